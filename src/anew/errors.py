@@ -1,0 +1,151 @@
+"""One tree of errors, each leaf with a code that never changes.
+
+    AnewError
+      InvalidInput        the caller's mistake: field, value, expectation
+        InvalidPolicy       a retry policy that cannot be built
+        InvalidJob          a job, patch or failure report with a bad field
+        InvalidConfig       a setting, flag, variable or file entry
+        MalformedRequest    bytes that are not a request at all
+      NotFound            no such job, error record or queue
+      Conflict            the state of things forbids it
+        IllegalTransition   the job is not in a state from which this move is legal
+        StaleLease          the lease under which this was sent has moved on
+      Unavailable         worth trying again later
+        Overloaded          more work is waiting than may wait
+        StoreFull           no space left for new jobs
+        StoreBusy           another process holds the store
+        Unreachable         no server answered
+      NotSupported        a part of a protocol that this build does not speak
+      InternalError       ours
+        StoreFailed         the disk or the database failed: what was in doubt stays in doubt
+        CorruptRow          a stored row that cannot be read
+
+Drivers' own exceptions stop at the store and are kept as ``__cause__``.
+"""
+
+from __future__ import annotations
+
+
+class AnewError(Exception):
+    """Base of every error that Anew raises on purpose."""
+
+    code = "error"
+
+
+class InvalidInput(AnewError):
+    """A value that somebody gave does not fit.
+
+    Args:
+        message: The whole sentence for people; names field, value and expectation.
+        field: Dotted path of the offending field, "" when there is none.
+        value: The offending value as given (never logged).
+    """
+
+    code = "invalid_input"
+
+    def __init__(self, message: str, *, field: str = "", value: object = None) -> None:
+        super().__init__(message)
+        self.field = field
+        self.value = value
+
+
+class InvalidPolicy(InvalidInput):
+    """A retry policy cannot be built from this."""
+
+    code = "invalid_policy"
+
+
+class InvalidJob(InvalidInput):
+    """A job, a patch or a failure report has a bad field."""
+
+    code = "invalid_job"
+
+
+class InvalidConfig(InvalidInput):
+    """A setting does not fit."""
+
+    code = "invalid_config"
+
+
+class MalformedRequest(InvalidInput):
+    """Bytes that do not form a request."""
+
+    code = "malformed_request"
+
+
+class NotFound(AnewError):
+    """There is no such thing (any more)."""
+
+    code = "not_found"
+
+
+class Conflict(AnewError):
+    """The present state forbids the operation."""
+
+    code = "conflict"
+
+
+class IllegalTransition(Conflict):
+    """The job is in a state from which this move is not legal."""
+
+    code = "illegal_transition"
+
+
+class StaleLease(Conflict):
+    """The lease under which this was sent is no longer the job's lease."""
+
+    code = "stale_lease"
+
+
+class Unavailable(AnewError):
+    """Not now; trying again later is right."""
+
+    code = "unavailable"
+
+
+class Overloaded(Unavailable):
+    """More work is waiting than may wait; nothing was stored."""
+
+    code = "overloaded"
+
+
+class StoreFull(Unavailable):
+    """No space for new jobs; settling goes on."""
+
+    code = "store_full"
+
+
+class StoreBusy(Unavailable):
+    """Another process holds the store."""
+
+    code = "store_busy"
+
+
+class Unreachable(Unavailable):
+    """No server answered at the address."""
+
+    code = "unreachable"
+
+
+class NotSupported(AnewError):
+    """A part of a protocol that this build does not speak yet."""
+
+    code = "not_supported"
+
+
+class InternalError(AnewError):
+    """Our fault, never the caller's."""
+
+    code = "internal_error"
+
+
+class StoreFailed(InternalError):
+    """The disk or the database failed; what was in doubt stays in doubt."""
+
+    code = "store_failed"
+
+
+class CorruptRow(InternalError):
+    """A stored row cannot be read; it is set aside, not deleted."""
+
+    code = "corrupt_row"
