@@ -10,11 +10,13 @@
       Conflict            the state of things forbids it
         IllegalTransition   the job is not in a state from which this move is legal
         StaleLease          the lease under which this was sent has moved on
+        NewerStore          the store was written by a newer Anew
       Unavailable         worth trying again later
         Overloaded          more work is waiting than may wait
         StoreFull           no space left for new jobs
         StoreBusy           another process holds the store
         Unreachable         no server answered
+      Unauthorized        the server asks for a token, or does not know this one
       NotSupported        a part of a protocol that this build does not speak
       InternalError       ours
         StoreFailed         the disk or the database failed: what was in doubt stays in doubt
@@ -97,6 +99,12 @@ class StaleLease(Conflict):
     code = "stale_lease"
 
 
+class NewerStore(Conflict):
+    """The store's schema is newer than this program knows."""
+
+    code = "newer_store"
+
+
 class Unavailable(AnewError):
     """Not now; trying again later is right."""
 
@@ -125,6 +133,12 @@ class Unreachable(Unavailable):
     """No server answered at the address."""
 
     code = "unreachable"
+
+
+class Unauthorized(AnewError):
+    """The server asks for a token, or does not know the one it got."""
+
+    code = "unauthorized"
 
 
 class NotSupported(AnewError):

@@ -1,0 +1,319 @@
+"""The one bridge between operations and the store: `apply` turns a batch into one transaction.
+
+`apply` is synchronous and belongs to no thread, but only one thread may be in it at a time. It reads the clock once, groups the
+batch by verb so that each verb is a handful of statements, hands the ready jobs to waiting takers in the same transaction, commits
+with one sync, and only then lets any answer leave.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+import secrets
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from anew.clock import Clock
+from anew.engine.ops import Call, Enqueue, Fail, Op, Release, Succeed
+from anew.engine.settle import settle_failures, settle_successes
+from anew.engine.stats import Stats
+from anew.engine.takers import Dispatcher, Taker
+from anew.errors import AnewError, InternalError, StoreFailed, StoreFull
+from anew.jobs import Defaults, IdText
+from anew.jobs.ids import COUNTER_BITS
+from anew.store.protocol import Store, TakenRow
+
+log = logging.getLogger("anew.engine")
+
+PROMOTE_JOBS = 1_000
+"""Most jobs promoted in one batch: about 3 ms of work, so that a million due at once hold up nobody."""
+
+KEYS_AHEAD = 60_000 << COUNTER_BITS
+"""Keys promised at once: a minute's worth, so that the promise is written once a minute and not once a batch."""
+
+FAILURES_AHEAD = 10_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """What the engine bounds.
+
+    Attributes:
+        global_in_flight: Most jobs in flight over all takers; 0 for no limit.
+        max_lease_ms: How long one lease may last.
+        min_free_bytes: Below this free space new jobs are refused; settling goes on.
+    """
+
+    global_in_flight: int = 1_024
+    max_lease_ms: int = 12 * 3_600_000
+    min_free_bytes: int = 512 << 20
+
+
+class Engine:
+    """Applies operations to one store.
+
+    Args:
+        store: Opened, migrated, exclusively ours.
+        clock: Time for everything that is decided here.
+        defaults: Policy and retention of jobs that say nothing of their own.
+        limits: What is bounded.
+        rng: Chance for jitter, numbers in [0, 1).
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        *,
+        clock: Clock,
+        defaults: Defaults,
+        limits: Limits | None = None,
+        rng: Callable[[], float] = random.random,
+    ) -> None:
+        self.store = store
+        self.clock = clock
+        self.defaults = defaults
+        self.limits = Limits() if limits is None else limits
+        self.rng = rng
+        self.ids = IdText(store.identity.tag)
+        self.stats = Stats()
+        self.full = False
+        self.failed: StoreFailed | None = None
+        self.dispatcher = Dispatcher(
+            store,
+            global_limit=self.limits.global_in_flight,
+            max_lease_ms=self.limits.max_lease_ms,
+            first_token=secrets.randbits(48) << 8,
+        )
+        self._last_key = store.identity.last_key
+        self._failures = store.identity.last_failure
+        self.due_at = store.next_due()
+
+    # -- the batch
+
+    def apply(self, ops: Sequence[Op]) -> None:
+        """Apply a batch, commit it, answer it.
+
+        Every operation's `done` has been called when this returns. An operation that fails does so alone; if the commit fails,
+        the whole batch is told so, and after `StoreFailed` the engine refuses everything (`failed` is set): what was in doubt is
+        settled by the next start.
+        """
+        if self.failed is not None:
+            _answer([(op, self.failed) for op in ops])
+            return
+        try:
+            answers, deliveries, now = self._transact(ops)
+        except StoreFull as error:
+            self._apply_without_new(ops, error)
+        except StoreFailed as error:
+            self.failed = error
+            log.critical("the store failed; nothing more is accepted", extra={"reason": str(error)})
+            _answer([(op, error) for op in ops])
+        except Exception:
+            self._apply_singly(ops)
+        else:
+            _answer(answers)
+            for taker, rows in deliveries:
+                taker.deliver(rows, now)
+
+    def _transact(
+        self, ops: Sequence[Op]
+    ) -> tuple[list[tuple[Op, Any]], list[tuple[Taker, list[TakenRow]]], int]:
+        """Run one transaction to its commit; put memory back if it does not get there."""
+        now = self.clock.now()
+        undo: list[tuple[int, Taker, bool]] = []
+        deliveries: list[tuple[Taker, list[TakenRow]]] = []
+        # Takes, releases and promotions need no sync: losing one in a power cut only offers the job again.
+        self.store.begin(synced=any(op.durable for op in ops))
+        try:
+            answers = self._run(ops, now, undo)
+            self._promote(now)
+            deliveries = self.dispatcher.run(now)
+            started = time.perf_counter_ns()
+            self.store.commit()
+            self.stats.commit_ms.add((time.perf_counter_ns() - started) / 1e6)
+        except Exception as error:
+            known = self.store.explain(error)
+            if not isinstance(known, StoreFailed):
+                self._put_back(undo, deliveries)
+            if known is not None:
+                raise known from error
+            raise
+        self.stats.batch_size.add(len(ops))
+        self.stats.taken += sum(len(rows) for _, rows in deliveries)
+        return answers, deliveries, now
+
+    def _put_back(
+        self, undo: list[tuple[int, Taker, bool]], deliveries: list[tuple[Taker, list[TakenRow]]]
+    ) -> None:
+        """Undo a transaction in the store and in memory."""
+        self.store.rollback()
+        self.dispatcher.undo(deliveries)
+        for key, taker, plain in undo:
+            self.dispatcher.hold(key, taker, plain)
+        self.due_at = self.store.next_due()
+
+    def _run(
+        self, ops: Sequence[Op], now: int, undo: list[tuple[int, Taker, bool]]
+    ) -> list[tuple[Op, Any]]:
+        """Run the operations grouped by verb: new jobs first, then ends of attempts, then the rarer verbs."""
+        answers: list[tuple[Op, Any]] = []
+        enqueues = [op for op in ops if type(op) is Enqueue]
+        if enqueues:
+            self._enqueue(enqueues, now, answers)
+        successes = [op for op in ops if type(op) is Succeed]
+        if successes:
+            settle_successes(self, successes, now, answers, undo)
+        if len(enqueues) + len(successes) == len(ops):
+            return answers
+        failures = [op for op in ops if type(op) is Fail]
+        if failures:
+            settle_failures(self, failures, now, answers, undo)
+        for op in ops:
+            if type(op) is Call:
+                answers.append((op, self._call(op, now)))
+            elif type(op) is Release:
+                answers.append((op, self._release(op.taker, undo)))
+        return answers
+
+    def _enqueue(self, ops: list[Enqueue], now: int, answers: list[tuple[Op, Any]]) -> None:
+        if self.full:
+            error = StoreFull("no space for new jobs; settling goes on")
+            answers += [(op, error) for op in ops]
+            return
+        jobs = ops[0].jobs if len(ops) == 1 else [job for op in ops for job in op.jobs]
+        key = self.next_keys(len(jobs), now)
+        self.store.insert(key, jobs, now)
+        if any(job.ready_at is not None for job in jobs):
+            self.due_at = self.store.next_due()
+        self.stats.enqueued += len(jobs)
+        for op in ops:
+            answers.append((op, (key, now)))
+            key += len(op.jobs)
+
+    def _call(self, op: Call, now: int) -> Any:
+        try:
+            result = op.verb(self, now)
+        except AnewError as error:
+            return error
+        self.due_at = self.store.next_due()
+        return result
+
+    def _release(self, taker: Taker, undo: list[tuple[int, Taker, bool]]) -> int:
+        keys = sorted(taker.held)
+        undo += [(key, taker, taker.held[key]) for key in keys]
+        self.store.release(keys, interrupted=True)
+        for key in keys:
+            self.dispatcher.settle(key)
+        self.stats.released += len(keys)
+        return len(keys)
+
+    def _promote(self, now: int) -> None:
+        if self.due_at is not None and self.due_at <= now:
+            self.stats.promoted += self.store.promote(now, PROMOTE_JOBS)
+            self.due_at = self.store.next_due()
+
+    # -- when a batch does not go through
+
+    def _apply_without_new(self, ops: Sequence[Op], error: StoreFull) -> None:
+        """The device is full: refuse what would fill it further, and try to settle the rest."""
+        self.full = True
+        log.error("no space left; new jobs are refused until there is some", extra={"reason": str(error)})
+        refused = [op for op in ops if not op.settles]
+        _answer([(op, error) for op in refused])
+        rest = [op for op in ops if op.settles]
+        if not rest:
+            return
+        self.store.free_reserve()
+        try:
+            answers, deliveries, now = self._transact(rest)
+        except AnewError as still:
+            if isinstance(still, StoreFailed):
+                self.failed = still
+            _answer([(op, still) for op in rest])
+            return
+        _answer(answers)
+        for taker, rows in deliveries:
+            taker.deliver(rows, now)
+
+    def _apply_singly(self, ops: Sequence[Op]) -> None:
+        """Something in the batch broke in a way nobody foresaw: give each operation a transaction of its own."""
+        if len(ops) <= 1:
+            log.exception("an operation failed")
+            _answer([(op, InternalError("internal server error")) for op in ops])
+            return
+        log.exception("a batch failed; applying its operations one by one")
+        for op in ops:
+            self.apply([op])
+
+    # -- numbers that must not repeat
+
+    def next_keys(self, n: int, now: int) -> int:
+        """Give the first of `n` consecutive keys: as late as the clock says, never at or before an earlier one."""
+        first = max(self._last_key + 1, now << COUNTER_BITS)
+        self._last_key = first + n - 1
+        if self._last_key > self.store.identity.last_key:
+            self.store.reserve_keys(self._last_key + KEYS_AHEAD)
+        return first
+
+    def next_failure(self) -> int:
+        """Give the ordinal of one more job that fails for the first time."""
+        self._failures += 1
+        if self._failures > self.store.identity.last_failure:
+            self.store.reserve_failures(self._failures + FAILURES_AHEAD)
+        return self._failures
+
+    # -- start and upkeep
+
+    def recover(self, *, batch: int = 5_000) -> int:
+        """Give back everything that was in flight when the last server ended; tell how many jobs."""
+        returned = 0
+        while True:
+            self.store.begin(synced=False)
+            n = self.store.release_all(batch)
+            self.store.commit()
+            returned += n
+            if n < batch:
+                return returned
+
+    def tick(self, now: int) -> int:
+        """Do what is due whatever happens, inside a batch: lapsed leases go back, and the free space is looked at.
+
+        Returns:
+            How many leases had lapsed.
+        """
+        free = self.store.free_bytes()
+        if free is not None:
+            self._watch_space(free)
+        keys = self.store.lapsed(now, PROMOTE_JOBS)
+        if keys:
+            self.store.release(keys, interrupted=True)
+            for key in keys:
+                self.dispatcher.settle(key)
+            self.stats.released += len(keys)
+        return len(keys)
+
+    def reap(self, now: int) -> int:
+        """Remove one portion of jobs whose retention is over, inside a batch; tell how many went."""
+        n = self.store.reap(now, PROMOTE_JOBS)
+        self.stats.reaped += n
+        return n
+
+    def _watch_space(self, free: int) -> None:
+        short = free < self.limits.min_free_bytes
+        if short and not self.full:
+            log.error("little space left; new jobs are refused until there is more", extra={"free_bytes": free})
+        elif self.full and not short:
+            self.store.keep_reserve()
+            log.warning("there is space again; new jobs are accepted", extra={"free_bytes": free})
+        self.full = short
+
+
+def _answer(answers: Sequence[tuple[Op, Any]]) -> None:
+    """Call each operation's `done`; one that raises hurts nobody else."""
+    for op, result in answers:
+        try:
+            op.done(result)
+        except Exception:
+            log.exception("an answer could not be delivered")

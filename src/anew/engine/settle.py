@@ -1,0 +1,102 @@
+"""The ends of attempts, batch-shaped: load what must be looked at, let the core decide, write the changes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from anew.backoff import phase_of_ordinal
+from anew.engine.ops import Fail, Op, Succeed
+from anew.errors import NotFound
+from anew.jobs import Failing, Job, State, decide_completion, decide_failure
+from anew.jobs.decide import Change, after
+
+if TYPE_CHECKING:
+    from anew.engine.engine import Engine
+    from anew.engine.takers import Taker
+
+Answers = list[tuple[Op, Any]]
+Undo = list[tuple[int, "Taker", bool]]
+
+
+def settle_successes(engine: Engine, ops: list[Succeed], now: int, answers: Answers, undo: Undo) -> None:
+    """Complete jobs: rows that are all there is of their job go in one statement, the others are looked at first."""
+    dispatcher, store = engine.dispatcher, engine.store
+    keys = dict.fromkeys(key for op in ops for key in op.keys)
+    always_plain = engine.defaults.completed_ms == 0
+    plain = [key for key in keys if always_plain and dispatcher.is_plain(key)]
+    done = set(store.finish(plain))
+    if len(plain) < len(keys):
+        done.update(_complete_others(engine, [key for key in keys if key not in done], now))
+    for key in done:
+        _note_settled(engine, key, undo)
+    engine.stats.completed += len(done)
+    for op in ops:
+        missing: list[int] = []
+        for key in op.keys:
+            if key in done:
+                done.discard(key)  # a second report of the same success finds nothing in flight
+            else:
+                missing.append(key)
+        answers.append((op, missing))
+
+
+def _complete_others(engine: Engine, keys: list[int], now: int) -> list[int]:
+    """Complete jobs with retention, attempts or a payload of their own; jobs not in flight are left alone."""
+    jobs = [job for job in engine.store.load(keys) if job.state is State.IN_FLIGHT]
+    kept: list[tuple[int, int]] = []
+    gone: list[int] = []
+    for job in jobs:
+        purge_at = decide_completion(job.retention, engine.defaults, now).purge_at
+        if purge_at is None:
+            gone.append(job.key)
+        else:
+            kept.append((job.key, purge_at))
+    engine.store.complete(kept, now)
+    engine.store.delete(gone)
+    return [job.key for job in jobs]
+
+
+def settle_failures(engine: Engine, ops: list[Fail], now: int, answers: Answers, undo: Undo) -> None:
+    """Decide and write what failed attempts make of their jobs."""
+    found = {job.key: job for job in engine.store.load(op.key for op in ops) if job.state is State.IN_FLIGHT}
+    changes: list[Change] = []
+    for op in ops:
+        job = found.pop(op.key, None)
+        if job is None:
+            answers.append((op, NotFound("job not found in in-flight set")))
+            continue
+        change = _decide(engine, job, op, now)
+        changes.append(change)
+        answers.append((op, after(job, change)))
+        _note_settled(engine, job.key, undo)
+        engine.stats.failed += 1
+        if change.state is State.DEAD:
+            engine.stats.died += 1
+        else:
+            engine.stats.count_retry(change.attempts)
+    engine.store.apply(changes)
+    engine.due_at = engine.store.next_due()
+
+
+def _decide(engine: Engine, job: Job, op: Fail, now: int) -> Change:
+    phase = job.phase if job.phase is not None else phase_of_ordinal(engine.next_failure())
+    failing = Failing(
+        key=job.key,
+        public_id=engine.ids.write(job.key).encode("ascii"),
+        attempts=job.attempts,
+        retry_limit=job.retry_limit,
+        policy=job.policy,
+        retention=job.retention,
+        dequeued_at=job.dequeued_at if job.dequeued_at is not None else now,
+        first_failed_at=job.first_failed_at,
+        phase=job.phase,
+        carry=job.carry,
+    )
+    return decide_failure(failing, op.failure, defaults=engine.defaults, now=now, rng=engine.rng, phase=phase)
+
+
+def _note_settled(engine: Engine, key: int, undo: Undo) -> None:
+    taker = engine.dispatcher.holders.get(key)
+    if taker is not None:
+        undo.append((key, taker, taker.held[key]))
+        engine.dispatcher.settle(key)

@@ -1,0 +1,67 @@
+"""Plain counters of what the engine has done, read by the metrics page."""
+
+from __future__ import annotations
+
+BATCH_BOUNDS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000)
+COMMIT_BOUNDS_MS = (0.25, 0.5, 1, 2, 5, 10, 20, 50, 100, 250, 1_000)
+MOST_ATTEMPTS = 26
+"""Retries are counted by attempt up to this one; all later ones share the last counter."""
+
+
+class Histogram:
+    """Counts of values up to each bound, with their sum.
+
+    Args:
+        bounds: Upper bounds in rising order; one more bucket takes what lies above.
+    """
+
+    __slots__ = ("bounds", "buckets", "total")
+
+    def __init__(self, bounds: tuple[float, ...]) -> None:
+        self.bounds = bounds
+        self.buckets = [0] * (len(bounds) + 1)
+        self.total = 0.0
+
+    def add(self, value: float) -> None:
+        """Count one value."""
+        self.total += value
+        for at, bound in enumerate(self.bounds):
+            if value <= bound:
+                self.buckets[at] += 1
+                return
+        self.buckets[-1] += 1
+
+
+class Stats:
+    """What has happened since the start."""
+
+    __slots__ = (
+        "batch_size",
+        "commit_ms",
+        "completed",
+        "died",
+        "enqueued",
+        "failed",
+        "promoted",
+        "reaped",
+        "released",
+        "retries",
+        "taken",
+    )
+
+    def __init__(self) -> None:
+        self.enqueued = 0
+        self.taken = 0
+        self.completed = 0
+        self.failed = 0
+        self.died = 0
+        self.released = 0
+        self.promoted = 0
+        self.reaped = 0
+        self.retries = [0] * (MOST_ATTEMPTS + 1)
+        self.batch_size = Histogram(BATCH_BOUNDS)
+        self.commit_ms = Histogram(COMMIT_BOUNDS_MS)
+
+    def count_retry(self, attempt: int) -> None:
+        """Count one retry that an attempt's failure has led to."""
+        self.retries[min(attempt, MOST_ATTEMPTS)] += 1

@@ -1,0 +1,210 @@
+"""Hands ready jobs to waiting takers, fairly and without looking at takers that have nothing to gain.
+
+A taker is *hungry* while it has a free slot and its queues may hold ready jobs; it is *parked* once they were found empty; it is
+neither while it has no free slot or its peer is behind. The rule that everything here keeps: after each batch no parked taker has
+a ready job in one of its queues, so a ready job and a free slot never both wait (unless the global limit holds them).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import count, islice
+from typing import TYPE_CHECKING
+
+from anew.store.protocol import Lease, TakenRow
+
+if TYPE_CHECKING:
+    from anew.store.protocol import Store
+
+TURN_JOBS = 250
+"""Most jobs a taker gets before the next hungry one has its turn."""
+
+TURN_BYTES = 1 << 20
+"""Most payload bytes a taker gets in one turn, once it has one job."""
+
+_numbers = count(1)
+
+
+class Taker:
+    """Somebody who takes jobs as they become ready and settles them one by one or in bulk.
+
+    Args:
+        queues: The queues it takes from; None takes from all.
+        prefetch: Most jobs it may hold unsettled, >= 1.
+        deliver: Called after the commit with the jobs taken for it and the instant of the take.
+    """
+
+    __slots__ = ("deliver", "held", "number", "paused", "prefetch", "queues")
+
+    def __init__(
+        self, queues: Sequence[str] | None, prefetch: int, deliver: Callable[[list[TakenRow], int], None]
+    ) -> None:
+        self.number = next(_numbers)
+        self.queues = None if queues is None else tuple(dict.fromkeys(queues))
+        self.prefetch = prefetch
+        self.deliver = deliver
+        self.held: dict[int, bool] = {}  # key -> whether its row is all there is of it
+        self.paused = False
+
+    def room(self) -> int:
+        """Tell how many more jobs it may be given now."""
+        return 0 if self.paused else self.prefetch - len(self.held)
+
+
+class Dispatcher:
+    """Knows who holds what and who waits for what. All in memory, all in the writer's thread.
+
+    Args:
+        store: Where ready jobs are.
+        global_limit: Most jobs in flight over all takers; 0 for no limit.
+        max_lease_ms: How long a lease may last at most.
+        first_token: Where the leases' tokens start.
+    """
+
+    def __init__(self, store: Store, *, global_limit: int, max_lease_ms: int, first_token: int) -> None:
+        self._store = store
+        self._global_limit = global_limit
+        self._max_lease_ms = max_lease_ms
+        self._token = first_token
+        self.holders: dict[int, Taker] = {}
+        self._hungry: dict[Taker, None] = {}
+        self._parked: dict[str | None, dict[Taker, None]] = {}
+        self.takers: set[Taker] = set()
+
+    def add(self, taker: Taker) -> None:
+        """Let a taker take part."""
+        self.takers.add(taker)
+        self._hungry[taker] = None
+
+    def remove(self, taker: Taker) -> None:
+        """Give a taker no more jobs; what it holds stays held until it is released or settled."""
+        self.takers.discard(taker)
+        self._hungry.pop(taker, None)
+        self._unpark(taker)
+
+    def pause(self, taker: Taker) -> None:
+        """Give a taker nothing until `resume`."""
+        taker.paused = True
+        self._hungry.pop(taker, None)
+        self._unpark(taker)
+
+    def resume(self, taker: Taker) -> None:
+        """Let a paused taker take part again."""
+        taker.paused = False
+        if taker in self.takers:
+            self._hungry[taker] = None
+
+    def waits(self) -> bool:
+        """Tell whether somebody hungry could be served now."""
+        return bool(self._hungry) and self._room() > 0
+
+    def settle(self, key: int) -> bool:
+        """Note that a job is no longer in flight, which frees its holder's slot.
+
+        Returns:
+            Whether the job's row is all there is of it; False also for a job that nobody holds.
+        """
+        taker = self.holders.pop(key, None)
+        if taker is None:
+            return False
+        plain = taker.held.pop(key)
+        if not taker.paused and taker in self.takers:
+            self._hungry[taker] = None
+        return plain
+
+    def is_plain(self, key: int) -> bool:
+        """Tell whether a held job's row is all there is of it, without settling it."""
+        taker = self.holders.get(key)
+        return taker is not None and taker.held[key]
+
+    def mark_changed(self, key: int) -> None:
+        """Note that a held job has been patched, so that its row is looked at again when it ends."""
+        taker = self.holders.get(key)
+        if taker is not None:
+            taker.held[key] = False
+
+    def run(self, now: int) -> list[tuple[Taker, list[TakenRow]]]:
+        """Take jobs for whoever can have some, inside the open transaction.
+
+        Returns:
+            What to deliver to whom after the commit.
+        """
+        deliveries: list[tuple[Taker, list[TakenRow]]] = []
+        fresh = [queue for queue in self._store.fresh_ready() if self._parked]
+        while True:
+            self._wake(fresh)
+            if not self._hungry or self._room() <= 0:
+                return deliveries
+            taker = next(iter(self._hungry))
+            del self._hungry[taker]
+            if taker.room() <= 0:
+                continue
+            rows = self._take(taker, now)
+            if rows:
+                deliveries.append((taker, rows))
+                if taker.room() > 0:
+                    self._hungry[taker] = None
+            else:
+                self._park(taker)
+
+    def undo(self, deliveries: list[tuple[Taker, list[TakenRow]]]) -> None:
+        """Forget takes whose transaction did not last."""
+        for taker, rows in deliveries:
+            for row in rows:
+                self.holders.pop(row[0], None)
+                taker.held.pop(row[0], None)
+            if taker in self.takers and not taker.paused:
+                self._hungry[taker] = None
+
+    def hold(self, key: int, taker: Taker, plain: bool) -> None:
+        """Put back a hold whose settlement did not last."""
+        self.holders[key] = taker
+        taker.held[key] = plain
+
+    def _room(self) -> int:
+        if self._global_limit == 0:
+            return TURN_JOBS
+        return self._global_limit - len(self.holders)
+
+    def _take(self, taker: Taker, now: int) -> list[TakenRow]:
+        queues = taker.queues
+        if queues is None:
+            if not self._store.ready(None):
+                return []
+        else:
+            queues = tuple(queue for queue in queues if self._store.ready(queue))
+            if not queues:
+                return []
+        self._token += 1
+        lease = Lease(self._token, taker.number, now + self._max_lease_ms, now)
+        limit = min(taker.room(), self._room(), TURN_JOBS)
+        rows = self._store.take(queues, limit, TURN_BYTES, lease)
+        held, holders = taker.held, self.holders
+        for row in rows:
+            held[row[0]] = row[5] == 0 and row[9] is None and row[10] is None
+            holders[row[0]] = taker
+        return rows
+
+    def _wake(self, fresh: list[str]) -> None:
+        """Make parked takers hungry for queues that have got ready jobs: as many takers as there are jobs."""
+        blocked = self._room() <= 0
+        for queue in fresh:
+            wanted = self._store.ready(queue)
+            for name in (queue, None):
+                parked = self._parked.get(name)
+                if parked and wanted:
+                    for taker in list(parked if blocked else islice(parked, wanted)):
+                        self._unpark(taker)
+                        self._hungry[taker] = None
+
+    def _park(self, taker: Taker) -> None:
+        for queue in taker.queues if taker.queues is not None else (None,):
+            self._parked.setdefault(queue, {})[taker] = None
+
+    def _unpark(self, taker: Taker) -> None:
+        for queue in taker.queues if taker.queues is not None else (None,):
+            parked = self._parked.get(queue)
+            if parked is not None:
+                parked.pop(taker, None)
+                if not parked:
+                    del self._parked[queue]

@@ -1,0 +1,1 @@
+"""The HTTP edge: wires below, one seam, routes above."""

@@ -1,0 +1,142 @@
+"""The one seam of the HTTP edge: a request comes in, a reply or a stream goes out, no socket in sight.
+
+Both wires (HTTP/1.1 and HTTP/2) build a `Request` when the whole message has arrived and hand it to the application,
+which is any callable that takes it. The application answers exactly once, now or later, by `Request.reply` or
+`Request.open_stream`. Everything runs in the event loop's own thread.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+
+type_json = b"application/json"
+
+Headers = tuple[tuple[bytes, bytes], ...]
+
+
+class Stream(ABC):
+    """An endless reply body, with back-pressure.
+
+    Attributes:
+        writable: False while the peer is behind: more is buffered than the wire's high-water mark. Nothing more should
+            be written then; `on_drain` tells when it turns true again.
+        on_drain: Called when the peer has caught up.
+        on_close: Called once when the stream has ended for any reason but our own `close`: peer gone, stream reset,
+            write failed, cut off for not reading, server shutting down.
+    """
+
+    __slots__ = ("on_close", "on_drain", "writable")
+
+    def __init__(self) -> None:
+        self.writable = True
+        self.on_drain: Callable[[], None] | None = None
+        self.on_close: Callable[[], None] | None = None
+
+    @abstractmethod
+    def write(self, data: bytes) -> None:
+        """Send one piece. Never blocks; after the end it does nothing."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """End the body cleanly (last chunk, END_STREAM). `on_close` is not called."""
+
+    @abstractmethod
+    def abort(self) -> None:
+        """Cut the peer off at once without a clean end; unsent bytes are dropped. `on_close` is not called."""
+
+
+class Request(ABC):
+    """One request, complete with its body.
+
+    Attributes:
+        method: As sent, upper case by convention (``b"GET"``).
+        path: Raw path, still percent-encoded, without the query (``b"/jobs/take"``).
+        query: Raw query without the question mark; ``b""`` both for "/jobs" and "/jobs?".
+        headers: Lower-case names to values; of a repeated header the first line counts. HTTP/2's ``:authority`` is
+            found under ``b"host"``. The wire has made sure that there is exactly one host.
+        body: The whole body, ``b""`` if there is none.
+        local: True if the peer's address is a loopback one.
+    """
+
+    __slots__ = ("body", "headers", "local", "method", "path", "query")
+
+    method: bytes
+    path: bytes
+    query: bytes
+    headers: dict[bytes, bytes]
+    body: bytes
+    local: bool
+
+    @abstractmethod
+    def reply(
+        self, status: int, body: bytes = b"", content_type: bytes | None = type_json, extra: Headers = ()
+    ) -> None:
+        """Answer once. Does nothing if the peer is gone.
+
+        Args:
+            status: HTTP status. 204 and 304 carry neither body nor content type.
+            body: The whole body.
+            content_type: None for a body-less answer without that header.
+            extra: Further headers, lower-case names.
+        """
+
+    @abstractmethod
+    def open_stream(self, status: int, content_type: bytes, extra: Headers = ()) -> Stream | None:
+        """Send the head at once and give the body as a stream.
+
+        Returns:
+            The stream, or None if the answer ends with its head (HEAD) or the peer is already gone.
+        """
+
+
+App = Callable[[Request], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WireLimits:
+    """What a peer may ask of a wire. Bytes, counts and milliseconds.
+
+    Attributes:
+        max_body: Bytes of a request body; above it 413 before the bytes are read.
+        max_target: Bytes of the request target; above it 414.
+        max_head: Bytes of all header lines together; above it 431.
+        max_headers: Header lines; above it 431.
+        header_timeout_ms: From a request's first byte to the end of its head (and from connecting to the first
+            request's first byte is not limited: idle connections are welcome).
+        body_rate: Bytes per second that a body must come in at, counted over the whole body after a grace of
+            `header_timeout_ms`.
+        max_connections: Open connections; above it 503 and close.
+        max_pipelined: Requests of one HTTP/1.1 connection that may wait for their answers; reading pauses above it.
+        max_concurrent_streams: HTTP/2 streams of one connection.
+        write_buffer: High-water mark of unsent bytes of one connection; a stream above it is not `writable`.
+        stall_timeout_ms: A peer that has bytes waiting and reads none for this long is cut off.
+    """
+
+    max_body: int = 64 << 20
+    max_target: int = 64 << 10
+    max_head: int = 16 << 10
+    max_headers: int = 100
+    header_timeout_ms: int = 10_000
+    body_rate: int = 1024
+    max_connections: int = 10_000
+    max_pipelined: int = 64
+    max_concurrent_streams: int = 200
+    write_buffer: int = 1 << 20
+    stall_timeout_ms: int = 30_000
+
+
+class WireCounters:
+    """What the wires count, for the metrics page: plain integers, added to in the loop's thread."""
+
+    __slots__ = ("connections", "refused", "requests")
+
+    def __init__(self) -> None:
+        self.connections = 0
+        self.requests = 0
+        self.refused: dict[str, int] = {}
+
+    def refuse(self, reason: str) -> None:
+        """Count one refusal under a short, fixed reason (never text from the peer)."""
+        self.refused[reason] = self.refused.get(reason, 0) + 1

@@ -1,0 +1,42 @@
+"""What a job is, which moves are legal, and every decision about it. Pure: no clock, no chance, no I/O."""
+
+from anew.jobs.codec import Backoff, NewJob, Retention
+from anew.jobs.decide import (
+    AttemptRecord,
+    Change,
+    Completion,
+    Defaults,
+    Failing,
+    decide_completion,
+    decide_failure,
+    initial_state,
+)
+from anew.jobs.ids import IdText
+from anew.jobs.job import ErrorRecord, Job
+from anew.jobs.outcomes import Failed
+from anew.jobs.state import ENDED, WAITING, State
+from anew.jobs.transitions import Move, diagram, target
+
+__all__ = [
+    "ENDED",
+    "WAITING",
+    "AttemptRecord",
+    "Backoff",
+    "Change",
+    "Completion",
+    "Defaults",
+    "ErrorRecord",
+    "Failed",
+    "Failing",
+    "IdText",
+    "Job",
+    "Move",
+    "NewJob",
+    "Retention",
+    "State",
+    "decide_completion",
+    "decide_failure",
+    "diagram",
+    "initial_state",
+    "target",
+]

@@ -1,0 +1,81 @@
+"""The wire's shapes of a job, shared by server and client.
+
+`NewJob` is what a producer sends; it is handed from the wire to the store as it was decoded, because at hundreds of thousands
+of jobs a second every further object per job shows.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from msgspec import UNSET, Meta, Raw, Struct, UnsetType
+
+DEFAULT_PRIORITY = 32768
+LAST_INSTANT = 253_402_300_799_999
+"""The last millisecond of the year 9999, UTC."""
+
+U16 = Annotated[int, Meta(ge=0, le=65535)]
+U32 = Annotated[int, Meta(ge=0, le=0xFFFF_FFFF)]
+U64 = Annotated[int, Meta(ge=0, le=0xFFFF_FFFF_FFFF_FFFF)]
+At = Annotated[int, Meta(ge=0, le=LAST_INSTANT)]
+
+
+class Backoff(Struct, frozen=True, gc=False):
+    """Zizq's three numbers: ``attempts^exponent`` seconds, plus a base, plus jitter that grows with the attempts.
+
+    Attributes:
+        exponent: 32-bit float on the wire.
+        base_ms: Milliseconds added to every wait.
+        jitter_ms: Milliseconds; up to this times the attempts is added at random.
+    """
+
+    exponent: float
+    base_ms: U32
+    jitter_ms: U32
+
+
+class Retention(Struct, frozen=True, gc=False, omit_defaults=True):
+    """How long an ended job is kept, in milliseconds; a member that is not set means the server's default."""
+
+    completed_ms: U64 | None = None
+    dead_ms: U64 | None = None
+
+
+class NewJob(Struct, gc=False):
+    """A job as its producer sends it.
+
+    Attributes:
+        type: Its handler's name.
+        queue: Its lane.
+        payload: Any JSON value, kept as the bytes that came.
+        priority: 0 to 65535, low first.
+        ready_at: When it may run, epoch ms; None means now.
+        retry_limit: Retries allowed; None means the policy's or the server's default.
+        backoff: Zizq's three numbers; None means the server's default.
+        retention: How long it is kept after its end.
+        policy: Any policy in Anew's own form, as JSON; in place of `backoff`.
+        unique_key, unique_while, batch: Parts of Zizq's API that are read so that they can be refused by name.
+    """
+
+    type: str
+    queue: str
+    payload: Raw
+    priority: U16 = DEFAULT_PRIORITY
+    ready_at: At | None = None
+    retry_limit: U32 | None = None
+    backoff: Backoff | None = None
+    retention: Retention | None = None
+    policy: Raw | UnsetType = UNSET
+    unique_key: str | None = None
+    unique_while: str | None = None
+    batch: dict[str, object] | None = None
+
+
+class FailureReport(Struct, frozen=True):
+    """What a worker says about a failed attempt."""
+
+    message: str
+    error_type: str | None = None
+    backtrace: str | None = None
+    retry_at: At | None = None
+    kill: bool = False

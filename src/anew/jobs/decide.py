@@ -1,0 +1,297 @@
+"""Every decision about a job, made here once: what it becomes, when it runs again, why, and how long it is kept."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import assert_never
+
+import msgspec
+
+from anew.backoff import Draws, Exhausted, Policy, Previous, Wait, next_wait, policy_from_json
+from anew.jobs.codec import Retention
+from anew.jobs.job import Job
+from anew.jobs.outcomes import Failed
+from anew.jobs.state import State
+from anew.jobs.transitions import Move, target
+
+NEVER = (1 << 63) - 1
+"""The last instant that the stores can hold; longer retention saturates here."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Defaults:
+    """What holds for jobs that say nothing of their own.
+
+    Attributes:
+        policy: The retry policy; its limit is the default limit.
+        completed_ms: How long a completed job is kept; 0 removes it at once.
+        dead_ms: How long a dead or cancelled job is kept; 0 removes it at once.
+    """
+
+    policy: Policy
+    completed_ms: int = 0
+    dead_ms: int = 7 * 86_400_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failing:
+    """What must be known of a job whose attempt has failed; the fields are those of `Job`."""
+
+    key: int
+    public_id: bytes
+    attempts: int
+    retry_limit: int | None
+    policy: bytes | None
+    retention: bytes | None
+    dequeued_at: int
+    first_failed_at: int | None
+    phase: float | None
+    carry: float | None
+
+
+class Decision(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The arithmetic of one decision, stored with the attempt as JSON and shown wherever somebody asks why.
+
+    Attributes:
+        verdict: ``retry`` or ``dead``.
+        reason: One sentence for people.
+        nominal_ms: The curve's wait before cap and jitter.
+        draw: The number in [0, 1) that was used, if one was.
+        cap_ms: The cap that applied, if any.
+        wait_ms: What it came to.
+        due_at: When the job runs again, epoch ms.
+    """
+
+    verdict: str
+    reason: str
+    nominal_ms: float | None = None
+    draw: float | None = None
+    cap_ms: float | None = None
+    wait_ms: int | None = None
+    due_at: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttemptRecord:
+    """One ended attempt that did not simply succeed, as it is stored."""
+
+    job_key: int
+    attempt: int
+    outcome: str
+    message: str
+    error_type: str | None
+    backtrace: str | None
+    dequeued_at: int
+    failed_at: int
+    decision: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """What a failed attempt makes of its job. `remove` means that nothing of it is kept."""
+
+    key: int
+    state: State
+    ready_at: int | None
+    attempts: int
+    failed_at: int
+    purge_at: int | None
+    phase: float | None
+    carry: float | None
+    remove: bool
+    attempt: AttemptRecord
+
+
+@dataclass(frozen=True, slots=True)
+class Completion:
+    """What a success makes of a job: kept until `purge_at`, or removed at once if that is None."""
+
+    purge_at: int | None
+
+
+def initial_state(ready_at: int | None, now: int) -> State:
+    """Tell the state of a new job: scheduled if its time is still to come, else ready."""
+    return State.SCHEDULED if ready_at is not None and ready_at > now else State.READY
+
+
+def decide_completion(retention: bytes | None, defaults: Defaults, now: int) -> Completion:
+    """Decide how long a completed job is kept.
+
+    Args:
+        retention: The job's own retention as JSON, or None.
+        defaults: What holds otherwise.
+        now: Epoch ms.
+
+    Returns:
+        Kept until an instant that saturates instead of overflowing, or gone at once.
+    """
+    kept_ms = defaults.completed_ms
+    if retention is not None:
+        own = _retention(retention).completed_ms
+        kept_ms = defaults.completed_ms if own is None else own
+    return Completion(purge_at=_purge_at(now, kept_ms))
+
+
+def dead_purge_at(retention: bytes | None, defaults: Defaults, now: int) -> int | None:
+    """Decide until when a dead or cancelled job is kept; None removes it at once."""
+    kept_ms = defaults.dead_ms
+    if retention is not None:
+        own = _retention(retention).dead_ms
+        kept_ms = defaults.dead_ms if own is None else own
+    return _purge_at(now, kept_ms)
+
+
+def decide_failure(
+    job: Failing, failure: Failed, *, defaults: Defaults, now: int, rng: Callable[[], float], phase: float
+) -> Change:
+    """Decide what a failed attempt makes of its job.
+
+    First match wins: `kill` ends it; an explicit `retry_at` is obeyed; a spent policy ends it; else it waits as the policy
+    says.
+
+    Args:
+        job: The job as stored, still in flight.
+        failure: What the worker reported.
+        defaults: What holds for jobs that say nothing of their own.
+        now: Epoch ms.
+        rng: Source of chance, numbers in [0, 1).
+        phase: The phase that the job gets if it has none yet.
+
+    Returns:
+        The change, with the attempt's record and the arithmetic of the decision.
+    """
+    attempts = job.attempts + 1
+    phase = phase if job.phase is None else job.phase
+    if failure.kill:
+        return _die(job, failure, attempts, phase, "the worker asked for no further run", defaults, now)
+    if failure.retry_at is not None:
+        decision = Decision("retry", "the worker named the time", due_at=failure.retry_at)
+        return _retry(job, failure, attempts, phase, job.carry, decision, now)
+    policy = effective_policy(job.policy, job.retry_limit, defaults.policy)
+    answer = next_wait(
+        policy,
+        attempts,
+        Draws(rng=rng, job_id=job.public_id, phase=phase),
+        previous=None if job.carry is None else Previous(carry=job.carry),
+        elapsed_ms=now - (job.first_failed_at if job.first_failed_at is not None else now),
+    )
+    match answer:
+        case Exhausted():
+            dropped = policy.on_exhausted == "discard"
+            return _die(job, failure, attempts, phase, answer.reason, defaults, now, dropped=dropped)
+        case Wait():
+            decision = Decision(
+                "retry",
+                answer.reason,
+                nominal_ms=answer.nominal_ms,
+                draw=answer.draw,
+                cap_ms=answer.cap_ms,
+                wait_ms=answer.wait_ms,
+                due_at=now + answer.wait_ms,
+            )
+            return _retry(job, failure, attempts, phase, answer.carry, decision, now)
+        case _:
+            assert_never(answer)
+
+
+@lru_cache(maxsize=1024)
+def effective_policy(own: bytes | None, retry_limit: int | None, default: Policy) -> Policy:
+    """Find the policy that holds for a job: its own over the default, its own limit over the policy's.
+
+    A job's own policy that names no limit takes the default's.
+    """
+    policy = default if own is None else policy_from_json(own, default_limit=default.limit)
+    return policy if retry_limit is None else policy.with_limit(retry_limit)
+
+
+def is_zizq_backoff(policy: bytes) -> bool:
+    """Tell whether a stored policy is Zizq's three numbers, which its API shows as ``backoff``."""
+    return policy.startswith(b'{"exponent"')
+
+
+@lru_cache(maxsize=1024)
+def _retention(stored: bytes) -> Retention:
+    return msgspec.json.decode(stored, type=Retention)
+
+
+def _purge_at(now: int, kept_ms: int) -> int | None:
+    return None if kept_ms == 0 else min(now + kept_ms, NEVER)
+
+
+def _record(job: Failing, failure: Failed, attempts: int, decision: Decision, now: int) -> AttemptRecord:
+    return AttemptRecord(
+        job_key=job.key,
+        attempt=attempts,
+        outcome="error",
+        message=failure.message,
+        error_type=failure.error_type,
+        backtrace=failure.backtrace,
+        dequeued_at=job.dequeued_at,
+        failed_at=now,
+        decision=msgspec.json.encode(decision),
+    )
+
+
+def _retry(
+    job: Failing,
+    failure: Failed,
+    attempts: int,
+    phase: float,
+    carry: float | None,
+    decision: Decision,
+    now: int,
+) -> Change:
+    return Change(
+        key=job.key,
+        state=target(State.IN_FLIGHT, Move.RETRY),
+        ready_at=decision.due_at,
+        attempts=attempts,
+        failed_at=now,
+        purge_at=None,
+        phase=phase,
+        carry=carry,
+        remove=False,
+        attempt=_record(job, failure, attempts, decision, now),
+    )
+
+
+def _die(
+    job: Failing,
+    failure: Failed,
+    attempts: int,
+    phase: float,
+    reason: str,
+    defaults: Defaults,
+    now: int,
+    *,
+    dropped: bool = False,
+) -> Change:
+    purge_at = None if dropped else dead_purge_at(job.retention, defaults, now)
+    return Change(
+        key=job.key,
+        state=target(State.IN_FLIGHT, Move.DIE),
+        ready_at=None,
+        attempts=attempts,
+        failed_at=now,
+        purge_at=purge_at,
+        phase=phase,
+        carry=job.carry,
+        remove=purge_at is None,
+        attempt=_record(job, failure, attempts, Decision("dead", reason), now),
+    )
+
+
+def after(job: Job, change: Change) -> Job:
+    """Give a job as it stands after a change, for those who are told of it."""
+    return replace(
+        job,
+        state=change.state,
+        ready_at=job.ready_at if change.ready_at is None else change.ready_at,
+        attempts=change.attempts,
+        failed_at=change.failed_at,
+        purge_at=change.purge_at,
+        phase=change.phase,
+        carry=change.carry,
+    )

@@ -1,0 +1,62 @@
+"""A stored job and the records of its failed attempts, as read back."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from anew.jobs.state import State
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """One stored job. Instants are epoch ms; JSON parts are kept as the bytes stored.
+
+    Attributes:
+        key: The integer behind the public id; grows in order of arrival.
+        attempts: Failures reported so far.
+        interruptions: Leases in a row that ended without a verdict.
+        policy: JSON of its own policy or of Zizq's three numbers; None means the server's default.
+        retention: JSON of its own retention; None means the server's default.
+        payload: JSON; None where it was not asked for.
+        phase: The number in [0, 1) that `even` slides it by; set at its first failure.
+        carry: What a stateful jitter must remember from the wait before.
+    """
+
+    key: int
+    queue: str
+    type: str
+    priority: int
+    state: State
+    ready_at: int
+    attempts: int
+    interruptions: int
+    retry_limit: int | None
+    policy: bytes | None
+    retention: bytes | None
+    dequeued_at: int | None
+    failed_at: int | None
+    first_failed_at: int | None
+    completed_at: int | None
+    purge_at: int | None
+    phase: float | None
+    carry: float | None
+    payload: bytes | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ErrorRecord:
+    """One failed attempt: what happened, and what was decided then.
+
+    Attributes:
+        attempt: 1 for the first failure.
+        decision: JSON of the decision with its arithmetic.
+    """
+
+    attempt: int
+    outcome: str
+    message: str
+    error_type: str | None
+    backtrace: str | None
+    dequeued_at: int
+    failed_at: int
+    decision: bytes | None

@@ -1,0 +1,114 @@
+"""What an outside hand may change of a stored job, and what follows from it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from anew.errors import IllegalTransition
+from anew.jobs.codec import Retention
+from anew.jobs.job import Job
+from anew.jobs.state import ENDED, WAITING, State
+from anew.jobs.transitions import Move, target
+
+
+class RetentionPatch(msgspec.Struct, frozen=True):
+    """New retention, member by member: absent keeps, None clears."""
+
+    completed_ms: int | None | UnsetType = UNSET
+    dead_ms: int | None | UnsetType = UNSET
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Patch:
+    """Changes to a job that has not ended; UNSET keeps, None clears to the server's default (or to "now").
+
+    Attributes:
+        policy: JSON of a policy or of Zizq's three numbers.
+    """
+
+    queue: str | UnsetType = UNSET
+    priority: int | UnsetType = UNSET
+    ready_at: int | None | UnsetType = UNSET
+    retry_limit: int | None | UnsetType = UNSET
+    policy: bytes | None | UnsetType = UNSET
+    retention: RetentionPatch | None | UnsetType = UNSET
+
+
+def patched(job: Job, patch: Patch, now: int) -> Job:
+    """Give the job as it is after a patch.
+
+    Raises:
+        IllegalTransition: The job has ended.
+    """
+    if job.state in ENDED:
+        raise IllegalTransition(f"cannot patch a job in state {job.state}")
+    state, ready_at = _moved(job, patch.ready_at, now)
+    return replace(
+        job,
+        queue=job.queue if isinstance(patch.queue, UnsetType) else patch.queue,
+        priority=job.priority if isinstance(patch.priority, UnsetType) else patch.priority,
+        state=state,
+        ready_at=ready_at,
+        retry_limit=job.retry_limit if isinstance(patch.retry_limit, UnsetType) else patch.retry_limit,
+        policy=job.policy if isinstance(patch.policy, UnsetType) else patch.policy,
+        retention=_merged(job.retention, patch.retention),
+    )
+
+
+def cancelled(job: Job, purge_at: int | None) -> Job:
+    """Give the job as it is after being called off.
+
+    Raises:
+        IllegalTransition: The job has ended.
+    """
+    return replace(job, state=target(job.state, Move.CANCEL), purge_at=purge_at)
+
+
+def redriven(job: Job, ready_at: int, now: int, *, reset_attempts: bool) -> Job:
+    """Give a dead or cancelled job as it is when it is sent round again.
+
+    Args:
+        job: The ended job.
+        ready_at: When it is to run, epoch ms.
+        now: Epoch ms.
+        reset_attempts: Count its failures from zero again; else the policy goes on where it stood, and a job that died
+            of its limit dies again at its next failure.
+
+    Raises:
+        IllegalTransition: The job is neither dead nor cancelled.
+    """
+    state = target(job.state, Move.REDRIVE)
+    if ready_at > now:
+        state = target(state, Move.POSTPONE)
+    attempts = 0 if reset_attempts else job.attempts
+    return replace(job, state=state, ready_at=ready_at, attempts=attempts, purge_at=None)
+
+
+def _moved(job: Job, ready_at: int | None | UnsetType, now: int) -> tuple[State, int]:
+    """Tell state and time after a new `ready_at`; a job in flight only notes it."""
+    if isinstance(ready_at, UnsetType):
+        return job.state, job.ready_at
+    if ready_at is None:
+        return (target(job.state, Move.HASTEN), now) if job.state in WAITING else (job.state, job.ready_at)
+    if job.state in WAITING and ready_at <= now:
+        return target(job.state, Move.HASTEN), ready_at
+    if job.state is State.READY and ready_at > now:
+        return target(job.state, Move.POSTPONE), ready_at
+    return job.state, ready_at
+
+
+def _merged(stored: bytes | None, patch: RetentionPatch | None | UnsetType) -> bytes | None:
+    """Merge retention member by member; where nothing is left set, the whole goes."""
+    if isinstance(patch, UnsetType):
+        return stored
+    if patch is None:
+        return None
+    old = Retention() if stored is None else msgspec.json.decode(stored, type=Retention)
+    new = Retention(
+        completed_ms=old.completed_ms if isinstance(patch.completed_ms, UnsetType) else patch.completed_ms,
+        dead_ms=old.dead_ms if isinstance(patch.dead_ms, UnsetType) else patch.dead_ms,
+    )
+    return None if new == Retention() else msgspec.json.encode(new)

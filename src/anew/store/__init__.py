@@ -1,0 +1,1 @@
+"""What is remembered: one small protocol, one folder for each engine."""

@@ -1,0 +1,165 @@
+"""Opens the file: the lock that keeps a second server out, the settings, the migrations."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import re
+import secrets
+from collections.abc import Iterator
+from importlib import resources
+from pathlib import Path
+
+import apsw
+
+from anew.errors import NewerStore, StoreBusy, StoreFailed
+from anew.store.protocol import Identity
+from anew.store.sqlite.sql import sql
+
+APPLICATION_ID = 0x414E4557
+"""``ANEW`` in the file's header tells our databases from others."""
+
+FILE = "anew.db"
+CHECKPOINT_PAGES = 4_000
+CACHE_KIB = 32_000
+RESERVE_BYTES = 8 << 20
+"""Enough for some thousand settled jobs in the write-ahead log while a full device is being cleared."""
+
+_TAG_LETTERS = "0123456789abcdefghijklmnopqrstuvwxyz"
+
+
+class DirectoryLock:
+    """The operating system's lock on a data directory, held for the life of the process.
+
+    Args:
+        directory: The data directory.
+
+    Raises:
+        StoreBusy: Another process holds it.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self._path = directory / "anew.lock"
+        self._fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            holder = os.pread(self._fd, 32, 0).decode("ascii", "replace").strip() or "unknown"
+            os.close(self._fd)
+            raise StoreBusy(
+                f"another server (process {holder}) holds the data directory {str(directory)!r}; "
+                "stop it first, or give this one a --root-dir of its own"
+            ) from error
+        os.ftruncate(self._fd, 0)
+        os.pwrite(self._fd, f"{os.getpid()}\n".encode("ascii"), 0)
+
+    def release(self) -> None:
+        """Let the next server in."""
+        os.close(self._fd)
+
+
+def open_directory(directory: Path) -> Path:
+    """Make the data directory if need be, readable by its owner only, and give the database's path."""
+    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    path = directory / FILE
+    if not path.exists():
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+        sync_directory(directory)
+    return path
+
+
+def sync_directory(directory: Path) -> None:
+    """Make the names in a directory last, as a new file's bytes alone do not."""
+    fd = os.open(directory, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def reserve_space(path: Path) -> None:
+    """Hold some space in a file, to be given up when the device is full; where there is none, hold less."""
+    if path.exists():
+        return
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        os.posix_fallocate(fd, 0, RESERVE_BYTES)
+    except OSError:
+        os.ftruncate(fd, 0)
+    finally:
+        os.close(fd)
+
+
+def connect(path: str, *, vfs: str | None = None) -> apsw.Connection:
+    """Open the writer's connection with the settings that everything else relies on."""
+    connection = apsw.Connection(path, vfs=vfs, statementcachesize=2_000)
+    connection.set_busy_timeout(5_000)
+    for setting in (
+        "journal_mode = wal",
+        "synchronous = full",
+        f"wal_autocheckpoint = {CHECKPOINT_PAGES}",
+        f"cache_size = -{CACHE_KIB}",
+        "temp_store = memory",
+        "mmap_size = 0",
+        "journal_size_limit = 67108864",
+    ):
+        connection.pragma(*setting.split(" = "))
+    return connection
+
+
+def migrations() -> Iterator[tuple[int, str]]:
+    """Give the numbered migrations in order."""
+    folder = resources.files("anew.store.sqlite").joinpath("migrations")
+    found = []
+    for entry in folder.iterdir():
+        match = re.fullmatch(r"(\d{4})_\w+\.sql", entry.name)
+        if match:
+            found.append((int(match[1]), entry.read_text("utf-8")))
+    yield from sorted(found)
+
+
+def migrate(connection: apsw.Connection) -> None:
+    """Bring the schema up to date, forward only, each step in its own transaction.
+
+    Raises:
+        NewerStore: The file was written by a newer program.
+        StoreFailed: The file is a database of something else.
+    """
+    present = connection.pragma("user_version")
+    owner = connection.pragma("application_id")
+    if owner not in (0, APPLICATION_ID):
+        raise StoreFailed("the database file belongs to another program; give --root-dir a directory of its own")
+    steps = list(migrations())
+    newest = steps[-1][0]
+    if present > newest:
+        raise NewerStore(
+            f"the store has schema {present}, this program knows up to {newest}; run the newer Anew that wrote it"
+        )
+    for number, script in steps:
+        if number > present:
+            with connection:
+                connection.execute(script)
+                connection.pragma("user_version", number)
+                connection.pragma("application_id", APPLICATION_ID)
+
+
+def identify(connection: apsw.Connection) -> Identity:
+    """Read what the store knows about itself, or make it up at its first opening."""
+    known = dict(connection.execute(sql("read_meta")).fetchall())
+    if "tag" not in known:
+        fresh: dict[str, object] = {
+            "tag": "0" + "".join(secrets.choice(_TAG_LETTERS) for _ in range(8)),
+            "secret": secrets.token_bytes(32),
+            "last_key": 0,
+            "last_failure": 0,
+        }
+        with connection:
+            for name, value in fresh.items():
+                connection.execute(sql("write_meta"), (name, value))  # type: ignore[arg-type]
+        known = fresh
+    return Identity(
+        tag=str(known["tag"]),
+        secret=bytes(known["secret"]),  # type: ignore[arg-type]
+        last_key=int(known["last_key"]),  # type: ignore[call-overload]
+        last_failure=int(known["last_failure"]),  # type: ignore[call-overload]
+    )

@@ -1,0 +1,147 @@
+-- Every statement of the hot path, by name. `@rows(n)` stands for as many rows of n marks as a batch needs, `@marks` for one mark
+-- a key. One statement a batch and verb: a row at a time would give the interpreter's lock away at every step.
+
+-- name: insert_plain
+-- New jobs that say nothing of their own beyond the usual.
+INSERT INTO job (id, queue, type, priority, state, ready_at, payload) VALUES @rows(7);
+
+-- name: insert_rich
+-- New jobs with limits, policy, retention or a payload that is kept apart.
+INSERT INTO job (id, queue, type, priority, state, ready_at, retry_limit, policy, retention, payload_bytes, payload)
+VALUES @rows(11);
+
+-- name: insert_payload
+INSERT INTO payload (job_id, data) VALUES @rows(2);
+
+-- name: select_ready
+-- The next jobs of one queue, all that goes to the worker.
+SELECT id, queue, type, priority, ready_at, attempts, failed_at, retry_limit, policy, retention, payload_bytes, payload
+FROM job WHERE queue = ? AND state = 2 ORDER BY priority, id LIMIT ?;
+
+-- name: select_ready_all
+SELECT id, queue, type, priority, ready_at, attempts, failed_at, retry_limit, policy, retention, payload_bytes, payload
+FROM job INDEXED BY job_ready_all WHERE state = 2 ORDER BY priority, id LIMIT ?;
+
+-- name: ready_heads
+-- The next places in line of one of several queues; only the index is read.
+SELECT priority, id FROM job WHERE queue = ? AND state = 2 ORDER BY priority, id LIMIT ?;
+
+-- name: select_ready_by_key
+SELECT id, queue, type, priority, ready_at, attempts, failed_at, retry_limit, policy, retention, payload_bytes, payload
+FROM job WHERE id IN (@marks) AND state = 2;
+
+-- name: lease
+-- Follows select_ready in the same transaction with the same order, so it meets the same rows.
+UPDATE job SET state = 3, lease_token = ?, lease_owner = ?, lease_deadline = ?, dequeued_at = ?
+WHERE id IN (SELECT id FROM job WHERE queue = ? AND state = 2 ORDER BY priority, id LIMIT ?);
+
+-- name: lease_all
+UPDATE job SET state = 3, lease_token = ?, lease_owner = ?, lease_deadline = ?, dequeued_at = ?
+WHERE id IN (SELECT id FROM job INDEXED BY job_ready_all WHERE state = 2 ORDER BY priority, id LIMIT ?);
+
+-- name: lease_by_key
+UPDATE job SET state = 3, lease_token = ?, lease_owner = ?, lease_deadline = ?, dequeued_at = ?
+WHERE id IN (@marks) AND state = 2;
+
+-- name: payload
+SELECT data FROM payload WHERE job_id = ?;
+
+-- name: finish
+-- Only what is in flight can be finished; a key that does not come back was not.
+DELETE FROM job WHERE id IN (@marks) AND state = 3 RETURNING id, queue;
+
+-- name: load
+SELECT id, queue, type, priority, state, ready_at, attempts, interruptions, retry_limit, policy, retention, dequeued_at,
+    failed_at, first_failed_at, completed_at, purge_at, phase, carry, payload_bytes
+FROM job WHERE id IN (@marks) ORDER BY id;
+
+-- name: load_payload
+SELECT id, queue, type, priority, state, ready_at, attempts, interruptions, retry_limit, policy, retention, dequeued_at,
+    failed_at, first_failed_at, completed_at, purge_at, phase, carry, payload_bytes, payload
+FROM job WHERE id IN (@marks) ORDER BY id;
+
+-- name: complete
+UPDATE job SET state = 4, completed_at = ?, purge_at = v.column2, lease_token = NULL, lease_owner = NULL,
+    lease_deadline = NULL, interruptions = 0
+FROM (VALUES @rows(2)) AS v WHERE job.id = v.column1 AND job.state = 3 RETURNING job.queue;
+
+-- name: apply
+-- What a failed attempt made of its job. Only a job that is still in flight takes it.
+UPDATE job SET state = v.column2, ready_at = coalesce(v.column3, job.ready_at), attempts = v.column4, failed_at = v.column5,
+    first_failed_at = coalesce(job.first_failed_at, v.column5), purge_at = v.column6, phase = v.column7, carry = v.column8,
+    lease_token = NULL, lease_owner = NULL, lease_deadline = NULL, interruptions = 0
+FROM (VALUES @rows(8)) AS v WHERE job.id = v.column1 AND job.state = 3 RETURNING job.queue, job.state;
+
+-- name: insert_attempt
+INSERT INTO attempt (job_id, attempt, outcome, error_type, message, backtrace, dequeued_at, failed_at, decision)
+VALUES @rows(9);
+
+-- name: rewrite
+-- A patch meets the row it was computed from: same queue, same state.
+UPDATE job SET queue = v.column2, priority = v.column3, state = v.column4, ready_at = v.column5, attempts = v.column6,
+    retry_limit = v.column7, policy = v.column8, retention = v.column9, purge_at = v.column10,
+    lease_token = CASE v.column4 WHEN 3 THEN job.lease_token END,
+    lease_owner = CASE v.column4 WHEN 3 THEN job.lease_owner END,
+    lease_deadline = CASE v.column4 WHEN 3 THEN job.lease_deadline END
+FROM (VALUES @rows(12)) AS v WHERE job.id = v.column1 AND job.queue = v.column11 AND job.state = v.column12;
+
+-- name: release
+-- Back to the old place in line: neither ready_at nor attempts move.
+UPDATE job SET state = 2, lease_token = NULL, lease_owner = NULL, lease_deadline = NULL, interruptions = interruptions + ?
+WHERE id IN (@marks) AND state = 3 RETURNING queue;
+
+-- name: select_in_flight
+SELECT id FROM job INDEXED BY job_lease WHERE state = 3 LIMIT ?;
+
+-- name: select_due
+SELECT id, queue, state FROM job WHERE state < 2 AND ready_at <= ? ORDER BY ready_at LIMIT ?;
+
+-- name: promote
+-- Follows select_due in the same transaction, so it meets the same rows.
+UPDATE job SET state = 2 WHERE id IN (SELECT id FROM job WHERE state < 2 AND ready_at <= ? ORDER BY ready_at LIMIT ?);
+
+-- name: next_due
+SELECT ready_at FROM job WHERE state < 2 ORDER BY ready_at LIMIT 1;
+
+-- name: lapsed
+SELECT id FROM job WHERE state = 3 AND lease_deadline <= ? ORDER BY lease_deadline LIMIT ?;
+
+-- name: purgeable
+SELECT id FROM job WHERE state > 3 AND purge_at <= ? ORDER BY purge_at LIMIT ?;
+
+-- name: oldest_ready
+SELECT min(id) FROM (SELECT id FROM job INDEXED BY job_ready_all WHERE state = 2 ORDER BY priority, id LIMIT 1);
+
+-- name: delete
+DELETE FROM job WHERE id IN (@marks) RETURNING queue, state;
+
+-- name: delete_payloads
+DELETE FROM payload WHERE job_id IN (@marks);
+
+-- name: delete_attempts
+DELETE FROM attempt WHERE job_id IN (@marks);
+
+-- name: errors
+SELECT attempt, outcome, message, error_type, backtrace, dequeued_at, failed_at, decision FROM attempt
+WHERE job_id = ? AND attempt > ? ORDER BY attempt LIMIT ?;
+
+-- name: errors_backwards
+SELECT attempt, outcome, message, error_type, backtrace, dequeued_at, failed_at, decision FROM attempt
+WHERE job_id = ? AND attempt < ? ORDER BY attempt DESC LIMIT ?;
+
+-- name: read_counters
+SELECT queue, scheduled, retrying, ready, in_flight, completed, dead, cancelled FROM counter;
+
+-- name: write_counters
+INSERT INTO counter (queue, scheduled, retrying, ready, in_flight, completed, dead, cancelled) VALUES @rows(8)
+ON CONFLICT (queue) DO UPDATE SET scheduled = excluded.scheduled, retrying = excluded.retrying, ready = excluded.ready,
+    in_flight = excluded.in_flight, completed = excluded.completed, dead = excluded.dead, cancelled = excluded.cancelled;
+
+-- name: drop_counter
+DELETE FROM counter WHERE queue = ?;
+
+-- name: read_meta
+SELECT name, value FROM meta;
+
+-- name: write_meta
+INSERT INTO meta (name, value) VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value;

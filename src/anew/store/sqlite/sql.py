@@ -1,0 +1,35 @@
+"""Finds the named statements of ``queries.sql`` and gives them the width of a batch."""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from importlib import resources
+
+_NAME = re.compile(r"^-- name: (\w+)\n", re.MULTILINE)
+_ROWS = re.compile(r"@rows\((\d+)\)")
+
+
+@lru_cache(maxsize=1)
+def statements() -> dict[str, str]:
+    """Read every statement, by name, without comments and with white space folded."""
+    text = resources.files("anew.store.sqlite").joinpath("queries.sql").read_text("utf-8")
+    parts = _NAME.split(text)[1:]
+    return {name: _fold(body) for name, body in zip(parts[::2], parts[1::2], strict=True)}
+
+
+def _fold(body: str) -> str:
+    lines = [line for line in body.splitlines() if not line.startswith("--")]
+    return " ".join(" ".join(lines).split()).rstrip(";")
+
+
+@lru_cache(maxsize=8192)
+def sql(name: str, width: int = 1) -> str:
+    """Give one statement, its ``@rows`` and ``@marks`` repeated `width` times."""
+    text = statements()[name]
+    text = _ROWS.sub(lambda found: ",".join([_row(int(found[1]))] * width), text)
+    return text.replace("@marks", ",".join("?" * width))
+
+
+def _row(columns: int) -> str:
+    return "(" + ",".join("?" * columns) + ")"
