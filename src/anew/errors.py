@@ -6,6 +6,7 @@
         InvalidJob          a job, patch or failure report with a bad field
         InvalidConfig       a setting, flag, variable or file entry
         MalformedRequest    bytes that are not a request at all
+        TooLarge            more bytes or items than may come at once
       NotFound            no such job, error record or queue
       Conflict            the state of things forbids it
         IllegalTransition   the job is not in a state from which this move is legal
@@ -73,6 +74,12 @@ class MalformedRequest(InvalidInput):
     """Bytes that do not form a request."""
 
     code = "malformed_request"
+
+
+class TooLarge(InvalidInput):
+    """More bytes or items than may come at once."""
+
+    code = "too_large"
 
 
 class NotFound(AnewError):

@@ -88,6 +88,7 @@ class Engine:
         )
         self._last_key = store.identity.last_key
         self._failures = store.identity.last_failure
+        self._undo: list[tuple[int, Taker, bool]] = []
         self.due_at = store.next_due()
 
     # -- the batch
@@ -122,7 +123,7 @@ class Engine:
     ) -> tuple[list[tuple[Op, Any]], list[tuple[Taker, list[TakenRow]]], int]:
         """Run one transaction to its commit; put memory back if it does not get there."""
         now = self.clock.now()
-        undo: list[tuple[int, Taker, bool]] = []
+        undo = self._undo = []
         deliveries: list[tuple[Taker, list[TakenRow]]] = []
         # Takes, releases and promotions need no sync: losing one in a power cut only offers the job again.
         self.store.begin(synced=any(op.durable for op in ops))
@@ -174,7 +175,7 @@ class Engine:
             if type(op) is Call:
                 answers.append((op, self._call(op, now)))
             elif type(op) is Release:
-                answers.append((op, self._release(op.taker, undo)))
+                answers.append((op, self._release(op, undo)))
         return answers
 
     def _enqueue(self, ops: list[Enqueue], now: int, answers: list[tuple[Op, Any]]) -> None:
@@ -184,8 +185,10 @@ class Engine:
             return
         jobs = ops[0].jobs if len(ops) == 1 else [job for op in ops for job in op.jobs]
         key = self.next_keys(len(jobs), now)
-        self.store.insert(key, jobs, now)
-        if any(job.ready_at is not None for job in jobs):
+        if all(op.plain for op in ops):
+            self.store.insert_plain(key, jobs, now)
+        else:
+            self.store.insert(key, jobs, now)
             self.due_at = self.store.next_due()
         self.stats.enqueued += len(jobs)
         for op in ops:
@@ -200,10 +203,11 @@ class Engine:
         self.due_at = self.store.next_due()
         return result
 
-    def _release(self, taker: Taker, undo: list[tuple[int, Taker, bool]]) -> int:
+    def _release(self, op: Release, undo: list[tuple[int, Taker, bool]]) -> int:
+        taker = op.taker
         keys = sorted(taker.held)
         undo += [(key, taker, taker.held[key]) for key in keys]
-        self.store.release(keys, interrupted=True)
+        self.store.release(keys, interrupted=op.interrupted)
         for key in keys:
             self.dispatcher.settle(key)
         self.stats.released += len(keys)
@@ -213,6 +217,13 @@ class Engine:
         if self.due_at is not None and self.due_at <= now:
             self.stats.promoted += self.store.promote(now, PROMOTE_JOBS)
             self.due_at = self.store.next_due()
+
+    def free_slot(self, key: int) -> None:
+        """Note, inside a batch, that a job is in flight no longer; if the batch does not last, its holder has it again."""
+        taker = self.dispatcher.holders.get(key)
+        if taker is not None:
+            self._undo.append((key, taker, taker.held[key]))
+            self.dispatcher.settle(key)
 
     # -- when a batch does not go through
 
@@ -290,7 +301,7 @@ class Engine:
         if keys:
             self.store.release(keys, interrupted=True)
             for key in keys:
-                self.dispatcher.settle(key)
+                self.free_slot(key)
             self.stats.released += len(keys)
         return len(keys)
 

@@ -84,11 +84,11 @@ class GroupCommit:
         self.engine.dispatcher.add(taker)
         self._wake()
 
-    def remove_taker(self, taker: Taker) -> None:
-        """Take a taker out and give back what it holds."""
+    def remove_taker(self, taker: Taker, *, interrupted: bool = True) -> None:
+        """Take a taker out and give back what it holds; `interrupted` unless the server itself ended it."""
         self.engine.dispatcher.remove(taker)
         if taker.held:
-            self.submit(Release(taker, _ignore))
+            self.submit(Release(taker, _ignore, interrupted=interrupted))
 
     def pause_taker(self, taker: Taker) -> None:
         """Give a taker nothing until `resume_taker`."""

@@ -30,12 +30,16 @@ class Op:
 
 
 class Enqueue(Op):
-    """Store new jobs, all or none. Result: (first key, now); the keys are consecutive."""
+    """Store new jobs, all or none. Result: (first key, now); the keys are consecutive.
 
-    __slots__ = ("jobs",)
+    `plain` promises that no job says anything beyond type, queue and payload.
+    """
 
-    def __init__(self, jobs: Sequence[NewJob], done: Done) -> None:
+    __slots__ = ("jobs", "plain")
+
+    def __init__(self, jobs: Sequence[NewJob], done: Done, plain: bool = False) -> None:
         self.jobs = jobs
+        self.plain = plain
         self.done = done
 
 
@@ -63,14 +67,18 @@ class Fail(Op):
 
 
 class Release(Op):
-    """Give back what a taker that has gone still holds. Result: how many jobs."""
+    """Give back what a taker that has gone still holds. Result: how many jobs.
 
-    __slots__ = ("taker",)
+    `interrupted` tells a worker that went away from a server that ends its streams itself.
+    """
+
+    __slots__ = ("interrupted", "taker")
     durable = False
     settles = True
 
-    def __init__(self, taker: Taker, done: Done) -> None:
+    def __init__(self, taker: Taker, done: Done, *, interrupted: bool = True) -> None:
         self.taker = taker
+        self.interrupted = interrupted
         self.done = done
 
 

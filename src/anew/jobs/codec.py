@@ -16,7 +16,10 @@ LAST_INSTANT = 253_402_300_799_999
 
 U16 = Annotated[int, Meta(ge=0, le=65535)]
 U32 = Annotated[int, Meta(ge=0, le=0xFFFF_FFFF)]
-U64 = Annotated[int, Meta(ge=0, le=0xFFFF_FFFF_FFFF_FFFF)]
+U64 = Annotated[int, Meta(ge=0)]
+"""Up to `U64_MAX`, which the edge checks: msgspec bounds reach to 63 bits only."""
+
+U64_MAX = 0xFFFF_FFFF_FFFF_FFFF
 At = Annotated[int, Meta(ge=0, le=LAST_INSTANT)]
 
 

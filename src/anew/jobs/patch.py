@@ -74,8 +74,8 @@ def redriven(job: Job, ready_at: int, now: int, *, reset_attempts: bool) -> Job:
         job: The ended job.
         ready_at: When it is to run, epoch ms.
         now: Epoch ms.
-        reset_attempts: Count its failures from zero again; else the policy goes on where it stood, and a job that died
-            of its limit dies again at its next failure.
+        reset_attempts: Begin its policy again, failures counted from zero; else the policy goes on where it stood, and
+            a job that died of its limit dies again at its next failure.
 
     Raises:
         IllegalTransition: The job is neither dead nor cancelled.
@@ -83,8 +83,9 @@ def redriven(job: Job, ready_at: int, now: int, *, reset_attempts: bool) -> Job:
     state = target(job.state, Move.REDRIVE)
     if ready_at > now:
         state = target(state, Move.POSTPONE)
-    attempts = 0 if reset_attempts else job.attempts
-    return replace(job, state=state, ready_at=ready_at, attempts=attempts, purge_at=None)
+    redriven = replace(job, state=state, ready_at=ready_at, purge_at=None)
+    # A deadline counts from the first failure, and a stateful jitter from the wait before: both begin again too.
+    return replace(redriven, attempts=0, first_failed_at=None, carry=None) if reset_attempts else redriven
 
 
 def _moved(job: Job, ready_at: int | None | UnsetType, now: int) -> tuple[State, int]:

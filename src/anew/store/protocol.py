@@ -94,7 +94,7 @@ class Page:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rewrite:
-    """New values for the patchable columns of one job."""
+    """New values for all that an outside hand may change of one job."""
 
     key: int
     queue: str
@@ -106,6 +106,8 @@ class Rewrite:
     policy: bytes | None
     retention: bytes | None
     purge_at: int | None
+    first_failed_at: int | None
+    carry: float | None
     was_queue: str
     was_state: State
 
@@ -156,6 +158,9 @@ class Store(Protocol):
 
     def insert(self, first_key: int, jobs: Sequence[NewJob], now: int) -> None:
         """Store new jobs under consecutive keys."""
+
+    def insert_plain(self, first_key: int, jobs: Sequence[NewJob], now: int) -> None:
+        """The same for jobs that say nothing beyond type, queue and payload, so that nothing more is looked at."""
 
     def take(self, queues: Sequence[str] | None, limit: int, max_bytes: int, lease: Lease) -> list[TakenRow]:
         """Put the first ready jobs by (priority, key) under a lease; None means all queues.

@@ -80,10 +80,11 @@ VALUES @rows(9);
 -- A patch meets the row it was computed from: same queue, same state.
 UPDATE job SET queue = v.column2, priority = v.column3, state = v.column4, ready_at = v.column5, attempts = v.column6,
     retry_limit = v.column7, policy = v.column8, retention = v.column9, purge_at = v.column10,
+    first_failed_at = v.column11, carry = v.column12,
     lease_token = CASE v.column4 WHEN 3 THEN job.lease_token END,
     lease_owner = CASE v.column4 WHEN 3 THEN job.lease_owner END,
     lease_deadline = CASE v.column4 WHEN 3 THEN job.lease_deadline END
-FROM (VALUES @rows(12)) AS v WHERE job.id = v.column1 AND job.queue = v.column11 AND job.state = v.column12;
+FROM (VALUES @rows(14)) AS v WHERE job.id = v.column1 AND job.queue = v.column13 AND job.state = v.column14;
 
 -- name: release
 -- Back to the old place in line: neither ready_at nor attempts move.

@@ -136,6 +136,8 @@ def rewrite_values(row: Rewrite) -> tuple[Any, ...]:
         row.policy,
         row.retention,
         row.purge_at,
+        row.first_failed_at,
+        row.carry,
         row.was_queue,
         CODE[row.was_state],
     )

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 import apsw
 
 from anew.errors import AnewError, StoreFailed, StoreFull
-from anew.jobs.codec import NewJob
+from anew.jobs.codec import DEFAULT_PRIORITY, NewJob
 from anew.jobs.decide import Change
 from anew.jobs.ids import COUNTER_BITS
 from anew.jobs.job import ErrorRecord, Job
@@ -24,6 +24,7 @@ from anew.store.sqlite.codes import CODE, COMPLETED, IN_FLIGHT, READY
 from anew.store.sqlite.counts import Counts
 from anew.store.sqlite.reader import SqliteReader, run_count, run_find
 from anew.store.sqlite.rows import (
+    INLINE_BYTES,
     attempt_values,
     change_values,
     error_of,
@@ -122,6 +123,21 @@ class SqliteStore:
         self._many("insert_payload", apart)
         for (queue, state), n in Counter((row[1], row[4]) for row in chain(plain, rich)).items():
             self._counts.add(queue, state, n)
+
+    def insert_plain(self, first_key: int, jobs: Sequence[NewJob], now: int) -> None:
+        """The same for jobs that say nothing beyond type, queue and payload, so that nothing more is looked at."""
+        if any(len(job.payload) > INLINE_BYTES for job in jobs):  # type: ignore[arg-type]
+            self.insert(first_key, jobs, now)
+            return
+        self._many(
+            "insert_plain",
+            [
+                (key, job.queue, job.type, DEFAULT_PRIORITY, READY, now, bytes(job.payload))
+                for key, job in enumerate(jobs, first_key)
+            ],
+        )
+        for queue, n in Counter(job.queue for job in jobs).items():
+            self._counts.add(queue, READY, n)
 
     # -- take
 

@@ -1,0 +1,111 @@
+"""Short forms of a policy, expanded into the full one: presets, Zizq's three numbers, ``max_attempts``."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping
+from typing import Any, Final
+
+from anew.backoff.fields import join, read_object
+from anew.backoff.kinds import Integer, Kind, Number, missing, refused
+from anew.backoff.presets import ALIASES, PRESETS
+from anew.errors import InvalidPolicy
+
+_MAX_DEPTH: Final = 16
+_MAX_NODES: Final = 4_000
+_U32: Final = 2**32 - 1
+
+SHARED: Final = (
+    "cap", "jitter", "floor", "ceil", "limit", "deadline", "on_deadline", "on_exhausted", "override",
+)  # fmt: skip
+"""Fields that may stand beside a preset or beside Zizq's three, and win over what those say."""
+
+_ZIZQ: Final[dict[str, Kind]] = {
+    "base_ms": Integer(0, _U32),
+    "exponent": Number(0, 1e12),
+    "jitter_ms": Integer(0, _U32),
+}
+
+
+def expand(value: Any) -> Mapping[str, Any]:
+    """Give the full form of any accepted form, its own fields not checked yet.
+
+    Args:
+        value: Decoded JSON.
+
+    Raises:
+        InvalidPolicy: It is nested too deeply, or a short form does not fit.
+    """
+    _bounded(value)
+    if isinstance(value, str):
+        value = {"preset": value}
+    if not isinstance(value, Mapping):
+        expected = 'an object such as {"curve": ...}, {"preset": "zizq"}, or the name of a preset'
+        raise refused("policy", value, expected)
+    body = _limit_from_attempts(value)
+    if "preset" in body:
+        return _from_preset(body)
+    if body.keys() & _ZIZQ.keys():
+        return _from_zizq(body)
+    return body
+
+
+def _bounded(value: Any) -> None:
+    """Refuse deep or bushy JSON before any recursion walks it."""
+    level, nodes, depth = [value], 0, 0
+    while level:
+        nodes, depth = nodes + len(level), depth + 1
+        if depth > _MAX_DEPTH or nodes > _MAX_NODES:
+            raise refused("policy", value, f"at most {_MAX_DEPTH} levels and {_MAX_NODES} values")
+        level = [inner for outer in level for inner in _inside(outer)]
+
+
+def _inside(value: Any) -> list[Any]:
+    if isinstance(value, Mapping):
+        return list(value.values())
+    return list(value) if isinstance(value, (list, tuple)) else []
+
+
+def _limit_from_attempts(value: Mapping[str, Any]) -> dict[str, Any]:
+    body = dict(value)
+    if "max_attempts" in body:
+        attempts = Integer(1, optional=True).read(body.pop("max_attempts"), "max_attempts")
+        if "limit" in body:
+            raise refused("max_attempts", attempts, "either limit or max_attempts (limit + 1), not both")
+        body["limit"] = None if attempts is None else attempts - 1
+    return body
+
+
+def _from_zizq(body: dict[str, Any]) -> Mapping[str, Any]:
+    read_object(body, (*_ZIZQ, *(name for name in SHARED if name != "jitter")), "")
+    for name, kind in _ZIZQ.items():
+        if name not in body:
+            raise missing(name, "base_ms, exponent and jitter_ms together")
+        body[name] = kind.read(body[name], name)
+    # Zizq keeps the exponent in 32 bits; 4.2 there is 4.19999980926513671875.
+    (exponent,) = struct.unpack("<f", struct.pack("<f", body.pop("exponent")))
+    base, jitter = body.pop("base_ms"), body.pop("jitter_ms")
+    return {
+        "curve": {"power": {"base": base, "exponent": exponent, "origin": 1}},
+        "jitter": {"grow": jitter} if jitter else "none",
+        **body,
+    }
+
+
+def _from_preset(body: dict[str, Any]) -> Mapping[str, Any]:
+    given = body.pop("preset")
+    name = ALIASES.get(given, given) if isinstance(given, str) else ""
+    if name not in PRESETS:
+        raise refused("preset", given, f"one of: {', '.join(PRESETS)}")
+    found = PRESETS[name]
+    known = (*found.parameters, *(field for field in ("curve", *SHARED) if field not in found.parameters))
+    read_object(body, known, "")
+    parameters = {
+        parameter: kind.read(body.pop(parameter), parameter)
+        for parameter, kind in found.parameters.items()
+        if parameter in body
+    }
+    try:
+        return {**found.build(**parameters), **body}
+    except InvalidPolicy as error:
+        raise InvalidPolicy(join(f"preset {name}", str(error)), field="preset", value=given) from None

@@ -1,0 +1,157 @@
+"""What one field of a policy may hold: durations, numbers, words, lists; read strictly, written readably."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, Final, Protocol
+
+from anew.errors import InvalidInput, InvalidPolicy
+from anew.units import DAY_MS, format_duration_short, parse_duration, shown
+
+CEILING_MS: Final = 365 * DAY_MS
+"""No wait is ever longer, whatever a policy says: far ahead, due times leave the range of calendars."""
+
+MAX_COUNT: Final = 1_000_000_000
+MAX_WAITS: Final = 1_000
+_MAX_NUMBER: Final = 1e12
+
+
+def refused(field: str, value: object, expected: str) -> InvalidPolicy:
+    """Build the error that names field, value and expectation."""
+    message = f"{field}: {shown(value)} is not valid; expected {expected}"
+    return InvalidPolicy(message, field=field, value=value)
+
+
+def missing(field: str, expected: str) -> InvalidPolicy:
+    """Build the error about a field that is required and not there."""
+    return InvalidPolicy(f"{field}: is missing; expected {expected}", field=field)
+
+
+class Kind(Protocol):
+    """What a field may hold."""
+
+    def read(self, value: Any, field: str) -> Any:
+        """Check a value, as given in JSON or Python, and give it in its inner form."""
+
+    def write(self, value: Any) -> Any:
+        """Give the inner form as JSON."""
+
+
+class Duration:
+    """Whole milliseconds in [0, 365 d], or text such as ``"15s"``."""
+
+    def __init__(self, *, optional: bool = False, maximum_ms: int = CEILING_MS) -> None:
+        self.optional = optional
+        self.maximum_ms = maximum_ms
+
+    def read(self, value: Any, field: str) -> int | None:
+        """Read a duration; None and infinity mean "none" where that is allowed."""
+        if self.optional and (value is None or value == math.inf):
+            return None
+        whole = int(value) if isinstance(value, float) and value.is_integer() else value
+        try:
+            ms = parse_duration(whole, field=field)
+        except InvalidInput:
+            ms = -1
+        if not 0 <= ms <= self.maximum_ms:
+            longest = format_duration_short(self.maximum_ms)
+            orders = ' such as "15s", or whole milliseconds' + (", or null" if self.optional else "")
+            raise refused(field, value, f"a duration from 0 to {longest}{orders}")
+        return ms
+
+    def write(self, value: Any) -> Any:
+        """Give ``"15s"``; None stays None."""
+        return None if value is None else format_duration_short(value)
+
+
+class Number:
+    """A finite number in a range."""
+
+    def __init__(self, low: float = 0.0, high: float = _MAX_NUMBER, *, above: bool = False) -> None:
+        self.low, self.high, self.above = low, high, above
+
+    def read(self, value: Any, field: str) -> float:
+        """Read a number; text, booleans, NaN and the infinities are none."""
+        number = math.nan
+        if isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) <= _MAX_NUMBER:
+            number = float(value)
+        if not self.low <= number <= self.high or (self.above and number == self.low):
+            least = f"above {self.low:g}" if self.above else f"from {self.low:g}"
+            raise refused(field, value, f"a number {least} to {self.high:g}")
+        return number
+
+    def write(self, value: Any) -> Any:
+        """Give an integer where the number is whole, so that ``4.0`` reads ``4``."""
+        return int(value) if value == int(value) else value
+
+
+class Integer:
+    """A whole number in a range; ``4.0`` counts as whole."""
+
+    def __init__(self, low: int = 0, high: int = MAX_COUNT, *, optional: bool = False) -> None:
+        self.low, self.high, self.optional = low, high, optional
+
+    def read(self, value: Any, field: str) -> int | None:
+        """Read a whole number; None means "none" where that is allowed."""
+        if value is None and self.optional:
+            return None
+        whole = int(value) if isinstance(value, float) and value.is_integer() else value
+        if not isinstance(whole, int) or isinstance(whole, bool) or not self.low <= whole <= self.high:
+            orders = ", or null" if self.optional else ""
+            raise refused(field, value, f"a whole number from {self.low} to {self.high}{orders}")
+        return whole
+
+    def write(self, value: Any) -> Any:
+        """Give it as it is."""
+        return value
+
+
+class Flag:
+    """true or false."""
+
+    def read(self, value: Any, field: str) -> bool:
+        """Read a boolean and nothing that merely looks like one."""
+        if not isinstance(value, bool):
+            raise refused(field, value, "true or false")
+        return value
+
+    def write(self, value: Any) -> Any:
+        """Give it as it is."""
+        return value
+
+
+class Choice:
+    """One of a few words."""
+
+    def __init__(self, *words: str) -> None:
+        self.words = words
+
+    def read(self, value: Any, field: str) -> str:
+        """Read one of the words, spelled exactly."""
+        if not isinstance(value, str) or value not in self.words:
+            raise refused(field, value, "one of " + ", ".join(self.words))
+        return value
+
+    def write(self, value: Any) -> Any:
+        """Give it as it is."""
+        return value
+
+
+class ListOf:
+    """A list of one kind of thing, of bounded length."""
+
+    def __init__(self, kind: Kind, low: int, high: int) -> None:
+        self.kind, self.low, self.high = kind, low, high
+
+    def read(self, value: Any, field: str) -> tuple[Any, ...]:
+        """Read each element; an error names its position."""
+        if not isinstance(value, Sequence) or isinstance(value, (str, bytes)):
+            raise refused(field, value, f"a list of {self.low} to {self.high} elements")
+        if not self.low <= len(value) <= self.high:
+            raise refused(field, f"{len(value)} elements", f"a list of {self.low} to {self.high} elements")
+        return tuple(self.kind.read(element, f"{field}[{index}]") for index, element in enumerate(value))
+
+    def write(self, value: Any) -> Any:
+        """Give a list."""
+        return [self.kind.write(element) for element in value]

@@ -1,0 +1,47 @@
+"""``anew config``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from anew.cli.output import show_json, show_table
+from anew.cli.settings import SettingsCommand, load, setting_options
+from anew.config import declared
+
+
+@click.group()
+def config() -> None:
+    """Show the settings and where they come from."""
+
+
+@config.command("show", cls=SettingsCommand)
+@click.option("--origin", is_flag=True, help="Also where each comes from.")
+@click.option("--json", "as_json", is_flag=True, help="Answer in JSON.")
+@setting_options
+def show_config(origin: bool, as_json: bool, **options: Any) -> None:
+    """Show what all settings come to; secrets as ***.
+
+    Takes the options of anew serve, and shows what they would do. No server is asked.
+
+    \b
+    Examples:
+      anew config show
+      anew config show --origin
+      anew config show --config /etc/anew.toml --json
+    """
+    loaded = load(options)
+    rows: list[tuple[str, str, str]] = []
+    for group, field, setting in declared():
+        key = f"{setting.table}.{setting.name}"
+        value = setting.show(getattr(getattr(loaded.settings, group), field))
+        rows.append((key, value, loaded.origins[key]))
+    if as_json:
+        show_json(
+            {key: {"value": value, "origin": source} if origin else value for key, value, source in rows}
+        )
+    elif origin:
+        show_table(("SETTING", "VALUE", "ORIGIN"), rows)
+    else:
+        show_table(("SETTING", "VALUE"), [row[:2] for row in rows])

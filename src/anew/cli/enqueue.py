@@ -1,0 +1,100 @@
+"""``anew enqueue``."""
+
+from __future__ import annotations
+
+import click
+
+from anew.cli.output import moment, now_ms, show_json
+from anew.cli.remote import Session, remote
+from anew.cli.values import read_moment, read_payload, read_policy
+from anew.client import Draft, JobView
+from anew.errors import InvalidInput
+from anew.units import parse_duration
+
+_BULK = 1_000
+
+
+@click.command()
+@click.argument("job_type", metavar="TYPE")
+@click.argument("payload", default="null", metavar="[PAYLOAD|-|@FILE]")
+@click.option("--queue", "-q", required=True, metavar="QUEUE", help="Lane of the job.")
+@click.option("--delay", metavar="TIME", help="Run it so much later: 5m, 1h30m.")
+@click.option("--at", "at", metavar="MOMENT", help="Run it then: 2026-12-24T18:00 (local), ...Z, +01:00.")
+@click.option("--priority", type=click.IntRange(0, 65535), metavar="N", help="0 to 65535, low first. [32768]")
+@click.option("--policy", metavar="POLICY", help="Retry policy: JSON, a preset's name, @file. [the server's]")
+@click.option("--retry-limit", type=click.IntRange(min=0), metavar="N", help="Retries after the first run.")
+@click.option("--keep-completed", metavar="TIME", help="Keep the job so long after it has completed.")
+@click.option("--keep-dead", metavar="TIME", help="Keep the job so long after it has died.")
+@click.option("--count", type=click.IntRange(min=1), default=1, metavar="N", help="Enqueue it so many times.")
+@remote
+def enqueue(
+    session: Session,
+    job_type: str,
+    payload: str,
+    queue: str,
+    delay: str | None,
+    at: str | None,
+    priority: int | None,
+    policy: str | None,
+    retry_limit: int | None,
+    keep_completed: str | None,
+    keep_dead: str | None,
+    count: int,
+) -> None:
+    """Put a job into a queue.
+
+    PAYLOAD is any JSON and is kept byte for byte; - reads it from stdin, @FILE from a file.
+
+    \b
+    Examples:
+      anew enqueue greet --queue hello '{"name": "Ada"}'
+      anew enqueue report --queue nightly --at 2026-12-24T18:00 @report.json
+      anew enqueue call --queue web 42 --policy even --retry-limit 8
+      anew enqueue call --queue web 42 --policy '{"base_ms": 500, "exponent": 2, "jitter_ms": 0}'
+      anew enqueue ping --queue web --delay 5m --json
+    """
+    draft = Draft(
+        type=job_type,
+        queue=queue,
+        payload=read_payload(payload),
+        priority=priority,
+        ready_at=_ready_at(delay, at),
+        retry_limit=retry_limit,
+        policy=None if policy is None else read_policy(policy),
+        retention=_retention(keep_completed, keep_dead),
+    )
+    if count == 1:
+        _show(session, session.client.enqueue(**draft.fields()))
+        return
+    ids: list[str] = []
+    for start in range(0, count, _BULK):
+        ids += [job.id for job in session.client.enqueue_many([draft] * min(_BULK, count - start))]
+    if session.as_json:
+        show_json({"enqueued": count, "ids": ids})
+    else:
+        click.echo(f"{count} jobs enqueued, {ids[0]} to {ids[-1]}")
+
+
+def _show(session: Session, job: JobView) -> None:
+    if session.as_json:
+        show_json(job.document)
+        return
+    now = now_ms()
+    when = f"runs {moment(job.ready_at, now)}" if job.status == "scheduled" else job.status
+    click.echo(f"{job.id}  {job.type} on {job.queue}, {when}")
+
+
+def _ready_at(delay: str | None, at: str | None) -> int | None:
+    if delay is not None and at is not None:
+        raise InvalidInput("--delay and --at: both say when; expected one of them", field="delay")
+    if delay is not None:
+        return now_ms() + parse_duration(delay, field="--delay")
+    return None if at is None else read_moment(at, "--at")
+
+
+def _retention(completed: str | None, dead: str | None) -> dict[str, int] | None:
+    given = {"completed_ms": (completed, "--keep-completed"), "dead_ms": (dead, "--keep-dead")}
+    parsed = {
+        name: parse_duration(text, field=flag) for name, (text, flag) in given.items() if text is not None
+    }
+    return parsed or None

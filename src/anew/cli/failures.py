@@ -1,0 +1,57 @@
+"""From an error to an exit code, and to words that say what to do next."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from anew.errors import (
+    AnewError,
+    Conflict,
+    InvalidInput,
+    NotFound,
+    NotSupported,
+    Overloaded,
+    StoreBusy,
+    Unauthorized,
+    Unreachable,
+)
+
+FAILURE: Final = 1
+USAGE: Final = 2
+UNREACHABLE: Final = 3
+NOT_FOUND: Final = 4
+REFUSED: Final = 5
+
+_CODES: Final[tuple[tuple[type[AnewError], int], ...]] = (
+    (InvalidInput, USAGE),
+    (Unreachable, UNREACHABLE),
+    (NotFound, NOT_FOUND),
+    (Conflict, REFUSED),
+    (Unauthorized, REFUSED),
+    (NotSupported, REFUSED),
+    (StoreBusy, REFUSED),
+)
+
+
+def exit_code(error: AnewError) -> int:
+    """Give the exit code of an error; what the table does not name is a plain failure."""
+    return next((code for kind, code in _CODES if isinstance(error, kind)), FAILURE)
+
+
+def explained(error: AnewError) -> str:
+    """Give the error's sentence, and below it what to do next where that is known."""
+    text = str(error)
+    hint = _hint(error, text)
+    return f"{text}\n  {hint}" if hint else text
+
+
+def _hint(error: AnewError, text: str) -> str:
+    if isinstance(error, Unreachable) and text.startswith("no server at"):
+        return "Start one with: anew serve   (or say where it is: --url or ANEW_URL)"
+    if isinstance(error, Unauthorized):
+        return "Give the server's token: --token, or ANEW_TOKEN"
+    if isinstance(error, NotFound) and text == "job not found":
+        return "It may have ended and been removed; look for it with: anew jobs list"
+    if isinstance(error, Overloaded):
+        return "Nothing was stored; try again a little later"
+    return ""

@@ -1,0 +1,191 @@
+"""``anew jobs``: look at jobs, and act on them."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+from collections.abc import Callable, Iterable
+from typing import Final, Literal
+
+import click
+
+from anew.cli.failures import exit_code, explained
+from anew.cli.jobview import HEADING, STATUS_COLUMN, report, row
+from anew.cli.output import now_ms, show_json, show_table
+from anew.cli.remote import Session, confirm, filter_options, remote
+from anew.client import Client, Filters, JobView
+from anew.errors import Conflict, InvalidInput, NotFound
+
+_PAGE: Final = 1_000
+
+
+@click.group()
+def jobs() -> None:
+    """List, show, retry, cancel and delete jobs."""
+
+
+@jobs.command("list")
+@filter_options()
+@click.option("--id", "job_ids", multiple=True, metavar="ID", help="Only these jobs.")
+@click.option("--limit", type=click.IntRange(1), default=50, metavar="N", help="At most so many. [50]")
+@click.option("--all", "everything", is_flag=True, help="No limit.")
+@click.option("--newest", is_flag=True, help="The newest first.")
+@click.option("--count", is_flag=True, help="Only their number.")
+@remote
+def list_jobs(
+    session: Session,
+    filters: Filters,
+    job_ids: tuple[str, ...],
+    limit: int,
+    everything: bool,
+    newest: bool,
+    count: bool,
+) -> None:
+    """List jobs, the oldest first.
+
+    \b
+    Examples:
+      anew jobs list
+      anew jobs list --queue web,mail --status scheduled --attempts 3..
+      anew jobs list --status dead --newest --limit 10 --json
+      anew jobs list --queue web --count
+    """
+    chosen = filters.also(id=job_ids)
+    if count:
+        number = session.client.count(chosen)
+        show_json({"count": number}) if session.as_json else click.echo(str(number))
+        return
+    found = fetch(session.client, chosen, None if everything else limit, newest=newest)
+    if session.as_json:
+        show_json({"jobs": [job.document for job in found]})
+        return
+    show_jobs(found)
+    if not everything and len(found) == limit and session.client.count(chosen) > limit:
+        click.echo(f"There are more; --all shows all, --limit more than {limit}.", err=True)
+
+
+@jobs.command("show")
+@click.argument("job_id", metavar="ID")
+@click.option("--backtrace", is_flag=True, help="Also the backtraces of the failures.")
+@remote
+def show_job(session: Session, job_id: str, backtrace: bool) -> None:
+    """Show one job: its payload, its failures, and why it waits.
+
+    \b
+    Examples:
+      anew jobs show 03h9zfi18gdfi0z62rygn7z6c
+      anew jobs show 03h9zfi18gdfi0z62rygn7z6c --json
+    """
+    job = session.client.get(job_id)
+    # The job may go between the two calls; what we have seen is still worth showing.
+    errors = []
+    with contextlib.suppress(NotFound):
+        errors = list(session.client.errors(job_id)) if job.attempts else []
+    if session.as_json:
+        show_json({"job": job.document, "errors": [error.document for error in errors]})
+        return
+    for line in report(job, errors, now_ms(), backtrace=backtrace):
+        click.echo(line)
+
+
+@jobs.command("retry")
+@click.argument("job_ids", nargs=-1, required=True, metavar="ID...")
+@remote
+def retry_jobs(session: Session, job_ids: tuple[str, ...]) -> int:
+    """Make dead jobs ready now.
+
+    \b
+    Examples:
+      anew jobs retry 03h9zfi18gdfi0z62rygn7z6c
+    To bring back many at once see: anew dead retry --help
+    """
+    return each(session, job_ids, session.client.retry, "is ready again")
+
+
+@jobs.command("cancel")
+@click.argument("job_ids", nargs=-1, required=True, metavar="ID...")
+@remote
+def cancel_jobs(session: Session, job_ids: tuple[str, ...]) -> int:
+    """End jobs before their time. Their records are kept.
+
+    \b
+    Examples:
+      anew jobs cancel 03h9zfi18gdfi0z62rygn7z6c
+    """
+    return each(session, job_ids, session.client.cancel, "is cancelled")
+
+
+@jobs.command("delete")
+@click.argument("job_ids", nargs=-1, metavar="[ID...]")
+@filter_options()
+@click.option("--all", "everything", is_flag=True, help="Every job there is.")
+@click.option("--yes", "-y", is_flag=True, help="Do not ask.")
+@remote
+def delete_jobs(
+    session: Session, job_ids: tuple[str, ...], filters: Filters, everything: bool, yes: bool
+) -> int:
+    """Remove jobs in whatever state, with their records. This cannot be undone.
+
+    \b
+    Examples:
+      anew jobs delete 03h9zfi18gdfi0z62rygn7z6c --yes
+      anew jobs delete --queue web --status dead
+      anew jobs delete --all --yes
+    """
+    if sum((bool(job_ids), bool(filters.given()), everything)) != 1:
+        raise InvalidInput("which jobs? expected either ids, or filters such as --queue, or --all")
+    if job_ids:
+        confirm(f"Delete {len(job_ids)} job(s)", yes=yes)
+        return each(session, job_ids, session.client.delete, "is deleted")
+    confirm(f"Delete {session.client.count(filters)} job(s)", yes=yes)
+    deleted = session.client.delete_many(filters, everything=everything)
+    show_json({"deleted": deleted}) if session.as_json else click.echo(f"{deleted} deleted")
+    return 0
+
+
+def fetch(client: Client, filters: Filters, limit: int | None, *, newest: bool) -> list[JobView]:
+    """Fetch the jobs that match.
+
+    Args:
+        client: The server's client.
+        filters: Which jobs.
+        limit: At most so many; None means all.
+        newest: The newest first.
+    """
+    order: Literal["asc", "desc"] = "desc" if newest else "asc"
+    pages = client.list(filters, order=order, page=min(limit or _PAGE, _PAGE))
+    return list(itertools.islice(pages, limit))
+
+
+def show_jobs(found: Iterable[JobView]) -> None:
+    """Print a table of jobs."""
+    now = now_ms()
+    rows = [row(job, now) for job in found]
+    if rows:
+        show_table(HEADING, rows, status_column=STATUS_COLUMN)
+    else:
+        click.echo("No jobs.")
+
+
+def each(session: Session, job_ids: Iterable[str], act: Callable[[str], object], done: str) -> int:
+    """Do the same to several jobs, and go on where one of them will not have it.
+
+    Returns:
+        0, or the exit code of the first refusal.
+    """
+    results: list[dict[str, object]] = []
+    code = 0
+    for job_id in job_ids:
+        try:
+            act(job_id)
+        except (NotFound, Conflict) as error:
+            code = code or exit_code(error)
+            results.append({"id": job_id, "ok": False, "error": str(error)})
+            click.echo(f"{job_id}: {explained(error)}", err=True)
+        else:
+            results.append({"id": job_id, "ok": True})
+            if not session.as_json:
+                click.echo(f"{job_id} {done}")
+    if session.as_json:
+        show_json({"jobs": results})
+    return code

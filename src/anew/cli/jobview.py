@@ -1,0 +1,136 @@
+"""Jobs and their failures as text. Pure: `now` comes from the caller."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from anew.cli.output import clock_time, moment, table
+from anew.client import ErrorView, JobView
+from anew.units import format_duration
+
+HEADING: Final = ("ID", "TYPE", "QUEUE", "STATUS", "FAILURES", "WHEN")
+STATUS_COLUMN: Final = 3
+
+_PAYLOAD_SHOWN: Final = 2_000
+
+
+def row(job: JobView, now: int, zone: datetime.tzinfo | None = None) -> tuple[str, ...]:
+    """Give a job as the cells of `HEADING`."""
+    return (job.id, job.type, job.queue, job.status, str(job.attempts), when(job, now, zone))
+
+
+def when(job: JobView, now: int, zone: datetime.tzinfo | None = None) -> str:
+    """Say when what matters now happened or will happen: ``retry 3 in 4 min 16 s (14:03:22)``."""
+    match job.status:
+        case "scheduled" | "retrying":
+            what = f"retry {job.attempts}" if job.attempts else "runs"
+            return f"{what} {moment(job.ready_at, now, zone)}"
+        case "ready":
+            return f"ready {moment(job.ready_at, now, zone)}"
+        case "in_flight" if job.dequeued_at is not None:
+            return f"taken {moment(job.dequeued_at, now, zone)}"
+        case "completed" if job.completed_at is not None:
+            return f"done {moment(job.completed_at, now, zone)}"
+        case "dead" if job.failed_at is not None:
+            return f"died {moment(job.failed_at, now, zone)}"
+        case _:
+            return ""
+
+
+def report(
+    job: JobView,
+    errors: Sequence[ErrorView],
+    now: int,
+    zone: datetime.tzinfo | None = None,
+    *,
+    backtrace: bool = False,
+) -> Iterator[str]:
+    """Describe a job: its facts, its payload, its failures.
+
+    Args:
+        job: The job.
+        errors: Its failures, the first first.
+        now: Now, epoch ms.
+        zone: Time zone of clock times; None means the machine's own.
+        backtrace: Whether backtraces are shown.
+
+    Returns:
+        Lines.
+    """
+    facts = list(_facts(job, now, zone))
+    width = max(len(name) for name, _ in facts)
+    for name, text in facts:
+        yield f"{name.ljust(width)}  {text}"
+    yield f"{'payload'.ljust(width)}  {_shortened(job.payload_json())}"
+    if errors:
+        yield ""
+        yield from _history(errors, now, zone)
+    for error in errors:
+        if backtrace and error.backtrace:
+            yield ""
+            yield f"backtrace of failure {error.attempt}:"
+            yield from (f"  {line}" for line in error.backtrace.splitlines())
+
+
+def decision_text(decision: dict[str, Any] | None) -> str:
+    """Give the arithmetic of a decision on one line, from whatever of it the server told."""
+    if not decision:
+        return ""
+    if reason := decision.get("reason"):
+        return str(reason)
+    parts = [
+        f"{name} {format_duration(decision[key])}"
+        for name, key in (("nominal", "nominal_ms"), ("cap", "cap_ms"), ("waits", "wait_ms"))
+        if isinstance(decision.get(key), int)
+    ]
+    if isinstance(draw := decision.get("draw"), float):
+        parts.insert(1, f"draw {draw:.3f}")
+    return ", ".join(parts)
+
+
+def _facts(job: JobView, now: int, zone: datetime.tzinfo | None) -> Iterator[tuple[str, str]]:
+    yield "job", job.id
+    yield "type", job.type
+    yield "queue", job.queue
+    yield "status", f"{job.status}, {text}" if (text := when(job, now, zone)) else job.status
+    yield "priority", str(job.priority)
+    yield (
+        "failures",
+        str(job.attempts) + ("" if job.retry_limit is None else f" (retry limit {job.retry_limit})"),
+    )
+    for name, value in (("policy", job.policy), ("backoff", job.backoff), ("retention", job.retention)):
+        if value is not None:
+            yield name, msgspec.json.encode(value).decode()
+    for name, at in (("ready", job.ready_at), ("taken", job.dequeued_at), ("failed", job.failed_at)):
+        if at is not None:
+            yield name, moment(at, now, zone)
+    for name, at in (("completed", job.completed_at), ("removed", job.purge_at)):
+        if at is not None:
+            yield name, moment(at, now, zone)
+
+
+def _history(errors: Iterable[ErrorView], now: int, zone: datetime.tzinfo | None) -> Iterator[str]:
+    rows = [
+        (
+            str(error.attempt),
+            clock_time(error.failed_at, now, zone),
+            format_duration(max(0, error.failed_at - error.dequeued_at)),
+            ": ".join(part for part in (error.error_type, error.message) if part),
+            decision_text(error.decision),
+        )
+        for error in errors
+    ]
+    heading = ["FAILURE", "AT", "AFTER", "ERROR", "DECISION"]
+    shown = slice(None) if any(cells[-1] for cells in rows) else slice(-1)
+    yield from table(heading[shown], [cells[shown] for cells in rows])
+
+
+def _shortened(payload: bytes) -> str:
+    text = payload.decode(errors="replace")
+    if len(text) <= _PAYLOAD_SHOWN:
+        return text
+    return f"{text[:_PAYLOAD_SHOWN]}... ({len(payload)} bytes; --json shows all)"

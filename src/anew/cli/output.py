@@ -1,0 +1,109 @@
+"""Text for people and JSON for programs."""
+
+from __future__ import annotations
+
+import datetime
+import os
+import sys
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
+
+import click
+import msgspec
+
+from anew.units import format_duration
+
+_COLOURS: Final = {
+    "ready": "green",
+    "in_flight": "cyan",
+    "scheduled": "yellow",
+    "completed": "green",
+    "dead": "red",
+    "failed": "yellow",
+    "cancelled": "bright_black",
+}
+
+
+def coloured(stream: Any) -> bool:
+    """Tell whether a stream is a terminal whose owner has nothing against colour (``NO_COLOR``)."""
+    return bool(stream.isatty()) and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+
+def paint(text: str, status: str, *, colour: bool) -> str:
+    """Give a text in the colour of a status."""
+    return click.style(text, fg=_COLOURS[status]) if colour and status in _COLOURS else text
+
+
+def show_json(value: Any) -> None:
+    """Print one JSON document, indented. `msgspec.Raw` inside is printed as the server sent it."""
+    click.echo(msgspec.json.format(msgspec.json.encode(value), indent=2).decode())
+
+
+def table(heading: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
+    """Lay out rows in columns.
+
+    Args:
+        heading: Names of the columns.
+        rows: Cells as plain text.
+
+    Returns:
+        Lines, the heading first, no blanks at their ends.
+    """
+    lines = [[*heading], *([_one_line(cell) for cell in row] for row in rows)]
+    widths = [max(len(line[column]) for line in lines) for column in range(len(heading))]
+    padded = ([cell.ljust(width) for cell, width in zip(line, widths, strict=True)] for line in lines)
+    return ["  ".join(cells).rstrip() for cells in padded]
+
+
+def show_table(
+    heading: Sequence[str], rows: Sequence[Sequence[str]], *, status_column: int | None = None
+) -> None:
+    """Print a table; the heading dim and one column in the colours of its statuses, on a terminal."""
+    lines = table(heading, rows)
+    colour = coloured(sys.stdout)
+    click.echo(click.style(lines[0], dim=True) if colour else lines[0])
+    for line, row in zip(lines[1:], rows, strict=True):
+        status = "" if status_column is None else row[status_column]
+        painted = paint(status, status, colour=colour)
+        click.echo(line.replace(f" {status} ", f" {painted} ", 1) if status else line)
+
+
+def moment(at: int, now: int, zone: datetime.tzinfo | None = None) -> str:
+    """Say when something is, both ways: ``in 4 min 16 s (14:03:22)``, ``3.2 s ago (13:59:03)``.
+
+    Args:
+        at: The moment, epoch ms.
+        now: Now, epoch ms.
+        zone: Time zone of the clock time; None means the machine's own.
+    """
+    distance = format_duration(_rounded(abs(at - now)))
+    words = f"in {distance}" if at > now else f"{distance} ago" if at < now else "now"
+    return f"{words} ({clock_time(at, now, zone)})"
+
+
+def _rounded(ms: int) -> int:
+    # Nobody wants the milliseconds of half a minute.
+    step = 1000 if ms >= 10_000 else 100 if ms >= 1000 else 1
+    return ms // step * step
+
+
+def clock_time(at: int, now: int, zone: datetime.tzinfo | None = None) -> str:
+    """Give the time of day, with the date if it is not today's: ``14:03:22``, ``2026-11-23 14:03:22``."""
+    try:
+        then = datetime.datetime.fromtimestamp(at // 1000, tz=zone).astimezone(zone)
+        today = datetime.datetime.fromtimestamp(now // 1000, tz=zone).astimezone(zone)
+    except (OverflowError, OSError, ValueError):
+        return "after all calendars"
+    return f"{then:%H:%M:%S}" if then.date() == today.date() else f"{then:%Y-%m-%d %H:%M:%S}"
+
+
+def now_ms() -> int:
+    """The wall clock, epoch ms."""
+    from anew.clock import SystemClock
+
+    return SystemClock().now()
+
+
+def _one_line(cell: str) -> str:
+    # A message may hold anything, control sequences for the terminal included.
+    return "".join(char if char.isprintable() else " " for char in cell)

@@ -1,0 +1,79 @@
+"""``anew policy``: what a retry policy will do, before anybody trusts it."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+from anew.cli.output import coloured, show_json, table
+from anew.cli.values import read_policy
+
+
+@click.group()
+def policy() -> None:
+    """See what a retry policy will do."""
+
+
+@policy.command("explain")
+@click.argument("spec", metavar="POLICY")
+@click.option(
+    "--retries", type=click.IntRange(0, 10_000), metavar="N", help="Show so many. [all, at most 100]"
+)
+@click.option("--json", "as_json", is_flag=True, help="Answer in JSON.")
+def explain_policy(spec: str, retries: int | None, as_json: bool) -> None:
+    """Show every retry of a policy: its nominal wait, the earliest and the latest.
+
+    POLICY is JSON, the name of a preset, @FILE, or - for stdin. No server is asked.
+
+    \b
+    Examples:
+      anew policy explain zizq
+      anew policy explain '{"preset": "faktory", "limit": 6}'
+      anew policy explain '{"base_ms": 15000, "exponent": 4, "jitter_ms": 30000}' --json
+      anew policy explain even --retries 10
+    """
+    from anew.backoff import Policy, explain
+
+    explanation = explain(Policy.from_json(read_policy(spec)), retries)
+    if as_json:
+        show_json(explanation.to_json())
+        return
+    heading, *rows = explanation.table()
+    lines = table([name.upper() for name in heading], rows)
+    click.echo(click.style(lines[0], dim=True) if coloured(sys.stdout) else lines[0])
+    for line in lines[1:]:
+        click.echo(line)
+    click.echo(explanation.summary())
+
+
+@policy.command("list")
+@click.option("--json", "as_json", is_flag=True, help="Answer in JSON.")
+def list_policies(as_json: bool) -> None:
+    """List the presets: policies that have a name.
+
+    \b
+    Examples:
+      anew policy list
+      anew policy list --json
+    """
+    from anew.backoff import PRESETS
+
+    if as_json:
+        show_json(
+            {
+                "presets": [
+                    {
+                        "name": item.name,
+                        "aliases": item.aliases,
+                        "summary": item.summary,
+                        "parameters": [*item.parameters],
+                    }
+                    for item in PRESETS.values()
+                ]
+            }
+        )
+        return
+    rows = [(item.name, ", ".join(item.parameters) or "-", item.summary) for item in PRESETS.values()]
+    for line in table(("PRESET", "PARAMETERS", "WHAT IT IS"), rows):
+        click.echo(line)

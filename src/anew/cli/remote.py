@@ -1,0 +1,139 @@
+"""What the commands share that speak to a server: options, filters, the connection."""
+
+from __future__ import annotations
+
+import functools
+import os
+import sys
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import click
+
+from anew.client import Client, Filters
+from anew.config import find_file, load_connect
+from anew.errors import InvalidInput
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Session:
+    """A command's connection and the form of its answer.
+
+    Attributes:
+        client: The server's client.
+        as_json: Whether a program reads the answer.
+    """
+
+    client: Client
+    as_json: bool
+
+
+def remote(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a command the options ``--url``, ``--token`` and ``--json``, and a `Session` as its first
+    argument."""
+
+    @click.option("--url", metavar="URL", help="Address of the server. [ANEW_URL, http://127.0.0.1:7890]")
+    @click.option("--token", metavar="TOKEN", help="Bearer token; @path reads it from a file. [ANEW_TOKEN]")
+    @click.option("--json", "as_json", is_flag=True, help="Answer in JSON.")
+    @functools.wraps(function)
+    def command(*args: Any, url: str | None, token: str | None, as_json: bool, **options: Any) -> Any:
+        flags = {"client.url": url, "client.token": token}
+        settings = load_connect(flags, os.environ, find_file(None, os.environ))
+        client = Client(settings.url, token=settings.token, timeout_ms=settings.timeout_ms)
+        with client:
+            return function(Session(client=client, as_json=as_json), *args, **options)
+
+    return command
+
+
+def filter_options(*, status: bool = True) -> Callable[[F], F]:
+    """Give a command the options that choose jobs; it receives them as one `Filters`.
+
+    Args:
+        status: Whether ``--status`` is among them.
+    """
+
+    def decorate(function: F) -> F:
+        @functools.wraps(function)
+        def command(
+            *args: Any,
+            queue: tuple[str, ...],
+            job_type: tuple[str, ...],
+            priority: str | None,
+            attempts: str | None,
+            status: tuple[str, ...] = (),
+            **options: Any,
+        ) -> Any:
+            filters = Filters(
+                queue=_split(queue),
+                type=_split(job_type),
+                status=_split(status),
+                priority=priority,
+                attempts=attempts,
+            )
+            return function(*args, filters=filters, **options)
+
+        wrapped: Any = command
+        for option in reversed(_FILTERS if status else _FILTERS[1:]):
+            wrapped = option(wrapped)
+        result: F = wrapped
+        return result
+
+    return decorate
+
+
+_FILTERS = (
+    click.option(
+        "--status",
+        "-s",
+        multiple=True,
+        metavar="STATUS",
+        help="scheduled, ready, in_flight, completed, dead; several with commas.",
+    ),
+    click.option("--queue", "-q", multiple=True, metavar="QUEUE", help="Only these queues."),
+    click.option("--type", "-t", "job_type", multiple=True, metavar="TYPE", help="Only these types."),
+    click.option("--priority", metavar="RANGE", help="Only these priorities: 7, 10..20, ..5, 9.. ."),
+    click.option("--attempts", metavar="RANGE", help="Only these numbers of failures: 0, 3.., ..2 ."),
+)
+
+
+def _split(values: Iterable[str]) -> tuple[str, ...]:
+    return tuple(part for value in values for part in value.split(","))
+
+
+def confirm(question: str, *, yes: bool) -> None:
+    """Let a person confirm what cannot be undone.
+
+    Args:
+        question: Without the question mark.
+        yes: Whether ``--yes`` was given.
+
+    Raises:
+        InvalidInput: Nobody is there to ask.
+        click.Abort: The answer was no.
+    """
+    if yes:
+        return
+    if not sys.stdin.isatty():
+        raise InvalidInput(f"{question}: add --yes to say so where nobody can be asked", field="yes")
+    click.confirm(question, abort=True)
+
+
+def given_text(value: str, *, stdin: bool = True) -> bytes:
+    """Read an argument that may point elsewhere: ``@file`` is the file's content, ``-`` is stdin's.
+
+    Raises:
+        InvalidInput: The file cannot be read.
+    """
+    if value == "-" and stdin:
+        return sys.stdin.buffer.read()
+    if value.startswith("@"):
+        try:
+            with open(value[1:], "rb") as file:
+                return file.read()
+        except OSError as error:
+            raise InvalidInput(f"{value}: {error.strerror}", field="file", value=value) from error
+    return value.encode(errors="surrogateescape")

@@ -1,0 +1,94 @@
+"""The command ``anew`` itself: finds the subcommand, and turns errors into words and exit codes."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Sequence
+from typing import Final
+
+import click
+
+from anew import __version__
+from anew.cli.failures import exit_code, explained
+from anew.errors import AnewError
+
+_COMMANDS: Final = {
+    "serve": ("anew.cli.serve", "Run the server."),
+    "enqueue": ("anew.cli.enqueue", "Put a job into a queue."),
+    "work": ("anew.cli.work", "Run a program for each job of a queue."),
+    "jobs": ("anew.cli.jobs", "List, show, retry, cancel and delete jobs."),
+    "queues": ("anew.cli.queues", "Show the queues and what is in them."),
+    "dead": ("anew.cli.dead", "List dead jobs, and bring them back."),
+    "policy": ("anew.cli.policy", "See what a retry policy will do."),
+    "config": ("anew.cli.config", "Show the settings and where they come from."),
+}
+"""Subcommands: the module that holds the function of that name, and a line for the overview."""
+
+
+class LazyGroup(click.Group):
+    """Imports a subcommand's module only when it is wanted: ``anew --help`` need not load a server."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
+        """Give the names in the order of the overview."""
+        return [*_COMMANDS]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+        """Import and give one subcommand."""
+        if cmd_name not in _COMMANDS:
+            return None
+        command = getattr(importlib.import_module(_COMMANDS[cmd_name][0]), cmd_name)
+        assert isinstance(command, click.Command)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
+        """Write the overview from the table, so that nothing is imported for it."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, text) for name, (_, text) in _COMMANDS.items()])
+
+
+@click.group(
+    cls=LazyGroup,
+    invoke_without_command=True,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+@click.version_option(__version__, message="anew %(version)s")
+@click.pass_context
+def root(ctx: click.Context) -> None:
+    """Anew: a durable job queue. Jobs fail; Anew tries again, well.
+
+    \b
+    Try it:
+      anew serve                                            in one terminal
+      anew enqueue greet --queue hello '{"name": "Ada"}'    in another
+      anew work --queue hello -- cat
+
+    \b
+    Exit codes: 0 done, 1 failure, 2 usage, 3 no server answered, 4 not found,
+    5 refused, 130/143 ended by a signal.
+    """
+    if ctx.invoked_subcommand is None:
+        click.echo(ctx.get_help())
+
+
+def run(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line.
+
+    Args:
+        arguments: Words after the program's name; None takes this process's own.
+
+    Returns:
+        The exit code.
+    """
+    try:
+        result = root.main(
+            args=None if arguments is None else [*arguments], prog_name="anew", standalone_mode=False
+        )
+    except click.ClickException as error:
+        error.show()
+        return error.exit_code
+    except click.Abort:
+        return 130
+    except AnewError as error:
+        click.echo(f"Error: {explained(error)}", err=True)
+        return exit_code(error)
+    return result if isinstance(result, int) else 0

@@ -1,0 +1,44 @@
+"""``anew serve``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from anew.cli.failures import REFUSED
+from anew.cli.settings import SettingsCommand, load, setting_options
+from anew.config import require_safe_bind
+from anew.errors import InvalidConfig
+
+
+@click.command(cls=SettingsCommand)
+@setting_options
+def serve(**options: Any) -> int:
+    """Run the server until it is told to stop (SIGTERM or Ctrl-C; twice: at once).
+
+    Every option is a variable too (--max-body is ANEW_MAX_BODY; the variables of Zizq, ZIZQ_PORT and so on,
+    are read as well), and a key of anew.toml, under [server]. The option counts before the variable, the
+    variable before the file. Times are written 500ms, 15s, 1h30m, 7d; a bare number is milliseconds. Sizes
+    are written 64MiB, 256MB. What only tunes Zizq's own storage is accepted and has no effect.
+
+    \b
+    Examples:
+      anew serve
+      anew serve --root-dir /var/lib/anew --default-policy even
+      ANEW_TOKEN=@/etc/anew/token anew serve --host 0.0.0.0 --allowed-hosts queue.example.org
+      anew config show --origin            what all of it comes to
+
+    \b
+    Exit codes: 0 stopped as told, 1 failure (the disk, above all), 2 a setting does not fit,
+    5 refused (unsafe bind, TLS, store in use).
+    """
+    settings = load(options).settings
+    try:
+        require_safe_bind(settings)
+    except InvalidConfig as error:
+        click.echo(f"Error: {error}", err=True)
+        return REFUSED
+    from anew.app import serve as serve_until_stopped
+
+    return serve_until_stopped(settings)

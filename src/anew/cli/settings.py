@@ -1,0 +1,105 @@
+"""The options of ``anew serve`` and ``anew config show``, made from the declarations of the settings."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+import click
+
+from anew.config import FOREIGN, Loaded, Setting, Settings, declared, find_file, load_settings
+
+_SECTIONS: Final = {
+    "listen": "Listening",
+    "store": "Storing",
+    "retry": "Retrying",
+    "retention": "Keeping",
+    "timing": "Rhythm",
+    "limits": "Bounds",
+    "log": "Logging",
+}
+_FOREIGN_SECTION: Final = "From Zizq's command line"
+_FILE_SECTION: Final = "General"
+
+
+class SettingOption(click.Option):
+    """An option that knows its section of the help."""
+
+    def __init__(self, *args: Any, section: str = _FILE_SECTION, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.section = section
+
+
+class SettingsCommand(click.Command):
+    """A command whose help shows its options in sections."""
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the options, section by section, in the order in which the sections first appear."""
+        sections: dict[str, list[tuple[str, str]]] = {}
+        for parameter in self.get_params(ctx):
+            record = parameter.get_help_record(ctx)
+            if record is not None:
+                sections.setdefault(getattr(parameter, "section", _FILE_SECTION), []).append(record)
+        for name, records in sections.items():
+            with formatter.section(name):
+                formatter.write_dl(records, col_max=36)
+
+
+def setting_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a command every option of the server; it receives them as keywords, for `load`."""
+    help_text = "File of settings. [ANEW_CONFIG; ./anew.toml if there is one]"
+    options: list[Decorator] = [click.option("--config", cls=SettingOption, metavar="FILE", help=help_text)]
+    options += [_option(group, field, setting) for group, field, setting in declared() if group in _SECTIONS]
+    options += [_make(setting, _FOREIGN_SECTION, setting.help) for setting in FOREIGN.values()]
+    for option in reversed(options):
+        function = option(function)
+    return function
+
+
+def load(options: Mapping[str, Any]) -> Loaded:
+    """Build the settings from a command's options, the environment and the file.
+
+    Args:
+        options: What `setting_options` made: names with underscores; None means not given.
+    """
+    flags = {
+        # A switch that is not there must not hide a variable that is.
+        name.replace("_", "-"): None if value is False else value
+        for name, value in options.items()
+        if name != "config"
+    }
+    return load_settings(flags, os.environ, find_file(options.get("config"), os.environ))
+
+
+Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
+
+
+def _option(group: str, field: str, setting: Setting) -> Decorator:
+    default = setting.show(getattr(getattr(Settings(), group), field))
+    text = setting.help if setting.kind == "switch" or default == "-" else f"{setting.help} [{default}]"
+    return _make(setting, _SECTIONS[group], text)
+
+
+def _make(setting: Setting, section: str, text: str) -> Decorator:
+    names = [f"--{setting.name}", setting.name.replace("-", "_")]
+    if setting.short:
+        names.insert(0, setting.short)
+    if setting.kind == "switch":
+        return click.option(*names, cls=SettingOption, section=section, is_flag=True, help=text)
+    metavar = "|".join(setting.choices) or _METAVARS.get(setting.kind, "TEXT")
+    return click.option(*names, cls=SettingOption, section=section, metavar=metavar, help=text)
+
+
+_METAVARS: Final = {
+    "duration": "TIME",
+    "host": "ADDRESS",
+    "integer": "N",
+    "names": "NAMES",
+    "number": "X",
+    "path": "PATH",
+    "policy": "POLICY",
+    "secret": "TOKEN",
+    "size": "SIZE",
+    "version": "VERSION",
+}

@@ -1,0 +1,213 @@
+"""What a client sends and reads: jobs and error records as small frozen values."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+from msgspec import UNSET, Raw, UnsetType
+
+from anew.errors import InvalidJob, Unreachable
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobView:
+    """A job as the server showed it. Instants are epoch ms; None means that the field was not sent.
+
+    Attributes:
+        status: ``scheduled``, ``ready``, ``in_flight``, ``completed`` or ``dead``; Anew also knows
+            ``cancelled``.
+        attempts: Failures reported so far.
+        payload: The JSON bytes as they came; unset on the answers to enqueue, failure and patch.
+        retry_limit, backoff, policy, retention: Only if set on the job itself.
+        duplicate, folded: Whether an enqueue stored nothing new, and this is the job that it met.
+        document: The whole JSON object as the server sent it.
+    """
+
+    id: str
+    type: str
+    queue: str
+    status: str
+    priority: int
+    ready_at: int
+    attempts: int
+    payload: Raw | UnsetType = UNSET
+    retry_limit: int | None = None
+    backoff: dict[str, Any] | None = None
+    policy: Any = None
+    retention: dict[str, Any] | None = None
+    dequeued_at: int | None = None
+    failed_at: int | None = None
+    completed_at: int | None = None
+    purge_at: int | None = None
+    unique_key: str | None = None
+    unique_while: str | None = None
+    duplicate: bool = False
+    folded: bool = False
+    document: Raw = dataclasses.field(default_factory=Raw, repr=False)
+
+    def payload_json(self) -> bytes:
+        """The payload's JSON, byte for byte as the server sent it; ``b"null"`` if it sent none."""
+        return b"null" if isinstance(self.payload, UnsetType) else bytes(self.payload)
+
+    def data(self) -> Any:
+        """The payload as Python values."""
+        return msgspec.json.decode(self.payload_json())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ErrorView:
+    """The record of one failed attempt. Instants are epoch ms.
+
+    Attributes:
+        attempt: 1 for the first failure.
+        decision: The arithmetic behind what was decided then, if the server tells it: ``nominal_ms``,
+            ``draw``, ``cap_ms``, ``wait_ms``, ``due_at``, ``reason``.
+        document: The whole JSON object as the server sent it.
+    """
+
+    attempt: int
+    message: str
+    dequeued_at: int
+    failed_at: int
+    error_type: str | None = None
+    backtrace: str | None = None
+    decision: dict[str, Any] | None = None
+    document: Raw = dataclasses.field(default_factory=Raw, repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Page:
+    """One page of a list.
+
+    Attributes:
+        jobs: In the order that was asked for.
+        next, prev: Path of the neighbouring page, None if there is none.
+        document: The whole JSON object as the server sent it.
+    """
+
+    jobs: tuple[JobView, ...]
+    next: str | None
+    prev: str | None
+    document: Raw = dataclasses.field(default_factory=Raw, repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Draft:
+    """A job to be enqueued.
+
+    Attributes:
+        type: Its handler's name.
+        queue: Its lane.
+        payload: Any JSON value, or `msgspec.Raw` with JSON that is sent as it is.
+        priority: 0 to 65535, low runs first; None means 32768.
+        ready_at: When it may run, epoch ms; None means now.
+        retry_limit: Retries allowed; None means the policy's or the server's.
+        policy: A policy's JSON value (an object or a preset's name); None means the server's.
+        backoff: Zizq's three numbers (``exponent``, ``base_ms``, ``jitter_ms``) in place of a policy.
+        retention: ``completed_ms`` and ``dead_ms``, each optional; None means the server's.
+    """
+
+    type: str
+    queue: str
+    payload: Any = None
+    priority: int | None = None
+    ready_at: int | None = None
+    retry_limit: int | None = None
+    policy: Any = None
+    backoff: Mapping[str, Any] | None = None
+    retention: Mapping[str, int] | None = None
+
+    def fields(self) -> dict[str, Any]:
+        """Its fields by name."""
+        return {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+
+    def body(self) -> dict[str, Any]:
+        """The request body, without what is not set.
+
+        Raises:
+            InvalidJob: The payload is no JSON value.
+        """
+        body = {name: value for name, value in self.fields().items() if value is not None}
+        body["payload"] = self.payload if isinstance(self.payload, Raw) else _as_json(self.payload)
+        return body
+
+
+def _as_json(payload: Any) -> Raw:
+    # The standard library's encoder, since it can refuse NaN; others write null in its place.
+    try:
+        text = json.dumps(payload, allow_nan=False, ensure_ascii=False, separators=(",", ":"))
+        return Raw(text.encode())
+    except (TypeError, ValueError, RecursionError) as error:
+        raise InvalidJob(f"payload: cannot be written as JSON: {error}", field="payload") from error
+
+
+class _WirePages(msgspec.Struct):
+    next: str | None = None
+    prev: str | None = None
+
+
+class _WirePage(msgspec.Struct):
+    jobs: list[Raw]
+    pages: _WirePages
+
+
+class _WireErrors(msgspec.Struct):
+    errors: list[Raw]
+    pages: _WirePages
+
+
+_job = msgspec.json.Decoder(JobView)
+_error = msgspec.json.Decoder(ErrorView)
+_page = msgspec.json.Decoder(_WirePage)
+_errors = msgspec.json.Decoder(_WireErrors)
+
+
+def read_job(document: bytes | Raw) -> JobView:
+    """Read one job object.
+
+    Raises:
+        Unreachable: It is none, so whatever answered is no server of ours.
+    """
+    try:
+        return dataclasses.replace(_job.decode(document), document=Raw(bytes(document)))
+    except msgspec.MsgspecError as error:
+        raise _not_ours(error) from error
+
+
+def read_page(document: bytes) -> Page:
+    """Read one page of a list of jobs."""
+    try:
+        page = _page.decode(document)
+    except msgspec.MsgspecError as error:
+        raise _not_ours(error) from error
+    jobs = tuple(read_job(job) for job in page.jobs)
+    return Page(jobs=jobs, next=page.pages.next, prev=page.pages.prev, document=Raw(document))
+
+
+def read_errors(document: bytes) -> tuple[list[ErrorView], str | None]:
+    """Read one page of error records, and the path of the next one."""
+    try:
+        page = _errors.decode(document)
+        records = [
+            dataclasses.replace(_error.decode(item), document=Raw(bytes(item))) for item in page.errors
+        ]
+    except msgspec.MsgspecError as error:
+        raise _not_ours(error) from error
+    return records, page.pages.next
+
+
+def read_object(document: bytes) -> dict[str, Any]:
+    """Read any other JSON object."""
+    try:
+        return msgspec.json.decode(document, type=dict[str, Any])
+    except msgspec.MsgspecError as error:
+        raise _not_ours(error) from error
+
+
+def _not_ours(error: Exception) -> Unreachable:
+    return Unreachable(f"the answer cannot be read; is it an Anew server that listens there? ({error})")

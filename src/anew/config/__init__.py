@@ -1,0 +1,44 @@
+"""Settings: one frozen tree, built once at start from flags, variables, a file and defaults.
+
+Each setting is declared in one place, as a field of the tree, with its default, its kind and its effect.
+From that come the flag (``--heartbeat-interval``), the variables (``ANEW_HEARTBEAT_INTERVAL``, and
+``ZIZQ_...`` where Zizq has it), the key of the file (``heartbeat-interval`` under ``[server]``), the line of
+``--help`` and the row of ``anew config show``. Precedence: flag, variable (``ANEW_`` before ``ZIZQ_``), file,
+default.
+"""
+
+from anew.config.foreign import FOREIGN
+from anew.config.load import Loaded, find_file, load_connect, load_settings, require_safe_bind
+from anew.config.setting import Setting
+from anew.config.settings import (
+    Connect,
+    Limits,
+    Listen,
+    Log,
+    Retention,
+    Retry,
+    Settings,
+    Store,
+    Timing,
+    declared,
+)
+
+__all__ = [
+    "FOREIGN",
+    "Connect",
+    "Limits",
+    "Listen",
+    "Loaded",
+    "Log",
+    "Retention",
+    "Retry",
+    "Setting",
+    "Settings",
+    "Store",
+    "Timing",
+    "declared",
+    "find_file",
+    "load_connect",
+    "load_settings",
+    "require_safe_bind",
+]

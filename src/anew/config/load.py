@@ -1,0 +1,213 @@
+"""Builds the settings from their sources."""
+
+from __future__ import annotations
+
+import dataclasses
+import ipaddress
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from anew.config.foreign import FOREIGN, commit_of, refuse_listeners
+from anew.config.setting import Setting
+from anew.config.settings import Connect, Settings, declared
+from anew.errors import InvalidConfig
+
+FILE_NAME: Final = "anew.toml"
+
+Tables = dict[str, dict[str, object]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Loaded:
+    """Settings and where each came from.
+
+    Attributes:
+        settings: The tree.
+        origins: ``"server.port"`` (table and name) to ``"default"``, ``"--port"``, ``"ANEW_PORT"`` or
+            ``"anew.toml: [server] port"``.
+    """
+
+    settings: Settings
+    origins: Mapping[str, str]
+
+
+def find_file(flag: str | None, environ: Mapping[str, str]) -> Path | None:
+    """Find the file of settings: ``--config``, else ``ANEW_CONFIG``, else ``anew.toml`` here if there is one.
+
+    Raises:
+        InvalidConfig: The one that was asked for does not exist.
+    """
+    for source, given in (("--config", flag), ("ANEW_CONFIG", environ.get("ANEW_CONFIG"))):
+        if given:
+            if not Path(given).is_file():
+                raise InvalidConfig(
+                    f"{source}: {given!r} is not valid; expected a file", field="config", value=given
+                )
+            return Path(given)
+    return Path(FILE_NAME) if Path(FILE_NAME).is_file() else None
+
+
+def load_settings(flags: Mapping[str, object], environ: Mapping[str, str], file: Path | None) -> Loaded:
+    """Build the settings from all sources.
+
+    Args:
+        flags: Names without dashes to values as given; None and missing mean not given. A name outside the
+            ``[server]`` table stands with its table: ``"client.url"``.
+        environ: The environment. An empty variable counts as not set.
+        file: A TOML file, or None.
+
+    Raises:
+        InvalidConfig: A value does not fit; the message names source, value and expectation.
+        NotSupported: A setting asks for what this build does not have.
+    """
+    sources = _Sources(flags, environ, _read_file(file) if file else {}, str(file))
+    groups: dict[str, dict[str, object]] = {group.name: {} for group in dataclasses.fields(Settings)}
+    origins: dict[str, str] = {}
+    for group, name, setting in declared():
+        found = sources.find(setting)
+        origins[_key(setting)] = found[0] if found else "default"
+        if found:
+            groups[group][name] = setting.parse(found[1], found[0])
+    foreign = {
+        name: (found[0], setting.parse(found[1], found[0]))
+        for name, setting in FOREIGN.items()
+        if (found := sources.find(setting))
+    }
+    refuse_listeners(foreign)
+    full = commit_of(foreign, groups["store"].get("commit"), origins["server.commit"])
+    if full and not groups["store"].get("commit"):
+        origins["server.commit"] = full
+    _settle_retry(groups["retry"], origins)
+    return Loaded(settings=_grow(groups), origins=origins)
+
+
+def load_connect(flags: Mapping[str, object], environ: Mapping[str, str], file: Path | None) -> Connect:
+    """Build the settings that a client needs; what is wrong with a server's settings does not concern it.
+
+    Args:
+        flags: Names such as ``"client.url"`` to values as given; None means not given.
+        environ: The environment.
+        file: A TOML file, or None.
+
+    Raises:
+        InvalidConfig: A value does not fit.
+    """
+    sources = _Sources(flags, environ, _read_file(file) if file else {}, str(file))
+    given = {
+        name: setting.parse(found[1], found[0])
+        for group, name, setting in declared()
+        if group == "connect" and (found := sources.find(setting))
+    }
+    return _grow({"connect": given}).connect
+
+
+def require_safe_bind(settings: Settings) -> None:
+    """Refuse an address that others can reach while nothing asks them who they are.
+
+    Raises:
+        InvalidConfig: The bind is not loopback, there is no token, and nobody said that this is meant.
+    """
+    listen = settings.listen
+    if listen.token or listen.insecure or ipaddress.ip_address(listen.host).is_loopback:
+        return
+    raise InvalidConfig(
+        f"--host {listen.host}: others could reach this server and nothing protects it; set a token "
+        "(ANEW_TOKEN or --token @file), stay on 127.0.0.1, or say --insecure if the network itself is closed",
+        field="host",
+        value=listen.host,
+    )
+
+
+class _Sources:
+    """Looks a setting up in flags, variables and the file, in this order."""
+
+    def __init__(
+        self, flags: Mapping[str, object], environ: Mapping[str, str], tables: Tables, file: str
+    ) -> None:
+        self._flags, self._environ, self._tables, self._file = flags, environ, tables, file
+
+    def find(self, setting: Setting) -> tuple[str, object] | None:
+        flag = self._flags.get(setting.name if setting.table == "server" else _key(setting))
+        if flag is not None:
+            return f"--{setting.name}", flag
+        for variable in setting.variables():
+            if self._environ.get(variable):
+                return variable, self._environ[variable]
+        table = self._tables.get(setting.table, {})
+        if setting.name in table:
+            return f"{self._file}: [{setting.table}] {setting.name}", table[setting.name]
+        return None
+
+
+def _key(setting: Setting) -> str:
+    return f"{setting.table}.{setting.name}"
+
+
+def _grow(groups: Mapping[str, Mapping[str, object]]) -> Settings:
+    default = Settings()
+    return dataclasses.replace(
+        default,
+        **{name: dataclasses.replace(getattr(default, name), **given) for name, given in groups.items()},
+    )
+
+
+def _read_file(file: Path) -> Tables:
+    import tomllib  # Only where there is a file: commands start often, and mostly without one.
+
+    try:
+        document = tomllib.loads(file.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise InvalidConfig(f"{file}: cannot be read as TOML: {error}", field="config") from error
+    known: dict[str, set[str]] = {"server": set(FOREIGN)}
+    for _, _, setting in declared():
+        known.setdefault(setting.table, set()).add(setting.name)
+    tables: Tables = {}
+    for table, entries in document.items():
+        if table not in known or not isinstance(entries, dict):
+            expected = " and ".join(f"[{name}]" for name in sorted(known))
+            raise InvalidConfig(f"{file}: {table!r} is unknown; expected the tables {expected}", field=table)
+        tables[table] = {key.replace("_", "-"): value for key, value in entries.items()}
+        for key in tables[table].keys() - known[table]:
+            raise InvalidConfig(
+                f"{file}: [{table}] has no setting {key!r}; {_closest(key, known[table])}",
+                field=key,
+                value=tables[table][key],
+            )
+    return tables
+
+
+def _closest(key: str, known: set[str]) -> str:
+    import difflib
+
+    close = difflib.get_close_matches(key, sorted(known), n=1)
+    return f"did you mean {close[0]!r}?" if close else "for their names see: anew config show"
+
+
+_BACKOFF: Final = {
+    "backoff_base_ms": "default-backoff-base",
+    "backoff_exponent": "default-backoff-exponent",
+    "backoff_jitter_ms": "default-backoff-jitter",
+}
+
+
+def _settle_retry(retry: dict[str, object], origins: Mapping[str, str]) -> None:
+    given = [origins[f"server.{name}"] for attribute, name in _BACKOFF.items() if attribute in retry]
+    missing = [f"--{name}" for attribute, name in _BACKOFF.items() if attribute not in retry]
+    if given and missing:
+        raise InvalidConfig(
+            f"{', '.join(given)}: base, exponent and jitter go together; "
+            f"expected also {' and '.join(missing)}",
+            field="default-backoff",
+        )
+    if "policy" not in retry:
+        return
+    if given:
+        raise InvalidConfig(
+            f"{origins['server.default-policy']} contradicts {', '.join(given)}: each gives the default "
+            "policy; leave one of them out",
+            field="default-policy",
+        )
+    # None: that policy's own limit counts, not the 25 of Zizq's curve.
+    retry.setdefault("limit", None)

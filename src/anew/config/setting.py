@@ -1,0 +1,240 @@
+"""What the outside knows of one setting: its names, how its text is read, and how its value is shown."""
+
+from __future__ import annotations
+
+import ipaddress
+import json
+import math
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Literal
+
+from anew.errors import InvalidConfig, InvalidInput
+from anew.units import format_duration_short, format_size, parse_duration, parse_size
+
+Kind = Literal[
+    "choice",
+    "duration",
+    "host",
+    "integer",
+    "names",
+    "number",
+    "path",
+    "policy",
+    "secret",
+    "size",
+    "switch",
+    "text",
+    "url",
+    "version",
+]
+
+_COUNT_MAX: Final = 2**31 - 1
+_SHOWN: Final = 80
+_TRUTH: Final = {
+    **dict.fromkeys(("true", "1", "yes", "on"), True),
+    **dict.fromkeys(("false", "0", "no", "off"), False),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setting:
+    """One setting as people meet it.
+
+    Attributes:
+        name: Flag without dashes, and key of the file.
+        kind: How its text is read.
+        help: Effect, meaning of zero, and what goes wrong at the extremes.
+        table: Table of the file that it stands in.
+        low: Least value of an integer, a duration (ms) or a size (bytes).
+        high: Largest value of an integer or a duration; None means what the kind itself can hold.
+        choices: The words that a choice takes.
+        short: One-letter flag, with its dash.
+        zizq: Whether the ``ZIZQ_`` variable of that name is read too.
+    """
+
+    name: str
+    kind: Kind
+    help: str
+    table: str = "server"
+    low: int = 0
+    high: int | None = None
+    choices: tuple[str, ...] = ()
+    short: str = ""
+    zizq: bool = False
+
+    def variables(self) -> tuple[str, ...]:
+        """The variables that are read; the first one that is set wins."""
+        upper = self.name.upper().replace("-", "_")
+        return (f"ANEW_{upper}", f"ZIZQ_{upper}") if self.zizq else (f"ANEW_{upper}",)
+
+    def parse(self, value: object, source: str) -> object:
+        """Read one value as people write it.
+
+        Args:
+            value: Text of a flag or variable, or a TOML value.
+            source: What to call it in the error: the flag, the variable, or file and key.
+
+        Raises:
+            InvalidConfig: It does not fit; the message names source, value (no secret) and expectation.
+        """
+        try:
+            parsed = _PARSERS[self.kind](self, value, source)
+        except InvalidConfig:
+            raise
+        except InvalidInput as error:
+            raise InvalidConfig(str(error), field=self.name, value=value) from error
+        if isinstance(parsed, _Expected):
+            shown = "the value" if self.kind == "secret" else repr(value)[:_SHOWN]
+            kept = None if self.kind == "secret" else value
+            raise InvalidConfig(
+                f"{source}: {shown} is not valid; expected {parsed}", field=self.name, value=kept
+            )
+        return parsed
+
+    def show(self, value: object) -> str:
+        """Write a value as people would give it; a secret as ``***``, nothing as ``-``."""
+        if value is None or value == ():
+            return "-"
+        formatter = _FORMATTERS.get(self.kind)
+        return formatter(value) if formatter else str(value)
+
+
+class _Expected(str):
+    """A parser's way to say that the value does not fit: what was expected instead."""
+
+    __slots__ = ()
+
+
+def _text(_: Setting, value: object, __: str) -> object:
+    return value if isinstance(value, str) and value and "\0" not in value else _Expected("text")
+
+
+def _path(_: Setting, value: object, __: str) -> object:
+    return Path(value) if isinstance(value, str) and value and "\0" not in value else _Expected("a path")
+
+
+def _version(_: Setting, value: object, __: str) -> object:
+    if isinstance(value, str) and re.fullmatch(r"\d+\.\d+\.\d+([-+][0-9A-Za-z.+-]+)?", value):
+        return value
+    return _Expected("a semantic version such as 0.6.1")
+
+
+def _secret(setting: Setting, value: object, source: str) -> object:
+    text = value if isinstance(value, str) else ""
+    if text.startswith("@"):
+        try:
+            text = Path(text[1:]).read_text(encoding="utf-8").strip()
+        except (OSError, UnicodeDecodeError) as error:
+            raise InvalidConfig(f"{source}: the file cannot be read: {error}", field=setting.name) from error
+    if re.fullmatch(r"[!-~]{1,4096}", text):
+        return text
+    return _Expected("visible ASCII characters without spaces, or @path of a file that holds them")
+
+
+def _switch(_: Setting, value: object, __: str) -> object:
+    if isinstance(value, bool):
+        return value
+    return _TRUTH.get(str(value).lower(), _Expected("true or false"))
+
+
+def _integer(setting: Setting, value: object, _: str) -> object:
+    number = int(value) if isinstance(value, str) and re.fullmatch(r"-?[0-9]{1,19}", value) else value
+    high = _COUNT_MAX if setting.high is None else setting.high
+    if isinstance(number, int) and not isinstance(number, bool) and setting.low <= number <= high:
+        return number
+    return _Expected(f"an integer from {setting.low} to {high}")
+
+
+def _number(_: Setting, value: object, __: str) -> object:
+    try:
+        number = float(value) if isinstance(value, str | int | float) else math.nan
+    except (ValueError, OverflowError):
+        number = math.nan
+    if math.isfinite(number) and number >= 0 and not isinstance(value, bool):
+        return number
+    return _Expected("a number >= 0")
+
+
+def _duration(setting: Setting, value: object, source: str) -> object:
+    ms = parse_duration(value if isinstance(value, str | int) else repr(value), field=source)
+    if ms < setting.low:
+        return _Expected(f"at least {format_duration_short(setting.low)}")
+    if setting.high is not None and ms > setting.high:
+        return _Expected(f"at most {format_duration_short(setting.high)}")
+    return ms
+
+
+def _size(setting: Setting, value: object, source: str) -> object:
+    size = parse_size(value if isinstance(value, str | int) else repr(value), field=source)
+    return size if size >= setting.low else _Expected(f"at least {format_size(setting.low)}")
+
+
+def _choice(setting: Setting, value: object, _: str) -> object:
+    if isinstance(value, str) and value.lower() in setting.choices:
+        return value.lower()
+    return _Expected("one of " + ", ".join(setting.choices))
+
+
+def _host(_: Setting, value: object, __: str) -> object:
+    try:
+        return str(ipaddress.ip_address("127.0.0.1" if value == "localhost" else str(value).strip("[]")))
+    except ValueError:
+        return _Expected("an IP address such as 127.0.0.1, 0.0.0.0 or ::1")
+
+
+def _names(_: Setting, value: object, __: str) -> object:
+    items = value.split(",") if isinstance(value, str) else value if isinstance(value, list) else [None]
+    names = tuple(item.strip().lower() for item in items if isinstance(item, str))
+    known = all(re.fullmatch(r"[a-z0-9._-]+|\[[0-9a-f:.]+\]", name) for name in names)
+    if known and len(names) == len(items):
+        return names
+    return _Expected("host names without port, such as queue.example.org,10.0.0.5")
+
+
+def _policy(_: Setting, value: object, __: str) -> object:
+    # Its form alone: what the policy means is for `anew.backoff` to judge, which a leaf cannot import.
+    if isinstance(value, str) and value.lstrip().startswith("{"):
+        try:
+            value = json.loads(value)
+        except ValueError as error:
+            return _Expected(f"a policy as JSON ({error})")
+    if isinstance(value, dict) or (isinstance(value, str) and re.fullmatch(r"[a-z][a-z0-9_]*", value)):
+        return value
+    return _Expected("a policy as JSON or the name of a preset")
+
+
+def _url(_: Setting, value: object, __: str) -> object:
+    if isinstance(value, str) and re.fullmatch(r"https?://[^\s/?#@]+(/[^\s?#]*)?", value):
+        return value.rstrip("/")
+    return _Expected("an address such as http://127.0.0.1:7890")
+
+
+_PARSERS: Final[Mapping[Kind, Callable[[Setting, object, str], object]]] = {
+    "choice": _choice,
+    "duration": _duration,
+    "host": _host,
+    "integer": _integer,
+    "names": _names,
+    "number": _number,
+    "path": _path,
+    "policy": _policy,
+    "secret": _secret,
+    "size": _size,
+    "switch": _switch,
+    "text": _text,
+    "url": _url,
+    "version": _version,
+}
+
+_FORMATTERS: Final[Mapping[Kind, Callable[[object], str]]] = {
+    "secret": lambda _: "***",
+    "duration": lambda value: format_duration_short(int(str(value))),
+    "size": lambda value: format_size(int(str(value))).replace(" ", ""),
+    "switch": lambda value: "true" if value else "false",
+    "names": lambda value: ",".join(value) if isinstance(value, tuple) else str(value),
+    "policy": lambda value: value if isinstance(value, str) else json.dumps(value),
+    "number": lambda value: f"{value:g}",
+}

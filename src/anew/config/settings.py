@@ -1,0 +1,189 @@
+"""The tree of settings: every setting with its default, its bounds and its effect."""
+
+# The declarations below are a table; one line per argument would hide it.
+# fmt: off
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final, Literal
+
+from anew.config.setting import Kind, Setting
+from anew.units import DAY_MS, HOUR_MS, SECOND_MS
+
+_MIB: Final = 1 << 20
+_U32_MAX: Final = 2**32 - 1
+
+
+def _of(default: Any, name: str, kind: Kind, help_text: str, **rest: Any) -> Any:
+    """Declare a field of the tree; `Any` because the field's own annotation says the type."""
+    setting = Setting(name=name, kind=kind, help=help_text, **rest)
+    return field(default=default, repr=kind != "secret", metadata={"setting": setting})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Listen:
+    """Where the server listens, and for whom."""
+
+    host: str = _of("127.0.0.1", "host", "host", "Address to bind, an IP literal or localhost.", zizq=True)
+    port: int = _of(7890, "port", "integer", "Port of the HTTP API; 0 takes a free one.",
+                    high=65535, zizq=True)
+    token: str | None = _of(None, "token", "secret",
+        "Bearer token that every request must carry; @path reads it from a file. Prefer ANEW_TOKEN or a "
+        "file: other users of the machine can read flags.")
+    insecure: bool = _of(False, "insecure", "switch",
+        "Allow a bind beyond loopback without a token: whoever reaches the port owns the queue.")
+    allowed_hosts: tuple[str, ...] = _of((), "allowed-hosts", "names",
+        "Comma list of names that requests may address (Host header) besides the loopback names.")
+    reported_version: str = _of("0.6.1", "reported-version", "version",
+        "Version that GET /version gives; some clients of Zizq compare it with their own.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Store:
+    """Where jobs are kept, and what a success reply promises."""
+
+    root_dir: Path = _of(Path("anew-data"), "root-dir", "path",  # noqa: RUF009 it gives a field, as all do
+        "Directory of all data; made if it is missing.", zizq=True)
+    commit: Literal["full", "relaxed"] = _of("full", "commit", "choice",
+        "full: every change is on the disk before it is answered. relaxed: a power cut may lose the last "
+        "moments; a crash of the server alone loses nothing either way.", choices=("full", "relaxed"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Retry:
+    """What jobs that bring no policy of their own get.
+
+    Attributes:
+        policy: JSON value of a policy (an object or a preset's name); None means Zizq's curve with the three
+            numbers.
+        limit: Retries allowed; None means what the policy itself says.
+    """
+
+    policy: object = _of(None, "default-policy", "policy",
+        "Retry policy of jobs that bring none: JSON, or a preset's name. Default: Zizq's curve with the "
+        "three numbers below.")
+    backoff_exponent: float = _of(4.0, "default-backoff-exponent", "number",
+        "Zizq's curve: attempts ^ exponent, in seconds. These three backoff settings go together.",
+        zizq=True)
+    backoff_base_ms: int = _of(15 * SECOND_MS, "default-backoff-base", "duration",
+        "Zizq's curve: added to every wait.", high=_U32_MAX, zizq=True)
+    backoff_jitter_ms: int = _of(30 * SECOND_MS, "default-backoff-jitter", "duration",
+        "Zizq's curve: up to this times the attempts is added at random.", high=_U32_MAX, zizq=True)
+    limit: int | None = _of(25, "default-retry-limit", "integer",
+        "Retries after the first run; 0 makes the first failure final. Beside --default-policy that "
+        "policy's own limit counts, unless this is given.", high=_U32_MAX, zizq=True)
+
+    def document(self) -> object:
+        """The default policy as a JSON value, apart from `limit`: the one given, or Zizq's three numbers."""
+        if self.policy is not None:
+            return self.policy
+        return {
+            "exponent": self.backoff_exponent,
+            "base_ms": self.backoff_base_ms,
+            "jitter_ms": self.backoff_jitter_ms,
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Retention:
+    """How long ended jobs are kept, in milliseconds, unless the job says otherwise."""
+
+    completed_ms: int = _of(0, "default-completed-job-retention", "duration",
+        "How long completed jobs are kept; 0 removes them at once.", zizq=True)
+    dead_ms: int = _of(7 * DAY_MS, "default-dead-job-retention", "duration",
+        "How long dead jobs are kept; 0 removes them at once.", zizq=True)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Timing:
+    """The server's own rhythms, in milliseconds."""
+
+    heartbeat_interval_ms: int = _of(3 * SECOND_MS, "heartbeat-interval", "duration",
+        "Interval of heartbeats on idle take streams. Clients give a silent stream up after 15 to 30 s.",
+        low=10, zizq=True)
+    reaper_interval_ms: int = _of(30 * SECOND_MS, "reaper-check-interval", "duration",
+        "Interval at which ended jobs past their retention are removed.", low=10, zizq=True)
+    max_lease_ms: int = _of(12 * HOUR_MS, "max-lease", "duration",
+        "Longest time that one attempt may hold a job before it counts as lost.", low=1000)
+    drain_timeout_ms: int = _of(25 * SECOND_MS, "drain-timeout", "duration",
+        "Longest graceful stop after SIGTERM; a second signal stops at once.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """Bounds of everything that a peer can make grow. Sizes in bytes, durations in milliseconds."""
+
+    global_in_flight: int = _of(1024, "global-in-flight-limit", "integer",
+        "Most jobs in flight over all connections; 0 means no limit.", short="-l", zizq=True)
+    max_body: int = _of(64 * _MIB, "max-body", "size",
+        "Largest request body; a larger one gets 413 before it is read.", low=1024)
+    max_job: int = _of(32 * _MIB, "max-job", "size", "Largest single job as sent.", low=1024)
+    max_bulk: int = _of(10_000, "max-bulk", "integer", "Most jobs in one bulk call.", low=1)
+    max_connections: int = _of(10_000, "max-connections", "integer",
+        "Most open connections; above it 503 and close.", low=1)
+    max_streams: int = _of(2_000, "max-streams", "integer", "Most open take streams.", low=1)
+    max_stream_jobs: int = _of(1_000, "max-stream-jobs", "integer",
+        "Most unacknowledged jobs of one take stream, whatever its prefetch.", low=1)
+    stream_stall_timeout_ms: int = _of(30 * SECOND_MS, "stream-stall-timeout", "duration",
+        "A peer that has bytes waiting and reads none for so long is cut off; its jobs return to the queue.",
+        low=100)
+    header_timeout_ms: int = _of(10 * SECOND_MS, "header-timeout", "duration",
+        "Longest time from a request's first byte to the end of its head.", low=100)
+    min_free_disk: int = _of(512 * _MIB, "min-free-disk", "size",
+        "Below this much free space enqueues get 507; settling goes on. 0 never refuses.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Log:
+    """What is logged, how, and where to."""
+
+    format: Literal["auto", "pretty", "compact", "json"] = _of("auto", "log-format", "choice",
+        "auto: pretty on a terminal, else compact.", choices=("auto", "pretty", "compact", "json"), zizq=True)
+    level: Literal["trace", "debug", "info", "warn", "error"] = _of("info", "log-level", "choice",
+        "Least level that is logged.", choices=("trace", "debug", "info", "warn", "error"), zizq=True)
+    to_disk: bool = _of(False, "log-to-disk", "switch",
+        "Log to files under ROOT_DIR/log instead of stdout.", zizq=True)
+    dir: Path | None = _of(None, "log-dir", "path",  # noqa: RUF009 it gives a field, as all do
+        "Directory of log files; implies --log-to-disk.", zizq=True)
+    rotation: Literal["daily", "hourly", "never"] = _of("daily", "log-rotation", "choice",
+        "When a new log file is begun.", choices=("daily", "hourly", "never"), zizq=True)
+    max_size: int = _of(100_000_000, "log-max-size", "size",
+        "Largest log file; at this size a new one is begun.", low=1024, zizq=True)
+    max_files: int = _of(10, "log-max-files", "integer", "Log files kept.", low=1, zizq=True)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Connect:
+    """How commands reach the server."""
+
+    url: str = _of("http://127.0.0.1:7890", "url", "url",
+        "Address of the server; may end in a path prefix.", table="client")
+    token: str | None = _of(None, "token", "secret",
+        "Bearer token that requests carry; @path reads it from a file.", table="client")
+    timeout_ms: int = _of(30 * SECOND_MS, "timeout", "duration",
+        "Longest wait for an answer.", table="client", low=1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """All settings; each module is handed the part that it needs."""
+
+    listen: Listen = Listen()
+    store: Store = Store()
+    retry: Retry = Retry()
+    retention: Retention = Retention()
+    timing: Timing = Timing()
+    limits: Limits = Limits()
+    log: Log = Log()
+    connect: Connect = Connect()
+
+
+def declared() -> Iterator[tuple[str, str, Setting]]:
+    """Give every setting of the tree as (group, field, setting), in the order of the tree."""
+    for group in dataclasses.fields(Settings):
+        for item in dataclasses.fields(getattr(Settings(), group.name)):
+            yield group.name, item.name, item.metadata["setting"]

@@ -1,0 +1,173 @@
+"""The application behind the seam: who may come in, which route it is, what goes wrong."""
+
+from __future__ import annotations
+
+import hmac
+import logging
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from anew.engine import Engine, GroupCommit
+from anew.errors import AnewError, MalformedRequest
+from anew.http.failures import reply_error
+from anew.http.formats import JSON, SUPPORTED, answer_format, not_acceptable
+from anew.http.router import Router
+from anew.http.seam import Request, WireCounters
+
+log = logging.getLogger("anew.http")
+
+LOOPBACK_NAMES = frozenset({b"localhost", b"127.0.0.1", b"[::1]", b"::1"})
+OPEN_PATHS = frozenset({b"/healthz", b"/readyz"})
+"""Probes answer without a token; they tell nothing but yes or no."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApiSettings:
+    """What the routes need to know.
+
+    Attributes:
+        token: The bearer token that every request must carry; None asks for none.
+        allowed_hosts: Names that ``Host`` may carry beside the loopback ones; lower case, without port.
+        any_host: Accept whatever name comes; right only where a browser cannot reach the port.
+        heartbeat_ms: Silence on a take stream before a heartbeat.
+        max_job_bytes: Bytes of one job's payload.
+        max_bulk: Jobs in one bulk request, ids in one bulk success.
+        max_streams: Open take streams.
+        max_stream_jobs: Most unsettled jobs one stream may hold, whatever its prefetch.
+        version: What ``/version`` says.
+        commit: ``full`` or ``relaxed``, named in ``/health``.
+    """
+
+    token: str | None = None
+    allowed_hosts: frozenset[bytes] = frozenset()
+    any_host: bool = False
+    heartbeat_ms: int = 3_000
+    max_job_bytes: int = 32 << 20
+    max_bulk: int = 10_000
+    max_streams: int = 2_000
+    max_stream_jobs: int = 1_000
+    version: str = "0.6.1"
+    commit: str = "full"
+
+
+class Context:
+    """What every handler may use.
+
+    Args:
+        engine: The engine, for reads in the loop's thread.
+        commit: Where operations go.
+        read: Runs a long read in the reader's thread: ``read(function, then)``; `function` gets the store's reader, and
+            `then` its result (or an AnewError) back in the loop's thread.
+        settings: What the routes need to know.
+        counters: What the wires count; refusals are counted here too.
+    """
+
+    __slots__ = ("commit", "counters", "engine", "read", "settings", "started_at")
+
+    def __init__(
+        self,
+        engine: Engine,
+        commit: GroupCommit,
+        read: Callable[[Callable[[Any], Any], Callable[[Any], None]], None],
+        settings: ApiSettings,
+        counters: WireCounters,
+    ) -> None:
+        self.engine = engine
+        self.commit = commit
+        self.read = read
+        self.settings = settings
+        self.counters = counters
+        self.started_at = time.monotonic()
+
+
+class Api:
+    """Answers requests: the callable that the wires hand them to.
+
+    Args:
+        context: What handlers use.
+        router: All routes.
+    """
+
+    def __init__(self, context: Context, router: Router) -> None:
+        settings = context.settings
+        self._context = context
+        self._find = router.find
+        self._bearer = None if settings.token is None else f"Bearer {settings.token}".encode()
+        self._hosts: dict[bytes, bool] = {}
+        self._settings = settings
+
+    def __call__(self, request: Request) -> None:
+        """Answer one request, now or later."""
+        host = request.headers.get(b"host", b"")
+        if not self._hosts.get(host) and not self._admit_host(host):
+            self._refuse(request, 403, "host", "this server does not serve that host name; see --allowed-hosts")
+            return
+        if self._bearer is not None and not self._authorised(request):
+            self._refuse(request, 401, "token", "a bearer token is required: Authorization: Bearer <token>")
+            return
+        try:
+            self._route(request)
+        except AnewError as error:
+            reply_error(request, answer_format(request.headers) or JSON, error)
+        except Exception:
+            log.exception("a request failed", extra={"method": request.method.decode("latin-1")})
+            JSON.error(request, 500, "internal server error")
+
+    def _route(self, request: Request) -> None:
+        try:
+            route, params = self._find(request.path)
+        except MalformedRequest as error:
+            JSON.error(request, 400, str(error))
+            return
+        if route is None:
+            self._not_found(request)
+            return
+        handler = route.handlers.get(request.method)
+        if handler is None:
+            request.reply(405, b"", None, ((b"allow", route.allow),))
+            return
+        form = answer_format(request.headers)
+        if form is None:
+            if not route.streams:
+                not_acceptable(request, SUPPORTED)
+                return
+            form = JSON
+        handler(request, form, params)
+
+    def _not_found(self, request: Request) -> None:
+        form = answer_format(request.headers)
+        if form is None:
+            not_acceptable(request, SUPPORTED)
+        else:
+            form.error(request, 404, "not found")
+
+    def _refuse(self, request: Request, status: int, reason: str, message: str) -> None:
+        self._context.counters.refuse(reason)
+        extra = ((b"www-authenticate", b"Bearer"),) if status == 401 else ()
+        JSON.error(request, status, message, extra)
+
+    def _authorised(self, request: Request) -> bool:
+        assert self._bearer is not None
+        given = request.headers.get(b"authorization", b"")
+        return hmac.compare_digest(given, self._bearer) or request.path in OPEN_PATHS
+
+    def _admit_host(self, host: bytes) -> bool:
+        """Check a host name once; the verdict on good ones is remembered, a bounded number of them."""
+        name = host_name(host)
+        good = (
+            self._settings.any_host or name in LOOPBACK_NAMES or name in self._settings.allowed_hosts
+        ) and bool(name)
+        if good and len(self._hosts) < 256:
+            self._hosts[host] = True
+        return good
+
+
+def host_name(host: bytes) -> bytes:
+    """Give the name in a ``Host`` value: lower case, without port and final dot."""
+    name = host.strip().lower()
+    if name.startswith(b"["):
+        end = name.find(b"]")
+        return name[: end + 1] if end > 0 else b""
+    return name.partition(b":")[0].rstrip(b".")

@@ -1,0 +1,222 @@
+"""Reads request bodies: fast where they are plain, thorough where they are not.
+
+The fast way decodes straight into a Struct. What that lets pass, a repeated key, cannot hide: it would make the body longer than
+the decoded values account for, so a look at the length tells whether the thorough way must be taken. The thorough way also words
+the errors: field, value, expectation.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from typing import Any, TypeVar
+
+import msgspec
+
+from anew.errors import MalformedRequest
+from anew.http.formats import Format, body_format
+from anew.http.seam import Request
+
+T = TypeVar("T")
+
+MAX_DEPTH = 126
+"""Levels of nesting in a payload, as Zizq's JSON; a document this deep has at least 2 * 126 brackets."""
+
+MOST_DIGITS = 64
+_LONG_NUMBER = re.compile(rb"[0-9]{65}")
+_BRACKETS = bytes(c for c in range(256) if c not in b'[]{}"\\')
+_SQUARE = bytes.maketrans(b"{}", b"[]")
+_STRING = re.compile(rb'"[^"\\]*(?:\\+"?[^"\\]*)*"')
+
+
+class Repeated(Exception):
+    """A structured object has a key twice."""
+
+
+def body_of(request: Request) -> tuple[bytes, Format] | None:
+    """Give a request's body and how to read it; None if its content type is nothing we read."""
+    form = body_format(request.headers)
+    return None if form is None else (request.body, form)
+
+
+def decode(body: bytes, form: Format, kind: type[T], *, where: str = "") -> T:
+    """Decode a body into a Struct, thoroughly.
+
+    Args:
+        body: As it came.
+        form: How it is written.
+        kind: A Struct; members of type Raw keep their bytes (JSON only).
+        where: Put before field names in errors, such as ``jobs[1]``.
+
+    Raises:
+        MalformedRequest: It is not readable, repeats a key, or a value does not fit.
+    """
+    value = to_object(body, form)
+    return convert(value, kind, where=where)
+
+
+def convert(value: object, kind: type[T], *, where: str = "") -> T:
+    """Fit decoded values into a Struct; floats without a fraction pass as integers."""
+    try:
+        return msgspec.convert(_integral(value), kind)
+    except msgspec.ValidationError as error:
+        raise worded(error, value, where) from None
+
+
+def to_object(body: bytes, form: Format) -> object:
+    """Decode a body into plain values, with repeated keys and unreadable text refused."""
+    if form.is_json:
+        check_text(body)
+        return _json_object(body)
+    value = decode_msgpack(body)
+    _check_msgpack_keys(body, value)
+    return value
+
+
+def decode_msgpack(body: bytes) -> Any:
+    """Decode MessagePack into plain values."""
+    try:
+        return msgspec.msgpack.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, ValueError) as error:
+        raise MalformedRequest(f"invalid MessagePack: {_reason(error)}") from None
+
+
+def check_text(body: bytes) -> None:
+    """Refuse JSON that is not UTF-8."""
+    if not body.isascii():
+        try:
+            body.decode("utf-8")
+        except UnicodeDecodeError as error:
+            raise MalformedRequest(f"invalid JSON: not UTF-8 at byte {error.start}") from None
+
+
+def malformed_json(error: Exception) -> MalformedRequest:
+    """Word a decoder's complaint."""
+    return MalformedRequest(f"invalid JSON: {_reason(error)}")
+
+
+def check_payload(payload: bytes, field: str = "payload") -> None:
+    """Refuse a JSON payload that nests too deeply or has numbers that nobody can read."""
+    if len(payload) <= 2 * MAX_DEPTH:
+        return
+    if payload.count(b"[") + payload.count(b"{") > MAX_DEPTH and depth(payload) > MAX_DEPTH:
+        raise MalformedRequest(f"{field} nests more than {MAX_DEPTH} levels deep", field=field)
+    if _LONG_NUMBER.search(payload) and _LONG_NUMBER.search(_STRING.sub(b'""', payload)):
+        raise MalformedRequest(
+            f"{field} has a number of more than {MOST_DIGITS} digits; send it as a string", field=field
+        )
+
+
+def depth(text: bytes) -> int:
+    """Tell how deeply valid JSON nests, without reading it in Python: brackets alone are left, then peeled pair by pair."""
+    skeleton = _STRING.sub(b"", text).translate(_SQUARE, _BRACKETS)
+    levels = 0
+    while skeleton and levels <= MAX_DEPTH:
+        skeleton = skeleton.replace(b"[]", b"")
+        levels += 1
+    return levels
+
+
+def payload_from_msgpack(value: object, field: str = "payload") -> bytes:
+    """Write a MessagePack payload as JSON, which is what is stored.
+
+    Raises:
+        MalformedRequest: It holds binary, extension types, keys that are not text, NaN or infinity.
+    """
+    _check_value(value, field)
+    try:
+        return msgspec.json.encode(value)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise MalformedRequest(f"{field} cannot be stored: {_reason(error)}", field=field) from None
+
+
+def worded(error: msgspec.ValidationError, value: object, where: str) -> MalformedRequest:
+    """Word a validation error: which field, what came, what was expected."""
+    text, _, path = str(error).partition(" - at `")
+    field = path.rstrip("`").removeprefix("$").removeprefix(".")
+    came = "" if "missing required field" in text else f", got {_shown(_look_up(value, field))}"
+    name = ".".join(part for part in (where, field) if part)
+    text = text[:1].lower() + text[1:].replace("`", "")
+    message = f"{name}: {text}{came}" if name else f"{text}{came}"
+    return MalformedRequest(message, field=name)
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, RecursionError):
+        return "nested too deeply"
+    return str(error).removeprefix("JSON is malformed: ").removeprefix("MessagePack data is malformed: ")
+
+
+def _json_object(body: bytes) -> object:
+    try:
+        msgspec.json.Decoder(msgspec.Raw).decode(body)  # stricter than the standard library
+        return json.loads(body, object_pairs_hook=_pairs)
+    except Repeated as error:
+        raise MalformedRequest(f"the key {error} is given twice; expected once", field=str(error)) from None
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, ValueError) as error:
+        raise malformed_json(error) from None
+
+
+def _pairs(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    found: dict[str, object] = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        raise Repeated(next(name for name in names if names.count(name) > 1))
+    return found
+
+
+def _check_msgpack_keys(body: bytes, value: object) -> None:
+    """A map tells how many pairs it has; fewer after decoding means that one was repeated."""
+    if not isinstance(value, dict) or not body:
+        return
+    first = body[0]
+    if 0x80 <= first <= 0x8F:
+        pairs = first & 0x0F
+    else:
+        pairs = int.from_bytes(body[1:3] if first == 0xDE else body[1:5], "big")
+    if pairs != len(value):
+        raise MalformedRequest("a key is given twice; expected each once")
+
+
+def _integral(value: object) -> object:
+    """Let floats without a fraction pass as the integers that they are."""
+    if isinstance(value, float) and value.is_integer() and abs(value) < 2**63:
+        return int(value)
+    if isinstance(value, dict):
+        return {name: _integral(inner) for name, inner in value.items()}
+    return [_integral(inner) for inner in value] if isinstance(value, list) else value
+
+
+def _check_value(value: object, field: str, level: int = 0) -> None:
+    if level > MAX_DEPTH * 8:
+        raise MalformedRequest(f"{field} nests more than {MAX_DEPTH * 8} levels deep", field=field)
+    if isinstance(value, dict):
+        for name, inner in value.items():
+            if not isinstance(name, str):
+                raise MalformedRequest(f"{field} has a key that is not text: {_shown(name)}", field=field)
+            _check_value(inner, field, level + 1)
+    elif isinstance(value, list):
+        for inner in value:
+            _check_value(inner, field, level + 1)
+    elif isinstance(value, float):
+        if not math.isfinite(value):
+            raise MalformedRequest(f"{field} has the number {value}; expected a finite one", field=field)
+    elif not (value is None or isinstance(value, (str, int))):
+        raise MalformedRequest(f"{field} has a {type(value).__name__} value; expected what JSON can hold", field=field)
+
+
+def _look_up(value: object, path: str) -> object:
+    """Follow a path such as ``jobs[0].backoff.base_ms`` into plain values."""
+    for name, index in re.findall(r"([^.\[\]]+)|\[(\d+)\]", path):
+        try:
+            value = value[int(index)] if index else value[name]  # type: ignore[index]
+        except (KeyError, IndexError, TypeError):
+            return None
+    return value
+
+
+def _shown(value: object) -> str:
+    text = json.dumps(value, default=lambda odd: type(odd).__name__)
+    return text if len(text) <= 60 else text[:57] + "..."
+

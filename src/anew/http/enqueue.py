@@ -1,0 +1,138 @@
+"""``POST /jobs`` and ``POST /jobs/bulk``: the hottest routes, so answers are written with as little as can be."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from anew.engine import Enqueue
+from anew.errors import AnewError
+from anew.http.api import Context
+from anew.http.bodies import body_of
+from anew.http.failures import reply_error
+from anew.http.formats import Format, unsupported_media_type
+from anew.http.newjobs import many_jobs, one_job
+from anew.http.render import shown_policy
+from anew.http.router import Router
+from anew.http.seam import Request
+from anew.jobs import IdText, NewJob, State, initial_state
+from anew.jobs.codec import DEFAULT_PRIORITY
+
+_ANSWER = (
+    b'{"id":"%b%016x","type":%b,"queue":%b,"priority":%d,"status":"ready","ready_at":%d,"attempts":0,'
+    b'"duplicate":false,"folded":false}'
+)
+_encode = msgspec.json.Encoder().encode
+
+_quoted: dict[str, bytes] = {}
+"""Names as JSON texts; a bounded number."""
+
+
+def quoted(name: str) -> bytes:
+    """Give a name as a JSON text, remembered."""
+    text = _quoted.get(name)
+    if text is None:
+        text = _encode(name)
+        if len(_quoted) < 4_096:
+            _quoted[name] = text
+    return text
+
+
+def plain_answer(tag: bytes, key: int, job: NewJob, now: int) -> bytes:
+    """Write the answer for a job that says nothing beyond type, queue and payload."""
+    return _ANSWER % (tag, key, quoted(job.type), quoted(job.queue), DEFAULT_PRIORITY, now)
+
+
+def full_answer(ids: IdText, key: int, job: NewJob, now: int) -> dict[str, Any]:
+    """Give the answer for any job, as plain values."""
+    answer: dict[str, Any] = {
+        "id": ids.write(key),
+        "type": job.type,
+        "queue": job.queue,
+        "priority": job.priority,
+        "status": "scheduled" if initial_state(job.ready_at, now) is State.SCHEDULED else "ready",
+        "ready_at": now if job.ready_at is None else job.ready_at,
+        "attempts": 0,
+    }
+    if job.retry_limit is not None:
+        answer["retry_limit"] = job.retry_limit
+    policy = _encode(job.backoff) if job.backoff is not None else job.policy
+    if not isinstance(policy, msgspec.UnsetType):
+        answer |= shown_policy(bytes(policy))
+    if job.retention is not None:
+        answer["retention"] = job.retention
+    return answer | {"duplicate": False, "folded": False}
+
+
+class EnqueueRoutes:
+    """Takes new jobs in.
+
+    Args:
+        context: What handlers use.
+    """
+
+    def __init__(self, context: Context) -> None:
+        self._submit = context.commit.submit_new
+        self._ids = context.engine.ids
+        self._tag = context.engine.ids.tag_bytes
+        self._counters = context.counters
+        self._max_bytes = context.settings.max_job_bytes
+        self._max_bulk = context.settings.max_bulk
+
+    def one(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
+        """Store one job."""
+        body = body_of(request)
+        if body is None:
+            unsupported_media_type(request)
+            return
+        job, plain = one_job(*body, self._max_bytes)
+
+        def done(result: Any) -> None:
+            if isinstance(result, AnewError):
+                self._refused(request, form, result)
+                return
+            key, now = result
+            if plain and form.is_json:
+                request.reply(201, plain_answer(self._tag, key, job, now))
+            else:
+                form.reply(request, 201, full_answer(self._ids, key, job, now))
+
+        self._submit(Enqueue((job,), done, plain))
+
+    def many(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
+        """Store many jobs, all or none."""
+        body = body_of(request)
+        if body is None:
+            unsupported_media_type(request)
+            return
+        jobs, plain = many_jobs(*body, self._max_bytes, self._max_bulk)
+        if not jobs:
+            form.reply(request, 201, {"jobs": []})
+            return
+
+        def done(result: Any) -> None:
+            if isinstance(result, AnewError):
+                self._refused(request, form, result)
+                return
+            first, now = result
+            if plain and form.is_json:
+                tag = self._tag
+                answers = [plain_answer(tag, key, job, now) for key, job in enumerate(jobs, first)]
+                request.reply(201, b'{"jobs":[' + b",".join(answers) + b"]}")
+            else:
+                listed = [full_answer(self._ids, key, job, now) for key, job in enumerate(jobs, first)]
+                form.reply(request, 201, {"jobs": listed})
+
+        self._submit(Enqueue(jobs, done, plain))
+
+    def _refused(self, request: Request, form: Format, error: AnewError) -> None:
+        self._counters.refuse(error.code)
+        reply_error(request, form, error)
+
+
+def add_routes(router: Router, context: Context) -> None:
+    """Serve the enqueue routes."""
+    routes = EnqueueRoutes(context)
+    router.add("POST", "/jobs", routes.one)
+    router.add("POST", "/jobs/bulk", routes.many)

@@ -1,0 +1,95 @@
+"""JSON and MessagePack: which one a request speaks, which one its answer wants."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from anew.http.embedded import json_hook, msgpack_hook
+from anew.http.seam import Headers, Request
+
+
+class Format:
+    """One way to write an answer.
+
+    Args:
+        name: For people.
+        content_type: What the answer says it is.
+        encode: Turns a value into bytes; maps are string-keyed.
+    """
+
+    __slots__ = ("content_type", "encode", "is_json", "name")
+
+    def __init__(self, name: str, content_type: bytes, encode: Any) -> None:
+        self.name = name
+        self.content_type = content_type
+        self.encode = encode
+        self.is_json = name == "json"
+
+    def reply(self, request: Request, status: int, value: object, extra: Headers = ()) -> None:
+        """Answer with a value."""
+        request.reply(status, self.encode(value), self.content_type, extra)
+
+    def error(self, request: Request, status: int, message: str, extra: Headers = ()) -> None:
+        """Answer with ``{"error": message}``."""
+        request.reply(status, self.encode({"error": message}), self.content_type, extra)
+
+
+JSON = Format("json", b"application/json", msgspec.json.Encoder(enc_hook=json_hook).encode)
+MSGPACK = Format("msgpack", b"application/msgpack", msgspec.msgpack.Encoder(enc_hook=msgpack_hook).encode)
+
+SUPPORTED = ["application/json", "application/msgpack"]
+STREAMS = ["text/event-stream", "application/x-ndjson", "application/vnd.zizq.msgpack-stream"]
+
+_JSON_TYPE = b"application/json"
+_MSGPACK_TYPE = b"application/msgpack"
+_STREAM_TYPE = b"application/vnd.zizq.msgpack-stream"
+
+
+def answer_format(headers: dict[bytes, bytes]) -> Format | None:
+    """Choose an answer's format by the ``Accept`` header; None if it names nothing we write.
+
+    Matched by substring, MessagePack first, as Zizq does; quality values are not looked at.
+    """
+    accept = headers.get(b"accept")
+    if accept is None:
+        return JSON
+    if _MSGPACK_TYPE in accept:
+        return MSGPACK
+    return JSON if _JSON_TYPE in accept or b"*/*" in accept else None
+
+
+def stream_format(headers: dict[bytes, bytes]) -> str | None:
+    """Choose a take stream's framing: ``ndjson``, ``msgpack`` or ``sse``; None if nothing fits."""
+    accept = headers.get(b"accept")
+    if accept is None:
+        return "ndjson"
+    if b"text/event-stream" in accept:
+        return "sse"
+    if _STREAM_TYPE in accept or _MSGPACK_TYPE in accept:
+        return "msgpack"
+    if b"application/x-ndjson" in accept or _JSON_TYPE in accept or b"*/*" in accept:
+        return "ndjson"
+    return None
+
+
+def body_format(headers: dict[bytes, bytes]) -> Format | None:
+    """Tell how a body is to be read by its ``Content-Type``; None if it is nothing we read."""
+    given = headers.get(b"content-type")
+    if given is None:
+        return JSON
+    if _MSGPACK_TYPE in given:
+        return MSGPACK
+    return JSON if _JSON_TYPE in given else None
+
+
+def not_acceptable(request: Request, supported: list[str]) -> None:
+    """Answer 406, always in JSON."""
+    JSON.reply(request, 406, {"error": "not acceptable", "supported": supported})
+
+
+def unsupported_media_type(request: Request) -> None:
+    """Answer 415, in MessagePack if that is what the client reads."""
+    form = MSGPACK if _MSGPACK_TYPE in request.headers.get(b"accept", b"") else JSON
+    form.reply(request, 415, {"error": "unsupported media type", "supported": SUPPORTED})

@@ -1,0 +1,73 @@
+"""Runs long reads in one thread beside the loop, a bounded number of them waiting."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
+
+from anew.errors import AnewError, InternalError, Overloaded
+from anew.store.protocol import Reader
+
+log = logging.getLogger("anew.http")
+
+MAX_WAITING = 200
+"""Reads that may wait for the reader; more are refused with 503."""
+
+
+class Reads:
+    """One reader in one thread.
+
+    Args:
+        reader: The store's reader; used by that thread only.
+        loop: Where results are handed back.
+    """
+
+    def __init__(self, reader: Reader, loop: asyncio.AbstractEventLoop) -> None:
+        self._reader = reader
+        self._loop = loop
+        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="anew-reader")
+        self._waiting = 0
+
+    def __call__(self, function: Callable[[Any], Any], then: Callable[[Any], None]) -> None:
+        """Run a read and hand its result back.
+
+        Args:
+            function: Called with the reader, in its thread.
+            then: Called in the loop's thread with what the function returned, or with an AnewError.
+
+        Raises:
+            Overloaded: Too many reads are waiting.
+        """
+        if self._waiting >= MAX_WAITING:
+            raise Overloaded("too many lists and counts are waiting; try again in a second")
+        self._waiting += 1
+        future = self._thread.submit(function, self._reader)
+        future.add_done_callback(lambda done: self._hand_back(done, then))
+
+    def close(self) -> None:
+        """Let the read in progress end, and close the reader."""
+        self._thread.shutdown(wait=True, cancel_futures=True)
+        self._reader.close()
+
+    def _hand_back(self, done: Future[Any], then: Callable[[Any], None]) -> None:
+        try:
+            self._loop.call_soon_threadsafe(self._deliver, done, then)
+        except RuntimeError:  # the loop has closed; nobody waits for an answer any more
+            log.debug("a read ended after the server")
+
+    def _deliver(self, done: Future[Any], then: Callable[[Any], None]) -> None:
+        self._waiting -= 1
+        if done.cancelled():
+            then(Overloaded("the server is shutting down"))
+            return
+        error = done.exception()
+        if error is None:
+            then(done.result())
+        elif isinstance(error, AnewError):
+            then(error)
+        else:
+            log.error("a read failed", exc_info=error)
+            then(InternalError("internal server error"))

@@ -1,0 +1,85 @@
+"""Finds the handler for a method and a path."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from urllib.parse import unquote_to_bytes
+
+from anew.errors import MalformedRequest
+from anew.http.formats import Format
+from anew.http.seam import Request
+
+Handler = Callable[[Request, Format, tuple[str, ...]], None]
+"""Takes the request, the format that its answer wants, and the path's parameters in order."""
+
+
+class Route:
+    """One path: its handlers by method.
+
+    Attributes:
+        template: The path as documented, such as ``/jobs/{id}``.
+        streams: The path answers with a stream and looks at ``Accept`` by itself.
+    """
+
+    __slots__ = ("allow", "handlers", "streams", "template")
+
+    def __init__(self, template: str, *, streams: bool) -> None:
+        self.template = template
+        self.streams = streams
+        self.handlers: dict[bytes, Handler] = {}
+        self.allow = b""
+
+
+class Router:
+    """A tree of path segments; a literal wins over a parameter."""
+
+    def __init__(self) -> None:
+        self._root: dict[bytes, dict] = {}  # type: ignore[type-arg]  # a tree of itself, with a Route under b"/"
+        self.routes: list[Route] = []
+
+    def add(self, method: str, template: str, handler: Handler, *, streams: bool = False) -> None:
+        """Serve a method of a path; ``GET`` serves ``HEAD`` too.
+
+        Args:
+            method: Upper case.
+            template: The path with parameters in braces, such as ``/jobs/{id}/errors``.
+            handler: What answers.
+            streams: The handler negotiates its own format.
+        """
+        node = self._root
+        for segment in template.encode("ascii").split(b"/")[1:]:
+            key = b"{}" if segment.startswith(b"{") else segment
+            node = node.setdefault(key, {})
+        route = node.get(b"/")
+        if route is None:
+            route = node[b"/"] = Route(template, streams=streams)  # type: ignore[assignment]
+            self.routes.append(route)
+        route.handlers[method.encode("ascii")] = handler
+        if method == "GET":
+            route.handlers[b"HEAD"] = handler
+        route.allow = b", ".join(sorted(route.handlers))
+
+    def find(self, path: bytes) -> tuple[Route | None, tuple[str, ...]]:
+        """Find the route of a raw path and its decoded parameters.
+
+        Raises:
+            MalformedRequest: A parameter is not UTF-8 once decoded.
+        """
+        node = self._root
+        params: tuple[str, ...] = ()
+        for segment in path.split(b"/")[1:]:
+            below = node.get(segment) if segment not in (b"/", b"{}") else None
+            if below is None:
+                below = node.get(b"{}")
+                if below is None or not segment:
+                    return None, ()
+                params = (*params, _decode(segment))
+            node = below
+        return node.get(b"/"), params  # type: ignore[return-value]
+
+
+def _decode(segment: bytes) -> str:
+    try:
+        return (unquote_to_bytes(segment) if b"%" in segment else segment).decode("utf-8")
+    except UnicodeDecodeError:
+        raise MalformedRequest("the path is not valid UTF-8 once percent-decoded", field="path") from None

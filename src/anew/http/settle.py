@@ -1,0 +1,133 @@
+"""``success`` and ``failure``: how workers settle what they have taken."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from anew.engine import Fail, Succeed
+from anew.errors import AnewError, InvalidJob, MalformedRequest, TooLarge
+from anew.http.api import Context
+from anew.http.bodies import body_of, decode, malformed_json
+from anew.http.failures import reply_error
+from anew.http.formats import JSON, Format, unsupported_media_type
+from anew.http.render import job_object
+from anew.http.router import Router
+from anew.http.seam import Request
+from anew.jobs import Failed
+from anew.jobs.codec import FailureReport
+
+NOT_IN_FLIGHT = "job not found in in-flight set"
+_MESSAGE_BYTES = 1 << 20
+"""Most characters of a failure's message or backtrace."""
+
+
+class _Ids(msgspec.Struct):
+    ids: list[str]
+
+
+_ids_decoder = msgspec.json.Decoder(_Ids)
+
+
+class SettleRoutes:
+    """Takes success and failure reports.
+
+    Args:
+        context: What handlers use.
+    """
+
+    def __init__(self, context: Context) -> None:
+        self._submit = context.commit.submit
+        self._ids = context.engine.ids
+        self._read = context.engine.ids.read
+        self._max_bulk = context.settings.max_bulk
+
+    def success(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
+        """Complete one job."""
+
+        def done(result: Any) -> None:
+            if not result:
+                request.reply(204, b"", None)
+            elif isinstance(result, AnewError):
+                reply_error(request, form, result)
+            else:
+                form.error(request, 404, NOT_IN_FLIGHT)
+
+        self._submit(Succeed((self._read(params[0]),), done))
+
+    def successes(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
+        """Complete many jobs; those not in flight are listed, the others are completed all the same."""
+        body = body_of(request)
+        if body is None:
+            unsupported_media_type(request)
+            return
+        ids = self._ids_of(*body)
+        read = self._read
+        keys = [read(text) for text in ids]
+
+        def done(result: Any) -> None:
+            if not result:
+                request.reply(204, b"", None)
+            elif isinstance(result, AnewError):
+                reply_error(request, form, result)
+            else:
+                missing = set(result)
+                lost = [text for text, key in zip(ids, keys, strict=True) if key in missing]
+                form.reply(request, 422, {"not_found": lost})
+
+        self._submit(Succeed(keys, done))
+
+    def failure(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
+        """Report a failed attempt."""
+        body = body_of(request)
+        if body is None:
+            unsupported_media_type(request)
+            return
+        report = decode(*body, FailureReport)
+        for field in ("message", "error_type", "backtrace"):
+            text = getattr(report, field)
+            if text is not None and len(text) > _MESSAGE_BYTES:
+                raise InvalidJob(
+                    f"{field}: expected at most {_MESSAGE_BYTES} characters, got {len(text)}", field=field
+                )
+        failed = Failed(
+            message=report.message,
+            error_type=report.error_type,
+            backtrace=report.backtrace,
+            retry_at=report.retry_at,
+            kill=report.kill,
+        )
+
+        def done(result: Any) -> None:
+            if isinstance(result, AnewError):
+                reply_error(request, form, result)
+            else:
+                form.reply(request, 200, job_object(self._ids, result, payload=False))
+
+        self._submit(Fail(self._read(params[0]), failed, done))
+
+    def _ids_of(self, body: bytes, form: Format) -> list[str]:
+        """Read the ids, each once, in the order given."""
+        if form is JSON and body.count(b'"ids"') == 1:
+            try:
+                given = _ids_decoder.decode(body).ids
+            except msgspec.ValidationError:
+                given = decode(body, form, _Ids).ids
+            except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+                raise malformed_json(error) from None
+        else:
+            given = decode(body, form, _Ids).ids
+        if not given:
+            raise MalformedRequest("ids must not be empty", field="ids")
+        if len(given) > self._max_bulk:
+            raise TooLarge(f"ids: expected at most {self._max_bulk} in one request, got {len(given)}", field="ids")
+        return list(dict.fromkeys(given))
+
+
+def add_routes(router: Router, context: Context) -> None:
+    """Serve the settling routes."""
+    routes = SettleRoutes(context)
+    router.add("POST", "/jobs/{id}/success", routes.success)
+    router.add("POST", "/jobs/success", routes.successes)
+    router.add("POST", "/jobs/{id}/failure", routes.failure)

@@ -1,0 +1,250 @@
+"""``GET /jobs/take``: a stream of jobs, handed out as slots become free, with real back-pressure.
+
+What a stream holds is bounded twice: by its prefetch and, whatever that says, by the server's own limit for one stream. A peer that
+does not read stops being served at the wire's high-water mark, and is cut off by the wire when it has not read for too long; the
+end of the stream, however it comes, gives back at once what it still holds.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import struct
+from collections.abc import Callable
+from typing import Any
+
+from anew.engine import Taker
+from anew.errors import InvalidJob, MalformedRequest, Overloaded
+from anew.http.api import Context
+from anew.http.enqueue import quoted
+from anew.http.embedded import Embedded
+from anew.http.filters import comma_set, query_pairs
+from anew.http.formats import JSON, MSGPACK, STREAMS, Format, not_acceptable, stream_format
+from anew.http.render import shown_policy
+from anew.http.router import Router
+from anew.http.seam import Request, Stream
+from anew.store.protocol import TakenRow
+
+log = logging.getLogger("anew.http")
+
+_CONTENT_TYPES = {
+    "ndjson": b"application/x-ndjson",
+    "msgpack": b"application/vnd.zizq.msgpack-stream",
+    "sse": b"text/event-stream",
+}
+_HEARTBEATS = {"ndjson": b"\n", "msgpack": b"\0\0\0\0", "sse": b": heartbeat\n\n"}
+
+_JOB = (
+    b'{"id":"%b%016x","type":%b,"queue":%b,"priority":%d,"status":"in_flight","payload":%b,"ready_at":%d,'
+    b'"attempts":%d,%b"dequeued_at":%d%b}'
+)
+
+
+def write_json(tag: bytes, rows: list[TakenRow], now: int) -> list[bytes]:
+    """Write taken jobs as JSON objects."""
+    out: list[bytes] = []
+    for key, queue, kind, priority, ready_at, attempts, failed_at, limit, policy, retention, _, payload in rows:
+        before = after = b""
+        if failed_at is not None:
+            after = b',"failed_at":%d' % failed_at
+        if limit is not None or policy is not None:
+            before = _settings(limit, policy)
+        if retention is not None:
+            after += b',"retention":' + retention
+        out.append(
+            _JOB
+            % (
+                tag,
+                key,
+                quoted(kind),
+                quoted(queue),
+                priority,
+                payload,
+                ready_at,
+                attempts,
+                before,
+                now,
+                after,
+            )
+        )
+    return out
+
+
+def _settings(limit: int | None, policy: bytes | None) -> bytes:
+    """Write the optional retry settings, each with a comma behind."""
+    shown: dict[str, Any] = {} if limit is None else {"retry_limit": limit}
+    if policy is not None:
+        shown |= shown_policy(policy)
+    settings: bytes = JSON.encode(shown)
+    return settings[1:-1] + b","
+
+
+def write_objects(tag: str, rows: list[TakenRow], now: int) -> list[dict[str, Any]]:
+    """Give taken jobs as plain values, for MessagePack."""
+    out: list[dict[str, Any]] = []
+    for key, queue, kind, priority, ready_at, attempts, failed_at, limit, policy, retention, _, payload in rows:
+        job: dict[str, Any] = {
+            "id": f"{tag}{key:016x}",
+            "type": kind,
+            "queue": queue,
+            "priority": priority,
+            "status": "in_flight",
+            "payload": Embedded(payload),
+            "ready_at": ready_at,
+            "attempts": attempts,
+        }
+        if limit is not None:
+            job["retry_limit"] = limit
+        if policy is not None:
+            job |= shown_policy(policy)
+        job["dequeued_at"] = now
+        if failed_at is not None:
+            job["failed_at"] = failed_at
+        if retention is not None:
+            job["retention"] = Embedded(retention)
+        out.append(job)
+    return out
+
+
+class TakeStream:
+    """One open stream: turns deliveries into frames and the wire's signals into the taker's state.
+
+    Args:
+        routes: The route that opened it.
+        stream: The reply's body.
+        framing: ``ndjson``, ``msgpack`` or ``sse``.
+        queues: What to take from; None for all.
+        prefetch: Most jobs to hold.
+    """
+
+    __slots__ = ("_framing", "_routes", "_stream", "last_sent", "taker")
+
+    def __init__(
+        self, routes: TakeRoutes, stream: Stream, framing: str, queues: list[str] | None, prefetch: int
+    ) -> None:
+        self._routes = routes
+        self._stream = stream
+        self._framing = framing
+        self.taker = Taker(queues, prefetch, self._deliver)
+        self.last_sent = routes.now()
+        stream.on_drain = self._drained
+        stream.on_close = self._closed
+
+    def heartbeat(self) -> None:
+        """Show the peer that we are there; skipped where it is behind."""
+        if self._stream.writable:
+            self.last_sent = self._routes.now()
+            self._stream.write(_HEARTBEATS[self._framing])
+
+    def end(self) -> None:
+        """End the stream from our side and give back what it holds."""
+        self._stream.close()
+        self._routes.forget(self, interrupted=False)
+
+    def _deliver(self, rows: list[TakenRow], now: int) -> None:
+        self.last_sent = self._routes.now()
+        tag = self._routes.tag
+        if self._framing == "ndjson":
+            self._stream.write(b"\n".join(write_json(tag, rows, now)) + b"\n")
+        elif self._framing == "sse":
+            self._stream.write(b"".join([b"data: " + job + b"\n\n" for job in write_json(tag, rows, now)]))
+        else:
+            packed: list[bytes] = [MSGPACK.encode(job) for job in write_objects(tag.decode(), rows, now)]
+            self._stream.write(b"".join([struct.pack(">I", len(job)) + job for job in packed]))
+        if not self._stream.writable:
+            self._routes.commit.pause_taker(self.taker)
+
+    def _drained(self) -> None:
+        self._routes.commit.resume_taker(self.taker)
+
+    def _closed(self) -> None:
+        self._routes.forget(self)
+
+
+class TakeRoutes:
+    """Opens take streams and keeps their heartbeats.
+
+    Args:
+        context: What handlers use.
+        loop: For the heartbeat's timer.
+    """
+
+    def __init__(self, context: Context, loop: asyncio.AbstractEventLoop) -> None:
+        self.commit = context.commit
+        self.tag = context.engine.ids.tag_bytes
+        self.now: Callable[[], int] = context.engine.clock.monotonic
+        self._settings = context.settings
+        self._counters = context.counters
+        self._loop = loop
+        self.open: set[TakeStream] = set()
+        self._timer: asyncio.TimerHandle | None = None
+        self._ending = False
+
+    def take(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
+        """Open a stream."""
+        framing = stream_format(request.headers)
+        if framing is None:
+            not_acceptable(request, STREAMS)
+            return
+        queues, prefetch = self._wanted(request.query)
+        if self._ending or len(self.open) >= self._settings.max_streams:
+            self._counters.refuse("streams")
+            raise Overloaded("no more take streams are possible now; see --max-streams")
+        extra = ((b"cache-control", b"no-cache"),) if framing == "sse" else ()
+        stream = request.open_stream(200, _CONTENT_TYPES[framing], extra)
+        if stream is None:
+            return
+        taking = TakeStream(self, stream, framing, queues, prefetch)
+        self.open.add(taking)
+        self.commit.add_taker(taking.taker)
+        if self._timer is None:
+            self._arm()
+
+    def forget(self, taking: TakeStream, *, interrupted: bool = True) -> None:
+        """Give back what a stream that has ended still holds."""
+        if taking in self.open:
+            self.open.discard(taking)
+            self.commit.remove_taker(taking.taker, interrupted=interrupted)
+
+    def end_all(self) -> None:
+        """End every stream cleanly and open no more."""
+        self._ending = True
+        if self._timer is not None:
+            self._timer.cancel()
+        for taking in list(self.open):
+            taking.end()
+
+    def _wanted(self, query: bytes) -> tuple[list[str] | None, int]:
+        """Read the query: which queues, how many jobs at once."""
+        pairs = query_pairs(query, {"prefetch", "queue"})
+        most = self._settings.max_stream_jobs
+        text = pairs.get("prefetch", "1")
+        if not (text.isascii() and text.isdigit() and len(text) <= 20):
+            raise MalformedRequest(
+                f"invalid query parameters: prefetch: expected an integer >= 0, got {text!r}", field="prefetch"
+            )
+        queues = comma_set(pairs.get("queue"))
+        if queues is not None and len(queues) > 1_000:
+            raise InvalidJob(f"queue: expected at most 1000 names, got {len(queues)}", field="queue")
+        return None if queues is None else sorted(queues), min(int(text) or most, most)
+
+    def _arm(self) -> None:
+        self._timer = self._loop.call_later(min(self._settings.heartbeat_ms / 4_000, 0.5), self._beat)
+
+    def _beat(self) -> None:
+        """Send heartbeats to streams that have been silent for an interval: one timer for all of them."""
+        silent = self.now() - self._settings.heartbeat_ms
+        for taking in list(self.open):
+            if taking.last_sent <= silent:
+                taking.heartbeat()
+        if self.open:
+            self._arm()
+        else:
+            self._timer = None
+
+
+def add_routes(router: Router, context: Context, loop: asyncio.AbstractEventLoop) -> TakeRoutes:
+    """Serve the take route."""
+    routes = TakeRoutes(context, loop)
+    router.add("GET", "/jobs/take", routes.take, streams=True)
+    return routes

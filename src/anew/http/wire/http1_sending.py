@@ -1,0 +1,234 @@
+"""The sending half of an HTTP/1 connection: answers leave in the order of their requests."""
+
+from __future__ import annotations
+
+import asyncio
+from abc import abstractmethod
+from collections import deque
+from typing import TYPE_CHECKING
+
+from anew.http.seam import Headers, type_json
+from anew.http.wire.http1_fields import Fields
+from anew.http.wire.http1_line import Line
+from anew.http.wire.http1_messages import Http1Request, Http1Stream
+from anew.http.wire.http1_refused import Refused
+
+if TYPE_CHECKING:
+    from anew.http.wire.server import HttpServer
+
+linger_ms = 1_000
+"""How long a peer may take to read the last answer and hang up before we do. A close with unread bytes makes
+the kernel send a reset, which can destroy an answer that the peer has not read yet (RFC 9112, 9.6)."""
+
+# Stages of a connection: what the next byte means.
+ready = 0  # the first byte of a request
+in_head = 1  # more of the head whose beginning is in `_rest`
+in_body = 2  # more of `_body`
+held = 3  # not read: requests wait in `_rest` until answers have left
+streaming = 4  # nothing: the answer under way is endless
+deaf = 5  # nothing: the connection ends with the answers that are due
+
+refused_line = Line(b"GET", b"/", True, None)
+refused_fields = Fields({}, 0)
+
+
+class SendingSide(asyncio.Protocol):
+    """What a connection owes its peer.
+
+    Attributes:
+        current: The oldest request that has no answer yet; the ones after it wait in `queue`.
+        written: Bytes given to the transport so far.
+    """
+
+    __slots__ = (
+        "_began_ms",
+        "_blocked",
+        "_counters",
+        "_dropped",
+        "_ending",
+        "_eof",
+        "_lingers_ms",
+        "_seen_ms",
+        "_seen_taken",
+        "_server",
+        "_stage",
+        "current",
+        "heads",
+        "local",
+        "queue",
+        "transport",
+        "written",
+    )
+
+    transport: asyncio.Transport
+
+    def __init__(self, server: HttpServer) -> None:
+        self._server = server
+        self._counters = server.counters
+        self.heads = server.answer_heads
+        self.local = False
+        self.current: Http1Request | None = None
+        self.queue: deque[Http1Request] | None = None
+        self.written = 0
+        self._stage = ready
+        self._began_ms = 0  # when the head or body under way began to come; 0: none
+        self._blocked = False  # the transport's write buffer is above its mark
+        self._eof = False
+        self._ending = False  # no request is read any more
+        self._dropped = 0  # bytes that came when none was expected
+        self._lingers_ms = 0  # when to hang up after the last answer; 0: not yet answered
+        self._seen_taken = -1  # what the peer had taken when the sweep last looked; -1: nothing waited
+        self._seen_ms = 0
+
+    @abstractmethod
+    def _stop_listening(self, stage: int) -> None:
+        """Forget what has begun to come in; nothing that comes after it is read."""
+
+    @abstractmethod
+    def _answers_left(self) -> None:
+        """Go on with what waited for answers to leave."""
+
+    def abort(self) -> None:
+        """Cut the connection now; unsent bytes are dropped."""
+        self._stage = deaf
+        self._began_ms = 0
+        self.transport.abort()
+
+    # ---- what requests and streams call
+
+    def owes(self, request: Http1Request) -> bool:
+        """Tell whether this request still waits for its answer."""
+        if request.answer is not None:
+            return False
+        return self.current is request or (self.queue is not None and request in self.queue)
+
+    def ending_line(self, request: Http1Request) -> bytes:
+        """Give the header line that an answer needs about what happens to the connection."""
+        last = self.queue[-1] if self.queue else self.current
+        if request.ends or (self._ending and request is last):
+            request.ends = True
+            return b"connection: close\r\n"
+        return b"" if request.line.modern else b"connection: keep-alive\r\n"
+
+    def answered(self, request: Http1Request, data: bytes) -> None:
+        """Take an answer (or a stream's head); it leaves when those before it have left."""
+        request.plain = None
+        request.answer = data
+        if self.current is request:
+            self._flush()
+
+    def stream_ended(self, end: bytes) -> None:
+        """Take the last bytes of the live stream and go on."""
+        request = self.current
+        if request is None:
+            return
+        if end:
+            self._write(end)
+        if request.ends:  # only the close ends such a body: nothing may follow it
+            self._lose_streams()
+            self.queue = None
+        self._next()
+        if self._dropped or request.ends or self._server.draining:
+            self._ending = True
+        self._stage = deaf if self._ending else ready
+        self._flush()
+
+    # ---- inside
+
+    def _enqueue(self, request: Http1Request) -> None:
+        if self.current is None:
+            self.current = request
+            return
+        self.current.plain = request.plain = None
+        if self.queue is None:
+            self.queue = deque()
+        self.queue.append(request)
+
+    def _refuse(self, refused: Refused, extra: Headers = ()) -> None:
+        """Answer in the application's stead and close."""
+        self._counters.refuse(refused.reason)
+        self._stop_listening(deaf)
+        self._ending = True
+        body = b'{"error":"%b"}' % str(refused).encode()
+        request = Http1Request(self, refused_line, refused_fields, b"")
+        request.plain = None
+        request.ends = True
+        self._enqueue(request)
+        request.reply(refused.status, body, type_json, extra)
+
+    def _flush(self) -> None:
+        """Send the answers whose turn has come, in one write."""
+        out: list[bytes] = []
+        stream: Http1Stream | None = None
+        while stream is None and self.current is not None and self.current.answer is not None:
+            out.append(self.current.answer)
+            self.current.answer = b""
+            stream = self.current.stream
+            if stream is None:
+                self._next()
+        if stream is not None:
+            out += stream.waiting
+            stream.waiting = []
+            stream.live = True
+            self._stop_listening(streaming)
+        if out:
+            self._write(b"".join(out))
+        if stream is not None:
+            if not self._blocked:
+                stream.resumed()
+        elif self.current is None and self._ending and self._stage == deaf:
+            self._finish()
+        else:
+            self._answers_left()
+
+    def _end_after_answers(self) -> None:
+        self._ending = True
+        if self.current is not None:
+            self.current.plain = None
+        if self._stage != streaming:
+            self._stop_listening(deaf)
+        if self.current is None:
+            self._finish()
+
+    def _finish(self) -> None:
+        """Close, after the last answer, in a way that lets the peer read it."""
+        self._stage = deaf
+        self._ending = True
+        self._began_ms = 0
+        transport = self.transport
+        if transport.is_closing():
+            return
+        if self._eof or not transport.can_write_eof():
+            transport.close()
+        else:
+            self._lingers_ms = self._server.now_ms() + linger_ms
+            transport.write_eof()
+
+    def _write(self, data: bytes) -> None:
+        self.written += len(data)
+        self.transport.write(data)
+
+    def _next(self) -> None:
+        self.current = self.queue.popleft() if self.queue else None
+
+    def _live_stream(self) -> Http1Stream | None:
+        if self.current is None:
+            return None
+        stream = self.current.stream
+        return stream if stream is not None and stream.live else None
+
+    def _lose_streams(self) -> None:
+        for request in (self.current, *(self.queue or ())):
+            if request is not None and request.stream is not None:
+                request.stream.lost()
+
+    def _watch_reader(self, waiting: int, now_ms: int) -> None:
+        taken = self.written - waiting
+        if not waiting:
+            self._seen_taken = -1
+        elif taken != self._seen_taken:
+            self._seen_taken = taken
+            self._seen_ms = now_ms
+        elif now_ms - self._seen_ms >= self._server.limits.stall_timeout_ms:
+            self._counters.refuse("stalled_reader")
+            self.abort()

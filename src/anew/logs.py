@@ -1,0 +1,151 @@
+"""Structured logs on the standard library: one event a line, facts as fields, never a payload.
+
+Fields come from ``extra=``. As JSON a line has ``timestamp``, ``level``, ``fields`` (with ``message``) and ``target``, the shape
+in which test harnesses of Zizq's clients look for the line that says ``listening``.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import logging.handlers
+import sys
+import time
+import unicodedata
+from pathlib import Path
+from typing import Any, TextIO
+
+FIELD_CHARACTERS = 1_024
+"""Longer text is cut."""
+
+TRACE = 5
+LEVELS = {
+    "trace": TRACE,
+    "debug": logging.DEBUG,
+    "info": logging.INFO,
+    "warn": logging.WARNING,
+    "error": logging.ERROR,
+}
+_NAMES = {logging.WARNING: "WARN", TRACE: "TRACE"}
+_STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
+
+
+def fields_of(record: logging.LogRecord) -> dict[str, Any]:
+    """Give a record's facts: its message and what came as ``extra=``, made safe for one line."""
+    fields: dict[str, Any] = {"message": _safe(record.getMessage())}
+    for name, value in vars(record).items():
+        if name not in _STANDARD:
+            fields[name] = value if isinstance(value, (int, float, bool)) else _safe(str(value))
+    if record.exc_info and record.exc_info[0] is not None:
+        fields["exception"] = _safe(logging.Formatter().formatException(record.exc_info), most=8_192)
+    return fields
+
+
+def _safe(text: str, *, most: int = FIELD_CHARACTERS) -> str:
+    """Escape control and direction marks, so that no field can forge a line or hide one; cut what is long."""
+    if len(text) > most:
+        text = text[: most - 3] + "..."
+    if text.isprintable():
+        return text
+    return "".join(
+        char if char in "\n\t" or unicodedata.category(char)[0] != "C" else f"\\u{ord(char):04x}" for char in text
+    )
+
+
+def _timestamp(record: logging.LogRecord) -> str:
+    return f"{time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime(record.created))}.{int(record.msecs):03d}Z"
+
+
+class JsonFormatter(logging.Formatter):
+    """One JSON object a line."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Write a record."""
+        return json.dumps(
+            {
+                "timestamp": _timestamp(record),
+                "level": _NAMES.get(record.levelno, record.levelname),
+                "fields": fields_of(record),
+                "target": record.name,
+            },
+            ensure_ascii=True,
+        )
+
+
+class TextFormatter(logging.Formatter):
+    """One line for people.
+
+    Args:
+        short: Leave the date and the target out, as suits a terminal.
+    """
+
+    def __init__(self, *, short: bool) -> None:
+        super().__init__()
+        self._short = short
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Write a record."""
+        fields = fields_of(record)
+        message = fields.pop("message").replace("\n", "\\n")
+        exception = fields.pop("exception", "")
+        facts = "".join(f" {name}={json.dumps(value, ensure_ascii=True)}" for name, value in fields.items())
+        level = _NAMES.get(record.levelno, record.levelname)
+        when = _timestamp(record)
+        head = f"{when[11:23]} {level:5}" if self._short else f"{when} {level:5} {record.name}:"
+        return f"{head} {message}{facts}" + (f"\n{exception}" if exception else "")
+
+
+def set_up(
+    style: str, level: str, *, stream: TextIO | None = None, file: Path | None = None, rotation: logging.Handler | None = None
+) -> None:
+    """Send the program's logs somewhere.
+
+    Args:
+        style: ``json``, ``pretty``, ``compact``, or ``auto``: pretty on a terminal, else compact.
+        level: One of `LEVELS`.
+        stream: Where lines go; standard output if None.
+        file: A file instead.
+        rotation: A ready handler instead.
+    """
+    stream = sys.stdout if stream is None else stream
+    handler: logging.Handler = rotation or (
+        logging.FileHandler(file) if file is not None else logging.StreamHandler(stream)
+    )
+    if style == "auto":
+        style = "pretty" if file is None and rotation is None and stream.isatty() else "compact"
+    handler.setFormatter(JsonFormatter() if style == "json" else TextFormatter(short=style == "pretty"))
+    logging.addLevelName(TRACE, "TRACE")
+    root = logging.getLogger("anew")
+    root.handlers = [handler]
+    root.propagate = False
+    root.setLevel(LEVELS[level])
+
+
+def rotating(folder: Path, rotation: str, max_bytes: int, max_files: int) -> logging.Handler:
+    """Open a log file that is put aside by time and by size.
+
+    Args:
+        folder: Where it lies; made if need be.
+        rotation: ``daily``, ``hourly`` or ``never``.
+        max_bytes: Size at which it is put aside whatever the time.
+        max_files: How many old ones are kept.
+    """
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    path = folder / "anew.log"
+    if rotation == "never":
+        return logging.handlers.RotatingFileHandler(path, maxBytes=max_bytes, backupCount=max_files)
+    return _TimedOrSized(path, "H" if rotation == "hourly" else "D", max_bytes, max_files)
+
+
+class _TimedOrSized(logging.handlers.TimedRotatingFileHandler):
+    """Rotates at the hour or the day, and earlier when the file has grown too large."""
+
+    def __init__(self, path: Path, when: str, max_bytes: int, max_files: int) -> None:
+        super().__init__(path, when=when, backupCount=max_files, utc=True)
+        self._max_bytes = max_bytes
+
+    def shouldRollover(self, record: logging.LogRecord) -> int:  # noqa: N802 - the base class's name
+        """Tell whether this record begins a new file."""
+        if self.stream is not None and self.stream.tell() + len(record.getMessage()) >= self._max_bytes:
+            return 1
+        return int(super().shouldRollover(record))
