@@ -20,7 +20,7 @@ from anew.config import Settings, require_safe_bind
 from anew.engine import Engine, GroupCommit
 from anew.engine import Limits as EngineLimits
 from anew.errors import AnewError
-from anew.http import enqueue, jobs, metrics, openapi, probes, settle, take, v1
+from anew.http import changes, enqueue, jobs, metrics, probes, service, settle, take, v1
 from anew.http.api import Api, ApiSettings, Context
 from anew.http.reads import Reads
 from anew.http.router import Router
@@ -125,9 +125,7 @@ class Server:
         self._stopping = asyncio.Event()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self.stop)
-        commit = GroupCommit(
-            self.engine, loop, self._fatal, reap_ms=self.settings.timing.reaper_interval_ms
-        )
+        commit = GroupCommit(self.engine, loop, self._fatal, reap_ms=self.settings.timing.reaper_interval_ms)
         reads = Reads(self.store.reader(), loop)
         counters = WireCounters()
         context = Context(self.engine, commit, reads, api_settings(self.settings), counters)
@@ -168,7 +166,7 @@ def add_routes(router: Router, context: Context, loop: asyncio.AbstractEventLoop
     """Serve every route; give the one that holds streams."""
     enqueue.add_routes(router, context)
     settle.add_routes(router, context)
-    for module in (jobs, v1, metrics, probes, openapi):
+    for module in (jobs, changes, service, v1, metrics, probes):
         module.add_routes(router, context)
     return take.add_routes(router, context, loop)
 

@@ -48,7 +48,8 @@ def _safe(text: str, *, most: int = FIELD_CHARACTERS) -> str:
     if text.isprintable():
         return text
     return "".join(
-        char if char in "\n\t" or unicodedata.category(char)[0] != "C" else f"\\u{ord(char):04x}" for char in text
+        char if char in "\n\t" or unicodedata.category(char)[0] != "C" else f"\\u{ord(char):04x}"
+        for char in text
     )
 
 
@@ -96,7 +97,12 @@ class TextFormatter(logging.Formatter):
 
 
 def set_up(
-    style: str, level: str, *, stream: TextIO | None = None, file: Path | None = None, rotation: logging.Handler | None = None
+    style: str,
+    level: str,
+    *,
+    stream: TextIO | None = None,
+    file: Path | None = None,
+    rotation: logging.Handler | None = None,
 ) -> None:
     """Send the program's logs somewhere.
 
@@ -144,7 +150,7 @@ class _TimedOrSized(logging.handlers.TimedRotatingFileHandler):
         super().__init__(path, when=when, backupCount=max_files, utc=True)
         self._max_bytes = max_bytes
 
-    def shouldRollover(self, record: logging.LogRecord) -> int:  # noqa: N802 - the base class's name
+    def shouldRollover(self, record: logging.LogRecord) -> int:
         """Tell whether this record begins a new file."""
         if self.stream is not None and self.stream.tell() + len(record.getMessage()) >= self._max_bytes:
             return 1

@@ -70,7 +70,7 @@ class Constant(Piece):
     inline: ClassVar[str] = "wait"
     wait_ms: int = field(metadata=of(Duration()))
 
-    def at(self, k: int) -> float:  # noqa: ARG002
+    def at(self, k: int) -> float:
         """Give ``wait``."""
         return float(self.wait_ms)
 

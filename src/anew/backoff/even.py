@@ -6,8 +6,6 @@ therefore meets retry k + 1 of a job with p = 0: the waves of a herd tile the ti
 overlap on any curve, and the load is as flat as it can be. The price is the least possible deviation.
 """
 
-# ruff: noqa: ARG002 (every jitter is asked with the same arguments, few need them all)
-
 from __future__ import annotations
 
 import math

@@ -1,7 +1,5 @@
 """Jitter: how one job's wait departs from the nominal one, and what to say about its reach beforehand."""
 
-# ruff: noqa: ARG002 (every jitter is asked with the same arguments, few need them all)
-
 from __future__ import annotations
 
 from collections.abc import Callable

@@ -14,7 +14,7 @@ CEILING_MS: Final = 365 * DAY_MS
 
 MAX_COUNT: Final = 1_000_000_000
 MAX_WAITS: Final = 1_000
-_MAX_NUMBER: Final = 1e12
+MAX_NUMBER: Final = 1e12
 
 
 def refused(field: str, value: object, expected: str) -> InvalidPolicy:
@@ -68,13 +68,13 @@ class Duration:
 class Number:
     """A finite number in a range."""
 
-    def __init__(self, low: float = 0.0, high: float = _MAX_NUMBER, *, above: bool = False) -> None:
+    def __init__(self, low: float = 0.0, high: float = MAX_NUMBER, *, above: bool = False) -> None:
         self.low, self.high, self.above = low, high, above
 
     def read(self, value: Any, field: str) -> float:
         """Read a number; text, booleans, NaN and the infinities are none."""
         number = math.nan
-        if isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) <= _MAX_NUMBER:
+        if isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) <= 1e300:
             number = float(value)
         if not self.low <= number <= self.high or (self.above and number == self.low):
             least = f"above {self.low:g}" if self.above else f"from {self.low:g}"

@@ -5,8 +5,6 @@ was lost (a changed policy, an imported job), the decorrelated wait starts from 
 from the middle of the one before.
 """
 
-# ruff: noqa: ARG002 (every jitter is asked with the same arguments, few need them all)
-
 from __future__ import annotations
 
 import math

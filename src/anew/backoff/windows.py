@@ -5,8 +5,6 @@ source of the number: ``rng`` (fresh at every retry), ``hash`` (of id and retry:
 ``job`` (one number per job for life, which keeps a herd apart far better at the same waits).
 """
 
-# ruff: noqa: ARG002 (every jitter is asked with the same arguments, few need them all)
-
 from __future__ import annotations
 
 import math

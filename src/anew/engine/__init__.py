@@ -6,4 +6,16 @@ from anew.engine.ops import Call, Enqueue, Fail, Op, Release, Succeed
 from anew.engine.stats import Stats
 from anew.engine.takers import Taker
 
-__all__ = ["Call", "Engine", "Enqueue", "Fail", "GroupCommit", "Limits", "Op", "Release", "Stats", "Succeed", "Taker"]
+__all__ = [
+    "Call",
+    "Engine",
+    "Enqueue",
+    "Fail",
+    "GroupCommit",
+    "Limits",
+    "Op",
+    "Release",
+    "Stats",
+    "Succeed",
+    "Taker",
+]

@@ -155,9 +155,7 @@ class Engine:
             self.dispatcher.hold(key, taker, plain)
         self.due_at = self.store.next_due()
 
-    def _run(
-        self, ops: Sequence[Op], now: int, undo: list[tuple[int, Taker, bool]]
-    ) -> list[tuple[Op, Any]]:
+    def _run(self, ops: Sequence[Op], now: int, undo: list[tuple[int, Taker, bool]]) -> list[tuple[Op, Any]]:
         """Run the operations grouped by verb: new jobs first, then ends of attempts, then the rarer verbs."""
         answers: list[tuple[Op, Any]] = []
         enqueues = [op for op in ops if type(op) is Enqueue]
@@ -314,7 +312,9 @@ class Engine:
     def _watch_space(self, free: int) -> None:
         short = free < self.limits.min_free_bytes
         if short and not self.full:
-            log.error("little space left; new jobs are refused until there is more", extra={"free_bytes": free})
+            log.error(
+                "little space left; new jobs are refused until there is more", extra={"free_bytes": free}
+            )
         elif self.full and not short:
             self.store.keep_reserve()
             log.warning("there is space again; new jobs are accepted", extra={"free_bytes": free})

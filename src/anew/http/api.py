@@ -102,7 +102,9 @@ class Api:
         """Answer one request, now or later."""
         host = request.headers.get(b"host", b"")
         if not self._hosts.get(host) and not self._admit_host(host):
-            self._refuse(request, 403, "host", "this server does not serve that host name; see --allowed-hosts")
+            self._refuse(
+                request, 403, "host", "this server does not serve that host name; see --allowed-hosts"
+            )
             return
         if self._bearer is not None and not self._authorised(request):
             self._refuse(request, 401, "token", "a bearer token is required: Authorization: Bearer <token>")

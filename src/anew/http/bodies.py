@@ -171,10 +171,8 @@ def _check_msgpack_keys(body: bytes, value: object) -> None:
     if not isinstance(value, dict) or not body:
         return
     first = body[0]
-    if 0x80 <= first <= 0x8F:
-        pairs = first & 0x0F
-    else:
-        pairs = int.from_bytes(body[1:3] if first == 0xDE else body[1:5], "big")
+    wide = body[1:3] if first == 0xDE else body[1:5]
+    pairs = first & 0x0F if 0x80 <= first <= 0x8F else int.from_bytes(wide, "big")
     if pairs != len(value):
         raise MalformedRequest("a key is given twice; expected each once")
 
@@ -203,7 +201,9 @@ def _check_value(value: object, field: str, level: int = 0) -> None:
         if not math.isfinite(value):
             raise MalformedRequest(f"{field} has the number {value}; expected a finite one", field=field)
     elif not (value is None or isinstance(value, (str, int))):
-        raise MalformedRequest(f"{field} has a {type(value).__name__} value; expected what JSON can hold", field=field)
+        raise MalformedRequest(
+            f"{field} has a {type(value).__name__} value; expected what JSON can hold", field=field
+        )
 
 
 def _look_up(value: object, path: str) -> object:
@@ -219,4 +219,3 @@ def _look_up(value: object, path: str) -> object:
 def _shown(value: object) -> str:
     text = json.dumps(value, default=lambda odd: type(odd).__name__)
     return text if len(text) <= 60 else text[:57] + "..."
-

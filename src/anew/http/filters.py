@@ -87,15 +87,18 @@ class Selection:
     jq: bool = False
 
     def check(self) -> None:
-        """Refuse what parsing leaves for later, since other complaints come first.
+        """Refuse what parsing leaves for later, since other complaints may come first."""
+        self.check_ids()
+        self.check_jq()
 
-        Raises:
-            MalformedRequest: An id has not the form of one.
-            NotSupported: A filter on payloads.
-        """
+    def check_ids(self) -> None:
+        """Raise MalformedRequest if an id has not the form of one."""
         for job_id in self.id:
             if not _ID.match(job_id):
                 raise MalformedRequest(f'invalid job ID: "{job_id[:_SHOWN]}"', field="id")
+
+    def check_jq(self) -> None:
+        """Raise NotSupported if payloads are to be looked at."""
         if self.jq:
             raise NotSupported("filter (jq) is not supported by this server yet; use the other filters")
 

@@ -70,7 +70,9 @@ def check_name(name: str, field: str) -> None:
         if char in _RESERVED:
             raise InvalidJob(f"{field} must not contain '{char}' (reserved)", field=field)
     if len(name.encode("utf-8", "surrogatepass")) > 512:
-        raise InvalidJob(f"{field} must not be longer than 512 bytes, got {len(name)} characters", field=field)
+        raise InvalidJob(
+            f"{field} must not be longer than 512 bytes, got {len(name)} characters", field=field
+        )
     if len(_good_names) < _KNOWN_NAMES:
         _good_names.add(name)
 
@@ -96,7 +98,7 @@ def one_job(body: bytes, form: Format, max_bytes: int) -> tuple[NewJob, bool]:
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             job = _thorough(body, error)
         else:
-            slack = len(body) - _BARE - len(job.type) - len(job.queue) - len(job.payload)  # type: ignore[arg-type]
+            slack = len(body) - _BARE - len(job.type) - len(job.queue) - len(job.payload)
             if slack >= _SLACK:
                 job = _thorough(body, None)
             elif body.isascii() and b"\n" not in body and b"\r" not in body:
@@ -122,7 +124,7 @@ def many_jobs(body: bytes, form: Format, max_bytes: int, max_jobs: int) -> tuple
     good = _good_names
     try:
         for job in jobs:
-            kind, queue, size = job.type, job.queue, len(job.payload)  # type: ignore[arg-type]
+            kind, queue, size = job.type, job.queue, len(job.payload)
             said += len(kind) + len(queue) + size
             if kind not in good or queue not in good or size > 2 * MAX_DEPTH:
                 _check_plain(job, max_bytes)
@@ -181,13 +183,15 @@ def check_retention(retention: Retention) -> None:
     for name in ("completed_ms", "dead_ms"):
         value = getattr(retention, name)
         if value is not None and value > U64_MAX:
-            raise InvalidJob(f"retention.{name}: expected at most {U64_MAX}, got {value}", field=f"retention.{name}")
+            raise InvalidJob(
+                f"retention.{name}: expected at most {U64_MAX}, got {value}", field=f"retention.{name}"
+            )
 
 
 def _check_plain(job: NewJob, max_bytes: int) -> None:
     check_name(job.type, "type")
     check_name(job.queue, "queue")
-    if len(job.payload) > 2 * MAX_DEPTH:  # type: ignore[arg-type]
+    if len(job.payload) > 2 * MAX_DEPTH:
         payload = bytes(job.payload)
         _check_size(payload, max_bytes)
         check_payload(payload)
@@ -259,7 +263,7 @@ def _bulk_thorough(body: bytes, max_bytes: int, max_jobs: int, error: Exception 
 def _checked_raw(data: bytes, max_bytes: int) -> NewJob:
     try:
         job = _one.decode(data)
-        slack = len(data) - _BARE - len(job.type) - len(job.queue) - len(job.payload)  # type: ignore[arg-type]
+        slack = len(data) - _BARE - len(job.type) - len(job.queue) - len(job.payload)
         if slack >= _SLACK or not data.isascii():
             job = _job_of_raw(data, where="")
     except msgspec.ValidationError:

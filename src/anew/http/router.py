@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 from urllib.parse import unquote_to_bytes
 
 from anew.errors import MalformedRequest
@@ -34,7 +35,7 @@ class Router:
     """A tree of path segments; a literal wins over a parameter."""
 
     def __init__(self) -> None:
-        self._root: dict[bytes, dict] = {}  # type: ignore[type-arg]  # a tree of itself, with a Route under b"/"
+        self._root: dict[bytes, Any] = {}  # a tree of such dicts, with a Route under b"/"
         self.routes: list[Route] = []
 
     def add(self, method: str, template: str, handler: Handler, *, streams: bool = False) -> None:
@@ -50,10 +51,10 @@ class Router:
         for segment in template.encode("ascii").split(b"/")[1:]:
             key = b"{}" if segment.startswith(b"{") else segment
             node = node.setdefault(key, {})
-        route = node.get(b"/")
-        if route is None:
-            route = node[b"/"] = Route(template, streams=streams)  # type: ignore[assignment]
-            self.routes.append(route)
+        if b"/" not in node:
+            node[b"/"] = Route(template, streams=streams)
+            self.routes.append(node[b"/"])
+        route: Route = node[b"/"]
         route.handlers[method.encode("ascii")] = handler
         if method == "GET":
             route.handlers[b"HEAD"] = handler
@@ -75,7 +76,7 @@ class Router:
                     return None, ()
                 params = (*params, _decode(segment))
             node = below
-        return node.get(b"/"), params  # type: ignore[return-value]
+        return node.get(b"/"), params
 
 
 def _decode(segment: bytes) -> str:

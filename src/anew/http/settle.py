@@ -121,7 +121,9 @@ class SettleRoutes:
         if not given:
             raise MalformedRequest("ids must not be empty", field="ids")
         if len(given) > self._max_bulk:
-            raise TooLarge(f"ids: expected at most {self._max_bulk} in one request, got {len(given)}", field="ids")
+            raise TooLarge(
+                f"ids: expected at most {self._max_bulk} in one request, got {len(given)}", field="ids"
+            )
         return list(dict.fromkeys(given))
 
 

@@ -16,8 +16,8 @@ from typing import Any
 from anew.engine import Taker
 from anew.errors import InvalidJob, MalformedRequest, Overloaded
 from anew.http.api import Context
-from anew.http.enqueue import quoted
 from anew.http.embedded import Embedded
+from anew.http.enqueue import quoted
 from anew.http.filters import comma_set, query_pairs
 from anew.http.formats import JSON, MSGPACK, STREAMS, Format, not_acceptable, stream_format
 from anew.http.render import shown_policy
@@ -43,7 +43,20 @@ _JOB = (
 def write_json(tag: bytes, rows: list[TakenRow], now: int) -> list[bytes]:
     """Write taken jobs as JSON objects."""
     out: list[bytes] = []
-    for key, queue, kind, priority, ready_at, attempts, failed_at, limit, policy, retention, _, payload in rows:
+    for (
+        key,
+        queue,
+        kind,
+        priority,
+        ready_at,
+        attempts,
+        failed_at,
+        limit,
+        policy,
+        retention,
+        _,
+        payload,
+    ) in rows:
         before = after = b""
         if failed_at is not None:
             after = b',"failed_at":%d' % failed_at
@@ -82,7 +95,20 @@ def _settings(limit: int | None, policy: bytes | None) -> bytes:
 def write_objects(tag: str, rows: list[TakenRow], now: int) -> list[dict[str, Any]]:
     """Give taken jobs as plain values, for MessagePack."""
     out: list[dict[str, Any]] = []
-    for key, queue, kind, priority, ready_at, attempts, failed_at, limit, policy, retention, _, payload in rows:
+    for (
+        key,
+        queue,
+        kind,
+        priority,
+        ready_at,
+        attempts,
+        failed_at,
+        limit,
+        policy,
+        retention,
+        _,
+        payload,
+    ) in rows:
         job: dict[str, Any] = {
             "id": f"{tag}{key:016x}",
             "type": kind,
@@ -221,7 +247,8 @@ class TakeRoutes:
         text = pairs.get("prefetch", "1")
         if not (text.isascii() and text.isdigit() and len(text) <= 20):
             raise MalformedRequest(
-                f"invalid query parameters: prefetch: expected an integer >= 0, got {text!r}", field="prefetch"
+                f"invalid query parameters: prefetch: expected an integer >= 0, got {text!r}",
+                field="prefetch",
             )
         queues = comma_set(pairs.get("queue"))
         if queues is not None and len(queues) > 1_000:

@@ -60,3 +60,7 @@ class ErrorRecord:
     dequeued_at: int
     failed_at: int
     decision: bytes | None
+
+    def size(self) -> int:
+        """Tell the characters of its texts."""
+        return len(self.message) + len(self.error_type or "") + len(self.backtrace or "")

@@ -17,8 +17,8 @@ from anew.jobs.transitions import Move, target
 class RetentionPatch(msgspec.Struct, frozen=True):
     """New retention, member by member: absent keeps, None clears."""
 
-    completed_ms: int | None | UnsetType = UNSET
-    dead_ms: int | None | UnsetType = UNSET
+    completed_ms: int | UnsetType | None = UNSET
+    dead_ms: int | UnsetType | None = UNSET
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,10 +31,10 @@ class Patch:
 
     queue: str | UnsetType = UNSET
     priority: int | UnsetType = UNSET
-    ready_at: int | None | UnsetType = UNSET
-    retry_limit: int | None | UnsetType = UNSET
-    policy: bytes | None | UnsetType = UNSET
-    retention: RetentionPatch | None | UnsetType = UNSET
+    ready_at: int | UnsetType | None = UNSET
+    retry_limit: int | UnsetType | None = UNSET
+    policy: bytes | UnsetType | None = UNSET
+    retention: RetentionPatch | UnsetType | None = UNSET
 
 
 def patched(job: Job, patch: Patch, now: int) -> Job:
@@ -88,7 +88,7 @@ def redriven(job: Job, ready_at: int, now: int, *, reset_attempts: bool) -> Job:
     return replace(redriven, attempts=0, first_failed_at=None, carry=None) if reset_attempts else redriven
 
 
-def _moved(job: Job, ready_at: int | None | UnsetType, now: int) -> tuple[State, int]:
+def _moved(job: Job, ready_at: int | UnsetType | None, now: int) -> tuple[State, int]:
     """Tell state and time after a new `ready_at`; a job in flight only notes it."""
     if isinstance(ready_at, UnsetType):
         return job.state, job.ready_at
@@ -101,7 +101,7 @@ def _moved(job: Job, ready_at: int | None | UnsetType, now: int) -> tuple[State,
     return job.state, ready_at
 
 
-def _merged(stored: bytes | None, patch: RetentionPatch | None | UnsetType) -> bytes | None:
+def _merged(stored: bytes | None, patch: RetentionPatch | UnsetType | None) -> bytes | None:
     """Merge retention member by member; where nothing is left set, the whole goes."""
     if isinstance(patch, UnsetType):
         return stored

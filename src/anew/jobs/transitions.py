@@ -67,7 +67,9 @@ def target(state: State, move: Move) -> State:
         return TABLE[state, move]
     except KeyError:
         legal = sorted(str(known) for known, name in TABLE if name is move)
-        raise IllegalTransition(f"cannot {move} a job in state {state}; expected {' or '.join(legal)}") from None
+        raise IllegalTransition(
+            f"cannot {move} a job in state {state}; expected {' or '.join(legal)}"
+        ) from None
 
 
 def sources(move: Move) -> tuple[State, ...]:

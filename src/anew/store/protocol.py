@@ -210,8 +210,15 @@ class Store(Protocol):
     def find(self, where: Filter, page: Page) -> list[int]:
         """Give the keys of matching jobs as the open transaction sees them."""
 
-    def errors(self, key: int, page: Page) -> list[ErrorRecord]:
-        """Read the records of a job's failed attempts; `page.after` is an attempt's number."""
+    def payload_sizes(self, keys: Sequence[int]) -> dict[int, int]:
+        """Tell the bytes of jobs' payloads without reading them; unknown keys are left out."""
+
+    def errors(self, key: int, page: Page, max_bytes: int | None = None) -> list[ErrorRecord]:
+        """Read the records of a job's failed attempts; `page.after` is an attempt's number.
+
+        Ends with the record by which messages and backtraces have passed `max_bytes`. Records of one attempt number, which
+        a redrive makes possible, come oldest first going up and newest first going down.
+        """
 
     def count(self, where: Filter) -> int:
         """Count matching jobs as the open transaction sees them."""

@@ -105,7 +105,7 @@ class Http1Connection(SendingSide):
         # Otherwise whole requests wait in `_rest`, and `_parse` comes to this end after them.
         return True
 
-    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002  (asyncio's signature)
+    def connection_lost(self, exc: Exception | None) -> None:
         self._server.left(self)
         self._stage = deaf
         self._ending = True

@@ -159,7 +159,7 @@ class FieldsParser:
         return collector.lines
 
     def _read_quickly(self, count: int) -> Fields | None:
-        """Read what most clients send, or give None: something is there that must be looked at line by line."""
+        """Read what most clients send, or give None: there is more that must be looked at line by line."""
         names = self._names
         headers = {names[name]: value.rstrip(b" \t") for name, value in self._found.items()}
         if len(headers) != count or not rare.isdisjoint(headers):

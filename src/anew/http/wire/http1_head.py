@@ -1,7 +1,7 @@
 """Request heads: bytes in, a validated request line and header fields out, or a refusal. No socket here.
 
-Framing is decided in a head and nowhere else, and strictly: whatever two parsers could read in two ways is
-refused, because that is how a request is smuggled past a proxy (RFC 9112, 6 and 11.2). Every byte of a head is
+Framing is decided by the head alone, and strictly: whatever two parsers could read in two ways is refused,
+because that is how a request is smuggled past a proxy (RFC 9112, 6 and 11.2). Every byte of a head is
 validated by httptools; what that is known to let pass is checked beside it. The two halves of a head that a
 client sends again and again, byte for byte, are remembered: comparing bytes is faster than parsing them.
 """
@@ -100,7 +100,10 @@ class HeadParser:
             Refused: 400, 414 or 431.
         """
         limits = self._limits
-        refuse_illegal(raw[max(0, seen - 3) :].removesuffix(b"\r"))
+        start = max(0, seen - 2)
+        if start and raw[start] == 10:  # the LF of a CRLF that was found good
+            start -= 1
+        refuse_illegal(raw[start:].removesuffix(b"\r"))
         eol = raw.find(b"\r\n")
         if eol < 0:
             # 32 bytes cover the longest method, two spaces and the version.

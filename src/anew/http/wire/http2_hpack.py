@@ -120,7 +120,7 @@ class HeaderDecoder:
     """Decodes one connection's header blocks.
 
     Attributes:
-        stateless: True if the last block neither used nor changed the dynamic table: the same bytes then mean
+        stateless: True if the last block neither used nor changed the dynamic table: the same bytes mean
             the same fields wherever `closed` has the same value.
         oversized: True if the last block's list was above a limit: its fields are incomplete, the table intact.
         closed: True while the peer's announced dynamic table has size zero; what it inserts is gone at once.

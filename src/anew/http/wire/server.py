@@ -59,11 +59,10 @@ class HttpServer:
 
     Attributes:
         draining: True once `drain` or `close` was called.
-        on_drain: Called once when draining begins, so that the application can end its streams in its own words.
-            If None, the server ends them at once. What is still open at the deadline is cut.
+        on_drain: Called once when draining begins, so that the application can end its streams itself. If None,
+            the server ends them at once. What is still open at the deadline is cut.
         tick_ms: How often `sweep` runs: a quarter of the shortest time limit, at most a second.
-        max_connections: The limit that holds: the configured one, or fewer if the process may not open so many
-            files.
+        max_connections: The limit that holds: the configured one, or fewer if there are not so many descriptors.
     """
 
     def __init__(

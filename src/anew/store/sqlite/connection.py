@@ -9,6 +9,7 @@ import secrets
 from collections.abc import Iterator
 from importlib import resources
 from pathlib import Path
+from typing import Any
 
 import apsw
 
@@ -128,7 +129,9 @@ def migrate(connection: apsw.Connection) -> None:
     present = connection.pragma("user_version")
     owner = connection.pragma("application_id")
     if owner not in (0, APPLICATION_ID):
-        raise StoreFailed("the database file belongs to another program; give --root-dir a directory of its own")
+        raise StoreFailed(
+            "the database file belongs to another program; give --root-dir a directory of its own"
+        )
     steps = list(migrations())
     newest = steps[-1][0]
     if present > newest:
@@ -145,9 +148,9 @@ def migrate(connection: apsw.Connection) -> None:
 
 def identify(connection: apsw.Connection) -> Identity:
     """Read what the store knows about itself, or make it up at its first opening."""
-    known = dict(connection.execute(sql("read_meta")).fetchall())
+    known: dict[str, Any] = {str(row[0]): row[1] for row in connection.execute(sql("read_meta"))}
     if "tag" not in known:
-        fresh: dict[str, object] = {
+        fresh: dict[str, Any] = {
             "tag": "0" + "".join(secrets.choice(_TAG_LETTERS) for _ in range(8)),
             "secret": secrets.token_bytes(32),
             "last_key": 0,
@@ -155,11 +158,11 @@ def identify(connection: apsw.Connection) -> Identity:
         }
         with connection:
             for name, value in fresh.items():
-                connection.execute(sql("write_meta"), (name, value))  # type: ignore[arg-type]
+                connection.execute(sql("write_meta"), (name, value))
         known = fresh
     return Identity(
         tag=str(known["tag"]),
-        secret=bytes(known["secret"]),  # type: ignore[arg-type]
-        last_key=int(known["last_key"]),  # type: ignore[call-overload]
-        last_failure=int(known["last_failure"]),  # type: ignore[call-overload]
+        secret=bytes(known["secret"]),
+        last_key=int(known["last_key"]),
+        last_failure=int(known["last_failure"]),
     )

@@ -122,13 +122,17 @@ DELETE FROM payload WHERE job_id IN (@marks);
 -- name: delete_attempts
 DELETE FROM attempt WHERE job_id IN (@marks);
 
+-- name: payload_sizes
+-- The length of a blob is in its row's head, so nothing of it is read.
+SELECT id, coalesce(payload_bytes, length(payload)) FROM job WHERE id IN (@marks);
+
 -- name: errors
 SELECT attempt, outcome, message, error_type, backtrace, dequeued_at, failed_at, decision FROM attempt
-WHERE job_id = ? AND attempt > ? ORDER BY attempt LIMIT ?;
+WHERE job_id = ? AND attempt > ? ORDER BY attempt, id LIMIT ?;
 
 -- name: errors_backwards
 SELECT attempt, outcome, message, error_type, backtrace, dequeued_at, failed_at, decision FROM attempt
-WHERE job_id = ? AND attempt < ? ORDER BY attempt DESC LIMIT ?;
+WHERE job_id = ? AND attempt < ? ORDER BY attempt DESC, id DESC LIMIT ?;
 
 -- name: read_counters
 SELECT queue, scheduled, retrying, ready, in_flight, completed, dead, cancelled FROM counter;

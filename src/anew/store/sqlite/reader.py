@@ -28,7 +28,7 @@ def run_count(connection: apsw.Connection, where: Filter) -> int:
 
 
 def _one(connection: apsw.Connection, statement: str, bound: Bound) -> object:
-    row = connection.execute(statement, bound).fetchone()  # type: ignore[arg-type]  # the filters bind str and int only
+    row = connection.execute(statement, bound).fetchone()
     return None if row is None else row[0]
 
 

@@ -26,7 +26,7 @@ def is_plain(job: NewJob) -> bool:
         and job.backoff is None
         and job.retention is None
         and job.policy is _UNSET
-        and len(job.payload) <= INLINE_BYTES  # type: ignore[arg-type]  # Raw has a length, its stub does not
+        and len(job.payload) <= INLINE_BYTES
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import heapq
 import os
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import Any, TypeVar
@@ -55,7 +55,9 @@ class SqliteStore:
         NewerStore: A newer program wrote it.
     """
 
-    def __init__(self, directory: Path | None = None, *, relaxed: bool = False, vfs: str | None = None) -> None:
+    def __init__(
+        self, directory: Path | None = None, *, relaxed: bool = False, vfs: str | None = None
+    ) -> None:
         self._lock: opening.DirectoryLock | None = None
         self._path = ":memory:"
         self._reserve: Path | None = None
@@ -69,7 +71,8 @@ class SqliteStore:
             self.keep_reserve()
             opening.sync_directory(directory)
         self.identity = opening.identify(self._connection)
-        self._execute = self._connection.cursor().execute
+        # Loosely typed on purpose: what a row holds is known by its statement, and `rows` gives it names.
+        self._execute: Callable[..., Any] = self._connection.cursor().execute
         self._counts = Counts(self._connection.execute)
         self._relaxed = relaxed
         self._synced = True
@@ -99,7 +102,9 @@ class SqliteStore:
         """Tell SQLite's exception in our words; anything but "no space" means that nothing may be trusted."""
         if isinstance(error, apsw.FullError):
             return StoreFull("no space left on the device that holds the store")
-        if isinstance(error, (apsw.IOError, apsw.CorruptError, apsw.NotADBError, apsw.ReadOnlyError, apsw.CantOpenError)):
+        if isinstance(
+            error, (apsw.IOError, apsw.CorruptError, apsw.NotADBError, apsw.ReadOnlyError, apsw.CantOpenError)
+        ):
             return StoreFailed(f"the store failed: {type(error).__name__}: {error}")
         return None
 
@@ -126,7 +131,7 @@ class SqliteStore:
 
     def insert_plain(self, first_key: int, jobs: Sequence[NewJob], now: int) -> None:
         """The same for jobs that say nothing beyond type, queue and payload, so that nothing more is looked at."""
-        if any(len(job.payload) > INLINE_BYTES for job in jobs):  # type: ignore[arg-type]
+        if any(len(job.payload) > INLINE_BYTES for job in jobs):
             self.insert(first_key, jobs, now)
             return
         self._many(
@@ -289,8 +294,8 @@ class SqliteStore:
         name = "load_payload" if payload else "load"
         jobs: list[Job] = []
         for part in _parts(sorted(set(keys))):
-            for row in self._execute(sql(name, len(part)), part).fetchall():
-                jobs.append(job_of(row, self._payload_of(row) if payload else None))
+            rows = self._execute(sql(name, len(part)), part).fetchall()
+            jobs += [job_of(row, self._payload_of(row) if payload else None) for row in rows]
         return jobs
 
     def _payload_of(self, row: tuple[Any, ...]) -> bytes:
@@ -307,12 +312,26 @@ class SqliteStore:
         """Count matching jobs as the open transaction sees them."""
         return run_count(self._connection, where)
 
-    def errors(self, key: int, page: Page) -> list[ErrorRecord]:
+    def payload_sizes(self, keys: Sequence[int]) -> dict[int, int]:
+        """Tell the bytes of jobs' payloads without reading them; unknown keys are left out."""
+        sizes: dict[int, int] = {}
+        for part in _parts(keys):
+            sizes.update(self._execute(sql("payload_sizes", len(part)), part).fetchall())
+        return sizes
+
+    def errors(self, key: int, page: Page, max_bytes: int | None = None) -> list[ErrorRecord]:
         """Read the records of a job's failed attempts; `page.after` is an attempt's number."""
         forward = page.order == "asc"
         start = page.after if page.after is not None else (0 if forward else 1 << 62)
         name = "errors" if forward else "errors_backwards"
-        return [error_of(row) for row in self._execute(sql(name), (key, start, page.limit)).fetchall()]
+        records: list[ErrorRecord] = []
+        size = 0
+        for row in self._execute(sql(name), (key, start, page.limit)):
+            records.append(error_of(row))
+            size += records[-1].size()
+            if max_bytes is not None and size > max_bytes:
+                break
+        return records
 
     def ready(self, queue: str | None) -> int:
         """Tell how many jobs of a queue (None: of all) are ready; no disk is touched."""
@@ -394,6 +413,3 @@ def _parts(items: Sequence[T]) -> Iterator[Sequence[T]]:
         return
     for start in range(0, len(items), WIDTH):
         yield items[start : start + WIDTH]
-
-
-

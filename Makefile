@@ -1,0 +1,54 @@
+# Bare `make` prints the targets. Everything runs in .venv, which the first target that needs it sets up.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.ready
+LOCK := requirements/dev.txt
+PYTEST := $(BIN)/python -m pytest -q -n 2 --dist loadgroup
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test lint types check bench nightly lock clean
+
+help: ## print the targets
+	@awk -F':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+$(STAMP): $(LOCK) pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+		{ echo "Anew needs Python 3.11 or newer; name one: make PYTHON=python3.12 ..." >&2; exit 1; }
+	@echo "setting up $(VENV) (once, about a minute)"
+	@$(PYTHON) -m venv --clear $(VENV)
+	@$(BIN)/python -m pip install -q --disable-pip-version-check --require-hashes -r $(LOCK)
+	@$(BIN)/python -m pip install -q --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@touch $@
+
+setup: $(STAMP) ## set up .venv
+
+demo: $(STAMP) ## show the main job: a flaky receiver, retries, a kill -9, nothing lost
+	@$(BIN)/python -m demo
+
+test: $(STAMP) ## run the tests
+	@$(PYTEST)
+
+lint: $(STAMP) ## ruff: rules and format
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+
+types: $(STAMP) ## mypy --strict
+	@$(BIN)/mypy
+
+check: test lint types ## exactly what CI runs
+
+bench: $(STAMP) ## measure; figures go to bench/RESULTS.md by hand
+	@$(BIN)/python -m bench
+
+nightly: $(STAMP) ## the long set: more kills, more images, more trials
+	@ANEW_NIGHTLY=1 $(BIN)/python -m pytest -q
+
+lock: $(STAMP) ## make the lock file anew
+	@$(BIN)/python -m pip install -q uv
+	@$(BIN)/uv pip compile -q --universal --python-version 3.11 --extra dev --generate-hashes \
+		--no-emit-index-url --no-header --upgrade pyproject.toml -o $(LOCK)
+
+clean: ## remove what was set up and cached
+	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis

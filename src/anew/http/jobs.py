@@ -1,0 +1,190 @@
+"""The routes that look at jobs: list, count, one job, its error records."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from anew.errors import NotFound
+from anew.http import changes, service
+from anew.http.answers import answering
+from anew.http.api import Context
+from anew.http.filters import (
+    FILTERS,
+    PAGING,
+    U32_MAX,
+    Paging,
+    Selection,
+    number,
+    paging,
+    query_pairs,
+    selection,
+)
+from anew.http.formats import Format
+from anew.http.render import error_object, job_object
+from anew.http.router import Router
+from anew.http.seam import Request
+from anew.jobs import ENDED, ErrorRecord, Job
+from anew.store.protocol import Filter, Page
+
+MAX_PAGE_BYTES = 32 << 20
+"""Payload bytes of one page; it ends early where they grow too much, and the next one goes on from there."""
+
+_MOST_ROUNDS = 100
+"""Records of one attempt number that a page shows; a job gets one more by each redrive that begins its policy again."""
+
+
+class JobRoutes:
+    """Looks at jobs.
+
+    Args:
+        context: What handlers use.
+    """
+
+    def __init__(self, context: Context) -> None:
+        self._engine = context.engine
+        self._ids = context.engine.ids
+        self._read = context.read
+
+    def many(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
+        """List jobs, a page at a time."""
+        given = query_pairs(request.query, FILTERS | PAGING)
+        page, chosen = paging(given), selection(given)
+        chosen.check()
+        where, part = chosen.where(self._ids, visible_at=self._engine.clock.now()), page.by_key(self._ids)
+
+        def then(keys: list[int]) -> None:
+            form.reply(request, 200, self._page(keys, page, chosen))
+
+        self._read(lambda reader: reader.find(where, part), answering(request, form, then))
+
+    def count(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
+        """Count jobs: at once where the counters know, else in the reader's thread."""
+        chosen = selection(query_pairs(request.query, FILTERS))
+        chosen.check()
+        where = chosen.where(self._ids, visible_at=self._engine.clock.now())
+
+        def then(count: int) -> None:
+            form.reply(request, 200, {"count": count})
+
+        known = self._counted(where)
+        if known is None:
+            self._read(lambda reader: reader.count(where), answering(request, form, then))
+        else:
+            then(known)
+
+    def one(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
+        """Show one job with its payload."""
+        job = self._visible(params[0], payload=True)
+        form.reply(request, 200, job_object(self._ids, job, payload=True))
+
+    def errors(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
+        """List the records of a job's failed attempts, a page at a time."""
+        given = query_pairs(request.query, PAGING)
+        page = paging(given)
+        start = None if page.start is None else number("from", page.start, U32_MAX)
+        job = self._visible(params[0])
+        records, more = self._records(job.key, Page(order=page.order, after=start, limit=page.limit + 1))
+        path = f"/jobs/{self._ids.write(job.key)}/errors"
+        ends = (str(records[0].attempt), str(records[-1].attempt)) if records else None
+        listed = [error_object(record) for record in records]
+        form.reply(request, 200, {"errors": listed, "pages": _links(path, page, [], ends, more)})
+
+    def error(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
+        """Show the record of one failed attempt; of several with one number the newest."""
+        attempt = number("attempt", params[1], U32_MAX)
+        job = self._visible(params[0])
+        records = self._engine.store.errors(job.key, Page(order="desc", after=attempt + 1, limit=1))
+        if not records or records[0].attempt != attempt:
+            raise NotFound("error record not found")
+        form.reply(request, 200, error_object(records[0]))
+
+    def _visible(self, job_id: str, *, payload: bool = False) -> Job:
+        """Find a job whose retention is not over."""
+        key = self._ids.read(job_id)
+        jobs = self._engine.store.load([key], payload=payload) if key >= 0 else []
+        if not jobs or _is_hidden(jobs[0], self._engine.clock.now()):
+            raise NotFound("job not found")
+        return jobs[0]
+
+    def _page(self, keys: list[int], page: Paging, chosen: Selection) -> dict[str, Any]:
+        """Give one page; `keys` has one more than fits if there is a next one."""
+        shown = self._fitting(keys[: page.limit])
+        jobs = {job.key: job for job in self._engine.store.load(shown, payload=True)}
+        listed = [job_object(self._ids, jobs[key], payload=True) for key in shown if key in jobs]
+        ends = (self._ids.write(shown[0]), self._ids.write(shown[-1])) if shown else None
+        links = _links("/jobs", page, chosen.parameters(), ends, len(keys) > len(shown))
+        return {"jobs": listed, "pages": links}
+
+    def _fitting(self, keys: list[int]) -> list[int]:
+        """Give as many keys, at least one, as have payloads that may be shown together."""
+        sizes = self._engine.store.payload_sizes(keys)
+        total = 0
+        for at, key in enumerate(keys):
+            total += sizes.get(key, 0)
+            if at and total > MAX_PAGE_BYTES:
+                return keys[:at]
+        return keys
+
+    def _counted(self, where: Filter) -> int | None:
+        """Count by the counters; None if they do not know, as with ended jobs, whose retention may be over."""
+        if not where.only_counts():
+            return None
+        total = 0
+        for queue, states in self._engine.store.counts().items():
+            if where.queues is not None and queue not in where.queues:
+                continue
+            for state, n in states.items():
+                if where.states is not None and state not in where.states:
+                    continue
+                if n and state in ENDED:
+                    return None
+                total += n
+        return total
+
+    def _records(self, key: int, page: Page) -> tuple[list[ErrorRecord], bool]:
+        """Read one page of error records, whose limit is one more than is shown.
+
+        The cursor is an attempt's number, so records of one number stay on one page.
+
+        Returns:
+            The records, and whether there are more behind them.
+        """
+        store = self._engine.store
+        records = store.errors(key, page, MAX_PAGE_BYTES)
+        if len(records) < page.limit and sum(record.size() for record in records) <= MAX_PAGE_BYTES:
+            return records, False
+        last = records[-1].attempt
+        whole = [record for record in records if record.attempt != last]
+        if whole:
+            return whole, True
+        group = store.errors(key, Page(after=last - 1, limit=_MOST_ROUNDS), MAX_PAGE_BYTES)
+        behind = store.errors(key, Page(order=page.order, after=last, limit=1))
+        return [record for record in group if record.attempt == last], bool(behind)
+
+
+def _is_hidden(job: Job, now: int) -> bool:
+    return job.purge_at is not None and job.purge_at <= now
+
+
+def _links(
+    path: str, page: Paging, filters: list[tuple[str, str]], ends: tuple[str, str] | None, more: bool
+) -> dict[str, str | None]:
+    """Give a page's links; `ends` are the cursors of its first and last item."""
+    following = preceding = None
+    if ends is not None and more:
+        following = page.after(ends[1]).link(path, filters)
+    if ends is not None and page.start is not None:
+        preceding = page.before(ends[0]).link(path, filters)
+    return {"self": page.link(path, filters), "next": following, "prev": preceding}
+
+
+def add_routes(router: Router, context: Context) -> None:
+    """Serve everything about stored jobs, and the small routes beside it."""
+    routes = JobRoutes(context)
+    router.add("GET", "/jobs", routes.many)
+    router.add("GET", "/jobs/count", routes.count)
+    router.add("GET", "/jobs/{id}", routes.one)
+    router.add("GET", "/jobs/{id}/errors", routes.errors)
+    router.add("GET", "/jobs/{id}/errors/{attempt}", routes.error)
+    changes.add_routes(router, context)
+    service.add_routes(router, context)

@@ -1,0 +1,151 @@
+"""``/metrics``: what the engine and the wires have counted, for Prometheus."""
+
+from __future__ import annotations
+
+import heapq
+import time
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
+from prometheus_client.metrics_core import Metric
+from prometheus_client.registry import Collector
+
+from anew.engine.stats import MOST_ATTEMPTS, Histogram
+from anew.http.api import Context
+from anew.http.formats import Format
+from anew.http.router import Router
+from anew.http.seam import Request
+from anew.jobs import State
+
+CONTENT_TYPE = b"text/plain; version=0.0.4; charset=utf-8"
+
+MOST_QUEUES = 500
+"""Queues with a label of their own, those with most jobs; all others share the label ``other``."""
+
+OTHER = "other"
+
+
+class EngineCollector(Collector):
+    """Reads the counters when somebody asks; nothing is kept here.
+
+    Args:
+        context: Engine, wires' counters and the instant of the start.
+    """
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+
+    def collect(self) -> Iterator[Metric]:
+        """Give every family in turn."""
+        yield from self._jobs()
+        yield from self._work()
+        yield from self._batches()
+        yield from self._edge()
+
+    def _jobs(self) -> Iterator[Metric]:
+        jobs = GaugeMetricFamily("anew_jobs", "Stored jobs by queue and state.", labels=("queue", "state"))
+        for (queue, state), n in labelled(self._context.engine.store.counts()).items():
+            jobs.add_metric((queue, state), n)
+        yield jobs
+        engine = self._context.engine
+        since = engine.store.oldest_ready()
+        age = 0 if since is None else max(0, engine.clock.now() - since)
+        yield GaugeMetricFamily(
+            "anew_oldest_ready_age_seconds",
+            "Age of the ready job that is first in line; 0 if none is.",
+            age / 1e3,
+        )
+
+    def _work(self) -> Iterator[Metric]:
+        stats = self._context.engine.stats
+        for name, text, n in (
+            ("enqueued", "Jobs taken in.", stats.enqueued),
+            ("taken", "Jobs handed to workers.", stats.taken),
+            ("completed", "Jobs reported as done.", stats.completed),
+            ("failed", "Attempts reported as failed.", stats.failed),
+            ("died", "Jobs that will not be tried again.", stats.died),
+            ("released", "Jobs given back without a verdict.", stats.released),
+            ("promoted", "Waiting jobs whose time has come.", stats.promoted),
+            ("reaped", "Ended jobs whose retention was over.", stats.reaped),
+        ):
+            yield CounterMetricFamily(f"anew_jobs_{name}", text, n)
+        retries = CounterMetricFamily(
+            "anew_retries", "Retries by the attempt that failed.", labels=("attempt",)
+        )
+        for attempt, n in enumerate(stats.retries[1:], start=1):
+            retries.add_metric((str(attempt) if attempt < MOST_ATTEMPTS else f"{attempt}+",), n)
+        yield retries
+
+    def _batches(self) -> Iterator[Metric]:
+        stats = self._context.engine.stats
+        yield _histogram("anew_batch_operations", "Operations in one batch.", stats.batch_size, 1)
+        yield _histogram("anew_commit_seconds", "Time of one commit with its sync.", stats.commit_ms, 1_000)
+
+    def _edge(self) -> Iterator[Metric]:
+        context = self._context
+        refused = CounterMetricFamily(
+            "anew_requests_refused", "Requests refused by reason.", labels=("reason",)
+        )
+        for reason, n in sorted(context.counters.refused.items()):
+            refused.add_metric((reason,), n)
+        yield refused
+        yield CounterMetricFamily("anew_requests", "Requests that arrived whole.", context.counters.requests)
+        yield GaugeMetricFamily("anew_connections", "Open connections.", context.counters.connections)
+        yield GaugeMetricFamily(
+            "anew_take_streams", "Open take streams.", len(context.engine.dispatcher.takers)
+        )
+        yield GaugeMetricFamily(
+            "anew_accepting",
+            "1 while new jobs are accepted, 0 while space is short.",
+            not context.engine.full,
+        )
+        yield GaugeMetricFamily(
+            "anew_uptime_seconds", "Time since the start.", time.monotonic() - context.started_at
+        )
+
+
+def labelled(counts: Mapping[str, Mapping[State, int]]) -> Mapping[tuple[str, str], int]:
+    """Give jobs by queue label and state, with a bounded number of labels."""
+    named: Iterable[str] = counts
+    if len(counts) > MOST_QUEUES:
+        named = heapq.nlargest(MOST_QUEUES, counts, key=lambda queue: sum(counts[queue].values()))
+    labels = set(named)
+    found: Counter[tuple[str, str]] = Counter()
+    for queue, states in counts.items():
+        label = queue if queue in labels else OTHER
+        for state, n in states.items():
+            found[label, str(state)] += n
+    return found
+
+
+def _histogram(name: str, text: str, histogram: Histogram, divisor: float) -> Metric:
+    """Give a histogram; Prometheus wants each bucket to count all below it too."""
+    buckets: list[tuple[str, float]] = []
+    total = 0
+    for bound, n in zip((*histogram.bounds, None), histogram.buckets, strict=True):
+        total += n
+        buckets.append(("+Inf" if bound is None else str(bound / divisor), total))
+    return HistogramMetricFamily(name, text, buckets, histogram.total / divisor)
+
+
+class MetricsRoutes:
+    """Answers scrapes.
+
+    Args:
+        context: What handlers use.
+    """
+
+    def __init__(self, context: Context) -> None:
+        self._registry = CollectorRegistry(auto_describe=False)
+        self._registry.register(EngineCollector(context))
+
+    def show(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
+        """Write all metrics in Prometheus' text format."""
+        request.reply(200, generate_latest(self._registry), CONTENT_TYPE)
+
+
+def add_routes(router: Router, context: Context) -> None:
+    """Serve the metrics, whatever `Accept` says."""
+    router.add("GET", "/metrics", MetricsRoutes(context).show, streams=True)

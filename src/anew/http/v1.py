@@ -1,0 +1,99 @@
+"""Anew's own routes about jobs: retry one or many that have died, cancel one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from anew.engine import Call, verbs
+from anew.errors import NotFound
+from anew.http.answers import answering
+from anew.http.api import Context
+from anew.http.bodies import body_of, decode
+from anew.http.filters import FILTERS, query_pairs, selection
+from anew.http.formats import Format, unsupported_media_type
+from anew.http.render import job_object
+from anew.http.router import Router
+from anew.http.seam import Request
+from anew.jobs import Job
+from anew.units import parse_duration
+
+
+class Redrive(msgspec.Struct, frozen=True):
+    """How jobs are sent round again.
+
+    Attributes:
+        spread: Period over which they are spread evenly: milliseconds, or text such as ``10m``; None means all now.
+        reset_attempts: Begin their policies again; else a job that died of its limit dies again at its next failure.
+    """
+
+    spread: int | str | None = None
+    reset_attempts: bool = False
+
+
+class OwnRoutes:
+    """Sends jobs round again, or calls them off.
+
+    Args:
+        context: What handlers use.
+    """
+
+    def __init__(self, context: Context) -> None:
+        self._ids = context.engine.ids
+        self._submit = context.commit.submit
+
+    def retry_one(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
+        """Make one dead or cancelled job ready now."""
+        key = self._key(params[0])
+        wanted = _redrive(request)
+        if wanted is not None:
+            verb = verbs.redrive_one(key, reset_attempts=wanted.reset_attempts)
+            self._submit(Call(verb, self._with_job(request, form)))
+
+    def retry_many(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
+        """Make all dead and cancelled jobs that match ready, at once or spread over a period."""
+        wanted = _redrive(request)
+        if wanted is None:
+            return
+        spread_ms = 0 if wanted.spread is None else parse_duration(wanted.spread, field="spread")
+        chosen = selection(query_pairs(request.query, FILTERS))
+        chosen.check()
+        where = chosen.where(self._ids, visible_at=None)
+        verb = verbs.redrive_many(where, spread_ms=spread_ms, reset_attempts=wanted.reset_attempts)
+        self._submit(Call(verb, answering(request, form, lambda n: form.reply(request, 200, {"retried": n}))))
+
+    def cancel(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
+        """Call one job off."""
+        self._submit(Call(verbs.cancel_one(self._key(params[0])), self._with_job(request, form)))
+
+    def _with_job(self, request: Request, form: Format) -> Any:
+        def then(job: Job) -> None:
+            form.reply(request, 200, job_object(self._ids, job, payload=False))
+
+        return answering(request, form, then)
+
+    def _key(self, job_id: str) -> int:
+        key = self._ids.read(job_id)
+        if key < 0:
+            raise NotFound("job not found")
+        return key
+
+
+def _redrive(request: Request) -> Redrive | None:
+    """Read the body, which may be missing; None if its content type has been refused."""
+    if not request.body:
+        return Redrive()
+    body = body_of(request)
+    if body is None:
+        unsupported_media_type(request)
+        return None
+    return decode(*body, Redrive)
+
+
+def add_routes(router: Router, context: Context) -> None:
+    """Serve Anew's own routes about jobs."""
+    routes = OwnRoutes(context)
+    router.add("POST", "/v1/jobs/retry", routes.retry_many)
+    router.add("POST", "/v1/jobs/{id}/retry", routes.retry_one)
+    router.add("POST", "/v1/jobs/{id}/cancel", routes.cancel)

@@ -1,0 +1,185 @@
+"""A server process under test: started on a port of its own, watched, and ended by its process id.
+
+``ANEW_TEST_SERVER`` names another command to test in place of ``python -m anew``, for example an installed
+executable; it is split as a shell would.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import queue
+import shlex
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+from .wire import Address
+
+START_TIMEOUT_S = 30.0
+STOP_TIMEOUT_S = 30.0
+
+COMPLAINTS = (
+    "Traceback (most recent call last)",
+    "never retrieved",
+    "was never awaited",
+    "Exception in callback",
+    "Unhandled exception",
+    "panicked at",
+    '"level":"ERROR"',
+)
+"""Marks of an exception that nobody handled, wherever in the output they appear."""
+
+
+def command() -> list[str]:
+    """The command line of the program under test, without subcommand."""
+    return shlex.split(os.environ.get("ANEW_TEST_SERVER", "")) or [sys.executable, "-m", "anew"]
+
+
+def environment() -> dict[str, str]:
+    """This process's variables without those that would configure the server."""
+    return {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("ANEW_", "ZIZQ_")) and name != "PYTHONUNBUFFERED"
+    }
+
+
+def flag_list(flags: dict[str, Any]) -> list[str]:
+    """``{"heartbeat_interval": "1s", "relaxed": True}`` as command line words."""
+    words = []
+    for name, value in flags.items():
+        words.append("--" + name.replace("_", "-"))
+        if value is not True:
+            words.append(str(value))
+    return words
+
+
+class ServerProcess:
+    """A running ``serve``; construction returns when it says that it listens.
+
+    Args:
+        root_dir: Its data directory.
+        flags: Further options, in the form of ``flag_list``.
+
+    Attributes:
+        address: Host and port it listens on.
+        listening: The whole log record that said so.
+        output: Every line it has printed so far, stdout and stderr as they came.
+    """
+
+    def __init__(self, root_dir: Path, **flags: Any) -> None:
+        self.root_dir = root_dir
+        self.output: list[str] = []
+        self._checked = 0
+        self._records: queue.SimpleQueue[dict[str, Any] | None] = queue.SimpleQueue()
+        flags = {
+            "root_dir": root_dir,
+            "port": 0,
+            "no_admin": True,
+            "log_format": "json",
+            "log_level": "info",
+        } | flags
+        self._process = subprocess.Popen(
+            [*command(), "serve", *flag_list(flags)],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=environment(),
+        )
+        self._readers = [
+            threading.Thread(target=self._read, args=(pipe,), daemon=True)
+            for pipe in (self._process.stdout, self._process.stderr)
+        ]
+        for reader in self._readers:
+            reader.start()
+        try:
+            self.listening = self._await_listening()
+        except BaseException:
+            self.close()
+            raise
+        host, _, port = self.listening["fields"]["addr"].rpartition(":")
+        self.address: Address = (host.strip("[]"), int(port))
+
+    @property
+    def pid(self) -> int:
+        """Its process id."""
+        return self._process.pid
+
+    def process_signal(self, number: int) -> None:
+        """Send it a signal and do not wait."""
+        self._process.send_signal(number)
+
+    def terminate(self) -> int:
+        """Ask it to stop (SIGTERM), wait for that, and return its exit status."""
+        self._process.terminate()
+        return self.wait()
+
+    def kill(self) -> int:
+        """End it at once (SIGKILL)."""
+        self._process.kill()
+        return self.wait()
+
+    def wait(self, timeout_s: float = STOP_TIMEOUT_S) -> int:
+        """Wait for its end and for the rest of its output."""
+        status = self._process.wait(timeout_s)
+        for reader in self._readers:
+            reader.join(timeout_s)
+        return status
+
+    def close(self) -> None:
+        """End it, if it still runs, and release its pipes."""
+        if self._process.poll() is None:
+            self.kill()
+        else:
+            self.wait()
+        for pipe in (self._process.stdout, self._process.stderr):
+            if pipe is not None:
+                pipe.close()
+
+    def new_complaints(self) -> list[str]:
+        """Output lines since the last call that tell of an unhandled exception, each with what follows it."""
+        lines = self.output[self._checked :]
+        self._checked += len(lines)
+        hits = [at for at, line in enumerate(lines) if any(mark in line for mark in COMPLAINTS)]
+        return ["\n".join(lines[at : at + 30]) for at in hits[:3]]
+
+    def _read(self, pipe: Any) -> None:
+        for line in pipe:
+            self.output.append(line.rstrip("\n"))
+            if pipe is self._process.stdout:
+                with contextlib.suppress(ValueError):
+                    self._records.put(json.loads(line))
+        if pipe is self._process.stdout:
+            self._records.put(None)
+
+    def _await_listening(self) -> dict[str, Any]:
+        while True:
+            try:
+                record = self._records.get(timeout=START_TIMEOUT_S)
+            except queue.Empty:
+                raise AssertionError(self._report(f"does not listen after {START_TIMEOUT_S} s")) from None
+            if record is None:
+                raise AssertionError(self._report("ended before it listened"))
+            fields = record.get("fields") or {}
+            if fields.get("message") == "listening" and fields.get("api") == "primary":
+                return record
+
+    def _report(self, what: str) -> str:
+        return f"the server {what}; its output:\n" + "\n".join(self.output[-40:])
+
+
+def run(*words: str, timeout_s: float = START_TIMEOUT_S) -> subprocess.CompletedProcess[str]:
+    """Run the program to its end and return what it printed; it must end by itself."""
+    return subprocess.run(
+        [*command(), *words],
+        capture_output=True,
+        text=True,
+        timeout=timeout_s,
+        env=environment(),
+        check=False,
+    )

@@ -1,0 +1,119 @@
+"""Health, version, queues, reset, and what this release says it does not serve."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+import pytest
+
+from .client import JSON, MSGPACK, Client
+from .wire import Response
+
+SEMANTIC_VERSION = re.compile(r"\d+\.\d+\.\d+(-[0-9A-Za-z.-]+)?(\+[0-9A-Za-z.-]+)?")
+
+
+def test_health(client: Client) -> None:
+    assert client.get("/health").data["status"] == "ok"
+
+
+def test_zizq_92_the_version_is_semantic(client: Client) -> None:
+    response = client.get("/version")
+    assert response.status == 200
+    assert SEMANTIC_VERSION.fullmatch(response.data["version"])
+
+
+def test_zizq_92_queues_are_sorted_and_include_retained_jobs(fresh: Callable[..., Client]) -> None:
+    client = fresh()
+    assert client.get("/queues").data == {"queues": []}
+    client.enqueue("b")
+    client.enqueue("ä")
+    client.enqueue("Z")
+    client.enqueue("done", retention={"completed_ms": 600_000})
+    client.enqueue("gone")
+    client.enqueue("later", ready_at=4_102_444_800_000)
+    client.enqueue("dead", retry_limit=0)
+    client.run_one("done", client.succeed)
+    client.run_one("gone", client.succeed)
+    client.run_one("dead", client.fail)
+    expected = ["Z", "b", "dead", "done", "later", "ä"]
+    assert client.get("/queues").data == {"queues": expected}
+    assert client.get("/queues", accept=MSGPACK).data == {"queues": expected}
+
+
+@pytest.mark.parametrize("body", [None, b"{}", b"not json"])
+def test_zizq_91_reset_empties_everything(fresh: Callable[..., Client], body: bytes | None) -> None:
+    client = fresh()
+    client.enqueue_many("a", 3)
+    client.enqueue("b", ready_at=4_102_444_800_000)
+    client.enqueue("c", retry_limit=0)
+    client.run_one("c", client.fail)
+    with client.take("a", prefetch=2) as stream:
+        held = [job["id"] for job in stream.next_jobs(2)]
+        headers = [] if body is None else [("content-type", JSON)]
+        response = client.request("POST", "/reset", body=body, headers=headers)
+        assert (response.status, response.body) == (204, b"")
+        assert client.get("/jobs").data["jobs"] == []
+        assert client.get("/queues").data == {"queues": []}
+        assert client.count() == 0
+        for job_id in held:
+            assert client.post(f"/jobs/{job_id}/success").status == 404
+        new = client.enqueue_many("a", 2)
+        assert [job["id"] for job in stream.next_jobs(2)] == new
+
+
+# The peer serves these, most of them with a licence and 403 without one. This server refuses them by name.
+
+
+def assert_not_served(response: Response, word: str) -> None:
+    assert (response.status, response.content_type) == (501, JSON)
+    assert word in response.error
+
+
+@pytest.mark.parametrize(
+    ("fields", "word"),
+    [
+        ({"unique_key": "k"}, "unique"),
+        ({"unique_key": "", "unique_while": "active"}, "unique"),
+        ({"batch": {"key": "k", "when": "true", "fold": "$new"}}, "batch"),
+    ],
+)
+def test_unique_and_batched_jobs_are_501(
+    client: Client, queue: str, fields: dict[str, object], word: str
+) -> None:
+    job = {"type": "t", "queue": queue, "payload": 1}
+    assert_not_served(client.post("/jobs", job | fields), word)
+    assert_not_served(client.post("/jobs/bulk", {"jobs": [job, job | fields]}), word)
+    assert client.count(queue=queue) == 0
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        ("GET", "/crons"),
+        ("DELETE", "/crons"),
+        ("GET", "/crons/g"),
+        ("PUT", "/crons/g"),
+        ("PATCH", "/crons/g"),
+        ("DELETE", "/crons/g"),
+        ("POST", "/crons/g/entries"),
+        ("GET", "/crons/g/entries/e"),
+        ("PUT", "/crons/g/entries/e"),
+    ],
+)
+def test_crons_are_501(client: Client, method: str, path: str) -> None:
+    body = {"entries": []} if method in ("PUT", "POST", "PATCH") else None
+    assert_not_served(client.request(method, path, data=body), "cron")
+    packed = client.request(method, path, data=body, accept=MSGPACK)
+    assert (packed.status, packed.content_type) == (501, MSGPACK)
+
+
+@pytest.mark.parametrize("endpoint", ["GET /jobs", "GET /jobs/count", "DELETE /jobs", "PATCH /jobs"])
+def test_the_jq_filter_is_501(client: Client, queue: str, endpoint: str) -> None:
+    client.enqueue(queue, payload={"user_id": 42})
+    method, path = endpoint.split()
+    response = client.request(
+        method, f"{path}?queue={queue}&filter=.user_id+%3D%3D+42", data={} if method == "PATCH" else None
+    )
+    assert_not_served(response, "filter")
+    assert client.count(queue=queue) == 1

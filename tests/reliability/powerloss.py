@@ -1,0 +1,229 @@
+"""Cuts the power at random moments and compares what the disk still holds with what was answered.
+
+Run it alone: ``python -m tests.reliability.powerloss --images 5000 --seed 7``; ``--relaxed`` is the control, which must lose something.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import apsw
+import msgspec
+
+from anew.backoff import preset
+from anew.clock import ManualClock
+from anew.engine import Engine, Enqueue, Fail, Limits, Op, Succeed, Taker
+from anew.errors import AnewError
+from anew.jobs import Defaults, Failed, NewJob
+from anew.store.sqlite import SqliteStore, connection
+from .disk import Disk, RecordingVfs
+
+CHECKPOINT_PAGES = 60
+"""Checkpoints come often, because a cut in one of them is what is worth trying."""
+
+
+@dataclass
+class Report:
+    """What a run has found."""
+
+    seed: int
+    images: int = 0
+    unopenable: int = 0
+    damaged: int = 0
+    lost: int = 0
+    resurrected: int = 0
+    syncs: int = 0
+    answered: int = 0
+    examples: list[str] = field(default_factory=list)
+
+    def note(self, kind: str, text: str) -> None:
+        """Count one finding and keep the first few in words."""
+        setattr(self, kind, getattr(self, kind) + 1)
+        if len(self.examples) < 5:
+            self.examples.append(f"{kind}: {text}")
+
+
+class Answered:
+    """What the engine has said so far: the only thing that the images are held against."""
+
+    def __init__(self) -> None:
+        self.stored: set[int] = set()
+        self.finished: set[int] = set()
+        self.failures: dict[int, int] = {}
+        self.count = 0
+
+
+class Workload:
+    """Random producers and workers on one engine, in one thread.
+
+    Args:
+        directory: Where the store lives.
+        vfs: Name of the recording VFS.
+        rng: Chance.
+        relaxed: Commit without sync: the control.
+    """
+
+    def __init__(self, directory: Path, vfs: str, rng: Random, *, relaxed: bool) -> None:
+        self._rng = rng
+        self._clock = ManualClock()
+        self.said = Answered()
+        self._held: list[int] = []
+        self._doubt: set[int] = set()
+        self.store = SqliteStore(directory, vfs=vfs, relaxed=relaxed)
+        self._engine = Engine(
+            self.store,
+            clock=self._clock,
+            defaults=Defaults(policy=preset("zizq")),
+            limits=Limits(global_in_flight=0, min_free_bytes=0),
+            rng=rng.random,
+        )
+        self._taker = Taker(None, 40, lambda rows, _: self._held.extend(row[0] for row in rows))
+        self._engine.dispatcher.add(self._taker)
+
+    def step(self) -> None:
+        """Apply one batch of one to eight operations."""
+        self._clock.advance(self._rng.randrange(1, 20_000))
+        self._engine.apply([self._operation() for _ in range(self._rng.randrange(1, 9))])
+
+    def _operation(self) -> Op:
+        kind = self._rng.random()
+        if self._held and kind < 0.45:
+            keys = [self._pick() for _ in range(min(len(self._held), self._rng.randrange(1, 12)))]
+            return Succeed(keys, lambda missing: self._succeeded(keys, missing))
+        if self._held and kind < 0.6:
+            key = self._pick()
+            return Fail(key, Failed(message="no", backtrace="x" * self._rng.randrange(2_000)), self._failed)
+        jobs = [self._job() for _ in range(self._rng.randrange(1, 12))]
+        return Enqueue(jobs, lambda result: self._stored(len(jobs), result))
+
+    def _pick(self) -> int:
+        return self._held.pop(self._rng.randrange(len(self._held)))
+
+    def _job(self) -> NewJob:
+        size = self._rng.choice((20, 20, 20, 700, 6_000))
+        later = self._clock.now() + 30_000 if self._rng.random() < 0.2 else None
+        queue = f"q{self._rng.randrange(3)}"
+        return NewJob(type="t", queue=queue, payload=msgspec.Raw(b'"' + b"x" * size + b'"'), ready_at=later)
+
+    def _stored(self, count: int, result: Any) -> None:
+        if not isinstance(result, AnewError):
+            self.said.stored.update(range(result[0], result[0] + count))
+            self.said.count += count
+
+    def _succeeded(self, keys: list[int], missing: Any) -> None:
+        if not isinstance(missing, AnewError):
+            self.said.finished.update(set(keys) - set(missing))
+            self.said.count += len(keys)
+
+    def _failed(self, result: Any) -> None:
+        if not isinstance(result, AnewError):
+            self.said.failures[result.key] = result.attempts
+            self.said.count += 1
+
+
+def run(*, images: int, seed: int, relaxed: bool = False) -> Report:
+    """Run workloads until there have been this many power cuts.
+
+    Args:
+        images: How many cuts.
+        seed: Repeats the run.
+        relaxed: Commit without sync; a sound harness then finds losses.
+    """
+    rng = Random(seed)
+    report = Report(seed)
+    while report.images < images:
+        _one_life(min(100, images - report.images), rng, report, relaxed=relaxed)
+    return report
+
+
+def _one_life(images: int, rng: Random, report: Report, *, relaxed: bool) -> None:
+    """Let one store live through a workload and look at images of its disk on the way."""
+    disk = Disk()
+    with _scratch() as folder, _often_checkpointed():
+        live = folder / "live"
+        name = f"recording-{report.images}-{id(disk)}"
+        vfs = RecordingVfs(name, disk)
+        work = Workload(live, name, rng, relaxed=relaxed)
+        for at in range(images):
+            for _ in range(rng.randrange(1, 6)):
+                work.step()
+            image = folder / f"image-{at}"
+            image.mkdir()
+            disk.cut(image, rng)
+            _inspect(image, work.said, report)
+            shutil.rmtree(image)
+            report.images += 1
+        report.syncs += disk.syncs
+        report.answered += work.said.count
+        work.store.close()
+        del vfs
+
+
+def _inspect(image: Path, said: Answered, report: Report) -> None:
+    """Open an image as a server would and hold it against what was answered before the cut."""
+    try:
+        store = SqliteStore(image)
+    except (AnewError, apsw.Error) as error:
+        report.note("unopenable", f"{type(error).__name__}: {error}")
+        return
+    try:
+        reader = apsw.Connection(str(image / connection.FILE))
+        verdict = reader.execute("PRAGMA integrity_check").fetchone()
+        if verdict is None or verdict[0] != "ok":
+            report.note("damaged", str(verdict))
+        present = dict(reader.execute("SELECT id, attempts FROM job").fetchall())
+        reader.close()
+    finally:
+        store.close()
+    for key in said.stored - said.finished - present.keys():
+        report.note("lost", f"job {key} was stored")
+    for key in said.finished & present.keys():
+        report.note("resurrected", f"job {key} was finished")
+    for key, attempts in said.failures.items():
+        if key in present and present[key] < attempts:
+            report.note("lost", f"failure {attempts} of job {key}")
+
+
+@contextmanager
+def _scratch() -> Iterator[Path]:
+    folder = Path(tempfile.mkdtemp(prefix="anew-power-"))
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextmanager
+def _often_checkpointed() -> Iterator[None]:
+    usual, connection.CHECKPOINT_PAGES = connection.CHECKPOINT_PAGES, CHECKPOINT_PAGES
+    try:
+        yield
+    finally:
+        connection.CHECKPOINT_PAGES = usual
+
+
+def main() -> int:
+    """Run from the command line."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--images", type=int, default=500)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--relaxed", action="store_true", help="the control: must lose")
+    given = parser.parse_args()
+    report = run(images=given.images, seed=given.seed, relaxed=given.relaxed)
+    print(json.dumps(vars(report), indent=2))
+    found = report.lost + report.resurrected + report.unopenable + report.damaged
+    return 0 if (found > 0) is given.relaxed else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

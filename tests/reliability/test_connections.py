@@ -1,0 +1,102 @@
+"""Surplus, silent and slow connections: refused, tolerated, cut off."""
+
+from __future__ import annotations
+
+import contextlib
+import resource
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from .load import GENEROSITY, enqueue, measure, quantile
+from .server import Server, wait_until
+from .wire import Client
+
+
+def test_46_connections_beyond_the_limit_are_refused_clearly(tmp_path: Path) -> None:
+    with Server(tmp_path / "data", "--max-connections", "20") as server, contextlib.ExitStack() as stack:
+        clients = [stack.enter_context(Client(server.address)) for _ in range(20)]
+        assert [client.request("GET", "/health").status for client in clients] == [200] * 20
+        with Client(server.address, timeout=5) as one_more:
+            assert one_more.receive().status == 503
+            assert one_more.closed_within(5)
+        assert [enqueue(client).status for client in clients] == [201] * 20
+        clients[0].close()
+        wait_until(lambda: _health(server) == 200, timeout=5, what="a place for one more connection")
+
+
+def _health(server: Server) -> int:
+    try:
+        with Client(server.address, timeout=5) as client:
+            return client.request("GET", "/health").status
+    except OSError:
+        return 0
+
+
+@pytest.fixture
+def many_descriptors() -> Iterator[int]:
+    """Raise the limit of open files as far as it goes; the server inherits it."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    yield 1 << 20 if hard == resource.RLIM_INFINITY else hard
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+def test_5000_idle_connections_change_nothing(tmp_path: Path, many_descriptors: int) -> None:
+    idle = min(5000, many_descriptors // 2 - 500)
+    with Server(tmp_path / "data") as server, contextlib.ExitStack() as stack:
+        before, rss_before = measure(server.address), server.rss_bytes()
+        clients = [stack.enter_context(Client(server.address)) for _ in range(idle)]
+        assert clients[-1].request("GET", "/health").status == 200
+        each = (server.rss_bytes() - rss_before) / idle
+        after = measure(server.address)
+        assert clients[0].request("GET", "/health").status == 200
+    was, now = quantile(before, 0.99), quantile(after, 0.99)
+    print(f"{idle} idle connections: {each / 1000:.1f} kB each; enqueue p99 {was:.2f} -> {now:.2f} ms")
+    assert each < 30_000
+    assert now < GENEROSITY * 2 * max(was, 1.0)
+
+
+def test_47_slow_headers_are_cut_off_and_silence_is_not(tmp_path: Path) -> None:
+    with Server(tmp_path / "data", "--header-timeout", "300ms") as server, Client(server.address) as silent:
+        with Client(server.address) as halfway, Client(server.address) as drip:
+            halfway.socket.sendall(b"POST /jobs HTTP/1.1\r\nhost: 127.0.0.1\r\n")
+            begun = time.monotonic()
+            head = b"GET /health HTTP/1.1\r\nhost: 127.0.0.1\r\n" + b"x-slow: 1\r\n" * 1000
+            assert _drip(drip, head, gap_s=0.05) < 5, "each byte bought more time"
+            assert halfway.closed_within(5)
+            assert time.monotonic() - begun < 5
+        assert silent.request("GET", "/health").status == 200  # longer than the time-out without a byte
+
+
+def test_47_slow_bodies_are_cut_off(tmp_path: Path) -> None:
+    """Below 1 KiB/s over the whole body, counted after the grace that headers have."""
+    with Server(tmp_path / "data", "--header-timeout", "300ms") as server:
+        with Client(server.address) as drip:
+            drip.socket.sendall(b"POST /jobs HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-length: 100000\r\n\r\n")
+            assert _drip(drip, b"{" + b" " * 99_999, gap_s=0.05) < 15
+        with Client(server.address) as steady:
+            body = b'{"type":"t","queue":"q","payload":"' + b"x" * 40_000 + b'"}'
+            head = f"POST /jobs HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-length: {len(body)}\r\n\r\n"
+            steady.socket.sendall(head.encode())
+            for start in range(0, len(body), 2000):  # 20 pieces, 40 kB/s
+                steady.socket.sendall(body[start : start + 2000])
+                assert start + 2000 >= len(body) or not steady.closed_within(0.05)
+            assert steady.receive().status == 201
+
+
+def _drip(client: Client, data: bytes, *, gap_s: float) -> float:
+    """Send byte after byte until the server hangs up; give the seconds that it let this go on."""
+    begun = time.monotonic()
+    for byte in data:
+        try:
+            client.socket.sendall(bytes([byte]))
+        except OSError:
+            break
+        if client.closed_within(gap_s):
+            break
+    else:
+        raise AssertionError("the server took it all")
+    return time.monotonic() - begun

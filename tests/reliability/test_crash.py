@@ -1,0 +1,92 @@
+"""What is left after SIGKILL: everything that was accepted, and nothing that was settled."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from .crash import run
+from .load import Drainer, count, fill
+from .server import Server, wait_until
+from .wire import Client, Taker
+
+KILLS = 60
+RESTART_LIMIT_S = 5.0
+PLANTED = [sys.executable, str(Path(__file__).with_name("planted.py"))]
+
+
+def fresh_seed() -> int:
+    """A new seed for each run; a failure's report names it, and it replays the same load and kill points."""
+    return int(os.environ.get("ANEW_TEST_SEED") or int.from_bytes(os.urandom(4)))
+
+
+def test_2_3_sixty_kills_lose_resurrect_and_strand_nothing(tmp_path: Path) -> None:
+    """Checklist 2 and 3 of the reliability programme, the short form."""
+    report = run(KILLS, fresh_seed(), tmp_path / "data")
+    print(report)
+    assert report.kills == KILLS
+    assert report.verdict["accepted"] > KILLS * 50, f"too little load to mean anything\n{report}"
+    assert report.ok, report
+    assert report.restart_s(1.0) < RESTART_LIMIT_S, report
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("round_", range(10))
+def test_2_3_a_thousand_kills(tmp_path: Path, round_: int) -> None:
+    """In rounds, because a history is kept in memory."""
+    report = run(100, fresh_seed(), tmp_path / "data")
+    print(report)
+    assert report.ok, report
+
+
+def test_59_the_rig_catches_answers_that_leave_before_the_commit(tmp_path: Path) -> None:
+    """The control run: a server with this bug planted must be found out."""
+    report = run(12, fresh_seed(), tmp_path / "data", command=PLANTED)
+    print(report)
+    assert not report.ok, report
+    assert report.verdict["lost"] > 0 or report.verdict["resurrected"] > 0, report
+
+
+@pytest.mark.parametrize("stored", [100_000, pytest.param(1_000_000, marks=pytest.mark.nightly)])
+def test_a_killed_server_with_many_jobs_serves_again_in_time(tmp_path: Path, stored: int) -> None:
+    """Thousands of them in flight when it dies; each is there again, and in its old place."""
+    flags = ("--global-in-flight-limit", "0")
+    held = 3000
+    with Server(tmp_path / "data", *flags) as server:
+        fill(server.address, stored, queue="many", payload={"n": 1})
+        with Client(server.address) as client:
+            takers = [Taker(server.address, queue="many", prefetch=1000) for _ in range(held // 1000)]
+            wait_until(
+                lambda: count(client, "status=in_flight") == held, timeout=20, what=f"{held} jobs in flight"
+            )
+            first = min(job["id"] for taker in takers for job in taker.take(1000))
+        server.kill()
+        for taker in takers:
+            taker.client.close()
+        begun = time.monotonic()
+        server.start()
+        with Client(server.address) as client:
+            reply = client.request("POST", "/jobs", {"type": "t", "queue": "new", "payload": None})
+            assert reply.status == 201
+            with Taker(server.address, queue="many") as taker:
+                again = taker.take()[0]
+            serving_s = time.monotonic() - begun
+            print(f"{stored} jobs stored, {held} in flight: serving again after {serving_s:.2f} s")
+            assert serving_s < RESTART_LIMIT_S
+            assert again["id"] == first
+            assert count(client, "queue=many") == stored
+
+
+def test_a_clean_stop_returns_jobs_too(tmp_path: Path) -> None:
+    with Server(tmp_path / "data") as server:
+        fill(server.address, 100, queue="q")
+        with Taker(server.address, queue="q", prefetch=100) as taker:
+            assert taker.take()
+            assert server.stop() == 0
+        server.start()
+        with Drainer(server.address, queue="q") as drainer:
+            wait_until(lambda: drainer.done == 100, timeout=10, what="all 100 jobs settled after the restart")

@@ -1,0 +1,40 @@
+"""Times and tables for people."""
+
+from __future__ import annotations
+
+import datetime
+
+import pytest
+
+from anew.cli.output import clock_time, moment, table
+
+NOW = 1_764_000_000_000  # 2025-11-24 16:00:00 UTC
+UTC = datetime.UTC
+
+
+@pytest.mark.parametrize(
+    ("distance_ms", "text"),
+    [
+        (256_000, "in 4 min 16 s (16:04:16)"),
+        (36_521, "in 36 s (16:00:36)"),
+        (1_234, "in 1.2 s (16:00:01)"),
+        (0, "now (16:00:00)"),
+        (-470, "470 ms ago (15:59:59)"),
+        (-7_200_000, "2 h ago (14:00:00)"),
+        (86_400_000, "in 1 d (2025-11-25 16:00:00)"),
+    ],
+)
+def test_a_moment_is_told_both_ways(distance_ms: int, text: str) -> None:
+    assert moment(NOW + distance_ms, NOW, UTC) == text
+
+
+def test_a_moment_past_all_calendars_is_no_crash() -> None:
+    assert clock_time(2**63, NOW, UTC) == "after all calendars"
+
+
+def test_columns_line_up_and_control_sequences_do_not_reach_the_terminal() -> None:
+    assert table(("A", "LONG"), [("aaa", "b"), ("c", "x\x1b[31my\n")]) == [
+        "A    LONG",
+        "aaa  b",
+        "c    x [31my",
+    ]

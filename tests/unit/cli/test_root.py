@@ -1,0 +1,194 @@
+"""The command line without a server: help, exit codes, what is offered."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import pytest
+
+from anew import __version__
+from anew.cli.root import root, run
+from anew.config import FOREIGN, declared
+
+
+@pytest.fixture(autouse=True)
+def _bare_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    import os
+
+    for name in os.environ:
+        if name.startswith(("ANEW_", "ZIZQ_")):
+            monkeypatch.delenv(name)
+    monkeypatch.chdir(tmp_path)
+
+
+def commands(
+    command: click.Command = root, path: tuple[str, ...] = ()
+) -> Iterator[tuple[tuple[str, ...], click.Command]]:
+    """Every command that does something, with the words that lead to it."""
+    if isinstance(command, click.Group):
+        context = click.Context(command)
+        for name in command.list_commands(context):
+            following = command.get_command(context, name)
+            assert following is not None
+            yield from commands(following, (*path, name))
+    else:
+        yield path, command
+
+
+ALL = dict(commands())
+
+
+def test_the_commands() -> None:
+    assert {" ".join(path) for path in ALL} == {
+        "serve", "enqueue", "work", "jobs list", "jobs show", "jobs retry", "jobs cancel", "jobs delete", "queues",
+        "dead list", "dead retry", "policy explain", "policy list", "config show",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("path", ALL, ids=" ".join)
+def test_every_command_has_examples_in_its_help(
+    path: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run([*path, "--help"]) == 0
+    shown = capsys.readouterr().out
+    assert "Examples:" in shown
+    assert f"anew {' '.join(path)}" in shown.partition("Examples:")[2]
+
+
+@pytest.mark.parametrize("path", [path for path in ALL if path != ("serve",)], ids=" ".join)
+def test_every_command_answers_in_json_if_asked(path: tuple[str, ...]) -> None:
+    assert any("--json" in parameter.opts for parameter in ALL[path].params)
+
+
+@pytest.mark.parametrize("path", [("serve",), ("config", "show")], ids=" ".join)
+def test_every_setting_of_the_server_is_an_option(path: tuple[str, ...]) -> None:
+    offered = {name for parameter in ALL[path].params for name in parameter.opts}
+    wanted = {f"--{setting.name}" for _, _, setting in declared() if setting.table == "server"}
+    assert wanted | {f"--{name}" for name in FOREIGN} <= offered
+    assert {"-l", "-k"} <= offered
+
+
+def test_no_subcommand_prints_help(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run([]) == 0
+    assert "Commands:" in capsys.readouterr().out
+
+
+def test_the_version(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["--version"]) == 0
+    assert capsys.readouterr().out == f"anew {__version__}\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (["nonsense"], 2, "No such command"),
+        (["enqueue", "t"], 2, "--queue"),
+        (["enqueue", "t", "-q", "q", "{bad"], 2, "is not JSON"),
+        (["enqueue", "t", "-q", "q", "--policy", "nope"], 2, "nope"),
+        (["enqueue", "t", "-q", "q", "--delay", "soon"], 2, "--delay"),
+        (["enqueue", "t", "-q", "q", "--at", "soon"], 2, "--at"),
+        (["enqueue", "t", "-q", "q", "--at", "2026-01-01", "--delay", "5m"], 2, "both say when"),
+        (["enqueue", "t", "-q", "q", "@/no/such/file"], 2, "No such file"),
+        (["enqueue", "t", "-q", "q", "--url", "nowhere"], 2, "--url"),
+        (["jobs", "list", "--url", "http://127.0.0.1:9"], 3, "anew serve"),
+        (["jobs", "delete"], 2, "which jobs?"),
+        (["jobs", "delete", "x", "--all"], 2, "which jobs?"),
+        (["jobs", "list", "--queue", ""], 2, "queue: ''"),
+        (["dead", "retry"], 2, "which jobs?"),
+        (["policy", "explain", '{"preset": "nope"}'], 2, "nope"),
+        (["policy", "explain", "{"], 2, "not JSON"),
+        (["work", "--", "no-such-program-here"], 2, "no such program"),
+        (["serve", "--port", "x"], 2, "--port: 'x'"),
+        (["serve", "--config", "gone.toml"], 2, "gone.toml"),
+        (["serve", "--host", "0.0.0.0"], 5, "set a token"),
+        (["serve", "--tls-cert", "c"], 2, "--tls-key"),
+        (["serve", "--tls-cert", "c", "--tls-key", "k"], 5, "not in this build"),
+        (["serve", "--admin-port", "0"], 5, "not in this build"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else None,
+)
+def test_exit_codes_and_what_is_said(
+    words: list[str], code: int, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(words) == code
+    output = capsys.readouterr()
+    assert output.out == ""
+    assert said in output.err
+
+
+def test_a_destructive_act_is_not_done_where_nobody_can_be_asked(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys.stdin, "isatty", lambda: False, raising=False)
+    assert run(["jobs", "delete", "some-id"]) == 2
+    assert "--yes" in capsys.readouterr().err
+
+
+def test_policy_explain_in_json(capsys: pytest.CaptureFixture[str]) -> None:
+    assert (
+        run(
+            [
+                "policy",
+                "explain",
+                '{"base_ms": 100, "exponent": 2, "jitter_ms": 0}',
+                "--json",
+                "--retries",
+                "3",
+            ]
+        )
+        == 0
+    )
+    answer = json.loads(capsys.readouterr().out)
+    assert list(answer) == ["policy", "limit", "retries"]
+    assert answer["limit"] == 25
+    # 1^2, 2^2, 3^2 seconds and 100 ms each; sums 1.1, 5.2, 14.3 s.
+    assert [row["nominal_ms"] for row in answer["retries"]] == [1_100, 4_100, 9_100]
+    assert answer["retries"][2] == {
+        "retry": 3, "nominal_ms": 9_100, "earliest_ms": 9_100, "latest_ms": 9_100,
+        "window_earliest_ms": 14_300, "window_latest_ms": 14_300,
+    }  # fmt: skip
+
+
+def test_policy_explain_as_a_table(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["policy", "explain", "zizq", "--retries", "1"]) == 0
+    heading, row, summary = capsys.readouterr().out.splitlines()
+    assert heading.startswith("RETRY")
+    assert row.split("  ")[0] == "1"
+    assert "16 s" in row
+    assert "46 s" in row
+    assert summary.startswith("25 retries")
+
+
+def test_policy_list_names_the_presets(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["policy", "list", "--json"]) == 0
+    names = {item["name"] for item in json.loads(capsys.readouterr().out)["presets"]}
+    assert {"even", "zizq", "faktory", "sidekiq", "aws_full"} <= names
+
+
+def test_config_show_tells_values_and_origins_and_hides_secrets(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ANEW_TOKEN", "s3cret")
+    monkeypatch.setenv("ZIZQ_HEARTBEAT_INTERVAL", "5s")
+    assert run(["config", "show", "--origin", "--json", "--port", "0"]) == 0
+    shown = capsys.readouterr().out
+    assert "s3cret" not in shown
+    answer = json.loads(shown)
+    assert answer["server.port"] == {"value": "0", "origin": "--port"}
+    assert answer["server.heartbeat-interval"] == {"value": "5s", "origin": "ZIZQ_HEARTBEAT_INTERVAL"}
+    assert answer["server.token"] == {"value": "***", "origin": "ANEW_TOKEN"}
+    assert answer["server.max-body"] == {"value": "64MiB", "origin": "default"}
+    assert run(["config", "show"]) == 0
+    assert "ORIGIN" not in capsys.readouterr().out
+
+
+def test_a_switch_that_is_not_given_does_not_hide_its_variable(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ANEW_INSECURE", "true")
+    assert run(["config", "show", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["server.insecure"] == "true"

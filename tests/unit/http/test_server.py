@@ -1,0 +1,353 @@
+"""The listener: counting, limits, the choice of wire, and the way to the end."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import resource
+import socket
+import subprocess
+import sys
+import time
+from typing import cast
+
+import pytest
+
+from anew.clock import ManualClock
+from anew.http.seam import WireCounters, WireLimits
+from anew.http.wire import server as server_module
+from anew.http.wire.server import HttpServer
+from tests.unit.http.loopback import App, Site, run
+from tests.unit.http.test_http1 import fetch, get, post, stream_of
+
+
+@pytest.fixture(params=["asyncio", "uvloop"])
+def loop(request: pytest.FixtureRequest) -> str:
+    return cast(str, request.param)
+
+
+async def until(condition: object, site: Site) -> None:
+    """Let the loop turn until the number of open connections is as given."""
+    async with asyncio.timeout(5):
+        while site.server.counters.connections != condition:
+            await asyncio.sleep(0)
+
+
+def test_connections_are_counted_while_they_are_open(loop: str) -> None:
+    async def test() -> None:
+        async with Site() as site:
+            first, second = await site.connect(), await site.connect()
+            await first.exchange(get)
+            await second.exchange(get)
+            assert site.server.counters.connections == 2
+            first.writer.transport.abort()
+            await until(1, site)
+            assert (await second.exchange(get)).status == 200
+
+    run(test, loop)
+
+
+def test_above_the_limit_503_and_close_and_room_again_after_that(loop: str) -> None:
+    async def test() -> None:
+        async with Site(WireLimits(max_connections=2)) as site:
+            inside = [await site.connect() for _ in range(2)]
+            for client in inside:
+                await client.exchange(get)
+            turned_away = await site.connect()
+            reply = await turned_away.exchange(get)
+            assert (reply.status, reply.headers["retry-after"]) == (503, "1")
+            assert reply.headers["connection"] == "close"
+            assert await turned_away.rest() == b""
+            assert site.refused == {"connections": 1}
+            for client in inside:
+                assert (await client.exchange(get)).status == 200
+            inside[0].writer.transport.abort()
+            await until(1, site)
+            assert (await (await site.connect()).exchange(get)).status == 200
+
+    run(test, loop)
+
+
+def test_the_limit_leaves_descriptors_for_the_store(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (1024, 1024))
+    assert HttpServer(App.__call__, WireLimits()).max_connections == 1024 - 256  # type: ignore[arg-type]
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (100, 100))
+    assert HttpServer(App.__call__, WireLimits()).max_connections == 50  # type: ignore[arg-type]
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (1 << 20, 1 << 20))
+    assert HttpServer(App.__call__, WireLimits()).max_connections == 10_000  # type: ignore[arg-type]
+
+
+def test_a_flood_above_the_limit_is_cut_and_leaves_no_trace(loop: str) -> None:
+    async def test() -> None:
+        async with Site(WireLimits(max_connections=1)) as site:
+            inside = await site.connect()
+            await inside.exchange(get)
+            crowd = [await site.connect() for _ in range(server_module.max_turned_away + 20)]
+            answers = await asyncio.gather(*(client.rest() for client in crowd), return_exceptions=True)
+            told = [answer for answer in answers if isinstance(answer, bytes) and b" 503 " in answer]
+            assert len(told) == server_module.max_turned_away
+            assert site.refused == {"connections": len(crowd)}
+            assert (await inside.exchange(get)).status == 200
+
+    run(test, loop)
+
+
+def test_a_given_socket_is_listened_on(loop: str) -> None:
+    async def test() -> None:
+        sock = socket.socket()
+        sock.bind(("127.0.0.1", 0))
+        server = HttpServer(App(), counters=WireCounters())
+        assert await server.start("", 0, sock=sock) == sock.getsockname()
+        reader, writer = await asyncio.open_connection(*sock.getsockname())
+        writer.write(get)
+        assert (await reader.readline()) == b"HTTP/1.1 200 OK\r\n"
+        writer.transport.abort()
+        server.close()
+        while server.counters.connections:
+            await asyncio.sleep(0)
+
+    run(test, loop)
+
+
+def test_the_clock_is_asked_for(loop: str) -> None:
+    async def test() -> None:
+        clock = ManualClock(now=784_111_777_000)
+        async with Site(clock=clock) as site:
+            client = await site.connect()
+            # The example of RFC 9110, 5.6.7.
+            assert (await client.exchange(get)).headers["date"] == "Sun, 06 Nov 1994 08:49:37 GMT"
+            clock.advance(9_000)
+            site.server.sweep()
+            assert (await client.exchange(get)).headers["date"] == "Sun, 06 Nov 1994 08:49:46 GMT"
+            client.send(b"GET / HTTP/1.1\r\n")
+            (connection,) = site.server._connections
+            while connection._stage == 0:  # type: ignore[attr-defined]
+                await asyncio.sleep(0)
+            clock.advance(9_999)
+            site.server.sweep()
+            assert site.refused == {}
+            clock.advance(1)
+            site.server.sweep()
+            assert (await client.reply()).status == 408
+
+    run(test, loop)
+
+
+# ---- the choice of wire
+
+
+def test_an_http2_preface_gets_http2_even_byte_by_byte(loop: str) -> None:
+    pytest.importorskip("anew.http.wire.http2")
+    preface = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + b"\0\0\0\4\0\0\0\0\0"
+
+    async def test() -> None:
+        async with Site() as site:
+            for pieces in ([preface], [preface[:1], preface[1:]], [bytes([byte]) for byte in preface]):
+                client = await site.connect()
+                for piece in pieces:
+                    client.send(piece)
+                    await asyncio.sleep(0)
+                # The server's preface is a SETTINGS frame (type 4) on stream 0.
+                head = await client.reader.readexactly(9)
+                assert head[3] == 4
+                assert head[5:] == b"\0\0\0\0"
+            assert site.server.counters.connections == 3
+            for client in site.clients:
+                client.writer.transport.abort()
+            await until(0, site)
+
+    run(test, loop)
+
+
+def test_methods_that_begin_like_the_preface_are_http1(loop: str) -> None:
+    async def test() -> None:
+        async with Site() as site:
+            client = await site.connect()
+            client.send(b"P")
+            await asyncio.sleep(0)
+            client.send(post(b"x")[1:])
+            assert (await client.reply()).body == b"x"
+            client = await site.connect()
+            client.send(b"PR")
+            await asyncio.sleep(0)
+            client.send(b"OPFIND / HTTP/1.1\r\nHost: h\r\n\r\n")
+            assert (await client.reply()).status == 200
+
+    run(test, loop)
+
+
+def test_a_preface_is_only_one_at_the_beginning(loop: str) -> None:
+    async def test() -> None:
+        async with Site() as site:
+            client = await site.connect()
+            assert (await client.exchange(get)).status == 200
+            assert (await client.exchange(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n")).status == 505
+
+    run(test, loop)
+
+
+def test_a_slow_preface_is_a_slow_head(loop: str) -> None:
+    async def test() -> None:
+        async with Site(WireLimits(header_timeout_ms=300)) as site:
+            client = await site.connect()
+            assert (await client.exchange(b"PRI * HT")).status == 408
+
+    run(test, loop)
+
+
+# ---- the end
+
+
+def test_draining_closes_idle_connections_and_answers_what_is_due(loop: str) -> None:
+    async def test() -> None:
+        async with Site() as site:
+            idle, busy, pipelined = [await site.connect() for _ in range(3)]
+            await idle.exchange(get)
+            busy.send(fetch(b"/later"))
+            pipelined.send(fetch(b"/later") + fetch(b"/later"))
+            await site.app.until(lambda: len(site.app.later) == 3)
+            draining = asyncio.create_task(site.server.drain(5000))
+            assert await idle.rest() == b""
+            with pytest.raises(OSError):
+                await asyncio.open_connection(site.host, site.port)
+            assert not draining.done()
+            for request in site.app.later:
+                request.reply(200, b"x")
+            assert (await busy.reply()).headers["connection"] == "close"
+            assert "connection" not in (await pipelined.reply()).headers
+            assert (await pipelined.reply()).headers["connection"] == "close"
+            for client in (idle, busy, pipelined):
+                assert await client.rest() == b""
+                client.writer.close()
+            await draining
+            assert site.server.counters.connections == 0
+
+    run(test, loop)
+
+
+def test_a_request_that_is_coming_in_is_still_answered(loop: str) -> None:
+    async def test() -> None:
+        async with Site() as site:
+            client = await site.connect()
+            await client.exchange(get)
+            client.send(post(b"ab")[:-1])
+            connection = next(iter(site.server._connections))
+            while connection._stage == 0:  # type: ignore[attr-defined]
+                await asyncio.sleep(0)
+            draining = asyncio.create_task(site.server.drain(5000))
+            await asyncio.sleep(0)
+            client.send(b"b")
+            reply = await client.reply()
+            assert (reply.body, reply.headers["connection"]) == (b"ab", "close")
+            client.writer.close()
+            await draining
+
+    run(test, loop)
+
+
+def test_draining_ends_streams_cleanly(loop: str) -> None:
+    async def test() -> None:
+        async with Site() as site:
+            client = await site.connect()
+            client.send(fetch(b"/stream"))
+            await client.head()
+            draining = asyncio.create_task(site.server.drain(5000))
+            assert await client.chunk() == b""
+            assert await client.rest() == b""
+            assert site.app.closed == [stream_of(site)]
+            client.writer.close()
+            await draining
+
+    run(test, loop)
+
+
+def test_the_application_may_end_its_streams_itself(loop: str) -> None:
+    async def test() -> None:
+        async with Site() as site:
+
+            def end() -> None:
+                stream_of(site).write(b"bye")
+                stream_of(site).close()
+
+            site.server.on_drain = end
+            client = await site.connect()
+            client.send(fetch(b"/stream"))
+            await client.head()
+            draining = asyncio.create_task(site.server.drain(5000))
+            assert [await client.chunk(), await client.chunk()] == [b"bye", b""]
+            assert await client.rest() == b""
+            assert site.app.closed == []
+            client.writer.close()
+            await draining
+
+    run(test, loop)
+
+
+def test_what_does_not_end_in_time_is_cut(loop: str) -> None:
+    async def test() -> None:
+        async with Site() as site:
+            site.server.on_drain = lambda: None
+            taker, waiter = await site.connect(), await site.connect()
+            taker.send(fetch(b"/stream"))
+            waiter.send(fetch(b"/later"))
+            await site.app.until(lambda: len(site.app.seen) == 2)
+            await site.server.drain(100)
+            await until(0, site)
+            assert site.app.closed == [stream_of(site)]
+            assert await waiter.rest() == b""
+            site.app.later[0].reply(200)
+
+    run(test, loop)
+
+
+flooded = """
+import asyncio, resource, sys
+from anew.http.wire.server import HttpServer
+loop = sys.argv[1]
+resource.setrlimit(resource.RLIMIT_NOFILE, (40, 40))
+async def main():
+    server = HttpServer(lambda request: request.reply(200))
+    server.max_connections = 1000
+    print((await server.start("127.0.0.1", 0))[1], flush=True)
+    await asyncio.Event().wait()
+if loop == "uvloop":
+    import uvloop
+    uvloop.run(main())
+else:
+    asyncio.run(main())
+"""
+
+
+def test_running_out_of_descriptors_does_not_stop_the_listener(loop: str) -> None:
+    """Checklist 46 of reliability: EMFILE does not stop accepting."""
+
+    def answered(port: int) -> bool:
+        with socket.create_connection(("127.0.0.1", port), timeout=10) as sock:
+            try:
+                sock.sendall(get)
+                return sock.recv(100).startswith(b"HTTP/1.1 200")
+            except ConnectionError:  # accepted only to be dropped: one of the crowd was still there
+                return False
+
+    process = subprocess.Popen(
+        [sys.executable, "-c", flooded, loop],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+    )
+    try:
+        assert process.stdout is not None
+        port = int(process.stdout.readline())
+        assert answered(port)
+        crowd = [socket.create_connection(("127.0.0.1", port), timeout=10) for _ in range(80)]
+        for sock in crowd[:10]:
+            sock.sendall(get)
+            assert sock.recv(100).startswith(b"HTTP/1.1 200")
+        for sock in crowd:
+            sock.close()
+        deadline = time.monotonic() + 10
+        while not answered(port):
+            assert time.monotonic() < deadline
+    finally:
+        process.kill()
+        process.communicate()
