@@ -267,7 +267,7 @@ def test_the_file_is_the_one_asked_for_or_the_one_that_lies_here(
     assert find_file(None, {}) == Path("anew.toml")
     assert find_file(str(file), {}) == file
     assert find_file(None, {"ANEW_CONFIG": str(file)}) == file
-    with pytest.raises(InvalidConfig, match=r"ANEW_CONFIG: 'gone.toml' is not valid"):
+    with pytest.raises(InvalidConfig, match=r"ANEW_CONFIG: 'gone\.toml' is not valid"):
         find_file(None, {"ANEW_CONFIG": "gone.toml"})
 
 

@@ -155,6 +155,8 @@ def check_job(job: NewJob, max_bytes: int) -> None:
         check_backoff(job.backoff)
     if job.retention is not None:
         check_retention(job.retention)
+    if job.ready_at is not None and job.ready_at > U64_MAX:
+        raise InvalidJob(f"ready_at: expected at most {U64_MAX}, got {job.ready_at}", field="ready_at")
     if isinstance(job.policy, msgspec.UnsetType):
         return
     if bytes(job.policy) == b"null":
@@ -224,8 +226,7 @@ def _job_of_raw(body: bytes, *, where: str) -> NewJob:
     _check_repeats(body, {*parts, *kept})
     value = to_object(msgspec.json.encode(parts), JSON)
     assert isinstance(value, dict)
-    value.update(kept)
-    return convert(value, NewJob, where=where)
+    return convert(_without_null(value | kept), NewJob, where=where)
 
 
 def _check_repeats(body: bytes, names: set[str]) -> None:
@@ -288,7 +289,14 @@ def _from_msgpack(value: Any, body: bytes | None) -> NewJob:
         rest["payload"] = msgspec.Raw(payload_from_msgpack(rest["payload"]))
     if rest.get("policy") is not None:
         rest["policy"] = msgspec.Raw(payload_from_msgpack(rest["policy"], "policy"))
-    return convert(rest, NewJob)
+    return convert(_without_null(rest), NewJob)
+
+
+def _without_null(value: dict[str, Any]) -> dict[str, Any]:
+    """Let a priority of null count as absent, as it does for every optional field."""
+    if value.get("priority", 0) is None:
+        del value["priority"]
+    return value
 
 
 def _bulk_from_msgpack(body: bytes, max_bytes: int, max_jobs: int) -> list[NewJob]:

@@ -16,7 +16,7 @@ from anew.http.render import job_object
 from anew.http.router import Router
 from anew.http.seam import Request
 from anew.jobs import Failed
-from anew.jobs.codec import FailureReport
+from anew.jobs.codec import U64_MAX, FailureReport
 
 NOT_IN_FLIGHT = "job not found in in-flight set"
 _MESSAGE_BYTES = 1 << 20
@@ -91,6 +91,8 @@ class SettleRoutes:
                 raise InvalidJob(
                     f"{field}: expected at most {_MESSAGE_BYTES} characters, got {len(text)}", field=field
                 )
+        if report.retry_at is not None and report.retry_at > U64_MAX:
+            raise InvalidJob(f"retry_at: expected at most {U64_MAX}, got {report.retry_at}", field="retry_at")
         failed = Failed(
             message=report.message,
             error_type=report.error_type,

@@ -11,16 +11,16 @@ from typing import Annotated
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 
 DEFAULT_PRIORITY = 32768
-LAST_INSTANT = 253_402_300_799_999
-"""The last millisecond of the year 9999, UTC."""
-
 U16 = Annotated[int, Meta(ge=0, le=65535)]
 U32 = Annotated[int, Meta(ge=0, le=0xFFFF_FFFF)]
 U64 = Annotated[int, Meta(ge=0)]
 """Up to `U64_MAX`, which the edge checks: msgspec bounds reach to 63 bits only."""
 
 U64_MAX = 0xFFFF_FFFF_FFFF_FFFF
-At = Annotated[int, Meta(ge=0, le=LAST_INSTANT)]
+At = U64
+"""An instant on the wire, epoch ms."""
+LAST_INSTANT = (1 << 63) - 1
+"""The last instant that a store can hold; the wire's later ones are stored as this one."""
 
 
 class Backoff(Struct, frozen=True, gc=False):
@@ -64,7 +64,7 @@ class NewJob(Struct, gc=False):
     queue: str
     payload: Raw
     priority: U16 = DEFAULT_PRIORITY
-    ready_at: At | None = None
+    ready_at: U64 | None = None
     retry_limit: U32 | None = None
     backoff: Backoff | None = None
     retention: Retention | None = None
@@ -80,5 +80,5 @@ class FailureReport(Struct, frozen=True):
     message: str
     error_type: str | None = None
     backtrace: str | None = None
-    retry_at: At | None = None
+    retry_at: U64 | None = None
     kill: bool = False

@@ -10,14 +10,12 @@ from typing import assert_never
 import msgspec
 
 from anew.backoff import Draws, Exhausted, Policy, Previous, Wait, next_wait, policy_from_json
-from anew.jobs.codec import Retention
+from anew.backoff.kinds import MAX_COUNT
+from anew.jobs.codec import LAST_INSTANT, Retention
 from anew.jobs.job import Job
 from anew.jobs.outcomes import Failed
 from anew.jobs.state import State
 from anew.jobs.transitions import Move, target
-
-NEVER = (1 << 63) - 1
-"""The last instant that the stores can hold; longer retention saturates here."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -167,7 +165,7 @@ def decide_failure(
     if failure.kill:
         return _die(job, failure, attempts, phase, "the worker asked for no further run", defaults, now)
     if failure.retry_at is not None:
-        decision = Decision("retry", "the worker named the time", due_at=failure.retry_at)
+        decision = Decision("retry", "the worker named the time", due_at=min(failure.retry_at, LAST_INSTANT))
         return _retry(job, failure, attempts, phase, job.carry, decision, now)
     policy = effective_policy(job.policy, job.retry_limit, defaults.policy)
     answer = next_wait(
@@ -203,7 +201,8 @@ def effective_policy(own: bytes | None, retry_limit: int | None, default: Policy
     A job's own policy that names no limit takes the default's.
     """
     policy = default if own is None else policy_from_json(own, default_limit=default.limit)
-    return policy if retry_limit is None else policy.with_limit(retry_limit)
+    # The wire allows more retries than a policy counts; nobody lives to see the difference.
+    return policy if retry_limit is None else policy.with_limit(min(retry_limit, MAX_COUNT))
 
 
 def is_zizq_backoff(policy: bytes) -> bool:
@@ -217,7 +216,7 @@ def _retention(stored: bytes) -> Retention:
 
 
 def _purge_at(now: int, kept_ms: int) -> int | None:
-    return None if kept_ms == 0 else min(now + kept_ms, NEVER)
+    return None if kept_ms == 0 else min(now + kept_ms, LAST_INSTANT)
 
 
 def _record(job: Failing, failure: Failed, attempts: int, decision: Decision, now: int) -> AttemptRecord:

@@ -49,7 +49,7 @@ class IdText:
         head = cursor[:9]
         if head != self.tag[: len(head)] or len(cursor) <= 9:
             return MAX_KEY if head > self.tag else -1
-        return _greatest_key_at_or_before(cursor[9:])
+        return min(_greatest_key_at_or_before(cursor[9:]), MAX_KEY)
 
     def is_exact(self, cursor: str) -> bool:
         """Tell whether the text is an id of this store, letter for letter."""
@@ -57,7 +57,7 @@ class IdText:
 
 
 def _greatest_key_at_or_before(rest: str) -> int:
-    """Find the greatest key whose sixteen digits sort at or before an arbitrary text."""
+    """Find the greatest number whose sixteen digits sort at or before an arbitrary text."""
     digits = ""
     for char in rest[:16]:
         if char in "0123456789abcdef":
@@ -65,13 +65,13 @@ def _greatest_key_at_or_before(rest: str) -> int:
             continue
         return _fill(digits, char)
     if len(digits) == 16:
-        return min(int(digits, 16), MAX_KEY)
+        return int(digits, 16)
     return int(digits.ljust(16, "0"), 16) - 1  # a proper prefix sorts before all ids that go on
 
 
 def _fill(digits: str, char: str) -> int:
-    """Find the last key with these leading digits that sorts before a non-digit in the next place."""
+    """Find the last number with these leading digits that sorts before a non-digit in the next place."""
     below = [d for d in "0123456789abcdef" if d < char]
     if not below:
         return int(digits.ljust(16, "0"), 16) - 1
-    return min(int((digits + below[-1]).ljust(16, "f"), 16), MAX_KEY)
+    return int((digits + below[-1]).ljust(16, "f"), 16)

@@ -8,7 +8,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from anew.errors import IllegalTransition
-from anew.jobs.codec import Retention
+from anew.jobs.codec import LAST_INSTANT, Retention
 from anew.jobs.job import Job
 from anew.jobs.state import ENDED, WAITING, State
 from anew.jobs.transitions import Move, target
@@ -94,6 +94,7 @@ def _moved(job: Job, ready_at: int | UnsetType | None, now: int) -> tuple[State,
         return job.state, job.ready_at
     if ready_at is None:
         return (target(job.state, Move.HASTEN), now) if job.state in WAITING else (job.state, job.ready_at)
+    ready_at = min(ready_at, LAST_INSTANT)
     if job.state in WAITING and ready_at <= now:
         return target(job.state, Move.HASTEN), ready_at
     if job.state is State.READY and ready_at > now:

@@ -129,6 +129,7 @@ def test_doubling_with_a_knee_goes_on_in_a_line_as_cloud_tasks_documents() -> No
     expected = [10, 20, 40, 80, 160, 240, 300, 300, 300, 300]
     assert seconds({"exponential": {"base": "10s", "knee": 3}}, cap="5m") == expected
     assert seconds({"exponential": {"base": "10s", "knee": 0}}, 4) == [10, 20, 30, 40]
+    assert seconds({"exponential": {"base": "1s", "factor": 3, "knee": 1}}, 5) == [1, 3, 6, 9, 12]
 
 
 @pytest.mark.parametrize(

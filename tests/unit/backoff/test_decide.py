@@ -126,6 +126,7 @@ def test_a_deadline_may_clip_the_last_wait_instead() -> None:
 def test_without_elapsed_time_or_with_a_clock_gone_back_the_deadline_starts_now() -> None:
     policy = make_policy(curve={"constant": "10s"}, deadline="5s")
     assert isinstance(decide(policy, 1), Exhausted)
+    assert isinstance(decide(policy, 1, elapsed_ms=-(10**12)), Exhausted)
     roomy = make_policy(curve={"constant": "10s"}, deadline="10s")
     assert isinstance(decide(roomy, 1), Wait)
     assert isinstance(decide(roomy, 1, elapsed_ms=-(10**12)), Wait)

@@ -144,6 +144,21 @@ def test_a_deadline_ends_the_rows() -> None:
     assert shown.summary().startswith("25 retries, 4 before the deadline; retry 4 comes 40 s to 45 s")
 
 
+def test_a_retry_exactly_at_the_deadline_still_comes() -> None:
+    assert [row.window_latest_ms for row in explain(make_policy(deadline="30s")).rows] == [
+        10_000,
+        20_000,
+        30_000,
+    ]
+    assert next_wait(make_policy(deadline="30s"), 3, make_draws(), elapsed_ms=20_000)
+
+
+def test_the_clamp_shows_in_the_bounds() -> None:
+    row = explain(make_policy(jitter="full", floor="2s", ceil="9s")).rows[2]
+    assert (row.nominal_ms, row.earliest_ms, row.latest_ms) == (10_000, 2_000, 9_000)
+    assert (row.window_earliest_ms, row.window_latest_ms) == (6_000, 27_000)
+
+
 def test_a_deadline_that_clips_leaves_one_more() -> None:
     shown = explain(make_policy(deadline="45s", on_deadline="clip"))
     last = shown.rows[-1]

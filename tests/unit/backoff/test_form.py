@@ -317,7 +317,7 @@ def test_curves_nest_five_deep_and_no_deeper() -> None:
 
 def test_deep_and_bushy_json_is_refused_before_it_is_walked() -> None:
     bushy: Any = {"curve": {"sum": [[[{}] * 100] * 100] * 100}}
-    for form in (nested(100_000), bushy):
+    for form in (nested(20), nested(100_000), bushy):
         with pytest.raises(InvalidPolicy, match="at most 16 levels and 4000 values"):
             Policy.from_json(form)
 

@@ -41,7 +41,8 @@ class FakeTransport(asyncio.Transport):
         self.out = bytearray()
         self.writes = 0
         self.stuck = 0
-        self.closed = self.aborted = False
+        self.ended = self.closed = self.aborted = False
+        self.half_closes = True
         self.reading = True
 
     def write(self, data: bytes) -> None:
@@ -53,6 +54,12 @@ class FakeTransport(asyncio.Transport):
 
     def abort(self) -> None:
         self.aborted = True
+
+    def can_write_eof(self) -> bool:
+        return self.half_closes
+
+    def write_eof(self) -> None:
+        self.ended = True
 
     def is_closing(self) -> bool:
         return self.closed or self.aborted
@@ -135,7 +142,9 @@ class Peer:
 
     def body(self, stream_id: int) -> bytes:
         """Give the bytes that came on a stream."""
-        got = [e.data for e in self.events if isinstance(e, h2.events.DataReceived) and e.stream_id == stream_id]
+        got = [
+            e.data for e in self.events if isinstance(e, h2.events.DataReceived) and e.stream_id == stream_id
+        ]
         return b"".join(got)
 
     def ended(self, stream_id: int) -> bool:
@@ -189,7 +198,9 @@ class RawPeer:
 
     async def reset_codes(self) -> dict[int, int]:
         """Give stream to error code of each RST_STREAM that came."""
-        return {sid: int.from_bytes(payload, "big") for kind, _, sid, payload in await self.frames() if kind == 3}
+        return {
+            sid: int.from_bytes(payload, "big") for kind, _, sid, payload in await self.frames() if kind == 3
+        }
 
 
 # :method GET, :scheme http, :path / from the static table; :authority x as a literal (RFC 7541 appendix A).

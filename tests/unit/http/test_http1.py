@@ -8,9 +8,9 @@ import socket
 from typing import cast
 
 import pytest
-from tests.unit.http.loopback import Client, Site, run
 
 from anew.http.seam import Request, Stream, WireLimits
+from tests.unit.http.loopback import Client, Site, run
 
 get = b"GET /a HTTP/1.1\r\nHost: h\r\n\r\n"
 

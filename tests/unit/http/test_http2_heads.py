@@ -73,7 +73,9 @@ def test_the_same_host_twice_is_one() -> None:
         pytest.param([*usual, (b"te", b"gzip")], id="te"),
         pytest.param([*usual, (b"content-length", b"+1")], id="content-length with sign"),
         pytest.param([*usual, (b"content-length", b"")], id="empty content-length"),
-        pytest.param([*usual, (b"content-length", b"1"), (b"content-length", b"1")], id="two content-lengths"),
+        pytest.param(
+            [*usual, (b"content-length", b"1"), (b"content-length", b"1")], id="two content-lengths"
+        ),
     ],
 )
 def test_malformed(fields: list[Field]) -> None:
@@ -85,7 +87,9 @@ def test_te_trailers_is_allowed() -> None:
     assert parse_head([*usual, (b"te", b"trailers")], limits).status == 0
 
 
-@pytest.mark.parametrize("target", [b"jobs", b"*", b"http://localhost/jobs", b"/a b", b"/\xff", b"/a#b", b"/\x7f"])
+@pytest.mark.parametrize(
+    "target", [b"jobs", b"*", b"http://localhost/jobs", b"/a b", b"/\xff", b"/a#b", b"/\x7f"]
+)
 def test_targets_that_are_no_path(target: bytes) -> None:
     assert parse_head([method, scheme, (b":path", target), authority], limits).status == 400
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 
 import pytest
-from http2_peer import Peer, RawPeer, frame, get_block, in_loop, post_block
 
 from anew.http.seam import Request
+
+from .http2_peer import Peer, RawPeer, frame, get_block, in_loop, post_block
 
 PROTOCOL, FLOW, CLOSED, SIZE, REFUSED, COMPRESSION, CALM = 1, 3, 5, 6, 7, 9, 11
 
@@ -57,7 +58,7 @@ async def test_ends_the_connection(code: int, data: bytes) -> None:
     peer = RawPeer()
     peer.send(data)
     assert await peer.goaway_code() == code
-    assert peer.transport.closed
+    assert peer.transport.ended
     assert peer.counters.refused == {"protocol": 1}
     peer.send(frame(1, 5, 9, get_block))  # nothing more is heard
     assert all(request.path == b"/" for request in peer.requests)
@@ -72,7 +73,9 @@ async def test_ends_the_connection(code: int, data: bytes) -> None:
         pytest.param(PROTOCOL, frame(2, 0, 1, b"\0\0\0\1\0"), id="depends on itself"),
         pytest.param(CLOSED, frame(1, 5, 1, get_block) + frame(0, 0, 1, b"x"), id="DATA after the end"),
         pytest.param(CLOSED, frame(1, 5, 1, get_block) + frame(1, 5, 1, b""), id="HEADERS after the end"),
-        pytest.param(PROTOCOL, frame(1, 4, 1, get_block) + frame(1, 4, 1, b""), id="trailers without the end"),
+        pytest.param(
+            PROTOCOL, frame(1, 4, 1, get_block) + frame(1, 4, 1, b""), id="trailers without the end"
+        ),
         pytest.param(PROTOCOL, frame(1, 4, 1, get_block) + frame(1, 5, 1, b"\x84"), id=":path in trailers"),
         pytest.param(PROTOCOL, frame(1, 5, 1, get_block) + frame(8, 0, 1, bytes(4)), id="window by zero"),
     ],
@@ -103,14 +106,16 @@ async def test_late_frames_of_a_stream_we_reset_are_passed_over() -> None:
     peer = RawPeer()
     peer.send(frame(1, 4, 1, b"\x82\x84"), frame(0, 0, 1, b"x"), frame(1, 5, 1, b""))
     assert await peer.reset_codes() == {1: PROTOCOL}
-    assert not peer.transport.closed
+    assert not peer.transport.ended
 
 
 @in_loop
 async def test_ping_is_answered_and_the_unknown_ignored() -> None:
     peer = RawPeer()
     await peer.frames()
-    peer.send(frame(6, 0, 0, b"12345678"), frame(0x20, 7, 9, b"what?"), frame(6, 1, 0, bytes(8)), setting(99, 1))
+    peer.send(
+        frame(6, 0, 0, b"12345678"), frame(0x20, 7, 9, b"what?"), frame(6, 1, 0, bytes(8)), setting(99, 1)
+    )
     assert await peer.frames() == [(6, 1, 0, b"12345678"), (4, 1, 0, b"")]
 
 
@@ -135,7 +140,8 @@ async def test_a_block_in_pieces_with_priority_and_padding() -> None:
         pytest.param([frame(1, 0, 1, get_block), *[frame(9, 0, 1)] * 40], id="empty CONTINUATION"),
         pytest.param([frame(1, 0, 1), *[frame(9, 0, 1, bytes(16_384))] * 5], id="large CONTINUATION"),
         pytest.param(
-            [frame(1, 5, n, get_block) + frame(3, 0, n, bytes(4)) for n in range(1, 1201, 2)], id="rapid reset"
+            [frame(1, 5, n, get_block) + frame(3, 0, n, bytes(4)) for n in range(1, 1201, 2)],
+            id="rapid reset",
         ),
         pytest.param(
             [frame(1, 5, n, get_block) + frame(8, 0, n, bytes(4)) for n in range(1, 1201, 2)],
@@ -148,7 +154,7 @@ async def test_floods_end_the_connection(flood: list[bytes]) -> None:
     peer = RawPeer()
     peer.send(*flood)
     assert await peer.goaway_code() == CALM
-    assert peer.transport.closed
+    assert peer.transport.ended
 
 
 @in_loop
@@ -157,7 +163,7 @@ async def test_a_new_second_brings_a_new_budget() -> None:
     for second in range(1, 6):
         peer.send(*[frame(6, 0, 0, bytes(8))] * 1500)
         peer.conn.sweep(second * 1000)
-    assert not peer.transport.closed
+    assert not peer.transport.ended
 
 
 @in_loop
@@ -167,10 +173,10 @@ async def test_a_slow_head_ends_the_connection() -> None:
     for second in range(10):
         peer.send(data[second : second + 1])
         peer.conn.sweep(1_000 * second)
-    assert not peer.transport.closed
+    assert not peer.transport.ended
     peer.conn.sweep(10_000)
     assert await peer.goaway_code() == 0
-    assert peer.transport.closed
+    assert peer.transport.ended
     assert peer.counters.refused == {"slow_head": 1}
 
 
@@ -181,7 +187,7 @@ async def test_a_block_without_end_ends_the_connection() -> None:
     peer.conn.sweep(0)
     peer.send(frame(9, 0, 1))
     peer.conn.sweep(10_000)
-    assert peer.transport.closed
+    assert peer.transport.ended
 
 
 @in_loop
@@ -189,7 +195,7 @@ async def test_an_idle_connection_is_welcome() -> None:
     peer = RawPeer()
     for hour in range(5):
         peer.conn.sweep(hour * 3_600_000)
-    assert not peer.transport.closed
+    assert not peer.transport.ended
 
 
 @in_loop
@@ -220,35 +226,63 @@ async def test_drain_finishes_what_was_asked_and_refuses_the_rest() -> None:
     assert goaway[3][:8] == bytes((0, 0, 0, 1, 0, 0, 0, 0))  # last stream 1, NO_ERROR
     peer.send(frame(1, 5, 3, get_block))
     assert await peer.reset_codes() == {3: REFUSED}
-    assert not peer.transport.closed
+    assert not peer.transport.ended
     peer.requests[0].reply(200, b"{}")
     assert [kind for kind, _, _, _ in await peer.frames()] == [1, 0]
-    assert peer.transport.closed
+    assert peer.transport.ended
 
 
 @in_loop
 async def test_drain_closes_an_idle_connection() -> None:
     peer = RawPeer()
     peer.conn.drain()
+    assert peer.transport.ended
+
+
+@in_loop
+async def test_the_end_waits_for_the_peer_so_that_it_reads_the_last_answer() -> None:
+    peer = RawPeer()
+    peer.conn.drain()
+    assert (peer.transport.ended, peer.transport.closed) == (True, False)
+    peer.send(frame(4, 1, 0))
+    assert not peer.conn.eof_received()  # which closes the transport
+
+
+@in_loop
+async def test_the_end_does_not_wait_for_ever() -> None:
+    peer = RawPeer()
+    peer.conn.drain()
+    peer.transport.stuck = 9
+    peer.conn.sweep(1_000)
+    peer.transport.stuck = 0
+    peer.conn.sweep(5_000)
+    peer.conn.sweep(6_999)
+    assert not peer.transport.closed
+    peer.conn.sweep(7_000)
+    assert peer.transport.closed
+
+
+@in_loop
+async def test_a_transport_that_cannot_end_by_halves_is_closed() -> None:
+    peer = RawPeer()
+    peer.transport.half_closes = False
+    peer.conn.drain()
     assert peer.transport.closed
 
 
 @in_loop
 async def test_drained_streams_end_cleanly_after_last_words() -> None:
-    peer = Peer()
-    number = peer.ask("/jobs/take")
-    await peer.turn()
+    peer = RawPeer()
+    peer.send(frame(1, 5, 1, get_block))
     stream = peer.requests[0].open_stream(200, b"application/x-ndjson")
     assert stream is not None
     peer.conn.drain()
-    await peer.turn()
-    assert not peer.transport.closed
+    await peer.frames()
+    assert not peer.transport.ended
     stream.on_close = lambda: stream.write(b"last words\n")
     peer.conn.drain_streams()
-    await peer.turn()
-    assert peer.body(number) == b"last words\n"
-    assert peer.ended(number)
-    assert peer.transport.closed
+    assert await peer.frames() == [(0, 0, 1, b"last words\n"), (0, 1, 1, b"")]
+    assert peer.transport.ended
 
 
 @in_loop

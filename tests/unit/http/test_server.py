@@ -208,7 +208,7 @@ def test_draining_closes_idle_connections_and_answers_what_is_due(loop: str) -> 
             await site.app.until(lambda: len(site.app.later) == 3)
             draining = asyncio.create_task(site.server.drain(5000))
             assert await idle.rest() == b""
-            with pytest.raises(OSError):
+            with pytest.raises(ConnectionRefusedError):
                 await asyncio.open_connection(site.host, site.port)
             assert not draining.done()
             for request in site.app.later:

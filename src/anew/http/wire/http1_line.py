@@ -13,6 +13,11 @@ host_value = re.compile(rb"(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._~!$&'()*+;=%-]*)(?:
 """A host and perhaps a port, as Host and an absolute target have it (RFC 3986, 3.2), without the comma."""
 
 absolute_target = re.compile(rb"https?://([^/?#@]+)([/?][^#]*)?", re.IGNORECASE)
+not_requests = {
+    b"CONNECT": Refused(501, "method", "this is no proxy"),
+    b"PRI": malformed("PRI is no method"),  # HTTP/2's preface: a parser waits for the rest of that
+}
+
 version_like = re.compile(rb"HTTP/[0-9]\.[0-9]")
 
 
@@ -35,26 +40,18 @@ class Line:
         self.plain = modern and authority is None and method != b"HEAD"
 
 
-class _Listener:
-    __slots__ = ("ended",)
-
-    def on_message_complete(self) -> None:
-        self.ended = True
-
-
 class LineParser:
-    """Parses request lines, one parser for all: without header lines a message ends with its head.
+    """Parses request lines with one parser: without header lines a message ends with its head.
 
     Args:
         limits: `max_target` binds.
     """
 
-    __slots__ = ("_limits", "_listener", "_parser")
+    __slots__ = ("_limits", "_parser")
 
     def __init__(self, limits: WireLimits) -> None:
         self._limits = limits
-        self._listener = _Listener()
-        self._parser = httptools.HttpRequestParser(self._listener)
+        self._parser = httptools.HttpRequestParser(object())
 
     def parse(self, raw: bytes) -> Line:
         """Parse one line.
@@ -74,36 +71,31 @@ class LineParser:
             raise bad_version() if version_like.fullmatch(version) else malformed("a version is HTTP/1.1")
         if len(target) > self._limits.max_target:
             raise large_target(self._limits)
-        if method == b"CONNECT":
-            raise Refused(501, "method", "this is no proxy")
-        self._validate(raw, modern)
-        if b"#" in target:
-            raise bad_target()
-        if target[0] == 47 or (target == b"*" and method == b"OPTIONS"):  # 47 is "/"
+        if method in not_requests:
+            raise not_requests[method]
+        try:
+            self._parser.feed_data(raw + b"\r\n\r\n")
+        except httptools.HttpParserError:
+            self._ask_fresh(raw)
+        if not modern:
+            self._renew()  # a parser takes nothing after a message that ends its connection
+        if target[0] == 47 and b"#" not in target:  # 47 is "/"
+            return Line(method, target, modern, None)
+        if target == b"*" and method == b"OPTIONS":
             return Line(method, target, modern, None)
         return self._absolute(method, target, modern)
 
-    def _validate(self, raw: bytes, modern: bool) -> None:
-        if not self._accepts(raw):
-            # After a message that ends its connection a parser takes no other: a fresh one has the word.
-            self._renew()
-            if not self._accepts(raw):
-                self._renew()
-                raise malformed("the request line is malformed")
-        if not modern:
-            self._renew()
-
-    def _accepts(self, raw: bytes) -> bool:
-        listener = self._listener
-        listener.ended = False
+    def _ask_fresh(self, raw: bytes) -> None:
+        """Refuse only what a parser without a past refuses too."""
+        self._renew()
         try:
             self._parser.feed_data(raw + b"\r\n\r\n")
-        except (httptools.HttpParserError, httptools.HttpParserUpgrade):
-            return False
-        return listener.ended
+        except httptools.HttpParserError:
+            self._renew()
+            raise malformed("the request line is malformed") from None
 
     def _renew(self) -> None:
-        self._parser = httptools.HttpRequestParser(self._listener)
+        self._parser = httptools.HttpRequestParser(object())
 
     def _absolute(self, method: bytes, target: bytes, modern: bool) -> Line:
         found = absolute_target.fullmatch(target)

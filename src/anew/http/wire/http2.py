@@ -36,6 +36,10 @@ from anew.http.wire.http2_streams import StreamTable
 from anew.http.wire.http2_watch import Budgets, Waiting
 
 
+linger_ms = 2_000
+"""How long a connection that we have ended waits for the peer's end."""
+
+
 class Owner(Protocol):
     """What a connection needs of its server."""
 
@@ -71,6 +75,8 @@ class Http2Connection(asyncio.Protocol):
         self._receiver = Receiver(intake, self.streams, self.sender, self._budgets)
         self._transport: asyncio.Transport | None = None
         self._deaf = False
+        self._hung_up = False
+        self._lingers = Waiting()
         self._owed = Waiting()
         self._unread = Waiting()
 
@@ -106,6 +112,7 @@ class Http2Connection(asyncio.Protocol):
 
     def eof_received(self) -> bool:
         """Answer what is complete. Streams end: closing one half cannot be told from being gone."""
+        self._hung_up = True
         if self._deaf:
             return False
         self._deaf = True
@@ -115,7 +122,7 @@ class Http2Connection(asyncio.Protocol):
         self.streams.draining = True
         return True
 
-    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002
+    def connection_lost(self, exc: Exception | None) -> None:
         """End everything and tell the streams' owners and the server."""
         self._server.left(self)
         self._deaf = True
@@ -132,7 +139,7 @@ class Http2Connection(asyncio.Protocol):
     def resume_writing(self) -> None:
         """Go on where `pause_writing` stopped."""
         self.sender.paused = False
-        if self._transport is not None and not self._deaf:
+        if self._transport is not None and not self._hung_up and not self._transport.is_closing():
             self._transport.resume_reading()
         self.sender.pump()
         self.streams.settle_all()
@@ -154,6 +161,9 @@ class Http2Connection(asyncio.Protocol):
         if self._unread.stands_for(now_ms, mark) >= self.limits.stall_timeout_ms:
             self._counters.refuse("stalled_reader")
             self.abort()
+        elif self.sender.detached:
+            if self._lingers.stands_for(now_ms, None if waiting else True) >= linger_ms:
+                self._transport.close()
         elif not self.sender.paused:  # else it is we who do not read
             self._watch_peer(now_ms)
 
@@ -203,5 +213,13 @@ class Http2Connection(asyncio.Protocol):
         self.sender.flush()
         self.sender.detach()
         self.streams.lose_all()
-        if self._transport is not None:
-            self._transport.close()
+        transport = self._transport
+        if transport is None:
+            return
+        if self._hung_up or not transport.can_write_eof():
+            transport.close()
+            return
+        # To close with bytes unread would reset the connection, and what was sent last might never be read.
+        transport.write_eof()
+        if self.sender.paused:
+            transport.resume_reading()

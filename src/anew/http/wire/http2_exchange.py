@@ -134,7 +134,7 @@ class Http2Stream(Stream):
         """Reset the stream; see the seam."""
         self.on_close = self.on_drain = None
         if not self._exchange.gone:
-            self._connection.reset(self._exchange, CANCEL)
+            self._connection.streams.reset(self._exchange, CANCEL)
 
     def settle(self, paused: bool, waiting: int, limit: int) -> None:
         """Bring `writable` up to date with what waits, in bytes."""

@@ -10,7 +10,7 @@ from io import BytesIO
 from typing import TYPE_CHECKING
 
 from anew.http.seam import App, WireCounters
-from anew.http.wire.http1 import failed
+from anew.http.wire.http1_messages import failed
 from anew.http.wire.http2_exchange import Http2Exchange
 from anew.http.wire.http2_frames import (
     END_STREAM,

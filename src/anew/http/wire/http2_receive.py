@@ -245,6 +245,7 @@ class Receiver:
         for key, value in pair.iter_unpack(payload):
             self._setting(key, value)
         self._sender.control(settings_ack)
+        self._sender.pump()
 
     def _setting(self, key: int, value: int) -> None:
         sender = self._sender

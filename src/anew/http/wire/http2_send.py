@@ -148,6 +148,11 @@ class Sender:
         self._out.clear()
         self._blocked.clear()
 
+    @property
+    def detached(self) -> bool:
+        """Tell whether nothing can be sent any more."""
+        return self._transport is None
+
     # -- bytes out
 
     def cork(self) -> None:
@@ -276,12 +281,20 @@ class Sender:
             self._ended(exchange)
 
     def pump(self) -> None:
-        """Send what windows and transport allow of the queued bytes, streams taking turns frame by frame."""
+        """Send what windows and transport allow of the queued bytes, streams taking turns frame by frame.
+
+        Their owners hear of it at the end, not in the middle, where more may wait than will in a moment.
+        """
+        moved_any: dict[int, Http2Exchange] = {}
         moved = True
         while moved:
             moved = False
             for exchange in list(self._blocked.values()):
-                moved = self._pump_one(exchange) or moved
+                if self._pump_one(exchange):
+                    moved = True
+                    moved_any[exchange.id] = exchange
+        for exchange in moved_any.values():
+            exchange.settle_writable()
 
     def _pump_one(self, exchange: Http2Exchange) -> bool:
         pending = exchange.pending
@@ -295,7 +308,6 @@ class Sender:
         if not pending:
             del self._blocked[exchange.id]
         self._data(exchange, data, exchange.ending and not pending)
-        exchange.settle_writable()
         return True
 
     def forget(self, exchange: Http2Exchange) -> None:
@@ -330,6 +342,8 @@ class Sender:
     def set_initial_window(self, size: int, exchanges: Iterable[Http2Exchange]) -> None:
         """Take the peer's new initial window; it moves the open streams' windows too, perhaps below zero.
 
+        What this sets free must not leave before the acknowledgement: `pump` is the caller's.
+
         Raises:
             ConnectionFault: The size or a window would pass 2^31 - 1.
         """
@@ -339,4 +353,3 @@ class Sender:
             exchange.window += change
             if exchange.window > max_window:
                 raise ConnectionFault(FLOW_CONTROL_ERROR, "a stream's window is above 2^31 - 1")
-        self.pump()

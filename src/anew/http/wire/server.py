@@ -132,13 +132,10 @@ class HttpServer:
         else:
             for wire in list(self._connections):
                 wire.drain_streams()
-        if self._connections or self._turned_away:
-            self._all_gone = asyncio.Event()
-            try:
-                await asyncio.wait_for(self._all_gone.wait(), timeout_ms / 1000)
-            except TimeoutError:
-                log.info("%d connections cut after %d ms of draining", len(self._connections), timeout_ms)
+        if not await self._gone_within(timeout_ms):
+            log.info("%d connections cut after %d ms of draining", len(self._connections), timeout_ms)
         self.close()
+        await self._gone_within(1000)  # so that every stream's owner has heard of its end
 
     def close(self) -> None:
         """Stop accepting and cut every connection now."""
@@ -210,6 +207,16 @@ class HttpServer:
 
     def _connection(self) -> Http1Connection:
         return Http1Connection(self)
+
+    async def _gone_within(self, timeout_ms: int) -> bool:
+        if not self._connections and not self._turned_away:
+            return True
+        self._all_gone = asyncio.Event()
+        try:
+            await asyncio.wait_for(self._all_gone.wait(), timeout_ms / 1000)
+        except TimeoutError:
+            return False
+        return True
 
     def _stop_accepting(self) -> None:
         self.draining = True

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from anew.jobs.codec import NewJob
+from anew.jobs.codec import LAST_INSTANT, NewJob
 from anew.jobs.decide import Change
 from anew.jobs.job import ErrorRecord, Job
 from anew.store.protocol import Rewrite
@@ -36,12 +36,12 @@ def plain_values(key: int, job: NewJob, now: int) -> tuple[Any, ...]:
     if ready_at is None:
         return (key, job.queue, job.type, job.priority, READY, now, bytes(job.payload))
     state = SCHEDULED if ready_at > now else READY
-    return (key, job.queue, job.type, job.priority, state, ready_at, bytes(job.payload))
+    return (key, job.queue, job.type, job.priority, state, min(ready_at, LAST_INSTANT), bytes(job.payload))
 
 
 def rich_values(key: int, job: NewJob, now: int) -> tuple[tuple[Any, ...], bytes | None]:
     """Give the columns of `insert_rich`, and the payload if it is to be kept apart."""
-    ready_at = now if job.ready_at is None else job.ready_at
+    ready_at = now if job.ready_at is None else min(job.ready_at, LAST_INSTANT)
     state = SCHEDULED if ready_at > now else READY
     payload = bytes(job.payload)
     apart = len(payload) > INLINE_BYTES

@@ -1,0 +1,190 @@
+"""HTTP/2 through the real listener and real sockets, on both kinds of loop, and nonsense of every kind."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import h2.config
+import h2.connection
+import h2.events
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from anew.http.seam import Request, Stream, WireLimits
+from anew.http.wire.server import HttpServer
+from tests.unit.http.http2_peer import RawPeer, frame, get_block, in_loop, post_block
+from tests.unit.http.loopback import run
+
+loops = pytest.mark.parametrize("loop", ["asyncio", "uvloop"])
+
+
+class Client:
+    """The `h2` package's client on a socket."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.reader, self.writer = reader, writer
+        self.h2 = h2.connection.H2Connection(h2.config.H2Configuration(client_side=True))
+        self.h2.initiate_connection()
+        self.bodies: dict[int, bytes] = {}
+
+    def ask(self, method: str, path: str, body: bytes = b"") -> int:
+        number = self.h2.get_next_available_stream_id()
+        pseudo = [(":method", method), (":scheme", "http"), (":path", path), (":authority", "localhost")]
+        self.h2.send_headers(number, pseudo, end_stream=not body)
+        if body:
+            self.h2.send_data(number, body, end_stream=True)
+        return number
+
+    def flush(self) -> None:
+        self.writer.write(self.h2.data_to_send())
+
+    async def until(self, kind: type[Any], number: int) -> None:
+        """Read, giving windows back, until an event of this kind has come on a stream."""
+        while True:
+            self.flush()
+            data = await self.reader.read(65_536)
+            assert data, "the server closed"
+            for event in self.h2.receive_data(data):
+                if isinstance(event, h2.events.DataReceived):
+                    self.bodies[event.stream_id] = self.bodies.get(event.stream_id, b"") + event.data
+                    self.h2.acknowledge_received_data(event.flow_controlled_length, event.stream_id)
+                if isinstance(event, kind) and event.stream_id == number:
+                    self.flush()
+                    return
+
+
+@asynccontextmanager
+async def served(app: Any, limits: WireLimits | None = None) -> AsyncIterator[tuple[HttpServer, Client]]:
+    server = HttpServer(app, limits)
+    host, port = await server.start("127.0.0.1", 0)
+    reader, writer = await asyncio.open_connection(host, port)
+    try:
+        yield server, Client(reader, writer)
+    finally:
+        writer.close()
+        server.close()
+
+
+@loops
+def test_many_requests_at_once(loop: str) -> None:
+    async def test() -> None:
+        def echo(request: Request) -> None:
+            request.reply(200, request.path + request.body)
+
+        async with served(echo) as (server, client):
+            numbers = [client.ask("POST", f"/{n}", b"b" * n) for n in range(1, 101)]
+            data = client.h2.data_to_send()
+            client.writer.write(data[:10])  # the preface in two pieces
+            await client.writer.drain()
+            client.writer.write(data[10:])
+            await client.until(h2.events.StreamEnded, numbers[-1])
+            assert [client.bodies[number] for number in numbers] == [
+                b"/%d" % n + b"b" * n for n in range(1, 101)
+            ]
+            assert (server.counters.connections, server.counters.requests) == (1, 100)
+
+    run(test, loop)
+
+
+@loops
+def test_back_pressure_and_a_vanished_client(loop: str) -> None:
+    async def test() -> None:
+        streams: list[Stream] = []
+        opened, drained, closed = asyncio.Event(), asyncio.Event(), asyncio.Event()
+
+        def app(request: Request) -> None:
+            stream = request.open_stream(200, b"application/x-ndjson")
+            assert stream is not None
+            stream.on_drain, stream.on_close = drained.set, closed.set
+            streams.append(stream)
+            opened.set()
+
+        async with served(app, WireLimits(write_buffer=100_000)) as (server, client):
+            client.writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 10_000)
+            client.h2.update_settings({h2.settings.SettingCodes.INITIAL_WINDOW_SIZE: 1 << 30})
+            client.h2.increment_flow_control_window(1 << 30)
+            number = client.ask("GET", "/jobs/take")
+            client.flush()
+            await opened.wait()
+            written = 0
+            while streams[0].writable:
+                streams[0].write(bytes(50_000))
+                written += 50_000
+                assert written < 100_000_000, "a client that does not read was never too slow"
+                await asyncio.sleep(0)
+            while not drained.is_set():
+                await client.until(h2.events.DataReceived, number)
+            assert streams[0].writable
+            client.writer.transport.abort()
+            await closed.wait()
+            assert not streams[0].writable
+            assert server.counters.connections == 0
+
+    run(test, loop)
+
+
+@loops
+def test_a_client_that_hangs_up_loses_its_stream(loop: str) -> None:
+    async def test() -> None:
+        closed = asyncio.Event()
+
+        def app(request: Request) -> None:
+            stream = request.open_stream(200, b"application/x-ndjson")
+            assert stream is not None
+            stream.on_close = closed.set
+
+        async with served(app) as (_, client):
+            number = client.ask("GET", "/jobs/take")
+            await client.until(h2.events.ResponseReceived, number)
+            client.writer.close()
+            await closed.wait()
+
+    run(test, loop)
+
+
+@loops
+def test_drain_ends_streams_and_connections(loop: str) -> None:
+    async def test() -> None:
+        def app(request: Request) -> None:
+            request.open_stream(200, b"application/x-ndjson")
+
+        async with served(app) as (server, client):
+            number = client.ask("GET", "/jobs/take")
+            await client.until(h2.events.ResponseReceived, number)
+            await server.drain(5_000)
+            rest = await client.reader.read()
+            assert rest.endswith(frame(0, 1, number))
+            assert server.counters.connections == 0
+
+    run(test, loop)
+
+
+payloads = st.one_of(
+    st.binary(max_size=12),
+    st.sampled_from([get_block, post_block, bytes(4), bytes(5), bytes(8), b"\x00" * 300]),
+)
+frames = st.builds(frame, st.integers(0, 11), st.integers(0, 63), st.integers(0, 9), payloads)
+
+
+@given(st.lists(frames, max_size=15), st.booleans())
+@in_loop
+async def test_nonsense_never_raises(script: list[bytes], late: bool) -> None:
+    peer = RawPeer(max_body=100)
+    peer.send(*script)
+    for request in peer.requests if late else ():
+        request.reply(200, b"{}")
+    for now_ms in (1_000, 20_000, 60_000):
+        peer.conn.sweep(now_ms)
+    for request in peer.requests:
+        stream = request.open_stream(200, b"text/plain")
+        if stream is not None:
+            stream.write(b"x")
+            stream.close()
+    await peer.frames()  # reads as frames to the last byte
+    peer.conn.connection_lost(None)
+    assert len(peer.conn.streams.open) == 0

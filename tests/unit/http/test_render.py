@@ -1,0 +1,179 @@
+"""Jobs and error records as answers show them, in JSON and in MessagePack."""
+
+from __future__ import annotations
+
+import struct
+from typing import Any
+
+import msgspec
+import pytest
+
+from anew.http.embedded import Embedded, Float32, shortest, to_msgpack
+from anew.http.formats import JSON, MSGPACK
+from anew.http.render import error_object, job_object
+from anew.jobs import ErrorRecord, IdText, Job, State
+
+IDS = IdText("tag000000")
+BARE: dict[str, Any] = {
+    "key": 10,
+    "queue": "q",
+    "type": "t",
+    "priority": 5,
+    "state": State.READY,
+    "ready_at": 100,
+    "attempts": 0,
+    "interruptions": 2,
+    "retry_limit": None,
+    "policy": None,
+    "retention": None,
+    "dequeued_at": None,
+    "failed_at": None,
+    "first_failed_at": None,
+    "completed_at": None,
+    "purge_at": None,
+    "phase": None,
+    "carry": None,
+}
+FULL = BARE | {
+    "state": State.COMPLETED,
+    "retry_limit": 0,
+    "policy": b'{"exponent":4.0,"base_ms":1,"jitter_ms":2}',
+    "retention": b"{}",
+    "dequeued_at": 1,
+    "failed_at": 2,
+    "first_failed_at": 2,
+    "completed_at": 4,
+    "purge_at": 3,
+    "phase": 0.5,
+    "carry": 1.5,
+    "payload": b'{"b":1,"a":[null,1.5]}',
+}
+
+
+def as_json(fields: dict[str, Any], *, payload: bool = False) -> bytes:
+    return JSON.encode(job_object(IDS, Job(**fields), payload=payload))
+
+
+def as_msgpack(fields: dict[str, Any], *, payload: bool = False) -> Any:
+    return msgspec.msgpack.decode(MSGPACK.encode(job_object(IDS, Job(**fields), payload=payload)))
+
+
+def test_zizq_17_what_is_not_set_is_left_out() -> None:
+    assert as_json(BARE) == (
+        b'{"id":"tag000000000000000000000a","type":"t","queue":"q","priority":5,"status":"ready",'
+        b'"ready_at":100,"attempts":0}'
+    )
+
+
+def test_all_keys_in_their_order() -> None:
+    assert as_json(FULL, payload=True) == (
+        b'{"id":"tag000000000000000000000a","type":"t","queue":"q","priority":5,"status":"completed",'
+        b'"payload":{"b":1,"a":[null,1.5]},"ready_at":100,"attempts":0,"retry_limit":0,'
+        b'"backoff":{"exponent":4.0,"base_ms":1,"jitter_ms":2},"dequeued_at":1,"failed_at":2,"retention":{},'
+        b'"purge_at":3,"completed_at":4}'
+    )
+
+
+def test_zizq_8_the_same_in_messagepack() -> None:
+    assert as_msgpack(FULL, payload=True) == msgspec.json.decode(as_json(FULL, payload=True))
+    assert as_msgpack(BARE) == msgspec.json.decode(as_json(BARE))
+
+
+@pytest.mark.parametrize(
+    ("state", "status"),
+    [
+        (State.SCHEDULED, "scheduled"),
+        (State.RETRYING, "scheduled"),
+        (State.IN_FLIGHT, "in_flight"),
+        (State.DEAD, "dead"),
+        (State.CANCELLED, "dead"),
+    ],
+)
+def test_seven_states_are_shown_as_five(state: State, status: str) -> None:
+    assert as_msgpack(BARE | {"state": state})["status"] == status
+
+
+@pytest.mark.parametrize("policy", [b'"even"', b'{"preset":"faktory","limit":6}'])
+def test_a_policy_of_anews_own_has_a_key_of_its_own(policy: bytes) -> None:
+    shown = as_msgpack(BARE | {"policy": policy})
+    assert "backoff" not in shown
+    assert shown["policy"] == msgspec.json.decode(policy)
+
+
+def test_zizqs_numbers_with_more_beside_them_are_a_policy() -> None:
+    policy = b'{"exponent":4.0,"base_ms":1,"jitter_ms":2,"limit":3}'
+    assert as_msgpack(BARE | {"policy": policy})["policy"]["limit"] == 3
+
+
+@pytest.mark.parametrize(
+    ("given", "text"),
+    [
+        (4, b"4.0"),
+        (0.0, b"0.0"),
+        (4.2, b"4.2"),
+        (4.19999980926513671875, b"4.2"),
+        (2.7182817459106445, b"2.7182817"),
+        (0.1, b"0.1"),
+        (16777216.0, b"16777216.0"),
+        (1e-45, b"1e-45"),
+    ],
+)
+def test_an_exponent_is_the_shortest_decimal_of_its_32_bits(given: float, text: bytes) -> None:
+    assert JSON.encode(Float32(given)) == text
+    assert MSGPACK.encode(Float32(given)) == b"\xca" + struct.pack(">f", given)
+    assert struct.pack("f", shortest(given)) == struct.pack("f", given)
+
+
+@pytest.mark.parametrize("number", [2**64, 2**70, -(2**63) - 1, 10**30])
+def test_integers_beyond_64_bits_become_floats_in_messagepack(number: int) -> None:
+    assert msgspec.msgpack.decode(to_msgpack(b'[{"k":%d}]' % number)) == [{"k": float(number)}]
+
+
+@pytest.mark.parametrize("number", [2**64 - 1, -(2**63), 0])
+def test_integers_of_64_bits_stay_what_they_are(number: int) -> None:
+    found = msgspec.msgpack.decode(to_msgpack(b"[%d,%d]" % (number, 2**80)))[0]
+    assert (found, type(found)) == (number, int)
+
+
+def test_odd_payloads_can_be_read_in_messagepack() -> None:
+    assert msgspec.msgpack.decode(to_msgpack(b'{"a":1,"a":2}')) == {"a": 2}
+    assert msgspec.msgpack.decode(to_msgpack(b"1e400")) is None
+    assert msgspec.msgpack.decode(to_msgpack(b'"\\ud800"')) == "?"
+    assert msgspec.msgpack.decode(to_msgpack(b"1" * 64)) == float("1" * 64)
+    # 1,008 levels, the most that is stored: one byte for each list with one member, and for the number.
+    assert to_msgpack(b"[" * 1_008 + b"1" + b"]" * 1_008) == b"\x91" * 1_008 + b"\x01"
+
+
+def test_what_nobody_knows_how_to_write_is_an_error() -> None:
+    for form in (JSON, MSGPACK):
+        with pytest.raises(TypeError):
+            form.encode({"a": object()})
+
+
+def test_an_error_record_with_and_without_details() -> None:
+    record = ErrorRecord(
+        attempt=1,
+        outcome="error",
+        message="",
+        error_type=None,
+        backtrace=None,
+        dequeued_at=5,
+        failed_at=6,
+        decision=None,
+    )
+    assert JSON.encode(error_object(record)) == b'{"attempt":1,"message":"","dequeued_at":5,"failed_at":6}'
+    record = ErrorRecord(
+        attempt=2,
+        outcome="error",
+        message="m",
+        error_type="E",
+        backtrace="b",
+        dequeued_at=5,
+        failed_at=6,
+        decision=b'{"verdict":"dead","reason":"r"}',
+    )
+    assert JSON.encode(error_object(record)) == (
+        b'{"attempt":2,"message":"m","error_type":"E","backtrace":"b","dequeued_at":5,"failed_at":6,'
+        b'"decision":{"verdict":"dead","reason":"r"}}'
+    )
+    assert JSON.encode([Embedded(b"null")]) == b"[null]"
