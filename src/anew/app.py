@@ -20,7 +20,7 @@ from anew.config import Settings, require_safe_bind
 from anew.engine import Engine, GroupCommit
 from anew.engine import Limits as EngineLimits
 from anew.errors import AnewError
-from anew.http import changes, enqueue, jobs, metrics, probes, service, settle, take, v1
+from anew.http import changes, enqueue, jobs, metrics, openapi, probes, service, settle, take, v1
 from anew.http.api import Api, ApiSettings, Context
 from anew.http.reads import Reads
 from anew.http.router import Router
@@ -166,7 +166,7 @@ def add_routes(router: Router, context: Context, loop: asyncio.AbstractEventLoop
     """Serve every route; give the one that holds streams."""
     enqueue.add_routes(router, context)
     settle.add_routes(router, context)
-    for module in (jobs, changes, service, v1, metrics, probes):
+    for module in (jobs, changes, service, v1, metrics, probes, openapi):
         module.add_routes(router, context)
     return take.add_routes(router, context, loop)
 

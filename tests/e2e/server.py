@@ -30,6 +30,7 @@ COMPLAINTS = (
     "Unhandled exception",
     "panicked at",
     '"level":"ERROR"',
+    '"level": "ERROR"',
 )
 """Marks of an exception that nobody handled, wherever in the output they appear."""
 

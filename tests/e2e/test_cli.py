@@ -109,7 +109,7 @@ def test_jobs_show_tells_the_failures(server: ServerProcess, client: Client, que
     done = anew(server.address, "jobs", "show", job_id, "--backtrace")
     assert done.returncode == 0, done.stderr
     assert "payload" in done.stdout
-    assert '{"a":1}' in done.stdout
+    assert '{"a": 1}' in done.stdout
     assert "IOError: first" in done.stdout
     assert "x:1" in done.stdout
     answer = anew_json(server.address, "jobs", "show", job_id)

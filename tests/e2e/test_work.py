@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import queue as queues
+import select
 import signal
 import subprocess
 import sys
@@ -87,32 +89,44 @@ def work() -> Iterator[Callable[..., Worker]]:
         worker.close()
 
 
-@pytest.fixture
-def gate(tmp_path: Path) -> Gate:
-    """A program that says when it has begun, and then waits to be let through."""
-    return Gate(tmp_path)
-
-
 class Gate:
-    """Named pipes: a program announces itself through one and waits at the other; nobody sleeps."""
+    """Named pipes: a program announces itself through one and waits at the other; nobody sleeps.
+
+    Both ends stay open here, so that neither an announcement nor a permit is lost when nobody waits for it.
+    """
 
     def __init__(self, folder: Path) -> None:
-        self._begun, self._go = folder / "begun", folder / "go"
-        for path in (self._begun, self._go):
-            subprocess.run(["mkfifo", str(path)], check=True)
-        self.program = (
-            "sh",
-            "-c",
-            f'echo "$ANEW_JOB_ID" > {self._begun}; read line < {self._go}; exit "$line"',
-        )
+        begun, go = folder / "begun", folder / "go"
+        for path in (begun, go):
+            os.mkfifo(path)
+        self._begun = os.fdopen(os.open(begun, os.O_RDWR), "r+b", buffering=0)
+        self._go = os.fdopen(os.open(go, os.O_RDWR), "r+b", buffering=0)
+        # One byte a permit: of a longer one, two programs that wait at once might get a part each.
+        wait = f"dd bs=1 count=1 < {go} 2> /dev/null"
+        self.program = ("sh", "-c", f'echo "$ANEW_JOB_ID" > {begun}; exit "$({wait})"')
 
     def begun(self) -> str:
         """Wait until a program has begun; give its job."""
-        return self._begun.read_text().strip()
+        ready, _, _ = select.select([self._begun], [], [], START_TIMEOUT_S)
+        assert ready, "no program has begun"
+        return self._begun.readline().decode().strip()
 
     def let_through(self, code: int = 0) -> None:
-        """Let a program end with an exit code."""
-        self._go.write_text(f"{code}\n")
+        """Let one program end with an exit code."""
+        self._go.write(b"%d" % code)
+
+    def close(self) -> None:
+        """Close the pipes."""
+        self._begun.close()
+        self._go.close()
+
+
+@pytest.fixture
+def gate(tmp_path: Path) -> Iterator[Gate]:
+    """A program that says when it has begun, and then waits to be let through."""
+    gate = Gate(tmp_path)
+    yield gate
+    gate.close()
 
 
 def test_payload_environment_and_success(server: ServerProcess, client: Client, queue: str) -> None:
@@ -155,7 +169,7 @@ def test_a_large_payload_and_a_program_that_does_not_read_it(
         (
             "head -c 3000 /dev/zero | tr '\\0' x >&2; echo end >&2; exit 2",
             "exit status 2",
-            "x" * 996 + "\nend",
+            "x" * 997 + "end",
         ),
         ("printf 'a\\377b' >&2; exit 1", "exit status 1", "a\ufffdb"),
     ],
@@ -224,11 +238,9 @@ def test_concurrency_runs_so_many_at_once(
     worker = work(server.address, "-q", queue, "-c", "2", "--drain", "--", *gate.program)
     assert {gate.begun(), gate.begun()} == set(ids[:2])
     assert client.count(queue=queue, status="in_flight") == 2
-    for _ in range(2):
-        gate.let_through()
-        worker.wait_for("completed")
-        if client.count(queue=queue) == 2:
-            assert gate.begun() == ids[2]
+    gate.let_through()
+    assert gate.begun() == ids[2]
+    gate.let_through()
     gate.let_through()
     assert worker.ended() == 0
     assert client.count(queue=queue) == 0

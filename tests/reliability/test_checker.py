@@ -304,7 +304,7 @@ def test_the_counts_of_a_verdict() -> None:
 
 
 def test_a_million_events_are_judged_in_time() -> None:
-    """T7 allows 30 s for a million events."""
+    """The judge may take 30 s for a million events, so that it never decides how much is tested."""
     events: list[Event] = list(STREAMS)
     for n in range(200_000):
         key, at = str(n), 10.0 + n

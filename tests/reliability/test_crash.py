@@ -45,15 +45,15 @@ def test_2_3_a_thousand_kills(tmp_path: Path, round_: int) -> None:
 
 def test_59_the_rig_catches_answers_that_leave_before_the_commit(tmp_path: Path) -> None:
     """The control run: a server with this bug planted must be found out."""
-    report = run(12, fresh_seed(), tmp_path / "data", command=PLANTED)
+    report = run(6, fresh_seed(), tmp_path / "data", command=PLANTED)
     print(report)
     assert not report.ok, report
     assert report.verdict["lost"] > 0 or report.verdict["resurrected"] > 0, report
 
 
-@pytest.mark.parametrize("stored", [100_000, pytest.param(1_000_000, marks=pytest.mark.nightly)])
-def test_a_killed_server_with_many_jobs_serves_again_in_time(tmp_path: Path, stored: int) -> None:
+def test_a_killed_server_with_a_million_jobs_serves_again_in_time(tmp_path: Path) -> None:
     """Thousands of them in flight when it dies; each is there again, and in its old place."""
+    stored = 1_000_000
     flags = ("--global-in-flight-limit", "0")
     held = 3000
     with Server(tmp_path / "data", *flags) as server:

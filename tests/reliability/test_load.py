@@ -28,7 +28,8 @@ def test_34_100_000_jobs_due_in_one_instant(tmp_path: Path) -> None:
         Server(tmp_path / "data", "--global-in-flight-limit", "0") as server,
         Client(server.address) as client,
     ):
-        spell_s = fill(server.address, 10_000, queue="warm")
+        far = int(time.time() * 1000) + 3_600_000
+        spell_s = fill(server.address, 10_000, queue="far", ready_at=far)
         due_at = int((time.time() + 1.0 + 2 * spell_s * jobs / 10_000) * 1000)
         bulk = [JOB | {"ready_at": due_at}] * (jobs // watched)
         bulk[-1] = bulk[-1] | {"queue": "watched"}
@@ -41,7 +42,8 @@ def test_34_100_000_jobs_due_in_one_instant(tmp_path: Path) -> None:
         def watch(stopping: threading.Event) -> None:
             with Taker(server.address, queue="watched", prefetch=watched) as taker:
                 while len(late_ms) < watched and not stopping.is_set():
-                    late_ms.extend([time.time() * 1000 - due_at] * len(taker.take(watched)))
+                    arrived = taker.take(watched)
+                    late_ms.extend([time.time() * 1000 - due_at] * len(arrived))
 
         with Background(watch):
             wait_until(lambda: time.time() * 1000 > due_at - 20, timeout=60, what="the instant", pause=0.005)
@@ -49,7 +51,8 @@ def test_34_100_000_jobs_due_in_one_instant(tmp_path: Path) -> None:
     assert min(late_ms) >= 0
     p99 = quantile(storm, 0.99)
     print(f"{jobs} due at once: the last {max(late_ms):.0f} ms late")
-    print(f"enqueues meanwhile: p99 {p99:.2f} ms, max {max(storm):.1f} ms")
+    p50 = quantile(storm, 0.5)
+    print(f"{len(storm)} enqueues meanwhile: p50 {p50:.2f}, p99 {p99:.2f}, max {max(storm):.1f} ms")
     assert max(late_ms) < GENEROSITY * 1500
     assert p99 < GENEROSITY * 8
 

@@ -27,7 +27,9 @@ ADMIN: Final = ("admin-host", "admin-port", "admin-tls-cert", "admin-tls-key", "
 Given = Mapping[str, tuple[str, object]]
 """Names of the foreign settings that were given, each with its source and its value."""
 
-_COMMIT_HELP: Final = "fsync is --commit full; buffered means full here too, unless --commit relaxed is given."
+_COMMIT_HELP: Final = (
+    "fsync is --commit full; buffered means full here too, unless --commit relaxed is given."
+)
 
 
 def _foreign(name: str, kind: Kind, text: str, choices: tuple[str, ...] = (), short: str = "") -> Setting:

@@ -60,6 +60,11 @@ class Engine:
         defaults: Policy and retention of jobs that say nothing of their own.
         limits: What is bounded.
         rng: Chance for jitter, numbers in [0, 1).
+
+    Attributes:
+        full: New jobs are refused for want of space.
+        failed: Why nothing is accepted any more, or None.
+        stalled: The last transaction did not last; trying again at once would only spin.
     """
 
     def __init__(
@@ -80,6 +85,7 @@ class Engine:
         self.stats = Stats()
         self.full = False
         self.failed: StoreFailed | None = None
+        self.stalled = False
         self.dispatcher = Dispatcher(
             store,
             global_limit=self.limits.global_in_flight,
@@ -106,17 +112,14 @@ class Engine:
         try:
             answers, deliveries, now = self._transact(ops)
         except StoreFull as error:
-            self._apply_without_new(ops, error)
+            self._apply_when_full(ops, error)
         except StoreFailed as error:
-            self.failed = error
-            log.critical("the store failed; nothing more is accepted", extra={"reason": str(error)})
-            _answer([(op, error) for op in ops])
+            self._give_up(ops, error)
         except Exception:
             self._apply_singly(ops)
         else:
             _answer(answers)
-            for taker, rows in deliveries:
-                taker.deliver(rows, now)
+            _deliver(deliveries, now)
 
     def _transact(
         self, ops: Sequence[Op]
@@ -125,22 +128,26 @@ class Engine:
         now = self.clock.now()
         undo = self._undo = []
         deliveries: list[tuple[Taker, list[TakenRow]]] = []
-        # Takes, releases and promotions need no sync: losing one in a power cut only offers the job again.
-        self.store.begin(synced=any(op.durable for op in ops))
+        counted = self.stats.mark()
         try:
+            # Takes, releases and promotions need no sync: losing one in a power cut only offers the job again.
+            self.store.begin(synced=any(op.durable for op in ops))
             answers = self._run(ops, now, undo)
             self._promote(now)
-            deliveries = self.dispatcher.run(now)
+            self.dispatcher.run(now, deliveries)
             started = time.perf_counter_ns()
             self.store.commit()
             self.stats.commit_ms.add((time.perf_counter_ns() - started) / 1e6)
         except Exception as error:
-            known = self.store.explain(error)
+            self.stalled = True
+            self.stats.reset(counted)
+            known = error if isinstance(error, StoreFull | StoreFailed) else self.store.explain(error)
             if not isinstance(known, StoreFailed):
                 self._put_back(undo, deliveries)
-            if known is not None:
+            if known is not None and known is not error:
                 raise known from error
             raise
+        self.stalled = False
         self.stats.batch_size.add(len(ops))
         self.stats.taken += sum(len(rows) for _, rows in deliveries)
         return answers, deliveries, now
@@ -149,11 +156,14 @@ class Engine:
         self, undo: list[tuple[int, Taker, bool]], deliveries: list[tuple[Taker, list[TakenRow]]]
     ) -> None:
         """Undo a transaction in the store and in memory."""
-        self.store.rollback()
+        try:
+            self.store.rollback()
+            self.due_at = self.store.next_due()
+        except Exception as error:
+            raise StoreFailed("the store could not undo a batch") from error
         self.dispatcher.undo(deliveries)
         for key, taker, plain in undo:
             self.dispatcher.hold(key, taker, plain)
-        self.due_at = self.store.next_due()
 
     def _run(self, ops: Sequence[Op], now: int, undo: list[tuple[int, Taker, bool]]) -> list[tuple[Op, Any]]:
         """Run the operations grouped by verb: new jobs first, then ends of attempts, then the rarer verbs."""
@@ -225,26 +235,38 @@ class Engine:
 
     # -- when a batch does not go through
 
-    def _apply_without_new(self, ops: Sequence[Op], error: StoreFull) -> None:
-        """The device is full: refuse what would fill it further, and try to settle the rest."""
+    def _apply_when_full(self, ops: Sequence[Op], error: StoreFull) -> None:
+        """The device is full: refuse new jobs and try the rest; if that is too much still, settle only."""
         self.full = True
         log.error("no space left; new jobs are refused until there is some", extra={"reason": str(error)})
-        refused = [op for op in ops if not op.settles]
-        _answer([(op, error) for op in refused])
-        rest = [op for op in ops if op.settles]
-        if not rest:
-            return
-        self.store.free_reserve()
-        try:
-            answers, deliveries, now = self._transact(rest)
-        except AnewError as still:
-            if isinstance(still, StoreFailed):
-                self.failed = still
-            _answer([(op, still) for op in rest])
-            return
-        _answer(answers)
-        for taker, rows in deliveries:
-            taker.deliver(rows, now)
+        rest = list(ops)
+        for wanted in (_is_not_new, _settles):
+            _answer([(op, error) for op in rest if not wanted(op)])
+            rest = [op for op in rest if wanted(op)]
+            if not rest and not self.dispatcher.can_take():
+                return
+            try:
+                self.store.free_reserve()
+                answers, deliveries, now = self._transact(rest)
+            except StoreFull as still:
+                error = still
+            except StoreFailed as failed:
+                self._give_up(rest, failed)
+                return
+            except Exception:
+                self._apply_singly(rest)
+                return
+            else:
+                _answer(answers)
+                _deliver(deliveries, now)
+                return
+        _answer([(op, error) for op in rest])
+
+    def _give_up(self, ops: Sequence[Op], error: StoreFailed) -> None:
+        """The store has failed: nothing is accepted from now on."""
+        self.failed = error
+        log.critical("the store failed; nothing more is accepted", extra={"reason": str(error)})
+        _answer([(op, error) for op in ops])
 
     def _apply_singly(self, ops: Sequence[Op]) -> None:
         """Something in the batch broke in a way nobody foresaw: give each operation a transaction of its own."""
@@ -276,15 +298,35 @@ class Engine:
     # -- start and upkeep
 
     def recover(self, *, batch: int = 5_000) -> int:
-        """Give back everything that was in flight when the last server ended; tell how many jobs."""
+        """Give back everything that was in flight when the last server ended; tell how many jobs.
+
+        Raises:
+            StoreFull: There is no space even for this.
+            StoreFailed: The store failed.
+        """
         returned = 0
         while True:
-            self.store.begin(synced=False)
-            n = self.store.release_all(batch)
-            self.store.commit()
+            n = self._recover_some(batch)
             returned += n
             if n < batch:
                 return returned
+
+    def _recover_some(self, batch: int) -> int:
+        try:
+            self.store.begin(synced=False)
+            n = self.store.release_all(batch)
+            self.store.commit()
+        except Exception as error:
+            known = error if isinstance(error, StoreFull | StoreFailed) else self.store.explain(error)
+            if isinstance(known, StoreFull) and not self.full:
+                self.store.rollback()
+                self.full = True  # and so the first look at the space takes the reserve again once it can
+                self.store.free_reserve()
+                return self._recover_some(batch)
+            if known is None or known is error:
+                raise
+            raise known from error
+        return n
 
     def tick(self, now: int) -> int:
         """Do what is due whatever happens, inside a batch: lapsed leases go back, and the free space is looked at.
@@ -328,3 +370,20 @@ def _answer(answers: Sequence[tuple[Op, Any]]) -> None:
             op.done(result)
         except Exception:
             log.exception("an answer could not be delivered")
+
+
+def _deliver(deliveries: Sequence[tuple[Taker, list[TakenRow]]], now: int) -> None:
+    """Hand out what was taken; a taker that raises hurts nobody else, and holds its jobs until it leaves."""
+    for taker, rows in deliveries:
+        try:
+            taker.deliver(rows, now)
+        except Exception:
+            log.exception("taken jobs could not be delivered")
+
+
+def _is_not_new(op: Op) -> bool:
+    return type(op) is not Enqueue
+
+
+def _settles(op: Op) -> bool:
+    return op.settles

@@ -55,6 +55,7 @@ class GroupCommit:
         self._reaped_at = engine.clock.monotonic()
         self._reaping = False
         self._closed = False
+        self._fatal = False
 
     def start(self) -> None:
         """Begin to keep time."""
@@ -118,10 +119,12 @@ class GroupCommit:
         self._waiting = 0
         self.engine.apply(ops)
         if self.engine.failed is not None:
-            self._on_fatal()
+            if not self._fatal:
+                self._fatal = True
+                self._on_fatal()
             return
-        if self._closed:
-            return
+        if self._closed or self.engine.stalled:
+            return  # what did not go through is tried again by the next operation, at the latest by the tick
         if self.engine.dispatcher.waits():
             self._wake()
         self._arm_due()
@@ -129,19 +132,17 @@ class GroupCommit:
     def _arm_due(self) -> None:
         """Have the next batch run when the next waiting job is due."""
         due = self.engine.due_at
-        if due == self._due_armed and self._due_timer is not None and not self._due_timer.cancelled():
+        wait_ms = None if due is None else due - self.engine.clock.now()
+        late = wait_ms is not None and wait_ms <= 0
+        if due == self._due_armed and self._due_timer is not None and not late:
             return
         if self._due_timer is not None:
             self._due_timer.cancel()
             self._due_timer = None
         self._due_armed = due
-        if due is None:
-            return
-        wait_ms = due - self.engine.clock.now()
-        if wait_ms <= 0:
-            self._due_armed = None
+        if late:
             self._wake()
-        elif wait_ms < 3_600_000:
+        elif wait_ms is not None and wait_ms < 3_600_000:
             self._due_timer = self._loop.call_later(wait_ms / 1_000, self._due)
 
     def _due(self) -> None:

@@ -65,3 +65,23 @@ class Stats:
     def count_retry(self, attempt: int) -> None:
         """Count one retry that an attempt's failure has led to."""
         self.retries[min(attempt, MOST_ATTEMPTS)] += 1
+
+    def mark(self) -> tuple[int, ...]:
+        """Give what `reset` needs to forget what is counted from here on; commits and batch sizes stay counted."""
+        return (
+            self.enqueued,
+            self.taken,
+            self.completed,
+            self.failed,
+            self.died,
+            self.released,
+            self.promoted,
+            self.reaped,
+            *self.retries,
+        )
+
+    def reset(self, mark: tuple[int, ...]) -> None:
+        """Forget what was counted since a mark, because it did not last."""
+        self.enqueued, self.taken, self.completed, self.failed = mark[:4]
+        self.died, self.released, self.promoted, self.reaped = mark[4:8]
+        self.retries[:] = mark[8:]

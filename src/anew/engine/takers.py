@@ -98,6 +98,12 @@ class Dispatcher:
         """Tell whether somebody hungry could be served now."""
         return bool(self._hungry) and self._room() > 0
 
+    def can_take(self) -> bool:
+        """Tell whether some taker has a free slot and a ready job to fill it; looks at every taker."""
+        return self._room() > 0 and any(
+            taker.room() > 0 and any(map(self._store.ready, taker.queues or (None,))) for taker in self.takers
+        )
+
     def settle(self, key: int) -> bool:
         """Note that a job is no longer in flight, which frees its holder's slot.
 
@@ -123,18 +129,18 @@ class Dispatcher:
         if taker is not None:
             taker.held[key] = False
 
-    def run(self, now: int) -> list[tuple[Taker, list[TakenRow]]]:
+    def run(self, now: int, deliveries: list[tuple[Taker, list[TakenRow]]]) -> None:
         """Take jobs for whoever can have some, inside the open transaction.
 
-        Returns:
-            What to deliver to whom after the commit.
+        Args:
+            now: Epoch ms.
+            deliveries: Gets what to deliver to whom after the commit; also tells `undo`, if a take fails halfway.
         """
-        deliveries: list[tuple[Taker, list[TakenRow]]] = []
         fresh = [queue for queue in self._store.fresh_ready() if self._parked]
         while True:
             self._wake(fresh)
             if not self._hungry or self._room() <= 0:
-                return deliveries
+                return
             taker = next(iter(self._hungry))
             del self._hungry[taker]
             if taker.room() <= 0:
@@ -153,8 +159,11 @@ class Dispatcher:
             for row in rows:
                 self.holders.pop(row[0], None)
                 taker.held.pop(row[0], None)
-            if taker in self.takers and not taker.paused:
-                self._hungry[taker] = None
+        # What anybody has learnt about empty queues came undone too: let all of them look again.
+        self._parked.clear()
+        self._hungry = dict.fromkeys(
+            sorted((taker for taker in self.takers if not taker.paused), key=lambda taker: taker.number)
+        )
 
     def hold(self, key: int, taker: Taker, plain: bool) -> None:
         """Put back a hold whose settlement did not last."""
@@ -181,7 +190,8 @@ class Dispatcher:
         rows = self._store.take(queues, limit, TURN_BYTES, lease)
         held, holders = taker.held, self.holders
         for row in rows:
-            held[row[0]] = row[5] == 0 and row[9] is None and row[10] is None
+            # Attempts begin again with a redrive; the instant of the last failure stays, and so do the records.
+            held[row[0]] = row[6] is None and row[9] is None and row[10] is None
             holders[row[0]] = taker
         return rows
 

@@ -163,6 +163,8 @@ def patch_of(body: PatchBody) -> Patch:
     Raises:
         InvalidInput: A value does not fit.
     """
+    if isinstance(body.ready_at, int) and body.ready_at > U64_MAX:
+        raise InvalidJob(f"ready_at: expected at most {U64_MAX}, got {body.ready_at}", field="ready_at")
     return Patch(
         queue=UNSET if body.queue is None else body.queue,
         priority=UNSET if body.priority is None else body.priority,

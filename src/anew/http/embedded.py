@@ -64,6 +64,7 @@ def msgpack_hook(value: object) -> object:
 def shortest(value: float) -> float:
     """Give the 64-bit float whose shortest decimal is the shortest one that names the same 32-bit float."""
     bits = struct.pack("<f", value)
+    (value,) = struct.unpack("<f", bits)
     for digits in range(1, 9):
         near = float(f"{value:.{digits}g}")
         if abs(near) <= _MAX_FLOAT32 and struct.pack("<f", near) == bits:

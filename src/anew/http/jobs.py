@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from anew.errors import NotFound
-from anew.http import changes, service
 from anew.http.answers import answering
 from anew.http.api import Context
 from anew.http.filters import (
@@ -179,12 +178,10 @@ def _links(
 
 
 def add_routes(router: Router, context: Context) -> None:
-    """Serve everything about stored jobs, and the small routes beside it."""
+    """Serve the routes that look at jobs."""
     routes = JobRoutes(context)
     router.add("GET", "/jobs", routes.many)
     router.add("GET", "/jobs/count", routes.count)
     router.add("GET", "/jobs/{id}", routes.one)
     router.add("GET", "/jobs/{id}/errors", routes.errors)
     router.add("GET", "/jobs/{id}/errors/{attempt}", routes.error)
-    changes.add_routes(router, context)
-    service.add_routes(router, context)

@@ -31,6 +31,9 @@ _BARE_BULK = len(b'{"jobs":[]}')
 _SLACK = len(b',"type":""')
 """The shortest pair that could hide in a body: a repeated key with an empty value. Shorter leftovers are white space."""
 
+MAX_EXPONENT = 1e12
+"""What a policy's curve takes; any exponent above some dozen means the longest wait there is."""
+
 _RESERVED = frozenset("*?[]{}\\")
 _KNOWN_NAMES = 4_096
 
@@ -174,9 +177,10 @@ def check_backoff(backoff: Backoff) -> None:
         finite = math.isfinite(exponent) and math.isfinite(struct.unpack("f", struct.pack("f", exponent))[0])
     except OverflowError:
         finite = False
-    if not finite or exponent < 0:
+    if not finite or not 0 <= exponent <= MAX_EXPONENT:
         raise InvalidJob(
-            f"backoff.exponent: expected a finite 32-bit float >= 0, got {exponent}", field="backoff.exponent"
+            f"backoff.exponent: expected a 32-bit float between 0 and {MAX_EXPONENT:.0e}, got {exponent}",
+            field="backoff.exponent",
         )
 
 
@@ -287,8 +291,9 @@ def _from_msgpack(value: Any, body: bytes | None) -> NewJob:
     rest = dict(value)
     if "payload" in rest:
         rest["payload"] = msgspec.Raw(payload_from_msgpack(rest["payload"]))
-    if rest.get("policy") is not None:
-        rest["policy"] = msgspec.Raw(payload_from_msgpack(rest["policy"], "policy"))
+    policy = rest.pop("policy", None)
+    if policy is not None:
+        rest["policy"] = msgspec.Raw(payload_from_msgpack(policy, "policy"))
     return convert(_without_null(rest), NewJob)
 
 

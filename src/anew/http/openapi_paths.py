@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from anew.http.filters import U16_MAX, U32_MAX
@@ -41,11 +42,17 @@ REASONS = {
     507: "No space left; settling goes on.",
 }
 
-_FILTERS = [
-    {"name": name, "in": "query", "schema": schema}
-    | ({"style": "form", "explode": False} if schema["type"] == "array" else {})
-    for name, schema in FILTER_PARAMETERS.items()
-]
+
+def _filters(**others: Schema) -> list[Schema]:
+    """Give the filters as query parameters; comma sets are arrays without explosion."""
+    return [
+        {"name": name, "in": "query", "schema": schema}
+        | ({"style": "form", "explode": False} if schema["type"] == "array" else {})
+        for name, schema in (FILTER_PARAMETERS | others).items()
+    ]
+
+
+_FILTERS = _filters()
 
 
 def paths() -> dict[str, dict[str, Operation]]:
@@ -74,7 +81,7 @@ def _collection() -> dict[str, dict[str, Operation]]:
                 "Change all jobs that match and have not ended; without a filter all of them.",
                 {200: "Patched"},
                 (413, 415, 422, 501, 507),
-                query=_FILTERS,
+                query=_filters(status=list_of(text(enum=["scheduled", "ready", "in_flight", ""]))),
                 body="Patch",
             ),
             "delete": _operation(
@@ -265,7 +272,7 @@ def _operation(
     tag: str,
     name: str,
     about: str,
-    answers: dict[int, str | None],
+    answers: Mapping[int, str | None],
     errors: tuple[int, ...],
     *,
     path: list[Schema] | None = None,

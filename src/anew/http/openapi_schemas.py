@@ -6,7 +6,8 @@ from typing import Any
 
 from anew.backoff import ALIASES, PRESETS
 from anew.http.filters import DEFAULT_LIMIT, MOST_LIMIT, STATES, U16_MAX, U32_MAX, U64_MAX
-from anew.jobs.codec import DEFAULT_PRIORITY, LAST_INSTANT
+from anew.http.newjobs import MAX_EXPONENT
+from anew.jobs.codec import DEFAULT_PRIORITY
 
 Schema = dict[str, Any]
 
@@ -74,15 +75,16 @@ def _instant(about: str) -> Schema:
 
 NAME = text(minLength=1, maxLength=512, pattern=NAME_PATTERN)
 PRIORITY = integer(U16_MAX, "Low numbers run first.")
-READY_AT = integer(LAST_INSTANT, "When it may run: milliseconds since the Unix epoch, UTC.")
+READY_AT = integer(U64_MAX, "When it may run: milliseconds since the Unix epoch, UTC.")
 RETRY_LIMIT = integer(U32_MAX, "Retries after the first run.")
 PERIOD = integer(U64_MAX, "Milliseconds.")
 
 FILTER_PARAMETERS: dict[str, Schema] = {
-    "status": list_of(text(enum=list(STATES))),
+    # Empty items are skipped, and nothing but empty items is no condition.
+    "status": list_of(text(enum=[*STATES, ""])),
     "queue": list_of(text()),
     "type": list_of(text()),
-    "id": list_of(text(pattern=ID_PATTERN)),
+    "id": list_of(text(pattern="^(?:[0-9a-z]{25})?$")),
     "priority": span(U16_TEXT, "Priorities"),
     "ready_at": span(U64_TEXT, "Instants, epoch ms"),
     "attempts": span(U32_TEXT, "Failures reported so far"),
@@ -96,7 +98,7 @@ PAGING_PARAMETERS: dict[str, Schema] = {
 _BACKOFF = record(
     "exponent base_ms jitter_ms",
     "Zizq's three numbers: attempts ^ exponent seconds + base_ms + random * jitter_ms * attempts.",
-    exponent={"type": "number", "minimum": 0, "maximum": 1e12, "description": "A 32-bit float."},
+    exponent={"type": "number", "minimum": 0, "maximum": MAX_EXPONENT, "description": "A 32-bit float."},
     base_ms=integer(U32_MAX),
     jitter_ms=integer(U32_MAX),
 )
@@ -112,33 +114,47 @@ _POLICY: Schema = {
     ],
 }
 
+_ONE_POLICY: Schema = {
+    "not": {
+        "required": ["backoff", "policy"],
+        "properties": {"backoff": {"type": "object"}, "policy": {"type": ["object", "string"]}},
+    }
+}
+"""A policy is given in one of its two forms."""
+
 _RETENTION_IN = record("", completed_ms=or_null(PERIOD), dead_ms=or_null(PERIOD))
 
-_NEW_JOB = record(
-    "type queue payload",
-    type=NAME,
-    queue=NAME,
-    payload=True,
-    priority=or_null(PRIORITY | {"default": DEFAULT_PRIORITY}),
-    ready_at=or_null(READY_AT),
-    retry_limit=or_null(RETRY_LIMIT),
-    backoff=or_null(ref("Backoff")),
-    policy=or_null(ref("Policy")),
-    retention=or_null(_RETENTION_IN),
+_NEW_JOB = (
+    record(
+        "type queue payload",
+        type=NAME,
+        queue=NAME,
+        payload=True,
+        priority=or_null(PRIORITY | {"default": DEFAULT_PRIORITY}),
+        ready_at=or_null(READY_AT),
+        retry_limit=or_null(RETRY_LIMIT),
+        backoff=or_null(ref("Backoff")),
+        policy=or_null(ref("Policy")),
+        retention=or_null(_RETENTION_IN),
+    )
+    | _ONE_POLICY
 )
 
-_PATCH = record(
-    "",
-    "Absent members are kept, null clears.",
-    queue=NAME,
-    priority=PRIORITY,
-    ready_at=or_null(
-        READY_AT | {"description": READY_AT["description"] + " Null makes a waiting job ready now."}
-    ),
-    retry_limit=or_null(RETRY_LIMIT),
-    backoff=or_null(ref("Backoff")),
-    policy=or_null(ref("Policy")),
-    retention=or_null(_RETENTION_IN),
+_PATCH = (
+    record(
+        "",
+        "Absent members are kept, null clears.",
+        queue=NAME,
+        priority=PRIORITY,
+        ready_at=or_null(
+            READY_AT | {"description": READY_AT["description"] + " Null makes a waiting job ready now."}
+        ),
+        retry_limit=or_null(RETRY_LIMIT),
+        backoff=or_null(ref("Backoff")),
+        policy=or_null(ref("Policy")),
+        retention=or_null(_RETENTION_IN),
+    )
+    | _ONE_POLICY
 )
 
 _JOB = record(
@@ -214,7 +230,7 @@ SCHEMAS: dict[str, Schema] = {
     "Backoff": _BACKOFF,
     "Policy": _POLICY,
     "NewJob": _NEW_JOB,
-    "NewJobs": record("jobs", jobs=list_of(ref("NewJob"), maxItems=10_000)),
+    "NewJobs": record("jobs", jobs=list_of(ref("NewJob"))),
     "Job": _JOB,
     "StoredJob": _STORED_JOB,
     "StoredJobs": record("jobs", jobs=list_of(ref("StoredJob"))),
@@ -231,7 +247,7 @@ SCHEMAS: dict[str, Schema] = {
         ),
         kill={"type": "boolean", "default": False, "description": "Do not run again."},
     ),
-    "Ids": record("ids", ids=list_of(text(), minItems=1, maxItems=10_000)),
+    "Ids": record("ids", ids=list_of(text(), minItems=1)),
     "NotFoundIds": record("not_found", not_found=list_of(text())),
     "ErrorRecord": _ERROR_RECORD,
     "ErrorPage": record("errors pages", errors=list_of(ref("ErrorRecord")), pages=ref("Pages")),

@@ -15,8 +15,6 @@ COUNTER_BITS = 20
 
 MAX_KEY = (1 << 63) - 1
 
-_HEX16 = re.compile(r"[0-9a-f]{16}\Z")
-
 
 class IdText:
     """Writes and reads the public ids of one store.
@@ -39,10 +37,15 @@ class IdText:
 
     def read(self, text: str) -> int:
         """Give the key of a public id, or -1 if the text is no id of this store."""
-        if len(text) == 25 and text.startswith(self.tag) and _HEX16.match(text, 9):
-            key = int(text[9:], 16)
-            return key if key <= MAX_KEY else -1
-        return -1
+        if len(text) != 25 or text[:9] != self.tag:
+            return -1
+        digits = text[9:]
+        try:
+            key = int(digits, 16)
+        except ValueError:
+            return -1
+        # Written back and compared, because int() also takes signs, prefixes, underscores and capitals.
+        return key if "%016x" % key == digits and key <= MAX_KEY else -1  # noqa: UP031 - half the time of an f-string's twin
 
     def lower_bound(self, cursor: str) -> int:
         """Give the greatest key whose id sorts at or before any text, for paging; -1 if all ids sort after it."""

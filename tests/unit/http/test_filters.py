@@ -150,7 +150,7 @@ def test_zizq_66_defaults_and_limits() -> None:
     assert page(b"") == Paging(start=None, order="asc", limit=50)
     assert page(b"order=desc&limit=2000&from=x") == Paging(start="x", order="desc", limit=2000)
     for limit in (b"0", b"2001", b"65535"):
-        with pytest.raises(MalformedRequest, match="^limit must be between 1 and 2000$"):
+        with pytest.raises(MalformedRequest, match=r"^limit must be between 1 and 2000$"):
             page(b"limit=" + limit)
     for limit in (b"", b"x", b"-1", b"1.0", b"65536", b"9" * 5_000):
         with pytest.raises(MalformedRequest, match="invalid query parameters: limit"):

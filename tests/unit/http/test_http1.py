@@ -683,6 +683,26 @@ def test_streams_may_be_opened_and_closed_before_their_turn(loop: str) -> None:
     run(test, loop)
 
 
+def test_a_taker_that_leaves_before_its_turn_is_noticed_too(loop: str) -> None:
+    async def test() -> None:
+        async with Site() as site:
+            client = await site.connect()
+            client.send(fetch(b"/later") + fetch(b"/stream") + fetch(b"/later"))
+            await site.app.until(lambda: len(site.app.seen) == 3)
+            client.half_close()
+            await site.app.until(lambda: len(site.app.closed) == 1)
+            first, late = site.app.later
+            first.reply(200, b"first")
+            assert late.open_stream(200, b"text/plain") is None
+            assert (await client.reply()).body == b"first"
+            for _ in range(2):
+                assert (await client.head())[0] == 200
+                assert await client.chunk() == b""
+            assert await client.rest() == b""
+
+    run(test, loop)
+
+
 @pytest.mark.parametrize("how", ["vanish", "half_close"])
 def test_the_end_of_a_taker_is_noticed_at_once(loop: str, how: str) -> None:
     async def test() -> None:
@@ -815,6 +835,19 @@ def test_a_stalled_reader_is_cut_off(loop: str) -> None:
                 stream_of(site).write(b"x" * 10_000)
                 await asyncio.sleep(0)
             await site.app.until(lambda: len(site.app.closed) == 1)
+            assert site.refused == {"stalled_reader": 1}
+
+    run(test, loop)
+
+
+def test_a_last_answer_that_nobody_reads_does_not_keep_the_connection(loop: str) -> None:
+    async def test() -> None:
+        async with Site(WireLimits(stall_timeout_ms=300)) as site:
+            client = await small_window(site)
+            client.send(fetch(b"/large?10000000", b"Connection: close\r\n"))
+            await site.app.until(lambda: bool(site.app.seen))
+            while site.server.counters.connections:
+                await asyncio.sleep(0)
             assert site.refused == {"stalled_reader": 1}
 
     run(test, loop)

@@ -178,6 +178,21 @@ async def test_on_close_when_the_connection_is_lost() -> None:
     assert peer.gone == [peer.conn]
 
 
+@in_loop
+async def test_an_owner_that_fails_does_not_keep_the_others_from_hearing() -> None:
+    peer = Peer()
+    closed: list[int] = []
+
+    def fail() -> None:
+        raise ZeroDivisionError
+
+    for hook in (fail, lambda: closed.append(1), fail, lambda: closed.append(2)):
+        _, stream = await open_one(peer)
+        stream.on_close = hook
+    peer.conn.connection_lost(None)
+    assert closed == [1, 2]
+
+
 @pytest.mark.parametrize("how", ["close", "abort"])
 @in_loop
 async def test_no_on_close_for_our_own_end(how: str) -> None:

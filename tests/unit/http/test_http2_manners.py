@@ -299,6 +299,14 @@ async def test_abort_tells_the_streams_at_once() -> None:
 
 
 @in_loop
+async def test_after_abort_the_rest_of_a_read_reaches_nobody() -> None:
+    peer = RawPeer(lambda request: (seen.append(request), peer.conn.abort())[0])
+    seen: list[Request] = []
+    peer.send(frame(1, 5, 1, get_block), frame(1, 5, 3, get_block))
+    assert len(seen) == 1
+
+
+@in_loop
 async def test_half_closed_clients_get_their_answers_but_no_streams() -> None:
     taken: list[Request] = []
     peer = Peer(taken.append)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -105,7 +104,6 @@ def test_back_pressure_and_a_vanished_client(loop: str) -> None:
             opened.set()
 
         async with served(app, WireLimits(write_buffer=100_000)) as (server, client):
-            client.writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 10_000)
             client.h2.update_settings({h2.settings.SettingCodes.INITIAL_WINDOW_SIZE: 1 << 30})
             client.h2.increment_flow_control_window(1 << 30)
             number = client.ask("GET", "/jobs/take")
@@ -156,9 +154,11 @@ def test_drain_ends_streams_and_connections(loop: str) -> None:
         async with served(app) as (server, client):
             number = client.ask("GET", "/jobs/take")
             await client.until(h2.events.ResponseReceived, number)
-            await server.drain(5_000)
+            draining = asyncio.create_task(server.drain(5_000))
             rest = await client.reader.read()
             assert rest.endswith(frame(0, 1, number))
+            client.writer.close()
+            await draining
             assert server.counters.connections == 0
 
     run(test, loop)

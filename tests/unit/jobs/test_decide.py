@@ -7,13 +7,24 @@ from typing import Any
 import pytest
 
 from anew.backoff import Policy
-from anew.jobs import Change, Defaults, Failed, Failing, State, decide_completion, decide_failure, initial_state
-from anew.jobs.decide import NEVER, after, dead_purge_at, effective_policy, is_zizq_backoff
+from anew.jobs import (
+    Change,
+    Defaults,
+    Failed,
+    Failing,
+    State,
+    decide_completion,
+    decide_failure,
+    initial_state,
+)
+from anew.jobs.codec import LAST_INSTANT
+from anew.jobs.decide import after, dead_purge_at, effective_policy, is_zizq_backoff
 
 from .helpers import DAY_MS, NOW, make_defaults, make_failing, make_job, no_chance
 
 ZIZQ = b'{"exponent":2.0,"base_ms":100,"jitter_ms":0}'
 YEAR_9999 = 253_402_300_799_999
+U64_MAX = 18_446_744_073_709_551_615
 
 
 def decide(
@@ -57,7 +68,9 @@ def test_zizq_exponent_zero_is_always_a_second(failed_before: int) -> None:
     assert decide(make_failing(attempts=failed_before, policy=policy)).ready_at == NOW + 1_000
 
 
-@pytest.mark.parametrize(("number", "wait_ms"), [(0.0, 9_000), (0.5, 9_000 + 1_500), (0.999_999, 9_000 + 2_999)])
+@pytest.mark.parametrize(
+    ("number", "wait_ms"), [(0.0, 9_000), (0.5, 9_000 + 1_500), (0.999_999, 9_000 + 2_999)]
+)
 def test_zizq_jitter_grows_with_the_attempts(number: float, wait_ms: int) -> None:
     """Third failure, exponent 2, no base, jitter of 1 s: 9 s plus up to 3 s."""
     policy = b'{"exponent":2.0,"base_ms":0,"jitter_ms":1000}'
@@ -148,6 +161,13 @@ def test_retry_at_beats_limit_and_curve(retry_at: int, limit: int, failed_before
     assert arithmetic(change)["due_at"] == retry_at
 
 
+def test_a_retry_at_beyond_all_time_saturates() -> None:
+    change = decide(failure=Failed(message="", retry_at=U64_MAX))
+    assert change.state is State.RETRYING
+    assert change.ready_at == 9_223_372_036_854_775_807
+    assert arithmetic(change)["due_at"] == 9_223_372_036_854_775_807
+
+
 # -- what is kept of the dead
 
 
@@ -161,12 +181,14 @@ def test_retry_at_beats_limit_and_curve(retry_at: int, limit: int, failed_before
         (b'{"dead_ms":5}', 0, NOW + 5),
         (b'{"completed_ms":0}', 9, NOW + 9),
         (b"{}", 9, NOW + 9),
-        (b'{"dead_ms":18446744073709551615}', 0, NEVER),
-        (b'{"dead_ms":9223372036854775807}', 0, NEVER),
-        (None, 1 << 80, NEVER),
+        (b'{"dead_ms":18446744073709551615}', 0, LAST_INSTANT),
+        (b'{"dead_ms":9223372036854775807}', 0, LAST_INSTANT),
+        (None, 1 << 80, LAST_INSTANT),
     ],
 )
-def test_the_dead_are_kept_for_their_retention(own: bytes | None, default_ms: int, purge_at: int | None) -> None:
+def test_the_dead_are_kept_for_their_retention(
+    own: bytes | None, default_ms: int, purge_at: int | None
+) -> None:
     """0 keeps nothing; what would pass the last instant saturates there instead of turning negative."""
     defaults = make_defaults(dead_ms=default_ms)
     assert dead_purge_at(own, defaults, NOW) == purge_at
@@ -195,8 +217,8 @@ def test_a_policy_may_discard_what_is_exhausted_but_not_what_was_killed() -> Non
         (b'{"completed_ms":0}', 60_000, None),
         (b'{"completed_ms":1}', 0, NOW + 1),
         (b'{"dead_ms":1}', 60_000, NOW + 60_000),
-        (b'{"completed_ms":18446744073709551615}', 0, NEVER),
-        (None, 1 << 70, NEVER),
+        (b'{"completed_ms":18446744073709551615}', 0, LAST_INSTANT),
+        (None, 1 << 70, LAST_INSTANT),
     ],
 )
 def test_the_completed_are_kept_for_theirs(own: bytes | None, default_ms: int, purge_at: int | None) -> None:
@@ -208,8 +230,8 @@ def test_defaults_keep_the_dead_a_week_and_the_completed_not_at_all() -> None:
     assert (defaults.completed_ms, defaults.dead_ms) == (0, 604_800_000)
 
 
-def test_never_is_the_last_instant_of_63_bits() -> None:
-    assert NEVER == 9_223_372_036_854_775_807
+def test_the_last_instant_is_that_of_63_bits() -> None:
+    assert LAST_INSTANT == 9_223_372_036_854_775_807
 
 
 # -- what a decision remembers
@@ -291,7 +313,13 @@ def test_the_job_after_a_change_is_what_the_store_will_hold() -> None:
 
 @pytest.mark.parametrize(
     ("ready_at", "state"),
-    [(None, State.READY), (0, State.READY), (NOW, State.READY), (NOW + 1, State.SCHEDULED), (YEAR_9999, State.SCHEDULED)],
+    [
+        (None, State.READY),
+        (0, State.READY),
+        (NOW, State.READY),
+        (NOW + 1, State.SCHEDULED),
+        (YEAR_9999, State.SCHEDULED),
+    ],
 )
 def test_a_job_is_born_scheduled_only_if_its_time_is_to_come(ready_at: int | None, state: State) -> None:
     assert initial_state(ready_at, NOW) is state

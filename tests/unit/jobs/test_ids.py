@@ -75,7 +75,9 @@ def test_anything_else_is_no_id_of_this_store(text: str) -> None:
     assert not IDS.is_exact(text)
 
 
-@pytest.mark.parametrize("tag", ["", "0k3v9x2m", "0k3v9x2mzz", "0K3v9x2mz", "0k3v9x2m-", "0k3v9x2mz\n", "0k3v9x2m\u00e9"])
+@pytest.mark.parametrize(
+    "tag", ["", "0k3v9x2m", "0k3v9x2mzz", "0K3v9x2mz", "0k3v9x2m-", "0k3v9x2mz\n", "0k3v9x2m\u00e9"]
+)
 def test_a_tag_that_does_not_fit_is_refused(tag: str) -> None:
     with pytest.raises(ValueError, match="nine characters"):
         IdText(tag)

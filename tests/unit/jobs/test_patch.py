@@ -80,6 +80,7 @@ def test_what_has_ended_cannot_be_patched(state: State) -> None:
         (State.READY, NOW + 1, State.SCHEDULED, NOW + 1),
         (State.IN_FLIGHT, LATER, State.IN_FLIGHT, LATER),
         (State.IN_FLIGHT, 0, State.IN_FLIGHT, 0),
+        (State.READY, 2**64 - 1, State.SCHEDULED, 2**63 - 1),
     ],
 )
 def test_a_new_time_moves_what_waits_and_what_is_ready(
@@ -93,15 +94,27 @@ def test_a_new_time_moves_what_waits_and_what_is_ready(
     ("stored", "patch", "expected"),
     [
         (None, RetentionPatch(completed_ms=5), {"completed_ms": 5}),
-        ({"completed_ms": 1, "dead_ms": 2}, RetentionPatch(completed_ms=5), {"completed_ms": 5, "dead_ms": 2}),
-        ({"completed_ms": 1, "dead_ms": 2}, RetentionPatch(completed_ms=0), {"completed_ms": 0, "dead_ms": 2}),
+        (
+            {"completed_ms": 1, "dead_ms": 2},
+            RetentionPatch(completed_ms=5),
+            {"completed_ms": 5, "dead_ms": 2},
+        ),
+        (
+            {"completed_ms": 1, "dead_ms": 2},
+            RetentionPatch(completed_ms=0),
+            {"completed_ms": 0, "dead_ms": 2},
+        ),
         ({"completed_ms": 1, "dead_ms": 2}, RetentionPatch(dead_ms=None), {"completed_ms": 1}),
         ({"completed_ms": 1}, RetentionPatch(completed_ms=None), None),
         ({"completed_ms": 1}, RetentionPatch(completed_ms=None, dead_ms=3), {"dead_ms": 3}),
         ({"completed_ms": 1}, RetentionPatch(), {"completed_ms": 1}),
         (None, RetentionPatch(), None),
         (None, RetentionPatch(dead_ms=None), None),
-        ({"dead_ms": 18446744073709551615}, RetentionPatch(completed_ms=1), {"completed_ms": 1, "dead_ms": 2**64 - 1}),
+        (
+            {"dead_ms": 18446744073709551615},
+            RetentionPatch(completed_ms=1),
+            {"completed_ms": 1, "dead_ms": 2**64 - 1},
+        ),
     ],
 )
 def test_retention_is_merged_member_by_member(

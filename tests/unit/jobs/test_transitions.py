@@ -47,8 +47,8 @@ def test_each_pair_of_state_and_move_leads_where_it_must(state: State, move: Mov
 
 
 def test_waiting_and_ended_states_are_named_once() -> None:
-    assert WAITING == {"scheduled", "retrying"}
-    assert ENDED == {"completed", "dead", "cancelled"}
+    assert {"scheduled", "retrying"} == WAITING
+    assert {"completed", "dead", "cancelled"} == ENDED
 
 
 def test_nothing_but_a_redrive_leaves_an_end() -> None:

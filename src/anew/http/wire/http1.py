@@ -100,6 +100,7 @@ class Http1Connection(SendingSide):
             return False
         if self._lingers_ms or (self.current is None and self._stage != held):
             return False
+        self._lose_streams()
         if self._stage != held:
             self._end_after_answers()
         # Otherwise whole requests wait in `_rest`, and `_parse` comes to this end after them.

@@ -13,11 +13,6 @@ host_value = re.compile(rb"(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._~!$&'()*+;=%-]*)(?:
 """A host and perhaps a port, as Host and an absolute target have it (RFC 3986, 3.2), without the comma."""
 
 absolute_target = re.compile(rb"https?://([^/?#@]+)([/?][^#]*)?", re.IGNORECASE)
-not_requests = {
-    b"CONNECT": Refused(501, "method", "this is no proxy"),
-    b"PRI": malformed("PRI is no method"),  # HTTP/2's preface: a parser waits for the rest of that
-}
-
 version_like = re.compile(rb"HTTP/[0-9]\.[0-9]")
 
 
@@ -71,11 +66,13 @@ class LineParser:
             raise bad_version() if version_like.fullmatch(version) else malformed("a version is HTTP/1.1")
         if len(target) > self._limits.max_target:
             raise large_target(self._limits)
-        if method in not_requests:
-            raise not_requests[method]
+        if method == b"CONNECT":
+            raise Refused(501, "method", "this is no proxy")
+        if method == b"PRI":  # HTTP/2's preface: a parser would wait for the rest of that
+            raise malformed("PRI is no method")
         try:
             self._parser.feed_data(raw + b"\r\n\r\n")
-        except httptools.HttpParserError:
+        except (httptools.HttpParserError, httptools.HttpParserUpgrade):
             self._ask_fresh(raw)
         if not modern:
             self._renew()  # a parser takes nothing after a message that ends its connection
@@ -90,7 +87,7 @@ class LineParser:
         self._renew()
         try:
             self._parser.feed_data(raw + b"\r\n\r\n")
-        except httptools.HttpParserError:
+        except (httptools.HttpParserError, httptools.HttpParserUpgrade):
             self._renew()
             raise malformed("the request line is malformed") from None
 

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("anew.http")
 
+last_chunk = b"0\r\n\r\n"
+
 
 class Http1Request(Request):
     """One request of an HTTP/1 connection.
@@ -59,11 +61,10 @@ class Http1Request(Request):
         conn = self.conn
         if not conn.owes(self):
             return None
-        if self.method == b"HEAD":
+        if self.method == b"HEAD" or conn.deserted:
             framing = b"transfer-encoding: chunked\r\n" if self.line.modern else b""
-            conn.answered(
-                self, conn.heads.build(status, content_type, extra, framing + conn.ending_line(self))
-            )
+            head = conn.heads.build(status, content_type, extra, framing + conn.ending_line(self))
+            conn.answered(self, head + last_chunk if framing and self.method != b"HEAD" else head)
             return None
         stream = Http1Stream(self)
         if self.line.modern:
@@ -119,7 +120,7 @@ class Http1Stream(Stream):
         if request is None:
             return
         request.stream = None
-        end = b"0\r\n\r\n" if self.chunked else b""
+        end = last_chunk if self.chunked else b""
         if self.live:
             request.conn.stream_ended(end)
         else:
@@ -132,11 +133,15 @@ class Http1Stream(Stream):
 
     def lost(self) -> None:
         """Tell the owner, once, that the stream is gone."""
-        if self._request is not None:
+        if self._request is None:
+            return
+        if self.live:
             self._request = None
-            self.writable = False
-            if self.on_close is not None:
-                self.on_close()
+        else:
+            self.close()  # the answers before it may still be wanted, so its turn must come and go
+        self.writable = False
+        if self.on_close is not None:
+            self.on_close()
 
     def paused(self) -> None:
         """Note that the peer is behind."""

@@ -96,6 +96,11 @@ class SendingSide(asyncio.Protocol):
 
     # ---- what requests and streams call
 
+    @property
+    def deserted(self) -> bool:
+        """Whether the peer has closed its half: for an endless answer that means that nobody listens."""
+        return self._eof
+
     def owes(self, request: Http1Request) -> bool:
         """Tell whether this request still waits for its answer."""
         if request.answer is not None:

@@ -15,6 +15,7 @@ from typing import Protocol, cast
 
 from anew.http.seam import App, WireCounters, WireLimits
 from anew.http.wire.http1 import is_loopback
+from anew.http.wire.http2_answers import answer_blocks
 from anew.http.wire.http2_frames import (
     NO_ERROR,
     SETTINGS_HEADER_TABLE_SIZE,
@@ -31,10 +32,9 @@ from anew.http.wire.http2_frames import (
 )
 from anew.http.wire.http2_intake import Intake, receive_window
 from anew.http.wire.http2_receive import Receiver
-from anew.http.wire.http2_send import Sender, answer_blocks
+from anew.http.wire.http2_send import Sender
 from anew.http.wire.http2_streams import StreamTable
 from anew.http.wire.http2_watch import Budgets, Waiting
-
 
 linger_ms = 2_000
 """How long a connection that we have ended waits for the peer's end."""
@@ -191,6 +191,7 @@ class Http2Connection(asyncio.Protocol):
     def abort(self) -> None:
         """Cut the connection now; unsent bytes are dropped."""
         self._deaf = True
+        self.streams.draining = True  # the rest of a read that is being worked on reaches nobody
         self.sender.detach()
         self.streams.lose_all()
         if self._transport is not None:
@@ -214,7 +215,7 @@ class Http2Connection(asyncio.Protocol):
         self.sender.detach()
         self.streams.lose_all()
         transport = self._transport
-        if transport is None:
+        if transport is None or transport.is_closing():
             return
         if self._hung_up or not transport.can_write_eof():
             transport.close()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Callable
 from io import BytesIO
 from typing import TYPE_CHECKING
 
@@ -11,6 +13,9 @@ from anew.http.wire.http2_heads import Head
 
 if TYPE_CHECKING:
     from anew.http.wire.http2 import Http2Connection
+
+
+log = logging.getLogger("anew.http")
 
 
 class Http2Exchange(Request):
@@ -142,12 +147,19 @@ class Http2Stream(Stream):
             self.writable = not paused and waiting <= limit
         elif not paused and waiting <= limit // 2:
             self.writable = True
-            if self.on_drain is not None:
-                self.on_drain()
+            _call(self.on_drain)
 
     def lost(self) -> None:
         """Tell the owner, once, that the stream is over."""
         self.writable = False
         on_close, self.on_close, self.on_drain = self.on_close, None, None
-        if on_close is not None:
-            on_close()
+        _call(on_close)
+
+
+def _call(hook: Callable[[], None] | None) -> None:
+    """Call a stream's owner; what it lets escape must not keep the other owners from hearing."""
+    if hook is not None:
+        try:
+            hook()
+        except Exception:
+            log.exception("unhandled error in the owner of a stream")

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
-from email.utils import formatdate
 from typing import TYPE_CHECKING
 
 from anew.http.seam import Headers
+from anew.http.wire.http2_answers import answer_blocks, bodyless
 from anew.http.wire.http2_frames import (
+    CONTINUATION,
     DATA,
     END_HEADERS,
     END_STREAM,
@@ -18,12 +19,11 @@ from anew.http.wire.http2_frames import (
     StreamFault,
     default_window,
     frame,
-    frame_head,
     max_frame_bytes,
     max_window,
     word,
 )
-from anew.http.wire.http2_hpack import empty_table, encode_field, encode_status
+from anew.http.wire.http2_hpack import empty_table, encode_status
 
 if TYPE_CHECKING:
     from anew.http.wire.http2_exchange import Http2Exchange
@@ -31,67 +31,6 @@ if TYPE_CHECKING:
 
 # Enough for one write to be worth its system call, little enough that `paused` is heard in time.
 _write_bytes = 1 << 16
-
-_bodyless = frozenset((204, 304))
-
-_Key = tuple[int, bytes | None, Headers, int]
-# An answer's frames but for stream number and body: HEADERS' first 5 bytes; the block and DATA's first 5.
-_Template = tuple[bytes, bytes]
-
-
-class AnswerBlocks:
-    """The header blocks of answers, each with its Date (RFC 9110 section 6.6.1), for all connections.
-
-    Attributes:
-        templates: What `template` has built since the last second began.
-    """
-
-    __slots__ = ("_date", "_second", "templates")
-
-    _most = 2048
-
-    def __init__(self) -> None:
-        self.templates: dict[_Key, _Template] = {}
-        self._second: int | None = None
-        self._date = b""
-
-    def tick(self, now_ms: int) -> None:
-        """Bring the Date up to now, once in a second of the caller's clock."""
-        if now_ms // 1000 != self._second:
-            self._second = now_ms // 1000
-            self.renew()
-
-    def renew(self) -> None:
-        """Bring the Date up to now."""
-        date = encode_field(b"date", formatdate(usegmt=True).encode())
-        if date != self._date:
-            self._date = date
-            self.templates.clear()
-
-    def block(self, status: int, content_type: bytes | None, extra: Headers, length: int | None) -> bytes:
-        """Build a header block; 204 and 304 have neither content type nor length, a stream has no length."""
-        parts = [encode_status(status)]
-        if content_type is not None and status not in _bodyless:
-            parts.append(encode_field(b"content-type", content_type))
-        if length is not None and status not in _bodyless:
-            parts.append(encode_field(b"content-length", b"%d" % length))
-        parts.append(self._date)
-        parts += [encode_field(name, value) for name, value in extra]
-        return b"".join(parts)
-
-    def template(self, key: _Key) -> _Template:
-        """Build and remember the frames of an answer with a body of one frame."""
-        block = self.block(*key)
-        length = key[3]
-        head = frame_head.pack(len(block) >> 16, len(block) & 0xFFFF, HEADERS, END_HEADERS, 0)[:5]
-        data = frame_head.pack(length >> 16, length & 0xFFFF, DATA, END_STREAM, 0)[:5]
-        if len(self.templates) >= self._most:
-            self.templates.clear()
-        self.templates[key] = (head, block + data)
-        return head, block + data
-
-
-answer_blocks = AnswerBlocks()
 
 
 class Sender:
@@ -202,7 +141,7 @@ class Sender:
         size = len(body)
         room = min(exchange.window, self.window, max_frame_bytes)
         if 0 < size <= room and not (
-            exchange.head_only or self.paused or self.table_shrunk or status in _bodyless
+            exchange.head_only or self.paused or self.table_shrunk or status in bodyless
         ):
             key = (status, content_type, extra, size)
             head, rest = answer_blocks.templates.get(key) or answer_blocks.template(key)
@@ -213,7 +152,7 @@ class Sender:
                 self._schedule()
             self._ended(exchange)
             return
-        ends = not size or exchange.head_only or status in _bodyless
+        ends = not size or exchange.head_only or status in bodyless
         self.head(exchange, answer_blocks.block(status, content_type, extra, size), ends)
         if not ends:
             self.body(exchange, body, True)
@@ -243,7 +182,7 @@ class Sender:
         for at in range(0, len(rest), max_frame_bytes):
             last = at + max_frame_bytes >= len(rest)
             piece = rest[at : at + max_frame_bytes]
-            self.control(frame(9, END_HEADERS if last else 0, stream_id, piece))
+            self.control(frame(CONTINUATION, END_HEADERS if last else 0, stream_id, piece))
 
     def body(self, exchange: Http2Exchange, data: bytes, ends: bool) -> None:
         """Send a piece of a body, or queue it behind the windows.

@@ -7,7 +7,6 @@ Source:
 from __future__ import annotations
 
 import json
-import logging
 from typing import TYPE_CHECKING
 
 from anew.http.seam import WireCounters
@@ -26,8 +25,6 @@ from anew.http.wire.http2_watch import Budgets
 
 if TYPE_CHECKING:
     from anew.http.wire.http2 import Http2Connection
-
-log = logging.getLogger("anew.http")
 
 resets_remembered = 512
 """Streams that we have cut off and whose late frames are passed over in silence."""

@@ -80,7 +80,7 @@ def sync_directory(directory: Path) -> None:
 
 def reserve_space(path: Path) -> None:
     """Hold some space in a file, to be given up when the device is full; where there is none, hold less."""
-    if path.exists():
+    if path.exists() and path.stat().st_size >= RESERVE_BYTES:
         return
     fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
@@ -166,3 +166,10 @@ def identify(connection: apsw.Connection) -> Identity:
         last_key=int(known["last_key"]),
         last_failure=int(known["last_failure"]),
     )
+
+
+def reread_promises(connection: apsw.Connection, identity: Identity) -> None:
+    """Believe of the numbers promised so far only what the table holds, as after a rollback."""
+    known: dict[str, Any] = {str(row[0]): row[1] for row in connection.execute(sql("read_meta"))}
+    identity.last_key = int(known["last_key"])
+    identity.last_failure = int(known["last_failure"])

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 import apsw
 
-from anew.errors import AnewError, StoreFailed, StoreFull
+from anew.errors import AnewError, InvalidConfig, StoreFailed, StoreFull
 from anew.jobs.codec import DEFAULT_PRIORITY, NewJob
 from anew.jobs.decide import Change
 from anew.jobs.ids import COUNTER_BITS
@@ -51,8 +51,10 @@ class SqliteStore:
         vfs: Name of the apsw VFS to open the file through, for harnesses that record or fail its calls.
 
     Raises:
+        InvalidConfig: The directory cannot be used.
         StoreBusy: Another process holds the directory.
         NewerStore: A newer program wrote it.
+        StoreFailed: The file is no database of ours, or cannot be read.
     """
 
     def __init__(
@@ -62,20 +64,43 @@ class SqliteStore:
         self._path = ":memory:"
         self._reserve: Path | None = None
         if directory is not None:
-            self._path = str(opening.open_directory(directory))
-            self._lock = opening.DirectoryLock(directory)
-        self._connection = opening.connect(self._path, vfs=vfs)
-        opening.migrate(self._connection)
-        if directory is not None:
-            self._reserve = directory / "reserve"
-            self.keep_reserve()
-            opening.sync_directory(directory)
-        self.identity = opening.identify(self._connection)
-        # Loosely typed on purpose: what a row holds is known by its statement, and `rows` gives it names.
-        self._execute: Callable[..., Any] = self._connection.cursor().execute
-        self._counts = Counts(self._connection.execute)
+            try:
+                self._path = str(opening.open_directory(directory))
+                self._lock = opening.DirectoryLock(directory)
+            except OSError as error:
+                raise InvalidConfig(
+                    f"root_dir: {str(directory)!r} cannot be used ({error.strerror}); "
+                    "expected a directory that this user may write to",
+                    field="root_dir",
+                    value=str(directory),
+                ) from error
+        try:
+            self._open(directory, vfs)
+        except BaseException as error:
+            if self._lock is not None:
+                self._lock.release()
+            known = self.explain(error) if isinstance(error, Exception) else None
+            if known is not None:
+                raise known from error
+            raise
         self._relaxed = relaxed
         self._synced = True
+
+    def _open(self, directory: Path | None, vfs: str | None) -> None:
+        self._connection = opening.connect(self._path, vfs=vfs)
+        try:
+            opening.migrate(self._connection)
+            if directory is not None:
+                self._reserve = directory / "reserve"
+                self.keep_reserve()
+                opening.sync_directory(directory)
+            self.identity = opening.identify(self._connection)
+            # Loosely typed on purpose: what a row holds is known by its statement, and `rows` gives it names.
+            self._execute: Callable[..., Any] = self._connection.cursor().execute
+            self._counts = Counts(self._connection.execute)
+        except BaseException:
+            self._connection.close()
+            raise
 
     # -- transactions
 
@@ -97,6 +122,7 @@ class SqliteStore:
         if self._connection.in_transaction:
             self._execute("ROLLBACK")
         self._counts.reload()
+        opening.reread_promises(self._connection, self.identity)
 
     def explain(self, error: Exception) -> AnewError | None:
         """Tell SQLite's exception in our words; anything but "no space" means that nothing may be trusted."""
@@ -370,9 +396,16 @@ class SqliteStore:
         return device.f_bavail * device.f_frsize
 
     def free_reserve(self) -> None:
-        """Give up the space kept for a full device, so that settling can go on."""
-        if self._reserve is not None:
-            self._reserve.unlink(missing_ok=True)
+        """Give up the space kept for a full device, so that settling can go on; the log is emptied to be used again."""
+        if self._reserve is None:
+            return
+        self._reserve.unlink(missing_ok=True)
+        try:
+            self._connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
+        except (apsw.FullError, apsw.BusyError):
+            return  # what could be copied is; the log goes on growing into the reserve
+        except apsw.Error as error:
+            raise self.explain(error) or error from error
 
     def keep_reserve(self) -> None:
         """Take that space again."""

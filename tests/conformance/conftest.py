@@ -1,0 +1,59 @@
+"""The engines of the store that the cases run on. A further engine is one more entry in `ENGINES`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from anew.store.protocol import Store
+from anew.store.sqlite import SqliteStore
+
+Opener = Callable[[], Store]
+
+ENGINES: dict[str, Callable[[Path], Opener]] = {
+    "sqlite in memory": lambda place: SqliteStore,
+    "sqlite in a directory": lambda place: lambda: SqliteStore(place),
+}
+LASTING = [name for name in ENGINES if "memory" not in name]
+
+
+class Opened:
+    """Opens the store of one test, again and again if it lasts, and closes what is left open."""
+
+    def __init__(self, opener: Opener) -> None:
+        self._opener = opener
+        self._open: list[Store] = []
+
+    def open(self) -> Store:
+        """Open it; one that lasts has what was committed before."""
+        self._open.append(self._opener())
+        return self._open[-1]
+
+    def reopen(self, store: Store) -> Store:
+        """Close it and open it again."""
+        self._open.remove(store)
+        store.close()
+        return self.open()
+
+    def close(self) -> None:
+        """Close what is open."""
+        for store in self._open:
+            store.close()
+
+
+@pytest.fixture(params=list(ENGINES))
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
+    """An empty store of each engine."""
+    opened = Opened(ENGINES[request.param](tmp_path / "data"))
+    yield opened.open()
+    opened.close()
+
+
+@pytest.fixture(params=LASTING)
+def lasting(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Opened]:
+    """The place of a store of each engine that outlives its closing."""
+    opened = Opened(ENGINES[request.param](tmp_path / "data"))
+    yield opened
+    opened.close()

@@ -1,0 +1,232 @@
+"""Every engine of the store: time, changes from outside, and transactions that do not last."""
+
+from __future__ import annotations
+
+from anew.errors import StoreFailed, StoreFull
+from anew.jobs import State
+from anew.store.protocol import Filter, Page, Store
+
+from .helpers import (
+    ALL,
+    NOW,
+    batch,
+    change,
+    check_counts,
+    counted,
+    fail_again,
+    lease,
+    new_job,
+    one,
+    put,
+    rewrite,
+    state_of,
+    take,
+    told,
+)
+
+BIG = 2_049
+"""Bytes of the least payload that an engine may keep apart; what is read back must not show it."""
+
+
+# -- time
+
+
+def test_promote_takes_what_is_due_earliest_first(store: Store) -> None:
+    put(store, *(new_job(ready_at=NOW + after) for after in (30, 10, 20, 40)), new_job())
+    assert store.next_due() == NOW + 10
+    with batch(store):
+        assert store.promote(NOW + 9, 10) == 0
+        assert store.promote(NOW + 30, 2) == 2
+    assert {key for key in range(1, 6) if state_of(store, key) is State.READY} == {2, 3, 5}
+    assert store.next_due() == NOW + 30
+    with batch(store):
+        assert store.promote(NOW + 30, 10) == 1
+        assert store.promote(NOW + 40, 10) == 1
+    assert store.next_due() is None
+    assert one(store, 1).ready_at == NOW + 30
+    check_counts(store)
+
+
+def test_promote_counts_by_queue_and_by_the_state_it_leaves(store: Store) -> None:
+    put(store, new_job("a"), new_job("b", ready_at=NOW + 5))
+    take(store)
+    with batch(store):
+        store.apply([change(1, State.RETRYING, ready_at=NOW + 3)])
+    assert store.next_due() == NOW + 3
+    with batch(store):
+        assert store.promote(NOW + 5, 10) == 2
+    assert told(store) == counted(store) == {("a", State.READY): 1, ("b", State.READY): 1}
+
+
+def test_a_lease_lapses_at_its_deadline(store: Store) -> None:
+    put(store, *(new_job() for _ in range(4)))
+    for deadline in (30, 10, 20):
+        take(store, limit=1, deadline=NOW + deadline)
+    assert store.lapsed(NOW + 9, 10) == []
+    assert store.lapsed(NOW + 20, 10) == [2, 3]
+    assert store.lapsed(NOW + 30, 2) == [2, 3]
+    with batch(store):
+        store.release([2], interrupted=True)
+    assert store.lapsed(NOW + 30, 10) == [3, 1]
+
+
+def test_reap_removes_ended_jobs_whose_retention_is_over_and_no_other(store: Store) -> None:
+    put(store, *(new_job(payload=b"x" * BIG) for _ in range(6)))
+    take(store, limit=4)
+    with batch(store):
+        store.complete([(1, NOW + 10), (2, NOW + 20)], NOW)
+        store.apply([change(3, State.DEAD, purge_at=NOW + 10), change(4, State.RETRYING, ready_at=NOW)])
+    with batch(store):
+        assert store.reap(NOW + 9, 10) == 0
+        assert store.reap(NOW + 10, 1) == 1
+        assert store.reap(NOW + 10, 10) == 1
+        assert store.reap(2**63 - 1, 10) == 1
+        assert store.reap(2**63 - 1, 10) == 0
+    assert store.find(Filter(), ALL) == [4, 5, 6]
+    assert store.errors(3, Page()) == []
+    assert len(store.errors(4, Page())) == 1
+    check_counts(store)
+
+
+# -- changes from outside
+
+
+def test_rewrite_sets_what_a_patch_may_set(store: Store) -> None:
+    put(store, new_job("a"))
+    policy, retention = b'{"preset":"even"}', b'{"dead_ms":1}'
+    with batch(store):
+        store.rewrite(
+            [
+                rewrite(
+                    one(store, 1),
+                    queue="b", priority=1, state=State.SCHEDULED, ready_at=NOW + 9, attempts=3, retry_limit=2,
+                    policy=policy, retention=retention, purge_at=None, first_failed_at=NOW - 1, carry=0.5,
+                )
+            ]
+        )  # fmt: skip
+    job = one(store, 1)
+    assert (job.queue, job.priority, job.state, job.ready_at, job.attempts) == (
+        "b",
+        1,
+        State.SCHEDULED,
+        NOW + 9,
+        3,
+    )
+    assert (job.retry_limit, job.policy, job.retention, job.first_failed_at) == (
+        2,
+        policy,
+        retention,
+        NOW - 1,
+    )
+    assert (job.carry, job.payload) == (0.5, b"{}")
+    assert told(store) == {("b", State.SCHEDULED): 1}
+    check_counts(store)
+
+
+def test_a_rewritten_job_in_flight_keeps_its_lease(store: Store) -> None:
+    put(store, new_job("a"), new_job("a"))
+    take(store, deadline=NOW + 10)
+    with batch(store):
+        store.rewrite(
+            [
+                rewrite(one(store, 1), priority=9, queue="b"),
+                rewrite(one(store, 2), state=State.CANCELLED, purge_at=NOW + 5),
+            ]
+        )
+    assert store.lapsed(NOW + 10, 10) == [1]
+    assert [(job.state, job.queue, job.dequeued_at) for job in store.load([1, 2])] == [
+        (State.IN_FLIGHT, "b", NOW),
+        (State.CANCELLED, "a", NOW),
+    ]
+    check_counts(store)
+    with batch(store):
+        assert store.finish([1, 2]) == [1]
+    check_counts(store)
+
+
+def test_rewrite_is_wide(store: Store) -> None:
+    put(store, *(new_job() for _ in range(250)))
+    with batch(store):
+        store.rewrite([rewrite(job, queue="b", priority=job.key) for job in store.load(range(1, 251))])
+    assert [job.priority for job in store.load(range(1, 251))] == list(range(1, 251))
+    check_counts(store)
+
+
+def test_delete_removes_jobs_in_every_state_with_all_that_is_theirs(store: Store) -> None:
+    put(store, *(new_job(payload=b"x" * BIG) for _ in range(6)), new_job(ready_at=NOW + 1))
+    take(store, limit=4)
+    with batch(store):
+        store.apply([change(1, State.RETRYING), change(2, State.DEAD)])
+        store.complete([(3, NOW + 1)], NOW)
+    with batch(store):
+        assert store.delete([1, 2, 3, 4, 5, 7, 99]) == 6
+        assert store.delete([1]) == 0
+    assert store.find(Filter(), ALL) == [6]
+    assert store.errors(1, Page()) == store.errors(2, Page()) == []
+    check_counts(store)
+    put(store, new_job(payload=b"small"), first_key=1)
+    assert (one(store, 1).payload, one(store, 6).payload) == (b"small", b"x" * BIG)
+
+
+def test_delete_all_leaves_nothing(store: Store) -> None:
+    put(store, *(new_job("ab"[n % 2], b"x" * BIG) for n in range(5)))
+    fail_again(store, 1, 1)
+    with batch(store):
+        assert store.delete_all() == 5
+        assert store.fresh_ready() == []
+    assert (store.counts(), store.ready(None), store.next_due()) == ({}, 0, None)
+    assert store.find(Filter(), ALL) == store.errors(1, Page()) == []
+    with batch(store):
+        assert store.delete_all() == 0
+    put(store, new_job("c"), first_key=9)
+    check_counts(store)
+
+
+# -- transactions
+
+
+def test_what_is_rolled_back_has_never_been(store: Store) -> None:
+    put(store, *(new_job("a", ready_at=NOW + 5 * (n == 2)) for n in range(4)))
+    take(store, limit=1)
+    before = [one(store, key) for key in range(1, 5)]
+    store.begin(synced=True)
+    store.insert(5, [new_job("b")], NOW)
+    store.take(None, 2, 1 << 20, lease())
+    store.promote(NOW + 5, 10)
+    store.apply([change(1, State.RETRYING)])
+    store.rewrite([rewrite(one(store, 3), queue="c")])
+    store.delete([4])
+    store.rollback()
+    assert [one(store, key) for key in range(1, 5)] == before
+    assert store.find(Filter(), ALL) == [1, 2, 3, 4]
+    assert store.errors(1, Page()) == []
+    check_counts(store)
+    store.begin(synced=True)
+    store.delete_all()
+    store.rollback()
+    assert [one(store, key) for key in range(1, 5)] == before
+    check_counts(store)
+
+
+def test_a_rollback_outside_a_transaction_is_harmless(store: Store) -> None:
+    put(store, new_job())
+    store.rollback()
+    check_counts(store)
+
+
+def test_promises_that_were_rolled_back_are_not_believed(store: Store) -> None:
+    """Else keys would be given out under a promise that a restart does not know of."""
+    with batch(store):
+        store.reserve_keys(100)
+        store.reserve_failures(10)
+    store.begin(synced=True)
+    store.reserve_keys(200)
+    store.reserve_failures(20)
+    store.rollback()
+    assert (store.identity.last_key, store.identity.last_failure) == (100, 10)
+
+
+def test_foreign_errors_are_not_explained(store: Store) -> None:
+    assert store.explain(ValueError("no")) is None
+    assert store.explain(StoreFull("ours already")) is None
+    assert store.explain(StoreFailed("ours already")) is None

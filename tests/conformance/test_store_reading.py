@@ -1,0 +1,294 @@
+"""Every engine of the store: what is read back, and what a restart leaves."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from anew.jobs import ENDED, State
+from anew.store.protocol import Filter, Page, Store
+
+from .conftest import Opened
+from .helpers import (
+    ALL,
+    NOW,
+    batch,
+    change,
+    check_counts,
+    lease,
+    new_job,
+    one,
+    put,
+    rewrite,
+    state_of,
+    take,
+)
+
+BIG = 2_049
+"""Bytes of the least payload that an engine may keep apart; what is read back must not show it."""
+
+
+# -- reading
+
+
+def test_load_gives_known_keys_once_in_order(store: Store) -> None:
+    put(store, *(new_job() for _ in range(250)))
+    keys = [250, 3, 3, 999, 1, -1, 0]
+    assert [job.key for job in store.load(keys)] == [1, 3, 250]
+    assert store.load([]) == []
+    assert store.load([1])[0].payload is None
+    assert len(store.load(range(2_000))) == 250
+
+
+@pytest.fixture
+def sundry(store: Store) -> Store:
+    """1 scheduled, 2 retrying, 3 ready, 4 in flight, 5 completed, 6 dead, 7 cancelled; odd keys in queue a."""
+    put(
+        store,
+        new_job("a", ready_at=NOW + 5_000, priority=1),
+        *(new_job("ab"[n % 2], type="tsu"[n % 3], priority=n) for n in range(1, 7)),
+    )
+    take(store, limit=1)
+    with batch(store):
+        store.apply([change(2, State.RETRYING, ready_at=NOW + 1_000)])
+        store.release([3], interrupted=False)
+    take(store)
+    with batch(store):
+        store.complete([(5, NOW + 10)], NOW)
+        store.apply([change(6, State.DEAD, purge_at=NOW + 20, attempts=4)])
+        store.release([3], interrupted=False)
+        store.rewrite([rewrite(one(store, 7), state=State.CANCELLED, purge_at=None)])
+    check_counts(store)
+    return store
+
+
+STATES = frozenset(State)
+FILTERS: list[tuple[dict[str, Any], list[int]]] = [
+    ({}, [1, 2, 3, 4, 5, 6, 7]),
+    ({"states": frozenset({State.READY, State.DEAD})}, [3, 6]),
+    ({"states": frozenset()}, []),
+    ({"states": STATES}, [1, 2, 3, 4, 5, 6, 7]),
+    ({"queues": frozenset({"a"})}, [1, 3, 5, 7]),
+    ({"queues": frozenset({"a", "b", "c"})}, [1, 2, 3, 4, 5, 6, 7]),
+    ({"queues": frozenset({"c"})}, []),
+    ({"queues": frozenset()}, []),
+    ({"types": frozenset({"s", "send"})}, [1, 2, 5]),
+    ({"keys": frozenset({1, 5, 99, -1})}, [1, 5]),
+    ({"keys": frozenset()}, []),
+    ({"priority": (2, 4)}, [3, 4, 5]),
+    ({"priority": (1, 1)}, [1, 2]),
+    ({"priority": (4, 2)}, []),
+    ({"ready_at": (NOW + 1, NOW + 5_000)}, [1, 2]),
+    ({"ready_at": (0, 2**64 - 1)}, [1, 2, 3, 4, 5, 6, 7]),
+    ({"attempts": (1, 4)}, [2, 6]),
+    ({"attempts": (2, 2**32)}, [6]),
+    ({"visible_at": NOW + 9}, [1, 2, 3, 4, 5, 6, 7]),
+    ({"visible_at": NOW + 10}, [1, 2, 3, 4, 6, 7]),
+    ({"visible_at": NOW + 20}, [1, 2, 3, 4, 7]),
+    ({"visible_at": NOW + 20, "states": ENDED}, [7]),
+    ({"visible_at": NOW + 20, "states": frozenset({State.READY})}, [3]),
+    ({"states": STATES - ENDED, "queues": frozenset({"b"}), "attempts": (0, 0)}, [4]),
+]
+
+
+@pytest.mark.parametrize(("members", "keys"), FILTERS)
+def test_a_filter_means_its_members_together(sundry: Store, members: dict[str, Any], keys: list[int]) -> None:
+    where = Filter(**members)
+    reader = sundry.reader()
+    try:
+        for source in (sundry, reader):
+            assert source.find(where, ALL) == keys
+            assert source.count(where) == len(keys)
+    finally:
+        reader.close()
+
+
+@pytest.mark.parametrize(
+    ("page", "keys"),
+    [
+        ({"limit": 3}, [1, 2, 3]),
+        ({"limit": 3, "after": 3}, [4, 5, 6]),
+        ({"limit": 3, "after": 3, "inclusive": True}, [3, 4, 5]),
+        ({"limit": 3, "order": "desc"}, [7, 6, 5]),
+        ({"limit": 3, "order": "desc", "after": 3}, [2, 1]),
+        ({"limit": 3, "order": "desc", "after": 3, "inclusive": True}, [3, 2, 1]),
+        ({"after": 7}, []),
+        ({"after": 0}, [1, 2, 3, 4, 5, 6, 7]),
+        ({"after": -1}, [1, 2, 3, 4, 5, 6, 7]),
+        ({"after": 2**63 - 1}, []),
+        ({"after": 2**63 - 1, "order": "desc", "limit": 1}, [7]),
+        ({"limit": 0}, []),
+    ],
+)
+def test_a_page_starts_behind_its_cursor(sundry: Store, page: dict[str, Any], keys: list[int]) -> None:
+    assert sundry.find(Filter(), Page(**page)) == keys
+
+
+def test_pages_and_filters_work_together(sundry: Store) -> None:
+    where = Filter(queues=frozenset({"a"}))
+    assert sundry.find(where, Page(after=1, limit=2)) == [3, 5]
+    assert sundry.find(where, Page(after=7, limit=2, order="desc")) == [5, 3]
+
+
+def test_a_reader_sees_what_was_committed(store: Store) -> None:
+    reader = store.reader()
+    try:
+        assert reader.count(Filter()) == 0
+        put(store, new_job(), new_job())
+        assert reader.count(Filter()) == 2
+        assert reader.find(Filter(), Page()) == [1, 2]
+    finally:
+        reader.close()
+
+
+def test_fresh_ready_lists_what_the_open_transaction_has_touched(store: Store) -> None:
+    put(store, new_job("old"))
+    store.begin(synced=False)
+    assert store.fresh_ready() == []
+    store.insert(2, [new_job("a"), new_job("b", ready_at=NOW + 5), new_job("c", ready_at=NOW + 9)], NOW)
+    assert store.fresh_ready() == ["a"]
+    store.promote(NOW + 5, 10)
+    assert sorted(store.fresh_ready()) == ["a", "b"]
+    store.take(["a"], 10, 1, lease())
+    assert store.fresh_ready() == ["b"]
+    store.commit()
+    store.begin(synced=False)
+    assert store.fresh_ready() == []
+    store.release([2], interrupted=False)
+    assert store.fresh_ready() == ["a"]
+    store.rollback()
+    store.begin(synced=False)
+    assert store.fresh_ready() == []
+    store.commit()
+
+
+def test_ready_is_told_per_queue_and_in_all(store: Store) -> None:
+    assert (store.ready("a"), store.ready(None)) == (0, 0)
+    put(store, new_job("a"), new_job("a"), new_job("b"), new_job("b", ready_at=NOW + 1))
+    assert (store.ready("a"), store.ready("b"), store.ready("c"), store.ready(None)) == (2, 1, 0, 3)
+    take(store, ["a"], limit=1)
+    assert (store.ready("a"), store.ready(None)) == (1, 2)
+
+
+def test_counts_leave_out_queues_without_jobs(store: Store) -> None:
+    put(store, new_job("a"), new_job("b"))
+    take(store, ["a"])
+    with batch(store):
+        store.finish([1])
+    assert set(store.counts()) == {"b"}
+    assert set(store.counts()["b"]) == STATES
+    put(store, new_job("a"), first_key=3)
+    check_counts(store)
+
+
+def test_counts_are_wide(store: Store) -> None:
+    put(store, *(new_job(f"queue {n}") for n in range(500)))
+    check_counts(store)
+    with batch(store):
+        store.delete(range(1, 500))
+    assert set(store.counts()) == {"queue 499"}
+    check_counts(store)
+
+
+def test_the_oldest_ready_job_tells_since_when_it_was_stored(store: Store) -> None:
+    """A key is the millisecond of its storing above twenty bits of counter."""
+    assert store.oldest_ready() is None
+    put(store, new_job(), first_key=(NOW - 70) << 20)
+    put(store, new_job(), first_key=NOW << 20)
+    assert store.oldest_ready() == NOW - 70
+    take(store, limit=1)
+    assert store.oldest_ready() == NOW
+
+
+# -- what the store knows about itself
+
+
+def test_a_new_store_has_a_tag_and_a_secret_of_its_own(store: Store) -> None:
+    identity = store.identity
+    assert len(identity.tag) == 9
+    assert set(identity.tag) <= set("0123456789abcdefghijklmnopqrstuvwxyz")
+    assert len(identity.secret) == 32
+    assert repr(identity.secret) not in repr(identity)
+    assert (identity.last_key, identity.last_failure) == (0, 0)
+
+
+def test_everything_outlives_a_restart(lasting: Opened) -> None:
+    store = lasting.open()
+    identity = store.identity
+    put(store, new_job("a", b"x" * BIG, retry_limit=3), new_job("b"), new_job("a", ready_at=NOW + 9))
+    take(store, limit=2)
+    with batch(store, synced=True):
+        store.apply([change(1, State.RETRYING)])
+        store.reserve_keys(2**62)
+        store.reserve_failures(77)
+    before = [one(store, key) for key in (1, 2, 3)]
+    errors, counts = store.errors(1, Page()), store.counts()
+    store = lasting.reopen(store)
+    assert [one(store, key) for key in (1, 2, 3)] == before
+    assert (store.errors(1, Page()), store.counts()) == (errors, counts)
+    assert (store.identity.tag, store.identity.secret) == (identity.tag, identity.secret)
+    assert (store.identity.last_key, store.identity.last_failure) == (2**62, 77)
+    assert store.next_due() == NOW + 9
+    check_counts(store)
+
+
+def test_the_counters_of_an_emptied_queue_stay_gone_after_a_restart(lasting: Opened) -> None:
+    store = lasting.open()
+    put(store, new_job("a"), new_job("a"), new_job("b"))
+    take(store, ["a"])
+    with batch(store):
+        store.finish([1])
+        store.delete([2])
+    store = lasting.reopen(store)
+    assert set(store.counts()) == {"b"}
+    check_counts(store)
+
+
+def test_what_was_not_committed_is_gone_after_a_restart(lasting: Opened) -> None:
+    store = lasting.open()
+    put(store, new_job())
+    store.begin(synced=True)
+    store.insert(2, [new_job("b")], NOW)
+    store.take(None, 5, 1, lease())
+    store = lasting.reopen(store)
+    assert store.find(Filter(), ALL) == [1]
+    assert state_of(store, 1) is State.READY
+    check_counts(store)
+
+
+def test_a_reader_beside_an_open_transaction_sees_the_state_before_it(lasting: Opened) -> None:
+    store = lasting.open()
+    put(store, new_job())
+    reader = store.reader()
+    try:
+        store.begin(synced=False)
+        store.insert(2, [new_job()], NOW)
+        assert reader.find(Filter(), Page()) == [1]
+        assert store.find(Filter(), Page()) == [1, 2]
+        store.commit()
+        assert reader.find(Filter(), Page()) == [1, 2]
+    finally:
+        reader.close()
+
+
+def test_a_store_that_lasts_knows_its_free_space(lasting: Opened) -> None:
+    free = lasting.open().free_bytes()
+    assert free is not None
+    assert free > 0
+
+
+def test_the_reserve_can_be_given_up_and_taken_again(store: Store) -> None:
+    for _ in range(2):
+        store.free_reserve()
+        store.free_reserve()
+        put_one_and_remove(store)
+        store.keep_reserve()
+        store.keep_reserve()
+
+
+def put_one_and_remove(store: Store) -> None:
+    """The store goes on working."""
+    put(store, new_job())
+    with batch(store):
+        assert store.delete([1]) == 1

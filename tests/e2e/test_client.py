@@ -1,0 +1,237 @@
+"""`anew.client` against a running server, and against peers that misbehave."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from anew.client import Client, Draft, Filters
+from anew.errors import IllegalTransition, InvalidInput, NotFound, Unreachable
+
+from .command import url_of
+from .server import ServerProcess
+
+IMMEDIATE = {"exponent": 0, "base_ms": 0, "jitter_ms": 0}
+
+
+@pytest.fixture
+def anew(server: ServerProcess) -> Iterator[Client]:
+    """Our client of the shared server."""
+    with Client(url_of(server.address)) as client:
+        yield client
+
+
+def die(anew: Client, queue: str) -> str:
+    """Enqueue a job, take it and let it die."""
+    job = anew.enqueue("t", queue, retry_limit=0)
+    with anew.take([queue]) as stream:
+        assert next(iter(stream)).id == job.id
+        anew.failure(job.id, "boom")
+    return job.id
+
+
+def test_health_and_version(anew: Client) -> None:
+    assert anew.health()["status"] == "ok"
+    assert anew.version() == "0.6.1"
+
+
+def test_a_job_there_and_back(anew: Client, queue: str) -> None:
+    stored = anew.enqueue("t", queue, {"n": [1, None, "é"]}, priority=7, retry_limit=3, backoff=IMMEDIATE)
+    job = anew.get(stored.id)
+    assert (job.type, job.queue, job.priority, job.status) == ("t", queue, 7, "ready")
+    assert (job.data(), job.retry_limit, job.backoff) == ({"n": [1, None, "é"]}, 3, IMMEDIATE)
+    assert queue in anew.queues()
+
+
+def test_a_list_longer_than_a_page_is_whole(anew: Client, queue: str) -> None:
+    ids = [job.id for job in anew.enqueue_many(Draft(type="t", queue=queue) for _ in range(7))]
+    filters = Filters(queue=(queue,))
+    assert [job.id for job in anew.list(filters, page=3)] == ids
+    assert [job.id for job in anew.list(filters, page=3, order="desc")] == ids[::-1]
+    assert anew.count(filters) == 7
+    page = anew.page(filters, limit=2, after=ids[1])
+    assert [job.id for job in page.jobs] == ids[2:4]
+
+
+def test_names_that_need_encoding(anew: Client, queue: str) -> None:
+    odd = queue + " a&b#c%d/é"
+    ids = [job.id for job in anew.enqueue_many(Draft(type="t", queue=odd) for _ in range(3))]
+    assert [job.id for job in anew.list(Filters(queue=(odd,)), page=1)] == ids
+    with anew.take([odd]) as stream:
+        assert next(iter(stream)).id == ids[0]
+
+
+def test_a_failure_and_its_record(anew: Client, queue: str) -> None:
+    job_id = anew.enqueue("t", queue, backoff=IMMEDIATE).id
+    with anew.take([queue], prefetch=2, worker_id="me") as stream:
+        job = next(iter(stream))
+        after = anew.failure(job.id, "first", error_type="IOError", backtrace="x", retry_at=1)
+        assert (after.status, after.attempts) == ("scheduled", 1)
+        assert next(iter(stream)).attempts == 1
+        assert anew.failure(job.id, "second", kill=True).status == "dead"
+    assert [error.message for error in anew.errors(job_id)] == ["first", "second"]
+    assert [error.attempt for error in anew.errors(job_id, order="desc", limit=1)] == [2]
+    with pytest.raises(NotFound):
+        anew.failure(job_id, "third")
+
+
+def test_success_single_and_in_bulk(anew: Client, queue: str) -> None:
+    ids = [job.id for job in anew.enqueue_many(Draft(type="t", queue=queue) for _ in range(3))]
+    with anew.take([queue], prefetch=3) as stream:
+        taken = iter(stream)
+        assert [next(taken).id for _ in range(3)] == ids
+        anew.success(ids[0])
+        assert anew.success_many([*ids, "unknown"]) == [ids[0], "unknown"]
+    with pytest.raises(NotFound):
+        anew.success(ids[0])
+    with pytest.raises(InvalidInput):
+        anew.success_many([])
+
+
+def test_patch_and_delete(anew: Client, queue: str) -> None:
+    ids = [job.id for job in anew.enqueue_many(Draft(type="t", queue=queue) for _ in range(3))]
+    assert anew.patch(ids[0], {"priority": 1, "retry_limit": 2}).priority == 1
+    assert anew.patch(ids[0], {"retry_limit": None}).retry_limit is None
+    assert anew.patch_many({"priority": 9}, Filters(queue=(queue,))) == 3
+    anew.delete(ids[0])
+    with pytest.raises(NotFound):
+        anew.delete(ids[0])
+    assert anew.delete_many(Filters(id=tuple(ids[1:]))) == 2
+    with pytest.raises(IllegalTransition):
+        anew.patch(die(anew, queue), {"priority": 1})
+
+
+def test_dead_jobs_come_back(anew: Client, queue: str) -> None:
+    assert anew.retry(die(anew, queue)).status == "ready"
+    die(anew, queue + "-2")
+    filters = Filters(queue=(queue + "-2",))
+    assert anew.redrive(filters, spread_ms=1_000, reset_attempts=True) == 1
+    assert [job.attempts for job in anew.list(filters)] == [0]
+
+
+def test_threads_share_a_client(anew: Client, queue: str) -> None:
+    def produce() -> None:
+        for _ in range(20):
+            anew.enqueue("t", queue)
+
+    threads = [threading.Thread(target=produce) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert anew.count(Filters(queue=(queue,))) == 80
+
+
+def test_closing_a_stream_ends_a_reader_that_waits(anew: Client, queue: str) -> None:
+    stream = anew.take([queue])
+    seen: list[object] = []
+    reader = threading.Thread(target=lambda: seen.extend(stream))
+    reader.start()
+    stream.close()
+    reader.join(10)
+    assert not reader.is_alive()
+    assert seen == []
+
+
+def test_a_server_that_restarts_costs_no_request(
+    fresh_server: Callable[..., ServerProcess],
+) -> None:
+    first = fresh_server()
+    with Client(url_of(first.address)) as client:
+        client.enqueue("t", "q")
+        first.terminate()
+        # The connection that was kept is dead, and nothing may be sent on it: who could tell what became of it?
+        second = fresh_server(root_dir=first.root_dir, port=first.address[1])
+        assert second.address == first.address
+        client.enqueue("t", "q")
+        assert client.count() == 2
+
+
+class Peer:
+    """A server that sends the same bytes to everybody, and then says nothing or hangs up."""
+
+    def __init__(self, answer: bytes, *, hang_up: bool) -> None:
+        self._socket = socket.create_server(("127.0.0.1", 0))
+        self.url = f"http://127.0.0.1:{self._socket.getsockname()[1]}"
+        self._answer, self._hang_up = answer, hang_up
+        self._kept: list[socket.socket] = []
+        threading.Thread(target=self._serve, daemon=True).start()
+
+    def close(self) -> None:
+        """Stop."""
+        self._socket.close()
+        for peer in self._kept:
+            peer.close()
+
+    def _serve(self) -> None:
+        while True:
+            try:
+                peer, _ = self._socket.accept()
+            except OSError:
+                return
+            peer.recv(65536)
+            peer.sendall(self._answer)
+            if self._hang_up:
+                peer.close()
+            else:
+                self._kept.append(peer)
+
+
+@pytest.fixture
+def peer() -> Iterator[Callable[..., Peer]]:
+    """Start misbehaving peers."""
+    peers: list[Peer] = []
+
+    def start(answer: bytes, *, hang_up: bool = True) -> Peer:
+        peers.append(Peer(answer, hang_up=hang_up))
+        return peers[-1]
+
+    yield start
+    for one in peers:
+        one.close()
+
+
+STREAM = b"HTTP/1.1 200 OK\r\ncontent-type: application/x-ndjson\r\ntransfer-encoding: chunked\r\n\r\n"
+
+
+def test_a_silent_stream_is_given_up(peer: Callable[..., Peer]) -> None:
+    silent = peer(STREAM + b"1\r\n\n\r\n", hang_up=False)
+    with Client(silent.url).take(idle_timeout_ms=200) as stream:
+        events = stream.events()
+        assert next(events) is None
+        with pytest.raises(Unreachable, match="silent for 200 ms"):
+            next(events)
+
+
+@pytest.mark.parametrize("rest", [b"", b'5\r\n{"id"', b'5\r\n{"id"\r\n0\r\n\r\n'])
+def test_a_stream_that_breaks_is_no_clean_end(peer: Callable[..., Peer], rest: bytes) -> None:
+    with Client(peer(STREAM + rest).url).take() as stream, pytest.raises(Unreachable):
+        next(iter(stream))
+
+
+def test_a_stream_that_the_server_ends_is_one(peer: Callable[..., Peer]) -> None:
+    with Client(peer(STREAM + b"1\r\n\n\r\n0\r\n\r\n").url).take() as stream:
+        assert list(stream.events()) == [None]
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        (b"", "may or may not have been done"),
+        (b"nonsense\r\n\r\n", "hung up"),
+        (b"HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\n{", "may or may not have been done"),
+        (b"HTTP/1.1 200 OK\r\ncontent-length: 6\r\n\r\n<html>", "is it an Anew server"),
+        (b"HTTP/1.1 201 Created\r\ncontent-length: 2\r\n\r\n{}", "is it an Anew server"),
+    ],
+)
+def test_what_is_no_answer(peer: Callable[..., Peer], answer: bytes, said: str) -> None:
+    with Client(peer(answer).url) as client, pytest.raises(Unreachable, match=said):
+        client.enqueue("t", "q")
+
+
+def test_a_server_that_does_not_answer_in_time(peer: Callable[..., Peer]) -> None:
+    with pytest.raises(Unreachable, match=r"no answer from .* within 200 ms"):
+        Client(peer(b"", hang_up=False).url, timeout_ms=200).health()

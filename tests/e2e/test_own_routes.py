@@ -1,0 +1,210 @@
+"""Anew's own routes: retry and cancel, probes, metrics; and what it adds to Zizq's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from urllib.parse import urlencode
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from .client import MSGPACK, Client, now_ms
+
+FAR_MS = 4_102_444_800_000
+
+
+def dead(client: Client, queue: str, count: int = 1) -> list[str]:
+    ids = client.enqueue_many(queue, count)
+    with client.take(queue, prefetch=count) as stream:
+        stream.next_jobs(count)
+        for job_id in ids:
+            client.fail(job_id, kill=True)
+    return ids
+
+
+def test_a_dead_job_is_retried(client: Client, queue: str) -> None:
+    (job_id,) = dead(client, queue)
+    before = now_ms()
+    response = client.request("POST", f"/v1/jobs/{job_id}/retry")
+    assert response.status == 200
+    assert (response.data["status"], response.data["attempts"]) == ("ready", 1)
+    assert before <= response.data["ready_at"] <= now_ms()
+    assert not {"purge_at", "payload"} & response.data.keys()
+    again = client.request("POST", f"/v1/jobs/{job_id}/retry", accept=MSGPACK)
+    assert (again.status, "ready" in again.error) == (409, True)
+    with client.take(queue) as stream:
+        assert stream.next_job()["id"] == job_id
+
+
+def test_a_retried_job_may_begin_again(client: Client, queue: str) -> None:
+    """Its records keep the numbers that they had, so two of one number stand on one page."""
+    (job_id,) = dead(client, queue)
+    response = client.post(f"/v1/jobs/{job_id}/retry", {"reset_attempts": True})
+    assert response.data["attempts"] == 0
+    client.run_one(queue, lambda held: client.fail(held, message="second"))
+    page = client.get(f"/jobs/{job_id}/errors?limit=1").data
+    assert [(record["attempt"], record["message"]) for record in page["errors"]] == [
+        (1, "boom"),
+        (1, "second"),
+    ]
+    assert page["pages"]["next"] is None
+    assert client.get(f"/jobs/{job_id}/errors/1").data["message"] == "second"
+    assert client.get(f"/jobs/{job_id}").data["attempts"] == 1
+
+
+def test_many_dead_jobs_are_spread_evenly(client: Client, queue: str) -> None:
+    ids = dead(client, queue, 4)
+    kept = client.enqueue(queue, ready_at=FAR_MS)["id"]
+    before = now_ms()
+    response = client.post(f"/v1/jobs/retry?queue={queue}", {"spread": "40m"})
+    assert (response.status, response.data) == (200, {"retried": 4})
+    jobs = [client.job(job_id) for job_id in ids]
+    assert [job["status"] for job in jobs] == ["ready", "scheduled", "scheduled", "scheduled"]
+    first = jobs[0]["ready_at"]
+    assert before <= first <= now_ms()
+    assert [job["ready_at"] - first for job in jobs] == [0, 600_000, 1_200_000, 1_800_000]
+    assert client.job(kept)["ready_at"] == FAR_MS
+    assert client.post(f"/v1/jobs/retry?queue={queue}").data == {"retried": 0}
+
+
+@pytest.mark.parametrize(
+    "body", [{"spread": "soon"}, {"spread": -1}, {"spread": 1.5}, {"reset_attempts": 1}, []]
+)
+def test_bad_bodies_of_a_retry_are_400(client: Client, queue: str, body: object) -> None:
+    response = client.post(f"/v1/jobs/retry?queue={queue}", body)
+    assert response.status == 400
+    assert response.error
+
+
+def test_a_retry_takes_the_filters_of_a_list(client: Client) -> None:
+    for query in ("status=bogus", "a=b", "from=x", "id=x", "priority=5..1"):
+        assert client.request("POST", f"/v1/jobs/retry?{query}").status == 400
+    assert client.request("POST", "/v1/jobs/retry?filter=.a").status == 501
+
+
+def test_a_cancelled_job_is_shown_as_dead_and_can_be_retried(client: Client, queue: str) -> None:
+    job_id = client.enqueue(queue)["id"]
+    job = client.request("POST", f"/v1/jobs/{job_id}/cancel").data
+    assert job["status"] == "dead"
+    assert job["purge_at"] > now_ms()
+    assert client.count(queue=queue, status="dead") == 1
+    assert client.request("POST", f"/v1/jobs/{job_id}/cancel").status == 409
+    response = client.patch(f"/jobs/{job_id}", {"priority": 1})
+    assert (response.status, response.error) == (422, f"cannot patch job {job_id} in dead status")
+    assert client.request("POST", f"/v1/jobs/{job_id}/retry").data["status"] == "ready"
+
+
+def test_cancelling_a_job_in_flight_frees_its_slot(client: Client, queue: str) -> None:
+    first, second = client.enqueue_many(queue, 2)
+    with client.take(queue) as stream:
+        assert stream.next_job()["id"] == first
+        assert client.request("POST", f"/v1/jobs/{first}/cancel").status == 200
+        assert stream.next_job()["id"] == second
+        assert client.post(f"/jobs/{first}/success").status == 404
+
+
+@pytest.mark.parametrize("verb", ["retry", "cancel"])
+def test_unknown_jobs_are_404(client: Client, verb: str) -> None:
+    for job_id in ("x", "0" * 25):
+        response = client.request("POST", f"/v1/jobs/{job_id}/{verb}")
+        assert (response.status, response.error) == (404, "job not found")
+
+
+@pytest.mark.parametrize("path", ["/healthz", "/readyz"])
+def test_probes_answer_whatever_is_accepted(client: Client, path: str) -> None:
+    for accept in (None, "text/html", "*/*"):
+        response = client.get(path, accept=accept)
+        assert (response.status, response.data) == (200, {"status": "ok"})
+
+
+def test_health_names_the_commit(fresh: Callable[..., Client]) -> None:
+    assert fresh().get("/health").data == {"status": "ok", "commit": "full"}
+    assert fresh(commit="relaxed").get("/health").data == {"status": "ok", "commit": "relaxed"}
+
+
+def scrape(client: Client) -> dict[tuple[str, frozenset[tuple[str, str]]], float]:
+    response = client.get("/metrics", accept="text/plain;version=0.0.4")
+    assert (response.status, response.content_type) == (200, "text/plain; version=0.0.4; charset=utf-8")
+    families = text_string_to_metric_families(response.body.decode())
+    return {
+        (sample.name, frozenset(sample.labels.items())): sample.value
+        for family in families
+        for sample in family.samples
+    }
+
+
+def test_metrics(fresh: Callable[..., Client]) -> None:
+    client = fresh()
+    client.enqueue_many("a", 3)
+    client.run_one("a", lambda job_id: client.fail(job_id, retry_at=FAR_MS))
+    client.run_one("a", client.succeed)
+    client.eventually(
+        lambda: client.count(status="ready") == 1, "the stream that was closed has given back its job"
+    )
+    found = scrape(client)
+
+    def value(name: str, **labels: str) -> float:
+        return found[name, frozenset(labels.items())]
+
+    assert value("anew_jobs", queue="a", state="ready") == 1
+    assert value("anew_jobs", queue="a", state="retrying") == 1
+    assert value("anew_jobs_enqueued_total") == 3
+    assert value("anew_jobs_taken_total") >= 2
+    assert value("anew_jobs_completed_total") == 1
+    assert value("anew_jobs_failed_total") == 1
+    assert value("anew_retries_total", attempt="1") == 1
+    assert value("anew_retries_total", attempt="26+") == 0
+    assert value("anew_batch_operations_bucket", le="+Inf") == value("anew_batch_operations_count") >= 3
+    assert value("anew_commit_seconds_count") >= 3
+    assert 0 < value("anew_commit_seconds_sum") < 60
+    assert 0 <= value("anew_oldest_ready_age_seconds") < 60
+    assert value("anew_connections") >= 1
+    assert value("anew_take_streams") == 0
+    assert value("anew_accepting") == 1
+    with client.take("a") as stream:
+        stream.next_job()
+        assert scrape(client)["anew_take_streams", frozenset()] == 1
+
+
+def test_metrics_count_refusals_by_reason(fresh: Callable[..., Client]) -> None:
+    client = fresh()
+    wire = client.wire()
+    wire.send(b"GET /version HTTP/1.1\r\nhost: example.com\r\n\r\n")
+    assert wire.read_response().status == 403
+    wire.close()
+    assert scrape(client)["anew_requests_refused_total", frozenset({("reason", "host")})] == 1
+
+
+def test_metrics_have_a_bounded_number_of_queues(fresh: Callable[..., Client]) -> None:
+    client = fresh()
+    jobs = [{"type": "t", "queue": f"q{n}", "payload": None} for n in range(600)]
+    assert client.post("/jobs/bulk", {"jobs": jobs + jobs[:500]}).status == 201
+    rows = {labels: n for (name, labels), n in scrape(client).items() if name == "anew_jobs" and n}
+    assert len(rows) == 501
+    assert rows[frozenset({("queue", "other"), ("state", "ready")})] == 100
+    assert rows[frozenset({("queue", "q499"), ("state", "ready")})] == 2
+
+
+def test_a_page_ends_early_where_payloads_are_large(client: Client, queue: str) -> None:
+    payload = "x" * (12 << 20)
+    sent = [client.enqueue(queue, payload=payload)["id"] for _ in range(4)]
+    page = client.get(f"/jobs?{urlencode({'queue': queue})}").data
+    assert [job["id"] for job in page["jobs"]] == sent[:2]
+    page = client.get(page["pages"]["next"]).data
+    assert [job["id"] for job in page["jobs"]] == sent[2:]
+    assert page["pages"]["next"] is None
+    client.delete(f"/jobs?queue={queue}")
+
+
+def test_a_count_does_not_show_what_is_over(client: Client, queue: str) -> None:
+    """Zizq 64: neither by the counters nor by the rows."""
+    client.enqueue(queue)
+    job_id = client.enqueue(queue, priority=1, retention={"dead_ms": 1})["id"]
+    client.run_one(queue, lambda held: client.fail(held, kill=True))
+    client.eventually(lambda: client.get(f"/jobs/{job_id}").status == 404, "the job is hidden")
+    assert client.count(queue=queue) == 1
+    assert client.count(queue=queue, status="dead") == 0
+    assert client.jobs(queue=queue, status="dead") == []
+    assert client.get(f"/jobs/{job_id}/errors").status == 404
+    assert client.request("POST", f"/v1/jobs/{job_id}/retry").status == 404
+    assert client.patch(f"/jobs/{job_id}", {}).status in (404, 422)  # 404 once the reaper was there

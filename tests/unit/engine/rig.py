@@ -1,0 +1,231 @@
+"""An engine on a store in memory, a clock moved by hand, and short hands for operations."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from anew.backoff import Policy
+from anew.clock import ManualClock
+from anew.engine import Call, Engine, Enqueue, Fail, Limits, Op, Release, Succeed, Taker
+from anew.jobs import Defaults, Failed, Job, NewJob, State
+from anew.store.protocol import Filter, Page, Store, TakenRow
+from anew.store.sqlite import SqliteStore
+
+NOW = 1_700_000_000_000
+ALL = Page(limit=1_000_000)
+
+
+class Once:
+    """A `done` that must be called exactly once before its result is read."""
+
+    def __init__(self) -> None:
+        self.calls: list[Any] = []
+
+    def __call__(self, result: Any) -> None:
+        self.calls.append(result)
+
+    @property
+    def result(self) -> Any:
+        assert len(self.calls) == 1, f"answered {len(self.calls)} times"
+        return self.calls[0]
+
+
+class Worker:
+    """A taker that remembers what it was given."""
+
+    def __init__(self, queues: Sequence[str] | None, prefetch: int) -> None:
+        self.rows: list[TakenRow] = []
+        self.instants: list[int] = []
+        self.taker = Taker(queues, prefetch, self._deliver)
+
+    def _deliver(self, rows: list[TakenRow], now: int) -> None:
+        self.rows += rows
+        self.instants.append(now)
+
+    @property
+    def keys(self) -> list[int]:
+        """All that it was ever given, in order."""
+        return [row[0] for row in self.rows]
+
+    @property
+    def held(self) -> set[int]:
+        """What it holds now."""
+        return set(self.taker.held)
+
+
+class FaultyStore:
+    """A store that fails when told to; everything else goes to the real one.
+
+    Attributes:
+        commits: What the next commits raise, in order; None lets one through.
+        verbs: By name: what the next calls of a verb raise, in order; None lets one through.
+    """
+
+    def __init__(self, inner: Store) -> None:
+        self.inner = inner
+        self.verbs: dict[str, list[Exception | None]] = {}
+        self.committed = 0
+
+    @property
+    def commits(self) -> list[Exception | None]:
+        return self.verbs.setdefault("commit", [])
+
+    def __getattr__(self, name: str) -> Any:
+        value = getattr(self.inner, name)
+        if not callable(value):
+            return value
+
+        def call(*args: Any, **kwargs: Any) -> Any:
+            planned = self.verbs.get(name)
+            error = planned.pop(0) if planned else None
+            if error is not None:
+                raise error
+            result = value(*args, **kwargs)
+            self.committed += name == "commit"
+            return result
+
+        return call
+
+
+class Rig:
+    """One engine and what it works with.
+
+    Args:
+        store: In memory if not given.
+        policy: JSON form of the default policy; ten seconds, constant, if not given.
+        limits: What the engine bounds.
+        defaults: Fields of `Defaults`.
+    """
+
+    def __init__(
+        self,
+        store: Any = None,
+        *,
+        policy: dict[str, Any] | None = None,
+        limits: Limits | None = None,
+        clock: ManualClock | None = None,
+        **defaults: Any,
+    ) -> None:
+        self.clock = clock or ManualClock(NOW)
+        self.store: Store = store if store is not None else SqliteStore()
+        self.engine = Engine(
+            self.store,
+            clock=self.clock,
+            defaults=Defaults(policy=Policy.from_json(policy or {"curve": {"constant": "10s"}}), **defaults),
+            limits=limits or Limits(global_in_flight=0),
+            rng=lambda: 0.5,
+        )
+
+    def apply(self, *ops: Op) -> list[Any]:
+        """Apply one batch; gives the results in the order of the operations."""
+        waiters = []
+        for op in ops:
+            waiter = Once()
+            op.done = waiter
+            waiters.append(waiter)
+        self.engine.apply(ops)
+        return [waiter.result for waiter in waiters]
+
+    def do(self, op: Op) -> Any:
+        """Apply one operation alone."""
+        (result,) = self.apply(op)
+        return result
+
+    def put(self, *jobs: NewJob) -> list[int]:
+        """Store jobs; gives their keys."""
+        first, _ = self.do(enqueue(*jobs))
+        return list(range(first, first + len(jobs)))
+
+    def worker(self, queues: Sequence[str] | None = None, prefetch: int = 1_000) -> Worker:
+        """Add a taker and let it have what there is."""
+        worker = Worker(queues, prefetch)
+        self.engine.dispatcher.add(worker.taker)
+        self.engine.apply([])
+        return worker
+
+    def leave(self, worker: Worker, *, interrupted: bool = True) -> Release:
+        """Take a taker out; gives the operation that returns what it holds."""
+        self.engine.dispatcher.remove(worker.taker)
+        return Release(worker.taker, ignore, interrupted=interrupted)
+
+    def job(self, key: int) -> Job:
+        """Read one job."""
+        (job,) = self.store.load([key])
+        return job
+
+    def state(self, key: int) -> State | None:
+        """Where a job stands; None if it is gone."""
+        jobs = self.store.load([key])
+        return jobs[0].state if jobs else None
+
+    def advance(self, ms: int) -> None:
+        """Let time pass, then run an empty batch."""
+        self.clock.advance(ms)
+        self.engine.apply([])
+
+    def check(self) -> None:
+        """What must hold after every batch: memory mirrors rows, and nobody waits beside a ready job."""
+        check_memory(self.engine)
+        check_nobody_waits(self.engine)
+
+
+def check_memory(engine: Engine) -> None:
+    """The holders in memory are exactly the rows in flight, and each taker knows its own."""
+    dispatcher = engine.dispatcher
+    in_flight = engine.store.find(Filter(states=frozenset({State.IN_FLIGHT})), ALL)
+    assert sorted(dispatcher.holders) == in_flight
+    for key, taker in dispatcher.holders.items():
+        assert key in taker.held
+    for taker in dispatcher.takers:
+        assert len(taker.held) <= taker.prefetch
+        assert all(dispatcher.holders[key] is taker for key in taker.held)
+
+
+def check_nobody_waits(engine: Engine) -> None:
+    """No ready job waits beside a taker with a free slot, unless the global limit holds it."""
+    limit = engine.limits.global_in_flight
+    in_flight = len(engine.dispatcher.holders)
+    assert not limit or in_flight <= limit
+    if limit and in_flight >= limit:
+        return
+    counts = engine.store.counts()
+    ready = {queue for queue, states in counts.items() if states[State.READY]}
+    for taker in engine.dispatcher.takers:
+        if taker.room() > 0:
+            waiting = ready if taker.queues is None else ready & set(taker.queues)
+            assert not waiting, (
+                f"taker {taker.number} has {taker.room()} free slots beside ready jobs in {waiting}"
+            )
+
+
+def ignore(result: object) -> None:
+    """Nobody waits for this."""
+
+
+def new_job(queue: str = "mail", payload: bytes = b"{}", **members: Any) -> NewJob:
+    """A job of type ``send``."""
+    return NewJob(**{"type": "send", "queue": queue, "payload": msgspec.Raw(payload)} | members)
+
+
+def enqueue(*jobs: NewJob, plain: bool = False) -> Enqueue:
+    return Enqueue(jobs, ignore, plain=plain)
+
+
+def plain(n: int = 1, queue: str = "mail") -> Enqueue:
+    """Jobs that say nothing of their own."""
+    return Enqueue([new_job(queue) for _ in range(n)], ignore, plain=True)
+
+
+def succeed(*keys: int) -> Succeed:
+    return Succeed(keys, ignore)
+
+
+def fail(key: int, message: str = "no", **members: Any) -> Fail:
+    return Fail(key, Failed(message=message, **members), ignore)
+
+
+def call(verb: Any) -> Call:
+    return Call(verb, ignore)

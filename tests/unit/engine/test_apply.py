@@ -1,0 +1,372 @@
+"""One batch, one transaction: what each operation does, and what its answer is."""
+
+from __future__ import annotations
+
+import json
+from itertools import pairwise
+
+import pytest
+
+from anew.engine import Engine, Limits
+from anew.errors import IllegalTransition, NotFound, StoreFull
+from anew.jobs import Backoff, Retention, State
+from anew.store.protocol import Page
+
+from .rig import NOW, Once, Rig, call, enqueue, fail, new_job, plain, succeed
+
+
+@pytest.fixture
+def rig() -> Rig:
+    return Rig()
+
+
+# -- new jobs
+
+
+def test_an_enqueue_answers_with_its_first_key_and_the_instant(rig: Rig) -> None:
+    (first, now), (second, _) = rig.apply(plain(3), plain(2))
+    assert now == NOW
+    assert first == NOW << 20
+    assert second == first + 3
+    assert [job.ready_at for job in rig.store.load(range(first, first + 5))] == [NOW] * 5
+    assert rig.engine.stats.enqueued == 5
+
+
+def test_plain_and_rich_jobs_share_a_batch(rig: Rig) -> None:
+    (one, _), (two, _) = rig.apply(plain(1), enqueue(new_job(ready_at=NOW + 5, retry_limit=1)))
+    assert (rig.state(one), rig.state(two)) == (State.READY, State.SCHEDULED)
+    assert rig.engine.due_at == NOW + 5
+
+
+def test_nothing_enqueued_takes_no_key(rig: Rig) -> None:
+    first, _ = rig.do(enqueue())
+    assert rig.put(new_job()) == [first]
+
+
+def test_an_empty_batch_is_fine(rig: Rig) -> None:
+    assert rig.apply() == []
+
+
+def test_jobs_of_a_batch_are_offered_in_the_order_of_their_operations(rig: Rig) -> None:
+    worker = rig.worker()
+    (a, _), (b, _), (c, _) = rig.apply(plain(2), enqueue(new_job(priority=0)), plain(1))
+    assert worker.keys == [b, a, a + 1, c]
+    assert worker.instants == [NOW]
+
+
+# -- success
+
+
+def test_a_success_removes_the_job_by_default(rig: Rig) -> None:
+    (key,) = rig.put(new_job())
+    rig.worker()
+    assert rig.do(succeed(key)) == []
+    assert rig.state(key) is None
+    assert rig.engine.stats.completed == 1
+    rig.check()
+
+
+def test_a_success_names_the_keys_that_were_not_in_flight(rig: Rig) -> None:
+    held, other, waiting = rig.put(new_job("a"), new_job("a"), new_job("b"))
+    rig.worker(["a"])
+    assert rig.do(succeed(held, waiting, 12_345, -1)) == [waiting, 12_345, -1]
+    assert (rig.state(held), rig.state(other), rig.state(waiting)) == (None, State.IN_FLIGHT, State.READY)
+
+
+def test_a_success_that_is_told_twice_counts_once(rig: Rig) -> None:
+    one, two = rig.put(new_job(), new_job())
+    rig.worker()
+    assert rig.apply(succeed(one, one), succeed(two), succeed(two, one)) == [[one], [], [two, one]]
+    assert rig.do(succeed(one)) == [one]
+    assert rig.engine.stats.completed == 2
+    rig.check()
+
+
+@pytest.mark.parametrize("own", [None, 70])
+def test_a_success_keeps_the_job_for_its_retention(own: int | None) -> None:
+    rig = Rig(completed_ms=50)
+    (key,) = rig.put(new_job(retention=None if own is None else Retention(completed_ms=own)))
+    rig.worker()
+    rig.clock.advance(10)
+    assert rig.do(succeed(key)) == []
+    job = rig.job(key)
+    assert (job.state, job.completed_at, job.purge_at) == (State.COMPLETED, NOW + 10, NOW + 10 + (own or 50))
+    rig.check()
+
+
+def test_a_jobs_own_zero_retention_beats_the_default() -> None:
+    rig = Rig(completed_ms=50)
+    (key,) = rig.put(new_job(retention=Retention(completed_ms=0)))
+    rig.worker()
+    rig.do(succeed(key))
+    assert rig.state(key) is None
+
+
+@pytest.mark.parametrize("n", [1, 99, 100, 101, 1_000])
+def test_successes_in_bulk(rig: Rig, n: int) -> None:
+    rig.do(plain(n))
+    worker = rig.worker(prefetch=n)
+    assert rig.do(succeed(*worker.keys)) == []
+    assert rig.store.counts() == {}
+    rig.check()
+
+
+def test_a_success_after_failures_leaves_no_records(rig: Rig) -> None:
+    (key,) = rig.put(new_job())
+    rig.worker()
+    rig.do(fail(key))
+    rig.advance(10_000)
+    assert rig.do(succeed(key)) == []
+    assert rig.store.errors(key, Page()) == []
+
+
+def test_a_success_of_a_job_with_a_large_payload_leaves_no_payload(rig: Rig) -> None:
+    (key,) = rig.put(new_job(payload=b"x" * 5_000))
+    rig.worker()
+    rig.do(succeed(key))
+    assert rig.store._connection.execute("SELECT count(*) FROM payload").fetchall() == [(0,)]  # type: ignore[attr-defined]
+
+
+# -- failure
+
+
+def test_a_failure_answers_with_the_job_as_it_is_now(rig: Rig) -> None:
+    (key,) = rig.put(new_job(backoff=Backoff(2.0, 100, 0)))
+    rig.worker()
+    job = rig.do(fail(key, "boom", error_type="Oops", backtrace="line 1"))
+    assert (job.state, job.ready_at, job.attempts, job.failed_at) == (State.RETRYING, NOW + 1_100, 1, NOW)
+    assert rig.job(key).ready_at == NOW + 1_100
+    (record,) = rig.store.errors(key, Page())
+    assert (record.message, record.error_type, record.backtrace, record.dequeued_at) == (
+        "boom",
+        "Oops",
+        "line 1",
+        NOW,
+    )
+    assert record.decision is not None
+    assert json.loads(record.decision)["wait_ms"] == 1_100
+    rig.check()
+
+
+def test_a_job_is_retried_as_its_policy_says_until_it_is_dead(rig: Rig) -> None:
+    """Squares of seconds plus 100 ms: 1.1 s, 4.1 s, 9.1 s, and no fourth retry."""
+    (key,) = rig.put(new_job(backoff=Backoff(2.0, 100, 0), retry_limit=3))
+    worker = rig.worker()
+    for wait in (1_100, 4_100, 9_100):
+        rig.do(fail(key))
+        rig.advance(wait - 1)
+        assert rig.state(key) is State.RETRYING
+        rig.advance(1)
+        assert rig.state(key) is State.IN_FLIGHT
+    assert rig.do(fail(key)).state is State.DEAD
+    assert rig.job(key).purge_at == rig.clock.now() + 7 * 86_400_000
+    assert worker.keys == [key] * 4
+    assert [row[5] for row in worker.rows] == [0, 1, 2, 3]
+    assert [record.attempt for record in rig.store.errors(key, Page())] == [1, 2, 3, 4]
+    assert (rig.engine.stats.failed, rig.engine.stats.died) == (4, 1)
+    assert rig.engine.stats.retries[:5] == [0, 1, 1, 1, 0]
+    rig.check()
+
+
+def test_only_what_is_in_flight_can_fail(rig: Rig) -> None:
+    waiting, gone = rig.put(new_job("b"), new_job("a"))
+    rig.worker(["a"])
+    results = rig.apply(succeed(gone), fail(gone), fail(waiting), fail(999))
+    assert results[0] == []
+    assert all(isinstance(result, NotFound) for result in results[1:])
+    assert rig.job(waiting).attempts == 0
+
+
+def test_a_failure_that_is_told_twice_counts_once(rig: Rig) -> None:
+    (key,) = rig.put(new_job())
+    rig.worker()
+    first, second = rig.apply(fail(key), fail(key))
+    assert first.attempts == 1
+    assert isinstance(second, NotFound)
+    assert isinstance(rig.do(fail(key)), NotFound)
+    assert len(rig.store.errors(key, Page())) == 1
+
+
+def test_a_retry_that_is_due_at_once_is_offered_in_the_same_batch(rig: Rig) -> None:
+    (key,) = rig.put(new_job())
+    worker = rig.worker()
+    rig.do(fail(key, retry_at=NOW - 5))
+    assert worker.keys == [key, key]
+    rig.check()
+
+
+def test_a_failure_without_retention_leaves_nothing(rig: Rig) -> None:
+    (key,) = rig.put(new_job(retry_limit=0, retention=Retention(dead_ms=0)))
+    rig.worker()
+    assert rig.do(fail(key)).state is State.DEAD
+    assert rig.state(key) is None
+    assert rig.store.errors(key, Page()) == []
+    rig.check()
+
+
+def test_a_retry_limit_of_32_bits_can_fail(rig: Rig) -> None:
+    """Zizq's wire allows 4,294,967,295 retries; a policy counts to a thousand million."""
+    (key,) = rig.put(new_job(retry_limit=4_294_967_295))
+    rig.worker()
+    assert rig.do(fail(key)).state is State.RETRYING
+
+
+def test_failures_share_out_phases_as_evenly_as_the_golden_ratio(rig: Rig) -> None:
+    keys = rig.put(*(new_job() for _ in range(100)))
+    rig.worker()
+    rig.apply(*(fail(key) for key in keys))
+    phases = sorted(job.phase for job in rig.store.load(keys) if job.phase is not None)
+    assert len(phases) == 100
+    assert min(after - before for before, after in pairwise(phases)) >= 0.44 / 100
+    rig.advance(10_000)
+    rig.do(fail(keys[0]))
+    assert sorted(job.phase for job in rig.store.load(keys) if job.phase is not None) == phases
+
+
+# -- the rarer verbs and the end of a taker
+
+
+def test_a_verb_runs_inside_the_batch_and_its_value_is_the_answer(rig: Rig) -> None:
+    def count(engine: Engine, now: int) -> tuple[int, int]:
+        return engine.store.ready(None), now
+
+    assert rig.apply(plain(3), call(count))[1] == (3, NOW)
+
+
+def test_a_verb_that_refuses_answers_with_the_error_and_hurts_nobody(rig: Rig) -> None:
+    def refuse(engine: Engine, now: int) -> None:
+        raise IllegalTransition("no")
+
+    (key, _), refused = rig.apply(plain(1), call(refuse))
+    assert isinstance(refused, IllegalTransition)
+    assert rig.state(key) is State.READY
+
+
+def test_a_taker_that_leaves_gives_back_all_it_holds(rig: Rig) -> None:
+    keys = rig.put(*(new_job() for _ in range(3)))
+    gone, stays = rig.worker(prefetch=3), rig.worker(prefetch=2)
+    assert rig.do(rig.leave(gone)) == 3
+    assert stays.keys == keys[:2]
+    assert gone.held == set()
+    assert [job.interruptions for job in rig.store.load(keys)] == [1, 1, 1]
+    rig.check()
+
+
+def test_a_stop_of_the_server_is_no_interruption(rig: Rig) -> None:
+    (key,) = rig.put(new_job())
+    rig.do(rig.leave(rig.worker(), interrupted=False))
+    assert (rig.job(key).interruptions, rig.state(key)) == (0, State.READY)
+
+
+def test_releasing_nothing_is_fine(rig: Rig) -> None:
+    assert rig.do(rig.leave(rig.worker())) == 0
+
+
+def test_an_answer_that_raises_hurts_nobody_else(rig: Rig, caplog: pytest.LogCaptureFixture) -> None:
+    def explode(result: object) -> None:
+        raise RuntimeError("the connection is gone")
+
+    last = Once()
+    ops = [plain(1), plain(1)]
+    ops[0].done, ops[1].done = explode, last
+    rig.engine.apply(ops)
+    assert last.result[1] == NOW
+    assert "an answer could not be delivered" in caplog.text
+
+
+def test_a_delivery_that_raises_hurts_nobody_else(rig: Rig, caplog: pytest.LogCaptureFixture) -> None:
+    def explode(rows: object, now: int) -> None:
+        raise RuntimeError("the connection is gone")
+
+    broken, whole = rig.worker(["a"]), rig.worker(["b"])
+    broken.taker.deliver = explode
+    first, second = rig.put(new_job("a"), new_job("b"))
+    assert whole.keys == [second]
+    assert broken.held == {first}
+    assert "could not be delivered" in caplog.text
+    rig.check()
+
+
+# -- time
+
+
+def test_what_is_due_is_promoted_in_bounded_portions(rig: Rig) -> None:
+    rig.put(*(new_job(ready_at=NOW + 5) for _ in range(2_500)))
+    rig.clock.advance(5)
+    seen = []
+    for _ in range(3):
+        rig.engine.apply([])
+        seen.append(rig.store.ready(None))
+    assert seen == [1_000, 2_000, 2_500]
+    assert rig.engine.due_at is None
+    assert rig.engine.stats.promoted == 2_500
+
+
+def test_nothing_runs_before_its_time(rig: Rig) -> None:
+    (key,) = rig.put(new_job(ready_at=NOW + 5))
+    worker = rig.worker()
+    rig.advance(4)
+    assert worker.keys == []
+    rig.advance(1)
+    assert worker.keys == [key]
+
+
+def test_due_at_follows_the_earliest_waiting_job(rig: Rig) -> None:
+    assert rig.engine.due_at is None
+    rig.put(new_job(ready_at=NOW + 9))
+    assert rig.engine.due_at == NOW + 9
+    (key,) = rig.put(new_job())
+    rig.worker()
+    rig.do(fail(key, retry_at=NOW + 3))
+    assert rig.engine.due_at == NOW + 3
+    rig.advance(3)
+    assert rig.engine.due_at == NOW + 9
+
+
+def test_a_lapsed_lease_goes_back_at_the_next_tick() -> None:
+    rig = Rig(limits=Limits(max_lease_ms=100, global_in_flight=0))
+    (key,) = rig.put(new_job())
+    worker = rig.worker()
+    rig.clock.advance(99)
+    assert rig.do(call(Engine.tick)) == 0
+    rig.clock.advance(1)
+    assert rig.do(call(Engine.tick)) == 1
+    assert worker.keys == [key, key]
+    assert rig.job(key).interruptions == 1
+    rig.check()
+
+
+def test_ended_jobs_go_when_their_retention_is_over_and_no_sooner() -> None:
+    rig = Rig(completed_ms=50, dead_ms=70)
+    done, dead, waiting = rig.put(new_job("a"), new_job("a"), new_job("b"))
+    rig.worker(["a"])
+    rig.apply(succeed(done), fail(dead, kill=True))
+    for after, gone in ((49, 0), (1, 1), (19, 0), (1, 1), (10**9, 0)):
+        rig.clock.advance(after)
+        assert rig.do(call(Engine.reap)) == gone
+    assert (rig.state(done), rig.state(dead), rig.state(waiting)) == (None, None, State.READY)
+    assert rig.engine.stats.reaped == 2
+
+
+# -- space
+
+
+def test_little_space_refuses_new_jobs_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    rig = Rig(limits=Limits(min_free_bytes=1_000, global_in_flight=0))
+    one, two = rig.put(new_job(), new_job())
+    rig.worker()
+    free = 999
+    monkeypatch.setattr(rig.store, "free_bytes", lambda: free)
+    rig.do(call(Engine.tick))
+    refused, settled, failed = rig.apply(plain(1), succeed(one), fail(two))
+    assert isinstance(refused, StoreFull)
+    assert settled == []
+    assert failed.state is State.RETRYING
+    free = 1_000
+    rig.do(call(Engine.tick))
+    assert len(rig.put(new_job())) == 1
+
+
+def test_a_store_in_memory_has_space_as_long_as_nothing_else_is_known(rig: Rig) -> None:
+    rig.do(call(Engine.tick))
+    assert len(rig.put(new_job())) == 1

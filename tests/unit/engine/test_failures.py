@@ -1,0 +1,440 @@
+"""When a batch does not go through: neighbours are answered rightly, and memory is put back as it was."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import apsw
+import pytest
+
+from anew.clock import ManualClock
+from anew.engine import Engine, Limits
+from anew.errors import InternalError, NotFound, StoreFailed, StoreFull
+from anew.jobs import State
+from anew.store.protocol import Filter, Page, Store
+from anew.store.sqlite import SqliteStore
+
+from .rig import ALL, NOW, FaultyStore, Rig, Worker, call, enqueue, fail, new_job, plain, succeed
+
+FULL = [StoreFull("no space"), apsw.FullError("database or disk is full")]
+FAILED = [StoreFailed("the disk is gone"), apsw.IOError("disk I/O error")]
+ODD = [RuntimeError("nobody foresaw this"), apsw.BusyError("database is locked")]
+full = pytest.mark.parametrize("error", FULL, ids=["ours", "the driver's"])
+failed = pytest.mark.parametrize("error", FAILED, ids=["ours", "the driver's"])
+odd = pytest.mark.parametrize("error", ODD, ids=["any", "the driver's"])
+
+
+class Failing(Rig):
+    """A rig whose store fails when told to."""
+
+    faulty: FaultyStore
+
+    def __init__(self, inner: Store | None = None, **given: Any) -> None:
+        self.faulty = FaultyStore(inner or SqliteStore())
+        super().__init__(self.faulty, **given)
+
+    def fail_next(self, *errors: Exception | None, verb: str = "commit") -> None:
+        """Plan what the next calls of a verb raise."""
+        self.faulty.verbs[verb] = list(errors)
+
+
+@pytest.fixture
+def rig() -> Failing:
+    return Failing()
+
+
+def picture(rig: Rig) -> tuple[object, ...]:
+    """Everything that a batch could have changed, in the store and beside it."""
+    dispatcher = rig.engine.dispatcher
+    keys = rig.store.find(Filter(), ALL)
+    return (
+        rig.store.load(keys, payload=True),
+        {queue: dict(states) for queue, states in rig.store.counts().items()},
+        {key: taker.number for key, taker in dispatcher.holders.items()},
+        {taker.number: dict(taker.held) for taker in dispatcher.takers},
+        rig.engine.due_at,
+    )
+
+
+# -- no space
+
+
+@full
+def test_no_space_refuses_new_jobs_and_settles_the_rest(rig: Failing, error: Exception) -> None:
+    done, failing, left = rig.put(new_job("a"), new_job("a"), new_job("b"))
+    rig.worker(["a"])
+    gone = rig.worker(["b"])
+    rig.fail_next(error)
+    refused, settled, retried, released, called = rig.apply(
+        plain(1), succeed(done), fail(failing), rig.leave(gone), call(lambda engine, now: 5)
+    )
+    assert isinstance(refused, StoreFull)
+    assert settled == []
+    assert retried.state is State.RETRYING
+    assert released == 1
+    assert called == 5
+    assert rig.engine.full
+    assert rig.engine.failed is None
+    assert (rig.state(done), rig.state(failing), rig.state(left)) == (None, State.RETRYING, State.READY)
+    rig.check()
+
+
+@full
+def test_no_space_even_for_settling_leaves_everything_as_it_was(rig: Failing, error: Exception) -> None:
+    keys = rig.put(new_job("a"), new_job("a"), new_job("b", ready_at=NOW + 50))
+    rig.worker(["a"])
+    before = picture(rig)
+    rig.fail_next(error, error, error)
+    results = rig.apply(plain(1), succeed(keys[0]), fail(keys[1]))
+    assert all(isinstance(result, StoreFull) for result in results)
+    assert picture(rig) == before
+    rig.check()
+    assert rig.apply(succeed(keys[0]), fail(keys[1]))[0] == []
+    rig.check()
+
+
+@full
+def test_where_all_but_new_jobs_is_too_much_settling_still_goes_on(rig: Failing, error: Exception) -> None:
+    (key,) = rig.put(new_job())
+    rig.worker()
+    rig.fail_next(error, error)
+    refused, settled, called = rig.apply(plain(1), succeed(key), call(lambda engine, now: 5))
+    assert isinstance(refused, StoreFull)
+    assert settled == []
+    assert isinstance(called, StoreFull)
+    rig.check()
+
+
+@full
+def test_the_reserve_is_given_up_for_settling(
+    rig: Failing, error: Exception, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given_up: list[bool] = []
+    monkeypatch.setattr(rig.faulty.inner, "free_reserve", lambda: given_up.append(True))
+    (key,) = rig.put(new_job())
+    rig.worker()
+    rig.fail_next(error)
+    rig.apply(plain(1))
+    assert not given_up
+    rig.engine.full = False
+    rig.fail_next(error)
+    assert rig.do(succeed(key)) == []
+    assert given_up
+
+
+@full
+def test_the_reserve_is_given_up_for_takes_too(
+    rig: Failing, error: Exception, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else a full device with idle workers would never get emptier."""
+    given_up: list[bool] = []
+    monkeypatch.setattr(rig.faulty.inner, "free_reserve", lambda: given_up.append(True))
+    rig.put(new_job())
+    rig.fail_next(error)
+    worker = rig.worker()
+    assert given_up
+    assert len(worker.keys) == 1
+    rig.check()
+
+
+@full
+def test_the_reserve_is_kept_where_nobody_could_take_anything(
+    rig: Failing, error: Exception, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given_up: list[bool] = []
+    monkeypatch.setattr(rig.faulty.inner, "free_reserve", lambda: given_up.append(True))
+    rig.put(new_job("other"))
+    rig.worker(["mail"])
+    rig.fail_next(error)
+    assert isinstance(rig.do(plain(1)), StoreFull)
+    assert not given_up
+
+
+@full
+def test_after_no_space_new_jobs_are_refused_until_there_is_some(
+    rig: Failing, error: Exception, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rig.fail_next(error)
+    assert isinstance(rig.do(plain(1)), StoreFull)
+    assert isinstance(rig.do(plain(1)), StoreFull)
+    monkeypatch.setattr(rig.faulty.inner, "free_bytes", lambda: 1 << 40)
+    rig.do(call(Engine.tick))
+    assert len(rig.put(new_job())) == 1
+
+
+@full
+def test_no_space_for_a_take_alone_gives_the_jobs_later(rig: Failing, error: Exception) -> None:
+    rig.put(*(new_job() for _ in range(3)))
+    rig.fail_next(error, error, error)
+    worker = rig.worker(prefetch=2)
+    assert (worker.keys, worker.held) == ([], set())
+    rig.engine.apply([])
+    assert len(worker.keys) == 2
+    rig.check()
+
+
+def test_something_odd_after_no_space_is_answered_too(rig: Failing) -> None:
+    one, two = rig.put(new_job(), new_job())
+    rig.worker()
+    rig.fail_next(StoreFull("no space"), RuntimeError("odd"), None, None)
+    refused, first, second = rig.apply(plain(1), succeed(one), succeed(two))
+    assert isinstance(refused, StoreFull)
+    assert (first, second) == ([], [])
+    rig.check()
+
+
+# -- the store fails
+
+
+@failed
+def test_a_failed_store_ends_everything(rig: Failing, error: Exception) -> None:
+    (key,) = rig.put(new_job())
+    rig.worker()
+    rig.fail_next(error)
+    results = rig.apply(plain(1), succeed(key), call(lambda engine, now: 5))
+    assert all(isinstance(result, StoreFailed) for result in results)
+    assert rig.engine.failed is results[0]
+    commits = rig.faulty.committed
+    later = rig.apply(plain(1), succeed(key), fail(key), call(lambda engine, now: 5))
+    assert all(isinstance(result, StoreFailed) for result in later)
+    rig.engine.apply([])
+    assert rig.faulty.committed == commits
+
+
+@failed
+@pytest.mark.parametrize("verb", ["begin", "insert_plain", "finish", "take", "promote", "rollback"])
+def test_wherever_the_store_fails_it_is_the_end(rig: Failing, error: Exception, verb: str) -> None:
+    """Not only at the commit: a page that cannot be read or a log that cannot be locked says as much."""
+    (key, _) = rig.put(new_job(), new_job(ready_at=NOW + 5))
+    worker = rig.worker(prefetch=2)
+    rig.clock.advance(5)
+    rig.fail_next(error, verb=verb)
+    if verb == "rollback":
+        rig.fail_next(RuntimeError("odd"))
+    results = rig.apply(plain(1), succeed(key))
+    assert all(isinstance(result, StoreFailed) for result in results)
+    assert rig.engine.failed is not None
+    assert worker.keys == [key]
+
+
+@failed
+def test_a_store_that_fails_while_it_is_full_is_the_end(rig: Failing, error: Exception) -> None:
+    (key,) = rig.put(new_job())
+    rig.worker()
+    rig.fail_next(StoreFull("no space"), error)
+    refused, settled = rig.apply(plain(1), succeed(key))
+    assert isinstance(refused, StoreFull)
+    assert isinstance(settled, StoreFailed)
+    assert rig.engine.failed is settled
+
+
+@failed
+def test_nothing_taken_under_a_failed_commit_is_handed_out(rig: Failing, error: Exception) -> None:
+    rig.put(new_job())
+    rig.fail_next(error)
+    worker = rig.worker()
+    assert worker.keys == []
+
+
+# -- something that nobody foresaw
+
+
+@odd
+def test_a_batch_that_breaks_is_applied_one_by_one(rig: Failing, error: Exception) -> None:
+    one, two = rig.put(new_job("a"), new_job("a"))
+    rig.worker(["a"])
+    rig.fail_next(error)
+    (first, _), settled, retried = rig.apply(plain(2), succeed(one), fail(two))
+    assert settled == []
+    assert retried.state is State.RETRYING
+    assert [rig.state(first), rig.state(first + 1)] == [State.READY] * 2
+    rig.check()
+
+
+@odd
+def test_only_the_operation_that_breaks_is_answered_with_an_error(rig: Failing, error: Exception) -> None:
+    one, two = rig.put(new_job(), new_job())
+    rig.worker()
+    rig.fail_next(error, None, error, None)
+    put, settled, retried = rig.apply(plain(1, "b"), succeed(one), fail(two))
+    assert put[1] == NOW
+    assert type(settled) is InternalError
+    assert "odd" not in str(settled)
+    assert retried.attempts == 1
+    assert rig.state(one) is State.IN_FLIGHT
+    assert rig.do(succeed(one)) == []
+    rig.check()
+
+
+def test_a_verb_that_breaks_hurts_nobody_else(rig: Failing) -> None:
+    def broken(engine: Engine, now: int) -> None:
+        engine.store.delete_all()
+        raise ZeroDivisionError
+
+    (key,) = rig.put(new_job())
+    rig.worker()
+    (first, _), error, settled = rig.apply(plain(1), call(broken), succeed(key))
+    assert type(error) is InternalError
+    assert settled == []
+    assert rig.state(first) is State.IN_FLIGHT
+    rig.check()
+
+
+def test_a_job_that_the_store_cannot_take_hurts_nobody_else(rig: Failing) -> None:
+    (first, _), error, (second, _) = rig.apply(plain(1), enqueue(new_job("\ud800")), plain(1))
+    assert type(error) is InternalError
+    assert rig.store.ready(None) == 2
+    assert [rig.state(first), rig.state(second)] == [State.READY] * 2
+    rig.check()
+
+
+@odd
+@pytest.mark.parametrize("at", [0, 1, 2])
+def test_a_take_that_breaks_halfway_puts_all_takers_back(rig: Failing, error: Exception, at: int) -> None:
+    """The first takers have theirs in memory when a later take breaks: none of it may stay."""
+    keys = rig.put(*(new_job() for _ in range(6)))
+    workers = []
+    for _ in range(3):
+        worker = Worker(None, 2)
+        rig.engine.dispatcher.add(worker.taker)
+        workers.append(worker)
+    rig.fail_next(*[None] * at, error, verb="take")
+    rig.engine.apply([])
+    assert all(worker.keys == [] and worker.held == set() for worker in workers)
+    assert rig.engine.dispatcher.holders == {}
+    assert {job.state for job in rig.store.load(keys)} == {State.READY}
+    rig.engine.apply([])
+    assert sorted(key for worker in workers for key in worker.keys) == keys
+    rig.check()
+
+
+# -- memory is put back
+
+
+@pytest.mark.parametrize("error", [*FULL, *ODD], ids=["full", "full", "odd", "odd"])
+def test_holders_and_slots_are_as_before(rig: Failing, error: Exception) -> None:
+    keys = rig.put(*(new_job() for _ in range(8)))
+    first, second = rig.worker(prefetch=3), rig.worker(prefetch=2)
+    before = picture(rig)
+    rig.fail_next(error, error, error, error, error, error)
+    rig.apply(succeed(*keys[:2]), fail(keys[3]), fail(keys[2], kill=True), call(Engine.tick))
+    assert picture(rig) == before
+    assert (first.keys, second.keys) == (keys[:3], keys[3:5])
+    rig.check()
+    rig.fail_next()
+    assert rig.do(succeed(*keys[:5])) == []
+    assert sorted(first.keys + second.keys) == keys
+    rig.check()
+
+
+@pytest.mark.parametrize("error", [*FULL, *ODD], ids=["full", "full", "odd", "odd"])
+def test_a_taker_that_was_leaving_still_gives_back_later(rig: Failing, error: Exception) -> None:
+    rig.put(new_job(), new_job())
+    leaving, stays = rig.worker(prefetch=2), rig.worker(prefetch=2)
+    release = rig.leave(leaving)
+    rig.fail_next(error, error, error)
+    rig.do(release)
+    assert len(leaving.held) == 2
+    assert stays.held == set()
+    rig.fail_next()
+    assert rig.do(release) == 2
+    assert len(stays.held) == 2
+    rig.check()
+
+
+@pytest.mark.parametrize("error", [*FULL, *ODD], ids=["full", "full", "odd", "odd"])
+def test_a_take_that_did_not_last_leaves_no_other_taker_asleep(rig: Failing, error: Exception) -> None:
+    """The first taker got the only job and the second found nothing; then it all came undone and the first went away."""
+    first, second = Worker(["mail"], 1), Worker(["mail"], 1)
+    for worker in (first, second):
+        rig.engine.dispatcher.add(worker.taker)
+    rig.put(new_job("other"))
+    (key,) = rig.put(new_job("mail"))
+    assert first.keys == [key]
+    rig.do(fail(key, retry_at=NOW + 10))
+    rig.clock.advance(10)
+    rig.fail_next(error, error, error)
+    rig.engine.apply([])
+    rig.fail_next()
+    rig.engine.dispatcher.remove(first.taker)
+    rig.engine.apply([])
+    rig.check()
+    assert second.keys == [key]
+
+
+@pytest.mark.parametrize("error", [*FULL, *ODD], ids=["full", "full", "odd", "odd"])
+def test_a_promotion_that_did_not_last_is_made_again(rig: Failing, error: Exception) -> None:
+    (key,) = rig.put(new_job(ready_at=NOW + 5))
+    worker = rig.worker()
+    rig.clock.advance(5)
+    rig.fail_next(error, error, error)
+    rig.engine.apply([])
+    rig.fail_next()
+    assert rig.engine.due_at == NOW + 5
+    assert worker.keys == []
+    rig.engine.apply([])
+    assert worker.keys == [key]
+    rig.check()
+
+
+@pytest.mark.parametrize("error", [*FULL, *ODD], ids=["full", "full", "odd", "odd"])
+def test_the_promise_of_keys_holds_over_a_batch_that_did_not_last(tmp_path: Path, error: Exception) -> None:
+    """The promise is written once a minute; if that batch is undone, the next one must write it again, or a restart with
+    the clock set back would give keys out twice."""
+    rig = Failing(SqliteStore(tmp_path))
+    rig.fail_next(error, error, error)
+    rig.do(plain(5))
+    rig.engine.full = False
+    rig.fail_next()
+    keys = rig.put(*(new_job() for _ in range(5)))
+    rig.worker()
+    assert rig.do(succeed(*keys)) == []
+    rig.store.close()
+    again = Rig(SqliteStore(tmp_path), clock=ManualClock(NOW - 3_600_000))
+    assert again.put(new_job())[0] > keys[-1]
+    again.store.close()
+
+
+@pytest.mark.parametrize("error", [*FULL, *ODD], ids=["full", "full", "odd", "odd"])
+def test_a_failure_that_did_not_last_leaves_no_record(rig: Failing, error: Exception) -> None:
+    (key,) = rig.put(new_job())
+    rig.worker()
+    rig.fail_next(error, error, error)
+    rig.do(fail(key))
+    assert rig.job(key).attempts == 0
+    assert rig.store.errors(key, Page()) == []
+    rig.fail_next()
+    assert rig.do(fail(key)).attempts == 1
+    assert len(rig.store.errors(key, Page())) == 1
+
+
+def test_the_counters_of_what_happened_count_what_lasted(rig: Failing) -> None:
+    keys = rig.put(new_job(), new_job())
+    rig.worker()
+    rig.fail_next(RuntimeError("odd"))
+    rig.apply(plain(3), succeed(keys[0]), fail(keys[1]))
+    stats = rig.engine.stats
+    assert (stats.enqueued, stats.completed, stats.failed, stats.taken) == (5, 1, 1, 5)
+    assert stats.retries[1] == 1
+
+
+def test_the_global_limit_still_counts_rightly_after_failures() -> None:
+    rig = Failing(limits=Limits(global_in_flight=2))
+    rig.put(*(new_job() for _ in range(6)))
+    rig.fail_next(RuntimeError("odd"))
+    worker = rig.worker()
+    rig.engine.apply([])
+    assert len(worker.held) == 2
+    rig.fail_next(RuntimeError("odd"))
+    rig.do(succeed(*worker.keys))
+    rig.check()
+    rig.do(succeed(*worker.keys))
+    assert len(worker.keys) == 4
+    rig.check()
+
+
+def test_not_found_is_no_failure_of_the_batch(rig: Failing) -> None:
+    commits = rig.faulty.committed
+    assert isinstance(rig.apply(fail(1), plain(1))[0], NotFound)
+    assert rig.faulty.committed == commits + 1

@@ -1,0 +1,166 @@
+"""Starting over: what was in flight comes back, and no number is ever given twice."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import apsw
+import pytest
+
+from anew.clock import ManualClock
+from anew.engine import Engine, Limits
+from anew.errors import StoreFailed, StoreFull
+from anew.jobs import State
+from anew.jobs.ids import COUNTER_BITS
+from anew.store.sqlite import SqliteStore
+
+from .rig import NOW, FaultyStore, Rig, call, fail, new_job, plain, succeed
+
+
+def restarted(rig: Rig, directory: Path, *, clock_ms: int = 0) -> Rig:
+    """Close the store and open it in a new engine, the clock moved by so much."""
+    rig.store.close()
+    return Rig(SqliteStore(directory), clock=ManualClock(rig.clock.now() + clock_ms))
+
+
+@pytest.mark.parametrize(("jobs", "batch"), [(0, 10), (1, 10), (9, 10), (10, 10), (11, 10), (35, 10)])
+def test_what_was_in_flight_is_ready_again(tmp_path: Path, jobs: int, batch: int) -> None:
+    rig = Rig(SqliteStore(tmp_path))
+    rig.do(plain(jobs))
+    rig.worker()
+    again = restarted(rig, tmp_path)
+    assert again.engine.recover(batch=batch) == jobs
+    assert again.store.ready(None) == jobs
+    assert len(again.worker().keys) == jobs
+    again.check()
+    again.store.close()
+
+
+def test_a_restart_is_no_interruption_and_keeps_the_order(tmp_path: Path) -> None:
+    rig = Rig(SqliteStore(tmp_path))
+    keys = rig.put(*(new_job(priority=p) for p in (2, 1, 3)))
+    rig.worker(prefetch=2)
+    again = restarted(rig, tmp_path)
+    again.engine.recover()
+    assert again.worker().keys == [keys[1], keys[0], keys[2]]
+    assert {job.interruptions for job in again.store.load(keys)} == {0}
+    again.store.close()
+
+
+@pytest.mark.parametrize(
+    "error", [StoreFull("no space"), apsw.FullError("disk is full")], ids=["ours", "theirs"]
+)
+def test_a_start_on_a_full_device_gives_up_the_reserve(
+    tmp_path: Path, error: Exception, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rig = Rig(SqliteStore(tmp_path))
+    rig.do(plain(3))
+    rig.worker()
+    rig.store.close()
+    store = FaultyStore(SqliteStore(tmp_path))
+    again = Rig(store, limits=Limits(min_free_bytes=0))
+    store.verbs["commit"] = [error]
+    assert again.engine.recover() == 3
+    assert not (tmp_path / "reserve").exists()
+    assert isinstance(again.do(plain(1)), StoreFull)
+    again.do(call(Engine.tick))
+    assert (tmp_path / "reserve").exists()
+    assert len(again.put(new_job())) == 1
+    again.store.close()
+
+
+@pytest.mark.parametrize(
+    ("errors", "ours"),
+    [
+        ([apsw.FullError("full"), apsw.FullError("full")], StoreFull),
+        ([StoreFull("full"), StoreFull("full")], StoreFull),
+        ([apsw.IOError("disk I/O error")], StoreFailed),
+        ([StoreFailed("gone")], StoreFailed),
+        ([ZeroDivisionError()], ZeroDivisionError),
+    ],
+)
+def test_a_start_that_cannot_go_on_says_why(errors: list[Exception], ours: type[Exception]) -> None:
+    store = FaultyStore(SqliteStore())
+    rig = Rig(store)
+    store.verbs["commit"] = list(errors)
+    with pytest.raises(ours):
+        rig.engine.recover()
+
+
+def test_what_waits_for_its_time_still_does(tmp_path: Path) -> None:
+    rig = Rig(SqliteStore(tmp_path))
+    (key,) = rig.put(new_job(ready_at=NOW + 100))
+    again = restarted(rig, tmp_path, clock_ms=99)
+    assert again.engine.due_at == NOW + 100
+    assert again.engine.recover() == 0
+    assert again.state(key) is State.SCHEDULED
+    again.advance(1)
+    assert again.state(key) is State.READY
+    again.store.close()
+
+
+@pytest.mark.parametrize("clock_ms", [0, 1, 1_000, 10**9, -1, -60_000, -86_400_000, -NOW])
+def test_keys_grow_over_restarts_whatever_the_clock_does(tmp_path: Path, clock_ms: int) -> None:
+    rig = Rig(SqliteStore(tmp_path))
+    keys = rig.put(*(new_job() for _ in range(3)))
+    rig.worker()
+    rig.do(succeed(*keys))  # gone: only the promise remembers them
+    last = keys[-1]
+    for _ in range(3):
+        rig = restarted(rig, tmp_path, clock_ms=clock_ms if rig.clock.now() + clock_ms >= 0 else 0)
+        (key,) = rig.put(new_job())
+        assert key > last
+        last = key
+    rig.store.close()
+
+
+def test_keys_follow_the_clock_and_never_fall_back() -> None:
+    rig = Rig()
+    first = rig.put(new_job(), new_job())
+    assert first == [NOW << COUNTER_BITS, (NOW << COUNTER_BITS) + 1]
+    assert rig.put(new_job()) == [first[1] + 1]
+    rig.clock.advance(1)
+    (later,) = rig.put(new_job())
+    assert later == (NOW + 1) << COUNTER_BITS
+    rig.clock.jump(-10_000)
+    assert rig.put(new_job()) == [later + 1]
+
+
+def test_the_promise_of_keys_is_written_rarely(tmp_path: Path) -> None:
+    """A minute's worth at once: else each batch would write one row more."""
+    rig = Rig(SqliteStore(tmp_path))
+    rig.put(new_job())
+    promised = rig.store.identity.last_key
+    assert promised >= (NOW + 59_000) << COUNTER_BITS
+    rig.clock.advance(59_000)
+    rig.put(new_job())
+    assert rig.store.identity.last_key == promised
+    rig.clock.advance(2_000)
+    rig.put(new_job())
+    assert rig.store.identity.last_key > promised
+    rig.store.close()
+
+
+def test_the_order_of_failures_goes_on_over_a_restart(tmp_path: Path) -> None:
+    """Two jobs must not get one phase because the server was restarted between their failures."""
+    rig = Rig(SqliteStore(tmp_path))
+    phases = set()
+    for _ in range(3):
+        (key,) = rig.put(new_job())
+        rig.engine.recover()
+        rig.worker()
+        phases.add(rig.do(fail(key)).phase)
+        rig = restarted(rig, tmp_path)
+    assert len(phases) == 3
+    rig.store.close()
+
+
+def test_ids_are_those_of_the_store(tmp_path: Path) -> None:
+    rig = Rig(SqliteStore(tmp_path))
+    (key,) = rig.put(new_job())
+    text = rig.engine.ids.write(key)
+    again = restarted(rig, tmp_path)
+    assert again.engine.ids.read(text) == key
+    other = Rig()
+    assert other.engine.ids.read(text) == -1
+    again.store.close()

@@ -1,0 +1,309 @@
+"""Who gets what: turns, parking and waking, pauses, the global limit."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from anew.engine import Limits, Taker
+from anew.engine.verbs import patch_one, redrive_one
+from anew.jobs import Retention, State
+from anew.jobs.patch import Patch, RetentionPatch
+from anew.store.protocol import Page
+
+from .rig import (
+    NOW,
+    Rig,
+    Worker,
+    call,
+    fail,
+    new_job,
+    plain,
+    succeed,
+)
+
+
+@pytest.fixture
+def rig() -> Rig:
+    return Rig()
+
+
+def queue_up(rig: Rig, *wanted: tuple[list[str] | None, int]) -> list[Worker]:
+    """Add takers, in order, that all wait for the next batch."""
+    workers = [Worker(queues, prefetch) for queues, prefetch in wanted]
+    for worker in workers:
+        rig.engine.dispatcher.add(worker.taker)
+    return workers
+
+
+# -- wake-ups
+
+
+def test_a_taker_that_waits_gets_a_job_in_the_batch_that_brings_it(rig: Rig) -> None:
+    worker = rig.worker(["mail"])
+    assert worker.keys == []
+    (key,) = rig.put(new_job("mail"))
+    assert worker.keys == [key]
+
+
+@pytest.mark.parametrize("queues", [None, ["mail"], ["other", "mail"], ["mail", "mail"]])
+def test_whatever_makes_a_job_ready_wakes_a_waiting_taker(rig: Rig, queues: list[str] | None) -> None:
+    keys = rig.put(new_job(), new_job(), new_job(), new_job(ready_at=NOW + 5))
+    holder = rig.worker(prefetch=3)
+    rig.engine.dispatcher.pause(holder.taker)
+    waiting = rig.worker(queues)
+    rig.do(fail(keys[0], retry_at=NOW))
+    assert waiting.keys == [keys[0]]
+    rig.clock.advance(5)
+    rig.engine.apply([])
+    assert waiting.keys == [keys[0], keys[3]]
+    rig.do(rig.leave(holder))
+    assert waiting.keys == [keys[0], keys[3], keys[1], keys[2]]
+    rig.check()
+
+
+def test_takers_of_other_queues_are_left_alone(rig: Rig) -> None:
+    mail, other = rig.worker(["mail"]), rig.worker(["other"])
+    rig.put(new_job("mail"), new_job("never"))
+    assert (len(mail.keys), other.keys) == (1, [])
+    rig.check()
+
+
+def test_one_job_wakes_one_of_many(rig: Rig) -> None:
+    """Takes that find nothing cost a statement each: as many takers are woken as there are jobs."""
+    workers = [rig.worker(["mail"], 1) for _ in range(50)]
+    takes: list[int] = []
+    real = rig.engine.dispatcher._take
+
+    def counted(taker: Taker, now: int) -> Any:
+        takes.append(taker.number)
+        return real(taker, now)
+
+    rig.engine.dispatcher._take = counted  # type: ignore[method-assign]
+    rig.put(new_job("mail"))
+    assert len(takes) == 1
+    assert sum(len(worker.keys) for worker in workers) == 1
+    rig.check()
+
+
+def test_jobs_go_round_among_waiting_takers(rig: Rig) -> None:
+    workers = [rig.worker(["mail"], 1) for _ in range(5)]
+    got = []
+    for _ in range(10):
+        (key,) = rig.put(new_job("mail"))
+        got.append(next(at for at, worker in enumerate(workers) if key in worker.held))
+        rig.do(succeed(key))
+    assert sorted(got) == [0, 0, 1, 1, 2, 2, 3, 3, 4, 4]
+
+
+def test_a_taker_of_several_queues_is_woken_by_each(rig: Rig) -> None:
+    worker = rig.worker(["a", "b", "c"])
+    keys = [rig.put(new_job(queue))[0] for queue in ("b", "c", "a", "b")]
+    assert worker.keys == keys
+    rig.check()
+
+
+def test_one_job_in_each_of_two_queues_serves_both_takers(rig: Rig) -> None:
+    both, only = rig.worker(["a", "b"], 1), rig.worker(["b"], 1)
+    rig.put(new_job("a"), new_job("b"))
+    assert (len(both.keys), len(only.keys)) == (1, 1)
+    rig.check()
+
+
+def test_a_free_slot_is_filled_in_the_batch_that_frees_it(rig: Rig) -> None:
+    keys = rig.put(*(new_job() for _ in range(5)))
+    worker = rig.worker(prefetch=2)
+    assert worker.keys == keys[:2]
+    rig.do(succeed(keys[0]))
+    assert worker.keys == keys[:3]
+    rig.do(fail(keys[1], kill=True))
+    assert worker.keys == keys[:4]
+    rig.do(call(lambda engine, now: (engine.store.delete([keys[2]]), engine.free_slot(keys[2]))))
+    assert worker.keys == keys
+
+
+# -- turns
+
+
+def test_a_greedy_taker_does_not_starve_the_others(rig: Rig) -> None:
+    """A turn is 250 jobs; then the next hungry taker has its own."""
+    greedy, modest = queue_up(rig, (None, 1_000), (None, 300))
+    keys = rig.put(*(new_job() for _ in range(1_000)))
+    assert greedy.keys[:250] == keys[:250]
+    assert modest.keys == keys[250:500] + keys[750:800]
+    assert greedy.keys[250:] == keys[500:750] + keys[800:]
+    rig.check()
+
+
+def test_turns_go_on_until_nothing_or_nobody_is_left(rig: Rig) -> None:
+    workers = queue_up(rig, (None, 100), (None, 100), (None, 100))
+    rig.do(plain(250))
+    assert [len(worker.keys) for worker in workers] == [100, 100, 50]
+    rig.do(plain(250))
+    assert [len(worker.keys) for worker in workers] == [100, 100, 100]
+    rig.check()
+
+
+def test_large_payloads_end_a_turn_but_not_the_supply(rig: Rig) -> None:
+    one, two = queue_up(rig, (None, 10), (None, 10))
+    rig.put(*(new_job(payload=b"x" * 700_000) for _ in range(8)))
+    assert (len(one.keys), len(two.keys)) == (4, 4)
+    assert len(one.instants) == 4
+    rig.check()
+
+
+def test_prefetch_is_never_passed(rig: Rig) -> None:
+    rig.do(plain(100))
+    workers = [rig.worker(prefetch=n) for n in (1, 7, 30)]
+    assert [len(worker.held) for worker in workers] == [1, 7, 30]
+    rig.check()
+
+
+# -- pauses and leaving
+
+
+def test_a_paused_taker_gets_nothing_until_it_goes_on(rig: Rig) -> None:
+    worker = rig.worker(prefetch=2)
+    rig.engine.dispatcher.pause(worker.taker)
+    keys = rig.put(*(new_job() for _ in range(4)))
+    assert worker.keys == []
+    rig.engine.dispatcher.resume(worker.taker)
+    assert rig.engine.dispatcher.waits()
+    rig.engine.apply([])
+    assert worker.keys == keys[:2]
+    rig.engine.dispatcher.pause(worker.taker)
+    rig.do(succeed(*keys[:2]))
+    assert worker.keys == keys[:2]
+    rig.check()
+    rig.engine.dispatcher.resume(worker.taker)
+    rig.engine.apply([])
+    assert worker.keys == keys
+    rig.check()
+
+
+def test_a_paused_taker_leaves_its_share_to_others(rig: Rig) -> None:
+    paused, awake = rig.worker(["mail"], 1), rig.worker(["mail"], 1)
+    rig.engine.dispatcher.pause(paused.taker)
+    (key,) = rig.put(new_job())
+    assert awake.keys == [key]
+    rig.check()
+
+
+@pytest.mark.parametrize("before", ["parked", "full", "hungry", "paused"])
+def test_a_taker_that_has_left_gets_nothing_more(rig: Rig, before: str) -> None:
+    if before == "full":
+        rig.do(plain(1))
+    worker = Worker(None, 1)
+    rig.engine.dispatcher.add(worker.taker)
+    if before == "paused":
+        rig.engine.dispatcher.pause(worker.taker)
+    if before != "hungry":
+        rig.engine.apply([])
+    had = list(worker.keys)
+    rig.engine.dispatcher.remove(worker.taker)
+    rig.engine.dispatcher.resume(worker.taker)
+    rig.do(plain(3))
+    assert worker.keys == had
+    rig.do(succeed(*had))
+    rig.do(plain(3))
+    assert worker.keys == had
+    rig.check()
+
+
+def test_what_a_taker_that_has_left_still_holds_can_be_settled(rig: Rig) -> None:
+    keys = rig.put(new_job(), new_job())
+    worker = rig.worker()
+    release = rig.leave(worker)
+    assert rig.do(succeed(keys[0])) == []
+    assert rig.do(release) == 1
+    assert (rig.state(keys[0]), rig.state(keys[1])) == (None, State.READY)
+    rig.check()
+
+
+# -- the global limit
+
+
+def test_the_global_limit_holds_over_all_takers() -> None:
+    rig = Rig(limits=Limits(global_in_flight=5))
+    keys = rig.put(*(new_job() for _ in range(20)))
+    workers = queue_up(rig, (None, 3), (None, 3), (["mail"], 3))
+    rig.engine.apply([])
+    assert [len(worker.held) for worker in workers] == [3, 2, 0]
+    rig.check()
+    assert not rig.engine.dispatcher.waits()
+    rig.do(succeed(keys[0]))
+    assert sum(len(worker.held) for worker in workers) == 5
+    assert len(workers[2].held) == 1
+    rig.check()
+
+
+def test_takers_that_the_global_limit_holds_back_come_in_when_there_is_room() -> None:
+    rig = Rig(limits=Limits(global_in_flight=1))
+    a, b = rig.worker(["a"], 1), rig.worker(["b"], 1)
+    (first,) = rig.put(new_job("a"))
+    (second,) = rig.put(new_job("b"))
+    assert (a.keys, b.keys) == ([first], [])
+    rig.check()
+    rig.do(succeed(first))
+    assert b.keys == [second]
+    rig.check()
+
+
+@pytest.mark.parametrize("how", ["pauses", "leaves"])
+def test_a_job_that_the_limit_held_back_is_not_lost_with_the_taker_it_woke(how: str) -> None:
+    rig = Rig(limits=Limits(global_in_flight=1))
+    first, second, busy = rig.worker(["mail"], 1), rig.worker(["mail"], 1), rig.worker(["other"], 1)
+    (blocking,) = rig.put(new_job("other"))
+    (key,) = rig.put(new_job("mail"))
+    assert busy.keys == [blocking]
+    (rig.engine.dispatcher.pause if how == "pauses" else rig.engine.dispatcher.remove)(first.taker)
+    rig.do(succeed(blocking))
+    assert second.keys == [key]
+    rig.check()
+
+
+def test_a_limit_of_zero_is_no_limit() -> None:
+    rig = Rig(limits=Limits(global_in_flight=0))
+    rig.do(plain(3_000))
+    assert len(rig.worker(prefetch=3_000).keys) == 3_000
+
+
+# -- whether a job's row is all there is of it
+
+
+def plainness(worker: Worker) -> list[bool]:
+    return list(worker.taker.held.values())
+
+
+def test_a_fresh_job_is_all_in_its_row_and_others_are_looked_at(rig: Rig) -> None:
+    rig.put(
+        new_job(),
+        new_job(retention=Retention(dead_ms=1)),
+        new_job(payload=b"x" * 5_000),
+        new_job(retry_limit=1),
+    )
+    assert plainness(rig.worker()) == [True, False, False, True]
+
+
+def test_a_job_that_is_patched_while_it_is_held_is_looked_at_again(rig: Rig) -> None:
+    """Its new retention must hold when it succeeds."""
+    (key,) = rig.put(new_job())
+    worker = rig.worker()
+    rig.do(call(patch_one(key, Patch(retention=RetentionPatch(completed_ms=50)))))
+    assert plainness(worker) == [False]
+    assert rig.do(succeed(key)) == []
+    assert (rig.job(key).state, rig.job(key).purge_at) == (State.COMPLETED, NOW + 50)
+
+
+def test_a_job_that_has_failed_once_is_looked_at_also_after_its_attempts_began_again(rig: Rig) -> None:
+    """Its records are still there, and must go with it."""
+    (key,) = rig.put(new_job())
+    worker = rig.worker()
+    rig.do(fail(key, kill=True))
+    rig.do(call(redrive_one(key, reset_attempts=True)))
+    assert rig.job(key).attempts == 0
+    assert plainness(worker) == [False]
+    assert rig.do(succeed(key)) == []
+    assert rig.state(key) is None
+    assert rig.store.errors(key, Page()) == []

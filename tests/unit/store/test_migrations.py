@@ -1,0 +1,116 @@
+"""The schema's numbered steps, forward only, and whose file it is."""
+
+from __future__ import annotations
+
+import re
+from importlib import resources
+from pathlib import Path
+
+import apsw
+import pytest
+
+from anew.errors import NewerStore, StoreFailed
+from anew.store.sqlite import SqliteStore
+from anew.store.sqlite.connection import APPLICATION_ID, connect, migrate, migrations
+
+NEWEST = max(number for number, _ in migrations())
+
+
+def schema(connection: apsw.Connection) -> list[tuple[object, ...]]:
+    return list(connection.execute("SELECT type, name, sql FROM sqlite_schema ORDER BY type, name"))
+
+
+def set_pragma(directory: Path, name: str, value: int) -> None:
+    """Change a store's header as another program would have left it."""
+    connection = apsw.Connection(str(directory / "anew.db"))
+    connection.pragma(name, value)
+    connection.close()
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> Path:
+    """A directory with a store of this program, closed."""
+    SqliteStore(tmp_path).close()
+    return tmp_path
+
+
+def test_steps_are_numbered_from_one_without_gaps() -> None:
+    numbers = [number for number, _ in migrations()]
+    assert numbers == list(range(1, len(numbers) + 1))
+    files = [entry.name for entry in resources.files("anew.store.sqlite").joinpath("migrations").iterdir()]
+    steps = [name for name in files if name.endswith(".sql")]
+    assert len(steps) == len(numbers)
+    assert all(re.fullmatch(r"\d{4}_[a-z0-9_]+\.sql", name) for name in steps)
+
+
+def test_migrating_marks_the_file_as_ours() -> None:
+    connection = connect(":memory:")
+    migrate(connection)
+    assert connection.pragma("user_version") == NEWEST
+    assert connection.pragma("application_id") == APPLICATION_ID == int.from_bytes(b"ANEW", "big")
+    connection.close()
+
+
+def test_migrating_twice_changes_nothing() -> None:
+    connection = connect(":memory:")
+    migrate(connection)
+    connection.execute("INSERT INTO counter VALUES ('q', 0, 0, 1, 0, 0, 0, 0)")
+    before = schema(connection)
+    changes = connection.total_changes()
+    migrate(connection)
+    assert schema(connection) == before
+    assert connection.total_changes() == changes
+    assert connection.pragma("user_version") == NEWEST
+    connection.close()
+
+
+def test_a_step_that_was_cut_off_leaves_nothing_behind() -> None:
+    """Each step is one transaction: what a kill in its middle leaves is the schema before it."""
+    connection = connect(":memory:")
+    connection.set_commit_hook(lambda: True)
+    with pytest.raises(apsw.ConstraintError):
+        migrate(connection)
+    assert schema(connection) == []
+    assert connection.pragma("user_version") == 0
+    connection.set_commit_hook(None)
+    migrate(connection)
+    assert connection.pragma("user_version") == NEWEST
+    connection.close()
+
+
+def test_a_newer_schema_is_refused_and_left_alone(directory: Path) -> None:
+    set_pragma(directory, "user_version", NEWEST + 1)
+    for _ in range(2):
+        with pytest.raises(NewerStore) as caught:
+            SqliteStore(directory)
+        message = str(caught.value)
+        assert f"schema {NEWEST + 1}" in message
+        assert f"up to {NEWEST}" in message
+        assert "newer Anew" in message
+    set_pragma(directory, "user_version", NEWEST)
+    SqliteStore(directory).close()
+
+
+def test_a_file_of_another_program_is_refused_and_left_alone(directory: Path) -> None:
+    set_pragma(directory, "application_id", 0x0F055112)  # Fossil's, from SQLite's own list
+    for _ in range(2):
+        with pytest.raises(StoreFailed, match=r"belongs to another program.*--root-dir"):
+            SqliteStore(directory)
+
+
+def test_a_file_that_is_no_database_is_refused_in_our_words(tmp_path: Path) -> None:
+    text = b"Dear diary, today I have met a database.\n" * 200
+    (tmp_path / "anew.db").write_bytes(text)
+    with pytest.raises(StoreFailed) as caught:
+        SqliteStore(tmp_path)
+    assert isinstance(caught.value.__cause__, apsw.NotADBError)
+    assert (tmp_path / "anew.db").read_bytes() == text
+
+
+def test_the_schema_is_strict_and_has_what_the_counters_need() -> None:
+    connection = connect(":memory:")
+    migrate(connection)
+    tables = {name: text for kind, name, text in schema(connection) if kind == "table"}
+    assert set(tables) == {"job", "payload", "attempt", "counter", "meta"}
+    assert all("STRICT" in str(text) for text in tables.values())
+    connection.close()

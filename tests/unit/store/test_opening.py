@@ -1,0 +1,159 @@
+"""Opening a data directory: one server at a time, files for their owner only, a reserve of space."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from pathlib import Path
+
+import apsw
+import pytest
+
+from anew.errors import InvalidConfig, StoreBusy, StoreFailed, StoreFull
+from anew.store.sqlite import SqliteStore
+from anew.store.sqlite.connection import RESERVE_BYTES
+
+
+def mode(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+def test_a_second_opening_is_refused_and_names_the_holder(tmp_path: Path) -> None:
+    store = SqliteStore(tmp_path)
+    with pytest.raises(StoreBusy) as caught:
+        SqliteStore(tmp_path)
+    message = str(caught.value)
+    assert f"process {os.getpid()}" in message
+    assert str(tmp_path) in message
+    assert "--root-dir" in message
+    store.close()
+    SqliteStore(tmp_path).close()
+
+
+def test_a_refused_opening_does_not_take_the_lock_from_its_holder(tmp_path: Path) -> None:
+    store = SqliteStore(tmp_path)
+    for _ in range(3):
+        with pytest.raises(StoreBusy):
+            SqliteStore(tmp_path)
+    store.close()
+
+
+def test_another_process_is_kept_out_for_as_long_as_the_store_is_open(tmp_path: Path) -> None:
+    store = SqliteStore(tmp_path)
+    child = os.fork()
+    if child == 0:
+        try:
+            SqliteStore(tmp_path)
+        except StoreBusy:
+            os._exit(17)
+        os._exit(1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 17
+    store.close()
+
+
+def test_a_place_that_cannot_be_used_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("not a directory")
+    for place in (tmp_path / "file", tmp_path / "file" / "below"):
+        with pytest.raises(InvalidConfig, match="cannot be used") as caught:
+            SqliteStore(place)
+        assert str(place) in str(caught.value)
+        assert (caught.value.field, caught.value.value) == ("root_dir", str(place))
+
+
+def test_directory_and_files_are_their_owners_only(tmp_path: Path) -> None:
+    directory = tmp_path / "a" / "data"
+    old = os.umask(0)
+    try:
+        store = SqliteStore(directory)
+        store.begin(synced=True)
+        store.reserve_keys(1)
+        store.commit()
+        modes = {path.name: mode(path) for path in directory.iterdir()}
+        store.close()
+    finally:
+        os.umask(old)
+    assert mode(directory) == 0o700
+    assert set(modes) >= {"anew.db", "anew.db-wal", "anew.lock", "reserve"}
+    assert set(modes.values()) == {0o600}
+
+
+def test_the_reserve_is_given_up_and_taken_again(tmp_path: Path) -> None:
+    store = SqliteStore(tmp_path)
+    reserve = tmp_path / "reserve"
+    assert reserve.stat().st_size == RESERVE_BYTES == 8 * 1024 * 1024
+    store.free_reserve()
+    assert not reserve.exists()
+    store.keep_reserve()
+    assert reserve.stat().st_size == RESERVE_BYTES
+    store.close()
+
+
+def test_with_the_reserve_the_log_is_emptied_into_the_database(tmp_path: Path) -> None:
+    """The log's space can then be written again: settling shrinks the database but not its log."""
+    store = SqliteStore(tmp_path)
+    for number in range(200):
+        store.begin(synced=False)
+        store.reserve_keys(number)
+        store.commit()
+    log = tmp_path / "anew.db-wal"
+    grown = log.stat().st_size
+    store.free_reserve()
+    for number in range(150):
+        store.begin(synced=False)
+        store.reserve_keys(number)
+        store.commit()
+    assert log.stat().st_size == grown
+    store.close()
+
+
+def test_a_reserve_that_found_no_space_is_taken_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_space(fd: int, offset: int, length: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "posix_fallocate", no_space)
+        store = SqliteStore(tmp_path)
+    assert (tmp_path / "reserve").stat().st_size == 0
+    store.keep_reserve()
+    assert (tmp_path / "reserve").stat().st_size == RESERVE_BYTES
+    store.close()
+
+
+def test_the_connection_has_the_settings_that_everything_relies_on(tmp_path: Path) -> None:
+    store = SqliteStore(tmp_path)
+    pragma = store._connection.pragma
+    assert (pragma("journal_mode"), pragma("synchronous"), pragma("mmap_size")) == ("wal", 2, 0)
+    store.close()
+
+
+def test_a_reader_cannot_write(tmp_path: Path) -> None:
+    store = SqliteStore(tmp_path)
+    reader = store.reader()
+    with pytest.raises(apsw.ReadOnlyError):
+        reader._connection.execute("DELETE FROM job")  # type: ignore[attr-defined]
+    reader.close()
+    store.close()
+
+
+@pytest.mark.parametrize(
+    ("error", "ours"),
+    [
+        (apsw.FullError("database or disk is full"), StoreFull),
+        (apsw.IOError("disk I/O error"), StoreFailed),
+        (apsw.CorruptError("malformed"), StoreFailed),
+        (apsw.NotADBError("no database"), StoreFailed),
+        (apsw.ReadOnlyError("read-only"), StoreFailed),
+        (apsw.CantOpenError("unable to open"), StoreFailed),
+        (apsw.ConstraintError("UNIQUE"), None),
+        (apsw.BusyError("locked"), None),
+        (OverflowError("int too large"), None),
+    ],
+)
+def test_the_drivers_errors_are_told_in_our_words(error: Exception, ours: type[Exception] | None) -> None:
+    store = SqliteStore()
+    known = store.explain(error)
+    assert type(known) is (ours or type(None))
+    store.close()

@@ -1,0 +1,79 @@
+"""Named statements at the width of a batch, and filters as conditions with every value bound."""
+
+from __future__ import annotations
+
+import pytest
+
+from anew.jobs import State
+from anew.store.protocol import Filter, Page
+from anew.store.sqlite.filters import count_statement, find_statement, where_clause
+from anew.store.sqlite.sql import sql, statements
+
+
+@pytest.mark.parametrize("width", [1, 2, 100])
+def test_a_statement_has_as_many_marks_as_its_batch_needs(width: int) -> None:
+    assert sql("insert_plain", width).count("?") == 7 * width
+    assert sql("insert_attempt", width).count("?") == 9 * width
+    assert sql("finish", width).count("?") == width
+    assert sql("release", width).count("?") == width + 1
+    assert sql("complete", width).count("?") == 2 * width + 1
+
+
+def test_no_placeholder_and_no_comment_is_left() -> None:
+    for name in statements():
+        text = sql(name, 3)
+        assert "@" not in text
+        assert "--" not in text
+        assert ";" not in text
+
+
+def test_the_widest_statement_stays_within_sqlites_number_of_parameters() -> None:
+    """32,766 is SQLite's own bound."""
+    assert max(sql(name, 100).count("?") for name in statements()) <= 32_766
+
+
+NASTY = "x'; DROP TABLE job; --"
+
+
+def test_every_value_of_a_filter_is_bound() -> None:
+    where = Filter(
+        states=frozenset({State.READY}),
+        queues=frozenset({NASTY, "b"}),
+        types=frozenset({NASTY}),
+        keys=frozenset({98_765}),
+        priority=(43_210, 54_321),
+        ready_at=(1, 2),
+        attempts=(3, 4),
+    )
+    text, bound = where_clause(where)
+    assert NASTY not in text
+    assert not set("0123456789'") & set(text)
+    assert bound == [2, "b", NASTY, NASTY, 98_765, 43_210, 54_321, 1, 2, 3, 4]
+    assert text.count("?") == len(bound)
+
+
+def test_a_filter_of_nothing_binds_nothing() -> None:
+    assert where_clause(Filter()) == ("1", [])
+    text, bound = count_statement(Filter())
+    assert (text.count("?"), bound) == (0, [])
+
+
+def test_a_page_binds_cursor_and_limit_last() -> None:
+    text, bound = find_statement(Filter(queues=frozenset({"q"})), Page(after=9, limit=4, order="desc"))
+    assert bound == ["q", 9, 4]
+    assert "DESC" in text
+
+
+def test_hiding_what_is_over_is_asked_for_only_where_something_can_be_over() -> None:
+    live = Filter(states=frozenset({State.READY}), visible_at=5)
+    assert where_clause(live)[1] == [2]
+    assert where_clause(Filter(visible_at=5))[1] == [5]
+
+
+def test_only_queue_and_state_can_be_answered_by_the_counters() -> None:
+    assert Filter().only_counts()
+    assert Filter(states=frozenset(), queues=frozenset(), visible_at=1).only_counts()
+    for member in ("types", "keys"):
+        assert not Filter(**{member: frozenset()}).only_counts()
+    for member in ("priority", "ready_at", "attempts"):
+        assert not Filter(**{member: (0, 1)}).only_counts()

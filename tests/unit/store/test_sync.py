@@ -1,0 +1,182 @@
+"""Which commits reach the disk before they return: SQLite's own setting, and the sync calls it makes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import apsw
+import msgspec
+import pytest
+
+from anew.backoff import Policy
+from anew.clock import ManualClock
+from anew.engine import Call, Engine, Enqueue, Fail, Op, Release, Succeed, Taker
+from anew.jobs import Defaults, Failed, NewJob
+from anew.store.protocol import TakenRow
+from anew.store.sqlite import SqliteStore
+
+NORMAL, FULL = 1, 2
+
+
+class CountingFile(apsw.VFSFile):
+    """A file of the operating system that counts how often it is synced."""
+
+    syncs: dict[str, int]
+
+    def __init__(
+        self, parent: str, filename: apsw.URIFilename | str, flags: list[int], syncs: dict[str, int]
+    ) -> None:
+        name = filename if isinstance(filename, str) else filename.filename()
+        self._name = name.rsplit("/", 1)[-1]
+        self._syncs = syncs
+        super().__init__(parent, filename, flags)
+
+    def xSync(self, flags: int) -> None:
+        self._syncs[self._name] = self._syncs.get(self._name, 0) + 1
+        super().xSync(flags)
+
+
+class CountingVfs(apsw.VFS):
+    """Opens every file as one that counts its syncs."""
+
+    def __init__(self, name: str) -> None:
+        self.syncs: dict[str, int] = {}
+        super().__init__(name, "")
+
+    def xOpen(self, name: apsw.URIFilename | str | None, flags: list[int]) -> apsw.VFSFile:
+        assert name is not None
+        return CountingFile("", name, flags, self.syncs)
+
+    def wal(self) -> int:
+        """Syncs of the write-ahead log so far."""
+        return self.syncs.get("anew.db-wal", 0)
+
+
+class Rig:
+    """An engine whose store tells what it syncs."""
+
+    def __init__(self, directory: Path, *, relaxed: bool) -> None:
+        name = f"counting {directory}"
+        self.vfs = CountingVfs(name)
+        self.store = SqliteStore(directory, relaxed=relaxed, vfs=name)
+        defaults = Defaults(policy=Policy.from_json({"curve": {"constant": "10s"}}))
+        self.engine = Engine(self.store, clock=ManualClock(), defaults=defaults)
+        self.rows: list[TakenRow] = []
+
+    def level(self) -> int:
+        level = self.store._connection.pragma("synchronous")
+        assert isinstance(level, int)
+        return level
+
+    def syncs_of(self, *ops: Op) -> int:
+        before = self.vfs.wal()
+        self.engine.apply(ops)
+        return self.vfs.wal() - before
+
+    def take_everything(self) -> Taker:
+        taker = Taker(None, 100, lambda rows, now: self.rows.extend(rows))
+        self.engine.dispatcher.add(taker)
+        return taker
+
+    def close(self) -> None:
+        self.store.close()
+        self.vfs.unregister()
+
+
+@pytest.fixture
+def rig(tmp_path: Path) -> Iterator[Rig]:
+    made = Rig(tmp_path, relaxed=False)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def relaxed(tmp_path: Path) -> Iterator[Rig]:
+    made = Rig(tmp_path, relaxed=True)
+    yield made
+    made.close()
+
+
+def nobody(result: object) -> None:
+    """Nobody waits."""
+
+
+def some_jobs(n: int = 3) -> Enqueue:
+    return Enqueue([NewJob("send", "mail", msgspec.Raw(b"{}")) for _ in range(n)], nobody)
+
+
+def test_new_jobs_are_synced_once_a_batch(rig: Rig) -> None:
+    assert rig.syncs_of(some_jobs()) >= 1  # the first frames of a log bring its header along
+    assert rig.level() == FULL
+    for _ in range(3):
+        assert rig.syncs_of(some_jobs(), some_jobs(), some_jobs()) == 1
+
+
+def test_a_batch_of_takes_alone_is_not_synced(rig: Rig) -> None:
+    rig.syncs_of(some_jobs())
+    rig.take_everything()
+    assert rig.syncs_of() == 0
+    assert rig.level() == NORMAL
+    assert len(rig.rows) == 3
+
+
+def test_a_release_is_not_synced(rig: Rig) -> None:
+    rig.syncs_of(some_jobs())
+    taker = rig.take_everything()
+    rig.syncs_of()
+    rig.engine.dispatcher.remove(taker)
+    assert rig.syncs_of(Release(taker, nobody)) == 0
+    assert rig.level() == NORMAL
+
+
+def test_every_durable_operation_is_synced_also_after_takes(rig: Rig) -> None:
+    rig.syncs_of(some_jobs())
+    rig.take_everything()
+    rig.syncs_of()
+    first, second, _ = (row[0] for row in rig.rows)
+    for op in (
+        Succeed([first], nobody),
+        Fail(second, Failed(message="no"), nobody),
+        Call(lambda engine, now: engine.store.reserve_keys(engine.store.identity.last_key + 1), nobody),
+        some_jobs(1),
+    ):
+        assert rig.syncs_of(op) == 1, op
+        assert rig.level() == FULL
+        rig.syncs_of()
+        assert rig.level() == NORMAL
+
+
+def test_one_durable_operation_makes_its_whole_batch_synced(rig: Rig) -> None:
+    rig.syncs_of(some_jobs())
+    taker = rig.take_everything()
+    rig.syncs_of()
+    rig.engine.dispatcher.remove(taker)
+    assert rig.syncs_of(Release(taker, nobody), some_jobs()) == 1
+    assert rig.level() == FULL
+
+
+def test_the_sync_comes_before_the_answer(rig: Rig) -> None:
+    rig.syncs_of(some_jobs())
+    seen: list[int] = []
+    before = rig.vfs.wal()
+    op = some_jobs()
+    op.done = lambda result: seen.append(rig.vfs.wal() - before)
+    rig.engine.apply([op])
+    assert seen == [1]
+
+
+def test_relaxed_syncs_no_commit(relaxed: Rig) -> None:
+    relaxed.syncs_of(some_jobs())
+    relaxed.take_everything()
+    assert relaxed.syncs_of(some_jobs()) == 0
+    assert relaxed.level() == NORMAL
+    assert relaxed.syncs_of(Succeed([row[0] for row in relaxed.rows], nobody)) == 0
+    assert relaxed.store.counts() == {}
+
+
+def test_the_first_commit_of_all_is_synced_too(tmp_path: Path) -> None:
+    """No begin has set the level yet: a new connection must start at full."""
+    rig = Rig(tmp_path, relaxed=False)
+    assert rig.level() == FULL
+    rig.close()
