@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import msgspec
 from hypothesis import HealthCheck, settings
@@ -53,6 +54,9 @@ class EngineMachine(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
+        # The model promotes, lapses and reaps without bounds; the bounds have cases of their own.
+        self.unbounded = mock.patch("anew.engine.engine.PROMOTE_JOBS", 1_000_000)
+        self.unbounded.start()
         self.directory = Path(tempfile.mkdtemp()) if self.lasting else None
         self.clock = ManualClock()
         self.batch: list[Planned] = []
@@ -80,6 +84,7 @@ class EngineMachine(RuleBasedStateMachine):
         )
 
     def teardown(self) -> None:
+        self.unbounded.stop()
         self.store.close()
         if self.directory is not None:
             shutil.rmtree(self.directory)

@@ -26,6 +26,7 @@ from anew.engine import Engine, Enqueue, Fail, Limits, Op, Succeed, Taker
 from anew.errors import AnewError
 from anew.jobs import Defaults, Failed, NewJob
 from anew.store.sqlite import SqliteStore, connection
+
 from .disk import Disk, RecordingVfs
 
 CHECKPOINT_PAGES = 60

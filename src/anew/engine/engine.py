@@ -19,7 +19,7 @@ from anew.clock import Clock
 from anew.engine.ops import Call, Enqueue, Fail, Op, Release, Succeed
 from anew.engine.settle import settle_failures, settle_successes
 from anew.engine.stats import Stats
-from anew.engine.takers import Dispatcher, Taker
+from anew.engine.takers import Dispatcher, Taker, Undo
 from anew.errors import AnewError, InternalError, StoreFailed, StoreFull
 from anew.jobs import Defaults, IdText
 from anew.jobs.ids import COUNTER_BITS
@@ -27,8 +27,9 @@ from anew.store.protocol import Store, TakenRow
 
 log = logging.getLogger("anew.engine")
 
-PROMOTE_JOBS = 1_000
-"""Most jobs promoted in one batch: about 3 ms of work, so that a million due at once hold up nobody."""
+PROMOTE_JOBS = 150
+"""Most jobs promoted in one batch. Small, so that a crowd due at once holds up nobody: with 150, 100,000 due in one instant were
+ready 0.7 s later and other enqueues kept a p99 of 8.6 ms; with 1,000 it was 0.5 s and 31 ms."""
 
 KEYS_AHEAD = 60_000 << COUNTER_BITS
 """Keys promised at once: a minute's worth, so that the promise is written once a minute and not once a batch."""
@@ -94,7 +95,7 @@ class Engine:
         )
         self._last_key = store.identity.last_key
         self._failures = store.identity.last_failure
-        self._undo: list[tuple[int, Taker, bool]] = []
+        self._undo: Undo = []
         self.due_at = store.next_due()
 
     # -- the batch
@@ -152,9 +153,7 @@ class Engine:
         self.stats.taken += sum(len(rows) for _, rows in deliveries)
         return answers, deliveries, now
 
-    def _put_back(
-        self, undo: list[tuple[int, Taker, bool]], deliveries: list[tuple[Taker, list[TakenRow]]]
-    ) -> None:
+    def _put_back(self, undo: Undo, deliveries: list[tuple[Taker, list[TakenRow]]]) -> None:
         """Undo a transaction in the store and in memory."""
         try:
             self.store.rollback()
@@ -165,24 +164,26 @@ class Engine:
         for key, taker, plain in undo:
             self.dispatcher.hold(key, taker, plain)
 
-    def _run(self, ops: Sequence[Op], now: int, undo: list[tuple[int, Taker, bool]]) -> list[tuple[Op, Any]]:
+    def _run(self, ops: Sequence[Op], now: int, undo: Undo) -> list[tuple[Op, Any]]:
         """Run the operations grouped by verb: new jobs first, then ends of attempts, then the rarer verbs."""
         answers: list[tuple[Op, Any]] = []
-        enqueues = [op for op in ops if type(op) is Enqueue]
+        enqueues = [op for op in ops if isinstance(op, Enqueue)]
         if enqueues:
             self._enqueue(enqueues, now, answers)
-        successes = [op for op in ops if type(op) is Succeed]
+            if len(enqueues) == len(ops):
+                return answers
+        successes = [op for op in ops if isinstance(op, Succeed)]
         if successes:
             settle_successes(self, successes, now, answers, undo)
-        if len(enqueues) + len(successes) == len(ops):
-            return answers
-        failures = [op for op in ops if type(op) is Fail]
+            if len(enqueues) + len(successes) == len(ops):
+                return answers
+        failures = [op for op in ops if isinstance(op, Fail)]
         if failures:
             settle_failures(self, failures, now, answers, undo)
         for op in ops:
-            if type(op) is Call:
+            if isinstance(op, Call):
                 answers.append((op, self._call(op, now)))
-            elif type(op) is Release:
+            elif isinstance(op, Release):
                 answers.append((op, self._release(op, undo)))
         return answers
 
@@ -211,7 +212,7 @@ class Engine:
         self.due_at = self.store.next_due()
         return result
 
-    def _release(self, op: Release, undo: list[tuple[int, Taker, bool]]) -> int:
+    def _release(self, op: Release, undo: Undo) -> int:
         taker = op.taker
         keys = sorted(taker.held)
         undo += [(key, taker, taker.held[key]) for key in keys]
@@ -382,7 +383,7 @@ def _deliver(deliveries: Sequence[tuple[Taker, list[TakenRow]]], now: int) -> No
 
 
 def _is_not_new(op: Op) -> bool:
-    return type(op) is not Enqueue
+    return not isinstance(op, Enqueue)
 
 
 def _settles(op: Op) -> bool:

@@ -30,6 +30,9 @@ class GroupCommit:
         on_fatal: Called once when the store has failed and the process should end.
         max_waiting: Most new jobs' requests that may wait for the next batch; more are refused.
         reap_ms: How often jobs whose retention is over are removed.
+
+    Attributes:
+        late: New jobs that come now have waited too long already and are refused.
     """
 
     def __init__(
@@ -42,6 +45,7 @@ class GroupCommit:
         reap_ms: int = 30_000,
     ) -> None:
         self.engine = engine
+        self.late = False
         self._loop = loop
         self._on_fatal = on_fatal
         self._max_waiting = max_waiting
@@ -69,13 +73,17 @@ class GroupCommit:
             self._scheduled = True
             self._loop.call_soon(self._flush)
 
+    def set_late(self, late: bool) -> None:
+        """Refuse new jobs from now on, or take them again."""
+        self.late = late
+
     def submit_new(self, op: Enqueue) -> None:
         """Add new jobs to the next batch.
 
         Raises:
             Overloaded: More requests are waiting than one batch can serve soon; nothing was stored.
         """
-        if self._waiting >= self._max_waiting:
+        if self.late or self._waiting >= self._max_waiting:
             raise Overloaded("more new jobs are waiting than can be stored soon; try again in a second")
         self._waiting += 1
         self.submit(op)

@@ -6,16 +6,15 @@ from typing import TYPE_CHECKING, Any
 
 from anew.backoff import phase_of_ordinal
 from anew.engine.ops import Fail, Op, Succeed
+from anew.engine.takers import Undo
 from anew.errors import NotFound
 from anew.jobs import Failing, Job, State, decide_completion, decide_failure
 from anew.jobs.decide import Change, after
 
 if TYPE_CHECKING:
     from anew.engine.engine import Engine
-    from anew.engine.takers import Taker
 
 Answers = list[tuple[Op, Any]]
-Undo = list[tuple[int, "Taker", bool]]
 
 
 def settle_successes(engine: Engine, ops: list[Succeed], now: int, answers: Answers, undo: Undo) -> None:
@@ -23,12 +22,11 @@ def settle_successes(engine: Engine, ops: list[Succeed], now: int, answers: Answ
     dispatcher, store = engine.dispatcher, engine.store
     keys = dict.fromkeys(key for op in ops for key in op.keys)
     always_plain = engine.defaults.completed_ms == 0
-    plain = [key for key in keys if always_plain and dispatcher.is_plain(key)]
+    plain = dispatcher.plain_among(keys) if always_plain else []
     done = set(store.finish(plain))
-    if len(plain) < len(keys):
+    if len(done) < len(keys):
         done.update(_complete_others(engine, [key for key in keys if key not in done], now))
-    for key in done:
-        _note_settled(engine, key, undo)
+    dispatcher.settle_many(done, undo)
     engine.stats.completed += len(done)
     for op in ops:
         missing: list[int] = []
@@ -68,7 +66,7 @@ def settle_failures(engine: Engine, ops: list[Fail], now: int, answers: Answers,
         change = _decide(engine, job, op, now)
         changes.append(change)
         answers.append((op, after(job, change)))
-        _note_settled(engine, job.key, undo)
+        engine.dispatcher.settle_many((job.key,), undo)
         engine.stats.failed += 1
         if change.state is State.DEAD:
             engine.stats.died += 1
@@ -93,10 +91,3 @@ def _decide(engine: Engine, job: Job, op: Fail, now: int) -> Change:
         carry=job.carry,
     )
     return decide_failure(failing, op.failure, defaults=engine.defaults, now=now, rng=engine.rng, phase=phase)
-
-
-def _note_settled(engine: Engine, key: int, undo: Undo) -> None:
-    taker = engine.dispatcher.holders.get(key)
-    if taker is not None:
-        undo.append((key, taker, taker.held[key]))
-        engine.dispatcher.settle(key)

@@ -7,7 +7,7 @@ a ready job in one of its queues, so a ready job and a free slot never both wait
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import count, islice
 from typing import TYPE_CHECKING
 
@@ -23,6 +23,9 @@ TURN_BYTES = 1 << 20
 """Most payload bytes a taker gets in one turn, once it has one job."""
 
 _numbers = count(1)
+
+Undo = list[tuple[int, "Taker", bool]]
+"""Settled jobs with their holders, to be put back if the transaction does not last."""
 
 
 class Taker:
@@ -118,10 +121,21 @@ class Dispatcher:
             self._hungry[taker] = None
         return plain
 
-    def is_plain(self, key: int) -> bool:
-        """Tell whether a held job's row is all there is of it, without settling it."""
-        taker = self.holders.get(key)
-        return taker is not None and taker.held[key]
+    def plain_among(self, keys: Iterable[int]) -> list[int]:
+        """Pick the held jobs whose row is all there is of them."""
+        holders = self.holders
+        return [key for key in keys if key in holders and holders[key].held[key]]
+
+    def settle_many(self, keys: Iterable[int], undo: Undo) -> None:
+        """Note that jobs are no longer in flight, and how to put that back."""
+        holders, hungry = self.holders, self._hungry
+        for key in keys:
+            taker = holders.pop(key, None)
+            if taker is None:
+                continue
+            undo.append((key, taker, taker.held.pop(key)))
+            if not taker.paused and taker in self.takers:
+                hungry[taker] = None
 
     def mark_changed(self, key: int) -> None:
         """Note that a held job has been patched, so that its row is looked at again when it ends."""

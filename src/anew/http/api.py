@@ -94,14 +94,15 @@ class Api:
         settings = context.settings
         self._context = context
         self._find = router.find
+        self._literal = router.literal
         self._bearer = None if settings.token is None else f"Bearer {settings.token}".encode()
-        self._hosts: dict[bytes, bool] = {}
+        self._hosts: set[bytes] = set()
         self._settings = settings
 
     def __call__(self, request: Request) -> None:
         """Answer one request, now or later."""
         host = request.headers.get(b"host", b"")
-        if not self._hosts.get(host) and not self._admit_host(host):
+        if host not in self._hosts and not self._admit_host(host):
             self._refuse(
                 request, 403, "host", "this server does not serve that host name; see --allowed-hosts"
             )
@@ -118,14 +119,17 @@ class Api:
             JSON.error(request, 500, "internal server error")
 
     def _route(self, request: Request) -> None:
-        try:
-            route, params = self._find(request.path)
-        except MalformedRequest as error:
-            JSON.error(request, 400, str(error))
-            return
+        route = self._literal.get(request.path)
+        params: tuple[str, ...] = ()
         if route is None:
-            self._not_found(request)
-            return
+            try:
+                route, params = self._find(request.path)
+            except MalformedRequest as error:
+                JSON.error(request, 400, str(error))
+                return
+            if route is None:
+                self._not_found(request)
+                return
         handler = route.handlers.get(request.method)
         if handler is None:
             request.reply(405, b"", None, ((b"allow", route.allow),))
@@ -162,7 +166,7 @@ class Api:
             self._settings.any_host or name in LOOPBACK_NAMES or name in self._settings.allowed_hosts
         ) and bool(name)
         if good and len(self._hosts) < 256:
-            self._hosts[host] = True
+            self._hosts.add(host)
         return good
 
 

@@ -8,7 +8,6 @@ the errors: field, value, expectation.
 from __future__ import annotations
 
 import json
-import math
 import re
 from typing import Any, TypeVar
 
@@ -16,18 +15,13 @@ import msgspec
 
 from anew.errors import MalformedRequest
 from anew.http.formats import Format, body_format
+from anew.http.payloads import count_values
 from anew.http.seam import Request
 
 T = TypeVar("T")
 
-MAX_DEPTH = 126
-"""Levels of nesting in a payload, as Zizq's JSON; a document this deep has at least 2 * 126 brackets."""
-
-MOST_DIGITS = 64
-_LONG_NUMBER = re.compile(rb"[0-9]{65}")
-_BRACKETS = bytes(c for c in range(256) if c not in b'[]{}"\\')
-_SQUARE = bytes.maketrans(b"{}", b"[]")
-_STRING = re.compile(rb'"[^"\\]*(?:\\+"?[^"\\]*)*"')
+MAX_VALUES = 100_000
+"""Values in a body that is read thoroughly, object by object; payloads are not, and may have more."""
 
 
 class Repeated(Exception):
@@ -68,6 +62,7 @@ def to_object(body: bytes, form: Format) -> object:
     """Decode a body into plain values, with repeated keys and unreadable text refused."""
     if form.is_json:
         check_text(body)
+        check_bulk(body)
         return _json_object(body)
     value = decode_msgpack(body)
     _check_msgpack_keys(body, value)
@@ -79,7 +74,7 @@ def decode_msgpack(body: bytes) -> Any:
     try:
         return msgspec.msgpack.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, ValueError) as error:
-        raise MalformedRequest(f"invalid MessagePack: {_reason(error)}") from None
+        raise MalformedRequest(f"invalid MessagePack: {reason_of(error)}") from None
 
 
 def check_text(body: bytes) -> None:
@@ -91,58 +86,30 @@ def check_text(body: bytes) -> None:
             raise MalformedRequest(f"invalid JSON: not UTF-8 at byte {error.start}") from None
 
 
+def check_bulk(body: bytes) -> None:
+    """Refuse JSON with so many values that building them would hold up everybody else."""
+    if len(body) > MAX_VALUES and count_values(body, MAX_VALUES) > MAX_VALUES:
+        raise MalformedRequest(f"the body has more than {MAX_VALUES} values; expected fewer")
+
+
 def malformed_json(error: Exception) -> MalformedRequest:
     """Word a decoder's complaint."""
-    return MalformedRequest(f"invalid JSON: {_reason(error)}")
-
-
-def check_payload(payload: bytes, field: str = "payload") -> None:
-    """Refuse a JSON payload that nests too deeply or has numbers that nobody can read."""
-    if len(payload) <= 2 * MAX_DEPTH:
-        return
-    if payload.count(b"[") + payload.count(b"{") > MAX_DEPTH and depth(payload) > MAX_DEPTH:
-        raise MalformedRequest(f"{field} nests more than {MAX_DEPTH} levels deep", field=field)
-    if _LONG_NUMBER.search(payload) and _LONG_NUMBER.search(_STRING.sub(b'""', payload)):
-        raise MalformedRequest(
-            f"{field} has a number of more than {MOST_DIGITS} digits; send it as a string", field=field
-        )
-
-
-def depth(text: bytes) -> int:
-    """Tell how deeply valid JSON nests, without reading it in Python: brackets alone are left, then peeled pair by pair."""
-    skeleton = _STRING.sub(b"", text).translate(_SQUARE, _BRACKETS)
-    levels = 0
-    while skeleton and levels <= MAX_DEPTH:
-        skeleton = skeleton.replace(b"[]", b"")
-        levels += 1
-    return levels
-
-
-def payload_from_msgpack(value: object, field: str = "payload") -> bytes:
-    """Write a MessagePack payload as JSON, which is what is stored.
-
-    Raises:
-        MalformedRequest: It holds binary, extension types, keys that are not text, NaN or infinity.
-    """
-    _check_value(value, field)
-    try:
-        return msgspec.json.encode(value)
-    except (TypeError, ValueError, RecursionError) as error:
-        raise MalformedRequest(f"{field} cannot be stored: {_reason(error)}", field=field) from None
+    return MalformedRequest(f"invalid JSON: {reason_of(error)}")
 
 
 def worded(error: msgspec.ValidationError, value: object, where: str) -> MalformedRequest:
-    """Word a validation error: which field, what came, what was expected."""
+    """Word a validation error: which field, what came (unless the value is UNSET), what was expected."""
     text, _, path = str(error).partition(" - at `")
     field = path.rstrip("`").removeprefix("$").removeprefix(".")
-    came = "" if "missing required field" in text else f", got {_shown(_look_up(value, field))}"
+    silent = value is msgspec.UNSET or "missing required field" in text
+    came = "" if silent else f", got {_shown(_look_up(value, field))}"
     name = ".".join(part for part in (where, field) if part)
     text = text[:1].lower() + text[1:].replace("`", "")
     message = f"{name}: {text}{came}" if name else f"{text}{came}"
     return MalformedRequest(message, field=name)
 
 
-def _reason(error: Exception) -> str:
+def reason_of(error: Exception) -> str:
     if isinstance(error, RecursionError):
         return "nested too deeply"
     return str(error).removeprefix("JSON is malformed: ").removeprefix("MessagePack data is malformed: ")
@@ -184,26 +151,6 @@ def _integral(value: object) -> object:
     if isinstance(value, dict):
         return {name: _integral(inner) for name, inner in value.items()}
     return [_integral(inner) for inner in value] if isinstance(value, list) else value
-
-
-def _check_value(value: object, field: str, level: int = 0) -> None:
-    if level > MAX_DEPTH * 8:
-        raise MalformedRequest(f"{field} nests more than {MAX_DEPTH * 8} levels deep", field=field)
-    if isinstance(value, dict):
-        for name, inner in value.items():
-            if not isinstance(name, str):
-                raise MalformedRequest(f"{field} has a key that is not text: {_shown(name)}", field=field)
-            _check_value(inner, field, level + 1)
-    elif isinstance(value, list):
-        for inner in value:
-            _check_value(inner, field, level + 1)
-    elif isinstance(value, float):
-        if not math.isfinite(value):
-            raise MalformedRequest(f"{field} has the number {value}; expected a finite one", field=field)
-    elif not (value is None or isinstance(value, (str, int))):
-        raise MalformedRequest(
-            f"{field} has a {type(value).__name__} value; expected what JSON can hold", field=field
-        )
 
 
 def _look_up(value: object, path: str) -> object:

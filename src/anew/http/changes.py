@@ -17,7 +17,7 @@ from anew.http.bodies import body_of, decode
 from anew.http.failures import reply_error
 from anew.http.filters import FILTERS, query_pairs, selection
 from anew.http.formats import Format, unsupported_media_type
-from anew.http.newjobs import check_backoff, check_name
+from anew.http.jobrules import check_backoff, check_name
 from anew.http.render import STATUS, job_object
 from anew.http.router import Router
 from anew.http.seam import Request

@@ -9,9 +9,8 @@ import msgspec
 from anew.engine import Enqueue
 from anew.errors import AnewError
 from anew.http.api import Context
-from anew.http.bodies import body_of
 from anew.http.failures import reply_error
-from anew.http.formats import Format, unsupported_media_type
+from anew.http.formats import JSON, Format, body_format, unsupported_media_type
 from anew.http.newjobs import many_jobs, one_job
 from anew.http.render import shown_policy
 from anew.http.router import Router
@@ -41,7 +40,16 @@ def quoted(name: str) -> bytes:
 
 def plain_answer(tag: bytes, key: int, job: NewJob, now: int) -> bytes:
     """Write the answer for a job that says nothing beyond type, queue and payload."""
-    return _ANSWER % (tag, key, quoted(job.type), quoted(job.queue), DEFAULT_PRIORITY, now)
+    kind, queue = job.type, job.queue
+    known = _quoted
+    return _ANSWER % (
+        tag,
+        key,
+        known[kind] if kind in known else quoted(kind),
+        known[queue] if queue in known else quoted(queue),
+        DEFAULT_PRIORITY,
+        now,
+    )
 
 
 def full_answer(ids: IdText, key: int, job: NewJob, now: int) -> dict[str, Any]:
@@ -65,6 +73,33 @@ def full_answer(ids: IdText, key: int, job: NewJob, now: int) -> dict[str, Any]:
     return answer | {"duplicate": False, "folded": False}
 
 
+class _EnqueueOne(Enqueue):
+    """One job, with what its answer needs; a class of its own because a closure per request costs more."""
+
+    __slots__ = ("form", "request", "routes")
+
+    def __init__(
+        self, job: NewJob, plain: bool, request: Request, form: Format, routes: EnqueueRoutes
+    ) -> None:
+        self.jobs = (job,)
+        self.plain = plain
+        self.request = request
+        self.form = form
+        self.routes = routes
+
+    def done(self, result: Any) -> None:
+        """Answer the request."""
+        if isinstance(result, AnewError):
+            self.routes.refused(self.request, self.form, result)
+            return
+        key, now = result
+        ids, job = self.routes.ids, self.jobs[0]
+        if self.plain and self.form is JSON:
+            self.request.reply(201, plain_answer(ids.tag_bytes, key, job, now))
+        else:
+            self.form.reply(self.request, 201, full_answer(ids, key, job, now))
+
+
 class EnqueueRoutes:
     """Takes new jobs in.
 
@@ -74,59 +109,48 @@ class EnqueueRoutes:
 
     def __init__(self, context: Context) -> None:
         self._submit = context.commit.submit_new
-        self._ids = context.engine.ids
-        self._tag = context.engine.ids.tag_bytes
+        self.ids = context.engine.ids
         self._counters = context.counters
         self._max_bytes = context.settings.max_job_bytes
         self._max_bulk = context.settings.max_bulk
 
     def one(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
         """Store one job."""
-        body = body_of(request)
-        if body is None:
+        written = body_format(request.headers)
+        if written is None:
             unsupported_media_type(request)
             return
-        job, plain = one_job(*body, self._max_bytes)
-
-        def done(result: Any) -> None:
-            if isinstance(result, AnewError):
-                self._refused(request, form, result)
-                return
-            key, now = result
-            if plain and form.is_json:
-                request.reply(201, plain_answer(self._tag, key, job, now))
-            else:
-                form.reply(request, 201, full_answer(self._ids, key, job, now))
-
-        self._submit(Enqueue((job,), done, plain))
+        job, plain = one_job(request.body, written, self._max_bytes)
+        self._submit(_EnqueueOne(job, plain, request, form, self))
 
     def many(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
         """Store many jobs, all or none."""
-        body = body_of(request)
-        if body is None:
+        written = body_format(request.headers)
+        if written is None:
             unsupported_media_type(request)
             return
-        jobs, plain = many_jobs(*body, self._max_bytes, self._max_bulk)
+        jobs, plain = many_jobs(request.body, written, self._max_bytes, self._max_bulk)
         if not jobs:
             form.reply(request, 201, {"jobs": []})
             return
 
         def done(result: Any) -> None:
             if isinstance(result, AnewError):
-                self._refused(request, form, result)
+                self.refused(request, form, result)
                 return
             first, now = result
             if plain and form.is_json:
-                tag = self._tag
+                tag = self.ids.tag_bytes
                 answers = [plain_answer(tag, key, job, now) for key, job in enumerate(jobs, first)]
                 request.reply(201, b'{"jobs":[' + b",".join(answers) + b"]}")
             else:
-                listed = [full_answer(self._ids, key, job, now) for key, job in enumerate(jobs, first)]
+                listed = [full_answer(self.ids, key, job, now) for key, job in enumerate(jobs, first)]
                 form.reply(request, 201, {"jobs": listed})
 
         self._submit(Enqueue(jobs, done, plain))
 
-    def _refused(self, request: Request, form: Format, error: AnewError) -> None:
+    def refused(self, request: Request, form: Format, error: AnewError) -> None:
+        """Count a refusal and answer with it."""
         self._counters.refuse(error.code)
         reply_error(request, form, error)
 

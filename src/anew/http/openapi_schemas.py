@@ -6,7 +6,6 @@ from typing import Any
 
 from anew.backoff import ALIASES, PRESETS
 from anew.http.filters import DEFAULT_LIMIT, MOST_LIMIT, STATES, U16_MAX, U32_MAX, U64_MAX
-from anew.http.newjobs import MAX_EXPONENT
 from anew.jobs.codec import DEFAULT_PRIORITY
 
 Schema = dict[str, Any]
@@ -16,6 +15,7 @@ ID_PATTERN = "^[0-9a-z]{25}$"
 U16_TEXT = "(?:6553[0-5]|655[0-2][0-9]|65[0-4][0-9]{2}|6[0-4][0-9]{3}|[1-5][0-9]{4}|[0-9]{1,4})"
 U32_TEXT = "[0-9]{1,9}"
 U64_TEXT = "[0-9]{1,19}"
+F32_MAX = 3.4028234663852886e38
 
 MAX_REPORT = 1 << 20
 """Most characters of a failure's message, error type or backtrace."""
@@ -98,7 +98,7 @@ PAGING_PARAMETERS: dict[str, Schema] = {
 _BACKOFF = record(
     "exponent base_ms jitter_ms",
     "Zizq's three numbers: attempts ^ exponent seconds + base_ms + random * jitter_ms * attempts.",
-    exponent={"type": "number", "minimum": 0, "maximum": MAX_EXPONENT, "description": "A 32-bit float."},
+    exponent={"type": "number", "minimum": 0, "maximum": F32_MAX, "description": "A 32-bit float."},
     base_ms=integer(U32_MAX),
     jitter_ms=integer(U32_MAX),
 )

@@ -32,11 +32,19 @@ class Route:
 
 
 class Router:
-    """A tree of path segments; a literal wins over a parameter."""
+    """A tree of path segments; a literal wins over a parameter.
+
+    Attributes:
+        routes: All of them, in the order in which they were added.
+        literal: Those without parameters, by their whole path.
+    """
 
     def __init__(self) -> None:
-        self._root: dict[bytes, Any] = {}  # a tree of such dicts, with a Route under b"/"
+        self._root: dict[
+            bytes | None, Any
+        ] = {}  # a tree of such dicts; parameters under None, a Route under b"/"
         self.routes: list[Route] = []
+        self.literal: dict[bytes, Route] = {}
 
     def add(self, method: str, template: str, handler: Handler, *, streams: bool = False) -> None:
         """Serve a method of a path; ``GET`` serves ``HEAD`` too.
@@ -49,12 +57,14 @@ class Router:
         """
         node = self._root
         for segment in template.encode("ascii").split(b"/")[1:]:
-            key = b"{}" if segment.startswith(b"{") else segment
+            key = None if segment.startswith(b"{") else segment
             node = node.setdefault(key, {})
         if b"/" not in node:
             node[b"/"] = Route(template, streams=streams)
             self.routes.append(node[b"/"])
         route: Route = node[b"/"]
+        if "{" not in template:
+            self.literal[template.encode("ascii")] = route
         route.handlers[method.encode("ascii")] = handler
         if method == "GET":
             route.handlers[b"HEAD"] = handler
@@ -68,10 +78,10 @@ class Router:
         """
         node = self._root
         params: tuple[str, ...] = ()
-        for segment in path.split(b"/")[1:]:
-            below = node.get(segment) if segment not in (b"/", b"{}") else None
+        for segment in path.split(b"/")[1:]:  # no segment holds a slash, so none meets a Route's key
+            below = node.get(segment)
             if below is None:
-                below = node.get(b"{}")
+                below = node.get(None)
                 if below is None or not segment:
                     return None, ()
                 params = (*params, _decode(segment))

@@ -108,7 +108,6 @@ class WireLimits:
         body_rate: Bytes per second that a body must come in at, counted over the whole body after a grace of
             `header_timeout_ms`.
         max_connections: Open connections; above it 503 and close.
-        max_pipelined: Requests of one HTTP/1.1 connection that may wait for their answers; reading pauses above it.
         max_concurrent_streams: HTTP/2 streams of one connection.
         write_buffer: High-water mark of unsent bytes of one connection; a stream above it is not `writable`.
         stall_timeout_ms: A peer that has bytes waiting and reads none for this long is cut off.
@@ -121,7 +120,6 @@ class WireLimits:
     header_timeout_ms: int = 10_000
     body_rate: int = 1024
     max_connections: int = 10_000
-    max_pipelined: int = 64
     max_concurrent_streams: int = 200
     write_buffer: int = 1 << 20
     stall_timeout_ms: int = 30_000

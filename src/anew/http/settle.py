@@ -30,6 +30,26 @@ class _Ids(msgspec.Struct):
 _ids_decoder = msgspec.json.Decoder(_Ids)
 
 
+class _SucceedOne(Succeed):
+    """One success report with what its answer needs."""
+
+    __slots__ = ("form", "request")
+
+    def __init__(self, key: int, request: Request, form: Format) -> None:
+        self.keys = (key,)
+        self.request = request
+        self.form = form
+
+    def done(self, result: Any) -> None:
+        """Answer the request."""
+        if not result:
+            self.request.reply(204, b"", None)
+        elif isinstance(result, AnewError):
+            reply_error(self.request, self.form, result)
+        else:
+            self.form.error(self.request, 404, NOT_IN_FLIGHT)
+
+
 class SettleRoutes:
     """Takes success and failure reports.
 
@@ -45,16 +65,7 @@ class SettleRoutes:
 
     def success(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
         """Complete one job."""
-
-        def done(result: Any) -> None:
-            if not result:
-                request.reply(204, b"", None)
-            elif isinstance(result, AnewError):
-                reply_error(request, form, result)
-            else:
-                form.error(request, 404, NOT_IN_FLIGHT)
-
-        self._submit(Succeed((self._read(params[0]),), done))
+        self._submit(_SucceedOne(self._read(params[0]), request, form))
 
     def successes(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
         """Complete many jobs; those not in flight are listed, the others are completed all the same."""

@@ -43,6 +43,7 @@ _JOB = (
 def write_json(tag: bytes, rows: list[TakenRow], now: int) -> list[bytes]:
     """Write taken jobs as JSON objects."""
     out: list[bytes] = []
+    names: dict[str, bytes] = {}
     for (
         key,
         queue,
@@ -57,30 +58,27 @@ def write_json(tag: bytes, rows: list[TakenRow], now: int) -> list[bytes]:
         _,
         payload,
     ) in rows:
+        if kind not in names:
+            names[kind] = quoted(kind)
+        if queue not in names:
+            names[queue] = quoted(queue)
         before = after = b""
-        if failed_at is not None:
-            after = b',"failed_at":%d' % failed_at
-        if limit is not None or policy is not None:
-            before = _settings(limit, policy)
-        if retention is not None:
-            after += b',"retention":' + retention
+        if failed_at is not None or limit is not None or policy is not None or retention is not None:
+            before, after = _optional(failed_at, limit, policy, retention)
         out.append(
             _JOB
-            % (
-                tag,
-                key,
-                quoted(kind),
-                quoted(queue),
-                priority,
-                payload,
-                ready_at,
-                attempts,
-                before,
-                now,
-                after,
-            )
+            % (tag, key, names[kind], names[queue], priority, payload, ready_at, attempts, before, now, after)
         )
     return out
+
+
+def _optional(
+    failed_at: int | None, limit: int | None, policy: bytes | None, retention: bytes | None
+) -> tuple[bytes, bytes]:
+    """Write the optional members that stand before and behind ``dequeued_at``."""
+    before = b"" if limit is None and policy is None else _settings(limit, policy)
+    after = b"" if failed_at is None else b',"failed_at":%d' % failed_at
+    return before, after if retention is None else after + b',"retention":' + retention
 
 
 def _settings(limit: int | None, policy: bytes | None) -> bytes:

@@ -205,14 +205,16 @@ def test_draining_closes_idle_connections_and_answers_what_is_due(loop: str) -> 
             await idle.exchange(get)
             busy.send(fetch(b"/later"))
             pipelined.send(fetch(b"/later") + fetch(b"/later"))
-            await site.app.until(lambda: len(site.app.later) == 3)
+            await site.app.until(lambda: len(site.app.later) == 2)
             draining = asyncio.create_task(site.server.drain(5000))
             assert await idle.rest() == b""
             with pytest.raises(ConnectionRefusedError):
                 await asyncio.open_connection(site.host, site.port)
             assert not draining.done()
-            for request in site.app.later:
+            for request in site.app.later[:]:
                 request.reply(200, b"x")
+            await site.app.until(lambda: len(site.app.later) == 3)
+            site.app.later[2].reply(200, b"x")
             assert (await busy.reply()).headers["connection"] == "close"
             assert "connection" not in (await pipelined.reply()).headers
             assert (await pipelined.reply()).headers["connection"] == "close"

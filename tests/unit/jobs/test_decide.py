@@ -18,7 +18,8 @@ from anew.jobs import (
     initial_state,
 )
 from anew.jobs.codec import LAST_INSTANT
-from anew.jobs.decide import after, dead_purge_at, effective_policy, is_zizq_backoff
+from anew.jobs.decide import after, dead_purge_at, is_zizq_backoff
+from anew.jobs.own import effective_policy
 
 from .helpers import DAY_MS, NOW, make_defaults, make_failing, make_job, no_chance
 
@@ -306,6 +307,46 @@ def test_the_job_after_a_change_is_what_the_store_will_hold() -> None:
     assert (retried.failed_at, retried.purge_at, retried.phase) == (NOW, None, 0.25)
     dead = after(job, decide(make_failing(attempts=1, retry_limit=1)))
     assert (dead.state, dead.ready_at, dead.purge_at) == (State.DEAD, job.ready_at, NOW + 604_800_000)
+
+
+# -- a store that outlived its writer
+
+UNREADABLE = [b"", b"{", b"\xff", b"[1]", b"[" * 5_000]
+
+
+@pytest.mark.parametrize("own", [*UNREADABLE, b'{"curve":{"of_the_future":1}}', b'{"exponent":-1}'])
+@pytest.mark.parametrize(("limit", "state"), [(None, State.RETRYING), (3, State.RETRYING), (2, State.DEAD)])
+def test_a_policy_that_cannot_be_read_gives_way_to_the_default(
+    own: bytes, limit: int | None, state: State
+) -> None:
+    """Third failure under a constant 10 s; the job's own limit still counts."""
+    defaults = make_defaults({"curve": {"constant": "10s"}, "limit": 9})
+    change = decide(make_failing(attempts=2, policy=own, retry_limit=limit), defaults=defaults)
+    assert change.state is state
+    assert change.ready_at == (NOW + 10_000 if state is State.RETRYING else None)
+    reason = arithmetic(change)["reason"]
+    assert reason.endswith("; the job's own policy cannot be read, so the default policy holds")
+
+
+@pytest.mark.parametrize("own", [*UNREADABLE, b'{"dead_ms":"soon","completed_ms":"late"}'])
+def test_a_retention_that_cannot_be_read_gives_way_to_the_default(own: bytes) -> None:
+    defaults = make_defaults(dead_ms=5_000, completed_ms=3_000)
+    assert decide_completion(own, defaults, NOW).purge_at == NOW + 3_000
+    assert dead_purge_at(own, defaults, NOW) == NOW + 5_000
+    for job, failure in (
+        (make_failing(retention=own, retry_limit=0), Failed(message="")),
+        (make_failing(retention=own), Failed(message="", kill=True)),
+    ):
+        change = decide(job, failure, defaults=defaults)
+        assert (change.state, change.purge_at) == (State.DEAD, NOW + 5_000)
+        assert arithmetic(change)["reason"].endswith(
+            "; the job's own retention cannot be read, so the default retention holds"
+        )
+
+
+def test_what_can_be_read_is_not_remarked_upon() -> None:
+    change = decide(make_failing(policy=ZIZQ, retention=b'{"dead_ms":1}', retry_limit=0))
+    assert arithmetic(change)["reason"] == "no retry is allowed"
 
 
 # -- small questions

@@ -1,0 +1,130 @@
+"""The rules that a new job must keep beyond its shape: names, sizes, policies, and what is not spoken here."""
+
+from __future__ import annotations
+
+import struct
+
+import msgspec
+
+from anew.backoff import policy_from_json
+from anew.errors import InvalidJob, NotSupported, TooLarge
+from anew.http.payloads import MAX_DEPTH, check_payload, is_harmless
+from anew.jobs import Backoff, NewJob, Retention
+from anew.jobs.codec import U64_MAX
+
+_RESERVED = frozenset("*?[]{}\\")
+_KNOWN_NAMES = 4_096
+
+good_names: set[str] = set()
+"""Names that have passed the rule, so that the usual ones cost one look-up; a bounded number."""
+
+
+def check_name(name: str, field: str) -> None:
+    """Refuse a queue's or type's name that Zizq's rule refuses.
+
+    Raises:
+        InvalidJob: In the words of that rule.
+    """
+    if name in good_names:
+        return
+    if not name:
+        raise InvalidJob(f"{field} must not be empty", field=field)
+    if "," in name:
+        raise InvalidJob(f"{field} must not contain ','", field=field)
+    if "\0" in name:
+        raise InvalidJob(f"{field} must not contain null bytes", field=field)
+    for char in name:
+        if char in _RESERVED:
+            raise InvalidJob(f"{field} must not contain '{char}' (reserved)", field=field)
+    if len(name.encode("utf-8", "surrogatepass")) > 512:
+        raise InvalidJob(
+            f"{field} must not be longer than 512 bytes, got {len(name)} characters", field=field
+        )
+    if len(good_names) < _KNOWN_NAMES:
+        good_names.add(name)
+
+
+def check_job(job: NewJob, max_bytes: int) -> None:
+    """Check everything that decoding does not: names, payload, policy, and parts of the protocol not spoken here."""
+    check_name(job.type, "type")
+    check_name(job.queue, "queue")
+    check_size(job, max_bytes)
+    payload = bytes(job.payload)
+    check_payload(payload)
+    if b"\n" in payload or b"\r" in payload:
+        job.payload = msgspec.Raw(msgspec.json.format(payload, indent=-1))
+    if job.unique_while is not None and job.unique_key is None:
+        raise InvalidJob("unique_while requires unique_key", field="unique_while")
+    if job.unique_key is not None and job.batch is not None:
+        raise InvalidJob("unique_key and batch cannot be combined", field="unique_key")
+    for part in ("unique_key", "batch"):
+        if getattr(job, part) is not None:
+            raise NotSupported(f"{part} is not supported by this server yet; send the job without it")
+    if job.backoff is not None:
+        check_backoff(job.backoff)
+    if job.retention is not None:
+        check_retention(job.retention)
+    if job.ready_at is not None and job.ready_at > U64_MAX:
+        raise InvalidJob(f"ready_at: expected at most {U64_MAX}, got {job.ready_at}", field="ready_at")
+    if isinstance(job.policy, msgspec.UnsetType):
+        return
+    if bytes(job.policy) == b"null":
+        job.policy = msgspec.UNSET
+        return
+    if job.backoff is not None:
+        raise InvalidJob("policy and backoff cannot be combined; give one of them", field="policy")
+    policy_from_json(bytes(job.policy))  # raises in its own words
+
+
+def check_plain(job: NewJob, around: bytes, max_bytes: int) -> None:
+    """Check a job that says nothing beyond type, queue and payload.
+
+    Args:
+        job: As decoded.
+        around: Its payload, or the body that holds it: if all of that is harmless, megabytes need not be copied out.
+        max_bytes: Bytes that the payload may have.
+    """
+    check_name(job.type, "type")
+    check_name(job.queue, "queue")
+    if len(job.payload) > 2 * MAX_DEPTH:
+        check_size(job, max_bytes)
+        if not is_harmless(around):
+            check_payload(bytes(job.payload))
+
+
+def check_size(job: NewJob, max_bytes: int) -> None:
+    """Refuse a payload above the limit."""
+    size = len(job.payload)
+    if size > max_bytes:
+        raise TooLarge(f"payload: expected at most {max_bytes} bytes, got {size}", field="payload")
+
+
+def check_count(count: int, most: int) -> None:
+    """Refuse more jobs in one request than it may have."""
+    if count > most:
+        raise TooLarge(f"jobs: expected at most {most} in one request, got {count}", field="jobs")
+
+
+def check_backoff(backoff: Backoff) -> None:
+    """Refuse an exponent that is no finite 32-bit float, or negative; huge ones just mean the longest wait there is."""
+    exponent = backoff.exponent
+    try:
+        struct.pack("<f", exponent)
+        fits = 0 <= exponent < float("inf")
+    except OverflowError:
+        fits = False
+    if not fits:
+        raise InvalidJob(
+            f"backoff.exponent: expected a finite 32-bit float of at least 0, got {exponent}",
+            field="backoff.exponent",
+        )
+
+
+def check_retention(retention: Retention) -> None:
+    """Refuse periods above 64 bits."""
+    for name in ("completed_ms", "dead_ms"):
+        value = getattr(retention, name)
+        if value is not None and value > U64_MAX:
+            raise InvalidJob(
+                f"retention.{name}: expected at most {U64_MAX}, got {value}", field=f"retention.{name}"
+            )

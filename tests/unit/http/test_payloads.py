@@ -1,0 +1,194 @@
+"""What a payload may hold, and that judging it takes time that grows with its length."""
+
+import json
+import time
+from random import Random
+from typing import Any
+
+import pytest
+
+from anew.errors import MalformedRequest
+from anew.http.payloads import (
+    MAX_TANGLE,
+    check_payload,
+    count_values,
+    depth,
+    has_long_number,
+    is_harmless,
+    payload_from_msgpack,
+)
+
+LONG = "1" * 65
+MB = 1_000_000
+
+
+def listed(item: bytes, times: int) -> bytes:
+    return b"[" + b",".join([item] * times) + b"]"
+
+
+# -- depth
+
+
+@pytest.mark.parametrize(
+    ("text", "levels"),
+    [
+        ("null", 0),
+        ('"[[["', 0),
+        ("[]", 1),
+        ("{}", 1),
+        ('{"a":[{}]}', 3),
+        ("[[],[[]],[]]", 3),
+        ('["a[","]",[]]', 2),
+        ('["[\\"[", {"\\\\":["]"]}]', 3),
+        ('["\\\\\\"[[["]', 1),
+        ('["\\\\",[[]]]', 3),
+        ('["[",["["],"]"]', 2),
+    ],
+)
+def test_depth_counts_brackets_outside_strings(text: str, levels: int) -> None:
+    json.loads(text)
+    assert depth(text.encode()) == levels
+
+
+def some_value(rng: Random, levels: int) -> Any:
+    texts = ["", "[", '"[', "\\", '\\"]', "{}", 'x[]"', "é["]
+    kind = rng.randrange(5) if levels else 4
+    if kind < 2:
+        return [some_value(rng, levels - 1) for _ in range(rng.randrange(4))]
+    if kind < 4:
+        return {rng.choice(texts): some_value(rng, levels - 1) for _ in range(rng.randrange(4))}
+    return rng.choice([*texts, 1, None])
+
+
+def levels_of(value: Any) -> int:
+    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else None
+    return 0 if inner is None else 1 + max(map(levels_of, inner), default=0)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_depth_is_that_of_the_decoded_value(seed: int) -> None:
+    rng = Random(seed)
+    for _ in range(100):
+        value = some_value(rng, 9)
+        assert depth(json.dumps(value, ensure_ascii=rng.random() < 0.5).encode()) == levels_of(value)
+
+
+@pytest.mark.parametrize("around", [b"", b" " * 10_000])
+def test_126_levels_pass_and_127_do_not(around: bytes) -> None:
+    for opening, closing in ((b"[", b"]"), (b'{"a":', b"}")):
+        check_payload(around + opening * 126 + b"1" + closing * 126)
+        with pytest.raises(MalformedRequest, match="payload nests more than 126 levels deep") as caught:
+            check_payload(around + opening * 127 + b"1" + closing * 127)
+        assert caught.value.field == "payload"
+
+
+def test_brackets_in_strings_are_no_levels() -> None:
+    check_payload(json.dumps(["[" * 500, '"' + "{" * 500]).encode())
+
+
+# -- long numbers
+
+
+@pytest.mark.parametrize(
+    ("inside", "refused"),
+    [
+        (LONG, True),
+        ("-" + LONG + ".5", True),
+        ("1" * 64, False),
+        (json.dumps(LONG), False),
+        (json.dumps("\\" + LONG), False),
+        (json.dumps('"' + LONG), False),
+        (json.dumps("\\") + "," + LONG, True),
+        (json.dumps(LONG) + "," + LONG, True),
+        (json.dumps(LONG * 9 + '"') + ",1", False),
+        ("1234567890," * 40 + "1", False),
+    ],
+)
+@pytest.mark.parametrize("shift", range(4_000, 4_016))
+def test_a_number_of_65_digits_is_refused_in_a_long_payload(inside: str, refused: bool, shift: int) -> None:
+    text = f'["{"x" * shift}",{inside}]'.encode()
+    json.loads(text)
+    assert has_long_number(text) is refused
+    if refused:
+        with pytest.raises(MalformedRequest, match="more than 64 digits; send it as a string"):
+            check_payload(text)
+    else:
+        check_payload(text)
+
+
+def test_a_long_number_in_a_short_payload_hurts_nobody() -> None:
+    check_payload(b"[" + b"7" * 3_000 + b"]")
+
+
+# -- time
+
+HUGE = {
+    "120 levels again and again": listed(b"[" * 120 + b"]" * 120, 32 * MB // 241),
+    "strings of brackets": listed(b'"["', 7 * MB),
+    "lists of strings of brackets": listed(b'["["]', 5 * MB),
+    "flat lists": listed(b"[]", 10 * MB),
+    "three levels": listed(b"[[[]]]", 4 * MB),
+    "escapes": b"[" * 126 + b'"' + b"\\\\" * (15 * MB) + b'"' + b"]" * 126,
+    "escaped quotes": b"[" * 126 + b'"' + b'\\"' * (15 * MB) + b'"' + b"]" * 126,
+    "coordinates": listed(b"[12.3456,56.7891]", 32 * MB // 18),
+    "strings of digits": listed(b'"' + LONG.encode() + b'"', 32 * MB // 68),
+    "one string of digits": b'"' + b"1" * (32 * MB) + b'"',
+}
+TOO_TANGLED = {"120 levels again and again", "lists of strings of brackets"}
+
+
+@pytest.mark.parametrize("what", HUGE)
+def test_the_worst_of_32_megabytes_is_judged_at_once(what: str) -> None:
+    """A quarter of a second by itself; the bound leaves room for busy processors, and is far below the square."""
+    begun = time.process_time()
+    if what in TOO_TANGLED:
+        with pytest.raises(MalformedRequest, match=f"expected at most {MAX_TANGLE}"):
+            check_payload(HUGE[what])
+    else:
+        check_payload(HUGE[what])
+    assert time.process_time() - begun < 1.5
+
+
+def test_ten_megabytes_of_text_are_harmless_at_a_glance() -> None:
+    text = b'"' + b"x" * (10 * MB) + b'"'
+    begun = time.process_time()
+    assert is_harmless(text)
+    assert time.process_time() - begun < 0.1
+
+
+def test_values_are_counted_outside_strings_once_there_are_enough() -> None:
+    assert count_values(b"[1,2,3]", 100) == 3
+    assert count_values(b'[",,,,,,",2,[{}]]', 3) == 5
+    assert count_values(b'["\\",,,,,,\\\\",2]', 3) == 2
+    assert count_values(listed(b'""', 1_000), 10) > 10
+
+
+# -- MessagePack
+
+
+def test_what_json_can_hold_is_written_as_json() -> None:
+    value = {"a": [1, -2.5, None, True, "é", {"b": {}}], "": []}
+    assert json.loads(payload_from_msgpack(value)) == value
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        ({1: 2}, "payload has a key that is not text: 1"),
+        ([{"a": {None: 2}}], "payload has a key that is not text: None"),
+        ([b"x"], "payload has a bytes value; expected what JSON can hold"),
+        ({"a": [1.0, float("nan")]}, "payload has the number nan; expected a finite one"),
+        (float("-inf"), "payload has the number -inf; expected a finite one"),
+    ],
+)
+def test_what_json_cannot_hold_is_refused(value: object, message: str) -> None:
+    with pytest.raises(MalformedRequest, match=message):
+        payload_from_msgpack(value)
+
+
+def test_messagepack_nests_boundedly() -> None:
+    value: list[Any] = []
+    for _ in range(1_100):
+        value = [value]
+    with pytest.raises(MalformedRequest, match="nests more than 1008 levels deep"):
+        payload_from_msgpack(value)
