@@ -69,6 +69,7 @@ class Dispatcher:
         self._global_limit = global_limit
         self._max_lease_ms = max_lease_ms
         self._token = first_token
+        self._session = first_token & 0x7FFF_FFFF
         self.holders: dict[int, Taker] = {}
         self._hungry: dict[Taker, None] = {}
         self._parked: dict[str | None, dict[Taker, None]] = {}
@@ -155,17 +156,11 @@ class Dispatcher:
             self._wake(fresh)
             if not self._hungry or self._room() <= 0:
                 return
-            taker = next(iter(self._hungry))
-            del self._hungry[taker]
-            if taker.room() <= 0:
+            takers, limit = self._next_in_turn()
+            if not limit:
                 continue
-            rows = self._take(taker, now)
-            if rows:
-                deliveries.append((taker, rows))
-                if taker.room() > 0:
-                    self._hungry[taker] = None
-            else:
-                self._park(taker)
+            rows = self._take(takers[0].queues, limit, now)
+            self._hand_out(takers, rows, deliveries)
 
     def undo(self, deliveries: list[tuple[Taker, list[TakenRow]]]) -> None:
         """Forget takes whose transaction did not last."""
@@ -189,8 +184,28 @@ class Dispatcher:
             return TURN_JOBS
         return self._global_limit - len(self.holders)
 
-    def _take(self, taker: Taker, now: int) -> list[TakenRow]:
-        queues = taker.queues
+    def _next_in_turn(self) -> tuple[list[Taker], int]:
+        """Pick the hungry taker whose turn it is, with others of the same queues: one take serves them all.
+
+        Returns:
+            The takers, and how many jobs they may have together in this turn; 0 if they have no room.
+        """
+        first = next(iter(self._hungry))
+        most = min(self._room(), TURN_JOBS)
+        takers: list[Taker] = []
+        wanted = 0
+        for taker in self._hungry:
+            room = taker.room() if taker.queues == first.queues else 0
+            if room > 0:
+                takers.append(taker)
+                wanted += room
+                if wanted >= most:
+                    break
+        for taker in takers or [first]:
+            del self._hungry[taker]
+        return takers, min(wanted, most)
+
+    def _take(self, queues: tuple[str, ...] | None, limit: int, now: int) -> list[TakenRow]:
         if queues is None:
             if not self._store.ready(None):
                 return []
@@ -199,15 +214,39 @@ class Dispatcher:
             if not queues:
                 return []
         self._token += 1
-        lease = Lease(self._token, taker.number, now + self._max_lease_ms, now)
-        limit = min(taker.room(), self._room(), TURN_JOBS)
-        rows = self._store.take(queues, limit, TURN_BYTES, lease)
+        lease = Lease(self._token, self._session, now + self._max_lease_ms, now)
+        return self._store.take(queues, limit, TURN_BYTES, lease)
+
+    def _hand_out(
+        self, takers: list[Taker], rows: list[TakenRow], deliveries: list[tuple[Taker, list[TakenRow]]]
+    ) -> None:
+        """Split taken jobs evenly among takers, in order; whoever has room left stays hungry, or is parked if there were none."""
+        left, at = len(rows), 0
+        rooms = [taker.room() for taker in takers]
+        served: list[Taker] = []
+        for turn, taker in enumerate(takers):
+            others = sum(rooms[turn + 1 :])
+            share = min(rooms[turn], max(left - others, -(-left // (len(takers) - turn))))
+            if share:
+                self._hold(taker, rows[at : at + share])
+                deliveries.append((taker, rows[at : at + share]))
+                served.append(taker)
+                at += share
+                left -= share
+            elif rows:
+                self._hungry[taker] = None  # went away empty: its turn comes before that of those served
+            else:
+                self._park(taker)
+        for taker in served:
+            if taker.room() > 0:
+                self._hungry[taker] = None
+
+    def _hold(self, taker: Taker, rows: list[TakenRow]) -> None:
         held, holders = taker.held, self.holders
         for row in rows:
             # Attempts begin again with a redrive; the instant of the last failure stays, and so do the records.
             held[row[0]] = row[6] is None and row[9] is None and row[10] is None
             holders[row[0]] = taker
-        return rows
 
     def _wake(self, fresh: list[str]) -> None:
         """Make parked takers hungry for queues that have got ready jobs: as many takers as there are jobs."""

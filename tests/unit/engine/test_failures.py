@@ -293,10 +293,10 @@ def test_a_job_that_the_store_cannot_take_hurts_nobody_else(rig: Failing) -> Non
 @pytest.mark.parametrize("at", [0, 1, 2])
 def test_a_take_that_breaks_halfway_puts_all_takers_back(rig: Failing, error: Exception, at: int) -> None:
     """The first takers have theirs in memory when a later take breaks: none of it may stay."""
-    keys = rig.put(*(new_job() for _ in range(6)))
+    keys = rig.put(*(new_job("mail") for _ in range(6)))
     workers = []
-    for _ in range(3):
-        worker = Worker(None, 2)
+    for queues in (None, ["mail"], ["mail", "web"]):  # of the same queues, one take would serve them all
+        worker = Worker(queues, 2)
         rig.engine.dispatcher.add(worker.taker)
         workers.append(worker)
     rig.fail_next(*[None] * at, error, verb="take")

@@ -108,6 +108,20 @@ def test_too_many_new_jobs_waiting_are_refused_but_nothing_else() -> None:
     assert group.rig.store.ready(None) == 4
 
 
+def test_new_jobs_that_have_waited_too_long_are_refused_but_nothing_else(group: Group) -> None:
+    group.submit(plain(1))
+    group.loop.turn()
+    group.commit.set_late(True)
+    with pytest.raises(Overloaded, match="try again"):
+        group.submit(plain(1))
+    settled = group.submit(succeed(1))
+    group.commit.set_late(False)
+    group.submit(plain(1))
+    group.loop.turn()
+    assert group.batches == [1, 2]
+    assert settled.calls
+
+
 # -- takers
 
 
@@ -156,8 +170,9 @@ def test_a_taker_that_leaves_gives_back_in_the_next_turn(group: Group) -> None:
     group.loop.settle()
     group.commit.remove_taker(first.taker)
     group.loop.settle()
-    assert second.keys == first.keys
-    assert {job.interruptions for job in group.rig.store.load(second.keys)} == {1}
+    assert len(first.keys) == 1
+    assert second.keys[-1:] == first.keys
+    assert {job.interruptions for job in group.rig.store.load(first.keys)} == {1}
     group.rig.check()
 
 

@@ -13,6 +13,9 @@ host_value = re.compile(rb"(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._~!$&'()*+;=%-]*)(?:
 """A host and perhaps a port, as Host and an absolute target have it (RFC 3986, 3.2), without the comma."""
 
 absolute_target = re.compile(rb"https?://([^/?#@]+)([/?][^#]*)?", re.IGNORECASE)
+plain_line = re.compile(rb"(GET|POST|PUT|PATCH|DELETE) (/[A-Za-z0-9/_.~%,=&?+:-]*) HTTP/1\.1")
+"""Lines that no parser has anything to say about; the id in an acknowledgement's path makes each of them new."""
+
 version_like = re.compile(rb"HTTP/[0-9]\.[0-9]")
 
 
@@ -57,6 +60,9 @@ class LineParser:
         Raises:
             Refused: 400, 414, 501 or 505.
         """
+        plain = plain_line.fullmatch(raw)
+        if plain is not None and len(raw) <= self._limits.max_target:
+            return Line(plain[1], plain[2], True, None)
         parts = raw.split(b" ")
         if len(parts) != 3:
             raise malformed("a request line is a method, a target and a version, with one space between")

@@ -178,17 +178,27 @@ class SqliteStore:
         if queues is None:
             rows = self._execute(sql("select_ready_all"), (limit,)).fetchall()
             rows = self._with_payloads(rows, max_bytes)
-            self._execute(sql("lease_all"), (*stamp, len(rows)))
+            if len(rows) > WIDTH:
+                self._execute(sql("lease_all"), (*stamp, len(rows)))
+            else:
+                self._lease_by_key(rows, stamp)
         elif len(queues) == 1:
             rows = self._execute(sql("select_ready"), (queues[0], limit)).fetchall()
             rows = self._with_payloads(rows, max_bytes)
-            self._execute(sql("lease"), (*stamp, queues[0], len(rows)))
+            if len(rows) > WIDTH:
+                self._execute(sql("lease"), (*stamp, queues[0], len(rows)))
+            else:
+                self._lease_by_key(rows, stamp)
         else:
             rows = self._with_payloads(self._merged(queues, limit), max_bytes)
-            for keys in _parts([row[0] for row in rows]):
-                self._execute(sql("lease_by_key", len(keys)), (*stamp, *keys))
+            self._lease_by_key(rows, stamp)
         self._counts.move(((row[1],) for row in rows), READY, IN_FLIGHT)
         return rows
+
+    def _lease_by_key(self, rows: list[TakenRow], stamp: tuple[int, int, int, int]) -> None:
+        """Write the lease row by key, which for a few rows is faster than finding their places in line again."""
+        for keys in _parts([row[0] for row in rows]):
+            self._execute(sql("lease_by_key", len(keys)), (*stamp, *keys))
 
     def _merged(self, queues: Sequence[str], limit: int) -> list[TakenRow]:
         """Find the first ready jobs of several queues by their index entries alone, then read those rows."""
