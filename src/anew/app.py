@@ -133,6 +133,7 @@ class Server:
         streams = add_routes(router, context, loop)
         server = HttpServer(Api(context, router), wire_limits(self.settings), counters)
         server.on_drain = streams.end_all
+        server.on_late = commit.set_late
         commit.start()
         host, port = await server.start(self.settings.listen.host, self.settings.listen.port)
         if ready is not None:

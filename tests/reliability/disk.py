@@ -1,7 +1,7 @@
 """A disk that remembers what reached it: records every write, truncation, deletion and sync, and shows what a power cut leaves.
 
-What was written before a file's last sync is certain. Of what came later any part may have reached the platter, in any order, torn at
-512 bytes. A deletion or a new size may have happened or not. `cut` makes such an image; nothing here knows what is stored.
+What was written before a file's last sync is certain. Of what came later any part may have reached the platter, in any order, torn
+at 512 bytes. A deletion or a new size may have happened or not. `cut` makes such an image; nothing here knows what is stored.
 """
 
 from __future__ import annotations

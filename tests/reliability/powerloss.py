@@ -1,6 +1,7 @@
 """Cuts the power at random moments and compares what the disk still holds with what was answered.
 
-Run it alone: ``python -m tests.reliability.powerloss --images 5000 --seed 7``; ``--relaxed`` is the control, which must lose something.
+Run it alone: ``python -m tests.reliability.powerloss --images 5000 --seed 7``; ``--relaxed`` is the control, which must
+lose something.
 """
 
 from __future__ import annotations

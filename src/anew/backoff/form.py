@@ -13,7 +13,8 @@ from anew.backoff.presets import ALIASES, PRESETS
 _MAX_DEPTH: Final = 16
 _MAX_NODES: Final = 4_000
 _U32: Final = 2**32 - 1
-_F32_MAX: Final = 3.4028234663852886e38
+_F32_MAX: Final = 3.4028235677973362e38
+"""The largest number that 32 bits still round to a finite one, such as the 3.4028235e38 that shortest printing gives."""
 
 SHARED: Final = (
     "cap", "jitter", "floor", "ceil", "limit", "deadline", "on_deadline", "on_exhausted", "override",

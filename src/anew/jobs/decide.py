@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from typing import assert_never
 
 import msgspec
 
-from anew.backoff import Draws, Exhausted, Policy, Previous, Wait, next_wait, policy_from_json
-from anew.backoff.kinds import MAX_COUNT
-from anew.jobs.codec import LAST_INSTANT, Retention
+from anew.backoff import Draws, Exhausted, Policy, Previous, Wait, next_wait
+from anew.jobs.codec import LAST_INSTANT
 from anew.jobs.job import Job
 from anew.jobs.outcomes import Failed
+from anew.jobs.own import policy_and_note, retention_and_note
 from anew.jobs.state import State
 from anew.jobs.transitions import Move, target
 
@@ -127,7 +126,7 @@ def decide_completion(retention: bytes | None, defaults: Defaults, now: int) -> 
     """
     kept_ms = defaults.completed_ms
     if retention is not None:
-        own = _retention(retention).completed_ms
+        own = retention_and_note(retention)[0].completed_ms
         kept_ms = defaults.completed_ms if own is None else own
     return Completion(purge_at=_purge_at(now, kept_ms))
 
@@ -136,7 +135,7 @@ def dead_purge_at(retention: bytes | None, defaults: Defaults, now: int) -> int 
     """Decide until when a dead or cancelled job is kept; None removes it at once."""
     kept_ms = defaults.dead_ms
     if retention is not None:
-        own = _retention(retention).dead_ms
+        own = retention_and_note(retention)[0].dead_ms
         kept_ms = defaults.dead_ms if own is None else own
     return _purge_at(now, kept_ms)
 
@@ -158,7 +157,8 @@ def decide_failure(
         phase: The phase that the job gets if it has none yet.
 
     Returns:
-        The change, with the attempt's record and the arithmetic of the decision.
+        The change, with the attempt's record and the arithmetic of the decision. Where the job's own policy or retention
+        can no longer be read, the defaults hold and the decision's reason says so.
     """
     attempts = job.attempts + 1
     phase = phase if job.phase is None else job.phase
@@ -167,7 +167,7 @@ def decide_failure(
     if failure.retry_at is not None:
         decision = Decision("retry", "the worker named the time", due_at=min(failure.retry_at, LAST_INSTANT))
         return _retry(job, failure, attempts, phase, job.carry, decision, now)
-    policy = effective_policy(job.policy, job.retry_limit, defaults.policy)
+    policy, note = policy_and_note(job.policy, job.retry_limit, defaults.policy)
     answer = next_wait(
         policy,
         attempts,
@@ -178,11 +178,11 @@ def decide_failure(
     match answer:
         case Exhausted():
             dropped = policy.on_exhausted == "discard"
-            return _die(job, failure, attempts, phase, answer.reason, defaults, now, dropped=dropped)
+            return _die(job, failure, attempts, phase, answer.reason + note, defaults, now, dropped=dropped)
         case Wait():
             decision = Decision(
                 "retry",
-                answer.reason,
+                answer.reason + note,
                 nominal_ms=answer.nominal_ms,
                 draw=answer.draw,
                 cap_ms=answer.cap_ms,
@@ -194,25 +194,9 @@ def decide_failure(
             assert_never(answer)
 
 
-@lru_cache(maxsize=1024)
-def effective_policy(own: bytes | None, retry_limit: int | None, default: Policy) -> Policy:
-    """Find the policy that holds for a job: its own over the default, its own limit over the policy's.
-
-    A job's own policy that names no limit takes the default's.
-    """
-    policy = default if own is None else policy_from_json(own, default_limit=default.limit)
-    # The wire allows more retries than a policy counts; nobody lives to see the difference.
-    return policy if retry_limit is None else policy.with_limit(min(retry_limit, MAX_COUNT))
-
-
 def is_zizq_backoff(policy: bytes) -> bool:
     """Tell whether a stored policy is Zizq's three numbers, which its API shows as ``backoff``."""
     return policy.startswith(b'{"exponent"')
-
-
-@lru_cache(maxsize=1024)
-def _retention(stored: bytes) -> Retention:
-    return msgspec.json.decode(stored, type=Retention)
 
 
 def _purge_at(now: int, kept_ms: int) -> int | None:
@@ -268,6 +252,8 @@ def _die(
     dropped: bool = False,
 ) -> Change:
     purge_at = None if dropped else dead_purge_at(job.retention, defaults, now)
+    if job.retention is not None and not dropped:
+        reason += retention_and_note(job.retention)[1]
     return Change(
         key=job.key,
         state=target(State.IN_FLIGHT, Move.DIE),

@@ -8,7 +8,18 @@ from typing import Any
 
 import pytest
 
-from anew.backoff import Custom, Even, Grow, Policy, Power, policy_from_json, preset
+from anew.backoff import (
+    Custom,
+    Draws,
+    Even,
+    Grow,
+    Policy,
+    Power,
+    Wait,
+    next_wait,
+    policy_from_json,
+    preset,
+)
 from anew.backoff.policy import MAX_POLICY_BYTES
 from anew.errors import InvalidPolicy
 
@@ -343,3 +354,17 @@ def test_pieces_built_in_python_are_checked_too() -> None:
     with pytest.raises(InvalidPolicy, match="either curve or phases"):
         Policy()
     assert Power(base_ms="15s", exponent=4) == Power(base_ms=15_000, exponent=4.0)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("exponent", [1e12, 1.1e12, 3e38, 3.4028234663852886e38, 3.4028235e38])
+def test_zizqs_exponent_may_be_any_32_bit_float_and_saturates(exponent: float) -> None:
+    """1 ^ anything is one second; 2 ^ 1e12 seconds is more than the 365 d that no wait exceeds."""
+    policy = Policy.from_json({"exponent": exponent, "base_ms": 0, "jitter_ms": 0})
+    waits = [next_wait(policy, attempts, Draws(rng=lambda: 0.5)) for attempts in (1, 2, 3)]
+    assert [wait.wait_ms for wait in waits if isinstance(wait, Wait)] == [1_000, *[365 * 86_400_000] * 2]
+
+
+@pytest.mark.parametrize("exponent", [-0.1, 3.4028236e38, 1e300])
+def test_zizqs_exponent_is_no_other(exponent: float) -> None:
+    with pytest.raises(InvalidPolicy, match="exponent: "):
+        Policy.from_json({"exponent": exponent, "base_ms": 0, "jitter_ms": 0})

@@ -9,7 +9,9 @@ from typing import cast
 
 import pytest
 
+from anew.clock import ManualClock
 from anew.http.seam import Request, Stream, WireLimits
+from anew.http.wire.http1 import Http1Connection
 from anew.http.wire.http1_messages import Http1Request
 from tests.unit.http.loopback import Client, Site, run
 
@@ -588,6 +590,83 @@ def test_a_peer_that_sends_far_ahead_is_not_read_until_little_is_left(loop: str)
             for _ in range(800):
                 assert (await client.reply()).body == b"x" * 10_000
             assert transport.is_reading()
+
+    run(test, loop)
+
+
+async def piled_up(site: Site, connections: int) -> tuple[list[Client], list[tuple[bytes, bool]]]:
+    """Let so many connections wait with two requests behind the one under way.
+
+    Returns:
+        Them, and a list to which the body of each further request will be added, and whether it is late.
+    """
+    handed: list[tuple[bytes, bool]] = []
+    is_late = [False]
+    plain_app = site.app.__call__
+
+    def app(request: Request) -> None:
+        if request.path == b"/a":
+            handed.append((request.body, is_late[0]))
+        plain_app(request)
+
+    def on_late(late: bool) -> None:
+        is_late[0] = late
+
+    site.server.app = app
+    site.server.on_late = on_late
+    clients = [await site.connect() for _ in range(connections)]
+    for client in clients:
+        client.send(fetch(b"/later") + post(b"one"))
+    await site.app.until(lambda: len(site.app.later) == connections)
+    return clients, handed
+
+
+@pytest.mark.parametrize(
+    ("connections", "waited_ms", "late"), [(64, 101, True), (64, 100, False), (63, 101, False)]
+)
+def test_requests_are_late_only_in_a_crowd(loop: str, connections: int, waited_ms: int, late: bool) -> None:
+    """64 connections wait with more than one request, for more than 100 ms: late, until no more than 8 wait."""
+
+    async def test() -> None:
+        clock = ManualClock()
+        async with Site(clock=clock) as site:
+            clients, handed = await piled_up(site, connections)
+            clock.advance(waited_ms)
+            for request in site.app.later:
+                request.reply(200)
+            for client in clients:
+                assert [(await client.reply()).body for _ in range(2)] == [b"", b"one"]
+            assert handed[:56] == [(b"one", late)] * 56
+            assert handed[56:] == [(b"one", False)] * (connections - 56)
+            # The pile is gone: what comes now is not late, whether alone or behind another.
+            client = clients[0]
+            client.send(post(b"two") * 2 + get)
+            for _ in range(3):
+                await client.reply()
+            assert handed[connections:] == [(b"two", False)] * 2 + [(b"", False)]
+            assert not site.server.crowded
+
+    run(test, loop)
+
+
+def test_what_came_later_is_not_late_with_what_came_before_it(loop: str) -> None:
+    async def test() -> None:
+        clock = ManualClock()
+        async with Site(clock=clock) as site:
+            clients, handed = await piled_up(site, 64)
+            clock.advance(90)
+            client = clients[0]
+            client.send(fetch(b"/later") + post(b"newer"))
+            conn = cast(Http1Request, site.app.later[0]).conn
+            async with asyncio.timeout(5):
+                while not cast(Http1Connection, conn)._newer:
+                    await asyncio.sleep(0)
+            clock.advance(11)
+            site.app.later[0].reply(200)
+            await site.app.until(lambda: len(site.app.later) == 65)
+            site.app.later[64].reply(200)
+            assert [(await client.reply()).body for _ in range(4)] == [b"", b"one", b"", b"newer"]
+            assert handed == [(b"one", True), (b"newer", False)]
 
     run(test, loop)
 

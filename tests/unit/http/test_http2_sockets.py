@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -160,6 +161,38 @@ def test_drain_ends_streams_and_connections(loop: str) -> None:
             client.writer.close()
             await draining
             assert server.counters.connections == 0
+
+    run(test, loop)
+
+
+@loops
+def test_a_taker_whose_jobs_lie_in_the_kernel_is_cut_off(loop: str) -> None:
+    """What fits into the windows and the kernel's send buffer leaves the transport's empty."""
+
+    async def test() -> None:
+        closed = asyncio.Event()
+
+        def app(request: Request) -> None:
+            stream = request.open_stream(200, b"application/x-ndjson")
+            assert stream is not None
+            stream.on_close = closed.set
+            stream.write(b"x" * 60_000)
+
+        server = HttpServer(app, WireLimits(stall_timeout_ms=300))
+        address = await server.start("127.0.0.1", 0)
+        sock = socket.socket()
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        sock.setblocking(False)
+        await asyncio.get_running_loop().sock_connect(sock, address)
+        client = Client(*await asyncio.open_connection(sock=sock))
+        client.writer.transport.pause_reading()  # type: ignore[attr-defined]
+        client.ask("GET", "/jobs/take")
+        client.flush()
+        async with asyncio.timeout(5):
+            await closed.wait()
+        assert server.counters.refused == {"stalled_reader": 1}
+        client.writer.close()
+        server.close()
 
     run(test, loop)
 

@@ -1,4 +1,7 @@
-"""HTTP/1.1 (and 1.0) on one connection: requests in, answers out in the order of the requests.
+"""HTTP/1.1 (and 1.0) on one connection: requests in, answers out, one at a time.
+
+The next request reaches the application when the one before has been answered, so a pipelined read sees the
+write before it; what was sent ahead is kept as bytes.
 
 This is the hottest Python of the server, so the ordinary case has a path of its own: one whole request in one
 read, nothing special in its head, nothing else under way; and an answer to it without headers of its own.
@@ -11,13 +14,15 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, cast
 
+from anew.http.wire import kernel
 from anew.http.wire.http1_body import ChunkedBody, SizedBody
 from anew.http.wire.http1_fields import Fields, chunked_length
 from anew.http.wire.http1_head import check
 from anew.http.wire.http1_line import Line
 from anew.http.wire.http1_messages import Http1Request, failed
 from anew.http.wire.http1_refused import Refused
-from anew.http.wire.http1_sending import SendingSide, deaf, held, in_body, in_head, ready, streaming
+from anew.http.wire.http1_sending import deaf, held, in_body, in_head, ready, streaming
+from anew.http.wire.http1_waiting import WaitingSide, max_at_once, max_dropped
 
 if TYPE_CHECKING:
     from anew.http.wire.server import HttpServer
@@ -25,11 +30,8 @@ if TYPE_CHECKING:
 preface = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 """What an HTTP/2 connection with prior knowledge begins with (RFC 9113, 3.4)."""
 
-max_dropped = 64 << 10
-"""Bytes read and thrown away on a connection from which no request is expected any more."""
 
-
-class Http1Connection(SendingSide):
+class Http1Connection(WaitingSide):
     """One client's connection. Made by the server for each accepted socket."""
 
     __slots__ = (
@@ -39,10 +41,6 @@ class Http1Connection(SendingSide):
         "_fresh",
         "_head",
         "_lines",
-        "_parsing",
-        "_paused_ms",
-        "_rest",
-        "_seen",
     )
 
     def __init__(self, server: HttpServer) -> None:
@@ -51,12 +49,8 @@ class Http1Connection(SendingSide):
         self._lines = server.head_parser.lines
         self._fields = server.head_parser.fields
         self._fresh = True  # no request yet: the connection may turn out to be HTTP/2
-        self._parsing = False
-        self._rest = b""
-        self._seen = 0  # how many of the bytes that are being parsed had been looked at before
         self._head: tuple[Line, Fields] | None = None  # of the request whose body is coming
         self._body: SizedBody | ChunkedBody | None = None
-        self._paused_ms = 0  # since when the transport has not been read; 0: it is
 
     # ---- what the transport calls
 
@@ -95,14 +89,14 @@ class Http1Connection(SendingSide):
         if self._stage == streaming:
             # Whether the client has hung up or only closed its half cannot be told apart; a taker that will
             # never ask again is gone, and its jobs must return now.
-            self._lose_streams()
+            self._lose_stream()
             self.transport.abort()
             return False
         if self._lingers_ms or (self.current is None and self._stage != held):
             return False
-        self._lose_streams()
+        self._lose_stream()
         if self._stage != held:
-            self._end_after_answers()
+            self._end_after_answer()
         # Otherwise whole requests wait in `_rest`, and `_parse` comes to this end after them.
         return True
 
@@ -110,16 +104,16 @@ class Http1Connection(SendingSide):
         self._server.left(self)
         self._stage = deaf
         self._ending = True
-        self._rest = b""
+        self._let_go()
         self._head = self._body = None
-        self._lose_streams()
+        self._lose_stream()
         if self.current is not None:
             self.current.plain = None
-        self.current = self.queue = None
+        self.current = None
 
     def pause_writing(self) -> None:
         self._blocked = True
-        stream = self._live_stream()
+        stream = None if self.current is None else self.current.stream
         if stream is not None:
             stream.paused()
         elif self._stage != deaf:
@@ -127,11 +121,11 @@ class Http1Connection(SendingSide):
 
     def resume_writing(self) -> None:
         self._blocked = False
-        stream = self._live_stream()
+        stream = None if self.current is None else self.current.stream
         if stream is not None:
             stream.resumed()
         else:
-            self._resume()
+            self._go_on()
 
     # ---- what the server calls
 
@@ -142,6 +136,8 @@ class Http1Connection(SendingSide):
             now_ms: The monotonic clock.
         """
         waiting = self.transport.get_write_buffer_size()
+        if self._stage == streaming:
+            waiting += kernel.unsent(self.transport)
         if waiting or self._seen_taken >= 0:
             self._watch_reader(waiting, now_ms)
         if self._began_ms:
@@ -154,15 +150,15 @@ class Http1Connection(SendingSide):
         if self._stage == ready and self.current is None:
             self._finish()
         elif self._stage == ready:
-            self._end_after_answers()
-        # A head or body that is coming may still arrive: `_begin` sees that the server drains.
+            self._end_after_answer()
+        # A head or body that is coming may still arrive, one that is held waits: `_accept` sees the draining.
 
     def drain_streams(self) -> None:
         """End the streams: tell their owner, then end the body cleanly."""
         request = self.current
         stream = None if request is None else request.stream
         if stream is not None:
-            self._end_after_answers()
+            self._end_after_answer()
             on_close, stream.on_close = stream.on_close, None
             if on_close is not None:
                 on_close()
@@ -175,20 +171,20 @@ class Http1Connection(SendingSide):
         if stage >= streaming:
             self._drop(data)
         elif stage == held:
-            self._rest += data
-        else:
+            self._hold_more(data)
+        elif stage == in_body:
             try:
-                if stage == in_body:
-                    used = self._feed_body(data)
-                    if used:
-                        self._parse(data, used)
-                else:
-                    rest, self._rest = self._rest, b""
-                    self._stage = ready
-                    self._seen = len(rest)
-                    self._parse(rest + data if rest else data, 0)
+                used = self._feed_body(data)
             except Refused as refused:
                 self._refuse(refused)
+            else:
+                if used:
+                    self._parse(data, used)
+        else:
+            rest, self._rest = self._rest, b""
+            self._stage = ready
+            self._seen = len(rest)
+            self._parse(rest + data if rest else data, 0)
 
     def _drop(self, data: bytes) -> None:
         self._dropped += len(data)
@@ -196,7 +192,7 @@ class Http1Connection(SendingSide):
             return
         if self._stage == streaming:
             self._counters.refuse("chatter")
-            self._lose_streams()
+            self._lose_stream()
             self.abort()
         else:
             self._pause()
@@ -206,15 +202,20 @@ class Http1Connection(SendingSide):
         if self._fresh and data.startswith(b"PRI") and self._turned_http2(data):
             return
         self._parsing = True
+        self._handed = 0
         try:
             while at < len(data):
                 at = self._parse_one(data, at)
+        except Refused as refused:
+            self._refuse(refused)
         finally:
             self._parsing = False
         if self._stage == ready:
             self._began_ms = 0  # all of it was used
+        elif self._stage == held and self.current is None:
+            self._answer_left()  # it is the others' turn
         if self._eof and self._stage <= in_body:
-            self._end_after_answers()
+            self._end_after_answer()
 
     def _parse_one(self, data: bytes, at: int) -> int:
         """Take one request, or the reason why there is none.
@@ -224,8 +225,8 @@ class Http1Connection(SendingSide):
         """
         if self._stage >= streaming:
             self._drop(data[at:])
-        elif self._must_wait():
-            self._hold(data[at:])
+        elif self._blocked or self.current is not None or self._handed >= max_at_once:
+            self._hold(data, at)
         elif data.startswith(b"\r\n", at):
             return at + 2  # empty lines before a request are let pass (RFC 9112, 2.2)
         else:
@@ -294,11 +295,7 @@ class Http1Connection(SendingSide):
         return used
 
     def _continue(self) -> None:
-        """Send 100, but never between or before the answers to earlier requests."""
-        if self.current is None:
-            self._write(b"HTTP/1.1 100 Continue\r\n\r\n")
-        else:
-            self.current.plain = None  # `_flush` sends it after the last of them
+        self._write(b"HTTP/1.1 100 Continue\r\n\r\n")
 
     def _accept(self, line: Line, fields: Fields, body: bytes) -> None:
         """Hand a complete request to the application."""
@@ -310,7 +307,8 @@ class Http1Connection(SendingSide):
             self._stage = deaf
         if not line.plain or not keeps or self._ending:
             request.plain = None
-        self._enqueue(request)
+        self.current = request
+        self._handed += 1
         try:
             self._app(request)
         except Exception:
@@ -337,42 +335,6 @@ class Http1Connection(SendingSide):
             return False
         return True
 
-    # ---- waiting
-
-    def _must_wait(self) -> bool:
-        return self._blocked or (
-            self.current is not None
-            and 1 + (len(self.queue) if self.queue else 0) >= self._server.limits.max_pipelined
-        )
-
-    def _hold(self, data: bytes) -> None:
-        self._rest = data
-        self._stage = held
-        self._began_ms = 0
-        if self.current is not None:
-            self.current.plain = None
-        self._pause()
-
-    def _pause(self) -> None:
-        if not self._paused_ms and not self.transport.is_closing():
-            self._paused_ms = self._server.now_ms()
-            self.transport.pause_reading()
-
-    def _resume(self) -> None:
-        if not self._paused_ms or self._blocked or self._parsing or self._stage == deaf:
-            return
-        if self.queue and len(self.queue) >= self._server.limits.max_pipelined // 2:
-            return
-        if self._began_ms:  # the time in which we did not read is not the peer's
-            self._began_ms += self._server.now_ms() - self._paused_ms
-        self._paused_ms = 0
-        if not self.transport.is_closing():
-            self.transport.resume_reading()
-        if self._stage == held:
-            data, self._rest = self._rest, b""
-            self._stage = ready
-            self._take(data)
-
     def _watch_sender(self, now_ms: int) -> None:
         if self._paused_ms:
             return
@@ -393,22 +355,13 @@ class Http1Connection(SendingSide):
         """Forget what has begun to come in; nothing that comes after it is read."""
         if self._rest or self._body is not None:
             self._dropped += 1
-        self._rest = b""
+        self._let_go()
         self._head = self._body = None
         self._began_ms = 0
         self._stage = stage
         if stage == streaming and self._paused_ms:
             # Even a connection that asks nothing more is read, or its end would not be noticed.
-            self._paused_ms = 0
-            if not self.transport.is_closing():
-                self.transport.resume_reading()
-
-    def _answers_left(self) -> None:
-        if self.current is None and self._head is not None:
-            line, fields = self._head
-            if fields.expect is not None and line.modern:
-                self._continue()
-        self._resume()
+            self._read_again()
 
 
 def is_loopback(peer: object) -> bool:

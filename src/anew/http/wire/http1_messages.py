@@ -24,10 +24,10 @@ class Http1Request(Request):
     Attributes:
         plain: The connection, as long as this is its only business and the answer ends ordinarily; else None.
         ends: The connection closes after the answer.
-        answer: The answer's bytes (a stream's head) while it waits for its turn; None before and after.
+        stream: The answer, once it is one that is open.
     """
 
-    __slots__ = ("answer", "conn", "ends", "fields", "line", "plain", "stream")
+    __slots__ = ("conn", "ends", "fields", "line", "plain", "stream")
 
     def __init__(self, conn: SendingSide, line: Line, fields: Fields, body: bytes) -> None:
         self.conn = conn
@@ -40,7 +40,6 @@ class Http1Request(Request):
         self.body = body
         self.local = conn.local
         self.plain: SendingSide | None = conn
-        self.answer: bytes | None = None
         self.stream: Http1Stream | None = None
         self.ends = False
 
@@ -92,14 +91,12 @@ class Http1Request(Request):
 class Http1Stream(Stream):
     """The endless answer to one request; chunked, or for HTTP/1.0 bare."""
 
-    __slots__ = ("_request", "chunked", "live", "waiting")
+    __slots__ = ("_request", "chunked")
 
     def __init__(self, request: Http1Request) -> None:
         super().__init__()
         self.writable = False
         self.chunked = request.line.modern
-        self.live = False  # true once the answers before it have left
-        self.waiting: list[bytes] = []
         self._request: Http1Request | None = request
 
     def write(self, data: bytes) -> None:
@@ -108,23 +105,16 @@ class Http1Stream(Stream):
             return
         if self.chunked:
             data = b"%x\r\n%b\r\n" % (len(data), data)
-        if self.live:
-            conn = request.conn
-            conn.written += len(data)
-            conn.transport.write(data)
-        else:
-            self.waiting.append(data)
+        conn = request.conn
+        conn.written += len(data)
+        conn.transport.write(data)
 
     def close(self) -> None:
         request, self._request = self._request, None
         if request is None:
             return
         request.stream = None
-        end = last_chunk if self.chunked else b""
-        if self.live:
-            request.conn.stream_ended(end)
-        else:
-            request.answer = b"".join([request.answer or b"", *self.waiting, end])
+        request.conn.stream_ended(last_chunk if self.chunked else b"")
 
     def abort(self) -> None:
         request, self._request = self._request, None
@@ -135,10 +125,7 @@ class Http1Stream(Stream):
         """Tell the owner, once, that the stream is gone."""
         if self._request is None:
             return
-        if self.live:
-            self._request = None
-        else:
-            self.close()  # the answers before it may still be wanted, so its turn must come and go
+        self._request = None
         self.writable = False
         if self.on_close is not None:
             self.on_close()

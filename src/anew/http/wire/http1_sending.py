@@ -1,16 +1,16 @@
-"""The sending half of an HTTP/1 connection: answers leave in the order of their requests."""
+"""The sending half of an HTTP/1 connection: the answer to the one request under way, and the end."""
 
 from __future__ import annotations
 
 import asyncio
 from abc import abstractmethod
-from collections import deque
 from typing import TYPE_CHECKING
 
 from anew.http.seam import Headers, type_json
+from anew.http.wire import kernel
 from anew.http.wire.http1_fields import Fields
 from anew.http.wire.http1_line import Line
-from anew.http.wire.http1_messages import Http1Request, Http1Stream
+from anew.http.wire.http1_messages import Http1Request
 from anew.http.wire.http1_refused import Refused
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ the kernel send a reset, which can destroy an answer that the peer has not read 
 ready = 0  # the first byte of a request
 in_head = 1  # more of the head whose beginning is in `_rest`
 in_body = 2  # more of `_body`
-held = 3  # not read: requests wait in `_rest` until answers have left
+held = 3  # more of `_rest`, which waits until the answer under way has left
 streaming = 4  # nothing: the answer under way is endless
 deaf = 5  # nothing: the connection ends with the answers that are due
 
@@ -36,7 +36,7 @@ class SendingSide(asyncio.Protocol):
     """What a connection owes its peer.
 
     Attributes:
-        current: The oldest request that has no answer yet; the ones after it wait in `queue`.
+        current: The request that has no answer yet, or whose answer is a stream.
         written: Bytes given to the transport so far.
     """
 
@@ -55,7 +55,6 @@ class SendingSide(asyncio.Protocol):
         "current",
         "heads",
         "local",
-        "queue",
         "transport",
         "written",
     )
@@ -68,7 +67,6 @@ class SendingSide(asyncio.Protocol):
         self.heads = server.answer_heads
         self.local = False
         self.current: Http1Request | None = None
-        self.queue: deque[Http1Request] | None = None
         self.written = 0
         self._stage = ready
         self._began_ms = 0  # when the head or body under way began to come; 0: none
@@ -85,8 +83,8 @@ class SendingSide(asyncio.Protocol):
         """Forget what has begun to come in; nothing that comes after it is read."""
 
     @abstractmethod
-    def _answers_left(self) -> None:
-        """Go on with what waited for answers to leave."""
+    def _answer_left(self) -> None:
+        """Go on with what waited for the answer to leave."""
 
     def abort(self) -> None:
         """Cut the connection now; unsent bytes are dropped."""
@@ -103,51 +101,41 @@ class SendingSide(asyncio.Protocol):
 
     def owes(self, request: Http1Request) -> bool:
         """Tell whether this request still waits for its answer."""
-        if request.answer is not None:
-            return False
-        return self.current is request or (self.queue is not None and request in self.queue)
+        return self.current is request and request.stream is None
 
     def ending_line(self, request: Http1Request) -> bytes:
         """Give the header line that an answer needs about what happens to the connection."""
-        last = self.queue[-1] if self.queue else self.current
-        if request.ends or (self._ending and request is last):
+        if request.ends or self._ending:
             request.ends = True
             return b"connection: close\r\n"
         return b"" if request.line.modern else b"connection: keep-alive\r\n"
 
     def answered(self, request: Http1Request, data: bytes) -> None:
-        """Take an answer (or a stream's head); it leaves when those before it have left."""
+        """Send the answer, or a stream's head, and go on."""
         request.plain = None
-        request.answer = data
-        if self.current is request:
-            self._flush()
+        self._write(data)
+        stream = request.stream
+        if stream is None:
+            self._next()
+            return
+        self._stop_listening(streaming)
+        kernel.bound(self.transport)
+        if not self._blocked:
+            stream.resumed()
 
     def stream_ended(self, end: bytes) -> None:
-        """Take the last bytes of the live stream and go on."""
+        """Send the last bytes of the stream and go on."""
         request = self.current
         if request is None:
             return
         if end:
             self._write(end)
-        if request.ends:  # only the close ends such a body: nothing may follow it
-            self._lose_streams()
-            self.queue = None
-        self._next()
         if self._dropped or request.ends or self._server.draining:
             self._ending = True
         self._stage = deaf if self._ending else ready
-        self._flush()
+        self._next()
 
     # ---- inside
-
-    def _enqueue(self, request: Http1Request) -> None:
-        if self.current is None:
-            self.current = request
-            return
-        self.current.plain = request.plain = None
-        if self.queue is None:
-            self.queue = deque()
-        self.queue.append(request)
 
     def _refuse(self, refused: Refused, extra: Headers = ()) -> None:
         """Answer in the application's stead and close."""
@@ -158,35 +146,10 @@ class SendingSide(asyncio.Protocol):
         request = Http1Request(self, refused_line, refused_fields, b"")
         request.plain = None
         request.ends = True
-        self._enqueue(request)
+        self.current = request
         request.reply(refused.status, body, type_json, extra)
 
-    def _flush(self) -> None:
-        """Send the answers whose turn has come, in one write."""
-        out: list[bytes] = []
-        stream: Http1Stream | None = None
-        while stream is None and self.current is not None and self.current.answer is not None:
-            out.append(self.current.answer)
-            self.current.answer = b""
-            stream = self.current.stream
-            if stream is None:
-                self._next()
-        if stream is not None:
-            out += stream.waiting
-            stream.waiting = []
-            stream.live = True
-            self._stop_listening(streaming)
-        if out:
-            self._write(b"".join(out))
-        if stream is not None:
-            if not self._blocked:
-                stream.resumed()
-        elif self.current is None and self._ending and self._stage == deaf:
-            self._finish()
-        else:
-            self._answers_left()
-
-    def _end_after_answers(self) -> None:
+    def _end_after_answer(self) -> None:
         self._ending = True
         if self.current is not None:
             self.current.plain = None
@@ -214,18 +177,15 @@ class SendingSide(asyncio.Protocol):
         self.transport.write(data)
 
     def _next(self) -> None:
-        self.current = self.queue.popleft() if self.queue else None
+        self.current = None
+        if self._ending and self._stage == deaf:
+            self._finish()
+        else:
+            self._answer_left()
 
-    def _live_stream(self) -> Http1Stream | None:
-        if self.current is None:
-            return None
-        stream = self.current.stream
-        return stream if stream is not None and stream.live else None
-
-    def _lose_streams(self) -> None:
-        for request in (self.current, *(self.queue or ())):
-            if request is not None and request.stream is not None:
-                request.stream.lost()
+    def _lose_stream(self) -> None:
+        if self.current is not None and self.current.stream is not None:
+            self.current.stream.lost()
 
     def _watch_reader(self, waiting: int, now_ms: int) -> None:
         taken = self.written - waiting

@@ -14,6 +14,7 @@ import asyncio
 from typing import Protocol, cast
 
 from anew.http.seam import App, WireCounters, WireLimits
+from anew.http.wire import kernel
 from anew.http.wire.http1 import is_loopback
 from anew.http.wire.http2_answers import answer_blocks
 from anew.http.wire.http2_frames import (
@@ -157,6 +158,8 @@ class Http2Connection(asyncio.Protocol):
         answer_blocks.tick(now_ms)
         self._budgets.sweep(now_ms)
         waiting = self._transport.get_write_buffer_size()
+        if self.streams.has_endless():
+            waiting += kernel.unsent(self._transport)
         mark = self.sender.written - waiting if waiting else None
         if self._unread.stands_for(now_ms, mark) >= self.limits.stall_timeout_ms:
             self._counters.refuse("stalled_reader")

@@ -207,6 +207,10 @@ class StreamTable:
                 if not exchange.gone and not exchange.ending:
                     self._sender.body(exchange, b"", True)
 
+    def has_endless(self) -> bool:
+        """Tell whether an answer is open that has no end of its own."""
+        return any(exchange.stream is not None for exchange in self.open.values())
+
     def settle_all(self) -> None:
         """Tell every stream whether the peer is behind."""
         for exchange in list(self.open.values()):

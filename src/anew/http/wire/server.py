@@ -28,6 +28,11 @@ max_turned_away = 64
 """Connections above the limit that may be open at once to read their 503; those above that are just cut."""
 
 
+crowd = 64
+"""Connections with requests behind the one under way that make a crowd. Fewer of them wait by their own choice:
+each could ask for one thing at a time."""
+
+
 class Wire(Protocol):
     """What the server asks of a connection, whichever protocol it speaks.
 
@@ -61,6 +66,9 @@ class HttpServer:
         draining: True once `drain` or `close` was called.
         on_drain: Called once when draining begins, so that the application can end its streams itself. If None,
             the server ends them at once. What is still open at the deadline is cut.
+        on_late: Called with True before, and with False after, a request is handed to the application that has
+            waited so long, in a crowd, that what can be refused had better be.
+        crowded: True from when `crowd` connections wait with further requests until hardly any does.
         tick_ms: How often `sweep` runs: a quarter of the shortest time limit, at most a second.
         max_connections: The limit that holds: the configured one, or fewer if there are not so many descriptors.
     """
@@ -80,6 +88,8 @@ class HttpServer:
         self.answer_heads = AnswerHeads()
         self.draining = False
         self.on_drain: Callable[[], None] | None = None
+        self.on_late: Callable[[bool], None] = _ignore
+        self.crowded = False
         self.tick_ms = max(
             10, min(1000, self.limits.header_timeout_ms // 4, self.limits.stall_timeout_ms // 4)
         )
@@ -87,6 +97,7 @@ class HttpServer:
         self._clock = clock or SystemClock()
         self._connections: set[Wire] = set()
         self._turned_away: set[Wire] = set()
+        self._waiting: set[object] = set()
         self._listener: asyncio.Server | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._all_gone: asyncio.Event | None = None
@@ -185,6 +196,18 @@ class HttpServer:
         if self._all_gone is not None and not self._connections and not self._turned_away:
             self._all_gone.set()
 
+    def waits(self, wire: object) -> None:
+        """Count a connection with requests behind the one under way."""
+        self._waiting.add(wire)
+        if len(self._waiting) >= crowd:
+            self.crowded = True
+
+    def waits_no_more(self, wire: object) -> None:
+        """Count it no more."""
+        self._waiting.discard(wire)
+        if len(self._waiting) <= crowd // 8:
+            self.crowded = False
+
     def hand_over(self, wire: Http1Connection, transport: asyncio.Transport, data: bytes) -> None:
         """Let a connection go on as HTTP/2.
 
@@ -231,6 +254,10 @@ class HttpServer:
             # The watch must go on: without it slow peers would hold their connections for ever.
             log.exception("unhandled error in the sweep over the connections")
         self._timer = asyncio.get_running_loop().call_later(self.tick_ms / 1000, self._tick)
+
+
+def _ignore(late: bool) -> None:
+    """Treat late requests like all others."""
 
 
 def _descriptors_for_connections() -> int:

@@ -1,0 +1,59 @@
+"""What a job's own policy and retention come to, read from where they are stored.
+
+They were checked when they came; but a store outlives the version that wrote it and the disk that held it, and a job whose
+terms cannot be read any more must still be able to end.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import msgspec
+
+from anew.backoff import Policy, policy_from_json
+from anew.backoff.kinds import MAX_COUNT
+from anew.errors import InvalidPolicy
+from anew.jobs.codec import Retention
+
+UNREADABLE_POLICY = "; the job's own policy cannot be read, so the default policy holds"
+UNREADABLE_RETENTION = "; the job's own retention cannot be read, so the default retention holds"
+
+_NOTHING_OF_ITS_OWN = Retention()
+
+
+@lru_cache(maxsize=1024)
+def policy_and_note(own: bytes | None, retry_limit: int | None, default: Policy) -> tuple[Policy, str]:
+    """Find the policy that holds for a job: its own over the default, its own limit over the policy's.
+
+    A job's own policy that names no limit takes the default's.
+
+    Args:
+        own: The stored policy as JSON, or None.
+        retry_limit: The job's own limit, or None.
+        default: What holds otherwise.
+
+    Returns:
+        The policy, and what a decision's reason must add: "", or that the job's own could not be read.
+    """
+    policy, note = default, ""
+    if own is not None:
+        try:
+            policy = policy_from_json(own, default_limit=default.limit)
+        except InvalidPolicy:
+            note = UNREADABLE_POLICY
+    # The wire allows more retries than a policy counts; nobody lives to see the difference.
+    return policy if retry_limit is None else policy.with_limit(min(retry_limit, MAX_COUNT)), note
+
+
+def effective_policy(own: bytes | None, retry_limit: int | None, default: Policy) -> Policy:
+    """Find the policy that holds for a job; see `policy_and_note`."""
+    return policy_and_note(own, retry_limit, default)[0]
+
+
+@lru_cache(maxsize=1024)
+def retention_and_note(stored: bytes) -> tuple[Retention, str]:
+    """Read a stored retention; one that cannot be read sets nothing, and comes with what a reason must add."""
+    try:
+        return msgspec.json.decode(stored, type=Retention), ""
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return _NOTHING_OF_ITS_OWN, UNREADABLE_RETENTION

@@ -1,0 +1,100 @@
+"""The bench: its arguments, its arithmetic, and one short run against the real server."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from bench.__main__ import main, parser
+from bench.figures import latencies, median_row, percentile, ratio
+from bench.http1 import TakeStream, request
+from bench.http2 import frame, post_block
+from bench.scenarios import NAMES
+
+
+def test_everything_is_measured_by_default() -> None:
+    args = parser().parse_args([])
+    assert args.only == NAMES
+    assert (args.peer, args.rounds, args.quick, args.json) == (None, None, False, False)
+
+
+def test_arguments_are_read() -> None:
+    line = ["--only", "enqueue1, ack-bulk", "--peer", "other serve", "--rounds", "5", "--quick", "--json"]
+    args = parser().parse_args(line)
+    assert args.only == ["enqueue1", "ack-bulk"]
+    assert (args.peer, args.rounds, args.quick, args.json) == ("other serve", 5, True, True)
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        (["--only", "enqueue2"], "unknown scenario 'enqueue2'"),
+        (["--only", ","], "unknown scenario ','"),
+        (["--rounds", "0"], "'0' is not a whole number of at least 1"),
+        (["--rounds", "two"], "'two' is not a whole number of at least 1"),
+    ],
+)
+def test_a_wrong_argument_is_named(line: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        parser().parse_args(line)
+    assert said in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("share", "value"), [(0.0, 10), (0.5, 20), (0.99, 40), (1.0, 50)])
+def test_percentiles_of_five_values(share: float, value: int) -> None:
+    # Places 0 to 4: the half is place 2 of 10, 15, 20, 40, 50; 0.99 x 4 = 3.96 is still place 3.
+    assert percentile([10, 15, 20, 40, 50], share) == value
+
+
+def test_percentile_of_nothing_is_zero() -> None:
+    assert percentile([], 0.99) == 0
+
+
+def test_latencies_are_sorted_and_told_in_milliseconds() -> None:
+    assert latencies([3_000_000, 1_000_000, 2_500_000]) == {"p50_ms": 2.5, "p99_ms": 2.5, "max_ms": 3.0}
+
+
+def test_the_median_row_keeps_its_own_figures() -> None:
+    rows = [{"rate": 9, "run": "c"}, {"rate": 2, "run": "a"}, {"rate": 5, "run": "b"}]
+    assert median_row(rows, "rate") == {"rate": 5, "run": "b"}
+    assert median_row(rows[:2], "rate") == {"rate": 2, "run": "a"}
+
+
+def test_a_ratio_needs_something_to_divide_by() -> None:
+    assert (ratio(30, 20), ratio(30, None), ratio(30, 0)) == ("1.50", "-", "-")
+
+
+def test_http2_bytes_are_those_of_the_rfcs() -> None:
+    assert frame(6, 1, 0, b"12345678") == b"\x00\x00\x08\x06\x01\x00\x00\x00\x00" + b"12345678"
+    block = b"\x83\x86\x04\x05/jobs\x01\x09127.0.0.1\x0f\x10\x10application/json\x0f\x0d\x0212"
+    assert post_block("/jobs", 12) == block
+
+
+def test_a_request_tells_its_length() -> None:
+    head = b"POST /x HTTP/1.1\r\nHost: 127.0.0.1\r\nAccept: application/json\r\n"
+    assert (
+        request("POST", "/x", b"{}")
+        == head + b"Content-Type: application/json\r\nContent-Length: 2\r\n\r\n{}"
+    )
+
+
+def test_take_stream_finds_ids_wherever_the_bytes_are_cut() -> None:
+    lines = b'{"id":"a1","type":"t"}\n\n{"type":"t","id":"b2"}\n'
+    chunks = b"".join(b"%x\r\n%s\r\n" % (len(part), part) for part in (lines[:9], lines[9:30], lines[30:]))
+    wire = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n" + chunks
+    for cut in range(1, len(wire)):
+        took: list[bytes] = []
+        lost: list[str] = []
+        stream = TakeStream("q", 2, took.extend, lost.append)
+        stream.data_received(wire[:cut])
+        stream.data_received(wire[cut:])
+        assert (took, lost) == ([b"a1", b"b2"], []), cut
+
+
+def test_a_quick_run_measures_the_real_server(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    main(["--quick", "--only", "ack-bulk", "--json", "--work-dir", str(tmp_path)])
+    row = json.loads(capsys.readouterr().out)["rates"]["ack-bulk"]["anew"]
+    assert row["jobs"] == 40_000
+    assert row["rate"] > 0
+    assert row["refused"] == 0
+    assert list(tmp_path.iterdir()) == []
