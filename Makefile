@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.ready
 LOCK := requirements/dev.txt
-PYTEST := $(BIN)/python -m pytest -q -n 2 --dist loadgroup
+PYTEST := $(BIN)/python -m pytest -q
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test lint types check bench nightly lock clean
@@ -28,7 +28,8 @@ demo: $(STAMP) ## show the main job: a flaky receiver, retries, a kill -9, nothi
 	@$(BIN)/python -m demo
 
 test: $(STAMP) ## run the tests
-	@$(PYTEST)
+	@$(PYTEST) -n 2 -m "not nightly" --ignore tests/reliability
+	@$(PYTEST) -m "not nightly" tests/reliability # alone: they measure, kill and flood
 
 lint: $(STAMP) ## ruff: rules and format
 	@$(BIN)/ruff check .
@@ -43,7 +44,7 @@ bench: $(STAMP) ## measure; figures go to bench/RESULTS.md by hand
 	@$(BIN)/python -m bench
 
 nightly: $(STAMP) ## the long set: more kills, more images, more trials
-	@ANEW_NIGHTLY=1 $(BIN)/python -m pytest -q
+	@ANEW_NIGHTLY=1 $(PYTEST)
 
 lock: $(STAMP) ## make the lock file anew
 	@$(BIN)/python -m pip install -q uv
