@@ -57,6 +57,7 @@ def test_34_100_000_jobs_due_in_one_instant(tmp_path: Path) -> None:
     assert p99 < GENEROSITY * 8
 
 
+@pytest.mark.nightly  # a figure, not a verdict: `make bench` measures the same in its bursts
 @pytest.mark.parametrize("megabytes", [1, 10])
 def test_small_jobs_beside_huge_payloads(tmp_path: Path, megabytes: int) -> None:
     request = encode("POST", "/jobs", JOB | {"queue": "huge", "payload": "x" * (megabytes * 1_000_000)})

@@ -8,6 +8,8 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
+
 from .load import GENEROSITY, JOB, Drainer, count, enqueue, fill, quantile
 from .server import Server, wait_until
 from .wire import Client, Taker, encode
@@ -59,6 +61,7 @@ def _settle_all(server: Server, client: Client, jobs: int) -> float:
     return time.monotonic() - begun
 
 
+@pytest.mark.nightly  # a figure of milliseconds, to be taken on a quiet machine
 def test_300_idle_streams_cost_nothing_and_wake_at_once(tmp_path: Path) -> None:
     streams, wakes, window_s = 300, 60, 3.0
     with Server(tmp_path / "data") as server, contextlib.ExitStack() as stack:
