@@ -16,10 +16,10 @@ from typing import Any
 from anew import logs
 from anew.backoff import Policy
 from anew.clock import Clock, SystemClock
-from anew.config import Settings, require_safe_bind
-from anew.engine import Engine, GroupCommit
+from anew.config import Listen, Settings, require_safe_bind
+from anew.engine import Engine, GroupCommit, recover
 from anew.engine import Limits as EngineLimits
-from anew.errors import AnewError
+from anew.errors import AnewError, Unavailable
 from anew.http import changes, enqueue, jobs, metrics, openapi, probes, service, settle, take, v1
 from anew.http.api import Api, ApiSettings, Context
 from anew.http.reads import Reads
@@ -44,7 +44,8 @@ def open_store(settings: Settings) -> Store:
         StoreBusy: Another server holds it.
         NewerStore: A newer program wrote it.
     """
-    return SqliteStore(Path(settings.store.root_dir), relaxed=settings.store.commit == "relaxed")
+    relaxed = settings.store.commit == "relaxed"
+    return SqliteStore(Path(settings.store.root_dir), relaxed=relaxed, background=True)
 
 
 def defaults_of(settings: Settings) -> Defaults:
@@ -53,7 +54,10 @@ def defaults_of(settings: Settings) -> Defaults:
     if settings.retry.limit is not None:
         policy = policy.with_limit(settings.retry.limit)
     return Defaults(
-        policy=policy, completed_ms=settings.retention.completed_ms, dead_ms=settings.retention.dead_ms
+        policy=policy,
+        completed_ms=settings.retention.completed_ms,
+        dead_ms=settings.retention.dead_ms,
+        interruption_limit=settings.retry.interruption_limit,
     )
 
 
@@ -120,6 +124,9 @@ class Server:
 
         Returns:
             The process's exit code.
+
+        Raises:
+            Unavailable: Its address cannot be listened on.
         """
         loop = asyncio.get_running_loop()
         self._stopping = asyncio.Event()
@@ -135,7 +142,12 @@ class Server:
         server.on_drain = streams.end_all
         server.on_late = commit.set_late
         commit.start()
-        host, port = await server.start(self.settings.listen.host, self.settings.listen.port)
+        try:
+            host, port = await server.start(self.settings.listen.host, self.settings.listen.port)
+        except OSError as error:
+            commit.close()
+            reads.close()
+            raise _cannot_listen(self.settings.listen, error) from error
         if ready is not None:
             ready(host, port)
         await self._stopping.wait()
@@ -186,7 +198,7 @@ def serve(settings: Settings) -> int:
     store = open_store(settings)
     try:
         server = Server(settings, store)
-        returned = server.engine.recover()
+        returned = recover(server.engine)
         if returned:
             log.info("jobs in flight at the last stop are ready again", extra={"jobs": returned})
         if settings.store.commit == "relaxed":
@@ -224,6 +236,14 @@ def _announce(host: str, port: int) -> None:
     log.info("listening", extra={"api": "primary", "addr": address, "scheme": "http"})
     if sys.stderr.isatty():
         print(f"Anew serves on http://{address}; stop it with Ctrl-C", file=sys.stderr)
+
+
+def _cannot_listen(listen: Listen, error: OSError) -> Unavailable:
+    reason = os.strerror(error.errno).lower() if error.errno else str(error)
+    return Unavailable(
+        f"cannot listen on --host {listen.host} --port {listen.port} ({reason}); expected an address of this machine and "
+        "a port that no other program has (--port 0 takes a free one)"
+    )
 
 
 def _close(store: Store) -> None:

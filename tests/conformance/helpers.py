@@ -15,6 +15,8 @@ from anew.store.protocol import Filter, Lease, Page, Rewrite, Store, TakenRow
 NOW = 1_700_000_000_000
 HOUR_MS = 3_600_000
 ALL = Page(limit=1_000_000)
+BIG = 2_049
+"""Bytes of the least payload that an engine may keep apart; what is read back must not show it."""
 
 
 def new_job(queue: str = "mail", payload: bytes = b"{}", **members: Any) -> NewJob:

@@ -10,6 +10,7 @@ from anew.store.protocol import Filter, Page, Store
 
 from .helpers import (
     ALL,
+    BIG,
     HOUR_MS,
     NOW,
     batch,
@@ -24,10 +25,6 @@ from .helpers import (
     taken_keys,
     told,
 )
-
-BIG = 2_049
-"""Bytes of the least payload that an engine may keep apart; what is read back must not show it."""
-
 
 # -- new jobs
 
@@ -323,6 +320,17 @@ def test_interruptions_count_in_a_row_and_only_those_of_the_workers(store: Store
     with batch(store):
         store.apply([change(1, State.RETRYING)])
     assert one(store, 1).interruptions == 0
+
+
+def test_a_success_ends_the_row_of_interruptions(store: Store) -> None:
+    put(store, new_job())
+    take(store)
+    with batch(store):
+        store.release([1], interrupted=True)
+    take(store)
+    with batch(store):
+        store.complete([(1, NOW + HOUR_MS)], NOW)
+    assert (one(store, 1).state, one(store, 1).interruptions) == (State.COMPLETED, 0)
 
 
 def test_release_all_gives_everything_back_in_portions(store: Store) -> None:

@@ -8,6 +8,7 @@ from anew.store.protocol import Filter, Page, Store
 
 from .helpers import (
     ALL,
+    BIG,
     NOW,
     batch,
     change,
@@ -23,10 +24,6 @@ from .helpers import (
     take,
     told,
 )
-
-BIG = 2_049
-"""Bytes of the least payload that an engine may keep apart; what is read back must not show it."""
-
 
 # -- time
 
@@ -142,6 +139,21 @@ def test_a_rewritten_job_in_flight_keeps_its_lease(store: Store) -> None:
     with batch(store):
         assert store.finish([1, 2]) == [1]
     check_counts(store)
+
+
+def test_rewrite_leaves_a_row_alone_that_is_not_where_it_was_read(store: Store) -> None:
+    put(store, new_job("a"), new_job("a"), new_job("a"))
+    moved, taken, same = (rewrite(one(store, key), priority=9) for key in (1, 2, 3))
+    with batch(store):
+        store.rewrite([rewrite(one(store, 1), queue="b")])
+    take(store, ["a"], limit=1)
+    with batch(store):
+        store.rewrite([moved, taken, same])
+    assert [(job.queue, job.state, job.priority) for job in store.load([1, 2, 3])] == [
+        ("b", State.READY, 32_768),
+        ("a", State.IN_FLIGHT, 32_768),
+        ("a", State.READY, 9),
+    ]
 
 
 def test_rewrite_is_wide(store: Store) -> None:

@@ -12,6 +12,7 @@ from anew.store.protocol import Filter, Page, Store
 from .conftest import Opened
 from .helpers import (
     ALL,
+    BIG,
     NOW,
     batch,
     change,
@@ -24,10 +25,6 @@ from .helpers import (
     state_of,
     take,
 )
-
-BIG = 2_049
-"""Bytes of the least payload that an engine may keep apart; what is read back must not show it."""
-
 
 # -- reading
 

@@ -12,6 +12,7 @@ import pytest
 
 from .client import Client
 from .server import ServerProcess
+from .worker import Gate
 
 HEARTBEAT_S = 0.2
 """Interval of the shared server's heartbeats: tests wait for two of them to see that nothing came."""
@@ -55,8 +56,9 @@ def queue() -> str:
 def fresh_server(tmp_path: Path) -> Iterator[Callable[..., ServerProcess]]:
     """Start servers of one's own: ``fresh_server(default_retry_limit=3)``.
 
-    ``root_dir`` starts on an existing directory; every other keyword is an option of ``serve``. All are
-    killed at the end, and the test fails if one of them logged an unhandled exception.
+    ``root_dir`` starts on an existing directory; every other keyword is an option of ``serve``, None leaves it at
+    the server's own default. All are killed at the end, and the test fails if one of them logged an unhandled
+    exception.
     """
     servers: list[ServerProcess] = []
 
@@ -85,3 +87,11 @@ def fresh(fresh_server: Callable[..., ServerProcess]) -> Iterator[Callable[..., 
     yield connect
     for client in clients:
         client.close()
+
+
+@pytest.fixture
+def gate(tmp_path: Path) -> Iterator[Gate]:
+    """A program that says when it has begun, and then waits to be let through."""
+    gate = Gate(tmp_path)
+    yield gate
+    gate.close()

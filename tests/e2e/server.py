@@ -50,9 +50,11 @@ def environment() -> dict[str, str]:
 
 
 def flag_list(flags: dict[str, Any]) -> list[str]:
-    """``{"heartbeat_interval": "1s", "relaxed": True}`` as command line words."""
+    """``{"heartbeat_interval": "1s", "relaxed": True}`` as command line words; None says nothing."""
     words = []
     for name, value in flags.items():
+        if value is None:
+            continue
         words.append("--" + name.replace("_", "-"))
         if value is not True:
             words.append(str(value))

@@ -57,7 +57,7 @@ def test_enqueue_reads_stdin_and_a_moment(server: ServerProcess, client: Client,
     assert (job["payload"], job["ready_at"]) == ("text", 47_482 * 86_400_000)
 
 
-def test_enqueue_several(server: ServerProcess, client: Client, queue: str) -> None:
+def test_enqueue_stores_as_many_as_are_asked_for(server: ServerProcess, client: Client, queue: str) -> None:
     answer = anew_json(server.address, "enqueue", "t", "-q", queue, "--count", "1500")
     assert answer["enqueued"] == len(set(answer["ids"])) == 1500
     assert client.count(queue=queue) == 1500

@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
+from msgspec import Raw
 
 from anew.client import ErrorView, JobView
 from demo.report import Standing, policy_rows, retries_of, show_sums
@@ -77,8 +78,6 @@ def test_an_ended_demo_leaves_nothing_behind(tmp_path: Path, number: signal.Sign
 def job(invoice: str, status: str, **fields: object) -> JobView:
     """A job as the server would show it."""
     document = f'{{"invoice": "{invoice}"}}'.encode()
-    from msgspec import Raw
-
     values = {"id": invoice, "type": "t", "queue": "q", "priority": 0, "ready_at": 0, "attempts": 0} | fields
     return JobView(status=status, payload=Raw(document), **values)  # type: ignore[arg-type]
 

@@ -133,7 +133,7 @@ def scrape(client: Client) -> dict[tuple[str, frozenset[tuple[str, str]]], float
     }
 
 
-def test_metrics(fresh: Callable[..., Client]) -> None:
+def test_metrics_tell_what_has_happened(fresh: Callable[..., Client]) -> None:
     client = fresh()
     client.enqueue_many("a", 3)
     client.run_one("a", lambda job_id: client.fail(job_id, retry_at=FAR_MS))
@@ -193,6 +193,25 @@ def test_a_page_ends_early_where_payloads_are_large(client: Client, queue: str) 
     page = client.get(page["pages"]["next"]).data
     assert [job["id"] for job in page["jobs"]] == sent[2:]
     assert page["pages"]["next"] is None
+    client.delete(f"/jobs?queue={queue}")
+
+
+def test_a_page_of_error_records_ends_early_where_their_texts_are_large(client: Client, queue: str) -> None:
+    """A message and a backtrace of 1 MiB each: 18 such records are 36 MiB, and a page may have 32."""
+    text = "x" * (1 << 20)
+    job_id = client.enqueue(queue, retry_limit=100)["id"]
+    with client.take(queue) as stream:
+        for _ in range(18):
+            stream.next_job()
+            client.fail(job_id, message=text, backtrace=text, retry_at=0)
+    pages, target = [], f"/jobs/{job_id}/errors"
+    while target is not None:
+        response = client.get(target)
+        assert len(response.body) < 33 << 20
+        pages.append([record["attempt"] for record in response.data["errors"]])
+        target = response.data["pages"]["next"]
+    assert len(pages) == 2
+    assert pages[0] + pages[1] == list(range(1, 19))
     client.delete(f"/jobs?queue={queue}")
 
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from urllib.parse import quote
+
 import pytest
 
 from .client import JSON, MSGPACK, Client
+from .wire import Response
 
 
 @pytest.mark.parametrize(
@@ -81,17 +84,20 @@ STRICT = [
 ]
 
 
+def ask(client: Client, queue: str, endpoint: str, query: str) -> Response:
+    """Ask an endpoint, with the id of a new job where its path wants one."""
+    method, path = endpoint.split()
+    job_id = client.enqueue(queue)["id"]
+    return client.request(method, f"{path.format(id=job_id)}?{query}", data={} if method == "PATCH" else None)
+
+
 @pytest.mark.parametrize("endpoint", STRICT)
 @pytest.mark.parametrize("query", ["nonsense=1", "Queue=a", "queue[]=a"])
 def test_zizq_13_unknown_query_parameters_are_400(
     client: Client, queue: str, endpoint: str, query: str
 ) -> None:
     """The two framework answers that are ``text/plain`` in the peer are JSON like every other error."""
-    method, path = endpoint.split()
-    job_id = client.enqueue(queue)["id"]
-    response = client.request(
-        method, f"{path.format(id=job_id)}?{query}", data={} if method == "PATCH" else None
-    )
+    response = ask(client, queue, endpoint, query)
     assert (response.status, response.content_type) == (400, JSON)
     assert response.error
     assert client.count(queue=queue) == 1
@@ -109,13 +115,10 @@ def test_zizq_13_unknown_query_parameters_are_400(
     ],
 )
 def test_a_repeated_query_parameter_is_400(client: Client, queue: str, endpoint: str, query: str) -> None:
-    method, path = endpoint.split()
-    job_id = client.enqueue(queue)["id"]
-    response = client.request(
-        method, f"{path.format(id=job_id)}?{query}", data={} if method == "PATCH" else None
-    )
+    response = ask(client, queue, endpoint, query)
     assert (response.status, response.content_type) == (400, JSON)
     assert response.error
+    assert client.count(queue=queue) == 1
 
 
 def test_unknown_query_parameters_are_ignored_elsewhere(client: Client, queue: str) -> None:
@@ -176,8 +179,6 @@ def test_a_path_that_is_not_utf_8_is_400(client: Client) -> None:
     "job_id", ["x", "ABCDEFGHIJKLMNOPQRSTUVWXY", "a" * 24, "a" * 26, "0" * 25, "é", "a%00b"]
 )
 def test_zizq_71_a_malformed_id_in_the_path_is_404(client: Client, job_id: str) -> None:
-    from urllib.parse import quote
-
     path = "/jobs/" + quote(job_id, safe="%")
     for method, target in [("GET", path), ("DELETE", path), ("GET", path + "/errors")]:
         response = client.request(method, target)

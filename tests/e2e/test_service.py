@@ -13,7 +13,7 @@ from .wire import Response
 SEMANTIC_VERSION = re.compile(r"\d+\.\d+\.\d+(-[0-9A-Za-z.-]+)?(\+[0-9A-Za-z.-]+)?")
 
 
-def test_health(client: Client) -> None:
+def test_a_healthy_server_says_ok(client: Client) -> None:
     assert client.get("/health").data["status"] == "ok"
 
 

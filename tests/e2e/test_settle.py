@@ -105,7 +105,8 @@ def test_zizq_64_a_job_past_its_purge_time_is_hidden(fresh: Callable[..., Client
     client.run_one("q", client.succeed)
     purge_at = client.job(job_id)["purge_at"]
     client.eventually(lambda: client.get(f"/jobs/{job_id}").status == 404, "the job is hidden")
-    assert now_ms() >= purge_at
+    # Seconds would be the reaper's pace; what is above 0 here is the test machine's.
+    assert 0 <= now_ms() - purge_at < 2_000
     assert client.jobs() == []
     assert client.count() == 0
     assert client.count(status="completed") == 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 
 import msgspec
 import pytest
@@ -138,6 +139,18 @@ def test_zizq_12_204_has_no_body_and_no_content_type_on_http_2(client: Client, h
             h2.request("POST", "/jobs/success", headers=TYPED_JSON, body=body_of(ids=[held[1]]))
         )
         assert_no_content(h2.request("DELETE", f"/jobs/{held[2]}"))
+        assert h2.request("GET", "/health").status == 200
+
+
+def test_zizq_12_the_204_of_a_reset_is_empty_on_both_http_versions(fresh: Callable[..., Client]) -> None:
+    """On a server of its own, since it empties it."""
+    client = fresh()
+    answer = client.request("POST", "/reset")
+    assert_no_content(answer)
+    assert answer.header("transfer-encoding") is None
+    assert client.get("/health").data["status"] == "ok"
+    with H2Wire(client.address) as h2:
+        assert_no_content(h2.request("POST", "/reset"))
         assert h2.request("GET", "/health").status == 200
 
 

@@ -2,77 +2,22 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
-import os
-import queue as queues
-import select
 import signal
 import subprocess
-import sys
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from .client import Client
-from .command import anew, url_of
-from .server import START_TIMEOUT_S, ServerProcess, environment
+from .command import anew
+from .server import START_TIMEOUT_S, ServerProcess
 from .wire import Address
+from .worker import Gate, Worker
 
 IMMEDIATE = {"exponent": 0, "base_ms": 0, "jitter_ms": 0}
-
-
-class Worker:
-    """A running ``anew work --json``, whose log is read as it comes."""
-
-    def __init__(self, address: Address, *words: str) -> None:
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "anew", "work", "--json", *words],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            env=environment() | {"ANEW_URL": url_of(address)},
-        )
-        self._lines: queues.SimpleQueue[dict[str, Any] | None] = queues.SimpleQueue()
-        self._reader = threading.Thread(target=self._read, daemon=True)
-        self._reader.start()
-
-    def wait_for(self, *events: str, **facts: Any) -> dict[str, Any]:
-        """Read the log up to a line that is one of these events, and give it."""
-        while True:
-            record = self._lines.get(timeout=START_TIMEOUT_S)
-            assert record is not None, f"the worker ended before it logged {events}"
-            if record["event"] in events and facts.items() <= record.items():
-                return record
-
-    def signal(self, number: signal.Signals) -> None:
-        """Send it a signal."""
-        self._process.send_signal(number)
-
-    def ended(self) -> int:
-        """Wait for its end; give the exit code."""
-        code = self._process.wait(START_TIMEOUT_S)
-        self._reader.join(START_TIMEOUT_S)
-        return code
-
-    def close(self) -> None:
-        """End it, if it still runs."""
-        with contextlib.suppress(ProcessLookupError):
-            self._process.kill()
-        self.ended()
-        for pipe in (self._process.stdout, self._process.stderr):
-            assert pipe is not None
-            pipe.close()
-
-    def _read(self) -> None:
-        assert self._process.stderr is not None
-        for line in self._process.stderr:
-            self._lines.put(json.loads(line))
-        self._lines.put(None)
 
 
 @pytest.fixture
@@ -87,46 +32,6 @@ def work() -> Iterator[Callable[..., Worker]]:
     yield start
     for worker in workers:
         worker.close()
-
-
-class Gate:
-    """Named pipes: a program announces itself through one and waits at the other; nobody sleeps.
-
-    Both ends stay open here, so that neither an announcement nor a permit is lost when nobody waits for it.
-    """
-
-    def __init__(self, folder: Path) -> None:
-        begun, go = folder / "begun", folder / "go"
-        for path in (begun, go):
-            os.mkfifo(path)
-        self._begun = os.fdopen(os.open(begun, os.O_RDWR), "r+b", buffering=0)
-        self._go = os.fdopen(os.open(go, os.O_RDWR), "r+b", buffering=0)
-        # One byte a permit: of a longer one, two programs that wait at once might get a part each.
-        wait = f"dd bs=1 count=1 < {go} 2> /dev/null"
-        self.program = ("sh", "-c", f'echo "$ANEW_JOB_ID" > {begun}; exit "$({wait})"')
-
-    def begun(self) -> str:
-        """Wait until a program has begun; give its job."""
-        ready, _, _ = select.select([self._begun], [], [], START_TIMEOUT_S)
-        assert ready, "no program has begun"
-        return self._begun.readline().decode().strip()
-
-    def let_through(self, code: int = 0) -> None:
-        """Let one program end with an exit code."""
-        self._go.write(b"%d" % code)
-
-    def close(self) -> None:
-        """Close the pipes."""
-        self._begun.close()
-        self._go.close()
-
-
-@pytest.fixture
-def gate(tmp_path: Path) -> Iterator[Gate]:
-    """A program that says when it has begun, and then waits to be let through."""
-    gate = Gate(tmp_path)
-    yield gate
-    gate.close()
 
 
 def test_payload_environment_and_success(server: ServerProcess, client: Client, queue: str) -> None:
@@ -198,8 +103,9 @@ def test_a_failed_job_is_retried_as_its_policy_says(
     assert (done.returncode, done.stdout) == (0, "1\n")
 
 
+@pytest.mark.parametrize("deaf", ["", "trap '' TERM;"], ids=["mannerly", "deaf to SIGTERM"])
 def test_a_run_that_takes_too_long_is_ended_with_all_it_started(
-    server: ServerProcess, client: Client, queue: str, tmp_path: Path
+    server: ServerProcess, client: Client, queue: str, tmp_path: Path, deaf: str
 ) -> None:
     job_id = client.enqueue(queue, retry_limit=0)["id"]
     # The pipe's other end closes when the last process that holds it is gone: the background one included.
@@ -207,7 +113,7 @@ def test_a_run_that_takes_too_long_is_ended_with_all_it_started(
     subprocess.run(["mkfifo", str(pipe)], check=True)
     held = threading.Thread(target=pipe.read_bytes, daemon=True)
     held.start()
-    program = f"exec 3> {pipe}; echo working >&2; sleep 100 & sleep 100"
+    program = f"exec 3> {pipe}; echo working >&2; ({deaf} exec sleep 100) & sleep 100"
     done = anew(
         server.address, "work", "-q", queue, "--once", "--timeout", "300ms", "--", "sh", "-c", program
     )
@@ -246,7 +152,7 @@ def test_concurrency_runs_so_many_at_once(
     assert client.count(queue=queue) == 0
 
 
-def test_several_queues(server: ServerProcess, client: Client, queue: str) -> None:
+def test_a_worker_may_take_from_several_queues(server: ServerProcess, client: Client, queue: str) -> None:
     for name in ("a", "b", "c"):
         client.enqueue(queue + name)
     program = 'echo "$ANEW_JOB_QUEUE"'
@@ -292,21 +198,32 @@ def test_a_second_signal_kills_and_the_job_returns_as_if_never_taken(
     assert client.errors(job_id) == []
 
 
-def test_a_run_outlives_its_server_and_its_job_is_not_begun_twice(
+Orphaned = tuple[str, Worker, ServerProcess]
+"""A job that is running, the worker that runs it, and the server that is gone."""
+
+
+@pytest.fixture
+def orphaned(
     fresh_server: Callable[..., ServerProcess],
     fresh: Callable[..., Client],
-    tmp_path: Path,
     gate: Gate,
     work: Callable[..., Worker],
-) -> None:
-    root = tmp_path / "data"
-    first = fresh_server(root_dir=root)
-    job_id = fresh(first).enqueue("q", retention={"completed_ms": 3_600_000})["id"]
-    worker = work(first.address, "-q", "q", "--", *gate.program)
+) -> Orphaned:
+    """A run at the gate, whose server was killed meanwhile and missed by the worker."""
+    server = fresh_server()
+    job_id = fresh(server).enqueue("q", retention={"completed_ms": 3_600_000})["id"]
+    worker = work(server.address, "-q", "q", "--", *gate.program)
     assert gate.begun() == job_id
-    first.kill()
+    server.kill()
     worker.wait_for("lost")
-    second = fresh_server(root_dir=root, port=first.address[1])
+    return job_id, worker, server
+
+
+def test_a_run_outlives_its_server_and_its_job_is_not_begun_twice(
+    fresh_server: Callable[..., ServerProcess], fresh: Callable[..., Client], gate: Gate, orphaned: Orphaned
+) -> None:
+    job_id, worker, first = orphaned
+    second = fresh_server(root_dir=first.root_dir, port=first.address[1])
     client = fresh(second)
     # The new server knows nothing of the run; it offers the job once more, to the same worker.
     client.when_status(job_id, "in_flight")
@@ -316,21 +233,11 @@ def test_a_run_outlives_its_server_and_its_job_is_not_begun_twice(
 
 
 def test_a_verdict_waits_for_the_server(
-    fresh_server: Callable[..., ServerProcess],
-    fresh: Callable[..., Client],
-    tmp_path: Path,
-    gate: Gate,
-    work: Callable[..., Worker],
+    fresh_server: Callable[..., ServerProcess], fresh: Callable[..., Client], gate: Gate, orphaned: Orphaned
 ) -> None:
-    root = tmp_path / "data"
-    first = fresh_server(root_dir=root)
-    job_id = fresh(first).enqueue("q", retention={"completed_ms": 3_600_000})["id"]
-    worker = work(first.address, "-q", "q", "--", *gate.program)
-    assert gate.begun() == job_id
-    first.kill()
-    worker.wait_for("lost")
+    job_id, worker, first = orphaned
     gate.let_through()
-    second = fresh_server(root_dir=root, port=first.address[1])
+    second = fresh_server(root_dir=first.root_dir, port=first.address[1])
     # The verdict is heard if the job was offered to this worker before it came; else the job runs once more.
     verdict = worker.wait_for("completed", "gone")
     if verdict["event"] == "gone":
@@ -343,16 +250,14 @@ def test_a_verdict_waits_for_the_server(
 def test_a_worker_waits_for_a_server_that_is_not_there_yet(
     fresh_server: Callable[..., ServerProcess],
     fresh: Callable[..., Client],
-    tmp_path: Path,
     work: Callable[..., Worker],
 ) -> None:
-    root = tmp_path / "data"
-    first = fresh_server(root_dir=root)
+    first = fresh_server()
     fresh(first).enqueue("q")
     first.kill()
     worker = work(first.address, "-q", "q", "--", "true")
     assert "no server at" in worker.wait_for("lost")["reason"]
-    fresh_server(root_dir=root, port=first.address[1])
+    fresh_server(root_dir=first.root_dir, port=first.address[1])
     worker.wait_for("completed")
     worker.signal(signal.SIGTERM)
     assert worker.ended() == 143

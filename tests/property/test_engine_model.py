@@ -18,7 +18,21 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from anew.backoff import Policy
 from anew.clock import ManualClock
-from anew.engine import Call, Engine, Enqueue, Fail, Limits, Op, Release, Succeed, Taker, verbs
+from anew.engine import (
+    Call,
+    Engine,
+    Enqueue,
+    Fail,
+    Limits,
+    Op,
+    Release,
+    Succeed,
+    Taker,
+    reap,
+    recover,
+    tick,
+    verbs,
+)
 from anew.errors import IllegalTransition, NotFound
 from anew.jobs import Backoff, Defaults, Failed, NewJob, Retention, State
 from anew.jobs.patch import Patch, RetentionPatch
@@ -415,14 +429,14 @@ class EngineMachine(RuleBasedStateMachine):
         def check(answer: Any, now: int) -> None:
             assert answer == self.model.lapse(now)
 
-        self.plan(Call(Engine.tick, print), more, check)
+        self.plan(Call(tick, print), more, check)
 
     @rule(more=more)
     def reap(self, more: bool) -> None:
         def check(answer: Any, now: int) -> None:
             assert answer == self.model.reap(now)
 
-        self.plan(Call(Engine.reap, print), more, check)
+        self.plan(Call(reap, print), more, check)
 
     @precondition(lambda self: self.lasting)
     @rule(jump_ms=st.sampled_from([0, 0, 5_000, -1, -3_600_000]), flushed=st.booleans())
@@ -436,7 +450,7 @@ class EngineMachine(RuleBasedStateMachine):
         self.takers.clear()
         self.store = SqliteStore(self.directory, relaxed=True)
         self.engine = self.new_engine()
-        assert self.engine.recover(batch=7) == self.model.held()
+        assert recover(self.engine, batch=7) == self.model.held()
         for row in self.model.rows.values():
             if row.state is State.IN_FLIGHT:
                 self.model.give_back(row, interrupted=False)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import selectors
 import threading
 import time
 from collections.abc import Callable
@@ -84,58 +83,6 @@ def probe(address: Address, until: Callable[[int], bool], *, queue: str = "probe
 def measure(address: Address, number: int = 1000) -> list[float]:
     """Give the latencies of so many single enqueues, ms."""
     return probe(address, lambda so_far: so_far >= number)
-
-
-def flood(clients: list[Client], request: bytes, times: int) -> list[tuple[float, Reply]]:
-    """Send one request so many times on each connection, all at once, and wait for all answers.
-
-    Returns:
-        Milliseconds since the beginning, and the answer, of each; a connection that was closed gives fewer.
-    """
-    selector = selectors.DefaultSelector()
-    for client in clients:
-        client.socket.setblocking(False)
-        both = selectors.EVENT_READ | selectors.EVENT_WRITE
-        selector.register(client.socket, both, _Flooded(client, memoryview(request * times), times))
-    answers: list[tuple[float, Reply]] = []
-    begun = time.perf_counter()
-    while selector.get_map():
-        ready = selector.select(30)
-        assert ready, f"silence after {len(answers)} answers"
-        for key, events in ready:
-            one: _Flooded = key.data
-            if events & selectors.EVENT_WRITE and not one.write():
-                selector.modify(key.fileobj, selectors.EVENT_READ, one)
-            if events & selectors.EVENT_READ:
-                replies = one.read()
-                at = (time.perf_counter() - begun) * 1000
-                answers += [(at, reply) for reply in replies]
-                if not one.left:
-                    selector.unregister(key.fileobj)
-    return answers
-
-
-class _Flooded:
-    """One connection of a flood: what is still to be sent and how many answers are to come."""
-
-    def __init__(self, client: Client, unsent: memoryview, left: int) -> None:
-        self.client = client
-        self.unsent = unsent
-        self.left = left
-
-    def write(self) -> bool:
-        """Send what fits; tell whether there is more."""
-        try:
-            self.unsent = self.unsent[self.client.socket.send(self.unsent) :]
-        except OSError:
-            self.unsent = self.unsent[:0]
-        return bool(self.unsent)
-
-    def read(self) -> list[Reply]:
-        """Give the answers that have arrived; after a hang-up none are left."""
-        replies = self.client.receive_some()
-        self.left = 0 if replies is None else self.left - len(replies)
-        return replies or []
 
 
 class Background:

@@ -152,22 +152,6 @@ class Client:
             self._buffer += data
         return reply
 
-    def receive_some(self) -> list[Reply] | None:
-        """Read once and give the answers that are complete; None after a hang-up."""
-        try:
-            data = self.socket.recv(READ_SIZE)
-        except BlockingIOError:
-            return []
-        except OSError:
-            data = b""
-        if not data:
-            return None
-        self._buffer += data
-        replies = []
-        while (reply := take_reply(self._buffer)) is not None:
-            replies.append(reply)
-        return replies
-
     def closed_within(self, seconds: float) -> bool:
         """Read, and drop, whatever still comes; tell whether the server hangs up in time."""
         deadline = time.monotonic() + seconds

@@ -194,6 +194,18 @@ def test_a_default_policy_brings_its_own_limit_unless_one_is_given() -> None:
     assert load({"default-policy": "even"}).settings.retry.document() == "even"
 
 
+def test_the_limit_of_interruptions_in_its_three_forms(tmp_path: Path) -> None:
+    assert load().settings.retry.interruption_limit == 0
+    file = toml(tmp_path, "[server]\ninterruption-limit = 5\n")
+    assert load(file=file).settings.retry.interruption_limit == 5
+    environ = {"ANEW_INTERRUPTION_LIMIT": "7"}
+    assert load(environ=environ, file=file).settings.retry.interruption_limit == 7
+    assert load({"interruption-limit": "10"}, environ, file).settings.retry.interruption_limit == 10
+    for wrong in ("-1", "51", "many"):
+        with pytest.raises(InvalidConfig, match="expected an integer from 0 to 50"):
+            load({"interruption-limit": wrong})
+
+
 def test_commit_modes_of_zizq_mean_full_unless_relaxed_was_asked_for() -> None:
     assert load(environ={"ZIZQ_DEFAULT_COMMIT_MODE": "buffered"}).settings.store.commit == "full"
     fsync = load(environ={"ZIZQ_DEFAULT_COMMIT_MODE": "fsync"})

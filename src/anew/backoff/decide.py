@@ -87,6 +87,7 @@ def next_wait(
     *,
     previous: Previous | None = None,
     override_ms: int | None = None,
+    beyond_limit: bool = False,
     elapsed_ms: int | None = None,
 ) -> Wait | Exhausted:
     """Decide the wait before a retry.
@@ -96,7 +97,8 @@ def next_wait(
         retry: Which retry this would be; equals the failures so far. Below 1 counts as 1.
         draws: The chance that may be used. Nothing is drawn where the wait does not depend on it.
         previous: What was stored with the retry before; only ``decorrelated`` and ``slices`` look at it.
-        override_ms: A wait that the failure asks for instead of the curve's; the limit still holds.
+        override_ms: A wait that the failure asks for instead of the curve's.
+        beyond_limit: Wait although limit and phases are spent; the deadline still holds.
         elapsed_ms: Time since the job's first failure, for the deadline; None counts as 0.
 
     Returns:
@@ -104,7 +106,7 @@ def next_wait(
     """
     retry = min(max(retry, 1), _LAST_RETRY)
     retries = policy.retries
-    if retries is not None and retry > retries:
+    if retries is not None and retry > retries and not beyond_limit:
         return _spent(policy, retries)
     carry = None if previous is None else previous.carry
     if override_ms is None:
@@ -114,6 +116,7 @@ def next_wait(
         nominal, drawn, note = _imposed(policy, retry, draws, carry, override_ms)
         exact = policy.override == "exact"
         low, high = (0, CEILING_MS) if exact else (policy.floor_ms, policy.highest_ms)
+        note += _held(drawn.wait, low, high)
     wait = drawn.wait
     if wait != wait:
         # NaN comes only from chance that is no number in [0, 1); it must never turn into "at once".
@@ -152,6 +155,7 @@ def _imposed(
     policy: Policy, retry: int, draws: Draws, carry: float | None, override_ms: int
 ) -> tuple[float, Drawn, str]:
     """Give the wait that the failure asks for; ``spread`` adds the job's phase times the nominal wait."""
+    override_ms = max(override_ms, 0)
     try:
         nominal = policy.nominal(retry)
     except CustomFailed:
@@ -165,6 +169,12 @@ def _imposed(
         Drawn(override_ms + phase * nominal, phase, carry),
         note + " and the job's phase adds to it",
     )
+
+
+def _held(wait: float, low: int, high: int) -> str:
+    if wait < low:
+        return f", the policy for no less than {format_duration(low)}"
+    return f", the policy for no more than {format_duration(high)}" if wait > high else ""
 
 
 def _fallback(policy: Policy, retry: int) -> float:

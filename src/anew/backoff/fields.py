@@ -108,9 +108,18 @@ def _required(piece: type[Piece]) -> set[str]:
     }
 
 
-def read_object(value: Any, known: Mapping[str, Any] | Sequence[str], path: str) -> Mapping[str, Any]:
-    """Check that a value is a JSON object with known names only."""
-    names = ", ".join(known) or "none"
+def read_object(
+    value: Any, known: Mapping[str, Any] | Sequence[str], path: str, *, besides: Sequence[str] = ()
+) -> Mapping[str, Any]:
+    """Check that a value is a JSON object with known names only.
+
+    Args:
+        value: Decoded JSON.
+        known: The names that may occur.
+        path: Path of the value, for errors.
+        besides: Names that might have occurred too but do not, for errors.
+    """
+    names = ", ".join((*known, *besides)) or "none"
     if not isinstance(value, Mapping):
         raise refused(path or "policy", value, f"an object with fields out of: {names}")
     for name in value:

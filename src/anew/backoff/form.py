@@ -28,6 +28,10 @@ _ZIZQ: Final[dict[str, Kind]] = {
 }
 
 
+_ATTEMPTS: Final = ("max_attempts",)
+"""Read before the fields are, in any form."""
+
+
 def expand(value: Any) -> Mapping[str, Any]:
     """Give the full form of any accepted form, its own fields not checked yet.
 
@@ -48,7 +52,7 @@ def expand(value: Any) -> Mapping[str, Any]:
         return _from_preset(body)
     if body.keys() & _ZIZQ.keys():
         return _from_zizq(body)
-    return body
+    return read_object(body, ("curve", "phases", *SHARED), "", besides=("max_attempts", "preset", *_ZIZQ))
 
 
 def _bounded(value: Any) -> None:
@@ -78,7 +82,7 @@ def _limit_from_attempts(value: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _from_zizq(body: dict[str, Any]) -> Mapping[str, Any]:
-    read_object(body, (*_ZIZQ, *(name for name in SHARED if name != "jitter")), "")
+    read_object(body, (*_ZIZQ, *(name for name in SHARED if name != "jitter")), "", besides=_ATTEMPTS)
     for name, kind in _ZIZQ.items():
         if name not in body:
             raise missing(name, "base_ms, exponent and jitter_ms together")
@@ -102,7 +106,7 @@ def _from_preset(body: dict[str, Any]) -> Mapping[str, Any]:
         raise refused("preset", given, f"one of: {', '.join(PRESETS)}")
     found = PRESETS[name]
     known = (*found.parameters, *(field for field in ("curve", *SHARED) if field not in found.parameters))
-    read_object(body, known, "")
+    read_object(body, known, "", besides=(*_ATTEMPTS, "preset"))
     parameters = {
         parameter: kind.read(body.pop(parameter), parameter)
         for parameter, kind in found.parameters.items()

@@ -173,6 +173,13 @@ class Policy(Piece):
         cap = CEILING_MS if self.effective_cap_ms is None else self.effective_cap_ms
         return wait if wait < cap else float(cap)
 
+    @property
+    def changes_requests(self) -> bool:
+        """Whether a wait that the failure itself asks for can come out as another one."""
+        if self.deadline_ms is not None or self.override == "spread":
+            return True
+        return self.override == "bounded" and (self.floor_ms > 0 or self.ceil_ms is not None)
+
     def with_limit(self, limit: int | None) -> Policy:
         """Give the same policy with another limit.
 

@@ -20,12 +20,12 @@ def dead() -> None:
     """List dead jobs, and bring them back."""
 
 
-@dead.command("list")
+@dead.command("list", short_help="List dead jobs with their last errors.")
 @filter_options(status=False)
 @click.option("--limit", type=click.IntRange(1), default=50, metavar="N", help="At most so many. [50]")
 @remote
 def list_dead(session: Session, filters: Filters, limit: int) -> None:
-    """List dead jobs, the newest first, with the error that ended each.
+    """List dead jobs, the newest first, with the error that ended each. Cancelled jobs are among them.
 
     \b
     Examples:
@@ -54,7 +54,7 @@ def list_dead(session: Session, filters: Filters, limit: int) -> None:
         show_table(("ID", "TYPE", "QUEUE", "FAILURES", "WHEN", "LAST ERROR"), rows)
 
 
-@dead.command("retry")
+@dead.command("retry", short_help="Make dead jobs ready again.")
 @click.argument("job_ids", nargs=-1, metavar="[ID...]")
 @filter_options(status=False)
 @click.option("--all", "everything", is_flag=True, help="Every dead job there is.")
@@ -71,7 +71,8 @@ def retry_dead(
 ) -> int:
     """Make dead jobs ready again: the ones named, the ones that match, or all.
 
-    After an outage, --spread keeps the jobs that come back from knocking the same service over once more.
+    Without --reset-attempts their failures stay counted: one that was out of retries runs once more, and is dead again
+    if that fails. After an outage, --spread keeps the jobs that come back from knocking the same service over once more.
 
     \b
     Examples:

@@ -25,7 +25,9 @@ _BULK = 1_000
 @click.option("--retry-limit", type=click.IntRange(min=0), metavar="N", help="Retries after the first run.")
 @click.option("--keep-completed", metavar="TIME", help="Keep the job so long after it has completed.")
 @click.option("--keep-dead", metavar="TIME", help="Keep the job so long after it has died.")
-@click.option("--count", type=click.IntRange(min=1), default=1, metavar="N", help="Enqueue it so many times.")
+@click.option(
+    "--count", type=click.IntRange(min=1), default=1, metavar="N", help="Enqueue it so many times. [1]"
+)
 @remote
 def enqueue(
     session: Session,
@@ -43,7 +45,8 @@ def enqueue(
 ) -> None:
     """Put a job into a queue.
 
-    PAYLOAD is any JSON and is kept byte for byte; - reads it from stdin, @FILE from a file.
+    PAYLOAD is any JSON and is kept byte for byte; - reads it from stdin, @FILE from a file; without one it is null. A
+    POLICY can be looked at first: anew policy explain POLICY.
 
     \b
     Examples:

@@ -26,7 +26,7 @@ def jobs() -> None:
 
 @jobs.command("list")
 @filter_options()
-@click.option("--id", "job_ids", multiple=True, metavar="ID", help="Only these jobs.")
+@click.option("--id", "job_ids", multiple=True, metavar="ID", help="Only this job; may be repeated.")
 @click.option("--limit", type=click.IntRange(1), default=50, metavar="N", help="At most so many. [50]")
 @click.option("--all", "everything", is_flag=True, help="No limit.")
 @click.option("--newest", is_flag=True, help="The newest first.")
@@ -80,7 +80,7 @@ def show_job(session: Session, job_id: str, backtrace: bool) -> None:
     # The job may go between the two calls; what we have seen is still worth showing.
     errors = []
     with contextlib.suppress(NotFound):
-        errors = list(session.client.errors(job_id)) if job.attempts else []
+        errors = [] if job.failed_at is None else list(session.client.errors(job_id))
     if session.as_json:
         show_json({"job": job.document, "errors": [error.document for error in errors]})
         return
@@ -92,12 +92,14 @@ def show_job(session: Session, job_id: str, backtrace: bool) -> None:
 @click.argument("job_ids", nargs=-1, required=True, metavar="ID...")
 @remote
 def retry_jobs(session: Session, job_ids: tuple[str, ...]) -> int:
-    """Make dead jobs ready now.
+    """Make dead jobs ready now, cancelled ones too.
+
+    Their failures stay counted: one that was out of retries runs once more, and is dead again if that fails. To bring
+    back many at once, or with all their retries, see: anew dead retry --help
 
     \b
     Examples:
       anew jobs retry 03h9zfi18gdfi0z62rygn7z6c
-    To bring back many at once see: anew dead retry --help
     """
     return each(session, job_ids, session.client.retry, "is ready again")
 
@@ -106,7 +108,10 @@ def retry_jobs(session: Session, job_ids: tuple[str, ...]) -> int:
 @click.argument("job_ids", nargs=-1, required=True, metavar="ID...")
 @remote
 def cancel_jobs(session: Session, job_ids: tuple[str, ...]) -> int:
-    """End jobs before their time. Their records are kept.
+    """End jobs before their time.
+
+    They are listed as dead, are kept as long as those, and can be brought back like them: anew jobs retry. A worker
+    that has one at that moment learns it when it reports.
 
     \b
     Examples:

@@ -96,7 +96,8 @@ def _facts(job: JobView, now: int, zone: datetime.tzinfo | None) -> Iterator[tup
     yield "job", job.id
     yield "type", job.type
     yield "queue", job.queue
-    yield "status", f"{job.status}, {text}" if (text := when(job, now, zone)) else job.status
+    text = when(job, now, zone)
+    yield "status", text if text.startswith(job.status) else f"{job.status}, {text}" if text else job.status
     yield "priority", str(job.priority)
     yield (
         "failures",

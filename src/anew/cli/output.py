@@ -84,7 +84,7 @@ def moment(at: int, now: int, zone: datetime.tzinfo | None = None) -> str:
 def _rounded(ms: int) -> int:
     # Nobody wants the milliseconds of half a minute.
     step = 1000 if ms >= 10_000 else 100 if ms >= 1000 else 1
-    return ms // step * step
+    return (ms + step // 2) // step * step
 
 
 def clock_time(at: int, now: int, zone: datetime.tzinfo | None = None) -> str:

@@ -15,7 +15,7 @@ def policy() -> None:
     """See what a retry policy will do."""
 
 
-@policy.command("explain")
+@policy.command("explain", short_help="Show every retry of a policy.")
 @click.argument("spec", metavar="POLICY")
 @click.option(
     "--retries", type=click.IntRange(0, 10_000), metavar="N", help="Show so many. [all, at most 100]"
@@ -24,7 +24,7 @@ def policy() -> None:
 def explain_policy(spec: str, retries: int | None, as_json: bool) -> None:
     """Show every retry of a policy: its nominal wait, the earliest and the latest.
 
-    POLICY is JSON, the name of a preset, @FILE, or - for stdin. No server is asked.
+    POLICY is JSON, the name of a preset (anew policy list), @FILE, or - for stdin. No server is asked.
 
     \b
     Examples:

@@ -32,8 +32,7 @@ class Session:
 
 
 def remote(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a command the options ``--url``, ``--token`` and ``--json``, and a `Session` as its first
-    argument."""
+    """Give a command the options ``--url``, ``--token`` and ``--json``, and a `Session` as its first argument."""
 
     @click.option("--url", metavar="URL", help="Address of the server. [ANEW_URL, http://127.0.0.1:7890]")
     @click.option("--token", metavar="TOKEN", help="Bearer token; @path reads it from a file. [ANEW_TOKEN]")

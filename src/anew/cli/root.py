@@ -40,10 +40,25 @@ class LazyGroup(click.Group):
         assert isinstance(command, click.Command)
         return command
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the subcommand; for a word that is none, tell which one may have been meant."""
+        if args[0] not in _COMMANDS and not args[0].startswith("-"):
+            raise click.UsageError(f"{args[0]!r} is no command; {_closest(args[0])}", ctx)
+        return super().resolve_command(ctx, args)
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the overview from the table, so that nothing is imported for it."""
         with formatter.section("Commands"):
             formatter.write_dl([(name, text) for name, (_, text) in _COMMANDS.items()])
+
+
+def _closest(word: str) -> str:
+    import difflib  # only where somebody has mistyped
+
+    close = difflib.get_close_matches(word, _COMMANDS, n=1, cutoff=0.5)
+    return f"did you mean {close[0]!r}?" if close else f"expected one of: {', '.join(_COMMANDS)}"
 
 
 @click.group(
@@ -61,6 +76,10 @@ def root(ctx: click.Context) -> None:
       anew serve                                            in one terminal
       anew enqueue greet --queue hello '{"name": "Ada"}'    in another
       anew work --queue hello -- cat
+
+    \b
+    Each command has its own --help with examples. Options such as --url and
+    --json stand behind the command; ANEW_URL and ANEW_TOKEN hold for all.
 
     \b
     Exit codes: 0 done, 1 failure, 2 usage, 3 no server answered, 4 not found,

@@ -26,7 +26,11 @@ def read_policy(text: str) -> Any:
         try:
             value = msgspec.json.decode(content)
         except msgspec.DecodeError as error:
-            raise InvalidPolicy(f"policy: not JSON: {error}", field="policy", value=text) from error
+            raise InvalidPolicy(
+                f"policy: {value[:60]!r} is not JSON ({error}); expected JSON or the name of a preset",
+                field="policy",
+                value=text,
+            ) from error
     Policy.from_json(value)
     return value
 

@@ -43,7 +43,7 @@ def work(
     with the end of its stderr as the message; the job's policy then decides when to try again.
 
     SIGTERM or Ctrl-C: takes no more, lets what runs finish for 25 s. Twice: kills what runs; those jobs
-    return to the queue as if they had never been taken. One line is logged to stderr per job, never a
+    return to the queue, and no failure is counted. One line is logged to stderr per job, never a
     payload; with --json as JSON.
 
     \b

@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, Literal
 from urllib.parse import quote
 
-import msgspec
-
-from anew.client.query import Filters, comma_set, target
+from anew.client.query import Filters
+from anew.client.requests import job_path, json_body, own_path, target
 from anew.client.stream import TakeStream
 from anew.client.transport import Transport
-from anew.client.views import Draft, ErrorView, JobView, Page, read_errors, read_job, read_object, read_page
-from anew.errors import InvalidInput, Unreachable
+from anew.client.views import (
+    Draft,
+    ErrorView,
+    JobView,
+    Page,
+    read_errors,
+    read_job,
+    read_list,
+    read_number,
+    read_object,
+    read_page,
+)
+from anew.errors import InvalidInput
 
 DEFAULT_URL: Final = "http://127.0.0.1:7890"
 Order = Literal["asc", "desc"]
@@ -89,11 +98,11 @@ class Client:
             The jobs as stored, in the order given, without payloads.
         """
         answer = self._send("POST", "/jobs/bulk", {"jobs": [job.body() for job in jobs]})
-        return [read_job(job) for job in _raw_list(answer, "jobs")]
+        return [read_job(job) for job in read_list(answer, "jobs")]
 
     def get(self, job_id: str) -> JobView:
         """One job with its payload."""
-        return read_job(self._get(_path(job_id)))
+        return read_job(self._get(job_path(job_id)))
 
     def page(
         self, filters: Filters = _ALL, *, limit: int = 50, order: Order = "asc", after: str | None = None
@@ -118,11 +127,11 @@ class Client:
             yield from current.jobs
             if current.next is None:
                 return
-            current = read_page(self._get(_own_path(current.next)))
+            current = read_page(self._get(own_path(current.next)))
 
     def count(self, filters: Filters = _ALL) -> int:
         """How many jobs match."""
-        return _number(self._get(target("/jobs/count", filters.query())), "count")
+        return read_number(self._get(target("/jobs/count", filters.query())), "count")
 
     def errors(self, job_id: str, *, order: Order = "asc", limit: int | None = None) -> Iterator[ErrorView]:
         """The failed attempts of a job.
@@ -133,7 +142,7 @@ class Client:
             limit: At most so many; None means all.
         """
         size = str(min(limit or _PAGE, _PAGE))
-        next_page: str | None = target(_path(job_id, "errors"), {"order": order, "limit": size})
+        next_page: str | None = target(job_path(job_id, "errors"), {"order": order, "limit": size})
         given = 0
         while next_page is not None:
             records, following = read_errors(self._get(next_page))
@@ -142,7 +151,7 @@ class Client:
                     return
                 yield record
                 given += 1
-            next_page = None if following is None or given == limit else _own_path(following)
+            next_page = None if following is None or given == limit else own_path(following)
 
     def patch(self, job_id: str, changes: Mapping[str, Any]) -> JobView:
         """Change a job that has not ended: ``queue``, ``priority``, ``ready_at``, ``retry_limit``, ...
@@ -154,7 +163,7 @@ class Client:
         Raises:
             IllegalTransition: It has ended.
         """
-        return read_job(self._send("PATCH", _path(job_id), dict(changes)))
+        return read_job(self._send("PATCH", job_path(job_id), dict(changes)))
 
     def patch_many(self, changes: Mapping[str, Any], filters: Filters, *, everything: bool = False) -> int:
         """Change all jobs that match and have not ended; give their number.
@@ -164,12 +173,12 @@ class Client:
             filters: Which jobs.
             everything: Say that no condition at all is meant.
         """
-        _insist(filters, everything)
-        return _number(self._send("PATCH", target("/jobs", filters.query()), dict(changes)), "patched")
+        filters.insist(everything=everything)
+        return read_number(self._send("PATCH", target("/jobs", filters.query()), dict(changes)), "patched")
 
     def delete(self, job_id: str) -> None:
         """Remove a job in whatever state, with its error records."""
-        self._transport.request("DELETE", _path(job_id))
+        self._transport.request("DELETE", job_path(job_id))
 
     def delete_many(self, filters: Filters, *, everything: bool = False) -> int:
         """Remove all jobs that match; give their number.
@@ -178,9 +187,9 @@ class Client:
             filters: Which jobs.
             everything: Say that no condition at all is meant.
         """
-        _insist(filters, everything)
+        filters.insist(everything=everything)
         _, body = self._transport.request("DELETE", target("/jobs", filters.query()))
-        return _number(body, "deleted")
+        return read_number(body, "deleted")
 
     def success(self, job_id: str) -> None:
         """Report that a job in flight is done.
@@ -188,11 +197,11 @@ class Client:
         Raises:
             NotFound: It is not in flight (any more).
         """
-        self._transport.request("POST", _path(job_id, "success"))
+        self._transport.request("POST", job_path(job_id, "success"))
 
     def success_many(self, job_ids: Iterable[str]) -> Sequence[str]:
         """Report that jobs in flight are done; give the ids that were not in flight."""
-        body = _json({"ids": [*job_ids]})
+        body = json_body({"ids": [*job_ids]})
         status, answer = self._transport.request("POST", "/jobs/success", body, also=(422,))
         if status != 422:
             return []
@@ -218,7 +227,7 @@ class Client:
             message: What went wrong.
             error_type: Its class, as a short name.
             backtrace: Where it went wrong.
-            retry_at: Run again then (epoch ms), whatever the policy says.
+            retry_at: Run again then (epoch ms), whatever curve and limit say.
             kill: Do not run again.
 
         Returns:
@@ -227,14 +236,9 @@ class Client:
         Raises:
             NotFound: It is not in flight (any more).
         """
-        report = {
-            "error_type": error_type,
-            "backtrace": backtrace,
-            "retry_at": retry_at,
-            "kill": kill or None,
-        }
-        given = {name: value for name, value in report.items() if value is not None}
-        return read_job(self._send("POST", _path(job_id, "failure"), {"message": message} | given))
+        told = {"message": message, "error_type": error_type, "backtrace": backtrace}
+        report = told | {"retry_at": retry_at, "kill": kill}
+        return read_job(self._send("POST", job_path(job_id, "failure"), report))
 
     def take(
         self,
@@ -252,18 +256,10 @@ class Client:
             worker_id: Name that the server's log shows.
             idle_timeout_ms: Longest silence; the server's heartbeats count.
         """
-        parameters = {"prefetch": str(prefetch)} | (
-            {"queue": comma_set(names)} if (names := Filters(queue=(*queues,)).queue) else {}
-        )
+        parameters = {"prefetch": str(prefetch)} | Filters(queue=(*queues,)).query()
         headers = {"Accept": "application/x-ndjson"} | ({"Worker-Id": worker_id} if worker_id else {})
-        connection = self._transport.connection()
-        try:
-            path = target("/jobs/take", parameters)
-            response, sock = self._transport.open_stream(connection, path, headers)
-        except BaseException:
-            connection.close()
-            raise
-        return TakeStream(connection, sock, response, idle_timeout_ms)
+        opened = self._transport.open_stream(target("/jobs/take", parameters), headers)
+        return TakeStream(*opened, idle_timeout_ms)
 
     def retry(self, job_id: str) -> JobView:
         """Make a dead job ready now (Anew).
@@ -271,7 +267,7 @@ class Client:
         Raises:
             Conflict: It is not dead.
         """
-        return read_job(self._send("POST", "/v1" + _path(job_id, "retry"), None))
+        return read_job(self._send("POST", "/v1" + job_path(job_id, "retry"), None))
 
     def cancel(self, job_id: str) -> JobView:
         """End a job before its time (Anew).
@@ -279,7 +275,7 @@ class Client:
         Raises:
             Conflict: It has ended already.
         """
-        return read_job(self._send("POST", "/v1" + _path(job_id, "cancel"), None))
+        return read_job(self._send("POST", "/v1" + job_path(job_id, "cancel"), None))
 
     def redrive(
         self, filters: Filters = _ALL, *, spread_ms: int | None = None, reset_attempts: bool = False
@@ -291,53 +287,11 @@ class Client:
             spread_ms: Spread them evenly over this period from now; None means all at once.
             reset_attempts: Let them begin at the first attempt again, with all their retries.
         """
-        body: dict[str, Any] = {} if spread_ms is None else {"spread": spread_ms}
-        if reset_attempts:
-            body["reset_attempts"] = True
-        return _number(self._send("POST", target("/v1/jobs/retry", filters.query()), body or None), "retried")
+        body = {"spread": spread_ms, "reset_attempts": reset_attempts}
+        return read_number(self._send("POST", target("/v1/jobs/retry", filters.query()), body), "retried")
 
     def _get(self, path: str) -> bytes:
         return self._transport.request("GET", path)[1]
 
-    def _send(self, method: str, path: str, body: Mapping[str, Any] | None) -> bytes:
-        return self._transport.request(method, path, None if body is None else _json(body))[1]
-
-
-def _path(job_id: str, verb: str = "") -> str:
-    if not job_id:
-        raise InvalidInput("id: '' is not valid; expected the id of a job", field="id", value=job_id)
-    return f"/jobs/{quote(job_id, safe='')}" + (f"/{verb}" if verb else "")
-
-
-def _own_path(link: str) -> str:
-    # A link is followed verbatim, but never to another server: the token would go with it.
-    if not link.startswith("/") or link.startswith("//"):
-        raise Unreachable(f"the server gave a link that is no path of its own: {link[:100]!r}")
-    return link
-
-
-def _insist(filters: Filters, everything: bool) -> None:
-    if not filters.given() and not everything:
-        raise InvalidInput("filters: none given; expected at least one condition, or everything=True")
-
-
-def _json(value: Any) -> bytes:
-    try:
-        return msgspec.json.encode(value)
-    except (TypeError, ValueError, RecursionError) as error:
-        raise InvalidInput(f"the request cannot be written as JSON: {error}") from error
-
-
-def _raw_list(document: bytes, name: str) -> list[msgspec.Raw]:
-    with contextlib.suppress(msgspec.MsgspecError):
-        found = msgspec.json.decode(document, type=dict[str, list[msgspec.Raw]]).get(name)
-        if found is not None:
-            return found
-    raise Unreachable(f"the answer has no list {name!r}; is it an Anew server that listens there?")
-
-
-def _number(document: bytes, name: str) -> int:
-    value = read_object(document).get(name)
-    if isinstance(value, int):
-        return value
-    raise Unreachable(f"the answer has no number {name!r}; is it an Anew server that listens there?")
+    def _send(self, method: str, path: str, body: object) -> bytes:
+        return self._transport.request(method, path, None if body is None else json_body(body))[1]

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
 from dataclasses import dataclass
 from urllib.parse import quote
 
+from anew.client.requests import comma_set
 from anew.errors import InvalidInput
 
 
@@ -57,13 +57,11 @@ class Filters:
             for name, value in self.given().items()
         }
 
+    def insist(self, *, everything: bool) -> None:
+        """Make sure that a change of all jobs is meant where no condition is set.
 
-def comma_set(values: tuple[str, ...]) -> str:
-    """Write values as a comma set, each percent-encoded, the commas literal."""
-    return ",".join(quote(value, safe="") for value in values)
-
-
-def target(path: str, parameters: Mapping[str, str]) -> str:
-    """Join a path and parameters that are encoded already."""
-    query = "&".join(f"{name}={value}" for name, value in parameters.items())
-    return f"{path}?{query}" if query else path
+        Raises:
+            InvalidInput: It has not been said.
+        """
+        if not self.given() and not everything:
+            raise InvalidInput("filters: none given; expected at least one condition, or everything=True")

@@ -83,7 +83,7 @@ class Transport:
         """
         connection = self._lease()
         try:
-            response = self.send(connection, method, target, body)
+            response = self._send(connection, method, target, body)
             with self._told(target):
                 content = response.read()
         except BaseException:
@@ -95,36 +95,41 @@ class Transport:
         raise self._refusal(response, content, target)
 
     def open_stream(
-        self, connection: http.client.HTTPConnection, target: str, headers: Mapping[str, str]
-    ) -> tuple[http.client.HTTPResponse, socket.socket]:
+        self, target: str, headers: Mapping[str, str]
+    ) -> tuple[http.client.HTTPConnection, socket.socket, http.client.HTTPResponse]:
         """Open an endless answer on a connection of its own.
 
         Returns:
-            The answer, head read, and the socket that it comes from.
+            The connection, to be closed by the caller, its socket, and the answer, head read.
 
         Raises:
             Unreachable: There is no answer.
             AnewError: What the server's refusal means.
         """
-        self._open(connection)
-        sock: socket.socket = connection.sock
-        response = self.send(connection, "GET", target, None, headers)
-        if response.status != 200:
-            with self._told(target):
-                content = response.read()
-            raise self._refusal(response, content, target)
-        return response, sock
+        connection = self._connection()
+        try:
+            self._open(connection)
+            # Kept from here on: the connection forgets it where the answer has no end of its own.
+            sock: socket.socket = connection.sock
+            response = self._send(connection, "GET", target, None, headers)
+            if response.status != 200:
+                with self._told(target):
+                    content = response.read()
+                raise self._refusal(response, content, target)
+        except BaseException:
+            connection.close()
+            raise
+        return connection, sock, response
 
     def _refusal(self, response: http.client.HTTPResponse, content: bytes, target: str) -> AnewError:
         headers = {name.lower(): value for name, value in response.getheaders()}
         return error_of(response.status, response.reason, content, headers, target.partition("?")[0])
 
-    def connection(self) -> http.client.HTTPConnection:
-        """A new connection of one's own, not yet open."""
+    def _connection(self) -> http.client.HTTPConnection:
         kind = http.client.HTTPSConnection if self._secure else http.client.HTTPConnection
         return kind(self._host, self._port, timeout=self._timeout_s)
 
-    def send(
+    def _send(
         self,
         connection: http.client.HTTPConnection,
         method: str,
@@ -132,7 +137,6 @@ class Transport:
         body: bytes | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> http.client.HTTPResponse:
-        """Send a request and read the answer's head."""
         sent = self._headers | dict(headers or {})
         if body is not None:
             sent["Content-Type"] = "application/json"
@@ -154,7 +158,7 @@ class Transport:
         while True:
             with self._lock:
                 if not self._idle:
-                    return self.connection()
+                    return self._connection()
                 connection = self._idle.pop()
             if not _is_stale(connection.sock):
                 return connection

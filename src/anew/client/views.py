@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 from collections.abc import Mapping
@@ -207,6 +208,23 @@ def read_object(document: bytes) -> dict[str, Any]:
         return msgspec.json.decode(document, type=dict[str, Any])
     except msgspec.MsgspecError as error:
         raise _not_ours(error) from error
+
+
+def read_list(document: bytes, name: str) -> list[Raw]:
+    """Read a list that stands under a name, its items as they came."""
+    with contextlib.suppress(msgspec.MsgspecError):
+        found = msgspec.json.decode(document, type=dict[str, list[Raw]]).get(name)
+        if found is not None:
+            return found
+    raise Unreachable(f"the answer has no list {name!r}; is it an Anew server that listens there?")
+
+
+def read_number(document: bytes, name: str) -> int:
+    """Read a number that stands under a name."""
+    value = read_object(document).get(name)
+    if isinstance(value, int):
+        return value
+    raise Unreachable(f"the answer has no number {name!r}; is it an Anew server that listens there?")
 
 
 def _not_ours(error: Exception) -> Unreachable:

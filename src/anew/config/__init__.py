@@ -10,32 +10,14 @@ default.
 from anew.config.foreign import FOREIGN
 from anew.config.load import Loaded, find_file, load_connect, load_settings, require_safe_bind
 from anew.config.setting import Setting
-from anew.config.settings import (
-    Connect,
-    Limits,
-    Listen,
-    Log,
-    Retention,
-    Retry,
-    Settings,
-    Store,
-    Timing,
-    declared,
-)
+from anew.config.settings import Listen, Settings, declared
 
 __all__ = [
     "FOREIGN",
-    "Connect",
-    "Limits",
     "Listen",
     "Loaded",
-    "Log",
-    "Retention",
-    "Retry",
     "Setting",
     "Settings",
-    "Store",
-    "Timing",
     "declared",
     "find_file",
     "load_connect",

@@ -61,6 +61,7 @@ class Retry:
         policy: JSON value of a policy (an object or a preset's name); None means Zizq's curve with the three
             numbers.
         limit: Retries allowed; None means what the policy itself says.
+        interruption_limit: Which interruption in a row ends a job; 0 means that none does.
     """
 
     policy: object = _of(None, "default-policy", "policy",
@@ -76,6 +77,11 @@ class Retry:
     limit: int | None = _of(25, "default-retry-limit", "integer",
         "Retries after the first run; 0 makes the first failure final. Beside --default-policy that "
         "policy's own limit counts, unless this is given.", high=_U32_MAX, zizq=True)
+    interruption_limit: int = _of(0, "interruption-limit", "integer",
+        "A job whose worker goes away with it so many times in a row (it crashed, lost its connection, or kept it "
+        "past --max-lease) is dead; from the second time on it waits 2 s, 4 s ... 1 min. Counts all that the "
+        "worker held, so prefetch little. 0 offers it again at once, for ever, as Zizq does; else 10 is a good "
+        "number.", high=50)
 
     def document(self) -> object:
         """The default policy as a JSON value, apart from `limit`: the one given, or Zizq's three numbers."""

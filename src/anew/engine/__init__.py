@@ -5,6 +5,7 @@ from anew.engine.group import GroupCommit
 from anew.engine.ops import Call, Enqueue, Fail, Op, Release, Succeed
 from anew.engine.stats import Stats
 from anew.engine.takers import Taker
+from anew.engine.upkeep import reap, recover, tick
 
 __all__ = [
     "Call",
@@ -18,4 +19,7 @@ __all__ = [
     "Stats",
     "Succeed",
     "Taker",
+    "reap",
+    "recover",
+    "tick",
 ]

@@ -17,11 +17,11 @@ from typing import Any
 
 from anew.clock import Clock
 from anew.engine.ops import Call, Enqueue, Fail, Op, Release, Succeed
-from anew.engine.settle import settle_failures, settle_successes
+from anew.engine.settle import release_interrupted, settle_failures, settle_successes
 from anew.engine.stats import Stats
 from anew.engine.takers import Dispatcher, Taker, Undo
 from anew.errors import AnewError, InternalError, StoreFailed, StoreFull
-from anew.jobs import Defaults, IdText
+from anew.jobs import Defaults, IdText, Interrupted, NewJob
 from anew.jobs.ids import COUNTER_BITS
 from anew.store.protocol import Store, TakenRow
 
@@ -184,7 +184,7 @@ class Engine:
             if isinstance(op, Call):
                 answers.append((op, self._call(op, now)))
             elif isinstance(op, Release):
-                answers.append((op, self._release(op, undo)))
+                answers.append((op, self._release(op, now, undo)))
         return answers
 
     def _enqueue(self, ops: list[Enqueue], now: int, answers: list[tuple[Op, Any]]) -> None:
@@ -204,6 +204,12 @@ class Engine:
             answers.append((op, (key, now)))
             key += len(op.jobs)
 
+    def insert_staged(self, first_key: int, jobs: Sequence[NewJob], now: int) -> tuple[int, int]:
+        """Store, inside a batch, new jobs whose long payloads were written by earlier ones; give (first key, now)."""
+        self.store.insert(first_key, jobs, now, staged=True)
+        self.stats.enqueued += len(jobs)
+        return first_key, now
+
     def _call(self, op: Call, now: int) -> Any:
         try:
             result = op.verb(self, now)
@@ -212,11 +218,14 @@ class Engine:
         self.due_at = self.store.next_due()
         return result
 
-    def _release(self, op: Release, undo: Undo) -> int:
+    def _release(self, op: Release, now: int, undo: Undo) -> int:
         taker = op.taker
         keys = sorted(taker.held)
         undo += [(key, taker, taker.held[key]) for key in keys]
-        self.store.release(keys, interrupted=op.interrupted)
+        if op.interrupted:
+            release_interrupted(self, keys, Interrupted("worker gone"), now)
+        else:
+            self.store.release(keys, interrupted=False)
         for key in keys:
             self.dispatcher.settle(key)
         self.stats.released += len(keys)
@@ -295,73 +304,6 @@ class Engine:
         if self._failures > self.store.identity.last_failure:
             self.store.reserve_failures(self._failures + FAILURES_AHEAD)
         return self._failures
-
-    # -- start and upkeep
-
-    def recover(self, *, batch: int = 5_000) -> int:
-        """Give back everything that was in flight when the last server ended; tell how many jobs.
-
-        Raises:
-            StoreFull: There is no space even for this.
-            StoreFailed: The store failed.
-        """
-        returned = 0
-        while True:
-            n = self._recover_some(batch)
-            returned += n
-            if n < batch:
-                return returned
-
-    def _recover_some(self, batch: int) -> int:
-        try:
-            self.store.begin(synced=False)
-            n = self.store.release_all(batch)
-            self.store.commit()
-        except Exception as error:
-            known = error if isinstance(error, StoreFull | StoreFailed) else self.store.explain(error)
-            if isinstance(known, StoreFull) and not self.full:
-                self.store.rollback()
-                self.full = True  # and so the first look at the space takes the reserve again once it can
-                self.store.free_reserve()
-                return self._recover_some(batch)
-            if known is None or known is error:
-                raise
-            raise known from error
-        return n
-
-    def tick(self, now: int) -> int:
-        """Do what is due whatever happens, inside a batch: lapsed leases go back, and the free space is looked at.
-
-        Returns:
-            How many leases had lapsed.
-        """
-        free = self.store.free_bytes()
-        if free is not None:
-            self._watch_space(free)
-        keys = self.store.lapsed(now, PROMOTE_JOBS)
-        if keys:
-            self.store.release(keys, interrupted=True)
-            for key in keys:
-                self.free_slot(key)
-            self.stats.released += len(keys)
-        return len(keys)
-
-    def reap(self, now: int) -> int:
-        """Remove one portion of jobs whose retention is over, inside a batch; tell how many went."""
-        n = self.store.reap(now, PROMOTE_JOBS)
-        self.stats.reaped += n
-        return n
-
-    def _watch_space(self, free: int) -> None:
-        short = free < self.limits.min_free_bytes
-        if short and not self.full:
-            log.error(
-                "little space left; new jobs are refused until there is more", extra={"free_bytes": free}
-            )
-        elif self.full and not short:
-            self.store.keep_reserve()
-            log.warning("there is space again; new jobs are accepted", extra={"free_bytes": free})
-        self.full = short
 
 
 def _answer(answers: Sequence[tuple[Op, Any]]) -> None:

@@ -4,11 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from anew.backoff import phase_of_ordinal
+from anew.backoff import phase_of_ordinal, phase_offset
 from anew.engine.ops import Fail, Op, Succeed
 from anew.engine.takers import Undo
 from anew.errors import NotFound
-from anew.jobs import Failing, Job, State, decide_completion, decide_failure
+from anew.jobs import (
+    Failing,
+    Interrupted,
+    Job,
+    State,
+    decide_completion,
+    decide_failure,
+    decide_interruption,
+)
 from anew.jobs.decide import Change, after
 
 if TYPE_CHECKING:
@@ -77,7 +85,12 @@ def settle_failures(engine: Engine, ops: list[Fail], now: int, answers: Answers,
 
 
 def _decide(engine: Engine, job: Job, op: Fail, now: int) -> Change:
-    phase = job.phase if job.phase is not None else phase_of_ordinal(engine.next_failure())
+    identity = engine.store.identity
+    phase = job.phase
+    if phase is None:
+        # Without the offset the n-th failures of all stores would share one phase.
+        offset = phase_offset(identity.tag.encode("ascii"), key=identity.secret)
+        phase = phase_of_ordinal(engine.next_failure(), offset)
     failing = Failing(
         key=job.key,
         public_id=engine.ids.write(job.key).encode("ascii"),
@@ -90,4 +103,31 @@ def _decide(engine: Engine, job: Job, op: Fail, now: int) -> Change:
         phase=job.phase,
         carry=job.carry,
     )
-    return decide_failure(failing, op.failure, defaults=engine.defaults, now=now, rng=engine.rng, phase=phase)
+    return decide_failure(
+        failing,
+        op.failure,
+        defaults=engine.defaults,
+        now=now,
+        rng=engine.rng,
+        phase=phase,
+        key=identity.secret,
+    )
+
+
+def release_interrupted(engine: Engine, keys: list[int], interrupted: Interrupted, now: int) -> None:
+    """Give back jobs whose hold ended without a verdict, or delay or end those to which it happens again and again.
+
+    Where interruptions have no limit, nothing is loaded and decided: they are counted, and the jobs are ready again.
+    """
+    if engine.defaults.interruption_limit == 0:
+        engine.store.release(keys, interrupted=True)
+        return
+    jobs = [job for job in engine.store.load(keys) if job.state is State.IN_FLIGHT]
+    changes = [
+        change
+        for job in jobs
+        if (change := decide_interruption(job, interrupted, defaults=engine.defaults, now=now)) is not None
+    ]
+    engine.store.apply(changes)
+    engine.stats.died += sum(change.state is State.DEAD for change in changes)
+    engine.due_at = engine.store.next_due()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
+
 BATCH_BOUNDS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000)
 COMMIT_BOUNDS_MS = (0.25, 0.5, 1, 2, 5, 10, 20, 50, 100, 250, 1_000)
 MOST_ATTEMPTS = 26
@@ -25,11 +27,7 @@ class Histogram:
     def add(self, value: float) -> None:
         """Count one value."""
         self.total += value
-        for at, bound in enumerate(self.bounds):
-            if value <= bound:
-                self.buckets[at] += 1
-                return
-        self.buckets[-1] += 1
+        self.buckets[bisect_left(self.bounds, value)] += 1
 
 
 class Stats:

@@ -1,7 +1,8 @@
 """The rarer verbs: patch, delete, redrive, cancel, reset.
 
-Each function gives a verb for `Call`, which runs it inside a batch's transaction. The verbs over many jobs walk the
-matching keys in portions, so that memory stays bounded, yet all of it is one transaction.
+Each function gives a verb for `Call`, which runs it inside a batch's transaction. Patch and delete over many jobs are atomic, as
+Zizq's API promises: they meet the matching keys in portions, so that memory stays bounded, yet all of it is one transaction. A
+redrive, which is our own, promises no such thing and is a walk (see `walks`).
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from anew.store.protocol import Filter, Page, Rewrite, Store
 
 if TYPE_CHECKING:
     from anew.engine.engine import Engine
+    from anew.engine.walks import Change, Extent
 
 PORTION = 1_000
 """Keys looked at in one go."""
@@ -124,35 +126,36 @@ def redrive_one(key: int, *, reset_attempts: bool = False) -> Callable[[Engine, 
     return verb
 
 
-def redrive_many(
-    where: Filter, *, spread_ms: int = 0, reset_attempts: bool = False
-) -> Callable[[Engine, int], int]:
-    """Send all dead and cancelled jobs that match round again, spread evenly over a period.
+def redrivable(where: Filter, now: int) -> Filter:
+    """Narrow a filter to the jobs that a redrive may send round again."""
+    return _within(replace(where, visible_at=now), _REDRIVABLE)
+
+
+def redrive_portion(*, spread_ms: int = 0, reset_attempts: bool = False) -> Change:
+    """Send dead and cancelled jobs round again, spread evenly over a period.
 
     Args:
-        where: Which jobs.
-        spread_ms: Of n jobs the i-th, in order of arrival from 0, runs i / n of this after now.
+        spread_ms: Of n jobs the i-th, in order of arrival from 0, runs i / n of this after the walk began.
         reset_attempts: Begin their policies again.
 
     Returns:
-        A verb that gives their number.
+        What a walk over a filter of `redrivable` does to each portion.
     """
 
-    def verb(engine: Engine, now: int) -> int:
-        meant = _within(replace(where, visible_at=now), _REDRIVABLE)
-        total = engine.store.count(meant)
-        count = 0
-        for jobs in _portions(engine.store, meant):
-            times = (now + spread_ms * nth // total for nth in range(count, count + len(jobs)))
+    def change(engine: Engine, now: int, where: Filter, extent: Extent, before: int) -> int:
+        count = before
+        for jobs in _portions(engine.store, where):
+            nths = (min(nth, extent.total) for nth in range(count, count + len(jobs)))
+            times = (extent.began + spread_ms * nth // extent.total for nth in nths)
             changes = [
                 (job, redriven(job, ready_at, now, reset_attempts=reset_attempts))
                 for job, ready_at in zip(jobs, times, strict=True)
             ]
             _rewrite(engine, changes)
             count += len(jobs)
-        return count
+        return count - before
 
-    return verb
+    return change
 
 
 def cancel_one(key: int) -> Callable[[Engine, int], Job]:

@@ -9,19 +9,24 @@ from __future__ import annotations
 
 import json
 import re
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import msgspec
 
 from anew.errors import MalformedRequest
-from anew.http.formats import Format, body_format
+from anew.http.formats import JSON, Format, body_format
 from anew.http.payloads import count_values
+from anew.http.repacking import unpacked
 from anew.http.seam import Request
 
 T = TypeVar("T")
 
 MAX_VALUES = 100_000
 """Values in a body that is read thoroughly, object by object; payloads are not, and may have more."""
+
+
+MAX_SHOWN = 65_536
+"""Bytes of a body that an error looks into for the value that came."""
 
 
 class Repeated(Exception):
@@ -51,9 +56,9 @@ def decode(body: bytes, form: Format, kind: type[T], *, where: str = "") -> T:
 
 
 def convert(value: object, kind: type[T], *, where: str = "") -> T:
-    """Fit decoded values into a Struct; floats without a fraction pass as integers."""
+    """Fit decoded values into a Struct; floats without a fraction pass as integers, binary in UTF-8 as text."""
     try:
-        return msgspec.convert(_integral(value), kind)
+        return msgspec.convert(_eased(value), kind)
     except msgspec.ValidationError as error:
         raise worded(error, value, where) from None
 
@@ -64,17 +69,9 @@ def to_object(body: bytes, form: Format) -> object:
         check_text(body)
         check_bulk(body)
         return _json_object(body)
-    value = decode_msgpack(body)
-    _check_msgpack_keys(body, value)
+    value = unpacked(body)
+    check_msgpack_keys(body, value)
     return value
-
-
-def decode_msgpack(body: bytes) -> Any:
-    """Decode MessagePack into plain values."""
-    try:
-        return msgspec.msgpack.decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, ValueError) as error:
-        raise MalformedRequest(f"invalid MessagePack: {reason_of(error)}") from None
 
 
 def check_text(body: bytes) -> None:
@@ -109,6 +106,11 @@ def worded(error: msgspec.ValidationError, value: object, where: str) -> Malform
     return MalformedRequest(message, field=name)
 
 
+def to_show(body: bytes) -> object:
+    """Decode a body for an error's sake; a long one is not worth it."""
+    return to_object(body, JSON) if len(body) <= MAX_SHOWN else msgspec.UNSET
+
+
 def reason_of(error: Exception) -> str:
     if isinstance(error, RecursionError):
         return "nested too deeply"
@@ -133,7 +135,7 @@ def _pairs(pairs: list[tuple[str, object]]) -> dict[str, object]:
     return found
 
 
-def _check_msgpack_keys(body: bytes, value: object) -> None:
+def check_msgpack_keys(body: bytes, value: object) -> None:
     """A map tells how many pairs it has; fewer after decoding means that one was repeated."""
     if not isinstance(value, dict) or not body:
         return
@@ -144,13 +146,26 @@ def _check_msgpack_keys(body: bytes, value: object) -> None:
         raise MalformedRequest("a key is given twice; expected each once")
 
 
-def _integral(value: object) -> object:
-    """Let floats without a fraction pass as the integers that they are."""
+def _eased(value: object) -> object:
+    """Let floats without a fraction pass as the integers, and binary in UTF-8 as the text, that they are.
+
+    Zizq's Ruby client packs a text as binary when Ruby calls its encoding so: a message that quotes what came from
+    a socket, or one of the core's own exceptions.
+    """
     if isinstance(value, float) and value.is_integer() and abs(value) < 2**63:
         return int(value)
+    if isinstance(value, bytes):
+        return _text_or_bytes(value)
     if isinstance(value, dict):
-        return {name: _integral(inner) for name, inner in value.items()}
-    return [_integral(inner) for inner in value] if isinstance(value, list) else value
+        return {name: _eased(inner) for name, inner in value.items()}
+    return [_eased(inner) for inner in value] if isinstance(value, list) else value
+
+
+def _text_or_bytes(value: bytes) -> str | bytes:
+    try:
+        return value.decode("utf-8")
+    except UnicodeDecodeError:
+        return value
 
 
 def _look_up(value: object, path: str) -> object:

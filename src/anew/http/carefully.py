@@ -11,10 +11,20 @@ from typing import Any
 import msgspec
 
 from anew.errors import InvalidInput, MalformedRequest
-from anew.http.bodies import check_text, convert, malformed_json, to_object, worded
-from anew.http.formats import JSON, MSGPACK
-from anew.http.jobrules import check_count, check_job
-from anew.http.payloads import payload_from_msgpack
+from anew.http.bodies import (
+    check_msgpack_keys,
+    check_text,
+    convert,
+    malformed_json,
+    reason_of,
+    to_object,
+    to_show,
+    worded,
+)
+from anew.http.formats import JSON
+from anew.http.jobrules import check_count, check_more, judging_job
+from anew.http.portions import Work
+from anew.http.repacking import payload_from_msgpack, repacking, unpacked
 from anew.jobs import NewJob
 
 BARE = len(b'{"type":"","queue":"","payload":}')
@@ -27,20 +37,20 @@ MAX_MEMBER = 65_536
 MAX_MEMBERS = 1_000
 """Members of one job; those with unknown names are passed over, but not for ever."""
 
-_KEPT = ("payload", "policy")
+_KEPT = ("payload", "policy", "batch")
+STRUCTURED = ("backoff", "retention")
+_NIL = b"\xc0"
 _TO_KEY = re.compile(rb"[\s,{]*")
 _KEY = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
 _TO_VALUE = re.compile(rb"[\s:]*")
 _AFTER_VALUE = re.compile(rb"\s*[,}]")
 
 
-class _RawBulk(msgspec.Struct):
-    jobs: list[msgspec.Raw]
-
-
 _one = msgspec.json.Decoder(NewJob)
-_raw_bulk = msgspec.json.Decoder(_RawBulk)
 _raw_object = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_raw_list = msgspec.json.Decoder(list[msgspec.Raw])
+_packed_object = msgspec.msgpack.Decoder(dict[str, msgspec.Raw])
+_packed_list = msgspec.msgpack.Decoder(list[msgspec.Raw])
 _text = msgspec.json.Decoder(str)
 
 
@@ -57,24 +67,46 @@ def job_from_json(body: bytes, error: Exception | None = None) -> NewJob:
     if error is not None and not isinstance(error, msgspec.ValidationError):
         raise malformed_json(error)
     check_text(body)
+    parts = check_once(body)
+    kept = {name: parts.pop(name) for name in _KEPT if name in parts}
+    known = {name: part for name, part in parts.items() if name in NewJob.__struct_fields__}
+    for name, part in known.items():
+        _fits(name, part)
+    value = to_object(msgspec.json.encode(known), JSON)
+    assert isinstance(value, dict)
+    return convert(_without_null(value | kept), NewJob)
+
+
+def check_once(body: bytes) -> dict[str, msgspec.Raw]:
+    """Refuse an object that has a key twice, or far too many; give its members.
+
+    Raises:
+        MalformedRequest: That, or it is no object.
+    """
     try:
         parts = _raw_object.decode(body)
     except msgspec.ValidationError as unfit:
-        raise worded(unfit, _to_show(body), "") from None
+        raise worded(unfit, to_show(body), "") from None
     if len(parts) > MAX_MEMBERS or max(map(len, parts), default=0) > MAX_MEMBER:
         raise MalformedRequest(
             f"expected at most {MAX_MEMBERS} members with names of at most {MAX_MEMBER} characters"
         )
-    check_repeats(body, parts)
-    kept = {name: parts.pop(name) for name in _KEPT if name in parts}
-    known = {name: part for name, part in parts.items() if name in NewJob.__struct_fields__}
-    for name, part in known.items():
-        if len(part) > MAX_MEMBER:
-            message = f"{name}: expected at most {MAX_MEMBER} bytes, got {len(part)}"
-            raise MalformedRequest(message, field=name)
-    value = to_object(msgspec.json.encode(known), JSON)
-    assert isinstance(value, dict)
-    return convert(_without_null(value | kept), NewJob)
+    if len(body) != 1 + 4 * len(parts) + sum(map(len, parts)) + sum(map(len, parts.values())):
+        check_repeats(body, parts)  # it has white space, an odd name, or a repetition
+    return parts
+
+
+def check_members(body: bytes, job: NewJob) -> None:
+    """Refuse a job that has a key twice, in itself or in one of its structured members.
+
+    Args:
+        body: A valid JSON object.
+        job: What it was decoded to.
+    """
+    parts = check_once(body)
+    for name in STRUCTURED:
+        if getattr(job, name) is not None:
+            check_once(bytes(parts[name]))
 
 
 def check_repeats(body: bytes, parts: dict[str, msgspec.Raw]) -> None:
@@ -100,35 +132,34 @@ def check_repeats(body: bytes, parts: dict[str, msgspec.Raw]) -> None:
         at = _end(_TO_KEY, body, after.end())
 
 
-def jobs_from_json(body: bytes, max_bytes: int, max_jobs: int, error: Exception | None) -> list[NewJob]:
-    """Read and check the jobs of a bulk one by one, so that an error names its place."""
-    if error is not None and not isinstance(error, msgspec.ValidationError):
-        raise malformed_json(error)
-    check_text(body)
-    try:
-        raws = _raw_bulk.decode(body).jobs
-    except msgspec.ValidationError as unfit:
-        raise worded(unfit, _to_show(body), "") from None
-    check_count(len(raws), max_jobs)
+def jobs_from_json(text: bytes, first: int, max_bytes: int) -> Work[list[NewJob]]:
+    """Read and check jobs one by one, so that an error names its place.
+
+    Args:
+        text: An array of jobs.
+        first: Place of the first one in its bulk.
+        max_bytes: Bytes that each payload may have.
+    """
     jobs: list[NewJob] = []
-    for at, raw in enumerate(raws):
-        data = bytes(raw)
+    for at, raw in enumerate(_raw_list.decode(text), first):
         try:
-            jobs.append(_checked_raw(data, max_bytes))
-        except InvalidInput as unfit_job:
-            raise _placed(unfit_job, at) from None
+            jobs.append((yield from _checked_raw(bytes(raw), max_bytes)))
+        except InvalidInput as unfit:
+            raise _placed(unfit, at) from None
+        yield
     return jobs
 
 
-def _checked_raw(data: bytes, max_bytes: int) -> NewJob:
+def _checked_raw(data: bytes, max_bytes: int) -> Work[NewJob]:
     try:
         job = _one.decode(data)
-        slack = len(data) - BARE - len(job.type) - len(job.queue) - len(job.payload)
-        if slack >= SLACK or not data.isascii():
-            job = job_from_json(data)
-    except msgspec.ValidationError:
-        job = job_from_json(data)
-    check_job(job, max_bytes)
+    except msgspec.ValidationError as error:
+        job = job_from_json(data, error)
+    else:
+        check_text(data)
+        check_members(data, job)
+    yield from judging_job(job, max_bytes)
+    check_more(job)
     return job
 
 
@@ -137,37 +168,63 @@ def _placed(error: InvalidInput, at: int) -> InvalidInput:
     return type(error)(f"jobs[{at}]: {error}", field=f"jobs[{at}].{error.field}", value=error.value)
 
 
-def job_from_msgpack(value: Any, body: bytes | None) -> NewJob:
-    """Build a job from plain values; payload and policy become JSON."""
-    if body is not None:
-        value = to_object(body, MSGPACK)
-    if not isinstance(value, dict):
-        raise MalformedRequest(f"expected a map, got {type(value).__name__}")
-    rest = dict(value)
-    if "payload" in rest:
-        rest["payload"] = msgspec.Raw(payload_from_msgpack(rest["payload"]))
-    policy = rest.pop("policy", None)
-    if policy is not None:
-        rest["policy"] = msgspec.Raw(payload_from_msgpack(policy, "policy"))
+def job_from_msgpack(body: bytes, max_bytes: int) -> Work[NewJob]:
+    """Build a job from MessagePack; payload and policy become JSON."""
+    parts = _packed_parts(body)
+    rest = {
+        name: unpacked(bytes(part))
+        for name, part in parts.items()
+        if name not in _KEPT and name in NewJob.__struct_fields__ and _fits(name, part)
+    }
+    if "payload" in parts:
+        payload = yield from repacking(bytes(parts["payload"]), max_bytes)
+        rest["payload"] = msgspec.Raw(payload)
+    if "policy" in parts and bytes(parts["policy"]) != _NIL:
+        rest["policy"] = msgspec.Raw(payload_from_msgpack(bytes(parts["policy"]), MAX_MEMBER, "policy"))
+    if "batch" in parts and bytes(parts["batch"]) != _NIL:
+        rest["batch"] = msgspec.Raw(payload_from_msgpack(bytes(parts["batch"]), MAX_MEMBER, "batch"))
     return convert(_without_null(rest), NewJob)
 
 
-def jobs_from_msgpack(body: bytes, max_bytes: int, max_jobs: int) -> list[NewJob]:
+def jobs_from_msgpack(body: bytes, max_bytes: int, max_jobs: int) -> Work[list[NewJob]]:
     """Read and check the jobs of a bulk in MessagePack."""
-    value = to_object(body, MSGPACK)
-    listed = value.get("jobs") if isinstance(value, dict) else None
-    if not isinstance(listed, list):
-        raise MalformedRequest("jobs: expected a list of jobs", field="jobs")
-    check_count(len(listed), max_jobs)
+    listed = _packed_parts(body).get("jobs")
+    try:
+        raws = _packed_list.decode(listed or b"")
+    except msgspec.DecodeError:
+        raise MalformedRequest("jobs: expected a list of jobs", field="jobs") from None
+    check_count(len(raws), max_jobs)
     jobs: list[NewJob] = []
-    for at, item in enumerate(listed):
+    for at, raw in enumerate(raws):
         try:
-            job = job_from_msgpack(item, None)
-            check_job(job, max_bytes)
+            job = yield from job_from_msgpack(bytes(raw), max_bytes)
+            yield from judging_job(job, max_bytes)
+            check_more(job)
         except InvalidInput as error:
             raise _placed(error, at) from None
         jobs.append(job)
+        yield
     return jobs
+
+
+def _packed_parts(body: bytes) -> dict[str, msgspec.Raw]:
+    """Give the members of a map, each still packed."""
+    try:
+        parts = _packed_object.decode(body)
+    except msgspec.ValidationError as error:
+        raise worded(error, msgspec.UNSET, "") from None
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise MalformedRequest(f"invalid MessagePack: {reason_of(error)}") from None
+    check_msgpack_keys(body, parts)
+    return parts
+
+
+def _fits(name: str, part: msgspec.Raw) -> bool:
+    """Refuse a member that is far too long."""
+    if len(part) > MAX_MEMBER:
+        message = f"{name}: expected at most {MAX_MEMBER} bytes, got {len(part)}"
+        raise MalformedRequest(message, field=name)
+    return True
 
 
 def _without_null(value: dict[str, Any]) -> dict[str, Any]:
@@ -175,11 +232,6 @@ def _without_null(value: dict[str, Any]) -> dict[str, Any]:
     if value.get("priority", 0) is None:
         del value["priority"]
     return value
-
-
-def _to_show(body: bytes) -> object:
-    """Decode a body for an error's sake; a long one is not worth it."""
-    return to_object(body, JSON) if len(body) <= MAX_MEMBER else msgspec.UNSET
 
 
 def _end(pattern: re.Pattern[bytes], text: bytes, at: int) -> int:

@@ -23,7 +23,15 @@ _RETRY_AFTER: Headers = ((b"retry-after", b"1"),)
 
 def status_of(error: errors.AnewError) -> int:
     """Tell the status that stands for an error."""
-    return next(status for family, status in STATUS if isinstance(error, family))
+    kind = type(error)
+    status = _statuses.get(kind)
+    if status is None:
+        status = _statuses[kind] = next(status for family, status in STATUS if issubclass(kind, family))
+    return status
+
+
+_statuses: dict[type[errors.AnewError], int] = {}
+"""By class, as they come: a crowd that is refused asks again and again."""
 
 
 def reply_error(request: Request, form: Format, error: errors.AnewError) -> None:

@@ -7,8 +7,9 @@ import struct
 import msgspec
 
 from anew.backoff import policy_from_json
-from anew.errors import InvalidJob, NotSupported, TooLarge
-from anew.http.payloads import MAX_DEPTH, check_payload, is_harmless
+from anew.errors import InvalidJob, MalformedRequest, NotSupported, TooLarge
+from anew.http.payloads import MAX_DEPTH, judging
+from anew.http.portions import Work, at_once
 from anew.jobs import Backoff, NewJob, Retention
 from anew.jobs.codec import U64_MAX
 
@@ -46,50 +47,64 @@ def check_name(name: str, field: str) -> None:
 
 def check_job(job: NewJob, max_bytes: int) -> None:
     """Check everything that decoding does not: names, payload, policy, and parts of the protocol not spoken here."""
+    at_once(judging_job(job, max_bytes))
+    check_more(job)
+
+
+def judging_job(job: NewJob, max_bytes: int) -> Work[None]:
+    """Check names and payload, a long one window by window, and leave the payload in one line."""
     check_name(job.type, "type")
     check_name(job.queue, "queue")
     check_size(job, max_bytes)
     payload = bytes(job.payload)
-    check_payload(payload)
+    if len(payload) > 2 * MAX_DEPTH:
+        yield
+        yield from judging(payload)
     if b"\n" in payload or b"\r" in payload:
-        job.payload = msgspec.Raw(msgspec.json.format(payload, indent=-1))
-    if job.unique_while is not None and job.unique_key is None:
-        raise InvalidJob("unique_while requires unique_key", field="unique_while")
-    if job.unique_key is not None and job.batch is not None:
-        raise InvalidJob("unique_key and batch cannot be combined", field="unique_key")
-    for part in ("unique_key", "batch"):
-        if getattr(job, part) is not None:
-            raise NotSupported(f"{part} is not supported by this server yet; send the job without it")
+        job.payload = msgspec.Raw(payload.translate(None, b"\r\n"))  # in JSON, always white space
+
+
+def check_more(job: NewJob) -> None:
+    """Check what a job says beyond type, queue and payload."""
+    if job.ready_at is not None and job.ready_at > U64_MAX:
+        raise InvalidJob(f"ready_at: expected at most {U64_MAX}, got {job.ready_at}", field="ready_at")
     if job.backoff is not None:
         check_backoff(job.backoff)
     if job.retention is not None:
         check_retention(job.retention)
-    if job.ready_at is not None and job.ready_at > U64_MAX:
-        raise InvalidJob(f"ready_at: expected at most {U64_MAX}, got {job.ready_at}", field="ready_at")
+    if job.unique_key is not None or job.unique_while is not None or job.batch is not msgspec.UNSET:
+        _check_unspoken(job)
     if isinstance(job.policy, msgspec.UnsetType):
         return
-    if bytes(job.policy) == b"null":
+    policy = bytes(job.policy)
+    if policy == b"null":
         job.policy = msgspec.UNSET
         return
     if job.backoff is not None:
         raise InvalidJob("policy and backoff cannot be combined; give one of them", field="policy")
-    policy_from_json(bytes(job.policy))  # raises in its own words
+    if b"\n" in policy or b"\r" in policy:
+        policy = policy.translate(None, b"\r\n")
+        job.policy = msgspec.Raw(policy)
+    policy_from_json(policy)  # raises in its own words
 
 
-def check_plain(job: NewJob, around: bytes, max_bytes: int) -> None:
-    """Check a job that says nothing beyond type, queue and payload.
-
-    Args:
-        job: As decoded.
-        around: Its payload, or the body that holds it: if all of that is harmless, megabytes need not be copied out.
-        max_bytes: Bytes that the payload may have.
-    """
-    check_name(job.type, "type")
-    check_name(job.queue, "queue")
-    if len(job.payload) > 2 * MAX_DEPTH:
-        check_size(job, max_bytes)
-        if not is_harmless(around):
-            check_payload(bytes(job.payload))
+def _check_unspoken(job: NewJob) -> None:
+    """Refuse the parts of the protocol that are not spoken here, by name."""
+    if isinstance(job.batch, msgspec.Raw):
+        if bytes(job.batch) == b"null":
+            job.batch = msgspec.UNSET
+        elif not bytes(job.batch).startswith(b"{"):
+            raise MalformedRequest("batch: expected object", field="batch")
+    if job.unique_while is not None and job.unique_key is None:
+        raise InvalidJob("unique_while requires unique_key", field="unique_while")
+    if job.unique_key is not None and job.batch is not msgspec.UNSET:
+        raise InvalidJob("unique_key and batch cannot be combined", field="unique_key")
+    for part, given in (
+        ("unique_key", job.unique_key is not None),
+        ("batch", job.batch is not msgspec.UNSET),
+    ):
+        if given:
+            raise NotSupported(f"{part} is not supported by this server yet; send the job without it")
 
 
 def check_size(job: NewJob, max_bytes: int) -> None:

@@ -1,36 +1,72 @@
-"""Turns the body of an enqueue into new jobs: decoded once, checked whole, handed on as they are."""
+"""Turns the body of an enqueue into new jobs: decoded once, checked whole, handed on as they are.
+
+What decoding lets pass is a repeated key. It cannot hide: a text with one is longer than what was decoded accounts for. So lengths
+are compared, first with the three members that every job has, then with all members that the text shows.
+"""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import chain
 
 import msgspec
 
 from anew.errors import InvalidInput
-from anew.http.bodies import check_text, decode_msgpack
+from anew.http.bodies import check_text
 from anew.http.carefully import (
     BARE,
+    MAX_MEMBERS,
     SLACK,
+    STRUCTURED,
+    check_members,
     job_from_json,
     job_from_msgpack,
     jobs_from_json,
     jobs_from_msgpack,
 )
+from anew.http.cutting import Unreadable, array_guessed, array_of, count_of, pieces_of
 from anew.http.formats import JSON, Format
-from anew.http.jobrules import check_count, check_job, check_plain, good_names
-from anew.http.payloads import MAX_DEPTH
+from anew.http.jobrules import check_count, check_more, good_names, judging_job
+from anew.http.payloads import HARMLESS_BYTES, MAX_DEPTH, may_be_deep
+from anew.http.portions import Work, at_once
+from anew.http.repacking import counting
 from anew.jobs import NewJob
 
-_BARE_BULK = len(b'{"jobs":[]}')
-
-
-class _Bulk(msgspec.Struct):
-    jobs: list[NewJob]
-
+LONG_BODY = 256 << 10
+"""Bytes of a body that is worth reading in portions."""
 
 _one = msgspec.json.Decoder(NewJob)
-_bulk = msgspec.json.Decoder(_Bulk)
+_many = msgspec.json.Decoder(list[NewJob])
+_objects = msgspec.json.Decoder(list[dict[str, msgspec.Raw]])
 
 
 def one_job(body: bytes, form: Format, max_bytes: int) -> tuple[NewJob, bool]:
+    """Read the body of ``POST /jobs`` at once; see `reading_one`."""
+    job = _short_job(body, max_bytes) if form is JSON else None
+    return at_once(reading_one(body, form, max_bytes)) if job is None else (job, True)
+
+
+def _short_job(body: bytes, max_bytes: int) -> NewJob | None:
+    """Read the usual body, short and plain, with the least effort; None if it is another."""
+    if len(body) > HARMLESS_BYTES or not body.isascii() or b"\n" in body or b"\r" in body:
+        return None
+    try:
+        job = _one.decode(body)
+    except Unreadable:
+        return None
+    slack = len(body) - BARE - len(job.type) - len(job.queue) - len(job.payload)
+    known = job.type in good_names and job.queue in good_names
+    size = len(job.payload)
+    fits = size <= max_bytes and (size <= 2 * MAX_DEPTH or not may_be_deep(body))
+    return job if known and fits and slack < SLACK else None
+
+
+def many_jobs(body: bytes, form: Format, max_bytes: int, max_jobs: int) -> tuple[list[NewJob], bool]:
+    """Read the body of ``POST /jobs/bulk`` at once; see `reading_many`."""
+    return at_once(reading_many(body, form, max_bytes, max_jobs))
+
+
+def reading_one(body: bytes, form: Format, max_bytes: int) -> Work[tuple[NewJob, bool]]:
     """Read the body of ``POST /jobs``.
 
     Args:
@@ -45,44 +81,121 @@ def one_job(body: bytes, form: Format, max_bytes: int) -> tuple[NewJob, bool]:
         InvalidInput: Something does not fit; nothing is stored.
         NotSupported: It asks for a part that this build does not speak.
     """
-    if form is JSON:
+    plain = False
+    if form is not JSON:
+        yield from counting(body)
+        job = yield from job_from_msgpack(body, max_bytes)
+    else:
         try:
             job = _one.decode(body)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        except Unreadable as error:
             job = job_from_json(body, error)
         else:
-            slack = len(body) - BARE - len(job.type) - len(job.queue) - len(job.payload)
-            if slack >= SLACK:
-                job = job_from_json(body)
-            elif body.isascii() and b"\n" not in body and b"\r" not in body:
-                check_plain(job, body, max_bytes)
-                return job, True
-        check_text(body)
-    else:
-        job = job_from_msgpack(decode_msgpack(body), body)
-    check_job(job, max_bytes)
-    return job, False
+            yield
+            check_text(body)
+            plain = len(body) - BARE - len(job.type) - len(job.queue) - len(job.payload) < SLACK
+            if not plain:
+                check_members(body, job)
+    yield from judging_job(job, max_bytes)
+    if not plain:
+        check_more(job)
+    return job, plain
 
 
-def many_jobs(body: bytes, form: Format, max_bytes: int, max_jobs: int) -> tuple[list[NewJob], bool]:
-    """Read the body of ``POST /jobs/bulk``; see `one_job`."""
+def reading_many(body: bytes, form: Format, max_bytes: int, max_jobs: int) -> Work[tuple[list[NewJob], bool]]:
+    """Read the body of ``POST /jobs/bulk`` piece by piece; see `reading_one`."""
     if form is not JSON:
-        return jobs_from_msgpack(body, max_bytes, max_jobs), False
+        return (yield from jobs_from_msgpack(body, max_bytes, max_jobs)), False
+    guess = array_guessed(body)
+    if guess is not None:
+        try:
+            return (yield from _read_array(body, guess, max_bytes, max_jobs))
+        except Unreadable:
+            pass  # so the guess was wrong, or the body is; what follows tells
+    text = array_of(body)
+    return (yield from _read_array(text, slice(0, len(text)), max_bytes, max_jobs))
+
+
+def _read_array(text: bytes, where: slice, max_bytes: int, max_jobs: int) -> Work[tuple[list[NewJob], bool]]:
+    jobs: list[NewJob] = []
+    plain = True
+    for piece in pieces_of(text, where):
+        more, are_plain = yield from _read_piece(piece, len(jobs), max_bytes)
+        if len(jobs) + len(more) > max_jobs:
+            check_count(count_of(text[where]), max_jobs)
+        jobs += more
+        plain = plain and are_plain
+        yield
+    return jobs, plain
+
+
+def _read_piece(text: bytes, first: int, max_bytes: int) -> Work[tuple[list[NewJob], bool]]:
+    """Read some of a bulk's jobs, fast; if anything is amiss, carefully.
+
+    Args:
+        text: An array of jobs.
+        first: Place of its first job in the bulk.
+        max_bytes: Bytes that each payload may have.
+
+    Returns:
+        The jobs, and whether none says anything beyond type, queue and payload.
+    """
+    if not text.isascii():
+        text.decode()
     try:
-        jobs = _bulk.decode(body).jobs
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        return jobs_from_json(body, max_bytes, max_jobs, error), False
-    check_count(len(jobs), max_jobs)
-    said = _BARE_BULK + len(jobs) * (BARE + 1) - 1
+        jobs = _many.decode(text)
+        plain = len(text) - _accounted(jobs) < SLACK and b"\n" not in text and b"\r" not in text
+        if not plain:
+            tight = msgspec.json.format(text, indent=-1)
+            if len(tight) < len(text):
+                jobs = _many.decode(tight)
+                plain = len(tight) - _accounted(jobs) < SLACK
+            if not plain and _is_odd(tight, jobs):
+                return (yield from jobs_from_json(text, first, max_bytes)), False
+        yield from _checking(jobs, max_bytes)
+        if not plain:
+            for job in jobs:
+                check_more(job)
+    except (InvalidInput, *Unreadable):
+        return (yield from jobs_from_json(text, first, max_bytes)), False  # words the error with its place
+    return jobs, plain
+
+
+def _accounted(jobs: Sequence[NewJob]) -> int:
+    """Tell the bytes of an array of jobs that say nothing beyond type, queue and payload; a character of a name counts as one."""
+    said = 1 + len(jobs) * (BARE + 1)
+    for job in jobs:
+        said += len(job.type) + len(job.queue) + len(job.payload)
+    return said
+
+
+def _is_odd(tight: bytes, jobs: Sequence[NewJob]) -> bool:
+    """Tell whether jobs without white space have a key twice or oddly written, or far too many."""
+    objects = _objects.decode(tight)
+    if _is_longer(tight, objects) or max(map(len, objects), default=0) > MAX_MEMBERS:
+        return True
+    inner = [
+        bytes(parts[name])
+        for parts, job in zip(objects, jobs, strict=True)
+        for name in STRUCTURED
+        if getattr(job, name) is not None
+    ]
+    text = b"[" + b",".join(inner) + b"]"
+    return bool(inner) and _is_longer(text, _objects.decode(text))
+
+
+def _is_longer(tight: bytes, objects: list[dict[str, msgspec.Raw]]) -> bool:
+    """Tell whether an array of objects without white space has more bytes than the members it was decoded to."""
+    members = sum(map(len, objects))
+    names = sum(map(len, chain.from_iterable(objects)))
+    values = sum(map(len, chain.from_iterable(map(dict.values, objects))))
+    empty = sum(not parts for parts in objects)  # each with one byte more than its members tell
+    return len(tight) != 1 + 2 * len(objects) + 4 * members + names + values + empty
+
+
+def _checking(jobs: Sequence[NewJob], max_bytes: int) -> Work[None]:
+    """Check names and payloads; short payloads under known names need no more than a look."""
     good = good_names
-    try:
-        for job in jobs:
-            kind, queue, size = job.type, job.queue, len(job.payload)
-            said += len(kind) + len(queue) + size
-            if kind not in good or queue not in good or size > 2 * MAX_DEPTH:
-                check_plain(job, bytes(job.payload), max_bytes)
-    except InvalidInput:
-        return jobs_from_json(body, max_bytes, max_jobs, None), False  # words the error with its place
-    if len(body) - said < SLACK and body.isascii() and b"\n" not in body and b"\r" not in body:
-        return jobs, True
-    return jobs_from_json(body, max_bytes, max_jobs, None), False
+    for job in jobs:
+        if job.type not in good or job.queue not in good or len(job.payload) > 2 * MAX_DEPTH:
+            yield from judging_job(job, max_bytes)

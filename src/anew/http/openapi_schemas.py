@@ -17,9 +17,6 @@ U32_TEXT = "[0-9]{1,9}"
 U64_TEXT = "[0-9]{1,19}"
 F32_MAX = 3.4028234663852886e38
 
-MAX_REPORT = 1 << 20
-"""Most characters of a failure's message, error type or backtrace."""
-
 
 def ref(name: str) -> Schema:
     """Point to a shared schema."""
@@ -239,11 +236,11 @@ SCHEMAS: dict[str, Schema] = {
     "Patch": _PATCH,
     "Failure": record(
         "message",
-        message=text("What went wrong.", maxLength=MAX_REPORT),
-        error_type=or_null(text("Its class, as a short name.", maxLength=MAX_REPORT)),
-        backtrace=or_null(text("Where it went wrong.", maxLength=MAX_REPORT)),
+        message=text("What went wrong. Each text is cut to 1,048,576 characters."),
+        error_type=or_null(text("Its class, as a short name.")),
+        backtrace=or_null(text("Where it went wrong.")),
         retry_at=or_null(
-            READY_AT | {"description": "Run again then (epoch ms), whatever policy and limit say."}
+            READY_AT | {"description": "Run again then (epoch ms), whatever curve and limit say."}
         ),
         kill={"type": "boolean", "default": False, "description": "Do not run again."},
     ),

@@ -19,8 +19,8 @@ from anew.jobs import Failed
 from anew.jobs.codec import U64_MAX, FailureReport
 
 NOT_IN_FLIGHT = "job not found in in-flight set"
-_MESSAGE_BYTES = 1 << 20
-"""Most characters of a failure's message or backtrace."""
+_TEXT_CHARACTERS = 1 << 20
+"""Most characters kept of a failure's message, error type or backtrace."""
 
 
 class _Ids(msgspec.Struct):
@@ -48,6 +48,18 @@ class _SucceedOne(Succeed):
             reply_error(self.request, self.form, result)
         else:
             self.form.error(self.request, 404, NOT_IN_FLIGHT)
+
+
+def _cut(text: str) -> str:
+    """Bound a text of a failure report; what is cut off ends in a note of the whole length.
+
+    Never a 4xx: Zizq's clients drop a refused report and do not send another, so the job would stay in flight
+    and keep its slot for as long as its worker is connected.
+    """
+    if len(text) <= _TEXT_CHARACTERS:
+        return text
+    note = f"\n[cut: {len(text)} characters in all]"
+    return text[: _TEXT_CHARACTERS - len(note)] + note
 
 
 class SettleRoutes:
@@ -96,18 +108,12 @@ class SettleRoutes:
             unsupported_media_type(request)
             return
         report = decode(*body, FailureReport)
-        for field in ("message", "error_type", "backtrace"):
-            text = getattr(report, field)
-            if text is not None and len(text) > _MESSAGE_BYTES:
-                raise InvalidJob(
-                    f"{field}: expected at most {_MESSAGE_BYTES} characters, got {len(text)}", field=field
-                )
         if report.retry_at is not None and report.retry_at > U64_MAX:
             raise InvalidJob(f"retry_at: expected at most {U64_MAX}, got {report.retry_at}", field="retry_at")
         failed = Failed(
-            message=report.message,
-            error_type=report.error_type,
-            backtrace=report.backtrace,
+            message=_cut(report.message),
+            error_type=report.error_type and _cut(report.error_type),
+            backtrace=report.backtrace and _cut(report.backtrace),
             retry_at=report.retry_at,
             kill=report.kill,
         )

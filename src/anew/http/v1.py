@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
 
 from anew.engine import Call, verbs
+from anew.engine.walks import Walks
 from anew.errors import NotFound
 from anew.http.answers import answering
 from anew.http.api import Context
@@ -41,7 +44,9 @@ class OwnRoutes:
 
     def __init__(self, context: Context) -> None:
         self._ids = context.engine.ids
+        self._now = context.engine.clock.now
         self._submit = context.commit.submit
+        self._walks = Walks(self._submit, context.read, self._now, _later)
 
     def retry_one(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
         """Make one dead or cancelled job ready now."""
@@ -59,9 +64,10 @@ class OwnRoutes:
         spread_ms = 0 if wanted.spread is None else parse_duration(wanted.spread, field="spread")
         chosen = selection(query_pairs(request.query, FILTERS))
         chosen.check()
-        where = chosen.where(self._ids, visible_at=None)
-        verb = verbs.redrive_many(where, spread_ms=spread_ms, reset_attempts=wanted.reset_attempts)
-        self._submit(Call(verb, answering(request, form, lambda n: form.reply(request, 200, {"retried": n}))))
+        where = verbs.redrivable(chosen.where(self._ids, visible_at=None), self._now())
+        change = verbs.redrive_portion(spread_ms=spread_ms, reset_attempts=wanted.reset_attempts)
+        done = answering(request, form, lambda n: form.reply(request, 200, {"retried": n}))
+        self._walks.start(where, change, done)
 
     def cancel(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
         """Call one job off."""
@@ -78,6 +84,10 @@ class OwnRoutes:
         if key < 0:
             raise NotFound("job not found")
         return key
+
+
+def _later(seconds: float, go_on: Callable[[], None]) -> None:
+    asyncio.get_running_loop().call_later(seconds, go_on)
 
 
 def _redrive(request: Request) -> Redrive | None:

@@ -4,7 +4,6 @@ from anew.jobs.codec import Backoff, NewJob, Retention
 from anew.jobs.decide import (
     AttemptRecord,
     Change,
-    Completion,
     Defaults,
     Failing,
     decide_completion,
@@ -12,8 +11,9 @@ from anew.jobs.decide import (
     initial_state,
 )
 from anew.jobs.ids import IdText
+from anew.jobs.interruption import decide_interruption
 from anew.jobs.job import ErrorRecord, Job
-from anew.jobs.outcomes import Failed
+from anew.jobs.outcomes import Failed, Interrupted
 from anew.jobs.state import ENDED, WAITING, State
 from anew.jobs.transitions import Move, diagram, target
 
@@ -23,12 +23,12 @@ __all__ = [
     "AttemptRecord",
     "Backoff",
     "Change",
-    "Completion",
     "Defaults",
     "ErrorRecord",
     "Failed",
     "Failing",
     "IdText",
+    "Interrupted",
     "Job",
     "Move",
     "NewJob",
@@ -36,6 +36,7 @@ __all__ = [
     "State",
     "decide_completion",
     "decide_failure",
+    "decide_interruption",
     "diagram",
     "initial_state",
     "target",

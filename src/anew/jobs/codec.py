@@ -71,7 +71,7 @@ class NewJob(Struct, gc=False):
     policy: Raw | UnsetType = UNSET
     unique_key: str | None = None
     unique_while: str | None = None
-    batch: dict[str, object] | None = None
+    batch: Raw | UnsetType = UNSET
 
 
 class FailureReport(Struct, frozen=True):

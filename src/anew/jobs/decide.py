@@ -25,11 +25,13 @@ class Defaults:
         policy: The retry policy; its limit is the default limit.
         completed_ms: How long a completed job is kept; 0 removes it at once.
         dead_ms: How long a dead or cancelled job is kept; 0 removes it at once.
+        interruption_limit: So many interruptions in a row end a job, and from the second on it waits; 0: neither.
     """
 
     policy: Policy
     completed_ms: int = 0
     dead_ms: int = 7 * 86_400_000
+    interruption_limit: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,7 +89,12 @@ class AttemptRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """What a failed attempt makes of its job. `remove` means that nothing of it is kept."""
+    """What a failed or interrupted attempt makes of its job. `remove` means that nothing of it is kept.
+
+    Attributes:
+        ready_at: When it may run, epoch ms; None leaves what it was.
+        interruptions: How many in a row it has had with this one; 0 for a failure.
+    """
 
     key: int
     state: State
@@ -99,6 +106,7 @@ class Change:
     carry: float | None
     remove: bool
     attempt: AttemptRecord
+    interruptions: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,10 +127,7 @@ def decide_completion(retention: bytes | None, defaults: Defaults, now: int) -> 
     Args:
         retention: The job's own retention as JSON, or None.
         defaults: What holds otherwise.
-        now: Epoch ms.
-
-    Returns:
-        Kept until an instant that saturates instead of overflowing, or gone at once.
+        now: Epoch ms; the instant until which it is kept saturates instead of overflowing.
     """
     kept_ms = defaults.completed_ms
     if retention is not None:
@@ -141,12 +146,20 @@ def dead_purge_at(retention: bytes | None, defaults: Defaults, now: int) -> int 
 
 
 def decide_failure(
-    job: Failing, failure: Failed, *, defaults: Defaults, now: int, rng: Callable[[], float], phase: float
+    job: Failing,
+    failure: Failed,
+    *,
+    defaults: Defaults,
+    now: int,
+    rng: Callable[[], float],
+    phase: float,
+    key: bytes = b"",
 ) -> Change:
     """Decide what a failed attempt makes of its job.
 
-    First match wins: `kill` ends it; an explicit `retry_at` is obeyed; a spent policy ends it; else it waits as the policy
-    says.
+    First match wins: `kill` ends it; an explicit `retry_at` is obeyed, whatever curve and limit say, within the floor, the
+    ceiling and the deadline that the policy may set (see its `override`); a spent policy ends it; else it waits as the
+    policy says.
 
     Args:
         job: The job as stored, still in flight.
@@ -155,6 +168,7 @@ def decide_failure(
         now: Epoch ms.
         rng: Source of chance, numbers in [0, 1).
         phase: The phase that the job gets if it has none yet.
+        key: Secret of the store, for the draws that are hashes of the job's id.
 
     Returns:
         The change, with the attempt's record and the arithmetic of the decision. Where the job's own policy or retention
@@ -164,15 +178,17 @@ def decide_failure(
     phase = phase if job.phase is None else job.phase
     if failure.kill:
         return _die(job, failure, attempts, phase, "the worker asked for no further run", defaults, now)
-    if failure.retry_at is not None:
+    policy, note = policy_and_note(job.policy, job.retry_limit, defaults.policy)
+    if failure.retry_at is not None and not policy.changes_requests:
         decision = Decision("retry", "the worker named the time", due_at=min(failure.retry_at, LAST_INSTANT))
         return _retry(job, failure, attempts, phase, job.carry, decision, now)
-    policy, note = policy_and_note(job.policy, job.retry_limit, defaults.policy)
     answer = next_wait(
         policy,
         attempts,
-        Draws(rng=rng, job_id=job.public_id, phase=phase),
+        Draws(rng=rng, job_id=job.public_id, phase=phase, key=key),
         previous=None if job.carry is None else Previous(carry=job.carry),
+        override_ms=None if failure.retry_at is None else failure.retry_at - now,
+        beyond_limit=failure.retry_at is not None,
         elapsed_ms=now - (job.first_failed_at if job.first_failed_at is not None else now),
     )
     match answer:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -13,7 +14,8 @@ class Failed:
         message: What went wrong; may be empty.
         error_type: The error's class name, if the worker knows it.
         backtrace: Where it happened, as text.
-        retry_at: Run again at this instant (epoch ms), whatever policy and limit say; None leaves it to the policy.
+        retry_at: Run again at this instant (epoch ms), whatever curve and limit say; a floor, a ceiling or a deadline of the
+            policy holds, see its `override`. None leaves it to the policy.
         kill: Do not run again, whatever policy, limit and `retry_at` say.
     """
 
@@ -22,3 +24,14 @@ class Failed:
     backtrace: str | None = None
     retry_at: int | None = None
     kill: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Interrupted:
+    """Nobody told: the hold on the job ended without a verdict.
+
+    Attributes:
+        cause: The worker that held it went away, or kept it longer than a lease lasts.
+    """
+
+    cause: Literal["worker gone", "lease lapsed"]

@@ -45,11 +45,6 @@ def policy_and_note(own: bytes | None, retry_limit: int | None, default: Policy)
     return policy if retry_limit is None else policy.with_limit(min(retry_limit, MAX_COUNT)), note
 
 
-def effective_policy(own: bytes | None, retry_limit: int | None, default: Policy) -> Policy:
-    """Find the policy that holds for a job; see `policy_and_note`."""
-    return policy_and_note(own, retry_limit, default)[0]
-
-
 @lru_cache(maxsize=1024)
 def retention_and_note(stored: bytes) -> tuple[Retention, str]:
     """Read a stored retention; one that cannot be read sets nothing, and comes with what a reason must add."""

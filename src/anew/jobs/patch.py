@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields
+from operator import attrgetter
+from typing import Any
 
 import msgspec
 from msgspec import UNSET, UnsetType
@@ -12,6 +14,9 @@ from anew.jobs.codec import LAST_INSTANT, Retention
 from anew.jobs.job import Job
 from anew.jobs.state import ENDED, WAITING, State
 from anew.jobs.transitions import Move, target
+
+_FIELDS = tuple(field.name for field in fields(Job))
+_values = attrgetter(*_FIELDS)
 
 
 class RetentionPatch(msgspec.Struct, frozen=True):
@@ -46,7 +51,7 @@ def patched(job: Job, patch: Patch, now: int) -> Job:
     if job.state in ENDED:
         raise IllegalTransition(f"cannot patch a job in state {job.state}")
     state, ready_at = _moved(job, patch.ready_at, now)
-    return replace(
+    return _with(
         job,
         queue=job.queue if isinstance(patch.queue, UnsetType) else patch.queue,
         priority=job.priority if isinstance(patch.priority, UnsetType) else patch.priority,
@@ -64,7 +69,7 @@ def cancelled(job: Job, purge_at: int | None) -> Job:
     Raises:
         IllegalTransition: The job has ended.
     """
-    return replace(job, state=target(job.state, Move.CANCEL), purge_at=purge_at)
+    return _with(job, state=target(job.state, Move.CANCEL), purge_at=purge_at)
 
 
 def redriven(job: Job, ready_at: int, now: int, *, reset_attempts: bool) -> Job:
@@ -83,9 +88,17 @@ def redriven(job: Job, ready_at: int, now: int, *, reset_attempts: bool) -> Job:
     state = target(job.state, Move.REDRIVE)
     if ready_at > now:
         state = target(state, Move.POSTPONE)
-    redriven = replace(job, state=state, ready_at=ready_at, purge_at=None)
+    if not reset_attempts:
+        return _with(job, state=state, ready_at=ready_at, purge_at=None)
     # A deadline counts from the first failure, and a stateful jitter from the wait before: both begin again too.
-    return replace(redriven, attempts=0, first_failed_at=None, carry=None) if reset_attempts else redriven
+    return _with(
+        job, state=state, ready_at=ready_at, purge_at=None, attempts=0, first_failed_at=None, carry=None
+    )
+
+
+def _with(job: Job, **changes: Any) -> Job:
+    """Give a job with some fields changed, in a third of the time of `dataclasses.replace`, which shows over a million jobs."""
+    return Job(**dict(zip(_FIELDS, _values(job), strict=True)) | changes)
 
 
 def _moved(job: Job, ready_at: int | UnsetType | None, now: int) -> tuple[State, int]:

@@ -13,7 +13,8 @@ class Move(StrEnum):
 
     PROMOTE: its time has come. HASTEN: somebody made it due now. POSTPONE: somebody gave it a later time. TAKE: a
     worker got it. COMPLETE, RETRY, DIE: how an attempt ended. RELEASE: the lease ended without a verdict (stream closed,
-    server restarted). CANCEL: somebody called it off. REDRIVE: somebody sends a dead or cancelled job round again.
+    server restarted). DELAY: the same, but it has happened again and again, so the job waits. CANCEL: somebody called it
+    off. REDRIVE: somebody sends a dead or cancelled job round again.
     """
 
     PROMOTE = "promote"
@@ -24,6 +25,7 @@ class Move(StrEnum):
     RETRY = "retry"
     DIE = "die"
     RELEASE = "release"
+    DELAY = "delay"
     CANCEL = "cancel"
     REDRIVE = "redrive"
 
@@ -44,6 +46,7 @@ TABLE: dict[tuple[State, Move], State] = {
     (State.IN_FLIGHT, Move.RETRY): State.RETRYING,
     (State.IN_FLIGHT, Move.DIE): State.DEAD,
     (State.IN_FLIGHT, Move.RELEASE): State.READY,
+    (State.IN_FLIGHT, Move.DELAY): State.RETRYING,
     (State.IN_FLIGHT, Move.CANCEL): State.CANCELLED,
     (State.DEAD, Move.REDRIVE): State.READY,
     (State.CANCELLED, Move.REDRIVE): State.READY,

@@ -129,6 +129,12 @@ class Identity:
     last_failure: int
 
 
+LAST_KEY = (1 << 63) - 1
+
+Position = tuple[int, int]
+"""How far the payloads of some new jobs are written: which job, and from which byte."""
+
+
 class Reader(Protocol):
     """Reads that may look at many rows; safe to call from one other thread beside the writer."""
 
@@ -156,8 +162,17 @@ class Store(Protocol):
     def rollback(self) -> None:
         """Forget the transaction."""
 
-    def insert(self, first_key: int, jobs: Sequence[NewJob], now: int) -> None:
-        """Store new jobs under consecutive keys."""
+    def insert(self, first_key: int, jobs: Sequence[NewJob], now: int, *, staged: bool = False) -> None:
+        """Store new jobs under consecutive keys; `staged`: their long payloads are there already."""
+
+    def stage(self, first_key: int, jobs: Sequence[NewJob], at: Position, max_bytes: int) -> Position | None:
+        """Write the next portion of long payloads ahead of their jobs, so that no transaction is long.
+
+        Begins at (0, 0) or where the last call ended; gives where to go on, or None when all is written.
+        """
+
+    def unstage(self, first_key: int = 0, last_key: int = LAST_KEY) -> None:
+        """Remove what was written ahead for jobs with these keys that have not come."""
 
     def insert_plain(self, first_key: int, jobs: Sequence[NewJob], now: int) -> None:
         """The same for jobs that say nothing beyond type, queue and payload, so that nothing more is looked at."""
@@ -178,7 +193,7 @@ class Store(Protocol):
         """Mark in-flight jobs completed, each kept until the instant beside its key."""
 
     def apply(self, changes: Sequence[Change]) -> None:
-        """Write what failed attempts made of their jobs, with the attempts' records."""
+        """Write what failed and interrupted attempts made of their jobs, with the attempts' records."""
 
     def rewrite(self, rows: Sequence[Rewrite]) -> None:
         """Write patched values; each row must still be in the queue and state that it was read in."""

@@ -12,19 +12,18 @@ import time
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Final, Literal
+from typing import Final
 
 from anew.client import Client, Filters, JobView
 from anew.errors import AnewError
 from anew.units import format_duration
 from anew.worker.feed import Connected, Delivered, Feed, Heartbeat, Lost
+from anew.worker.notices import Level, Notice, notice_of
 from anew.worker.process import Ended, Run
-from anew.worker.settle import Settled, settle
+from anew.worker.settle import Settled, is_another_attempt, settle
 
 _LAST_WORDS_S: Final = 5.0
 """How long killed runs and threads may take to end."""
-
-Level = Literal["info", "warn", "error"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,27 +49,6 @@ class WorkOptions:
     drain: bool = False
     stop_timeout_ms: int = 25_000
     idle_timeout_ms: int = 30_000
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Notice:
-    """One line for the log; never a payload.
-
-    Attributes:
-        what: ``listening``, ``lost``, ``stopping``, ``killing``; or of a job ``completed``, ``failed``,
-            ``dead``, ``gone``, ``refused``, ``unreported``, ``interrupted``.
-        text: The rest of the line, for people.
-        job: The job that it is about.
-        ended: How its run ended.
-        after: The job as the server showed it after a failure.
-    """
-
-    level: Level
-    what: str
-    text: str = ""
-    job: JobView | None = None
-    ended: Ended | None = None
-    after: JobView | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,13 +118,10 @@ class CommandWorker:
     def run(self) -> None:
         """Work until stopped; with `once` or `drain`, until that is reached.
 
-        Killed runs are not reported: when the stream closes, the server gives their jobs to others, as if
-            they had
-        never been taken.
+        Killed runs are not reported: when the stream closes, the server offers their jobs to others.
 
         Raises:
-            AnewError: The server refuses the stream for good; with `once` or `drain`, also that it was not
-                there.
+            AnewError: The server refuses the stream for good; with `once` or `drain`, also that it was not there.
         """
         runners = [
             threading.Thread(target=self._run_jobs, name=f"runner-{number}", daemon=True)
@@ -232,7 +207,7 @@ class CommandWorker:
     def _done(self, done: _Done) -> None:
         state = self._state
         del state.running[done.job.id]
-        self._tell(done)
+        self._log(notice_of(done.job, done.ended, done.settled))
         offered = state.again.pop(done.job.id, None)
         if state.stops:
             return
@@ -298,51 +273,5 @@ class CommandWorker:
         except AnewError:
             return False
 
-    def _tell(self, done: _Done) -> None:
-        job, ended, after = done.job, done.ended, done.settled.after
-        if ended.kind == "interrupted":
-            self._say("warn", "interrupted", "returns to the queue", job, ended)
-            return
-        match done.settled.verdict:
-            case "completed":
-                self._say("info", "completed", "", job, ended)
-            case "failed":
-                what = "dead" if after is not None and after.status == "dead" else "failed"
-                self._say("warn", what, ended.error_type, job, ended, after)
-            case "gone":
-                text = "it was no longer in flight, so its verdict was dropped; it may run again"
-                self._say("warn", "gone", text, job, ended)
-            case verdict:
-                self._say("error", verdict, str(done.settled.error), job, ended)
-
-    def _say(
-        self,
-        level: Level,
-        what: str,
-        text: str,
-        job: JobView | None = None,
-        ended: Ended | None = None,
-        after: JobView | None = None,
-    ) -> None:
-        self._log(Notice(level=level, what=what, text=text, job=job, ended=ended, after=after))
-
-
-def is_another_attempt(settled: Settled, ran: JobView, offered: JobView) -> bool:
-    """Tell whether a job that was delivered while its run went on must run once more.
-
-    Args:
-        settled: What became of the run's report.
-        ran: The job as it was when that run began.
-        offered: The job as it was delivered meanwhile.
-
-    Returns:
-        True if the report did not reach this delivery: it came between two leases (gone), or it ended the old
-        attempt and this is the next one.
-    """
-    match settled.verdict:
-        case "gone":
-            return True
-        case "failed":
-            return offered.attempts > ran.attempts
-        case "completed" | "refused" | "unreported":
-            return False
+    def _say(self, level: Level, what: str, text: str) -> None:
+        self._log(Notice(level=level, what=what, text=text))

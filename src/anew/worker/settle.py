@@ -64,3 +64,24 @@ def _report(client: Client, job: JobView, ended: Ended) -> Settled:
             return Settled(verdict="failed", after=after)
         case _:
             assert_never(ended.kind)
+
+
+def is_another_attempt(settled: Settled, ran: JobView, offered: JobView) -> bool:
+    """Tell whether a job that was delivered while its run went on must run once more.
+
+    Args:
+        settled: What became of the run's report.
+        ran: The job as it was when that run began.
+        offered: The job as it was delivered meanwhile.
+
+    Returns:
+        True if the report did not reach this delivery: it came between two leases (gone), or it ended the old
+        attempt and this is the next one.
+    """
+    match settled.verdict:
+        case "gone":
+            return True
+        case "failed":
+            return offered.attempts > ran.attempts
+        case "completed" | "refused" | "unreported":
+            return False

@@ -64,7 +64,7 @@ VECTORS: list[tuple[Any, Any]] = [
 
 
 @pytest.mark.parametrize(("curve", "expected"), VECTORS)
-def test_vectors(curve: Any, expected: list[float]) -> None:
+def test_curves_give_their_published_waits(curve: Any, expected: list[float]) -> None:
     assert seconds(curve, len(expected)) == pytest.approx(expected, abs=1e-9)
 
 

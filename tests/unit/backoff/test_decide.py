@@ -178,6 +178,14 @@ def test_an_override_does_not_lift_the_limit() -> None:
     assert isinstance(decide(make_policy(limit=2), 3, override_ms=1_000), Exhausted)
 
 
+def test_beyond_the_limit_a_wait_is_given_all_the_same_but_not_beyond_the_deadline() -> None:
+    policy = make_policy(limit=2, deadline="1m")
+    assert wait_ms(policy, 3, override_ms=1_000, beyond_limit=True, elapsed_ms=50_000) == 1_000
+    late = decide(policy, 3, override_ms=20_000, beyond_limit=True, elapsed_ms=50_000)
+    assert isinstance(late, Exhausted)
+    assert late.cause == "deadline"
+
+
 def test_a_policy_changed_mid_life_is_read_at_the_present_retry() -> None:
     assert wait_ms(preset("faktory"), 4, make_draws(0.0)) == 96_000
     assert wait_ms(preset("zizq"), 4, make_draws(0.0)) == 271_000

@@ -103,6 +103,12 @@ def test_the_cap_is_detuned_by_an_eighteenth_unless_told() -> None:
     assert policy.to_json()["cap"] == "1h"
 
 
+@pytest.mark.parametrize(("cap", "tuned_ms"), [("1m", 56_667), ("100ms", 94), ("59ms", 56)])
+def test_a_detuned_cap_goes_to_the_nearest_millisecond(cap: str, tuned_ms: int) -> None:
+    """17/18 of 60,000 is 56,666.7; of 100, 94.4; of 59, 55.7."""
+    assert even(curve=DOUBLING, cap=cap).nominal(40) == tuned_ms
+
+
 def test_without_a_cap_detuning_does_nothing() -> None:
     assert seconds(even(detune=0.5), 0.7) == seconds(even(), 0.7)
 

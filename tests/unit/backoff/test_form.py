@@ -159,6 +159,7 @@ def test_a_custom_function_is_named_and_not_read_back() -> None:
 CURVES = "constant, linear, power, exponential, between, table, fibonacci, sum, scale"
 JITTERS = "none, full, equal, above, below, around, add, grow, up_to, window, decorrelated, slices, even"
 FIELDS = "curve, phases, cap, jitter, floor, ceil, limit, deadline, on_deadline, on_exhausted, override"
+SHORT_FORMS = "max_attempts, preset, base_ms, exponent, jitter_ms"
 DURATION = 'a duration from 0 to 365d such as "15s", or whole milliseconds'
 C: dict[str, Any] = {"curve": {"constant": "10s"}}
 
@@ -196,8 +197,8 @@ REFUSALS: list[tuple[Any, str, str]] = [
     ({"limit": 3}, "curve", "is missing; expected either curve or phases"),
     (C | {"phases": [C]}, "phases", bad("'1 phases'", "either curve or phases, not both")),
     # Unknown fields name the known ones.
-    (C | {"jiter": "full"}, "jiter", f"is no known field; expected one of: {FIELDS}"),
-    (C | {"a b": 1}, "'a b'", f"is no known field; expected one of: {FIELDS}"),
+    (C | {"jiter": "full"}, "jiter", f"is no known field; expected one of: {FIELDS}, {SHORT_FORMS}"),
+    (C | {"a b": 1}, "'a b'", f"is no known field; expected one of: {FIELDS}, {SHORT_FORMS}"),
     (power(bse="1s"), "curve.power.bse", "is no known field; expected one of: base, exponent, origin, scale, slope"),
     (jitter({"grow": {"by": 1, "face": 3}}), "jitter.grow.face", "is no known field; expected one of: faces, step, source, by"),
     (jitter({"window": {"low": {"time": 1}, "high": {}}}), "jitter.window.low.time", "is no known field; expected one of: times, grow, add"),
@@ -291,9 +292,9 @@ REFUSALS: list[tuple[Any, str, str]] = [
     (zizq(exponent=math.nan), "exponent", bad("nan", "a number from 0 to 3.40282e+38")),
     (zizq(exponent=math.inf), "exponent", bad("inf", "a number from 0 to 3.40282e+38")),
     (zizq(exponent=-1), "exponent", bad("-1", "a number from 0 to 3.40282e+38")),
-    (zizq(curve=1), "curve", "is no known field; expected one of: base_ms, exponent, jitter_ms, cap, floor, ceil, limit, deadline, on_deadline, on_exhausted, override"),
+    (zizq(curve=1), "curve", "is no known field; expected one of: base_ms, exponent, jitter_ms, cap, floor, ceil, limit, deadline, on_deadline, on_exhausted, override, max_attempts"),
     # Presets.
-    ({"preset": "zizq", "bse": 1}, "bse", "is no known field; expected one of: base, exponent, grow, curve, cap, jitter, floor, ceil, limit, deadline, on_deadline, on_exhausted, override"),
+    ({"preset": "zizq", "bse": 1}, "bse", "is no known field; expected one of: base, exponent, grow, curve, cap, jitter, floor, ceil, limit, deadline, on_deadline, on_exhausted, override, max_attempts, preset"),
     ({"preset": "zizq", "base": "x"}, "base", bad("'x'", DURATION)),
     ({"preset": "zzz_jobs", "literal": 1}, "literal", bad("1", "true or false")),
 ]  # fmt: skip

@@ -45,6 +45,16 @@ def test_when_tells_what_matters_in_each_status(fields: dict[str, Any], text: st
     assert when(make_job(**fields), NOW, UTC) == text
 
 
+def test_a_report_does_not_say_the_status_twice() -> None:
+    def status(**fields: Any) -> str:
+        return next(line for line in report(make_job(**fields), [], NOW, UTC) if line.startswith("status"))
+
+    assert status(ready_at=NOW - 1_000).split(maxsplit=1)[1] == "ready 1 s ago (15:59:59)"
+    dead = status(status="dead", failed_at=NOW - 1_000)
+    assert dead.split(maxsplit=1)[1] == "dead, died 1 s ago (15:59:59)"
+    assert status(status="dead").split(maxsplit=1)[1] == "dead"
+
+
 def test_a_report_shows_payload_and_the_arithmetic_of_each_failure() -> None:
     job = make_job(status="scheduled", attempts=1, payload=msgspec.Raw(b'{"n":1.50}'), retry_limit=4)
     reason = "retry 1: 1.1 s"

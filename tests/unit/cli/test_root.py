@@ -85,7 +85,9 @@ def test_the_version(capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.parametrize(
     ("words", "code", "said"),
     [
-        (["nonsense"], 2, "No such command"),
+        (["nonsense"], 2, "expected one of: serve, enqueue, work"),
+        (["enq", "greet"], 2, "did you mean 'enqueue'?"),
+        (["--nonsense"], 2, "No such option"),
         (["enqueue", "t"], 2, "--queue"),
         (["enqueue", "t", "-q", "q", "{bad"], 2, "is not JSON"),
         (["enqueue", "t", "-q", "q", "--policy", "nope"], 2, "nope"),
@@ -101,6 +103,7 @@ def test_the_version(capsys: pytest.CaptureFixture[str]) -> None:
         (["dead", "retry"], 2, "which jobs?"),
         (["policy", "explain", '{"preset": "nope"}'], 2, "nope"),
         (["policy", "explain", "{"], 2, "not JSON"),
+        (["enqueue", "t", "-q", "q", "--policy", '{"limit":'], 2, "expected JSON or the name of a preset"),
         (["work", "--", "no-such-program-here"], 2, "no such program"),
         (["serve", "--port", "x"], 2, "--port: 'x'"),
         (["serve", "--config", "gone.toml"], 2, "gone.toml"),

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from anew.client.query import Filters, target
+from anew.client.query import Filters
+from anew.client.requests import target
 from anew.errors import InvalidInput
 
 

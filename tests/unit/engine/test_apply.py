@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import pytest
 
-from anew.engine import Engine, Limits
+from anew.engine import Engine, Limits, reap, tick
 from anew.errors import IllegalTransition, NotFound, StoreFull
 from anew.jobs import Backoff, Retention, State
 from anew.store.protocol import Page
@@ -328,9 +328,9 @@ def test_a_lapsed_lease_goes_back_at_the_next_tick() -> None:
     (key,) = rig.put(new_job())
     worker = rig.worker()
     rig.clock.advance(99)
-    assert rig.do(call(Engine.tick)) == 0
+    assert rig.do(call(tick)) == 0
     rig.clock.advance(1)
-    assert rig.do(call(Engine.tick)) == 1
+    assert rig.do(call(tick)) == 1
     assert worker.keys == [key, key]
     assert rig.job(key).interruptions == 1
     rig.check()
@@ -343,7 +343,7 @@ def test_ended_jobs_go_when_their_retention_is_over_and_no_sooner() -> None:
     rig.apply(succeed(done), fail(dead, kill=True))
     for after, gone in ((49, 0), (1, 1), (19, 0), (1, 1), (10**9, 0)):
         rig.clock.advance(after)
-        assert rig.do(call(Engine.reap)) == gone
+        assert rig.do(call(reap)) == gone
     assert (rig.state(done), rig.state(dead), rig.state(waiting)) == (None, None, State.READY)
     assert rig.engine.stats.reaped == 2
 
@@ -357,16 +357,16 @@ def test_little_space_refuses_new_jobs_only(monkeypatch: pytest.MonkeyPatch) -> 
     rig.worker()
     free = 999
     monkeypatch.setattr(rig.store, "free_bytes", lambda: free)
-    rig.do(call(Engine.tick))
+    rig.do(call(tick))
     refused, settled, failed = rig.apply(plain(1), succeed(one), fail(two))
     assert isinstance(refused, StoreFull)
     assert settled == []
     assert failed.state is State.RETRYING
     free = 1_000
-    rig.do(call(Engine.tick))
+    rig.do(call(tick))
     assert len(rig.put(new_job())) == 1
 
 
 def test_a_store_in_memory_has_space_as_long_as_nothing_else_is_known(rig: Rig) -> None:
-    rig.do(call(Engine.tick))
+    rig.do(call(tick))
     assert len(rig.put(new_job())) == 1

@@ -8,7 +8,7 @@ import apsw
 import pytest
 
 from anew.clock import ManualClock
-from anew.engine import Engine, Limits
+from anew.engine import Limits, recover, tick
 from anew.errors import StoreFailed, StoreFull
 from anew.jobs import State
 from anew.jobs.ids import COUNTER_BITS
@@ -29,7 +29,7 @@ def test_what_was_in_flight_is_ready_again(tmp_path: Path, jobs: int, batch: int
     rig.do(plain(jobs))
     rig.worker()
     again = restarted(rig, tmp_path)
-    assert again.engine.recover(batch=batch) == jobs
+    assert recover(again.engine, batch=batch) == jobs
     assert again.store.ready(None) == jobs
     assert len(again.worker().keys) == jobs
     again.check()
@@ -41,7 +41,7 @@ def test_a_restart_is_no_interruption_and_keeps_the_order(tmp_path: Path) -> Non
     keys = rig.put(*(new_job(priority=p) for p in (2, 1, 3)))
     rig.worker(prefetch=2)
     again = restarted(rig, tmp_path)
-    again.engine.recover()
+    recover(again.engine)
     assert again.worker().keys == [keys[1], keys[0], keys[2]]
     assert {job.interruptions for job in again.store.load(keys)} == {0}
     again.store.close()
@@ -60,10 +60,10 @@ def test_a_start_on_a_full_device_gives_up_the_reserve(
     store = FaultyStore(SqliteStore(tmp_path))
     again = Rig(store, limits=Limits(min_free_bytes=0))
     store.verbs["commit"] = [error]
-    assert again.engine.recover() == 3
+    assert recover(again.engine) == 3
     assert not (tmp_path / "reserve").exists()
     assert isinstance(again.do(plain(1)), StoreFull)
-    again.do(call(Engine.tick))
+    again.do(call(tick))
     assert (tmp_path / "reserve").exists()
     assert len(again.put(new_job())) == 1
     again.store.close()
@@ -84,7 +84,7 @@ def test_a_start_that_cannot_go_on_says_why(errors: list[Exception], ours: type[
     rig = Rig(store)
     store.verbs["commit"] = list(errors)
     with pytest.raises(ours):
-        rig.engine.recover()
+        recover(rig.engine)
 
 
 def test_what_waits_for_its_time_still_does(tmp_path: Path) -> None:
@@ -92,7 +92,7 @@ def test_what_waits_for_its_time_still_does(tmp_path: Path) -> None:
     (key,) = rig.put(new_job(ready_at=NOW + 100))
     again = restarted(rig, tmp_path, clock_ms=99)
     assert again.engine.due_at == NOW + 100
-    assert again.engine.recover() == 0
+    assert recover(again.engine) == 0
     assert again.state(key) is State.SCHEDULED
     again.advance(1)
     assert again.state(key) is State.READY
@@ -147,7 +147,7 @@ def test_the_order_of_failures_goes_on_over_a_restart(tmp_path: Path) -> None:
     phases = set()
     for _ in range(3):
         (key,) = rig.put(new_job())
-        rig.engine.recover()
+        recover(rig.engine)
         rig.worker()
         phases.add(rig.do(fail(key)).phase)
         rig = restarted(rig, tmp_path)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from anew.engine import Engine, Limits, Release, Taker
+from anew.engine import Engine, Limits, Release, Taker, tick
 from anew.errors import StoreFull
 from anew.store.sqlite import SqliteStore
 
@@ -75,7 +75,7 @@ class Trial:
                     ops.append(rig.leave(worker))
         rig.clock.advance(random.choice((0, 0, 1, 5, 20)))
         if random.random() < 0.02:
-            ops.append(call(Engine.tick))
+            ops.append(call(tick))
         if random.random() < self.faults:
             self.break_something()
             rig.engine.apply(ops)

@@ -257,29 +257,7 @@ def test_what_cannot_be_redriven(bench: Bench) -> None:
     bench.clock.advance(WEEK_MS)
     with pytest.raises(NotFound):
         bench.call(verbs.redrive_one(dead))  # its retention is over: no reader sees it any more
-    assert bench.call(verbs.redrive_many(Filter())) == 0
-
-
-def test_a_bulk_redrive_spreads_evenly(bench: Bench) -> None:
-    keys = bench.die(4)
-    bench.enqueue()
-    assert bench.call(verbs.redrive_many(Filter(), spread_ms=1_000)) == 4
-    jobs = bench.store.load(keys)
-    assert [job.ready_at - NOW for job in jobs] == [0, 250, 500, 750]
-    assert [job.state for job in jobs] == [State.READY, *[State.SCHEDULED] * 3]
-    assert bench.engine.due_at == NOW + 250
-    bench.check_counts()
-
-
-def test_a_bulk_redrive_heeds_its_filter(bench: Bench) -> None:
-    one, two = bench.die(2)
-    assert bench.call(verbs.redrive_many(Filter(states=frozenset({State.READY})))) == 0
-    assert bench.call(verbs.redrive_many(Filter(keys=frozenset({two})), reset_attempts=True)) == 1
-    assert (bench.job(one).state, bench.job(two).state, bench.job(two).attempts) == (
-        State.DEAD,
-        State.READY,
-        0,
-    )
+    assert bench.store.count(verbs.redrivable(Filter(), bench.clock.now())) == 0
 
 
 @pytest.mark.parametrize("ready_at", [None, NOW + 9])

@@ -13,6 +13,7 @@ import h2.connection
 import h2.events
 
 from anew.http.seam import Request, WireCounters, WireLimits
+from anew.http.wire.gate import Gate
 from anew.http.wire.http2 import Http2Connection
 
 preface = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
@@ -83,6 +84,7 @@ class Peer:
     Attributes:
         requests: What the application got and has not answered.
         events: Everything the client has understood so far.
+        now_ms: What the gate reads as the monotonic clock.
     """
 
     def __init__(self, app: Callable[[Request], None] | None = None, **limits: int) -> None:
@@ -90,7 +92,9 @@ class Peer:
         self.gone: list[object] = []
         self.counters = WireCounters()
         self.transport = FakeTransport()
-        self.conn = Http2Connection(self, app or self.requests.append, WireLimits(**limits), self.counters)
+        self.now_ms = 1
+        self.gate = Gate(app or self.requests.append, lambda: self.now_ms)
+        self.conn = Http2Connection(self, self.gate, WireLimits(**limits), self.counters)
         config = h2.config.H2Configuration(client_side=True, header_encoding=None)
         self.client = h2.connection.H2Connection(config)
         self.events: list[Any] = []
@@ -167,7 +171,9 @@ class RawPeer:
         self.gone: list[object] = []
         self.counters = WireCounters()
         self.transport = FakeTransport()
-        self.conn = Http2Connection(self, app or self.requests.append, WireLimits(**limits), self.counters)
+        self.now_ms = 1
+        self.gate = Gate(app or self.requests.append, lambda: self.now_ms)
+        self.conn = Http2Connection(self, self.gate, WireLimits(**limits), self.counters)
         self.conn.connection_made(self.transport)
         self.conn.data_received(preface + frame(4, 0, 0))
 

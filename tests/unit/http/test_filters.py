@@ -58,7 +58,7 @@ def test_zizq_13_unknown_and_repeated_keys_are_refused(query: bytes) -> None:
         query_pairs(query, {"queue"})
 
 
-def test_comma_sets() -> None:
+def test_comma_sets_skip_empty_items() -> None:
     assert comma_set("a,,b,a,") == {"a", "b"}
     assert comma_set(",") is None
     assert comma_set("") is None

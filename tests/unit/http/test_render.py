@@ -11,7 +11,8 @@ import pytest
 from anew.http.embedded import Embedded, Float32, shortest, to_msgpack
 from anew.http.formats import JSON, MSGPACK
 from anew.http.render import error_object, job_object
-from anew.jobs import ErrorRecord, IdText, Job, State
+from anew.jobs import ErrorRecord, IdText, State
+from tests.unit.jobs.helpers import make_job
 
 IDS = IdText("tag000000")
 BARE: dict[str, Any] = {
@@ -19,20 +20,8 @@ BARE: dict[str, Any] = {
     "queue": "q",
     "type": "t",
     "priority": 5,
-    "state": State.READY,
     "ready_at": 100,
-    "attempts": 0,
     "interruptions": 2,
-    "retry_limit": None,
-    "policy": None,
-    "retention": None,
-    "dequeued_at": None,
-    "failed_at": None,
-    "first_failed_at": None,
-    "completed_at": None,
-    "purge_at": None,
-    "phase": None,
-    "carry": None,
 }
 FULL = BARE | {
     "state": State.COMPLETED,
@@ -51,11 +40,11 @@ FULL = BARE | {
 
 
 def as_json(fields: dict[str, Any], *, payload: bool = False) -> bytes:
-    return JSON.encode(job_object(IDS, Job(**fields), payload=payload))
+    return JSON.encode(job_object(IDS, make_job(**fields), payload=payload))
 
 
 def as_msgpack(fields: dict[str, Any], *, payload: bool = False) -> Any:
-    return msgspec.msgpack.decode(MSGPACK.encode(job_object(IDS, Job(**fields), payload=payload)))
+    return msgspec.msgpack.decode(MSGPACK.encode(job_object(IDS, make_job(**fields), payload=payload)))
 
 
 def test_zizq_17_what_is_not_set_is_left_out() -> None:

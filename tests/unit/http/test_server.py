@@ -47,6 +47,21 @@ def test_connections_are_counted_while_they_are_open(loop: str) -> None:
     run(test, loop)
 
 
+def test_a_crowd_of_clients_is_accepted_in_a_few_turns(loop: str) -> None:
+    """100 connect while the loop is busy; libuv alone would take in one of them each turn."""
+
+    async def test() -> None:
+        async with Site() as site:
+            clients = [socket.create_connection((site.host, site.port)) for _ in range(100)]
+            for _ in range(10):
+                await asyncio.sleep(0)
+            assert site.server.counters.connections == 100
+            for client in clients:
+                client.close()
+
+    run(test, loop)
+
+
 def test_above_the_limit_503_and_close_and_room_again_after_that(loop: str) -> None:
     async def test() -> None:
         async with Site(WireLimits(max_connections=2)) as site:

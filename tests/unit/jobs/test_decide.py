@@ -1,7 +1,6 @@
 """What a failure or a success makes of a job; expected values by hand arithmetic."""
 
 import json
-from random import Random
 from typing import Any
 
 import pytest
@@ -19,7 +18,7 @@ from anew.jobs import (
 )
 from anew.jobs.codec import LAST_INSTANT
 from anew.jobs.decide import after, dead_purge_at, is_zizq_backoff
-from anew.jobs.own import effective_policy
+from anew.jobs.own import policy_and_note
 
 from .helpers import DAY_MS, NOW, make_defaults, make_failing, make_job, no_chance
 
@@ -253,23 +252,22 @@ def test_the_even_jitter_shifts_by_the_jobs_phase_and_draws_nothing() -> None:
     assert first == again != other
 
 
-def test_a_stateful_jitter_gets_back_what_it_left() -> None:
-    """AWS's decorrelated jitter draws from its base to three times the wait before."""
+@pytest.mark.parametrize(
+    ("carry", "number", "wait_ms"),
+    [
+        (None, 0.0, 1_000),
+        (None, 0.5, 2_000),
+        (2_000.0, 0.0, 1_000),
+        (2_000.0, 0.5, 3_500),
+        (8_000.0, 0.5, 12_500),
+    ],
+)
+def test_a_stateful_jitter_gets_back_what_it_left(carry: float | None, number: float, wait_ms: int) -> None:
+    """AWS's decorrelated jitter draws from its base, 1 s, to three times the wait before: half-way from 1 s to 6 s is 3.5 s."""
     defaults = make_defaults({"preset": "aws_decorrelated"})
-    rng = Random(1)
-    carries = []
-    carry = None
-    for attempts in range(5):
-        change = decide(make_failing(attempts=attempts, carry=carry), defaults=defaults, rng=rng.random)
-        carry = change.carry
-        assert carry is not None
-        carries.append(carry)
-    highest = decide(make_failing(attempts=5, carry=2_000.0), defaults=defaults, rng=lambda: 0.999_999_999)
-    lowest = decide(make_failing(attempts=5, carry=2_000.0), defaults=defaults, rng=lambda: 0.0)
-    assert highest.carry is not None
-    assert lowest.carry is not None
-    assert 5_900 < highest.carry <= 6_000
-    assert lowest.carry < 2_000
+    change = decide(make_failing(attempts=5, carry=carry), defaults=defaults, rng=lambda: number)
+    assert change.ready_at == NOW + wait_ms
+    assert change.carry == pytest.approx(wait_ms)
 
 
 def test_a_deadline_counts_from_the_first_failure() -> None:
@@ -291,6 +289,21 @@ def test_the_record_tells_what_happened_and_the_arithmetic_of_what_follows() -> 
     assert decision.pop("reason").startswith("retry 3: 9.1 s")
     assert decision == {"verdict": "retry", "nominal_ms": 9_100, "wait_ms": 9_100, "due_at": NOW + 9_100}
     assert change.failed_at == NOW
+
+
+def test_the_arithmetic_keeps_nominal_wait_draw_cap_and_wait_apart() -> None:
+    """A constant 10 s under a cap of 4 s, full jitter, a draw of a quarter: 1 s."""
+    policy = b'{"curve":{"constant":"10s"},"cap":"4s","jitter":"full"}'
+    decision = arithmetic(decide(make_failing(policy=policy), rng=lambda: 0.25))
+    del decision["reason"]
+    assert decision == {
+        "verdict": "retry",
+        "nominal_ms": 4_000,
+        "draw": 0.25,
+        "cap_ms": 4_000,
+        "wait_ms": 1_000,
+        "due_at": NOW + 1_000,
+    }
 
 
 def test_an_exhausted_policy_says_so() -> None:
@@ -371,7 +384,7 @@ def test_zizqs_form_is_told_from_a_policy_by_how_it_begins() -> None:
     assert not is_zizq_backoff(b'{"curve":{"constant":"10s"}}')
 
 
-def test_the_effective_policy_of_nothing_is_the_default_itself() -> None:
+def test_the_policy_of_a_job_without_one_is_the_default_itself() -> None:
     default = Policy.from_json({"curve": {"constant": "10s"}, "limit": 4})
-    assert effective_policy(None, None, default) is default
-    assert effective_policy(None, 9, default).limit == 9
+    assert policy_and_note(None, None, default)[0] is default
+    assert policy_and_note(None, 9, default)[0].limit == 9

@@ -17,6 +17,7 @@ LEGAL = {
         "retry": "retrying",
         "die": "dead",
         "release": "ready",
+        "delay": "retrying",
         "cancel": "cancelled",
     },
     "completed": {},

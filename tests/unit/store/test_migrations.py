@@ -111,6 +111,6 @@ def test_the_schema_is_strict_and_has_what_the_counters_need() -> None:
     connection = connect(":memory:")
     migrate(connection)
     tables = {name: text for kind, name, text in schema(connection) if kind == "table"}
-    assert set(tables) == {"job", "payload", "attempt", "counter", "meta"}
+    assert set(tables) == {"job", "payload", "staged", "attempt", "counter", "meta"}
     assert all("STRICT" in str(text) for text in tables.values())
     connection.close()

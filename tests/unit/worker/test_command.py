@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 
 from anew.client import JobView
-from anew.worker.command import is_another_attempt
 from anew.worker.feed import retry_wait_ms
-from anew.worker.settle import Settled, Verdict
+from anew.worker.settle import Settled, Verdict, is_another_attempt
 
 
 def job(attempts: int) -> JobView:

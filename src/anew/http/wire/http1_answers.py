@@ -9,6 +9,9 @@ from anew.http.seam import Headers
 
 bodiless = (204, 304)
 
+max_remembered = 64
+"""Heads with headers of their own that are remembered for a second."""
+
 phrases = {status.value: status.phrase.encode() for status in HTTPStatus}
 
 
@@ -19,10 +22,11 @@ class AnswerHeads:
         plain: (status, content type) to the head up to ``content-length: ``; for 204 and 304 all of the head.
     """
 
-    __slots__ = ("_date", "_second", "plain")
+    __slots__ = ("_date", "_lines", "_second", "plain")
 
     def __init__(self) -> None:
         self.plain: dict[tuple[int, bytes | None], bytes] = {}
+        self._lines: dict[tuple[int, bytes | None, Headers], bytes] = {}  # heads up to the wire's own lines
         self._second = -1
         self._date = b""
 
@@ -33,6 +37,7 @@ class AnswerHeads:
             self._second = second
             self._date = b"\r\ndate: " + formatdate(second, usegmt=True).encode()
             self.plain.clear()
+            self._lines.clear()
 
     def build_plain(self, status: int, content_type: bytes | None) -> bytes:
         """Build and remember the head of an answer that keeps the connection, without extra headers."""
@@ -55,12 +60,17 @@ class AnswerHeads:
         Raises:
             ValueError: An extra header would break out of its line.
         """
-        lines = [self._start(status, None if status in bodiless else content_type)]
-        for name, value in extra:
-            if b"\n" in value or b"\r" in value or b"\n" in name:
-                raise ValueError(f"header {name!r}: a value has no line ends")
-            lines.append(b"\r\n%b: %b" % (name, value))
-        return b"%b\r\n%b\r\n" % (b"".join(lines), framing)
+        key = (status, content_type, extra)
+        lines = self._lines.get(key)
+        if lines is None:
+            lines = self._start(status, None if status in bodiless else content_type)
+            for name, value in extra:
+                if b"\n" in value or b"\r" in value or b"\n" in name:
+                    raise ValueError(f"header {name!r}: a value has no line ends")
+                lines += b"\r\n%b: %b" % (name, value)
+            if len(self._lines) < max_remembered:
+                self._lines[key] = lines
+        return b"%b\r\n%b\r\n" % (lines, framing)
 
     def _start(self, status: int, content_type: bytes | None) -> bytes:
         start = b"HTTP/1.1 %d %b%b" % (status, phrases.get(status, b"Status"), self._date)

@@ -47,7 +47,9 @@ class SendingSide(asyncio.Protocol):
         "_dropped",
         "_ending",
         "_eof",
+        "_gathered",
         "_lingers_ms",
+        "_parsing",
         "_seen_ms",
         "_seen_taken",
         "_server",
@@ -74,6 +76,8 @@ class SendingSide(asyncio.Protocol):
         self._eof = False
         self._ending = False  # no request is read any more
         self._dropped = 0  # bytes that came when none was expected
+        self._parsing = False  # requests are being taken off one read; their answers leave together
+        self._gathered: list[bytes] = []
         self._lingers_ms = 0  # when to hang up after the last answer; 0: not yet answered
         self._seen_taken = -1  # what the peer had taken when the sweep last looked; -1: nothing waited
         self._seen_ms = 0
@@ -118,6 +122,7 @@ class SendingSide(asyncio.Protocol):
         if stream is None:
             self._next()
             return
+        self._flush()  # the stream writes for itself
         self._stop_listening(streaming)
         kernel.bound(self.transport)
         if not self._blocked:
@@ -164,6 +169,7 @@ class SendingSide(asyncio.Protocol):
         self._ending = True
         self._began_ms = 0
         transport = self.transport
+        self._flush()
         if transport.is_closing():
             return
         if self._eof or not transport.can_write_eof():
@@ -174,7 +180,16 @@ class SendingSide(asyncio.Protocol):
 
     def _write(self, data: bytes) -> None:
         self.written += len(data)
-        self.transport.write(data)
+        if self._parsing:
+            self._gathered.append(data)
+        else:
+            self.transport.write(data)
+
+    def _flush(self) -> None:
+        if self._gathered:
+            data = b"".join(self._gathered)
+            self._gathered.clear()
+            self.transport.write(data)
 
     def _next(self) -> None:
         self.current = None

@@ -13,8 +13,9 @@ from __future__ import annotations
 import asyncio
 from typing import Protocol, cast
 
-from anew.http.seam import App, WireCounters, WireLimits
+from anew.http.seam import WireCounters, WireLimits
 from anew.http.wire import kernel
+from anew.http.wire.gate import Gate
 from anew.http.wire.http1 import is_loopback
 from anew.http.wire.http2_answers import answer_blocks
 from anew.http.wire.http2_frames import (
@@ -53,18 +54,19 @@ class Http2Connection(asyncio.Protocol):
 
     Args:
         server: Told when the connection is lost.
-        app: Gets every complete request.
+        gate: Takes every complete request.
         limits: What the peer may ask.
         counters: Requests and refusals are counted here.
 
     Attributes:
+        hung_up: True once the peer has ended its side.
         limits: As given.
         local: True if the peer's address is a loopback one.
         sender: The sending half.
         streams: The open requests.
     """
 
-    def __init__(self, server: Owner, app: App, limits: WireLimits, counters: WireCounters) -> None:
+    def __init__(self, server: Owner, gate: Gate, limits: WireLimits, counters: WireCounters) -> None:
         self.limits = limits
         self.local = False
         self._server = server
@@ -72,11 +74,13 @@ class Http2Connection(asyncio.Protocol):
         self._budgets = Budgets()
         self.sender = Sender()
         self.streams = StreamTable(self, self.sender, counters, self._budgets)
-        intake = Intake(self, self.streams, self.sender, app, counters, self._budgets)
+        intake = Intake(self, self.streams, self.sender, gate.hand, counters, self._budgets)
         self._receiver = Receiver(intake, self.streams, self.sender, self._budgets)
         self._transport: asyncio.Transport | None = None
+        self._gate = gate
+        self._unheard = b""  # what was read while too many others waited
         self._deaf = False
-        self._hung_up = False
+        self.hung_up = False
         self._lingers = Waiting()
         self._owed = Waiting()
         self._unread = Waiting()
@@ -103,6 +107,28 @@ class Http2Connection(asyncio.Protocol):
         """Take what the peer has sent; all answers that it leads to at once leave in one write."""
         if self._deaf:
             return
+        if self._unheard or self._gate.is_full():
+            self._keep(data)
+        else:
+            self._hear(data)
+
+    def _keep(self, data: bytes) -> None:
+        if not self._unheard:
+            self._gate.queue_up(self)
+        self._unheard += data
+        if self._transport is not None:
+            self._transport.pause_reading()
+
+    def go_on(self) -> None:
+        """Take what was read while too many others waited."""
+        data, self._unheard = self._unheard, b""
+        if self._deaf or not data:
+            return
+        self._hear(data)
+        if self._transport is not None and not self.sender.paused and not self._transport.is_closing():
+            self._transport.resume_reading()
+
+    def _hear(self, data: bytes) -> None:
         self.sender.cork()
         try:
             self._receiver.feed(data)
@@ -113,7 +139,8 @@ class Http2Connection(asyncio.Protocol):
 
     def eof_received(self) -> bool:
         """Answer what is complete. Streams end: closing one half cannot be told from being gone."""
-        self._hung_up = True
+        self.go_on()
+        self.hung_up = True
         if self._deaf:
             return False
         self._deaf = True
@@ -140,7 +167,7 @@ class Http2Connection(asyncio.Protocol):
     def resume_writing(self) -> None:
         """Go on where `pause_writing` stopped."""
         self.sender.paused = False
-        if self._transport is not None and not self._hung_up and not self._transport.is_closing():
+        if self._transport is not None and not self.hung_up and not self._transport.is_closing():
             self._transport.resume_reading()
         self.sender.pump()
         self.streams.settle_all()
@@ -220,7 +247,7 @@ class Http2Connection(asyncio.Protocol):
         transport = self._transport
         if transport is None or transport.is_closing():
             return
-        if self._hung_up or not transport.can_write_eof():
+        if self.hung_up or not transport.can_write_eof():
             transport.close()
             return
         # To close with bytes unread would reset the connection, and what was sent last might never be read.

@@ -91,6 +91,9 @@ class Http2Exchange(Request):
         """Send the head and give the body as a stream; see the seam."""
         if self.answered or self.gone:
             return None
+        if self._connection.hung_up:  # while this request waited: nobody would notice the end of the stream
+            self._connection.streams.reset(self, CANCEL)
+            return None
         self.answered = True
         self._connection.sender.stream_head(self, status, content_type, extra)
         if self.gone:

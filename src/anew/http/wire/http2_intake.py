@@ -10,7 +10,6 @@ from io import BytesIO
 from typing import TYPE_CHECKING
 
 from anew.http.seam import App, WireCounters
-from anew.http.wire.http1_messages import failed
 from anew.http.wire.http2_exchange import Http2Exchange
 from anew.http.wire.http2_frames import (
     END_STREAM,
@@ -46,17 +45,17 @@ class Intake:
         connection: Whose.
         streams: Where they are kept.
         sender: Where windows are given back.
-        app: Gets every complete request.
+        hand: Takes every complete request.
         counters: Requests are counted here, and those without a head.
         budgets: What the peer may still do this second.
     """
 
     __slots__ = (
-        "_app",
         "_budgets",
         "_connection",
         "_counters",
         "_decoder",
+        "_hand",
         "_known",
         "_limits",
         "_reader",
@@ -70,14 +69,14 @@ class Intake:
         connection: Http2Connection,
         streams: StreamTable,
         sender: Sender,
-        app: App,
+        hand: App,
         counters: WireCounters,
         budgets: Budgets,
     ) -> None:
         self._connection = connection
         self._streams = streams
         self._sender = sender
-        self._app = app
+        self._hand = hand
         self._counters = counters
         self._budgets = budgets
         self._limits = connection.limits
@@ -222,7 +221,4 @@ class Intake:
 
     def _dispatch(self, exchange: Http2Exchange) -> None:
         self._counters.requests += 1
-        try:
-            self._app(exchange)
-        except Exception:
-            failed(exchange)
+        self._hand(exchange)

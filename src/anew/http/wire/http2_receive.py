@@ -1,15 +1,14 @@
-"""The frames that a peer sends, read and judged: bytes in, requests on their streams out.
+"""The frames that a peer sends, read one after another: heads and bodies go to the intake, the rest to their rules.
 
 A frame is never an object: its head is unpacked where it lies and its payload sliced out where it is used.
 
 Source:
-    RFC 9113 sections 3.4, 4, 5.1 and 6.
+    RFC 9113 sections 3.4, 4 and 6.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
+from anew.http.wire.http2_control import ControlFrames
 from anew.http.wire.http2_frames import (
     ACK,
     CONTINUATION,
@@ -17,41 +16,26 @@ from anew.http.wire.http2_frames import (
     END_HEADERS,
     END_STREAM,
     ENHANCE_YOUR_CALM,
-    FLOW_CONTROL_ERROR,
     FRAME_SIZE_ERROR,
-    GOAWAY,
     HEADERS,
     PADDED,
-    PING,
     PRIORITISED,
-    PRIORITY,
     PROTOCOL_ERROR,
-    PUSH_PROMISE,
-    RST_STREAM,
     SETTINGS,
-    SETTINGS_ENABLE_PUSH,
-    SETTINGS_HEADER_TABLE_SIZE,
-    SETTINGS_INITIAL_WINDOW_SIZE,
-    SETTINGS_MAX_FRAME_SIZE,
-    WINDOW_UPDATE,
     ConnectionFault,
     StreamFault,
     frame_head,
     frame_head_bytes,
     max_frame_bytes,
     max_window,
-    pair,
-    ping_ack,
     preface,
-    settings_ack,
     unpad,
     word,
 )
-from anew.http.wire.http2_hpack import default_table_bytes
 from anew.http.wire.http2_intake import Intake
 from anew.http.wire.http2_send import Sender
 from anew.http.wire.http2_streams import StreamTable
-from anew.http.wire.http2_watch import Budgets, tiny_step
+from anew.http.wire.http2_watch import Budgets
 
 max_block_bytes = 1 << 16
 """Bytes of a header block over all its frames; above the limit of a head, so that 431 can be said."""
@@ -79,12 +63,11 @@ class Receiver:
         "_block_flags",
         "_block_frames",
         "_block_stream",
-        "_budgets",
         "_handlers",
         "_intake",
-        "_sender",
         "_streams",
         "_tail",
+        "_unknown",
         "frames",
         "greeted",
     )
@@ -92,23 +75,14 @@ class Receiver:
     def __init__(self, intake: Intake, streams: StreamTable, sender: Sender, budgets: Budgets) -> None:
         self._intake = intake
         self._streams = streams
-        self._sender = sender
-        self._budgets = budgets
         self._tail = b""
         self._block: bytearray | None = None
         self._block_stream = self._block_flags = self._block_frames = 0
         self.greeted = False
         self.frames = 0
-        self._handlers: dict[int, Callable[[int, int, bytes], None]] = {
-            PRIORITY: self._priority,
-            RST_STREAM: self._rst_stream,
-            SETTINGS: self._settings,
-            PUSH_PROMISE: self._push_promise,
-            PING: self._ping,
-            GOAWAY: self._goaway,
-            WINDOW_UPDATE: self._window_update,
-            CONTINUATION: self._continuation,
-        }
+        control = ControlFrames(intake, streams, sender, budgets)
+        self._unknown = control.unknown
+        self._handlers = control.handlers | {CONTINUATION: self._continuation}
 
     @property
     def tail_bytes(self) -> int:
@@ -213,96 +187,3 @@ class Receiver:
         if flags & END_HEADERS:
             self._block = None
             self._intake.headers(stream_id, self._block_flags & END_STREAM, bytes(block))
-
-    # -- the other frames
-
-    def _priority(self, stream_id: int, _flags: int, payload: bytes) -> None:
-        self._budgets.spend_idle()
-        if not stream_id:
-            raise ConnectionFault(PROTOCOL_ERROR, "PRIORITY without a stream")
-        if len(payload) != 5:
-            raise StreamFault(stream_id, FRAME_SIZE_ERROR, "PRIORITY has 5 bytes")
-        if word.unpack_from(payload)[0] & max_window == stream_id:
-            raise StreamFault(stream_id, PROTOCOL_ERROR, "a stream depends on itself")
-
-    def _rst_stream(self, stream_id: int, _flags: int, payload: bytes) -> None:
-        if not stream_id or self._streams.is_idle(stream_id):
-            raise ConnectionFault(PROTOCOL_ERROR, "RST_STREAM for an idle stream")
-        if len(payload) != 4:
-            raise ConnectionFault(FRAME_SIZE_ERROR, "RST_STREAM has 4 bytes")
-        self._budgets.spend_reset()
-        self._streams.was_reset(stream_id)
-
-    def _settings(self, stream_id: int, flags: int, payload: bytes) -> None:
-        if stream_id:
-            raise ConnectionFault(PROTOCOL_ERROR, "SETTINGS on a stream")
-        if len(payload) % pair.size or (flags & ACK and payload):
-            raise ConnectionFault(FRAME_SIZE_ERROR, "SETTINGS has 6 bytes for each value, none with ACK")
-        self._budgets.spend_idle()
-        if flags & ACK:
-            self._intake.acknowledged()
-            return
-        for key, value in pair.iter_unpack(payload):
-            self._setting(key, value)
-        self._sender.control(settings_ack)
-        self._sender.pump()
-
-    def _setting(self, key: int, value: int) -> None:
-        sender = self._sender
-        if key == SETTINGS_INITIAL_WINDOW_SIZE:
-            if value > max_window:
-                raise ConnectionFault(FLOW_CONTROL_ERROR, "SETTINGS_INITIAL_WINDOW_SIZE is above 2^31 - 1")
-            sender.set_initial_window(value, self._streams.open.values())
-        elif key == SETTINGS_MAX_FRAME_SIZE:
-            if not max_frame_bytes <= value < 1 << 24:
-                raise ConnectionFault(
-                    PROTOCOL_ERROR, "SETTINGS_MAX_FRAME_SIZE is not within 2^14 and 2^24 - 1"
-                )
-        elif key == SETTINGS_ENABLE_PUSH:
-            if value > 1:
-                raise ConnectionFault(PROTOCOL_ERROR, "SETTINGS_ENABLE_PUSH is neither 0 nor 1")
-        elif key == SETTINGS_HEADER_TABLE_SIZE and value < default_table_bytes:
-            sender.table_shrunk = True
-
-    def _push_promise(self, _stream_id: int, _flags: int, _payload: bytes) -> None:
-        raise ConnectionFault(PROTOCOL_ERROR, "clients do not push")
-
-    def _ping(self, stream_id: int, flags: int, payload: bytes) -> None:
-        if stream_id:
-            raise ConnectionFault(PROTOCOL_ERROR, "PING on a stream")
-        if len(payload) != 8:
-            raise ConnectionFault(FRAME_SIZE_ERROR, "PING has 8 bytes")
-        self._budgets.spend_idle()
-        if not flags & ACK:
-            self._sender.control(ping_ack(payload))
-
-    def _goaway(self, stream_id: int, _flags: int, payload: bytes) -> None:
-        # We open no streams, so there is nothing to stop; the client closes when it has its answers.
-        self._budgets.spend_idle()
-        if stream_id:
-            raise ConnectionFault(PROTOCOL_ERROR, "GOAWAY on a stream")
-        if len(payload) < 8:
-            raise ConnectionFault(FRAME_SIZE_ERROR, "GOAWAY has 8 bytes or more")
-
-    def _window_update(self, stream_id: int, _flags: int, payload: bytes) -> None:
-        if len(payload) != 4:
-            raise ConnectionFault(FRAME_SIZE_ERROR, "WINDOW_UPDATE has 4 bytes")
-        increment = word.unpack(payload)[0] & max_window
-        if increment < tiny_step:
-            self._budgets.spend_idle()
-        if not stream_id:
-            if not increment:
-                raise ConnectionFault(PROTOCOL_ERROR, "WINDOW_UPDATE by zero")
-            self._sender.grow(increment)
-            return
-        if self._streams.is_idle(stream_id):
-            raise ConnectionFault(PROTOCOL_ERROR, "WINDOW_UPDATE for an idle stream")
-        exchange = self._streams.open.get(stream_id)
-        if exchange is None:
-            return  # it has just ended on our side
-        if not increment:
-            raise StreamFault(stream_id, PROTOCOL_ERROR, "WINDOW_UPDATE by zero")
-        self._sender.grow_stream(exchange, increment)
-
-    def _unknown(self, _stream_id: int, _flags: int, _payload: bytes) -> None:
-        self._budgets.spend_idle()  # RFC 9113 section 5.5: ignored

@@ -7,6 +7,7 @@ timer serves all connections: nothing is scheduled or cancelled per request.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import socket
 from collections.abc import Callable
@@ -14,6 +15,8 @@ from typing import Protocol
 
 from anew.clock import Clock, SystemClock
 from anew.http.seam import App, WireCounters, WireLimits
+from anew.http.wire.accepting import Acceptor
+from anew.http.wire.gate import Gate
 from anew.http.wire.http1 import Http1Connection
 from anew.http.wire.http1_answers import AnswerHeads
 from anew.http.wire.http1_head import HeadParser
@@ -26,11 +29,6 @@ spare_descriptors = 256
 
 max_turned_away = 64
 """Connections above the limit that may be open at once to read their 503; those above that are just cut."""
-
-
-crowd = 64
-"""Connections with requests behind the one under way that make a crowd. Fewer of them wait by their own choice:
-each could ask for one thing at a time."""
 
 
 class Wire(Protocol):
@@ -66,9 +64,7 @@ class HttpServer:
         draining: True once `drain` or `close` was called.
         on_drain: Called once when draining begins, so that the application can end its streams itself. If None,
             the server ends them at once. What is still open at the deadline is cut.
-        on_late: Called with True before, and with False after, a request is handed to the application that has
-            waited so long, in a crowd, that what can be refused had better be.
-        crowded: True from when `crowd` connections wait with further requests until hardly any does.
+        gate: Through which every request goes to the application.
         tick_ms: How often `sweep` runs: a quarter of the shortest time limit, at most a second.
         max_connections: The limit that holds: the configured one, or fewer if there are not so many descriptors.
     """
@@ -81,26 +77,33 @@ class HttpServer:
         *,
         clock: Clock | None = None,
     ) -> None:
-        self.app = app
         self.limits = limits or WireLimits()
         self.counters = counters or WireCounters()
         self.head_parser = HeadParser(self.limits)
         self.answer_heads = AnswerHeads()
         self.draining = False
         self.on_drain: Callable[[], None] | None = None
-        self.on_late: Callable[[bool], None] = _ignore
-        self.crowded = False
         self.tick_ms = max(
             10, min(1000, self.limits.header_timeout_ms // 4, self.limits.stall_timeout_ms // 4)
         )
         self.max_connections = min(self.limits.max_connections, _descriptors_for_connections())
         self._clock = clock or SystemClock()
+        self.gate = Gate(app, self.now_ms)
         self._connections: set[Wire] = set()
         self._turned_away: set[Wire] = set()
-        self._waiting: set[object] = set()
         self._listener: asyncio.Server | None = None
+        self._acceptor: Acceptor | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._all_gone: asyncio.Event | None = None
+
+    @property
+    def on_late(self) -> Callable[[bool], None]:
+        """What the application is told about late requests; see `Gate`."""
+        return self.gate.on_late
+
+    @on_late.setter
+    def on_late(self, tell: Callable[[bool], None]) -> None:
+        self.gate.on_late = tell
 
     async def start(
         self, host: str, port: int, *, backlog: int = 1024, sock: socket.socket | None = None
@@ -125,6 +128,9 @@ class HttpServer:
         else:
             listener = await loop.create_server(self._connection, sock=sock, backlog=backlog)
         self._listener = listener
+        # Loops without `add_reader` accept all that wait by themselves.
+        with contextlib.suppress(NotImplementedError):
+            self._acceptor = Acceptor(listener.sockets, self._connection)
         self._tick()
         bound = listener.sockets[0].getsockname()
         return (bound[0], bound[1]) if isinstance(bound, tuple) else (str(bound), 0)
@@ -151,6 +157,7 @@ class HttpServer:
     def close(self) -> None:
         """Stop accepting and cut every connection now."""
         self._stop_accepting()
+        self.gate.close()
         for wire in [*self._connections, *self._turned_away]:
             wire.abort()
         if self._timer is not None:
@@ -196,18 +203,6 @@ class HttpServer:
         if self._all_gone is not None and not self._connections and not self._turned_away:
             self._all_gone.set()
 
-    def waits(self, wire: object) -> None:
-        """Count a connection with requests behind the one under way."""
-        self._waiting.add(wire)
-        if len(self._waiting) >= crowd:
-            self.crowded = True
-
-    def waits_no_more(self, wire: object) -> None:
-        """Count it no more."""
-        self._waiting.discard(wire)
-        if len(self._waiting) <= crowd // 8:
-            self.crowded = False
-
     def hand_over(self, wire: Http1Connection, transport: asyncio.Transport, data: bytes) -> None:
         """Let a connection go on as HTTP/2.
 
@@ -219,7 +214,7 @@ class HttpServer:
         # Imported when the first one comes: a server that meets no HTTP/2 client does not pay for its tables.
         from anew.http.wire.http2 import Http2Connection
 
-        successor = Http2Connection(self, self.app, self.limits, self.counters)
+        successor = Http2Connection(self, self.gate, self.limits, self.counters)
         self._connections.discard(wire)
         self._connections.add(successor)
         transport.set_protocol(successor)
@@ -246,6 +241,9 @@ class HttpServer:
         if self._listener is not None:
             self._listener.close()
             self._listener = None
+        if self._acceptor is not None:
+            self._acceptor.close()
+            self._acceptor = None
 
     def _tick(self) -> None:
         try:
@@ -254,10 +252,6 @@ class HttpServer:
             # The watch must go on: without it slow peers would hold their connections for ever.
             log.exception("unhandled error in the sweep over the connections")
         self._timer = asyncio.get_running_loop().call_later(self.tick_ms / 1000, self._tick)
-
-
-def _ignore(late: bool) -> None:
-    """Treat late requests like all others."""
 
 
 def _descriptors_for_connections() -> int:

@@ -11,7 +11,16 @@ INSERT INTO job (id, queue, type, priority, state, ready_at, retry_limit, policy
 VALUES @rows(11);
 
 -- name: insert_payload
-INSERT INTO payload (job_id, data) VALUES @rows(2);
+INSERT INTO payload (job_id, part, data) VALUES (?, ?, ?);
+
+-- name: stage
+INSERT INTO staged (job_id) VALUES (?);
+
+-- name: adopt
+DELETE FROM staged WHERE job_id BETWEEN ? AND ?;
+
+-- name: delete_staged
+DELETE FROM payload WHERE job_id IN (SELECT job_id FROM staged WHERE job_id BETWEEN ? AND ?);
 
 -- name: select_ready
 -- The next jobs of one queue, all that goes to the worker.
@@ -44,7 +53,7 @@ UPDATE job SET state = 3, lease_token = ?, lease_owner = ?, lease_deadline = ?, 
 WHERE id IN (@marks) AND state = 2;
 
 -- name: payload
-SELECT data FROM payload WHERE job_id = ?;
+SELECT data FROM payload WHERE job_id = ? ORDER BY part;
 
 -- name: finish
 -- Only what is in flight can be finished; a key that does not come back was not.
@@ -66,11 +75,13 @@ UPDATE job SET state = 4, completed_at = ?, purge_at = v.column2, lease_token = 
 FROM (VALUES @rows(2)) AS v WHERE job.id = v.column1 AND job.state = 3 RETURNING job.queue;
 
 -- name: apply
--- What a failed attempt made of its job. Only a job that is still in flight takes it.
+-- What a failed or interrupted attempt made of its job. Only a job that is still in flight takes it. An interruption is no
+-- failure, so no policy's deadline begins with it.
 UPDATE job SET state = v.column2, ready_at = coalesce(v.column3, job.ready_at), attempts = v.column4, failed_at = v.column5,
-    first_failed_at = coalesce(job.first_failed_at, v.column5), purge_at = v.column6, phase = v.column7, carry = v.column8,
-    lease_token = NULL, lease_owner = NULL, lease_deadline = NULL, interruptions = 0
-FROM (VALUES @rows(8)) AS v WHERE job.id = v.column1 AND job.state = 3 RETURNING job.queue, job.state;
+    first_failed_at = CASE v.column9 WHEN 0 THEN coalesce(job.first_failed_at, v.column5) ELSE job.first_failed_at END,
+    purge_at = v.column6, phase = v.column7, carry = v.column8, interruptions = v.column9,
+    lease_token = NULL, lease_owner = NULL, lease_deadline = NULL
+FROM (VALUES @rows(9)) AS v WHERE job.id = v.column1 AND job.state = 3 RETURNING job.queue, job.state;
 
 -- name: insert_attempt
 INSERT INTO attempt (job_id, attempt, outcome, error_type, message, backtrace, dequeued_at, failed_at, decision)

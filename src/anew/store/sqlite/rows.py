@@ -39,13 +39,13 @@ def plain_values(key: int, job: NewJob, now: int) -> tuple[Any, ...]:
     return (key, job.queue, job.type, job.priority, state, min(ready_at, LAST_INSTANT), bytes(job.payload))
 
 
-def rich_values(key: int, job: NewJob, now: int) -> tuple[tuple[Any, ...], bytes | None]:
-    """Give the columns of `insert_rich`, and the payload if it is to be kept apart."""
+def rich_values(key: int, job: NewJob, now: int) -> tuple[Any, ...]:
+    """Give the columns of `insert_rich`; of a payload that is kept apart only the length."""
     ready_at = now if job.ready_at is None else min(job.ready_at, LAST_INSTANT)
     state = SCHEDULED if ready_at > now else READY
-    payload = bytes(job.payload)
-    apart = len(payload) > INLINE_BYTES
-    row = (
+    size = len(job.payload)
+    apart = size > INLINE_BYTES
+    return (
         key,
         job.queue,
         job.type,
@@ -55,10 +55,9 @@ def rich_values(key: int, job: NewJob, now: int) -> tuple[tuple[Any, ...], bytes
         job.retry_limit,
         stored_policy(job),
         None if job.retention is None else msgspec.json.encode(job.retention),
-        len(payload) if apart else None,
-        None if apart else payload,
+        size if apart else None,
+        None if apart else bytes(job.payload),
     )
-    return row, payload if apart else None
 
 
 def stored_policy(job: NewJob) -> bytes | None:
@@ -104,6 +103,7 @@ def change_values(change: Change) -> tuple[Any, ...]:
         change.purge_at,
         change.phase,
         change.carry,
+        change.interruptions,
     )
 
 

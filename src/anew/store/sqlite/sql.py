@@ -3,8 +3,15 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from importlib import resources
+from typing import TypeVar
+
+T = TypeVar("T")
+
+WIDTH = 100
+"""Rows or keys in one statement: wide enough that a step's price vanishes, few enough widths for the statement cache."""
 
 _NAME = re.compile(r"^-- name: (\w+)\n", re.MULTILINE)
 _ROWS = re.compile(r"@rows\((\d+)\)")
@@ -33,3 +40,13 @@ def sql(name: str, width: int = 1) -> str:
 
 def _row(columns: int) -> str:
     return "(" + ",".join("?" * columns) + ")"
+
+
+def in_widths(items: Sequence[T]) -> Iterator[Sequence[T]]:
+    """Cut a sequence into pieces of at most `WIDTH`."""
+    if len(items) <= WIDTH:
+        if items:
+            yield items
+        return
+    for start in range(0, len(items), WIDTH):
+        yield items[start : start + WIDTH]

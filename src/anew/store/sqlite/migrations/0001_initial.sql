@@ -38,10 +38,16 @@ CREATE INDEX job_lease ON job (lease_deadline) WHERE state = 3;
 -- Next whose retention ends.
 CREATE INDEX job_purge ON job (purge_at) WHERE state > 3;
 
+-- A long payload in parts, so that it can be written over several transactions.
 CREATE TABLE payload (
-    job_id INTEGER PRIMARY KEY,
-    data BLOB NOT NULL
-) STRICT;
+    job_id INTEGER NOT NULL,
+    part INTEGER NOT NULL,
+    data BLOB NOT NULL,
+    PRIMARY KEY (job_id, part)
+) STRICT, WITHOUT ROWID;
+
+-- Jobs of which parts are written and which are not there yet themselves.
+CREATE TABLE staged (job_id INTEGER PRIMARY KEY) STRICT;
 
 CREATE TABLE attempt (
     id INTEGER PRIMARY KEY,

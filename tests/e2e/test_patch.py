@@ -1,4 +1,4 @@
-"""``PATCH`` and ``DELETE`` of one job and of many."""
+"""``PATCH`` of one job and of many."""
 
 from __future__ import annotations
 
@@ -159,6 +159,45 @@ def test_a_patched_policy_counts_for_the_next_failure(client: Client, queue: str
         assert job["ready_at"] - job["failed_at"] == 1100
 
 
+SEVEN_S = {"curve": {"constant": "7s"}}
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"policy": {"curve": {"constant": "soon"}}},
+        {"policy": {"curve": {"constant": "7s"}, "nonsense": 1}},
+        {"policy": {"preset": "nonsense"}},
+        {"policy": 7},
+        {"policy": SEVEN_S, "backoff": BACKOFF},
+    ],
+    ids=["value", "field", "preset", "kind", "both"],
+)
+def test_a_policy_that_is_none_is_400_also_in_a_patch(
+    client: Client, queue: str, body: dict[str, Any]
+) -> None:
+    job_id = client.enqueue(queue, policy=SEVEN_S)["id"]
+    for target in (f"/jobs/{job_id}", f"/jobs?queue={queue}"):
+        response = client.patch(target, body)
+        assert response.status == 400
+        assert response.error
+    assert client.post("/jobs", {"type": "t", "queue": queue, "payload": 1} | body).status == 400
+    assert client.job(job_id)["policy"] == SEVEN_S
+    assert client.count(queue=queue) == 1
+
+
+def test_a_policy_of_anews_own_may_be_patched_in_replaced_and_cleared(client: Client, queue: str) -> None:
+    job_id = client.enqueue(queue, backoff=BACKOFF)["id"]
+    job = patch(client, job_id, policy=SEVEN_S)
+    assert (job["policy"], "backoff" in job) == (SEVEN_S, False)
+    job = patch(client, job_id, backoff=BACKOFF)
+    assert (job["backoff"], "policy" in job) == (BACKOFF, False)
+    assert not {"policy", "backoff"} & patch(client, job_id, policy=None).keys()
+    patch(client, job_id, policy=SEVEN_S)
+    job = client.run_one(queue, client.fail)
+    assert job["ready_at"] - job["failed_at"] == 7_000
+
+
 def test_zizq_78_bulk_patch_skips_terminal_jobs(client: Client, queue: str) -> None:
     dead = client.enqueue(queue, retry_limit=0)["id"]
     client.run_one(queue, client.fail)
@@ -220,51 +259,3 @@ def test_a_patched_priority_counts_for_the_next_take(client: Client, queue: str)
     patch(client, second, priority=1)
     with client.take(queue, prefetch=2) as stream:
         assert [job["id"] for job in stream.next_jobs(2)] == [second, first]
-
-
-def test_zizq_79_deleting_a_job_in_flight_frees_its_slot(client: Client, queue: str) -> None:
-    first, second = client.enqueue_many(queue, 2)
-    with client.take(queue) as stream:
-        assert stream.next_job()["id"] == first
-        assert client.delete(f"/jobs/{first}").status == 204
-        assert stream.next_job()["id"] == second
-        assert client.post(f"/jobs/{first}/success").status == 404
-        assert client.post(f"/jobs/{first}/failure", {"message": "m"}).status == 404
-        assert client.delete(f"/jobs?id={second}").data == {"deleted": 1}
-        third = client.enqueue(queue)["id"]
-        assert stream.next_job()["id"] == third
-
-
-def test_zizq_79_deleting_in_every_state(client: Client, queue: str) -> None:
-    dead = client.enqueue(queue, retry_limit=0)["id"]
-    client.run_one(queue, client.fail)
-    for job_id in (dead, client.enqueue(queue)["id"], client.enqueue(queue, ready_at=FAR_MS)["id"]):
-        assert client.delete(f"/jobs/{job_id}").status == 204
-        again = client.delete(f"/jobs/{job_id}")
-        assert (again.status, again.error) == (404, "job not found")
-        assert client.get(f"/jobs/{job_id}/errors").status == 404
-
-
-def test_zizq_80_delete_without_filters_removes_everything(fresh: Callable[..., Client]) -> None:
-    client = fresh()
-    client.enqueue_many("a", 300)
-    client.enqueue("b", ready_at=FAR_MS)
-    client.enqueue("c", retry_limit=0)
-    client.run_one("c", client.fail)
-    with client.take("a", prefetch=2) as stream:
-        stream.next_jobs(2)
-        response = client.delete("/jobs?")
-        assert (response.status, response.data) == (200, {"deleted": 302})
-        assert client.count() == 0
-        assert client.delete("/jobs").data == {"deleted": 0}
-
-
-def test_zizq_80_delete_with_filters(client: Client, queue: str) -> None:
-    dead = client.enqueue(queue, retry_limit=0)["id"]
-    client.run_one(queue, client.fail)
-    kept = client.enqueue(queue)["id"]
-    client.enqueue(queue, priority=1)
-    assert client.delete(f"/jobs?queue={queue}&status=dead").data == {"deleted": 1}
-    assert client.delete(f"/jobs?queue={queue}&priority=..5").data == {"deleted": 1}
-    assert client.get(f"/jobs/{dead}").status == 404
-    assert client.job(kept)["status"] == "ready"

@@ -1,0 +1,129 @@
+"""Takes long new jobs in a portion a batch, so that nobody waits while megabytes are written.
+
+Of all that is long one is under way at a time. Its payloads are written ahead, its jobs appear with the last batch, all or none,
+and only then it is answered. If something fails on the way, what was written is removed again.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from anew.engine.ops import Call, Enqueue, Op
+from anew.errors import AnewError, Overloaded, StoreFull
+
+if TYPE_CHECKING:
+    from anew.engine.engine import Engine
+    from anew.store.protocol import Position
+
+PORTION_BYTES = 256 << 10
+"""A batch with so much in it takes some milliseconds."""
+
+MAX_WAITING = 64
+MAX_WAITING_BYTES = 256 << 20
+
+
+def is_long(op: Enqueue) -> bool:
+    """Tell whether new jobs had better not be written in one batch."""
+    return sum([len(job.payload) for job in op.jobs]) > PORTION_BYTES
+
+
+class Staging:
+    """Writes long new jobs one after the other.
+
+    Args:
+        submit: Adds an operation to the next batch.
+    """
+
+    def __init__(self, submit: Callable[[Op], None]) -> None:
+        self._submit = submit
+        self._waiting: deque[tuple[Enqueue, int]] = deque()
+        self._bytes = 0
+        self._under_way: Enqueue | None = None
+        self._first = 0
+        self._at: Position | None = None
+        self._then: Position | None = None
+        self._left_behind: list[tuple[int, int]] = []
+
+    def add(self, op: Enqueue) -> None:
+        """Take new jobs in over the next batches.
+
+        Raises:
+            Overloaded: Too much waits already; nothing was stored.
+        """
+        size = sum([len(job.payload) for job in op.jobs])
+        if len(self._waiting) >= MAX_WAITING or self._bytes + size > max(MAX_WAITING_BYTES, size):
+            raise Overloaded("more long payloads are waiting than can be stored soon; try again in a second")
+        self._waiting.append((op, size))
+        self._bytes += size
+        if self._under_way is None:
+            self._next()
+
+    def tidy(self) -> None:
+        """Remove what failed operations have left behind, where that was not possible at once."""
+        if self._left_behind:
+            self._submit(Call(self._remove, self._removed))
+
+    def _next(self) -> None:
+        self._under_way, self._at = None, None
+        if self._waiting:
+            self._under_way, size = self._waiting.popleft()
+            self._bytes -= size
+            self._at = (0, 0)
+            self._first = 0
+            self._submit(Call(self._write, self._written))
+
+    def _write(self, engine: Engine, now: int) -> None:
+        """Write one portion, inside a batch."""
+        if engine.full:
+            raise StoreFull("no space for new jobs; settling goes on")
+        assert self._under_way is not None
+        assert self._at is not None
+        jobs = self._under_way.jobs
+        first = self._first or engine.next_keys(len(jobs), now)
+        at = engine.store.stage(first, jobs, self._at, PORTION_BYTES)
+        self._first, self._then = first, at
+
+    def _written(self, result: Any) -> None:
+        if isinstance(result, AnewError):
+            self._fail(result)
+            return
+        self._at = self._then
+        if self._at is None:
+            self._submit(Call(self._finish, self._finished))
+        else:
+            self._submit(Call(self._write, self._written))
+
+    def _finish(self, engine: Engine, now: int) -> tuple[int, int]:
+        assert self._under_way is not None
+        return engine.insert_staged(self._first, self._under_way.jobs, now)
+
+    def _finished(self, result: Any) -> None:
+        if isinstance(result, AnewError):
+            self._fail(result)
+            return
+        op = self._under_way
+        assert op is not None
+        self._next()
+        op.done(result)
+
+    def _fail(self, error: AnewError) -> None:
+        op = self._under_way
+        assert op is not None
+        if self._first:
+            self._left_behind.append((self._first, self._first + len(op.jobs) - 1))
+        self._next()
+        self.tidy()
+        op.done(error)
+
+    def _remove(self, engine: Engine, now: int) -> int:
+        """Remove what was left behind, inside a batch; what cannot be removed now is tried again by the next `tidy`."""
+        del now
+        for first, last in self._left_behind:
+            engine.store.unstage(first, last)
+        return len(self._left_behind)
+
+    def _removed(self, result: Any) -> None:
+        if not isinstance(result, AnewError):
+            del self._left_behind[:result]

@@ -1,0 +1,189 @@
+"""Changes of very many jobs in portions, so that everybody else's operations have their turn between two of them.
+
+A walk is no transaction: it finds keys in the reader's thread, some at a time and upwards, and changes them in small batches like
+any other operation. Whatever has become of a job since it was found is what it is judged by then, and each is met once at most. A
+walk ends at the last job that matched when it began.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from anew.engine.ops import Call, Done, Op
+from anew.errors import AnewError, Overloaded
+from anew.store.protocol import Filter, Page
+
+if TYPE_CHECKING:
+    from anew.engine.engine import Engine
+
+Find = Callable[[Any], Any]
+Read = Callable[[Find, Done], None]
+"""Runs a function with the store's reader and hands its result back in the loop's thread, as an AnewError if it fails."""
+
+Later = Callable[[float, Callable[[], None]], object]
+
+PORTION = 100
+"""Jobs changed in one batch: some 2 ms, so that those who are in the same one hardly notice."""
+
+FOUND = 3_000
+"""Keys found in one look."""
+
+RUNNING = 2
+"""Walks under way at a time: each makes every batch longer."""
+
+WAITING = 50
+"""Walks that wait for their turn; more are refused."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Extent:
+    """What a walk has before it.
+
+    Attributes:
+        total: How many jobs matched when it began.
+        last: Key of the last one of them.
+        began: When that was, epoch ms.
+    """
+
+    total: int
+    last: int
+    began: int
+
+
+Change = Callable[["Engine", int, Filter, Extent, int], int]
+"""Changes one portion inside a batch: called with the engine, now, a filter for that portion, the walk's extent, and how many jobs
+the walk has changed before; gives how many it has changed now."""
+
+
+class Walks:
+    """Runs walks, a few at a time.
+
+    Args:
+        submit: Adds an operation to the next batch.
+        read: Runs a long read.
+        clock: Tells the time, epoch ms.
+        later: Calls a function so many seconds later, in the loop's thread.
+    """
+
+    def __init__(
+        self, submit: Callable[[Op], None], read: Read, clock: Callable[[], int], later: Later
+    ) -> None:
+        self.submit = submit
+        self.read = read
+        self.clock = clock
+        self.later = later
+        self._running = 0
+        self._waiting: deque[_Walk] = deque()
+
+    def start(self, where: Filter, change: Change, done: Done) -> None:
+        """Walk over all jobs that match.
+
+        Args:
+            where: Which jobs.
+            change: What is done to each portion of them.
+            done: Called once with how many were changed, or with the AnewError that ended the walk; what was changed before
+                stays so.
+
+        Raises:
+            Overloaded: Too many walks are waiting; nothing was changed.
+        """
+        if len(self._waiting) >= WAITING:
+            raise Overloaded("too many changes of many jobs are waiting; try again in a second")
+        self._waiting.append(_Walk(self, where, change, done))
+        self._next()
+
+    def ended(self) -> None:
+        """Note that a walk has ended."""
+        self._running -= 1
+        self._next()
+
+    def _next(self) -> None:
+        while self._waiting and self._running < RUNNING:
+            self._running += 1
+            self._waiting.popleft().begin()
+
+
+class _Walk:
+    """One walk."""
+
+    def __init__(self, walks: Walks, where: Filter, change: Change, done: Done) -> None:
+        self._walks = walks
+        self._where = where
+        self._change = change
+        self._done = done
+        self._extent = Extent(total=0, last=0, began=0)
+        self._keys: Sequence[int] = ()
+        self._at = 0
+        self._changed = 0
+        self._took_s = 0.0
+
+    def begin(self) -> None:
+        """Measure what there is."""
+        self._look(self._measure, self._measured)
+
+    def _measure(self, reader: Any) -> tuple[int, list[int]]:
+        return reader.count(self._where), reader.find(self._where, Page(order="desc", limit=1))
+
+    def _measured(self, result: tuple[int, list[int]]) -> None:
+        total, last = result
+        if not last:
+            self._end(0)
+            return
+        self._extent = Extent(total=total, last=last[0], began=self._walks.clock())
+        self._search(None)
+
+    def _search(self, after: int | None) -> None:
+        page = Page(after=after, limit=FOUND)
+        self._look(lambda reader: reader.find(self._where, page), self._found)
+
+    def _found(self, keys: list[int]) -> None:
+        self._keys = [key for key in keys if key <= self._extent.last]
+        self._at = 0
+        self._go_on()
+
+    def _go_on(self) -> None:
+        """Change the next portion, look for more, or end."""
+        if self._at < len(self._keys):
+            self._walks.submit(Call(self._change_portion, self._changed_portion))
+        elif len(self._keys) == FOUND:
+            self._search(self._keys[-1])
+        else:
+            self._end(self._changed)
+
+    def _change_portion(self, engine: Engine, now: int) -> int:
+        begun = time.perf_counter()
+        keys = frozenset(self._keys[self._at : self._at + PORTION])
+        changed = self._change(engine, now, replace(self._where, keys=keys), self._extent, self._changed)
+        self._took_s = time.perf_counter() - begun
+        return changed
+
+    def _changed_portion(self, result: Any) -> None:
+        if isinstance(result, AnewError):
+            self._end(result)
+            return
+        self._changed += result
+        self._at += PORTION
+        # Batches without a portion come between: whoever arrives meanwhile would wait for every portion otherwise.
+        self._walks.later(self._took_s, self._go_on)
+
+    def _look(self, find: Find, then: Callable[[Any], None]) -> None:
+        """Read beside the loop; where nobody can any more, in a batch."""
+
+        def received(result: Any) -> None:
+            if isinstance(result, AnewError):
+                self._end(result)
+            else:
+                then(result)
+
+        try:
+            self._walks.read(find, received)
+        except Overloaded:
+            self._walks.submit(Call(lambda engine, _: find(engine.store), received))
+
+    def _end(self, result: Any) -> None:
+        self._walks.ended()
+        self._done(result)

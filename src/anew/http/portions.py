@@ -1,0 +1,78 @@
+"""Long works beside the loop's other duties: a few milliseconds a turn, one work a turn, in rotation.
+
+Reading a bulk of ten thousand jobs takes tens of milliseconds, and everybody else would wait for all of them. So such a work is a
+generator that pauses every so often, and what the loop has to do meanwhile is done between two of its portions.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections import deque
+from collections.abc import Callable, Generator
+from typing import Any, TypeVar
+
+from anew.errors import AnewError, InternalError
+
+log = logging.getLogger("anew.http")
+
+T = TypeVar("T")
+Work = Generator[None, None, T]
+"""A work in portions: it yields where others may have their turn, and returns its result."""
+
+BUDGET_MS = 4
+"""Time that works may take in one turn of the loop; they pause oftener than that."""
+
+
+def at_once(work: Work[T]) -> T:
+    """Do a work without a pause."""
+    try:
+        while True:
+            next(work)
+    except StopIteration as end:
+        return end.value  # type: ignore[no-any-return]
+
+
+class Portions:
+    """Does works a portion a turn, whoever asked first in front; each goes behind the others after its portion."""
+
+    def __init__(self) -> None:
+        self._works: deque[tuple[Work[Any], Callable[[Any], None]]] = deque()
+
+    def run(self, work: Work[T], then: Callable[[Any], None]) -> None:
+        """Do a work; one that is short and alone is done when this returns.
+
+        Args:
+            work: What to do.
+            then: Called in the loop's thread with its result, or with an AnewError.
+        """
+        self._works.append((work, then))
+        if len(self._works) == 1:
+            self._turn()
+
+    def _turn(self) -> None:
+        """Do one portion of one work."""
+        work, then = self._works[0]
+        end = time.perf_counter() + BUDGET_MS / 1_000
+        try:
+            while True:
+                next(work)
+                if time.perf_counter() >= end:
+                    self._works.rotate(-1)
+                    self._go_on()
+                    return
+        except StopIteration as done:
+            result = done.value
+        except AnewError as error:
+            result = error
+        except Exception:
+            log.exception("a work failed")
+            result = InternalError("internal server error")
+        self._works.popleft()
+        if self._works:
+            self._go_on()
+        then(result)
+
+    def _go_on(self) -> None:
+        asyncio.get_running_loop().call_soon(self._turn)

@@ -1,0 +1,72 @@
+"""Copies the write-ahead log into the database beside the writer, so that the writer is not held up while the disk works.
+
+SQLite starts the log over only once all of it has been copied, and a writer that goes on writing is always a little ahead of
+whoever copies. So the thread copies what there is, which is nearly all, and the writer itself the little that has come since.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+
+import apsw
+
+IDLE, RUNNING, DONE = range(3)
+
+MOST_LOOKS = 5
+LITTLE_PAGES = 64
+
+
+class Checkpointer:
+    """One thread with a connection of its own.
+
+    Args:
+        path: The database file.
+        vfs: Name of the apsw VFS to open it through.
+
+    Attributes:
+        state: `IDLE`, `RUNNING`, or `DONE`: copied, and the writer's turn to finish.
+        failed: What went wrong, for the writer to raise: an error of the disk is nothing to be tried again.
+    """
+
+    def __init__(self, path: str, vfs: str | None) -> None:
+        self.state = IDLE
+        self.failed: apsw.Error | None = None
+        self._connection = apsw.Connection(path, vfs=vfs)
+        self._connection.set_busy_timeout(0)
+        self._connection.execute(
+            "SELECT count(*) FROM meta"
+        ).fetchone()  # until it has read it does not know of the log
+        self._asked: queue.SimpleQueue[bool] = queue.SimpleQueue()
+        self._thread = threading.Thread(target=self._run, name="anew-checkpoint", daemon=True)
+        self._thread.start()
+
+    def start(self) -> None:
+        """Ask for a copy; only when `IDLE`."""
+        self.state = RUNNING
+        self._asked.put(True)
+
+    def close(self) -> None:
+        """End the thread; waits for a copy that is under way."""
+        self._asked.put(False)
+        self._thread.join()
+        self._connection.close()
+
+    def _run(self) -> None:
+        while self._asked.get():
+            self._copy()
+
+    def _copy(self) -> None:
+        """Look several times: each copies what was written during the one before, until little is left for the writer."""
+        before = 0
+        try:
+            for _ in range(MOST_LOOKS):
+                _, copied = self._connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
+                if copied - before <= LITTLE_PAGES:
+                    break
+                before = copied
+        except (apsw.BusyError, apsw.LockedError, apsw.FullError):
+            pass  # the log just grows on; the writer comes again
+        except apsw.Error as error:
+            self.failed = error
+        self.state = DONE

@@ -1,0 +1,88 @@
+"""Payloads too long for their job's row, kept apart in parts.
+
+A change of state then rewrites none of them, and a very long one can be written over several transactions, ahead of its job,
+so that no transaction is long. What is written ahead is on a list until its job comes; what is still on the list at the next start
+is removed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import msgspec
+
+from anew.jobs.codec import NewJob
+from anew.store.protocol import Position
+from anew.store.sqlite.rows import INLINE_BYTES
+from anew.store.sqlite.sql import sql
+
+PART_BYTES = 256 << 10
+"""One part is about a millisecond's work."""
+
+MISSING = b"null"
+
+
+class Payloads:
+    """The table of payloads.
+
+    Args:
+        execute: Runs a statement on the writer's connection.
+    """
+
+    def __init__(self, execute: Callable[..., Any]) -> None:
+        self._execute = execute
+
+    def insert(self, key: int, payload: msgspec.Raw) -> None:
+        """Store a payload with its job, in the same transaction."""
+        data = memoryview(payload)
+        for part, start in enumerate(range(0, len(data), PART_BYTES)):
+            self._execute(sql("insert_payload"), (key, part, data[start : start + PART_BYTES]))
+
+    def stage(self, first_key: int, jobs: Sequence[NewJob], at: Position, max_bytes: int) -> Position | None:
+        """Write the next portion ahead of the jobs.
+
+        Args:
+            first_key: The first of the jobs' consecutive keys.
+            jobs: All of them; those with short payloads are passed over.
+            at: Where to begin: (0, 0) or what the last call gave.
+            max_bytes: How much to write; the last part may exceed it.
+
+        Returns:
+            Where to go on, or None when all is written.
+        """
+        index, offset = at
+        while index < len(jobs):
+            payload = memoryview(jobs[index].payload)
+            if len(payload) > INLINE_BYTES:
+                if max_bytes <= 0:
+                    return index, offset
+                if offset == 0:
+                    self._execute(sql("stage"), (first_key + index,))
+                part = payload[offset : offset + PART_BYTES]
+                self._execute(sql("insert_payload"), (first_key + index, offset // PART_BYTES, part))
+                max_bytes -= len(part)
+                offset += len(part)
+                if offset < len(payload):
+                    continue
+            index, offset = index + 1, 0
+        return None
+
+    def adopt(self, first_key: int, last_key: int) -> None:
+        """Let what was staged for these keys belong to their jobs."""
+        self._execute(sql("adopt"), (first_key, last_key))
+
+    def unstage(self, first_key: int, last_key: int) -> None:
+        """Remove what was staged for these keys and not adopted."""
+        self._execute(sql("delete_staged"), (first_key, last_key))
+        self.adopt(first_key, last_key)
+
+    def read(self, key: int) -> bytes:
+        """Read one payload; a job whose parts are gone has none."""
+        parts = self._execute(sql("payload"), (key,)).fetchall()
+        return b"".join([part for (part,) in parts]) if parts else MISSING
+
+    def delete(self, keys: Iterable[int]) -> None:
+        """Remove the payloads of at most a statement's width of jobs."""
+        keys = tuple(keys)
+        self._execute(sql("delete_payloads", len(keys)), keys)

@@ -1,0 +1,184 @@
+"""Long new jobs over several batches: what is visible when, and what is left when something fails. The loop is moved by hand."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from anew.engine import Enqueue, recover
+from anew.engine import staging as module
+from anew.errors import Overloaded, StoreFull
+from anew.jobs import NewJob
+from anew.store.sqlite import SqliteStore
+
+from .grouped import Group
+from .rig import NOW, FaultyStore, Once, Rig, new_job, plain
+
+LONG = 600 << 10
+"""Three portions of 256 KiB."""
+
+
+def long_job(letter: str = "x", size: int = LONG) -> NewJob:
+    return new_job(payload=b'"' + letter.encode() * (size - 2) + b'"')
+
+
+def submit(group: Group, *jobs: NewJob) -> Once:
+    done = Once()
+    group.commit.submit_long(Enqueue(list(jobs), done))
+    return done
+
+
+def rows(group: Group, table: str) -> int:
+    """How many rows of a table there are."""
+    connection: Any = group.rig.store._connection  # type: ignore[attr-defined]
+    return int(connection.execute(f"SELECT count(*) FROM {table}").fetchone()[0])
+
+
+def test_a_long_job_appears_whole_after_its_last_portion() -> None:
+    group = Group()
+    worker = group.worker()
+    group.loop.settle()
+    answer = submit(group, long_job())
+    for portions in (1, 2, 3):
+        group.batch()
+        assert rows(group, "payload") == portions
+        assert answer.calls == []
+        assert worker.rows == []
+    group.batch()
+    key, now = answer.result
+    assert now == NOW
+    assert worker.keys == [key]
+    assert worker.rows[0][11] == bytes(long_job().payload)
+    assert rows(group, "staged") == 0
+
+
+def test_others_are_answered_between_the_portions() -> None:
+    group = Group()
+    long = submit(group, long_job())
+    group.batch()
+    short = group.submit(plain(1))
+    group.batch()
+    assert short.calls
+    assert long.calls == []
+
+
+def test_one_is_under_way_at_a_time_and_all_come_in_order() -> None:
+    group = Group()
+    answers = [submit(group, long_job(letter)) for letter in "abc"]
+    group.batch()
+    assert rows(group, "staged") == 1
+    group.loop.settle()
+    keys = [answer.result[0] for answer in answers]
+    assert keys == sorted(keys)
+    jobs = group.rig.store.load(keys, payload=True)
+    assert [bytes(job.payload or b"")[1:2] for job in jobs] == [b"a", b"b", b"c"]
+
+
+def test_what_is_short_goes_straight_in() -> None:
+    group = Group()
+    answer = submit(group, long_job(size=256 << 10))
+    group.batch()
+    assert answer.calls
+    assert group.batches == [1]
+
+
+def test_many_middling_payloads_together_are_long() -> None:
+    """A hundred payloads of 10,000 bytes: a portion of 256 KiB takes the first 27 of them, and so on, four in all."""
+    group = Group()
+    answer = submit(group, *(long_job(size=10_000) for _ in range(100)))
+    group.loop.settle()
+    assert len(group.batches) == 5
+    assert group.rig.store.ready(None) == 100
+    assert answer.result[1] == NOW
+
+
+def test_too_many_waiting_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MAX_WAITING", 2)
+    group = Group()
+    accepted = [submit(group, long_job()) for _ in range(3)]  # one under way, two waiting
+    with pytest.raises(Overloaded, match="long payloads"):
+        submit(group, long_job())
+    group.loop.settle()
+    assert all(answer.result[1] == NOW for answer in accepted)
+
+
+def test_too_many_bytes_waiting_are_refused_but_one_is_always_let_in(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MAX_WAITING_BYTES", LONG)
+    group = Group()
+    submit(group, long_job())
+    submit(group, long_job(size=2 * LONG))
+    with pytest.raises(Overloaded, match="long payloads"):
+        submit(group, long_job())
+    group.loop.settle()
+    assert group.rig.store.ready(None) == 2
+
+
+def test_a_late_crowd_is_refused_here_too() -> None:
+    group = Group()
+    group.commit.set_late(True)
+    with pytest.raises(Overloaded):
+        submit(group, long_job())
+
+
+@pytest.mark.parametrize(("verb", "let_through"), [("stage", 0), ("stage", 1), ("stage", 2), ("insert", 0)])
+def test_a_full_device_on_the_way_leaves_nothing_behind(verb: str, let_through: int) -> None:
+    store = FaultyStore(SqliteStore())
+    group = Group(store)
+    store.verbs[verb] = [*[None] * let_through, StoreFull("no space")]
+    answer = submit(group, long_job())
+    group.loop.settle()
+    assert isinstance(answer.result, StoreFull)
+    group.loop.advance(1_000)
+    assert (rows(group, "payload"), rows(group, "staged"), rows(group, "job")) == (0, 0, 0)
+    group.rig.engine.full = False
+    assert submit_and_settle(group).result[1] >= NOW
+
+
+def submit_and_settle(group: Group) -> Once:
+    answer = submit(group, long_job())
+    group.loop.settle()
+    return answer
+
+
+def test_what_cannot_be_removed_at_once_is_removed_by_a_later_tick() -> None:
+    store = FaultyStore(SqliteStore())
+    group = Group(store)
+    store.verbs["stage"] = [None, StoreFull("no space")]
+    store.verbs["unstage"] = [StoreFull("still none")]
+    answer = submit(group, long_job())
+    group.loop.settle()
+    assert isinstance(answer.result, StoreFull)
+    assert rows(group, "payload") == 1
+    group.loop.advance(1_000)
+    assert (rows(group, "payload"), rows(group, "staged")) == (0, 0)
+
+
+def test_a_full_store_takes_no_long_jobs() -> None:
+    group = Group()
+    group.rig.engine.full = True
+    assert isinstance(submit_and_settle(group).result, StoreFull)
+    assert rows(group, "payload") == 0
+
+
+def test_closing_finishes_what_is_under_way() -> None:
+    group = Group()
+    answer = submit(group, long_job())
+    group.batch()
+    group.commit.close()
+    assert answer.result[1] == NOW
+    assert group.rig.store.ready(None) == 1
+
+
+def test_the_next_start_removes_what_a_killed_server_left_half_written(tmp_path: Path) -> None:
+    group = Group(SqliteStore(tmp_path))
+    submit(group, long_job())
+    group.batch()
+    group.rig.store.close()
+    again = Rig(SqliteStore(tmp_path))
+    connection: Any = again.store._connection  # type: ignore[attr-defined]
+    assert connection.execute("SELECT count(*) FROM payload").fetchone() == (1,)
+    assert recover(again.engine) == 0
+    assert connection.execute("SELECT count(*) FROM payload").fetchone() == (0,)
+    assert connection.execute("SELECT count(*) FROM staged").fetchone() == (0,)

@@ -1,0 +1,237 @@
+"""Walks over very many jobs: in portions, upwards, to their end, a few at a time."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Any
+
+import pytest
+
+from anew.engine import Call, Engine, verbs
+from anew.engine.ops import Op
+from anew.engine.walks import FOUND, PORTION, RUNNING, WAITING, Extent, Walks
+from anew.errors import Overloaded, StoreFull
+from anew.jobs import State
+from anew.jobs.patch import Patch
+from anew.store.protocol import Filter, Page
+
+from .rig import NOW, Once, Rig, call, fail, new_job
+
+DEAD = Filter(states=frozenset({State.DEAD}))
+
+
+class Field:
+    """A rig with walks whose operations and reads are let through one at a time.
+
+    Attributes:
+        ops: Submitted and not applied yet.
+        reads: Asked for and not answered yet.
+        resting: What goes on after a rest.
+        reading: False where nobody reads any more.
+    """
+
+    def __init__(self) -> None:
+        self.rig = Rig(None, policy={"curve": {"constant": "10s"}, "limit": 0}, dead_ms=60_000)
+        self.ops: deque[Op] = deque()
+        self.reads: deque[tuple[Any, Any]] = deque()
+        self.resting: deque[Any] = deque()
+        self.reading = True
+        self.portions: list[int] = []
+        self.walks = Walks(self.ops.append, self._read, self.rig.clock.now, self._later)
+
+    def _later(self, seconds: float, go_on: Any) -> None:
+        assert 0 < seconds < 10
+        self.resting.append(go_on)
+
+    def _read(self, find: Any, then: Any) -> None:
+        if not self.reading:
+            raise Overloaded("no")
+        self.reads.append((find, then))
+
+    def dead(self, count: int, queue: str = "mail") -> list[int]:
+        """Have jobs die; gives their keys."""
+        keys = self.rig.put(*(new_job(queue) for _ in range(count)))
+        worker = self.rig.worker([queue], count)
+        self.rig.apply(*(fail(key) for key in keys))
+        self.rig.do(self.rig.leave(worker))
+        return keys
+
+    def start(self, where: Filter = DEAD, change: Any = None, **redrive: Any) -> Once:
+        done = Once()
+        given = change or verbs.redrive_portion(**redrive)
+
+        def counted(engine: Engine, now: int, portion: Filter, extent: Extent, before: int) -> int:
+            changed: int = given(engine, now, portion, extent, before)
+            self.portions.append(changed)
+            return changed
+
+        self.walks.start(where, counted, done)
+        return done
+
+    def step(self) -> bool:
+        """Answer one read, apply one operation, or let a rest be over; tells whether there was one."""
+        if self.reads:
+            find, then = self.reads.popleft()
+            then(find(self.rig.store))
+        elif self.ops:
+            self.rig.engine.apply([self.ops.popleft()])
+        elif self.resting:
+            self.resting.popleft()()
+        else:
+            return False
+        return True
+
+    def settle(self) -> None:
+        while self.step():
+            self.rig.check()
+
+    def step_to_portion(self, number: int) -> None:
+        """Go on until so many portions have been changed."""
+        while len(self.portions) < number:
+            assert self.step()
+
+
+@pytest.fixture
+def field() -> Field:
+    return Field()
+
+
+def test_a_walk_changes_everything_in_portions(field: Field) -> None:
+    count = FOUND + PORTION + 5
+    keys = field.dead(count)
+    done = field.start()
+    assert done.calls == []
+    field.settle()
+    assert done.result == count
+    assert max(field.portions) == PORTION
+    assert {field.rig.job(key).state for key in (keys[0], keys[FOUND], keys[-1])} == {State.READY}
+    assert field.rig.store.count(DEAD) == 0
+
+
+def test_a_walk_over_nothing_ends_at_once(field: Field) -> None:
+    done = field.start()
+    field.settle()
+    assert (done.result, field.portions) == (0, [])
+
+
+def test_others_have_their_turn_between_two_portions(field: Field) -> None:
+    """Each portion is one operation in one batch, and a rest follows it in which batches hold none."""
+    field.dead(3 * PORTION)
+    done = field.start()
+    field.step_to_portion(1)
+    assert (len(field.ops), len(field.resting)) == (0, 1)
+    (key,) = field.rig.put(new_job("other"))
+    assert field.rig.state(key) is State.READY
+    field.settle()
+    assert done.result == 3 * PORTION
+
+
+def test_a_job_is_judged_by_what_it_is_when_its_portion_comes(field: Field) -> None:
+    keys = field.dead(PORTION + 3)
+    done = field.start()
+    field.step_to_portion(1)
+    gone, sent_on, kept = keys[PORTION:]
+    field.rig.do(call(verbs.delete_one(gone)))
+    field.rig.do(call(verbs.redrive_one(sent_on)))
+    field.rig.do(call(verbs.patch_one(sent_on, Patch(priority=7))))
+    field.settle()
+    assert done.result == PORTION + 1
+    assert field.rig.state(gone) is None
+    assert (field.rig.job(sent_on).priority, field.rig.state(kept)) == (7, State.READY)
+
+
+def test_what_comes_to_match_behind_the_end_is_left_alone(field: Field) -> None:
+    """Else jobs that die as fast as they are redriven would keep the walk going for ever."""
+    field.dead(PORTION + 1, "first")
+    done = field.start(Filter(states=frozenset({State.DEAD}), queues=frozenset({"first", "late"})))
+    field.step_to_portion(1)
+    late = field.dead(2, "late")
+    field.settle()
+    assert done.result == PORTION + 1
+    assert [field.rig.state(key) for key in late] == [State.DEAD, State.DEAD]
+
+
+def test_a_job_that_matches_again_is_met_once(field: Field) -> None:
+    first, *_ = field.dead(PORTION + 1)
+    done = field.start()
+    field.step_to_portion(1)
+    worker = field.rig.worker(["mail"], 1)
+    assert worker.held == {first}
+    field.rig.do(fail(first))
+    field.settle()
+    assert done.result == PORTION + 1
+    assert field.rig.state(first) is State.DEAD
+
+
+def test_a_redrive_is_spread_evenly_over_all_portions(field: Field) -> None:
+    """Of 200 jobs over 400 s each runs two seconds after the one before, counted from when the walk began."""
+    keys = field.dead(200)
+    done = field.start(spread_ms=400_000)
+    field.step_to_portion(1)
+    field.rig.advance(5_000)
+    field.settle()
+    assert done.result == 200
+    jobs = field.rig.store.load(keys)
+    assert [job.ready_at - NOW for job in jobs] == list(range(0, 400_000, 2_000))
+    assert field.rig.engine.due_at == NOW + 6_000
+
+
+def test_a_redrive_heeds_its_filter(field: Field) -> None:
+    one, two = field.dead(2)
+    (ready,) = field.rig.put(new_job())
+    nothing = verbs.redrivable(Filter(states=frozenset({State.READY})), NOW)
+    assert field.rig.store.find(nothing, Page()) == []
+    where = verbs.redrivable(Filter(keys=frozenset({two, ready})), NOW)
+    done = field.start(where, reset_attempts=True)
+    field.settle()
+    assert done.result == 1
+    assert [field.rig.state(key) for key in (one, two)] == [State.DEAD, State.READY]
+    assert field.rig.job(two).attempts == 0
+
+
+def test_two_walks_go_on_at_a_time_and_the_rest_wait(field: Field) -> None:
+    field.dead(2)
+    begun = [field.start() for _ in range(RUNNING + WAITING)]
+    assert len(field.reads) == RUNNING
+    with pytest.raises(Overloaded, match="too many changes of many jobs are waiting"):
+        field.start()
+    field.settle()
+    assert [done.result for done in begun] == [2, *[0] * (RUNNING + WAITING - 1)]
+    again = field.start()
+    field.settle()
+    assert again.result == 0
+
+
+def test_where_nobody_reads_the_keys_are_found_in_a_batch(field: Field) -> None:
+    field.dead(3)
+    field.reading = False
+    done = field.start()
+    field.settle()
+    assert done.result == 3
+
+
+def test_an_error_ends_a_walk_and_lets_the_next_begin(field: Field) -> None:
+    field.dead(2)
+
+    def full(*_: Any) -> int:
+        raise StoreFull("full")
+
+    begun = [field.start(change=full) for _ in range(RUNNING)]
+    after = field.start()
+    field.settle()
+    assert [type(done.result) for done in begun] == [StoreFull] * RUNNING
+    assert after.result == 2
+    error = Overloaded("the server is shutting down")
+    last = field.start()
+    field.reads.popleft()[1](error)
+    assert last.result is error
+
+
+def test_a_portion_is_one_durable_operation(field: Field) -> None:
+    field.dead(1)
+    field.start()
+    while not field.ops:
+        field.step()
+    (op,) = field.ops
+    assert isinstance(op, Call)
+    assert op.durable

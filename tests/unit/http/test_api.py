@@ -1,0 +1,162 @@
+"""Who may come in, which route it is, and what goes wrong, before any handler has a say."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from anew.errors import NotFound
+from anew.http.api import Api, ApiSettings, Context, host_name
+from anew.http.formats import Format
+from anew.http.router import Router
+from anew.http.seam import Request, WireCounters
+
+from .asked import Answer, Asked
+
+Ask = Callable[..., Answer]
+
+
+def show(request: Request, form: Format, params: tuple[str, ...]) -> None:
+    """Answer with what the path said."""
+    form.reply(request, 200, list(params))
+
+
+def lose(request: Request, form: Format, params: tuple[str, ...]) -> None:
+    raise NotFound("it is not here")
+
+
+def fall(request: Request, form: Format, params: tuple[str, ...]) -> None:
+    raise RuntimeError("the secret of row 7")
+
+
+class Edge:
+    """An application of a few routes."""
+
+    def __init__(self, **settings: Any) -> None:
+        router = Router()
+        router.add("GET", "/things/{name}", show)
+        router.add("GET", "/things/best", lambda request, form, params: form.reply(request, 200, "best"))
+        router.add("POST", "/things", show)
+        router.add("GET", "/lost", lose)
+        router.add("GET", "/broken", fall)
+        router.add("GET", "/readyz", show, streams=True)
+        self.counters = WireCounters()
+        nobody: Any = None
+        self._api = Api(Context(nobody, nobody, nobody, ApiSettings(**settings), self.counters), router)
+
+    def ask(self, method: str, target: str, **headers: str | None) -> Answer:
+        """Send one request through the application."""
+        request = Asked(method, target, **headers)
+        self._api(request)
+        return request.answer
+
+
+@pytest.fixture
+def edge() -> Edge:
+    return Edge()
+
+
+@pytest.mark.parametrize(
+    "host",
+    ["localhost", "LocalHost:7890", "127.0.0.1:7890", "[::1]", "[::1]:7890", "localhost.", "localhost.:80"],
+)
+def test_loopback_names_are_served_in_every_spelling(edge: Edge, host: str) -> None:
+    assert edge.ask("GET", "/things/x", host=host).status == 200
+    assert edge.ask("GET", "/things/x", host=host).status == 200  # now from memory
+
+
+@pytest.mark.parametrize(
+    "host", ["evil.example", "localhost.evil.example", "127.0.0.1.evil.example", "", ":7890", "[::1", None]
+)
+def test_other_names_are_refused_and_counted(edge: Edge, host: str | None) -> None:
+    answer = edge.ask("GET", "/things/x", host=host)
+    assert (answer.status, answer.data["error"].startswith("this server does not serve that host name")) == (
+        403,
+        True,
+    )
+    assert edge.counters.refused == {"host": 1}
+
+
+def test_names_may_be_allowed_one_by_one_or_all() -> None:
+    allowed = Edge(allowed_hosts=frozenset({b"queue.example"}))
+    assert allowed.ask("GET", "/things/x", host="Queue.Example:80").status == 200
+    assert allowed.ask("GET", "/things/x", host="other.example").status == 403
+    anyone = Edge(any_host=True)
+    assert anyone.ask("GET", "/things/x", host="other.example").status == 200
+    assert anyone.ask("GET", "/things/x", host="").status == 403
+
+
+@pytest.mark.parametrize(
+    "given",
+    [None, "", "Bearer", "Bearer other", "bearer s3cret", "Bearer S3CRET", "Bearer s3cret ", "Basic s3cret"],
+)
+def test_without_the_token_nobody_comes_in(given: str | None) -> None:
+    edge = Edge(token="s3cret")
+    answer = edge.ask("GET", "/things/x", authorization=given)
+    assert (answer.status, answer.extra) == (401, ((b"www-authenticate", b"Bearer"),))
+    assert "bearer token" in answer.data["error"]
+    assert edge.counters.refused == {"token": 1}
+
+
+def test_with_the_token_everybody_comes_in() -> None:
+    assert Edge(token="s3cret").ask("GET", "/things/x", authorization="Bearer s3cret").status == 200
+
+
+def test_probes_need_no_token_but_a_host_that_is_served() -> None:
+    edge = Edge(token="s3cret")
+    assert edge.ask("GET", "/readyz").status == 200
+    assert edge.ask("GET", "/readyz", host="evil.example").status == 403
+    assert edge.ask("GET", "/readyz/").status == 401
+
+
+def test_what_does_not_exist_is_not_told_to_strangers() -> None:
+    assert Edge(token="s3cret").ask("GET", "/nowhere").status == 401
+
+
+def test_a_literal_wins_over_a_parameter(edge: Edge) -> None:
+    assert edge.ask("GET", "/things/best").data == "best"
+    assert edge.ask("GET", "/things/b%65st").data == ["best"]
+
+
+@pytest.mark.parametrize("path", ["/", "/things/", "/things/a/b", "//things/a", "/Things/a", "/things//"])
+def test_paths_that_do_not_exist_are_404(edge: Edge, path: str) -> None:
+    answer = edge.ask("GET", path)
+    assert (answer.status, answer.data) == (404, {"error": "not found"})
+
+
+def test_a_wrong_method_is_told_the_right_ones(edge: Edge) -> None:
+    answer = edge.ask("DELETE", "/things/a")
+    assert (answer.status, answer.body, answer.content_type) == (405, b"", None)
+    assert answer.extra == ((b"allow", b"GET, HEAD"),)
+    assert edge.ask("GET", "/things").extra == ((b"allow", b"POST"),)
+
+
+def test_a_path_that_is_not_utf_8_is_400(edge: Edge) -> None:
+    assert edge.ask("GET", "/things/%ff").status == 400
+
+
+def test_an_error_of_a_handler_is_answered_with_its_words(edge: Edge) -> None:
+    answer = edge.ask("GET", "/lost")
+    assert (answer.status, answer.data) == (404, {"error": "it is not here"})
+
+
+def test_a_handler_that_falls_tells_the_log_alone(edge: Edge, caplog: pytest.LogCaptureFixture) -> None:
+    answer = edge.ask("GET", "/broken")
+    assert (answer.status, answer.data) == (500, {"error": "internal server error"})
+    assert "the secret of row 7" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("host", "name"),
+    [
+        (b"A.Example:80", b"a.example"),
+        (b" a. ", b"a"),
+        (b"[::1]:80", b"[::1]"),
+        (b"[::1", b""),
+        (b":80", b""),
+    ],
+)
+def test_a_host_is_read_without_its_port(host: bytes, name: bytes) -> None:
+    assert host_name(host) == name

@@ -1,0 +1,117 @@
+"""The log and who copies it: it stays short beside a busy writer, and no error of the disk is passed over."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import apsw
+import pytest
+
+from anew.errors import StoreFailed
+from anew.store.sqlite import SqliteStore, connection, opened
+from anew.store.sqlite.checkpoint import DONE, IDLE, RUNNING, Checkpointer
+
+from ..engine.rig import Rig, plain
+
+PAGES = 20
+FRAME = 4_096 + 24
+
+
+class Unthreaded(Checkpointer):
+    """Copies when it is asked, in the writer's own thread."""
+
+    looks = 0
+
+    def start(self) -> None:
+        self.looks += 1
+        self._copy()
+
+
+class Hung(Checkpointer):
+    """Never comes back from the first copy."""
+
+    def start(self) -> None:
+        self.state = RUNNING
+
+
+@pytest.fixture(autouse=True)
+def short_log(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connection, "CHECKPOINT_PAGES", PAGES)
+
+
+def log_pages(directory: Path) -> int:
+    """How long the log has ever been, in pages: the file keeps its length when the log starts over."""
+    return (directory / "anew.db-wal").stat().st_size // FRAME
+
+
+def write(store: SqliteStore, batches: int) -> None:
+    rig = Rig(store)
+    for _ in range(batches):
+        rig.do(plain(1))
+
+
+def test_the_log_starts_over_again_and_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(opened, "Checkpointer", Unthreaded)
+    store = SqliteStore(tmp_path, background=True)
+    write(store, 200)
+    assert isinstance(store._checkpointer, Unthreaded)
+    assert store._checkpointer.looks > 10
+    assert log_pages(tmp_path) < 3 * PAGES
+    store.close()
+
+
+def test_a_log_whose_copying_hangs_is_copied_by_the_writer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(opened, "Checkpointer", Hung)
+    store = SqliteStore(tmp_path, background=True)
+    write(store, 800)
+    longest = opened.LONGEST_LOG * PAGES
+    assert longest <= log_pages(tmp_path) < longest + PAGES
+    store.close()
+
+
+def test_a_reader_of_an_old_state_lets_the_log_grow_and_then_be_short_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(opened, "Checkpointer", Unthreaded)
+    store = SqliteStore(tmp_path, background=True)
+    reader = apsw.Connection(str(tmp_path / "anew.db"))
+    reader.execute("BEGIN")
+    reader.execute("SELECT count(*) FROM job").fetchone()
+    write(store, 100)
+    assert isinstance(store._checkpointer, Unthreaded)
+    grown, looks = log_pages(tmp_path), store._checkpointer.looks
+    assert grown > 5 * PAGES
+    assert looks <= grown // PAGES + 1  # not at every commit, though it is too long at every one
+    reader.execute("ROLLBACK")
+    write(store, 400)
+    assert log_pages(tmp_path) < grown + 3 * PAGES
+    reader.close()
+    store.close()
+
+
+def test_the_thread_copies_and_leaves_the_end_to_the_writer(tmp_path: Path) -> None:
+    store = SqliteStore(tmp_path, background=True)
+    write(store, 1)
+    checkpointer = store._checkpointer
+    assert checkpointer is not None
+    assert checkpointer.state == IDLE
+    checkpointer.start()
+    checkpointer.close()  # waits for the copy
+    assert checkpointer.state == DONE
+    assert checkpointer.failed is None
+    store._checkpointer = None
+    store.close()
+
+
+def test_an_error_of_the_disk_while_copying_is_the_end(tmp_path: Path) -> None:
+    store = SqliteStore(tmp_path, background=True)
+    rig = Rig(store)
+    assert store._checkpointer is not None
+    store._checkpointer.failed = apsw.IOError("disk I/O error")
+    answers = [rig.do(plain(1)) for _ in range(PAGES)]
+    assert isinstance(answers[-1], StoreFailed)
+    assert rig.engine.failed is not None
+    store._checkpointer.failed = None
+    store.close()
