@@ -91,3 +91,34 @@ def test_a_portion_that_did_not_last_is_written_again(store: Store) -> None:
     with batch(store):
         store.insert(7, jobs, NOW, staged=True)
     assert one(store, 7).payload == bytes(jobs[0].payload)
+
+
+@pytest.mark.parametrize("portions", [1, 2, 3])
+def test_removing_all_jobs_leaves_what_is_written_ahead(store: Store, portions: int) -> None:
+    """The jobs to come are no jobs yet: they appear later, whole."""
+    coming = [new_job(payload=text(700 * KIB))]
+    put(store, new_job(payload=text(5_000, "a")), first_key=6)
+    at = (0, 0)
+    for _ in range(portions):
+        with batch(store):
+            at = store.stage(7, coming, at, 1)  # type: ignore[assignment]
+    with batch(store):
+        assert store.delete_all() == 1
+    while at is not None:
+        with batch(store):
+            at = store.stage(7, coming, at, 1)  # type: ignore[assignment]
+    with batch(store):
+        store.insert(7, coming, NOW, staged=True)
+    assert one(store, 7).payload == bytes(coming[0].payload)
+    put(store, new_job(payload=text(5_000, "b")), first_key=6)  # nothing of the first is in the way
+    assert one(store, 6).payload == text(5_000, "b")
+
+
+def test_removing_a_job_that_has_not_come_leaves_what_is_written_ahead(store: Store) -> None:
+    """Its id can be guessed before it is answered for."""
+    coming = [new_job(payload=text(700 * KIB))]
+    stage_all(store, 7, coming, 1)
+    with batch(store):
+        assert store.delete([7]) == 0
+        store.insert(7, coming, NOW, staged=True)
+    assert one(store, 7).payload == bytes(coming[0].payload)

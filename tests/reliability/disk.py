@@ -7,6 +7,7 @@ at 512 bytes. A deletion or a new size may have happened or not. `cut` makes suc
 from __future__ import annotations
 
 import os
+import threading
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
@@ -44,9 +45,14 @@ class DiskFile:
 
 
 class Disk:
-    """All files below one directory, by name, and the deletions that may not have lasted."""
+    """All files below one directory, by name, and the deletions that may not have lasted.
+
+    Attributes:
+        moment: Held while something happens, so that a cut falls between two happenings whatever thread they are in.
+    """
 
     def __init__(self) -> None:
+        self.moment = threading.RLock()
         self.files: dict[str, DiskFile] = {}
         self.deleted: dict[str, DiskFile] = {}
         self.syncs = 0
@@ -55,25 +61,33 @@ class Disk:
         """Give a file, new if need be."""
         return self.files.setdefault(name, DiskFile())
 
+    def change(self, name: str, change: Change) -> None:
+        """A file was changed; until its next sync that may not have happened."""
+        with self.moment:
+            self.file(name).pending.append(change)
+
     def sync(self, name: str) -> None:
         """A file was synced; so were, with the journalled metadata, deletions before it."""
-        self.syncs += 1
-        self.file(name).sync()
-        self.deleted.clear()
+        with self.moment:
+            self.syncs += 1
+            self.file(name).sync()
+            self.deleted.clear()
 
     def delete(self, name: str) -> None:
         """A file was deleted; until the next sync it may come back."""
-        gone = self.files.pop(name, None)
-        if gone is not None:
-            self.deleted[name] = gone
+        with self.moment:
+            gone = self.files.pop(name, None)
+            if gone is not None:
+                self.deleted[name] = gone
 
     def cut(self, directory: Path, rng: Random) -> None:
         """Write into an empty directory what a power cut now might leave."""
-        for name, kept in self.files.items():
-            (directory / name).write_bytes(kept.after_cut(rng))
-        for name, gone in self.deleted.items():
-            if name not in self.files and rng.random() < 0.5:
-                (directory / name).write_bytes(gone.after_cut(rng))
+        with self.moment:
+            for name, kept in self.files.items():
+                (directory / name).write_bytes(kept.after_cut(rng))
+            for name, gone in self.deleted.items():
+                if name not in self.files and rng.random() < 0.5:
+                    (directory / name).write_bytes(gone.after_cut(rng))
 
 
 class RecordingVfs(apsw.VFS):
@@ -115,13 +129,13 @@ class RecordingFile(apsw.VFSFile):
         """Write for real, and record it as not yet certain."""
         super().xWrite(data, offset)
         if self._name:
-            self._disk.file(self._name).pending.append(("write", offset, bytes(data)))
+            self._disk.change(self._name, ("write", offset, bytes(data)))
 
     def xTruncate(self, newsize: int) -> None:
         """Truncate for real, and record it as not yet certain."""
         super().xTruncate(newsize)
         if self._name:
-            self._disk.file(self._name).pending.append(("truncate", newsize, b""))
+            self._disk.change(self._name, ("truncate", newsize, b""))
 
     def xSync(self, flags: int) -> None:
         """Note the sync; the real one adds nothing to what is recorded."""

@@ -20,15 +20,22 @@ from typing import Any
 
 import apsw
 import msgspec
+import pytest
 
 from anew.backoff import preset
 from anew.clock import ManualClock
-from anew.engine import Engine, Enqueue, Fail, Limits, Op, Succeed, Taker
+from anew.engine import Engine, Enqueue, Fail, Limits, Op, Succeed, Taker, staging
+from anew.engine.staging import Staging
 from anew.errors import AnewError
 from anew.jobs import Defaults, Failed, NewJob
-from anew.store.sqlite import SqliteStore, connection
+from anew.store.sqlite import SqliteStore, connection, payloads
 
 from .disk import Disk, RecordingVfs
+
+TORN = """
+SELECT id FROM job WHERE payload_bytes IS NOT (SELECT sum(length(data)) FROM payload WHERE job_id = job.id)
+"""
+"""Jobs whose payload is kept apart and not all there, or there though it is not kept apart."""
 
 CHECKPOINT_PAGES = 60
 """Checkpoints come often, because a cut in one of them is what is worth trying."""
@@ -73,15 +80,16 @@ class Workload:
         vfs: Name of the recording VFS.
         rng: Chance.
         relaxed: Commit without sync: the control.
+        background: Copy the log in a thread of its own, as a server does.
     """
 
-    def __init__(self, directory: Path, vfs: str, rng: Random, *, relaxed: bool) -> None:
+    def __init__(self, directory: Path, vfs: str, rng: Random, *, relaxed: bool, background: bool) -> None:
         self._rng = rng
         self._clock = ManualClock()
         self.said = Answered()
         self._held: list[int] = []
         self._doubt: set[int] = set()
-        self.store = SqliteStore(directory, vfs=vfs, relaxed=relaxed)
+        self.store = SqliteStore(directory, vfs=vfs, relaxed=relaxed, background=background)
         self._engine = Engine(
             self.store,
             clock=self._clock,
@@ -91,11 +99,18 @@ class Workload:
         )
         self._taker = Taker(None, 40, lambda rows, _: self._held.extend(row[0] for row in rows))
         self._engine.dispatcher.add(self._taker)
+        self._portions: list[Op] = []
+        self._staging = Staging(self._portions.append)
 
     def step(self) -> None:
         """Apply one batch of one to eight operations."""
         self._clock.advance(self._rng.randrange(1, 20_000))
-        self._engine.apply([self._operation() for _ in range(self._rng.randrange(1, 9))])
+        if self._rng.random() < 0.2 and not self._portions:
+            jobs = [self._job(self._rng.randrange(3_000, 30_000))]
+            self._staging.add(Enqueue(jobs, lambda result: self._stored(1, result)))
+        portions = self._portions[:]
+        self._portions.clear()
+        self._engine.apply([*portions, *(self._operation() for _ in range(self._rng.randrange(1, 9)))])
 
     def _operation(self) -> Op:
         kind = self._rng.random()
@@ -111,8 +126,8 @@ class Workload:
     def _pick(self) -> int:
         return self._held.pop(self._rng.randrange(len(self._held)))
 
-    def _job(self) -> NewJob:
-        size = self._rng.choice((20, 20, 20, 700, 6_000))
+    def _job(self, size: int | None = None) -> NewJob:
+        size = size or self._rng.choice((20, 20, 20, 700, 6_000))
         later = self._clock.now() + 30_000 if self._rng.random() < 0.2 else None
         queue = f"q{self._rng.randrange(3)}"
         return NewJob(type="t", queue=queue, payload=msgspec.Raw(b'"' + b"x" * size + b'"'), ready_at=later)
@@ -151,11 +166,11 @@ def run(*, images: int, seed: int, relaxed: bool = False) -> Report:
 def _one_life(images: int, rng: Random, report: Report, *, relaxed: bool) -> None:
     """Let one store live through a workload and look at images of its disk on the way."""
     disk = Disk()
-    with _scratch() as folder, _often_checkpointed():
+    with _scratch() as folder, _in_small():
         live = folder / "live"
         name = f"recording-{report.images}-{id(disk)}"
         vfs = RecordingVfs(name, disk)
-        work = Workload(live, name, rng, relaxed=relaxed)
+        work = Workload(live, name, rng, relaxed=relaxed, background=rng.random() < 0.5)
         for at in range(images):
             for _ in range(rng.randrange(1, 6)):
                 work.step()
@@ -184,6 +199,8 @@ def _inspect(image: Path, said: Answered, report: Report) -> None:
         if verdict is None or verdict[0] != "ok":
             report.note("damaged", str(verdict))
         present = dict(reader.execute("SELECT id, attempts FROM job").fetchall())
+        for (key,) in reader.execute(TORN):
+            report.note("damaged", f"the payload of job {key} is not whole")
         reader.close()
     finally:
         store.close()
@@ -206,12 +223,13 @@ def _scratch() -> Iterator[Path]:
 
 
 @contextmanager
-def _often_checkpointed() -> Iterator[None]:
-    usual, connection.CHECKPOINT_PAGES = connection.CHECKPOINT_PAGES, CHECKPOINT_PAGES
-    try:
+def _in_small() -> Iterator[None]:
+    """Checkpoint often and write payloads in little parts, because it is between those that a cut is worth trying."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(connection, "CHECKPOINT_PAGES", CHECKPOINT_PAGES)
+        patch.setattr(payloads, "PART_BYTES", 2_500)
+        patch.setattr(staging, "PORTION_BYTES", 5_000)
         yield
-    finally:
-        connection.CHECKPOINT_PAGES = usual
 
 
 def main() -> int:

@@ -8,20 +8,28 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import deque
 from collections.abc import Callable
+from functools import partial
 
 from anew.engine.engine import Engine
 from anew.engine.ops import Call, Enqueue, Op, Release
 from anew.engine.staging import Staging, is_long
 from anew.engine.takers import Taker
 from anew.engine.upkeep import reap, tick
-from anew.errors import Overloaded
+from anew.errors import AnewError, Overloaded
 
 log = logging.getLogger("anew.engine")
 
 GATHER = 48
 """Operations in a batch up to which one more look at the sockets pays, as long as each look brings some: with 32 connections,
 batches of 30 instead of 20 made acknowledgements a fifth faster. Far larger batches would make clients and server wait in turns."""
+
+BATCH_JOBS = 10_000
+"""New jobs in a batch, or one request's: some 30 ms. Crowds of bulks come in over several batches, the rest goes on between them."""
+
+WAITING_JOBS = 100_000
+"""New jobs that may wait for the next batches, a third of a second's work, unless a single request brings more."""
 
 TICK_S = 1.0
 """Nothing depends on a wake-up alone: this often everything that could be due is looked at."""
@@ -34,7 +42,7 @@ class GroupCommit:
         engine: What applies them.
         loop: The event loop in whose thread everything happens.
         on_fatal: Called once when the store has failed and the process should end.
-        max_waiting: Most new jobs' requests that may wait for the next batch; more are refused.
+        max_waiting: Most requests with new jobs that may wait for the next batches; more are refused.
         reap_ms: How often jobs whose retention is over are removed.
 
     Attributes:
@@ -58,7 +66,9 @@ class GroupCommit:
         self._reap_ms = reap_ms
         self._pending: list[Op] = []
         self._staging = Staging(self.submit)
-        self._waiting = 0
+        self._new: deque[Enqueue] = deque()
+        self._new_jobs = 0
+        self._unreturned: list[tuple[Taker, bool]] = []
         self._scheduled = False
         self._gathered = 0
         self._due_timer: asyncio.TimerHandle | None = None
@@ -77,24 +87,24 @@ class GroupCommit:
     def submit(self, op: Op) -> None:
         """Add one operation to the next batch."""
         self._pending.append(op)
-        if not self._scheduled:
-            self._scheduled = True
-            self._loop.call_soon(self._flush)
+        self._wake()
 
     def set_late(self, late: bool) -> None:
         """Refuse new jobs from now on, or take them again."""
         self.late = late
 
     def submit_new(self, op: Enqueue) -> None:
-        """Add new jobs to the next batch.
+        """Add new jobs to the next batch, or to the first that has room for them; they keep their order.
 
         Raises:
-            Overloaded: More requests are waiting than one batch can serve soon; nothing was stored.
+            Overloaded: More is waiting than can be stored soon; nothing was stored.
         """
-        if self.late or self._waiting >= self._max_waiting:
+        jobs = self._new_jobs + len(op.jobs)
+        if self.late or len(self._new) >= self._max_waiting or (self._new and jobs > WAITING_JOBS):
             raise Overloaded("more new jobs are waiting than can be stored soon; try again in a second")
-        self._waiting += 1
-        self.submit(op)
+        self._new.append(op)
+        self._new_jobs = jobs
+        self._wake()
 
     def submit_long(self, op: Enqueue) -> None:
         """Add new jobs that may be long: over several batches, if one would hold up the others.
@@ -116,7 +126,14 @@ class GroupCommit:
         """Take a taker out and give back what it holds; `interrupted` unless the server itself ended it."""
         self.engine.dispatcher.remove(taker)
         if taker.held:
-            self.submit(Release(taker, _ignore, interrupted=interrupted))
+            self._give_back(taker, interrupted)
+
+    def _give_back(self, taker: Taker, interrupted: bool) -> None:
+        self.submit(Release(taker, partial(self._given_back, taker, interrupted), interrupted=interrupted))
+
+    def _given_back(self, taker: Taker, interrupted: bool, result: object) -> None:
+        if isinstance(result, AnewError):
+            self._unreturned.append((taker, interrupted))  # nobody else gives them back before their leases lapse
 
     def pause_taker(self, taker: Taker) -> None:
         """Give a taker nothing until `resume_taker`."""
@@ -134,7 +151,7 @@ class GroupCommit:
             if timer is not None:
                 timer.cancel()
         self._flush()
-        while self._pending and self.engine.failed is None and not self.engine.stalled:
+        while self._waiting() and self.engine.failed is None and not self.engine.stalled:
             self._flush()  # what is taken in over several batches
 
     def _wake(self) -> None:
@@ -143,15 +160,15 @@ class GroupCommit:
             self._loop.call_soon(self._flush)
 
     def _flush(self) -> None:
-        if self._gathered < len(self._pending) < GATHER and not self._closed:
-            self._gathered = len(self._pending)
+        if self._gathered < self._waiting() < GATHER and not self._closed:
+            self._gathered = self._waiting()
             self._loop.call_soon(self._flush)
             return
         self._gathered = 0
         self._scheduled = False
-        ops, self._pending = self._pending, []
-        self._waiting = 0
-        self.engine.apply(ops)
+        self.engine.apply(self._next_batch())
+        if self._new:
+            self._wake()
         if self.engine.failed is not None:
             if not self._fatal:
                 self._fatal = True
@@ -162,6 +179,26 @@ class GroupCommit:
         if self.engine.dispatcher.waits():
             self._wake()
         self._arm_due()
+
+    def _waiting(self) -> int:
+        """Tell how many operations wait for a batch."""
+        return len(self._pending) + len(self._new)
+
+    def _next_batch(self) -> list[Op]:
+        """Take what waits, but of the new jobs no more than a batch's."""
+        ops, self._pending = self._pending, []
+        if self._new_jobs <= BATCH_JOBS:
+            ops += self._new
+            self._new.clear()
+            self._new_jobs = 0
+            return ops
+        jobs = 0
+        while self._new and (not jobs or jobs + len(self._new[0].jobs) <= BATCH_JOBS):
+            op = self._new.popleft()
+            jobs += len(op.jobs)
+            ops.append(op)
+        self._new_jobs -= jobs
+        return ops
 
     def _arm_due(self) -> None:
         """Have the next batch run when the next waiting job is due."""
@@ -188,6 +225,9 @@ class GroupCommit:
         self._tick_timer = self._loop.call_later(TICK_S, self._tick)
         self.submit(Call(tick, _ignore))
         self._staging.tidy()
+        unreturned, self._unreturned = self._unreturned, []
+        for taker, interrupted in unreturned:
+            self._give_back(taker, interrupted)
         now = self.engine.clock.monotonic()
         if now - self._reaped_at >= self._reap_ms and not self._reaping:
             self._reaped_at = now

@@ -16,7 +16,8 @@ import msgspec
 from anew.errors import MalformedRequest
 from anew.http.formats import JSON, Format, body_format
 from anew.http.payloads import count_values
-from anew.http.repacking import unpacked
+from anew.http.portions import at_once
+from anew.http.repacking import counting, unpacked
 from anew.http.seam import Request
 
 T = TypeVar("T")
@@ -27,6 +28,10 @@ MAX_VALUES = 100_000
 
 MAX_SHOWN = 65_536
 """Bytes of a body that an error looks into for the value that came."""
+
+
+_LENGTH_BYTES = {0xDC: 2, 0xDD: 4, 0xDE: 2, 0xDF: 4}
+"""By the first byte of a long list or map in MessagePack: how many bytes tell its length."""
 
 
 class Repeated(Exception):
@@ -69,6 +74,7 @@ def to_object(body: bytes, form: Format) -> object:
         check_text(body)
         check_bulk(body)
         return _json_object(body)
+    at_once(counting(body, "the body", MAX_VALUES))
     value = unpacked(body)
     check_msgpack_keys(body, value)
     return value
@@ -87,6 +93,12 @@ def check_bulk(body: bytes) -> None:
     """Refuse JSON with so many values that building them would hold up everybody else."""
     if len(body) > MAX_VALUES and count_values(body, MAX_VALUES) > MAX_VALUES:
         raise MalformedRequest(f"the body has more than {MAX_VALUES} values; expected fewer")
+
+
+def check_beside(body: bytes, part: bytes) -> None:
+    """Do `check_bulk` for what stands beside a part that is bounded in a way of its own."""
+    if len(body) - len(part) > MAX_VALUES:
+        check_bulk(body.replace(part, b"", 1))
 
 
 def malformed_json(error: Exception) -> MalformedRequest:
@@ -137,13 +149,18 @@ def _pairs(pairs: list[tuple[str, object]]) -> dict[str, object]:
 
 def check_msgpack_keys(body: bytes, value: object) -> None:
     """A map tells how many pairs it has; fewer after decoding means that one was repeated."""
-    if not isinstance(value, dict) or not body:
-        return
-    first = body[0]
-    wide = body[1:3] if first == 0xDE else body[1:5]
-    pairs = first & 0x0F if 0x80 <= first <= 0x8F else int.from_bytes(wide, "big")
-    if pairs != len(value):
+    if isinstance(value, dict) and msgpack_length(body) != len(value):
         raise MalformedRequest("a key is given twice; expected each once")
+
+
+def msgpack_length(packed: bytes | msgspec.Raw) -> int:
+    """Tell how many members a packed map or list says it has; 0 for anything else."""
+    head = bytes(memoryview(packed)[:5])
+    if not head:
+        return 0
+    if 0x80 <= head[0] <= 0x9F:
+        return head[0] & 0x0F
+    return int.from_bytes(head[1 : 1 + _LENGTH_BYTES.get(head[0], 0)], "big")
 
 
 def _eased(value: object) -> object:

@@ -12,10 +12,12 @@ import msgspec
 
 from anew.errors import InvalidInput, MalformedRequest
 from anew.http.bodies import (
+    check_beside,
     check_msgpack_keys,
     check_text,
     convert,
     malformed_json,
+    msgpack_length,
     reason_of,
     to_object,
     to_show,
@@ -46,7 +48,12 @@ _TO_VALUE = re.compile(rb"[\s:]*")
 _AFTER_VALUE = re.compile(rb"\s*[,}]")
 
 
+class _AnyPayload(msgspec.Struct):
+    payload: msgspec.Raw = msgspec.Raw()
+
+
 _one = msgspec.json.Decoder(NewJob)
+_any_payload = msgspec.json.Decoder(_AnyPayload)
 _raw_object = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _raw_list = msgspec.json.Decoder(list[msgspec.Raw])
 _packed_object = msgspec.msgpack.Decoder(dict[str, msgspec.Raw])
@@ -67,7 +74,7 @@ def job_from_json(body: bytes, error: Exception | None = None) -> NewJob:
     if error is not None and not isinstance(error, msgspec.ValidationError):
         raise malformed_json(error)
     check_text(body)
-    parts = check_once(body)
+    parts = check_once(body, _payload_of(body))
     kept = {name: parts.pop(name) for name in _KEPT if name in parts}
     known = {name: part for name, part in parts.items() if name in NewJob.__struct_fields__}
     for name, part in known.items():
@@ -77,20 +84,31 @@ def job_from_json(body: bytes, error: Exception | None = None) -> NewJob:
     return convert(_without_null(value | kept), NewJob)
 
 
-def check_once(body: bytes) -> dict[str, msgspec.Raw]:
+def _payload_of(body: bytes) -> bytes:
+    """Give the payload of a job that may not fit otherwise; empty if none is found."""
+    try:
+        return bytes(_any_payload.decode(body).payload)
+    except msgspec.ValidationError:
+        return b""
+
+
+def check_once(body: bytes, payload: bytes = b"") -> dict[str, msgspec.Raw]:
     """Refuse an object that has a key twice, or far too many; give its members.
+
+    Args:
+        body: A JSON text.
+        payload: The part of it that may hold very many values.
 
     Raises:
         MalformedRequest: That, or it is no object.
     """
+    check_beside(body, payload)
     try:
         parts = _raw_object.decode(body)
     except msgspec.ValidationError as unfit:
         raise worded(unfit, to_show(body), "") from None
     if len(parts) > MAX_MEMBERS or max(map(len, parts), default=0) > MAX_MEMBER:
-        raise MalformedRequest(
-            f"expected at most {MAX_MEMBERS} members with names of at most {MAX_MEMBER} characters"
-        )
+        raise _too_many_members()
     if len(body) != 1 + 4 * len(parts) + sum(map(len, parts)) + sum(map(len, parts.values())):
         check_repeats(body, parts)  # it has white space, an odd name, or a repetition
     return parts
@@ -103,7 +121,7 @@ def check_members(body: bytes, job: NewJob) -> None:
         body: A valid JSON object.
         job: What it was decoded to.
     """
-    parts = check_once(body)
+    parts = check_once(body, bytes(job.payload))
     for name in STRUCTURED:
         if getattr(job, name) is not None:
             check_once(bytes(parts[name]))
@@ -188,12 +206,12 @@ def job_from_msgpack(body: bytes, max_bytes: int) -> Work[NewJob]:
 
 def jobs_from_msgpack(body: bytes, max_bytes: int, max_jobs: int) -> Work[list[NewJob]]:
     """Read and check the jobs of a bulk in MessagePack."""
-    listed = _packed_parts(body).get("jobs")
+    listed = _packed_parts(body).get("jobs", b"")
+    check_count(msgpack_length(listed), max_jobs)  # before anything is built
     try:
-        raws = _packed_list.decode(listed or b"")
+        raws = _packed_list.decode(listed)
     except msgspec.DecodeError:
         raise MalformedRequest("jobs: expected a list of jobs", field="jobs") from None
-    check_count(len(raws), max_jobs)
     jobs: list[NewJob] = []
     for at, raw in enumerate(raws):
         try:
@@ -209,6 +227,8 @@ def jobs_from_msgpack(body: bytes, max_bytes: int, max_jobs: int) -> Work[list[N
 
 def _packed_parts(body: bytes) -> dict[str, msgspec.Raw]:
     """Give the members of a map, each still packed."""
+    if msgpack_length(body) > MAX_MEMBERS:
+        raise _too_many_members()
     try:
         parts = _packed_object.decode(body)
     except msgspec.ValidationError as error:
@@ -217,6 +237,12 @@ def _packed_parts(body: bytes) -> dict[str, msgspec.Raw]:
         raise MalformedRequest(f"invalid MessagePack: {reason_of(error)}") from None
     check_msgpack_keys(body, parts)
     return parts
+
+
+def _too_many_members() -> MalformedRequest:
+    return MalformedRequest(
+        f"expected at most {MAX_MEMBERS} members with names of at most {MAX_MEMBER} characters"
+    )
 
 
 def _fits(name: str, part: msgspec.Raw) -> bool:

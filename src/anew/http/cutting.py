@@ -8,14 +8,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from typing import ClassVar
 
 import msgspec
 
-from anew.http.bodies import check_text, malformed_json, to_show, worded
+from anew.errors import MalformedRequest
+from anew.http.bodies import check_beside, check_text, malformed_json, to_show, worded
 from anew.http.carefully import check_repeats
+from anew.http.jobrules import check_count, enough_to_refuse
 
 PIECE = 128 << 10
 """Bytes of a piece, unless one job has more."""
+
+LONG_PIECE = 3 * PIECE
+"""More bytes than a piece has but for long jobs, or where no end of a job was found."""
 
 _TRIES = 3
 
@@ -29,13 +35,29 @@ Unreadable = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 """What decoding raises for a text that is no JSON, is not UTF-8, or nests too deeply."""
 
 
-class _RawBulk(msgspec.Struct):
-    jobs: list[msgspec.Raw]
+class _Bulk(msgspec.Struct):
+    jobs: msgspec.Raw
 
 
-_raw_bulk = msgspec.json.Decoder(_RawBulk)
+class _Enough(Exception):
+    """So many members have been met that no more need be."""
+
+
+class _Met(msgspec.Struct):
+    """Stands for any object in an array; what it holds is passed over."""
+
+    left: ClassVar[int] = 0
+
+    def __post_init__(self) -> None:
+        _Met.left -= 1
+        if not _Met.left:
+            raise _Enough
+
+
+_bulk = msgspec.json.Decoder(_Bulk)
+_array_of_any = msgspec.json.Decoder(list[msgspec.Raw])
+_met = msgspec.json.Decoder(list[_Met])
 _raw_object = msgspec.json.Decoder(dict[str, msgspec.Raw])
-_raw_list = msgspec.json.Decoder(list[msgspec.Raw])
 
 
 def array_guessed(body: bytes) -> slice | None:
@@ -58,19 +80,35 @@ def array_of(body: bytes) -> bytes:
     """
     check_text(body)
     try:
-        _raw_bulk.decode(body)
+        jobs = bytes(_bulk.decode(body).jobs)
+        check_beside(body, jobs)
         parts = _raw_object.decode(body)
     except msgspec.ValidationError as error:
         raise worded(error, to_show(body), "") from None
     except Unreadable as error:
         raise malformed_json(error) from None
     check_repeats(body, parts)
-    return bytes(parts["jobs"])
+    if not jobs.startswith(b"["):
+        raise MalformedRequest(f"jobs: expected array, got {jobs[:60].decode(errors='replace')}", field="jobs")
+    return jobs
 
 
-def count_of(text: bytes) -> int:
-    """Count the members of an array."""
-    return len(_raw_list.decode(text))
+def check_few(text: bytes, first: int, max_jobs: int) -> None:
+    """Refuse a long array of too many jobs, or of what is none; nothing is kept, so that the refusal costs little.
+
+    Args:
+        text: The array.
+        first: Place of its first job in the bulk.
+        max_jobs: Jobs that the bulk may have.
+    """
+    _Met.left = left = max(enough_to_refuse(max_jobs) - first, 1)
+    try:
+        _met.decode(text)
+    except _Enough:
+        pass
+    except msgspec.ValidationError as error:
+        raise worded(error, msgspec.UNSET, f"jobs[{first + left - _Met.left}]") from None
+    check_count(first + left - _Met.left, max_jobs)
 
 
 def pieces_of(text: bytes, where: slice) -> Iterator[bytes]:
@@ -93,9 +131,12 @@ def _cut(text: bytes, at: int, end: int, key: bytes) -> tuple[bytes, int] | None
         start = text.find(key, start, end)
         if start < 0:
             return None
-        piece = b"[%b]" % text[at:start].rstrip(b" \t\r\n").removesuffix(b",")
+        jobs = text[at:start].rstrip(b" \t\r\n")
+        piece = b"[%b]" % jobs[:-1]
         try:
-            _raw_list.decode(piece)
+            if not jobs.endswith(b","):  # nor may one be missing between two jobs
+                raise msgspec.DecodeError
+            _array_of_any.decode(piece)
         except Unreadable:
             start += len(key)
         else:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import msgspec
@@ -159,14 +159,13 @@ class EnqueueRoutes:
             return
         if len(request.body) <= LONG_BODY:
             job, plain = one_job(request.body, written, self._max_bytes)
-            self._commit.submit_new(_EnqueueOne(job, plain, request, form, self))
+            self._submit(_EnqueueOne(job, plain, request, form, self), self._commit.submit_new)
             return
 
         def store(read: tuple[NewJob, bool]) -> None:
-            self._commit.submit_long(_EnqueueOne(*read, request, form, self))
+            self._submit(_EnqueueOne(*read, request, form, self), self._commit.submit_long)
 
-        work = reading_one(request.body, written, self._max_bytes)
-        self._portions.run(work, answering(request, form, store))
+        self._read_long(reading_one(request.body, written, self._max_bytes), request, form, store)
 
     def many(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
         """Store many jobs, all or none."""
@@ -185,7 +184,23 @@ class EnqueueRoutes:
         if len(request.body) <= LONG_BODY:
             store(at_once(work))
         else:
-            self._portions.run(work, answering(request, form, store))
+            self._read_long(work, request, form, store)
+
+    def _read_long(
+        self, work: Work[Any], request: Request, form: Format, store: Callable[[Any], None]
+    ) -> None:
+        """Read a long body in portions, then store what it says."""
+        try:
+            self._portions.run(work, answering(request, form, store), len(request.body))
+        except Overloaded as error:
+            self.refused(request, form, error)
+
+    def _submit(self, op: Enqueue, submit: Callable[[Enqueue], None]) -> None:
+        """Hand new jobs on; a refusal is answered, and counted, as one by the batch is."""
+        try:
+            submit(op)
+        except Overloaded as error:
+            op.done(error)
 
     def _store_many(self, jobs: list[NewJob], plain: bool, request: Request, form: Format) -> None:
         if not jobs:
@@ -203,7 +218,7 @@ class EnqueueRoutes:
                 self._portions.run(work, then)
 
         submit = self._commit.submit_new if len(request.body) <= LONG_BODY else self._commit.submit_long
-        submit(Enqueue(jobs, done, plain))
+        self._submit(Enqueue(jobs, done, plain), submit)
 
     def _answering_many(self, jobs: list[NewJob], first: int, now: int) -> Work[list[dict[str, Any]]]:
         listed: list[dict[str, Any]] = []

@@ -114,10 +114,16 @@ def check_size(job: NewJob, max_bytes: int) -> None:
         raise TooLarge(f"payload: expected at most {max_bytes} bytes, got {size}", field="payload")
 
 
+def enough_to_refuse(most: int) -> int:
+    """Tell how many jobs are counted at most, where one request may have so many."""
+    return 2 * most + 1_000
+
+
 def check_count(count: int, most: int) -> None:
     """Refuse more jobs in one request than it may have."""
     if count > most:
-        raise TooLarge(f"jobs: expected at most {most} in one request, got {count}", field="jobs")
+        got = f"{count}" if count < enough_to_refuse(most) else f"{count} or more"
+        raise TooLarge(f"jobs: expected at most {most} in one request, got {got}", field="jobs")
 
 
 def check_backoff(backoff: Backoff) -> None:

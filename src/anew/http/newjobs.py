@@ -24,9 +24,9 @@ from anew.http.carefully import (
     jobs_from_json,
     jobs_from_msgpack,
 )
-from anew.http.cutting import Unreadable, array_guessed, array_of, count_of, pieces_of
+from anew.http.cutting import LONG_PIECE, Unreadable, array_guessed, array_of, check_few, pieces_of
 from anew.http.formats import JSON, Format
-from anew.http.jobrules import check_count, check_more, good_names, judging_job
+from anew.http.jobrules import check_more, good_names, judging_job
 from anew.http.payloads import HARMLESS_BYTES, MAX_DEPTH, may_be_deep
 from anew.http.portions import Work, at_once
 from anew.http.repacking import counting
@@ -120,9 +120,11 @@ def _read_array(text: bytes, where: slice, max_bytes: int, max_jobs: int) -> Wor
     jobs: list[NewJob] = []
     plain = True
     for piece in pieces_of(text, where):
+        if len(piece) > LONG_PIECE:
+            check_few(piece, len(jobs), max_jobs)
         more, are_plain = yield from _read_piece(piece, len(jobs), max_bytes)
         if len(jobs) + len(more) > max_jobs:
-            check_count(count_of(text[where]), max_jobs)
+            check_few(text[where], 0, max_jobs)
         jobs += more
         plain = plain and are_plain
         yield

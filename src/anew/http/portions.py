@@ -13,13 +13,16 @@ from collections import deque
 from collections.abc import Callable, Generator
 from typing import Any, TypeVar
 
-from anew.errors import AnewError, InternalError
+from anew.errors import AnewError, InternalError, Overloaded
 
 log = logging.getLogger("anew.http")
 
 T = TypeVar("T")
 Work = Generator[None, None, T]
 """A work in portions: it yields where others may have their turn, and returns its result."""
+
+MAX_BYTES = 256 << 20
+"""Bytes that may wait to be read; more are refused. Whoever sends them may have hung up long ago."""
 
 BUDGET_MS = 4
 """Time that works may take in one turn of the loop; they pause oftener than that."""
@@ -38,22 +41,30 @@ class Portions:
     """Does works a portion a turn, whoever asked first in front; each goes behind the others after its portion."""
 
     def __init__(self) -> None:
-        self._works: deque[tuple[Work[Any], Callable[[Any], None]]] = deque()
+        self._works: deque[tuple[Work[Any], Callable[[Any], None], int]] = deque()
+        self._bytes = 0
 
-    def run(self, work: Work[T], then: Callable[[Any], None]) -> None:
+    def run(self, work: Work[T], then: Callable[[Any], None], size: int = 0) -> None:
         """Do a work; one that is short and alone is done when this returns.
 
         Args:
             work: What to do.
             then: Called in the loop's thread with its result, or with an AnewError.
+            size: Bytes that it keeps until it is done.
+
+        Raises:
+            Overloaded: Too many bytes wait already; the work is not begun.
         """
-        self._works.append((work, then))
+        if size and self._bytes and self._bytes + size > MAX_BYTES:
+            raise Overloaded("more long bodies are waiting than can be read soon; try again in a second")
+        self._bytes += size
+        self._works.append((work, then, size))
         if len(self._works) == 1:
             self._turn()
 
     def _turn(self) -> None:
         """Do one portion of one work."""
-        work, then = self._works[0]
+        work, then, size = self._works[0]
         end = time.perf_counter() + BUDGET_MS / 1_000
         try:
             while True:
@@ -70,6 +81,7 @@ class Portions:
             log.exception("a work failed")
             result = InternalError("internal server error")
         self._works.popleft()
+        self._bytes -= size
         if self._works:
             self._go_on()
         then(result)

@@ -89,7 +89,7 @@ def unpacked(packed: bytes) -> Any:
             gc.enable()
 
 
-def counting(packed: bytes, field: str = "payload") -> Work[None]:
+def counting(packed: bytes, field: str = "payload", most: int = MAX_COST) -> Work[None]:
     """Refuse MessagePack with too many values; nothing is built, so that the refusal costs little."""
     if len(packed) <= WINDOW:
         return
@@ -112,10 +112,9 @@ def counting(packed: bytes, field: str = "payload") -> Work[None]:
         else:
             cost += 1
             at += _length(packed, at)
-        if cost > MAX_COST:
+        if cost > most:
             message = (
-                f"{field}: expected at most {MAX_COST} values in MessagePack, a list or map counted {LIST_COST} times, "
-                "got more; JSON may have any number"
+                f"{field}: expected at most {most} values in MessagePack, a list or map counted {LIST_COST} times, got more"
             )
             raise TooLarge(message, field=field)
         steps += 1

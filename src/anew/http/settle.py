@@ -12,6 +12,7 @@ from anew.http.api import Context
 from anew.http.bodies import body_of, decode, malformed_json
 from anew.http.failures import reply_error
 from anew.http.formats import JSON, Format, unsupported_media_type
+from anew.http.jobrules import enough_to_refuse
 from anew.http.render import job_object
 from anew.http.router import Router
 from anew.http.seam import Request
@@ -128,6 +129,9 @@ class SettleRoutes:
 
     def _ids_of(self, body: bytes, form: Format) -> list[str]:
         """Read the ids, each once, in the order given."""
+        # Looked at first, since a body of short texts would become objects of many times its size.
+        if form is JSON and body.count(b",") > enough_to_refuse(self._max_bulk):
+            raise TooLarge(f"ids: expected at most {self._max_bulk} in one request, got more", field="ids")
         if form is JSON and body.count(b'"ids"') == 1:
             try:
                 given = _ids_decoder.decode(body).ids

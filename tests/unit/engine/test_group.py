@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from anew.engine import group as module
 from anew.engine.group import GATHER
 from anew.errors import Overloaded, StoreFailed, StoreFull
 from anew.store.sqlite import SqliteStore
@@ -100,6 +101,81 @@ def test_new_jobs_that_have_waited_too_long_are_refused_but_nothing_else(group: 
     assert settled.calls
 
 
+# -- crowds of bulks
+
+
+def test_new_jobs_above_a_batchs_bound_wait_for_the_next_and_keep_their_order(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Bulks of 4, 5, 1, 2 and 7 jobs, ten a batch: 4 + 5 + 1, then 2 + 7."""
+    monkeypatch.setattr(module, "BATCH_JOBS", 10)
+    group = Group()
+    answers = [group.submit(plain(n)) for n in (4, 5, 1, 2, 7)]
+    settled = group.submit(succeed(1))
+    group.batch()
+    assert [bool(answer.calls) for answer in answers] == [True, True, True, False, False]
+    assert settled.result == [1]  # nobody else waits for the crowd
+    assert group.rig.store.ready(None) == 10
+    group.batch()
+    keys = [answer.result[0] for answer in answers]
+    assert keys == sorted(keys)
+    assert group.batches == [4, 2]
+    assert group.rig.store.ready(None) == 19
+    assert group.loop.settle() == 0
+
+
+def test_a_bulk_above_the_bound_makes_a_batch_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "BATCH_JOBS", 10)
+    group = Group()
+    for n in (3, 11, 3):
+        group.submit(plain(n))
+    group.loop.settle()
+    assert group.batches == [1, 1, 1]
+    assert group.rig.store.ready(None) == 17
+
+
+def test_more_jobs_than_may_wait_are_refused_but_one_request_always_gets_in(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(module, "BATCH_JOBS", 10)
+    monkeypatch.setattr(module, "WAITING_JOBS", 20)
+    group = Group()
+    first = group.submit(plain(21))
+    with pytest.raises(Overloaded, match="try again"):
+        group.submit(plain(1))
+    group.batch()
+    assert first.result
+    accepted = [group.submit(plain(10)) for _ in range(2)]
+    with pytest.raises(Overloaded, match="try again"):
+        group.submit(plain(1))
+    group.batch()
+    accepted.append(group.submit(plain(10)))  # ten still wait, ten more may
+    group.loop.settle()
+    assert all(answer.result for answer in accepted)
+    assert group.rig.store.ready(None) == 51
+
+
+def test_closing_applies_a_whole_crowd(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "BATCH_JOBS", 10)
+    group = Group()
+    answers = [group.submit(plain(8)) for _ in range(5)]
+    group.commit.close()
+    assert all(answer.result for answer in answers)
+
+
+@pytest.mark.parametrize("error", [StoreFull("no space"), StoreFailed("the disk is gone")], ids=["full", "failed"])
+def test_a_crowd_is_answered_whatever_happens_to_its_first_batch(
+    error: Exception, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "BATCH_JOBS", 10)
+    store = FaultyStore(SqliteStore())
+    group = Group(store)
+    store.verbs["commit"] = [error] * 3
+    answers = [group.submit(plain(8)) for _ in range(5)]
+    group.loop.settle()
+    assert all(isinstance(answer.result, type(error)) for answer in answers)
+
+
 # -- takers
 
 
@@ -151,6 +227,28 @@ def test_a_taker_that_leaves_gives_back_in_the_next_turn(group: Group) -> None:
     assert len(first.keys) == 1
     assert second.keys[-1:] == first.keys
     assert {job.interruptions for job in group.rig.store.load(first.keys)} == {1}
+    group.rig.check()
+
+
+@pytest.mark.parametrize("error", [StoreFull("no space"), RuntimeError("odd")], ids=["full", "odd"])
+@pytest.mark.parametrize("interrupted", [True, False])
+def test_what_a_gone_taker_held_is_given_back_as_soon_as_that_is_possible(
+    error: Exception, interrupted: bool
+) -> None:
+    """Else it would be stuck until its lease lapses, half a day later."""
+    store = FaultyStore(SqliteStore())
+    group = Group(store)
+    gone = group.worker()
+    group.submit(plain(3))
+    group.loop.settle()
+    store.verbs["release"] = [error] * 5
+    group.commit.remove_taker(gone.taker, interrupted=interrupted)
+    group.loop.settle()
+    assert gone.held == set(gone.keys)
+    group.loop.advance(10_000)
+    assert gone.held == set()
+    assert {job.interruptions for job in group.rig.store.load(gone.keys)} == {int(interrupted)}
+    assert group.rig.store.ready(None) == 3
     group.rig.check()
 
 

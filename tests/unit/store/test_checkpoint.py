@@ -115,3 +115,39 @@ def test_an_error_of_the_disk_while_copying_is_the_end(tmp_path: Path) -> None:
     assert rig.engine.failed is not None
     store._checkpointer.failed = None
     store.close()
+
+
+@pytest.mark.parametrize("error", [apsw.NoMemError("out of memory"), apsw.SQLError("SQL logic error")])
+def test_any_error_while_copying_is_the_end_because_the_batch_is_committed(
+    tmp_path: Path, error: apsw.Error
+) -> None:
+    """Were it taken for the batch's own, the batch would be applied a second time, operation by operation."""
+    store = SqliteStore(tmp_path, background=True)
+    rig = Rig(store)
+    assert store._checkpointer is not None
+    store._checkpointer.failed = error
+    answers = [rig.do(plain(1)) for _ in range(PAGES)]
+    assert isinstance(answers[-1], StoreFailed)
+    asked = 1 + next(n for n, answer in enumerate(answers) if isinstance(answer, StoreFailed))
+    assert store.ready(None) == asked
+    store._checkpointer.failed = None
+    store.close()
+
+
+def test_an_error_of_the_writers_own_copying_is_the_end_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(opened, "Checkpointer", Unthreaded)
+    store = SqliteStore(tmp_path, background=True)
+    rig = Rig(store)
+    monkeypatch.setattr(store, "_copy_log", _out_of_memory)
+    answers = []
+    while rig.engine.failed is None and len(answers) < 10 * PAGES:
+        answers += rig.apply(plain(1), plain(1))
+    assert isinstance(answers[-1], StoreFailed)
+    assert store.ready(None) == len(answers)
+    store.close()
+
+
+def _out_of_memory() -> tuple[int, int]:
+    raise apsw.NoMemError("out of memory")

@@ -108,7 +108,11 @@ class OpenedStore:
         self._counts.flush()
         self._execute("COMMIT")
         if self._log_pages >= self._log_mark and self._checkpointer is not None:
-            self._shorten_log(self._checkpointer)
+            try:
+                self._shorten_log(self._checkpointer)
+            except Exception as error:
+                # The batch is committed: an error taken for its own would have it applied a second time.
+                raise _failed(error) from error
 
     def rollback(self) -> None:
         """Forget the transaction; memory takes the table's word again."""
@@ -124,7 +128,7 @@ class OpenedStore:
         if isinstance(
             error, (apsw.IOError, apsw.CorruptError, apsw.NotADBError, apsw.ReadOnlyError, apsw.CantOpenError)
         ):
-            return StoreFailed(f"the store failed: {type(error).__name__}: {error}")
+            return _failed(error)
         return None
 
     # -- the log
@@ -199,3 +203,7 @@ class OpenedStore:
         self._connection.close()
         if self._lock is not None:
             self._lock.release()
+
+
+def _failed(error: Exception) -> StoreFailed:
+    return StoreFailed(f"the store failed: {type(error).__name__}: {error}")

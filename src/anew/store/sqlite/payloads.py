@@ -86,3 +86,8 @@ class Payloads:
         """Remove the payloads of at most a statement's width of jobs."""
         keys = tuple(keys)
         self._execute(sql("delete_payloads", len(keys)), keys)
+
+    def delete_all(self) -> None:
+        """Remove all payloads but what is staged: those jobs have yet to come, and must come whole."""
+        staging = self._execute(sql("is_staging")).fetchone()[0]
+        self._execute(sql("delete_unstaged" if staging else "delete_all_payloads"))

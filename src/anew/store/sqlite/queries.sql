@@ -125,7 +125,17 @@ SELECT id FROM job WHERE state > 3 AND purge_at <= ? ORDER BY purge_at LIMIT ?;
 SELECT min(id) FROM (SELECT id FROM job INDEXED BY job_ready_all WHERE state = 2 ORDER BY priority, id LIMIT 1);
 
 -- name: delete
-DELETE FROM job WHERE id IN (@marks) RETURNING queue, state;
+DELETE FROM job WHERE id IN (@marks) RETURNING id, queue, state;
+
+-- name: is_staging
+SELECT EXISTS (SELECT 1 FROM staged);
+
+-- name: delete_all_payloads
+-- Without a condition SQLite drops the table's pages unread.
+DELETE FROM payload;
+
+-- name: delete_unstaged
+DELETE FROM payload WHERE job_id NOT IN (SELECT job_id FROM staged);
 
 -- name: delete_payloads
 DELETE FROM payload WHERE job_id IN (@marks);

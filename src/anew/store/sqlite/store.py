@@ -208,9 +208,10 @@ class SqliteStore(ReadingStore):
         deleted = 0
         for part in in_widths(keys):
             rows = self._execute(sql("delete", len(part)), part).fetchall()
-            self._payloads.delete(part)
+            if rows:  # not the keys that were given: there may be payloads of jobs that have yet to come
+                self._payloads.delete([key for key, _, _ in rows])
             self._execute(sql("delete_attempts", len(part)), part)
-            for queue, state in rows:
+            for _, queue, state in rows:
                 self._counts.add(queue, state, -1)
             deleted += len(rows)
         return deleted
@@ -218,8 +219,9 @@ class SqliteStore(ReadingStore):
     def delete_all(self) -> int:
         """Remove every job; tell how many there were."""
         deleted = self._counts.total()
-        for table in ("job", "payload", "staged", "attempt"):
+        for table in ("job", "attempt"):
             self._execute(f"DELETE FROM {table}")  # noqa: S608 - fixed names
+        self._payloads.delete_all()
         self._counts.clear()
         return deleted
 
