@@ -143,7 +143,7 @@ def play(stage: Stage, rows: list[Row]) -> bool:
     receiver = stage.receiver()
     stage.worker(receiver)
     say(f"{len(rows)} invoices go to a receiver that refuses connections for 4 s, answers 503", "bold")
-    say("for some more, and then books what it can. Four cannot be read, three have no customer.\n", "bold")
+    say("for 2.5 s more, and then books what it can. Four cannot be read, three have no customer.\n", "bold")
     started = time.monotonic()
     down = (0, 0)
     with Client(stage.url) as client:
@@ -167,6 +167,11 @@ def conclude(stage: Stage, client: Client, rows: list[Row], receiver: int, down:
     """Show the dead, one job's history, all retries, and the sums."""
     say("\n$ anew dead list --queue invoices", "bold")
     say(stage.anew("dead", "list", "--queue", QUEUE).rstrip())
+    say("  422: the invoice itself is wrong; the worker said so (kill), and the job was dead at once.", "dim")
+    say(
+        f"  404: that might pass, so the job was retried until its {POLICY['limit']} retries were spent.",
+        "dim",
+    )
 
     jobs = all_jobs(client)
     allowed = policy_rows(POLICY)
@@ -190,8 +195,9 @@ def now_ms() -> int:
 
 def main() -> int:
     """Run the demo; 0 if everything added up."""
-    # As if by Ctrl-C: the stage is cleared away whoever ends us.
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    # As if by Ctrl-C: the stage is cleared away whoever ends us. SIGHUP is a terminal that was closed.
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, lambda got, _: sys.exit(128 + got))
     with (HERE / "invoices.csv").open(newline="", encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
     try:

@@ -19,7 +19,7 @@ from anew.clock import Clock, SystemClock
 from anew.config import Listen, Settings, require_safe_bind
 from anew.engine import Engine, GroupCommit, recover
 from anew.engine import Limits as EngineLimits
-from anew.errors import AnewError, Unavailable
+from anew.errors import AnewError, InvalidConfig, Unavailable
 from anew.http import changes, enqueue, jobs, metrics, openapi, probes, service, settle, take, v1
 from anew.http.api import Api, ApiSettings, Context
 from anew.http.reads import Reads
@@ -43,9 +43,14 @@ def open_store(settings: Settings) -> Store:
     Raises:
         StoreBusy: Another server holds it.
         NewerStore: A newer program wrote it.
+        InvalidConfig: The directory cannot be used.
     """
     relaxed = settings.store.commit == "relaxed"
-    return SqliteStore(Path(settings.store.root_dir), relaxed=relaxed, background=True)
+    try:
+        return SqliteStore(Path(settings.store.root_dir), relaxed=relaxed, background=True)
+    except InvalidConfig as error:
+        # The store does not know what its directory is called where people set it.
+        raise InvalidConfig(f"--root-dir: {error}", field="root-dir", value=error.value) from error
 
 
 def defaults_of(settings: Settings) -> Defaults:
@@ -84,6 +89,7 @@ def wire_limits(settings: Settings) -> WireLimits:
     return replace(
         WireLimits(),
         max_body=limits.max_body,
+        max_unfinished=16 * limits.max_body,
         max_connections=limits.max_connections,
         header_timeout_ms=limits.header_timeout_ms,
         stall_timeout_ms=limits.stream_stall_timeout_ms,

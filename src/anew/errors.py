@@ -10,7 +10,6 @@
       NotFound            no such job, error record or queue
       Conflict            the state of things forbids it
         IllegalTransition   the job is not in a state from which this move is legal
-        StaleLease          the lease under which this was sent has moved on
         NewerStore          the store was written by a newer Anew
       Unavailable         worth trying again later
         Overloaded          more work is waiting than may wait
@@ -21,7 +20,6 @@
       NotSupported        a part of a protocol that this build does not speak
       InternalError       ours
         StoreFailed         the disk or the database failed: what was in doubt stays in doubt
-        CorruptRow          a stored row that cannot be read
 
 Drivers' own exceptions stop at the store and are kept as ``__cause__``.
 """
@@ -100,12 +98,6 @@ class IllegalTransition(Conflict):
     code = "illegal_transition"
 
 
-class StaleLease(Conflict):
-    """The lease under which this was sent is no longer the job's lease."""
-
-    code = "stale_lease"
-
-
 class NewerStore(Conflict):
     """The store's schema is newer than this program knows."""
 
@@ -164,9 +156,3 @@ class StoreFailed(InternalError):
     """The disk or the database failed; what was in doubt stays in doubt."""
 
     code = "store_failed"
-
-
-class CorruptRow(InternalError):
-    """A stored row cannot be read; it is set aside, not deleted."""
-
-    code = "corrupt_row"

@@ -9,11 +9,15 @@ from __future__ import annotations
 import json
 import logging
 import logging.handlers
+import os
 import sys
 import time
 import unicodedata
+from glob import escape, glob
 from pathlib import Path
 from typing import Any, TextIO
+
+from anew.errors import InvalidConfig
 
 FIELD_CHARACTERS = 1_024
 """Longer text is cut."""
@@ -137,12 +141,23 @@ def rotating(folder: Path, rotation: str, max_bytes: int, max_files: int) -> log
         rotation: ``daily``, ``hourly`` or ``never``.
         max_bytes: Size at which it is put aside whatever the time.
         max_files: How many old ones are kept.
+
+    Raises:
+        InvalidConfig: The folder cannot be used.
     """
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     path = folder / "anew.log"
-    if rotation == "never":
-        return logging.handlers.RotatingFileHandler(path, maxBytes=max_bytes, backupCount=max_files)
-    return _TimedOrSized(path, "H" if rotation == "hourly" else "D", max_bytes, max_files)
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if rotation == "never":
+            return logging.handlers.RotatingFileHandler(path, maxBytes=max_bytes, backupCount=max_files)
+        return _TimedOrSized(path, "H" if rotation == "hourly" else "D", max_bytes, max_files)
+    except OSError as error:
+        raise InvalidConfig(
+            f"--log-dir: {str(folder)!r} cannot be used ({error.strerror}); "
+            "expected a directory that this user may write to",
+            field="log-dir",
+            value=str(folder),
+        ) from error
 
 
 class _TimedOrSized(logging.handlers.TimedRotatingFileHandler):
@@ -157,3 +172,16 @@ class _TimedOrSized(logging.handlers.TimedRotatingFileHandler):
         if self.stream is not None and self.stream.tell() + len(record.getMessage()) >= self._max_bytes:
             return 1
         return int(super().shouldRollover(record))
+
+    def rotation_filename(self, default_name: str) -> str:
+        """Number the files of one hour or day: its size may end several, and each would replace the one before."""
+        numbered = sorted(glob(escape(default_name) + ".[0-9]*"))
+        if not numbered and not os.path.exists(default_name):
+            return default_name
+        last = int(numbered[-1].rpartition(".")[2]) if numbered else 0
+        return f"{default_name}.{last + 1:06}"
+
+    def getFilesToDelete(self) -> list[str]:
+        """List the oldest files above the number that is kept, numbered ones too."""
+        kept = sorted(glob(escape(self.baseFilename) + ".*"))
+        return kept[: max(0, len(kept) - self.backupCount)]

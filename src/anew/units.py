@@ -10,15 +10,9 @@ from __future__ import annotations
 import re
 import reprlib
 from decimal import Decimal
-from typing import Final, NewType
+from typing import Final
 
 from anew.errors import InvalidInput
-
-Millis = NewType("Millis", int)
-"""A duration in whole milliseconds."""
-
-Instant = NewType("Instant", int)
-"""A moment: whole milliseconds since the Unix epoch, UTC."""
 
 SECOND_MS: Final = 1_000
 MINUTE_MS: Final = 60 * SECOND_MS

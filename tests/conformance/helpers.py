@@ -96,6 +96,7 @@ def change(key: int, state: State, **overrides: Any) -> Change:
         "ready_at": NOW + 1_000 if state is State.RETRYING else None,
         "attempts": number,
         "failed_at": NOW + 10,
+        "first_failed_at": NOW + 10,
         "purge_at": NOW + HOUR_MS if state is State.DEAD else None,
         "phase": 0.5,
         "carry": None,
@@ -143,5 +144,8 @@ def fail_again(store: Store, key: int, times: int) -> None:
     for number in range(1, times + 1):
         take(store)
         with batch(store):
-            store.apply([change(key, State.RETRYING, attempts=number, failed_at=NOW + number)])
+            failed = change(
+                key, State.RETRYING, attempts=number, failed_at=NOW + number, first_failed_at=NOW + 1
+            )
+            store.apply([failed])
             store.promote(NOW + HOUR_MS, 10)

@@ -143,7 +143,7 @@ def test_a_rewritten_job_in_flight_keeps_its_lease(store: Store) -> None:
 
 def test_rewrite_leaves_a_row_alone_that_is_not_where_it_was_read(store: Store) -> None:
     put(store, new_job("a"), new_job("a"), new_job("a"))
-    moved, taken, same = (rewrite(one(store, key), priority=9) for key in (1, 2, 3))
+    moved, taken, same = (rewrite(one(store, key), priority=9, queue="c") for key in (1, 2, 3))
     with batch(store):
         store.rewrite([rewrite(one(store, 1), queue="b")])
     take(store, ["a"], limit=1)
@@ -152,8 +152,20 @@ def test_rewrite_leaves_a_row_alone_that_is_not_where_it_was_read(store: Store) 
     assert [(job.queue, job.state, job.priority) for job in store.load([1, 2, 3])] == [
         ("b", State.READY, 32_768),
         ("a", State.IN_FLIGHT, 32_768),
-        ("a", State.READY, 9),
+        ("c", State.READY, 9),
     ]
+    check_counts(store)
+
+
+def test_a_change_of_a_job_that_is_in_flight_no_longer_leaves_no_trace(store: Store) -> None:
+    put(store, new_job(), new_job())
+    take(store)
+    with batch(store):
+        store.release([1], interrupted=False)
+        store.apply([change(1, State.RETRYING), change(2, State.RETRYING)])
+    assert [job.state for job in store.load([1, 2])] == [State.READY, State.RETRYING]
+    assert [len(store.errors(key, Page())) for key in (1, 2)] == [0, 1]
+    check_counts(store)
 
 
 def test_rewrite_is_wide(store: Store) -> None:

@@ -126,6 +126,23 @@ def test_jobs_show_tells_why_it_waits(server: ServerProcess, client: Client, que
     assert "1.1 s" in anew(server.address, "jobs", "show", job_id).stdout
 
 
+def test_what_a_terminal_would_obey_is_not_printed(server: ServerProcess, client: Client, queue: str) -> None:
+    """Names may hold anything but NUL and a few reserved characters; U+009B begins a sequence as ESC [ does."""
+    odd = queue + "\x1b)0;x\x07"
+    job = client.enqueue(odd, type="a\x1bb", payload="c\x9b2J")
+    commands = [
+        ("jobs", "show", job["id"]),
+        ("queues", "--names"),
+        ("enqueue", "t\x1b", "--queue", odd),
+        ("enqueue", "t\x1b,", "--queue", odd),
+    ]
+    for command in commands:
+        done = anew(server.address, *command)
+        printed = done.stdout + done.stderr
+        assert printed
+        assert all(char.isprintable() or char == "\n" for char in printed), printed
+
+
 def test_an_unknown_job_is_exit_code_4(server: ServerProcess) -> None:
     for verb in ("show", "retry", "cancel"):
         done = anew(server.address, "jobs", verb, "nosuchjob")
@@ -180,11 +197,19 @@ def test_queues_counts_by_status(server: ServerProcess, client: Client, queue: s
 def test_dead_list_shows_the_last_error(server: ServerProcess, client: Client, queue: str) -> None:
     job_id = kill_one(client, queue, "no route to host")
     answer = anew_json(server.address, "dead", "list", "-q", queue)["jobs"]
-    assert [(item["job"]["id"], item["error"]["message"]) for item in answer] == [
-        (job_id, "no route to host")
-    ]
-    assert "IOError: no route to host" in anew(server.address, "dead", "list", "-q", queue).stdout
+    assert [(item["id"], item["error"]["message"]) for item in answer] == [(job_id, "no route to host")]
+    done = anew(server.address, "dead", "list", "-q", queue)
+    assert "IOError: no route to host" in done.stdout
+    assert done.stderr == ""
     assert anew(server.address, "dead", "list", "-q", queue + "-none").stdout == "No dead jobs.\n"
+
+
+def test_dead_list_says_when_there_are_more(server: ServerProcess, client: Client, queue: str) -> None:
+    newest = [kill_one(client, queue) for _ in range(3)][-1]
+    done = anew(server.address, "dead", "list", "-q", queue, "--limit", "1")
+    assert newest in done.stdout
+    assert done.stderr == "There are more; --limit more than 1 shows them.\n"
+    assert anew(server.address, "dead", "list", "-q", queue, "--limit", "3").stderr == ""
 
 
 def test_dead_retry_by_id_and_by_queue(server: ServerProcess, client: Client, queue: str) -> None:

@@ -27,3 +27,14 @@ def test_the_directory_is_free_again_after_a_start_that_failed(
     folder = tmp_path / "other"
     assert run("serve", "--root-dir", str(folder), "--port", str(port)).returncode == 1
     fresh_server(root_dir=folder)
+
+
+def test_a_directory_that_cannot_be_used_is_told_by_its_flag(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("not a directory")
+    place = tmp_path / "file" / "below"
+    ended = run("serve", "--root-dir", str(place), "--port", "0", "--log-level", "error")
+    assert ended.returncode == 2
+    assert ended.stderr == (
+        f"Error: --root-dir: {str(place)!r} cannot be used (Not a directory); expected a directory that this user "
+        "may write to\n"
+    )

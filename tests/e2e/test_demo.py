@@ -60,7 +60,9 @@ def test_the_demo_ends_by_itself_and_adds_up(tmp_path: Path) -> None:
     assert left_behind(tmp_path) == []
 
 
-@pytest.mark.parametrize(("number", "status"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+@pytest.mark.parametrize(
+    ("number", "status"), [(signal.SIGTERM, 143), (signal.SIGINT, 130), (signal.SIGHUP, 129)]
+)
 def test_an_ended_demo_leaves_nothing_behind(tmp_path: Path, number: signal.Signals, status: int) -> None:
     demo = start(tmp_path)
     assert demo.stdout is not None

@@ -106,9 +106,11 @@ def test_zizq_18_reserved_characters_in_names_are_400(
 ) -> None:
     expected = {
         "": f"{field} must not be empty",
-        "a,b": f"{field} must not contain ','",
+        "a,b": f"{field} must not contain ','; expected one name, got 'a,b'",
         "a\0b": f"{field} must not contain null bytes",
-    }.get(name) or f"{field} must not contain '{name[1]}' (reserved)"
+    }.get(name) or (
+        f"{field} must not contain '{name[1]}' (reserved); expected a name without * ? [ ] {{ }} \\, got {name!r}"
+    )
     response = post(client, queue, **{field: name})
     assert (response.status, response.error) == (400, expected)
 

@@ -131,7 +131,8 @@ def next_wait(
         if wait_ms > left_ms:
             if policy.on_deadline == "finish" or left_ms <= 0:
                 return _late(policy.deadline_ms, left_ms, wait_ms)
-            wait_ms, note = left_ms, "the deadline cuts it short"
+            wait_ms = left_ms
+            note += (", " if note else "") + "the deadline cuts it short"
     cap_ms = policy.effective_cap_ms if policy.effective_cap_ms is not None else policy.ceil_ms
     return Wait(retry, int(nominal), drawn.draw, cap_ms, wait_ms, carry, note)
 

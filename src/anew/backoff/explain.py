@@ -95,8 +95,10 @@ class Explanation(msgspec.Struct, frozen=True):
         last = self.rows[-1] if self.rows else None
         if last is None or last.window_earliest_ms is None or last.window_latest_ms is None:
             return count
-        earliest, latest = format_duration(last.window_earliest_ms), format_duration(last.window_latest_ms)
-        return f"{count}; retry {last.retry} comes {earliest} to {latest} after the first failure"
+        span = format_duration(last.window_earliest_ms)
+        if last.window_latest_ms != last.window_earliest_ms:
+            span += f" to {format_duration(last.window_latest_ms)}"
+        return f"{count}; retry {last.retry} comes {span} after the first failure"
 
 
 def _counted(total: int) -> str:

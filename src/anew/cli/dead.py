@@ -5,12 +5,13 @@ from __future__ import annotations
 import contextlib
 
 import click
+import msgspec
 
 from anew.cli.jobs import each, fetch
 from anew.cli.jobview import when
 from anew.cli.output import now_ms, show_json, show_table
 from anew.cli.remote import Session, filter_options, remote
-from anew.client import ErrorView, Filters
+from anew.client import ErrorView, Filters, JobView
 from anew.errors import InvalidInput, NotFound
 from anew.units import format_duration, parse_duration
 
@@ -27,23 +28,20 @@ def dead() -> None:
 def list_dead(session: Session, filters: Filters, limit: int) -> None:
     """List dead jobs, the newest first, with the error that ended each. Cancelled jobs are among them.
 
+    --json gives each job as "anew jobs list --json" does, and its last failure as "error" beside.
+
     \b
     Examples:
       anew dead list
       anew dead list --queue web --limit 10 --json
     """
-    found = fetch(session.client, filters.also(status=("dead",)), limit, newest=True)
+    chosen = filters.also(status=("dead",))
+    found = fetch(session.client, chosen, limit, newest=True)
     last = {job.id: _last_error(session, job.id) for job in found}
     if session.as_json:
-        show_json(
-            {
-                "jobs": [
-                    {"job": job.document, "error": error.document if (error := last[job.id]) else None}
-                    for job in found
-                ]
-            }
-        )
-    elif not found:
+        show_json({"jobs": [_with_error(job, last[job.id]) for job in found]})
+        return
+    if not found:
         click.echo("No dead jobs.")
     else:
         now = now_ms()
@@ -52,6 +50,8 @@ def list_dead(session: Session, filters: Filters, limit: int) -> None:
             for job in found
         ]
         show_table(("ID", "TYPE", "QUEUE", "FAILURES", "WHEN", "LAST ERROR"), rows)
+    if len(found) == limit and session.client.count(chosen) > limit:
+        click.echo(f"There are more; --limit more than {limit} shows them.", err=True)
 
 
 @dead.command("retry", short_help="Make dead jobs ready again.")
@@ -100,6 +100,12 @@ def _last_error(session: Session, job_id: str) -> ErrorView | None:
     with contextlib.suppress(NotFound):
         return next(session.client.errors(job_id, order="desc", limit=1), None)
     return None
+
+
+def _with_error(job: JobView, error: ErrorView | None) -> dict[str, object]:
+    # The job's fields stand where `anew jobs list --json` has them, so that one filter reads both.
+    fields = msgspec.json.decode(job.document, type=dict[str, msgspec.Raw])
+    return {**fields, "error": error.document if error else None}
 
 
 def _told(error: ErrorView | None) -> str:

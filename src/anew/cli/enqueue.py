@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from anew.cli.output import moment, now_ms, show_json
+from anew.cli.output import moment, now_ms, one_line, show_json
 from anew.cli.remote import Session, remote
 from anew.cli.values import read_moment, read_payload, read_policy
 from anew.client import Draft, JobView
@@ -84,7 +84,7 @@ def _show(session: Session, job: JobView) -> None:
         return
     now = now_ms()
     when = f"runs {moment(job.ready_at, now)}" if job.status == "scheduled" else job.status
-    click.echo(f"{job.id}  {job.type} on {job.queue}, {when}")
+    click.echo(one_line(f"{job.id}  {job.type} on {job.queue}, {when}"))
 
 
 def _ready_at(delay: str | None, at: str | None) -> int | None:

@@ -11,7 +11,7 @@ import click
 
 from anew.cli.failures import exit_code, explained
 from anew.cli.jobview import HEADING, STATUS_COLUMN, report, row
-from anew.cli.output import now_ms, show_json, show_table
+from anew.cli.output import now_ms, one_line, show_json, show_table
 from anew.cli.remote import Session, confirm, filter_options, remote
 from anew.client import Client, Filters, JobView
 from anew.errors import Conflict, InvalidInput, NotFound
@@ -85,7 +85,7 @@ def show_job(session: Session, job_id: str, backtrace: bool) -> None:
         show_json({"job": job.document, "errors": [error.document for error in errors]})
         return
     for line in report(job, errors, now_ms(), backtrace=backtrace):
-        click.echo(line)
+        click.echo(one_line(line))
 
 
 @jobs.command("retry")

@@ -20,7 +20,6 @@ _COLOURS: Final = {
     "completed": "green",
     "dead": "red",
     "failed": "yellow",
-    "cancelled": "bright_black",
 }
 
 
@@ -49,7 +48,7 @@ def table(heading: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
     Returns:
         Lines, the heading first, no blanks at their ends.
     """
-    lines = [[*heading], *([_one_line(cell) for cell in row] for row in rows)]
+    lines = [[*heading], *([one_line(cell) for cell in row] for row in rows)]
     widths = [max(len(line[column]) for line in lines) for column in range(len(heading))]
     padded = ([cell.ljust(width) for cell, width in zip(line, widths, strict=True)] for line in lines)
     return ["  ".join(cells).rstrip() for cells in padded]
@@ -104,6 +103,6 @@ def now_ms() -> int:
     return SystemClock().now()
 
 
-def _one_line(cell: str) -> str:
-    # A message may hold anything, control sequences for the terminal included.
-    return "".join(char if char.isprintable() else " " for char in cell)
+def one_line(text: str) -> str:
+    """Give a text without what a terminal would obey: names, payloads and messages may hold anything."""
+    return text if text.isprintable() else "".join(char if char.isprintable() else " " for char in text)

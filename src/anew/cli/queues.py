@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from anew.cli.output import show_json, show_table
+from anew.cli.output import one_line, show_json, show_table
 from anew.cli.remote import Session, remote
 from anew.client import Filters
 
@@ -25,7 +25,8 @@ def queues(session: Session, names: bool) -> None:
     """
     found = session.client.queues()
     if names:
-        show_json({"queues": found}) if session.as_json else click.echo("\n".join(found), nl=bool(found))
+        lines = "\n".join(map(one_line, found))
+        show_json({"queues": found}) if session.as_json else click.echo(lines, nl=bool(found))
         return
     counts = {queue: {status: _count(session, queue, status) for status in _STATUSES} for queue in found}
     if session.as_json:

@@ -108,6 +108,9 @@ def run(arguments: Sequence[str] | None = None) -> int:
     except click.Abort:
         return 130
     except AnewError as error:
-        click.echo(f"Error: {explained(error)}", err=True)
+        from anew.cli.output import one_line  # only where something is wrong: help starts fast
+
+        lines = map(one_line, f"Error: {explained(error)}".split("\n"))
+        click.echo("\n".join(lines), err=True)
         return exit_code(error)
     return result if isinstance(result, int) else 0

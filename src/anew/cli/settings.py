@@ -9,6 +9,7 @@ from typing import Any, Final
 import click
 
 from anew.config import FOREIGN, Loaded, Setting, Settings, declared, find_file, load_settings
+from anew.errors import InvalidConfig, InvalidPolicy
 
 _SECTIONS: Final = {
     "listen": "Listening",
@@ -62,6 +63,9 @@ def load(options: Mapping[str, Any]) -> Loaded:
 
     Args:
         options: What `setting_options` made: names with underscores; None means not given.
+
+    Raises:
+        InvalidConfig: One of them does not fit; the message names the flag, the variable or the file it comes from.
     """
     flags = {
         # A switch that is not there must not hide a variable that is.
@@ -69,7 +73,24 @@ def load(options: Mapping[str, Any]) -> Loaded:
         for name, value in options.items()
         if name != "config"
     }
-    return load_settings(flags, os.environ, find_file(options.get("config"), os.environ))
+    loaded = load_settings(flags, os.environ, find_file(options.get("config"), os.environ))
+    _insist_on_a_policy(loaded)
+    return loaded
+
+
+def _insist_on_a_policy(loaded: Loaded) -> None:
+    # `config` does not know policies. Without this, the policy's own error would not say where it comes from, and
+    # `anew config show` would pass what `anew serve` refuses.
+    value = loaded.settings.retry.policy
+    if value is None:
+        return
+    from anew.backoff import Policy
+
+    try:
+        Policy.from_json(value)
+    except InvalidPolicy as error:
+        source = loaded.origins["server.default-policy"]
+        raise InvalidConfig(f"{source}: {error}", field="default-policy", value=value) from error
 
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]

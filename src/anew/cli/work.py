@@ -10,7 +10,7 @@ from types import FrameType
 import click
 import msgspec
 
-from anew.cli.output import clock_time, coloured, moment, now_ms, paint
+from anew.cli.output import clock_time, coloured, moment, now_ms, one_line, paint
 from anew.cli.remote import Session, remote
 from anew.errors import InvalidInput
 from anew.units import format_duration, parse_duration
@@ -79,7 +79,8 @@ def _text_log(notice: Notice) -> None:
     now = now_ms()
     what = paint(notice.what.ljust(11), _colour_of(notice), colour=coloured(sys.stderr))
     job = f"{notice.job.id} {notice.job.type} " if notice.job else ""
-    click.echo(f"{clock_time(now, now)} {what} {job}{describe(notice, now)}".rstrip(), err=True)
+    rest = one_line(f"{job}{describe(notice, now)}")
+    click.echo(f"{clock_time(now, now)} {what} {rest}".rstrip(), err=True)
 
 
 def describe(notice: Notice, now: int) -> str:

@@ -26,10 +26,13 @@ GATHER = 48
 batches of 30 instead of 20 made acknowledgements a fifth faster. Far larger batches would make clients and server wait in turns."""
 
 BATCH_JOBS = 10_000
-"""New jobs in a batch, or one request's: some 30 ms. Crowds of bulks come in over several batches, the rest goes on between them."""
+"""New jobs in a batch, or one request's: some 30 ms. A crowd of bulks takes several, and nobody else waits for all of it."""
 
 WAITING_JOBS = 100_000
 """New jobs that may wait for the next batches, a third of a second's work, unless a single request brings more."""
+
+CLOSING_MS = 2_000
+"""How long closing may take, but for its last batch: the loop stands still, so no second signal to stop is heard meanwhile."""
 
 TICK_S = 1.0
 """Nothing depends on a wake-up alone: this often everything that could be due is looked at."""
@@ -133,7 +136,8 @@ class GroupCommit:
 
     def _given_back(self, taker: Taker, interrupted: bool, result: object) -> None:
         if isinstance(result, AnewError):
-            self._unreturned.append((taker, interrupted))  # nobody else gives them back before their leases lapse
+            # Nothing else would give the jobs back before their leases lapse.
+            self._unreturned.append((taker, interrupted))
 
     def pause_taker(self, taker: Taker) -> None:
         """Give a taker nothing until `resume_taker`."""
@@ -150,8 +154,16 @@ class GroupCommit:
         for timer in (self._due_timer, self._tick_timer):
             if timer is not None:
                 timer.cancel()
+        clock = self.engine.clock
+        until = clock.monotonic() + CLOSING_MS
         self._flush()
         while self._waiting() and self.engine.failed is None and not self.engine.stalled:
+            if clock.monotonic() >= until:
+                log.warning("long payloads that nobody waits for any more are dropped")
+                self._pending.clear()  # or the loop's last turns would go on with them
+                self._new.clear()
+                self._new_jobs = 0
+                break
             self._flush()  # what is taken in over several batches
 
     def _wake(self) -> None:

@@ -34,7 +34,7 @@ def settle_successes(engine: Engine, ops: list[Succeed], now: int, answers: Answ
     done = set(store.finish(plain))
     if len(done) < len(keys):
         done.update(_complete_others(engine, [key for key in keys if key not in done], now))
-    dispatcher.settle_many(done, undo)
+    dispatcher.settle(done, undo)
     engine.stats.completed += len(done)
     for op in ops:
         missing: list[int] = []
@@ -74,7 +74,7 @@ def settle_failures(engine: Engine, ops: list[Fail], now: int, answers: Answers,
         change = _decide(engine, job, op, now)
         changes.append(change)
         answers.append((op, after(job, change)))
-        engine.dispatcher.settle_many((job.key,), undo)
+        engine.dispatcher.settle((job.key,), undo)
         engine.stats.failed += 1
         if change.state is State.DEAD:
             engine.stats.died += 1

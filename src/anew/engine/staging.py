@@ -43,7 +43,6 @@ class Staging:
         self._under_way: Enqueue | None = None
         self._first = 0
         self._at: Position | None = None
-        self._then: Position | None = None
         self._left_behind: list[tuple[int, int]] = []
 
     def add(self, op: Enqueue) -> None:
@@ -74,22 +73,21 @@ class Staging:
             self._first = 0
             self._submit(Call(self._write, self._written))
 
-    def _write(self, engine: Engine, now: int) -> None:
-        """Write one portion, inside a batch."""
+    def _write(self, engine: Engine, now: int) -> tuple[int, Position | None]:
+        """Write one portion, inside a batch; give the first key, and where to go on."""
         if engine.full:
             raise StoreFull("no space for new jobs; settling goes on")
         assert self._under_way is not None
         assert self._at is not None
         jobs = self._under_way.jobs
         first = self._first or engine.next_keys(len(jobs), now)
-        at = engine.store.stage(first, jobs, self._at, PORTION_BYTES)
-        self._first, self._then = first, at
+        return first, engine.store.stage(first, jobs, self._at, PORTION_BYTES)
 
     def _written(self, result: Any) -> None:
         if isinstance(result, AnewError):
             self._fail(result)
             return
-        self._at = self._then
+        self._first, self._at = result
         if self._at is None:
             self._submit(Call(self._finish, self._finished))
         else:
@@ -117,13 +115,13 @@ class Staging:
         self.tidy()
         op.done(error)
 
-    def _remove(self, engine: Engine, now: int) -> int:
+    def _remove(self, engine: Engine, now: int) -> list[tuple[int, int]]:
         """Remove what was left behind, inside a batch; what cannot be removed now is tried again by the next `tidy`."""
         del now
         for first, last in self._left_behind:
             engine.store.unstage(first, last)
-        return len(self._left_behind)
+        return list(self._left_behind)
 
     def _removed(self, result: Any) -> None:
         if not isinstance(result, AnewError):
-            del self._left_behind[:result]
+            self._left_behind = [keys for keys in self._left_behind if keys not in result]

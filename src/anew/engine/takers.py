@@ -2,7 +2,8 @@
 
 A taker is *hungry* while it has a free slot and its queues may hold ready jobs; it is *parked* once they were found empty; it is
 neither while it has no free slot or its peer is behind. The rule that everything here keeps: after each batch no parked taker has
-a ready job in one of its queues, so a ready job and a free slot never both wait (unless the global limit holds them).
+a ready job in one of its queues, so a ready job and a free slot never both wait (unless the global limit holds them, or the batch
+has its fill of bytes: then the taker is still hungry, and the next batch comes at once).
 """
 
 from __future__ import annotations
@@ -21,6 +22,9 @@ TURN_JOBS = 250
 
 TURN_BYTES = 1 << 20
 """Most payload bytes a taker gets in one turn, once it has one job."""
+
+BATCH_BYTES = 4 << 20
+"""Bytes of long payloads that one batch takes, but for its last turn; the next batch goes on, if its takers' peers keep up."""
 
 _numbers = count(1)
 
@@ -73,6 +77,8 @@ class Dispatcher:
         self.holders: dict[int, Taker] = {}
         self._hungry: dict[Taker, None] = {}
         self._parked: dict[str | None, dict[Taker, None]] = {}
+        # Queues whose ready jobs a batch that had its fill may have left beside parked takers.
+        self._unfinished: list[str] = []
         self.takers: set[Taker] = set()
 
     def add(self, taker: Taker) -> None:
@@ -108,27 +114,18 @@ class Dispatcher:
             taker.room() > 0 and any(map(self._store.ready, taker.queues or (None,))) for taker in self.takers
         )
 
-    def settle(self, key: int) -> bool:
-        """Note that a job is no longer in flight, which frees its holder's slot.
-
-        Returns:
-            Whether the job's row is all there is of it; False also for a job that nobody holds.
-        """
-        taker = self.holders.pop(key, None)
-        if taker is None:
-            return False
-        plain = taker.held.pop(key)
-        if not taker.paused and taker in self.takers:
-            self._hungry[taker] = None
-        return plain
-
     def plain_among(self, keys: Iterable[int]) -> list[int]:
         """Pick the held jobs whose row is all there is of them."""
         holders = self.holders
         return [key for key in keys if key in holders and holders[key].held[key]]
 
-    def settle_many(self, keys: Iterable[int], undo: Undo) -> None:
-        """Note that jobs are no longer in flight, and how to put that back."""
+    def settle(self, keys: Iterable[int], undo: Undo) -> None:
+        """Note that jobs are no longer in flight, which frees their holders' slots, and how to put that back.
+
+        Args:
+            keys: Jobs; those that nobody holds are passed over.
+            undo: Gets what `hold` needs for each.
+        """
         holders, hungry = self.holders, self._hungry
         for key in keys:
             taker = holders.pop(key, None)
@@ -151,8 +148,10 @@ class Dispatcher:
             now: Epoch ms.
             deliveries: Gets what to deliver to whom after the commit; also tells `undo`, if a take fails halfway.
         """
-        fresh = [queue for queue in self._store.fresh_ready() if self._parked]
-        while True:
+        fresh = list(dict.fromkeys([*self._unfinished, *self._store.fresh_ready()])) if self._parked else []
+        self._unfinished = []
+        left = BATCH_BYTES
+        while left > 0:
             self._wake(fresh)
             if not self._hungry or self._room() <= 0:
                 return
@@ -161,6 +160,8 @@ class Dispatcher:
                 continue
             rows = self._take(takers[0].queues, limit, now)
             self._hand_out(takers, rows, deliveries)
+            left -= sum([row[10] for row in rows if row[10]])
+        self._unfinished = fresh
 
     def undo(self, deliveries: list[tuple[Taker, list[TakenRow]]]) -> None:
         """Forget takes whose transaction did not last."""

@@ -62,8 +62,7 @@ def tick(engine: Engine, now: int) -> int:
     keys = engine.store.lapsed(now, PROMOTE_JOBS)
     if keys:
         release_interrupted(engine, keys, Interrupted("lease lapsed"), now)
-        for key in keys:
-            engine.free_slot(key)
+        engine.free_slots(keys)
         engine.stats.released += len(keys)
     return len(keys)
 

@@ -98,7 +98,7 @@ def delete_all() -> Callable[[Engine, int], int]:
 
     def verb(engine: Engine, now: int) -> int:
         count = engine.store.delete_all()
-        _free(engine, list(engine.dispatcher.holders))
+        engine.free_slots(list(engine.dispatcher.holders))
         return count
 
     return verb
@@ -173,7 +173,7 @@ def cancel_one(key: int) -> Callable[[Engine, int], Job]:
             engine.store.delete([key])
         else:
             _rewrite(engine, [(before, after)])
-        engine.free_slot(key)
+        engine.free_slots([key])
         return after
 
     return verb
@@ -238,10 +238,5 @@ def _row(before: Job, after: Job) -> Rewrite:
 
 def _delete(engine: Engine, keys: list[int]) -> int:
     count = engine.store.delete(keys)
-    _free(engine, keys)
+    engine.free_slots(keys)
     return count
-
-
-def _free(engine: Engine, keys: list[int]) -> None:
-    for key in keys:
-        engine.free_slot(key)

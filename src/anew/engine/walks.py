@@ -44,7 +44,7 @@ class Extent:
     """What a walk has before it.
 
     Attributes:
-        total: How many jobs matched when it began.
+        total: How many jobs matched when it began, >= 1.
         last: Key of the last one of them.
         began: When that was, epoch ms.
     """
@@ -126,11 +126,12 @@ class _Walk:
         self._look(self._measure, self._measured)
 
     def _measure(self, reader: Any) -> tuple[int, list[int]]:
-        return reader.count(self._where), reader.find(self._where, Page(order="desc", limit=1))
+        last = reader.find(self._where, Page(order="desc", limit=1))
+        return reader.count(self._where) if last else 0, last
 
     def _measured(self, result: tuple[int, list[int]]) -> None:
         total, last = result
-        if not last:
+        if not total:  # all that there was may have gone between the two looks
             self._end(0)
             return
         self._extent = Extent(total=total, last=last[0], began=self._walks.clock())

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from anew.engine import Engine, GroupCommit
-from anew.errors import AnewError, MalformedRequest
+from anew.errors import AnewError, MalformedRequest, Overloaded
 from anew.http.failures import reply_error
 from anew.http.formats import JSON, SUPPORTED, answer_format, not_acceptable
 from anew.http.router import Router
@@ -113,6 +113,8 @@ class Api:
         try:
             self._route(request)
         except AnewError as error:
+            if isinstance(error, Overloaded):
+                self._context.counters.refuse(error.code)
             reply_error(request, answer_format(request.headers) or JSON, error)
         except Exception:
             log.exception("a request failed", extra={"method": request.method.decode("latin-1")})

@@ -85,11 +85,17 @@ def job_from_json(body: bytes, error: Exception | None = None) -> NewJob:
 
 
 def _payload_of(body: bytes) -> bytes:
-    """Give the payload of a job that may not fit otherwise; empty if none is found."""
+    """Give the payload of a job that may not fit otherwise; empty if none is found.
+
+    Raises:
+        MalformedRequest: The text is no JSON.
+    """
     try:
         return bytes(_any_payload.decode(body).payload)
     except msgspec.ValidationError:
         return b""
+    except (msgspec.DecodeError, RecursionError) as error:  # the decoder before stopped short of it
+        raise malformed_json(error) from None
 
 
 def check_once(body: bytes, payload: bytes = b"") -> dict[str, msgspec.Raw]:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+import gc
 import json
 import math
 import struct
 import sys
+from collections.abc import Iterator
 from typing import Any
 
 import msgspec
@@ -13,6 +16,9 @@ import msgspec
 _DEEP = 4_000
 """Interpreter frames for the deepest value stored: 126 levels from JSON, some 1,000 from MessagePack."""
 
+
+LONG = 65_536
+"""Bytes of a value from which on the collector rests while it is built."""
 
 _MAX_FLOAT32 = (2 - 2**-23) * 2.0**127
 
@@ -72,8 +78,27 @@ def shortest(value: float) -> float:
     return float(f"{value:.9g}")
 
 
+@contextlib.contextmanager
+def collector_resting() -> Iterator[None]:
+    """Let the collector rest: of very many new lists it would look at each many times, and find that all are in use."""
+    resting = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if resting:
+            gc.enable()
+
+
 def to_msgpack(text: bytes) -> bytes:
     """Translate JSON to MessagePack; integers that it cannot hold become floats."""
+    if len(text) <= LONG:
+        return _to_msgpack(text)
+    with collector_resting():
+        return _to_msgpack(text)
+
+
+def _to_msgpack(text: bytes) -> bytes:
     try:
         return msgspec.msgpack.encode(msgspec.json.decode(text))
     except (msgspec.MsgspecError, OverflowError, RecursionError):

@@ -14,7 +14,7 @@ from anew.http.answers import answering
 from anew.http.api import Context
 from anew.http.failures import reply_error
 from anew.http.formats import JSON, Format, body_format, unsupported_media_type
-from anew.http.newjobs import LONG_BODY, one_job, reading_many, reading_one
+from anew.http.newjobs import LONG_BODY, LONG_BULK, one_job, reading_many, reading_one
 from anew.http.portions import Portions, Work, at_once
 from anew.http.render import shown_policy
 from anew.http.router import Router
@@ -181,7 +181,7 @@ class EnqueueRoutes:
             self._store_many(*read, request, form)
 
         work = reading_many(request.body, written, self._max_bytes, self._max_bulk)
-        if len(request.body) <= LONG_BODY:
+        if len(request.body) <= LONG_BULK:
             store(at_once(work))
         else:
             self._read_long(work, request, form, store)

@@ -231,11 +231,21 @@ def encoded(text: str) -> str:
 
 def _range(name: str, text: str, most: int) -> Range:
     low, dots, high = text.partition("..")
-    first = number(name, low, most) if low or not dots else 0
-    last = first if not dots else (number(name, high, most) if high else most)
+    first = _end(low, 0)
+    last = _end(high, most) if dots else first
+    if not (low or dots) or first is None or last is None or max(first, last) > most:
+        wanted = f"a whole number up to {most}, or a range of two: 3, 3..7, 3.. or ..7"
+        raise bad_query(f"{name}: {_brief(text)} is not valid; expected {wanted}", name)
     if first > last:
         raise bad_query(f"{name}: {_brief(text)} is not valid; expected the low end first", name)
     return first, last
+
+
+def _end(text: str, default: int) -> int | None:
+    """Read one end of a range; None if it is no number."""
+    if not text:
+        return default
+    return int(text) if _NUMBER.match(text) else None
 
 
 def _range_text(span: Range, most: int) -> str:

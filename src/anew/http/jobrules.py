@@ -9,11 +9,12 @@ import msgspec
 from anew.backoff import policy_from_json
 from anew.errors import InvalidJob, MalformedRequest, NotSupported, TooLarge
 from anew.http.payloads import MAX_DEPTH, judging
-from anew.http.portions import Work, at_once
+from anew.http.portions import Work
 from anew.jobs import Backoff, NewJob, Retention
 from anew.jobs.codec import U64_MAX
 
-_RESERVED = frozenset("*?[]{}\\")
+_SHOWN_RESERVED = "* ? [ ] { } \\"
+_RESERVED = frozenset(_SHOWN_RESERVED) - {" "}
 _KNOWN_NAMES = 4_096
 
 good_names: set[str] = set()
@@ -31,24 +32,22 @@ def check_name(name: str, field: str) -> None:
     if not name:
         raise InvalidJob(f"{field} must not be empty", field=field)
     if "," in name:
-        raise InvalidJob(f"{field} must not contain ','", field=field)
+        raise InvalidJob(f"{field} must not contain ','; expected one name, got {name[:60]!r}", field=field)
     if "\0" in name:
         raise InvalidJob(f"{field} must not contain null bytes", field=field)
     for char in name:
         if char in _RESERVED:
-            raise InvalidJob(f"{field} must not contain '{char}' (reserved)", field=field)
+            raise InvalidJob(
+                f"{field} must not contain '{char}' (reserved); expected a name without {_SHOWN_RESERVED}, "
+                f"got {name[:60]!r}",
+                field=field,
+            )
     if len(name.encode("utf-8", "surrogatepass")) > 512:
         raise InvalidJob(
             f"{field} must not be longer than 512 bytes, got {len(name)} characters", field=field
         )
     if len(good_names) < _KNOWN_NAMES:
         good_names.add(name)
-
-
-def check_job(job: NewJob, max_bytes: int) -> None:
-    """Check everything that decoding does not: names, payload, policy, and parts of the protocol not spoken here."""
-    at_once(judging_job(job, max_bytes))
-    check_more(job)
 
 
 def judging_job(job: NewJob, max_bytes: int) -> Work[None]:

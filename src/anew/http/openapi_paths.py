@@ -228,7 +228,7 @@ def _own() -> dict[str, dict[str, Operation]]:
             "post": _operation(
                 "jobs",
                 "retryJobs",
-                "Make all dead and cancelled jobs that match ready, at once or spread evenly over a period.",
+                "Make all dead and cancelled jobs that match ready, at once or spread evenly; in portions, no transaction.",
                 {200: "Retried"},
                 (413, 415, 501, 507),
                 query=_FILTERS,

@@ -11,7 +11,7 @@ from itertools import accumulate, islice
 from operator import add
 
 from anew.errors import MalformedRequest
-from anew.http.portions import Work, at_once
+from anew.http.portions import Work
 
 MAX_DEPTH = 126
 """Levels of nesting in a payload, as Zizq's JSON; a document this deep has at least 2 * 126 brackets."""
@@ -42,14 +42,8 @@ _PEAK = bytes(max(_steps(bits)) & 0xFF for bits in range(256))
 """By a byte that stands for eight brackets: where they end and the highest level among them, as signed bytes."""
 
 
-def check_payload(payload: bytes, field: str = "payload") -> None:
-    """Refuse valid JSON that nests too deeply, or has numbers that nobody can read."""
-    if len(payload) > 2 * MAX_DEPTH:
-        at_once(judging(payload, field))
-
-
 def judging(payload: bytes, field: str = "payload") -> Work[None]:
-    """Do `check_payload` window by window."""
+    """Refuse valid JSON that nests too deeply, or has numbers that nobody can read, window by window."""
     nested = may_be_deep(payload)
     numbers = len(payload) > HARMLESS_BYTES and _may_have_long_number(payload)
     if not (nested or numbers):
@@ -65,11 +59,6 @@ def judging(payload: bytes, field: str = "payload") -> Work[None]:
                 f"{field} has a number of more than {MOST_DIGITS} digits; send it as a string", field=field
             )
         yield
-
-
-def is_harmless(text: bytes) -> bool:
-    """Tell at a glance whether there is neither depth nor a long number; a whole body may stand for its payload."""
-    return not may_be_deep(text) and (len(text) <= HARMLESS_BYTES or not _may_have_long_number(text))
 
 
 def may_be_deep(text: bytes) -> bool:
@@ -154,14 +143,6 @@ class Scan:
             quotes = accumulate((piece.count(b'"') for piece in before), initial=started)
             self.long_number = any(count % 2 == 0 for count in islice(quotes, 1, None))
         self._last_digits = digits[-MOST_DIGITS:]
-
-
-def depth(text: bytes) -> int:
-    """Tell how deeply valid JSON nests."""
-    scan = Scan(numbers=False)
-    for window in windows(text):
-        scan.see(window)
-    return scan.deepest
 
 
 def count_values(text: bytes, enough: int) -> int:

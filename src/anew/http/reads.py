@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
+from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
@@ -15,6 +17,9 @@ log = logging.getLogger("anew.http")
 
 MAX_WAITING = 200
 """Reads that may wait for the reader; more are refused with 503."""
+
+BUDGET_MS = 4
+"""Time that answers to reads may take in one turn of the loop, but for the last of them: a page of a list may have megabytes."""
 
 
 class Reads:
@@ -30,6 +35,8 @@ class Reads:
         self._loop = loop
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="anew-reader")
         self._waiting = 0
+        self._done: deque[tuple[Future[Any], Callable[[Any], None]]] = deque()
+        self._turning = False
 
     def __call__(self, function: Callable[[Any], Any], then: Callable[[Any], None]) -> None:
         """Run a read and hand its result back.
@@ -53,10 +60,29 @@ class Reads:
         self._reader.close()
 
     def _hand_back(self, done: Future[Any], then: Callable[[Any], None]) -> None:
+        self._done.append((done, then))
         try:
-            self._loop.call_soon_threadsafe(self._deliver, done, then)
+            self._loop.call_soon_threadsafe(self._wake)
         except RuntimeError:  # the loop has closed; nobody waits for an answer any more
             log.debug("a read ended after the server")
+
+    def _wake(self) -> None:
+        if not self._turning:
+            self._turning = True
+            self._turn()
+
+    def _turn(self) -> None:
+        """Answer what is done, for so long; the rest has turns of its own, between which others are served."""
+        end = time.perf_counter() + BUDGET_MS / 1_000
+        try:
+            while self._done:
+                self._deliver(*self._done.popleft())
+                if time.perf_counter() >= end:
+                    break
+        finally:
+            self._turning = bool(self._done)
+            if self._turning:
+                self._loop.call_soon(self._turn)
 
     def _deliver(self, done: Future[Any], then: Callable[[Any], None]) -> None:
         self._waiting -= 1

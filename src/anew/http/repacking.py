@@ -6,7 +6,7 @@ first, in portions; and what it holds is checked in portions too.
 
 from __future__ import annotations
 
-import gc
+import contextlib
 import math
 import re
 from itertools import chain, islice
@@ -15,6 +15,7 @@ from typing import Any
 import msgspec
 
 from anew.errors import MalformedRequest, TooLarge
+from anew.http.embedded import LONG, collector_resting
 from anew.http.payloads import MAX_DEPTH, WINDOW
 from anew.http.portions import Work, at_once
 
@@ -74,19 +75,14 @@ def repacking(packed: bytes, max_bytes: int, field: str = "payload") -> Work[byt
 
 
 def unpacked(packed: bytes) -> Any:
-    """Decode MessagePack; the collector rests meanwhile, since it would look at each of many new lists many times."""
-    resting = len(packed) > WINDOW and gc.isenabled()
-    if resting:
-        gc.disable()
+    """Decode MessagePack."""
     try:
-        return msgspec.msgpack.decode(packed)
+        with collector_resting() if len(packed) > LONG else contextlib.nullcontext():
+            return msgspec.msgpack.decode(packed)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, ValueError) as error:
         reason = "nested too deeply" if isinstance(error, RecursionError) else str(error)
         reason = reason.removeprefix("MessagePack data is malformed: ")
         raise MalformedRequest(f"invalid MessagePack: {reason}") from None
-    finally:
-        if resting:
-            gc.enable()
 
 
 def counting(packed: bytes, field: str = "payload", most: int = MAX_COST) -> Work[None]:
@@ -113,9 +109,7 @@ def counting(packed: bytes, field: str = "payload", most: int = MAX_COST) -> Wor
             cost += 1
             at += _length(packed, at)
         if cost > most:
-            message = (
-                f"{field}: expected at most {most} values in MessagePack, a list or map counted {LIST_COST} times, got more"
-            )
+            message = f"{field}: expected at most {most} values in MessagePack, a list or map counted {LIST_COST} times, got more"
             raise TooLarge(message, field=field)
         steps += 1
         if not steps % 500:

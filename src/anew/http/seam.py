@@ -100,6 +100,7 @@ class WireLimits:
 
     Attributes:
         max_body: Bytes of a request body; above it 413 before the bytes are read.
+        max_unfinished: Bytes of the bodies that are coming in, over all connections; above it 503 for who brings more.
         max_target: Bytes of the request target; above it 414.
         max_head: Bytes of all header lines together; above it 431.
         max_headers: Header lines; above it 431.
@@ -114,6 +115,7 @@ class WireLimits:
     """
 
     max_body: int = 64 << 20
+    max_unfinished: int = 1 << 30
     max_target: int = 64 << 10
     max_head: int = 16 << 10
     max_headers: int = 100
@@ -126,13 +128,21 @@ class WireLimits:
 
 
 class WireCounters:
-    """What the wires count, for the metrics page: plain integers, added to in the loop's thread."""
+    """What the wires count: plain integers, added to in the loop's thread.
 
-    __slots__ = ("connections", "refused", "requests")
+    Attributes:
+        connections: Open now.
+        requests: That arrived whole.
+        refused: By reason.
+        unfinished: Bytes held of bodies that are coming in.
+    """
+
+    __slots__ = ("connections", "refused", "requests", "unfinished")
 
     def __init__(self) -> None:
         self.connections = 0
         self.requests = 0
+        self.unfinished = 0
         self.refused: dict[str, int] = {}
 
     def refuse(self, reason: str) -> None:

@@ -18,6 +18,7 @@ from anew.errors import InvalidJob, MalformedRequest, Overloaded
 from anew.http.api import Context
 from anew.http.embedded import Embedded
 from anew.http.enqueue import quoted
+from anew.http.failures import reply_error
 from anew.http.filters import comma_set, query_pairs
 from anew.http.formats import JSON, MSGPACK, STREAMS, Format, not_acceptable, stream_format
 from anew.http.render import shown_policy
@@ -44,20 +45,8 @@ def write_json(tag: bytes, rows: list[TakenRow], now: int) -> list[bytes]:
     """Write taken jobs as JSON objects."""
     out: list[bytes] = []
     names: dict[str, bytes] = {}
-    for (
-        key,
-        queue,
-        kind,
-        priority,
-        ready_at,
-        attempts,
-        failed_at,
-        limit,
-        policy,
-        retention,
-        _,
-        payload,
-    ) in rows:
+    for row in rows:
+        key, queue, kind, priority, ready_at, attempts, failed_at, limit, policy, retention, _, payload = row
         if kind not in names:
             names[kind] = quoted(kind)
         if queue not in names:
@@ -93,20 +82,8 @@ def _settings(limit: int | None, policy: bytes | None) -> bytes:
 def write_objects(tag: str, rows: list[TakenRow], now: int) -> list[dict[str, Any]]:
     """Give taken jobs as plain values, for MessagePack."""
     out: list[dict[str, Any]] = []
-    for (
-        key,
-        queue,
-        kind,
-        priority,
-        ready_at,
-        attempts,
-        failed_at,
-        limit,
-        policy,
-        retention,
-        _,
-        payload,
-    ) in rows:
+    for row in rows:
+        key, queue, kind, priority, ready_at, attempts, failed_at, limit, policy, retention, _, payload = row
         job: dict[str, Any] = {
             "id": f"{tag}{key:016x}",
             "type": kind,
@@ -213,7 +190,8 @@ class TakeRoutes:
         queues, prefetch = self._wanted(request.query)
         if self._ending or len(self.open) >= self._settings.max_streams:
             self._counters.refuse("streams")
-            raise Overloaded("no more take streams are possible now; see --max-streams")
+            reply_error(request, form, Overloaded("no more take streams are possible now; see --max-streams"))
+            return
         extra = ((b"cache-control", b"no-cache"),) if framing == "sse" else ()
         stream = request.open_stream(200, _CONTENT_TYPES[framing], extra)
         if stream is None:

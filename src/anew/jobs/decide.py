@@ -56,9 +56,9 @@ class Decision(msgspec.Struct, frozen=True, omit_defaults=True):
     Attributes:
         verdict: ``retry`` or ``dead``.
         reason: One sentence for people.
-        nominal_ms: The curve's wait before cap and jitter.
+        nominal_ms: The curve's wait, held to the cap, before any jitter.
         draw: The number in [0, 1) that was used, if one was.
-        cap_ms: The cap that applied, if any.
+        cap_ms: The cap on nominal waits, or else the ceiling on all waits, if there is either.
         wait_ms: What it came to.
         due_at: When the job runs again, epoch ms.
     """
@@ -93,6 +93,7 @@ class Change:
 
     Attributes:
         ready_at: When it may run, epoch ms; None leaves what it was.
+        first_failed_at: When it failed for the first time, epoch ms; None if it has only been interrupted.
         interruptions: How many in a row it has had with this one; 0 for a failure.
     """
 
@@ -101,6 +102,7 @@ class Change:
     ready_at: int | None
     attempts: int
     failed_at: int
+    first_failed_at: int | None
     purge_at: int | None
     phase: float | None
     carry: float | None
@@ -189,7 +191,7 @@ def decide_failure(
         previous=None if job.carry is None else Previous(carry=job.carry),
         override_ms=None if failure.retry_at is None else failure.retry_at - now,
         beyond_limit=failure.retry_at is not None,
-        elapsed_ms=now - (job.first_failed_at if job.first_failed_at is not None else now),
+        elapsed_ms=now - _first(job, now),
     )
     match answer:
         case Exhausted():
@@ -217,6 +219,10 @@ def is_zizq_backoff(policy: bytes) -> bool:
 
 def _purge_at(now: int, kept_ms: int) -> int | None:
     return None if kept_ms == 0 else min(now + kept_ms, LAST_INSTANT)
+
+
+def _first(job: Failing, now: int) -> int:
+    return now if job.first_failed_at is None else job.first_failed_at
 
 
 def _record(job: Failing, failure: Failed, attempts: int, decision: Decision, now: int) -> AttemptRecord:
@@ -248,6 +254,7 @@ def _retry(
         ready_at=decision.due_at,
         attempts=attempts,
         failed_at=now,
+        first_failed_at=_first(job, now),
         purge_at=None,
         phase=phase,
         carry=carry,
@@ -276,6 +283,7 @@ def _die(
         ready_at=None,
         attempts=attempts,
         failed_at=now,
+        first_failed_at=_first(job, now),
         purge_at=purge_at,
         phase=phase,
         carry=job.carry,
@@ -291,7 +299,9 @@ def after(job: Job, change: Change) -> Job:
         state=change.state,
         ready_at=job.ready_at if change.ready_at is None else change.ready_at,
         attempts=change.attempts,
+        interruptions=change.interruptions,
         failed_at=change.failed_at,
+        first_failed_at=change.first_failed_at,
         purge_at=change.purge_at,
         phase=change.phase,
         carry=change.carry,

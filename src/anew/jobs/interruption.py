@@ -104,6 +104,7 @@ def _change(
         ready_at=decision.due_at,
         attempts=job.attempts,
         failed_at=now,
+        first_failed_at=job.first_failed_at,
         purge_at=purge_at,
         phase=job.phase,
         carry=job.carry,

@@ -12,6 +12,7 @@ from msgspec import UNSET, UnsetType
 from anew.errors import IllegalTransition
 from anew.jobs.codec import LAST_INSTANT, Retention
 from anew.jobs.job import Job
+from anew.jobs.own import retention_and_note
 from anew.jobs.state import ENDED, WAITING, State
 from anew.jobs.transitions import Move, target
 
@@ -121,7 +122,7 @@ def _merged(stored: bytes | None, patch: RetentionPatch | UnsetType | None) -> b
         return stored
     if patch is None:
         return None
-    old = Retention() if stored is None else msgspec.json.decode(stored, type=Retention)
+    old = Retention() if stored is None else retention_and_note(stored)[0]
     new = Retention(
         completed_ms=old.completed_ms if isinstance(patch.completed_ms, UnsetType) else patch.completed_ms,
         dead_ms=old.dead_ms if isinstance(patch.dead_ms, UnsetType) else patch.dead_ms,

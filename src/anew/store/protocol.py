@@ -1,6 +1,6 @@
-"""The store's protocol: about a dozen verbs, shaped for batches, that remember and never reason.
+"""The store's protocol: verbs, shaped for batches, that remember and never reason.
 
-All verbs but the reading ones are called between `begin` and `commit` by one thread at a time. A store maps rows, guards each
+Whatever writes rows is called between `begin` and `commit`, by one thread at a time. A store maps rows, guards each
 write with the state it expects, and keeps the count of jobs by queue and state in step in the same transaction. Which move is
 legal, when a job runs again and how long it is kept arrive as decided values.
 """
@@ -175,7 +175,7 @@ class Store(Protocol):
         """Remove what was written ahead for jobs with these keys that have not come."""
 
     def insert_plain(self, first_key: int, jobs: Sequence[NewJob], now: int) -> None:
-        """The same for jobs that say nothing beyond type, queue and payload, so that nothing more is looked at."""
+        """As `insert`, for jobs that say nothing beyond type, queue and payload, so that nothing more is looked at."""
 
     def take(self, queues: Sequence[str] | None, limit: int, max_bytes: int, lease: Lease) -> list[TakenRow]:
         """Put the first ready jobs by (priority, key) under a lease; None means all queues.
@@ -196,7 +196,7 @@ class Store(Protocol):
         """Write what failed and interrupted attempts made of their jobs, with the attempts' records."""
 
     def rewrite(self, rows: Sequence[Rewrite]) -> None:
-        """Write patched values; each row must still be in the queue and state that it was read in."""
+        """Write patched values; a row that is no longer in the queue and state that it was read in is left alone."""
 
     def release(self, keys: Sequence[int], *, interrupted: bool) -> None:
         """Give in-flight jobs back to their place among the ready ones."""
@@ -217,10 +217,10 @@ class Store(Protocol):
         """Remove up to `limit` ended jobs whose retention is over; tell how many."""
 
     def delete(self, keys: Sequence[int]) -> int:
-        """Remove jobs in any state with all that belongs to them; tell how many there were."""
+        """Remove jobs in any state with all that belongs to them; tell how many there were. What is staged stays."""
 
     def delete_all(self) -> int:
-        """Remove every job; tell how many there were."""
+        """Remove every job; tell how many there were. What is staged stays: those jobs have yet to come."""
 
     def find(self, where: Filter, page: Page) -> list[int]:
         """Give the keys of matching jobs as the open transaction sees them."""

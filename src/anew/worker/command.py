@@ -195,8 +195,12 @@ class CommandWorker:
         self._begin(job)
 
     def _begin(self, job: JobView) -> None:
+        self._state.pending.append(job)
+        self._begin_pending()
+
+    def _begin_pending(self) -> None:
+        """Give as many jobs as there are free runners for to them, in the order in which they came."""
         state = self._state
-        state.pending.append(job)
         while state.pending and len(state.running) < self._options.concurrency:
             following = state.pending.popleft()
             run = Run(self._options.command, following, self._options.timeout_ms)
@@ -213,8 +217,7 @@ class CommandWorker:
             return
         if offered is not None and is_another_attempt(done.settled, done.job, offered):
             state.pending.append(offered)
-        if state.pending:
-            self._begin(state.pending.popleft())
+        self._begin_pending()
         if self._options.once:
             self._stop()
         self._stop_if_drained(certain=False)

@@ -68,8 +68,8 @@ class Run:
         started = time.monotonic_ns()
         try:
             process = self._start()
-        except OSError as error:
-            text = f"{self._command[0]}: {error.strerror or error}"
+        except (OSError, ValueError) as error:  # the latter for a name that the environment has no bytes for
+            text = f"{self._command[0]}: {getattr(error, 'strerror', None) or error}"
             return Ended(kind="error", error_type="cannot start", message=text, took_ms=0)
         assert process.stderr is not None
         tail = _Tail(process.stderr)

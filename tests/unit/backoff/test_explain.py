@@ -66,7 +66,7 @@ def test_the_table_is_for_people() -> None:
             "unlimited retries, the first 3 shown; retry 3 comes 2 min 23 s to 5 min 23 s after the first failure",
         ),
         ({"preset": "zizq", "limit": 0}, None, "no retry"),
-        ({"preset": "constant", "limit": 1}, None, "1 retry; retry 1 comes 5 min to 5 min after the first failure"),
+        ({"preset": "constant", "limit": 1}, None, "1 retry; retry 1 comes 5 min after the first failure"),
     ],
 )  # fmt: skip
 def test_the_summary_is_one_line(policy: Any, rows: int | None, summary: str) -> None:

@@ -107,6 +107,8 @@ def test_the_version(capsys: pytest.CaptureFixture[str]) -> None:
         (["work", "--", "no-such-program-here"], 2, "no such program"),
         (["serve", "--port", "x"], 2, "--port: 'x'"),
         (["serve", "--config", "gone.toml"], 2, "gone.toml"),
+        (["serve", "--default-policy", "evn"], 2, "--default-policy: preset: 'evn'"),
+        (["config", "show", "--default-policy", "evn"], 2, "--default-policy: preset: 'evn'"),
         (["serve", "--host", "0.0.0.0"], 5, "set a token"),
         (["serve", "--tls-cert", "c"], 2, "--tls-key"),
         (["serve", "--tls-cert", "c", "--tls-key", "k"], 5, "not in this build"),
@@ -187,6 +189,15 @@ def test_config_show_tells_values_and_origins_and_hides_secrets(
     assert answer["server.max-body"] == {"value": "64MiB", "origin": "default"}
     assert run(["config", "show"]) == 0
     assert "ORIGIN" not in capsys.readouterr().out
+
+
+def test_a_policy_in_the_file_that_does_not_fit_is_told_with_its_place(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    file = tmp_path / "anew.toml"
+    file.write_text('[server]\ndefault-policy = {curve = {constant = "-3s"}}\n')
+    assert run(["config", "show", "--config", str(file)]) == 2
+    assert f"Error: {file}: [server] default-policy: curve.constant: '-3s'" in capsys.readouterr().err
 
 
 def test_a_switch_that_is_not_given_does_not_hide_its_variable(

@@ -163,7 +163,9 @@ def test_closing_applies_a_whole_crowd(monkeypatch: pytest.MonkeyPatch) -> None:
     assert all(answer.result for answer in answers)
 
 
-@pytest.mark.parametrize("error", [StoreFull("no space"), StoreFailed("the disk is gone")], ids=["full", "failed"])
+@pytest.mark.parametrize(
+    "error", [StoreFull("no space"), StoreFailed("the disk is gone")], ids=["full", "failed"]
+)
 def test_a_crowd_is_answered_whatever_happens_to_its_first_batch(
     error: Exception, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from anew.engine import Limits, recover, tick
+from anew.engine.verbs import redrive_one
 from anew.errors import StoreFull
 from anew.jobs import State
 from anew.store.protocol import Page
@@ -87,6 +88,18 @@ def test_an_interruption_is_no_failure_of_the_policys() -> None:
     assert rig.job(key).first_failed_at == rig.clock.now()
 
 
+def test_a_job_that_interruptions_ended_has_still_not_failed() -> None:
+    """Sent round again as it is, its policy's deadline begins with the failure to come."""
+    rig = Rig(interruption_limit=1, policy={"curve": {"constant": "10s"}, "limit": 1, "deadline": "1m"})
+    (key,) = rig.put(new_job())
+    interrupted(rig)
+    assert (rig.state(key), rig.job(key).first_failed_at) == (State.DEAD, None)
+    rig.advance(3_600_000)
+    rig.do(call(redrive_one(key)))
+    rig.worker()
+    assert rig.do(fail(key)).state is State.RETRYING
+
+
 def test_what_was_recorded_goes_with_the_job() -> None:
     """A job with records is not all in its row, so its success must look for them."""
     rig = Rig(interruption_limit=10)
@@ -150,3 +163,13 @@ def test_a_batch_that_does_not_last_leaves_the_jobs_with_their_worker() -> None:
     assert isinstance(rig.do(rig.leave(worker)), StoreFull)
     assert (rig.state(key), worker.held) == (State.IN_FLIGHT, {key})
     assert rig.store.errors(key, Page()) == []
+
+
+def test_what_a_failure_answers_is_the_job_as_it_is_stored() -> None:
+    rig = Rig(interruption_limit=10)
+    (key,) = rig.put(new_job())
+    interrupted(rig)
+    for _ in range(2):
+        rig.worker()
+        assert rig.do(fail(key)) == rig.job(key)
+        rig.advance(10_000)

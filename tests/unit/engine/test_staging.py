@@ -14,7 +14,7 @@ from anew.jobs import NewJob
 from anew.store.sqlite import SqliteStore
 
 from .grouped import Group
-from .rig import NOW, FaultyStore, Once, Rig, new_job, plain
+from .rig import NOW, FaultyStore, Once, Rig, call, new_job, plain
 
 LONG = 600 << 10
 """Three portions of 256 KiB."""
@@ -155,6 +155,39 @@ def test_what_cannot_be_removed_at_once_is_removed_by_a_later_tick() -> None:
     assert (rows(group, "payload"), rows(group, "staged")) == (0, 0)
 
 
+def test_a_portion_that_was_undone_and_written_again_keeps_the_promise_of_its_keys() -> None:
+    """No key may be given out twice, not even after a crash that loses all memory and turns the clock back."""
+    store = FaultyStore(SqliteStore())
+    group = Group(store)
+    store.verbs["commit"] = [RuntimeError("odd")]
+    answer = submit(group, long_job())
+    group.submit(call(lambda engine, now: 1))
+    group.loop.settle()
+    assert answer.result[0] <= store.identity.last_key
+
+
+def test_removing_twice_forgets_nothing_that_is_left_behind_between() -> None:
+    group = Group()
+    staging = group.commit._staging
+    staging._left_behind = [(1, 1)]
+    staging.tidy()
+    staging.tidy()
+    between = Once()
+    first, second = group.commit._pending
+    removed = first.done
+
+    def left_behind_meanwhile(result: Any) -> None:
+        removed(result)
+        staging._left_behind.append((2, 2))
+        between(result)
+
+    first.done = left_behind_meanwhile
+    group.batch()
+    assert between.calls
+    assert second is not first
+    assert staging._left_behind == [(2, 2)]
+
+
 def test_a_full_store_takes_no_long_jobs() -> None:
     group = Group()
     group.rig.engine.full = True
@@ -169,6 +202,26 @@ def test_closing_finishes_what_is_under_way() -> None:
     group.commit.close()
     assert answer.result[1] == NOW
     assert group.rig.store.ready(None) == 1
+
+
+def test_closing_does_not_wait_long_for_what_nobody_hears_any_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a slow disk many megabytes take minutes; no signal is heard meanwhile. The next start removes what is half written."""
+    group = Group()
+    answer = submit(group, long_job(size=10 * LONG))
+    others = [submit(group, long_job()) for _ in range(20)]
+    group.batch()
+    real = group.rig.engine.apply
+
+    def slow(ops: Any) -> None:
+        real(ops)
+        group.rig.clock.advance(700)
+
+    monkeypatch.setattr(group.rig.engine, "apply", slow)
+    group.commit.close()
+    group.loop.settle()  # what is left of the loop's turns changes nothing
+    assert rows(group, "payload") == 1 + 3  # until 2 s had passed
+    assert [done.calls for done in (answer, *others)] == [[]] * 21
+    assert group.rig.store.ready(None) == 0
 
 
 def test_the_next_start_removes_what_a_killed_server_left_half_written(tmp_path: Path) -> None:

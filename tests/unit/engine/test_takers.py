@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import random
 from typing import Any
 
 import pytest
 
-from anew.engine import Limits
+from anew.engine import Limits, takers
 from anew.engine.verbs import patch_one, redrive_one
 from anew.jobs import Retention, State
 from anew.jobs.patch import Patch, RetentionPatch
@@ -119,7 +120,7 @@ def test_a_free_slot_is_filled_in_the_batch_that_frees_it(rig: Rig) -> None:
     assert worker.keys == keys[:3]
     rig.do(fail(keys[1], kill=True))
     assert worker.keys == keys[:4]
-    rig.do(call(lambda engine, now: (engine.store.delete([keys[2]]), engine.free_slot(keys[2]))))
+    rig.do(call(lambda engine, now: (engine.store.delete([keys[2]]), engine.free_slots([keys[2]]))))
     assert worker.keys == keys
 
 
@@ -145,9 +146,45 @@ def test_turns_go_on_until_nothing_or_nobody_is_left(rig: Rig) -> None:
     rig.check()
 
 
+def test_one_batch_reads_only_so_many_bytes_and_the_next_goes_on(rig: Rig) -> None:
+    """Else a deep prefetch over long payloads would be read into memory at once: jobs of 1,200,000 bytes, 4 MiB a batch."""
+    rig.put(*(new_job(payload=b"x" * 1_200_000) for _ in range(6)))
+    worker = rig.worker(prefetch=1_000)
+    assert len(worker.keys) == 4
+    assert rig.engine.dispatcher.waits()
+    rig.engine.apply([])
+    assert len(worker.keys) == 6
+    assert not rig.engine.dispatcher.waits()
+    rig.check()
+
+
+def test_a_taker_that_falls_behind_gets_no_more_long_payloads(rig: Rig) -> None:
+    rig.put(*(new_job(payload=b"x" * 1_200_000) for _ in range(6)))
+    worker = rig.worker(prefetch=1_000)
+    rig.engine.dispatcher.pause(worker.taker)
+    rig.engine.apply([])
+    assert len(worker.keys) == 4
+
+
+def test_a_batch_that_had_its_fill_lets_no_queue_be_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The taker that was woken for a queue's only job fills up elsewhere, batches later: the job goes to the other one."""
+    rig = Rig()
+    real = rig.store.fresh_ready
+    monkeypatch.setattr(rig.store, "fresh_ready", lambda: sorted(real(), reverse=True))
+    both, second = queue_up(rig, (["first", "second"], 2), (["second"], 1))
+    rig.engine.apply([])
+    long = new_job("first", payload=b"x" * 5_000_000)
+    rig.put(long, long, new_job("second", priority=65_535))
+    while rig.engine.dispatcher.waits():
+        rig.engine.apply([])
+    assert (len(both.keys), len(second.keys)) == (2, 1)
+    rig.check()
+
+
 def test_large_payloads_end_a_turn_but_not_the_supply(rig: Rig) -> None:
     one, two = queue_up(rig, (None, 10), (None, 10))
     rig.put(*(new_job(payload=b"x" * 700_000) for _ in range(8)))
+    rig.engine.apply([])
     assert (len(one.keys), len(two.keys)) == (4, 4)
     assert len(one.instants) == 4
     rig.check()
@@ -307,3 +344,33 @@ def test_a_job_that_has_failed_once_is_looked_at_also_after_its_attempts_began_a
     assert rig.do(succeed(key)) == []
     assert rig.state(key) is None
     assert rig.store.errors(key, Page()) == []
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_nobody_waits_beside_a_ready_job_however_soon_a_batch_has_its_fill(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Takers of one to three queues come, go, pause and settle while every batch takes one turn with long payloads."""
+    monkeypatch.setattr(takers, "BATCH_BYTES", 1)
+    chance = random.Random(seed)
+    rig = Rig(limits=Limits(global_in_flight=chance.choice((0, 5))))
+    long, short = b"x" * 3_000, b"1"
+    workers: list[Worker] = []
+    for _ in range(60):
+        match chance.choice(("put", "put", "settle", "settle", "come", "go", "pause")):
+            case "put":
+                queues = [chance.choice("abc") for _ in range(chance.randint(1, 6))]
+                rig.put(*(new_job(queue, payload=chance.choice((long, short))) for queue in queues))
+            case "come":
+                workers += queue_up(rig, (chance.sample("abc", chance.randint(1, 3)), chance.randint(1, 3)))
+            case "settle" if held := sorted(rig.engine.dispatcher.holders):
+                rig.apply(*(succeed(key) for key in chance.sample(held, chance.randint(1, len(held)))))
+            case "go" if workers:
+                rig.do(rig.leave(workers.pop(chance.randrange(len(workers)))))
+            case "pause" if workers:
+                taker = chance.choice(workers).taker
+                (rig.engine.dispatcher.resume if taker.paused else rig.engine.dispatcher.pause)(taker)
+        rig.engine.apply([])
+        while rig.engine.dispatcher.waits():
+            rig.engine.apply([])
+        rig.check()

@@ -235,3 +235,56 @@ def test_a_portion_is_one_durable_operation(field: Field) -> None:
     (op,) = field.ops
     assert isinstance(op, Call)
     assert op.durable
+
+
+def test_a_walk_whose_jobs_go_between_its_two_looks_ends_with_nothing() -> None:
+    field = Field()
+    field.dead(3)
+    done = field.start()
+    find, then = field.reads.popleft()
+
+    class Emptied:
+        """Counts nothing where something was found, or the other way round, whichever look comes first."""
+
+        def __init__(self) -> None:
+            self.looks = 0
+
+        def count(self, where: Filter) -> int:
+            self.looks += 1
+            return 3 if self.looks == 1 else 0
+
+        def find(self, where: Filter, page: Page) -> list[int]:
+            self.looks += 1
+            return field.rig.store.find(where, page) if self.looks == 1 else []
+
+    then(find(Emptied()))
+    while field.step():
+        pass
+    assert done.result == 0
+
+
+def test_a_walk_over_jobs_that_come_between_its_two_looks_divides_by_no_zero() -> None:
+    """The count sees none, the look for the last one a job that has died since."""
+    field = Field()
+    field.dead(1)
+    done = field.start(spread_ms=1_000)
+    find, then = field.reads.popleft()
+
+    class Growing:
+        """Nothing at the first look, everything at the second."""
+
+        def __init__(self) -> None:
+            self.looks = 0
+
+        def count(self, where: Filter) -> int:
+            self.looks += 1
+            return 0 if self.looks == 1 else 1
+
+        def find(self, where: Filter, page: Page) -> list[int]:
+            self.looks += 1
+            return [] if self.looks == 1 else field.rig.store.find(where, page)
+
+    then(find(Growing()))
+    while field.step():
+        pass
+    assert done.result == 0

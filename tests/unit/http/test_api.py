@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from anew.errors import NotFound
+from anew.errors import NotFound, Overloaded
 from anew.http.api import Api, ApiSettings, Context, host_name
 from anew.http.formats import Format
 from anew.http.router import Router
@@ -27,6 +27,10 @@ def lose(request: Request, form: Format, params: tuple[str, ...]) -> None:
     raise NotFound("it is not here")
 
 
+def turn_away(request: Request, form: Format, params: tuple[str, ...]) -> None:
+    raise Overloaded("too many lists are waiting")
+
+
 def fall(request: Request, form: Format, params: tuple[str, ...]) -> None:
     raise RuntimeError("the secret of row 7")
 
@@ -41,6 +45,7 @@ class Edge:
         router.add("POST", "/things", show)
         router.add("GET", "/lost", lose)
         router.add("GET", "/broken", fall)
+        router.add("GET", "/busy", turn_away)
         router.add("GET", "/readyz", show, streams=True)
         self.counters = WireCounters()
         nobody: Any = None
@@ -160,3 +165,9 @@ def test_a_handler_that_falls_tells_the_log_alone(edge: Edge, caplog: pytest.Log
 )
 def test_a_host_is_read_without_its_port(host: bytes, name: bytes) -> None:
     assert host_name(host) == name
+
+
+def test_what_is_refused_for_want_of_room_is_counted() -> None:
+    edge = Edge()
+    assert edge.ask("GET", "/busy").status == 503
+    assert edge.counters.refused == {"overloaded": 1}

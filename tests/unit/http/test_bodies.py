@@ -5,7 +5,7 @@ import time
 import msgspec
 import pytest
 
-from anew.errors import MalformedRequest
+from anew.errors import MalformedRequest, TooLarge
 from anew.http.bodies import MAX_VALUES, decode, to_object
 from anew.http.formats import JSON, MSGPACK
 
@@ -56,3 +56,14 @@ def test_a_body_of_millions_of_values_is_refused_before_it_is_built(item: bytes)
 def test_a_long_backtrace_is_one_value() -> None:
     text = "at f(a, [b], {c}),\n" * 100_000
     assert decode(msgspec.json.encode({"message": text}), JSON, Report).message == text
+
+
+def test_a_packed_body_of_very_many_values_is_not_built() -> None:
+    """A byte is enough for a list, which takes 56 in memory; the same holds for every route that reads a body."""
+    many = b"\x81\xa7message\xdd" + (8 << 20).to_bytes(4, "big") + b"\x90" * (8 << 20)
+    begun = time.process_time()
+    with pytest.raises(TooLarge, match="the body: expected at most 100000 values in MessagePack"):
+        decode(many, MSGPACK, Report)
+    assert time.process_time() - begun < 0.5
+    long = msgspec.msgpack.encode({"message": "x" * 10_000_000})
+    assert len(decode(long, MSGPACK, Report).message) == 10_000_000

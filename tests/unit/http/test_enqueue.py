@@ -1,11 +1,23 @@
 """The answers to enqueues, written with as little as can be."""
 
+import asyncio
 import json
+from types import SimpleNamespace
+from typing import Any
 
 import msgspec
+import pytest
 
-from anew.http.enqueue import plain_answer, plain_answers
-from anew.jobs import NewJob
+from anew.errors import Overloaded
+from anew.http import portions
+from anew.http.api import ApiSettings
+from anew.http.enqueue import EnqueueRoutes, plain_answer, plain_answers
+from anew.http.formats import JSON
+from anew.http.newjobs import LONG_BODY
+from anew.http.seam import WireCounters
+from anew.jobs import IdText, NewJob
+
+from .asked import Answer, Asked
 
 TAG = "0123abcde"
 
@@ -35,3 +47,73 @@ def test_the_answer_to_a_bulk_is_that_of_each_job() -> None:
         "duplicate": False,
         "folded": False,
     }
+
+
+class FullCommit:
+    """Has no room for new jobs."""
+
+    late = False
+
+    def submit_new(self, op: object) -> None:
+        raise Overloaded("full")
+
+    submit_long = submit_new
+
+
+SHORT = b'{"type":"t","queue":"q","payload":1}'
+LONG = b'{"type":"t","queue":"q","payload":"%b"}' % (b"x" * LONG_BODY)
+
+
+def ask(path: str, body: bytes) -> tuple[Answer, dict[str, int]]:
+    counters = WireCounters()
+    engine = SimpleNamespace(ids=IdText(TAG))
+    context: Any = SimpleNamespace(
+        commit=FullCommit(), engine=engine, counters=counters, settings=ApiSettings()
+    )
+    routes = EnqueueRoutes(context)
+    request = Asked("POST", path, body)
+    (routes.many if path.endswith("bulk") else routes.one)(request, JSON, ())
+    return request.answer, counters.refused
+
+
+@pytest.mark.parametrize("body", [SHORT, LONG], ids=["short", "long"])
+@pytest.mark.parametrize("path", ["/jobs", "/jobs/bulk"])
+def test_a_refusal_for_want_of_room_is_counted(
+    path: str, body: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(portions, "BUDGET_MS", 60_000)  # read in one go: there is no loop here
+    answer, refused = ask(path, b'{"jobs":[%b]}' % body if path.endswith("bulk") else body)
+    assert (answer.status, answer.extra, refused) == (503, ((b"retry-after", b"1"),), {"overloaded": 1})
+
+
+ODD = b'{"type":"t","queue":"q","payload":1,"priority":null}'
+PACKED = b"\x83\xa4type\xa1t\xa5queue\xa1q\xa7payload\x01"
+
+
+@pytest.mark.parametrize(
+    ("body", "content_type"),
+    [
+        (b'{"jobs":[%b]}' % b",".join([ODD] * 4_000), b"application/json"),
+        (b"\x81\xa4jobs\xdc" + (8_000).to_bytes(2, "big") + PACKED * 8_000, b"application/msgpack"),
+    ],
+    ids=["json", "msgpack"],
+)
+def test_a_bulk_of_many_small_jobs_is_read_in_portions(body: bytes, content_type: bytes) -> None:
+    """What has to be read carefully costs some 30 us a job, so bytes alone do not tell how long a bulk takes."""
+    assert len(body) < LONG_BODY
+    engine = SimpleNamespace(ids=IdText(TAG))
+    context: Any = SimpleNamespace(
+        commit=FullCommit(), engine=engine, counters=WireCounters(), settings=ApiSettings()
+    )
+    request = Asked("POST", "/jobs/bulk", body)
+    request.headers = {b"content-type": content_type}
+
+    async def ask_once() -> bool:
+        EnqueueRoutes(context).many(request, JSON, ())
+        at_once = bool(request.answers)
+        while not request.answers:
+            await asyncio.sleep(0)
+        return at_once
+
+    assert not asyncio.run(ask_once())
+    assert request.answer.status == 503

@@ -23,7 +23,6 @@ AGAIN = ((b"retry-after", b"1"),)
         (errors.NotFound("m"), 404),
         (errors.Conflict("m"), 409),
         (errors.IllegalTransition("m"), 409),
-        (errors.StaleLease("m"), 409),
         (errors.NotSupported("m"), 501),
     ],
 )
@@ -51,7 +50,7 @@ def test_what_will_pass_says_when_to_come_again(error: errors.AnewError, status:
     )
 
 
-@pytest.mark.parametrize("kind", [errors.InternalError, errors.StoreFailed, errors.CorruptRow])
+@pytest.mark.parametrize("kind", [errors.InternalError, errors.StoreFailed])
 def test_an_error_of_ours_keeps_its_words_to_itself(kind: type[errors.AnewError]) -> None:
     request = Asked("POST", "/jobs")
     reply_error(request, JSON, kind("table job, row 7, is damaged"))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from anew.errors import InvalidInput, MalformedRequest, NotSupported
@@ -144,6 +146,13 @@ def test_zizq_69_each_range_has_its_own_greatest_value(name: bytes, most: int) -
     assert select(name + b"=%d" % most).ranges == {name.decode(): (most, most)}
     with pytest.raises(InvalidInput):
         select(name + b"=%d" % (most + 1))
+
+
+@pytest.mark.parametrize("text", ["x", "1..x", "-1", "65536", "3..65536"])
+def test_a_bad_range_is_told_what_a_range_is(text: str) -> None:
+    words = "expected a whole number up to 65535, or a range of two: 3, 3..7, 3.. or ..7"
+    with pytest.raises(MalformedRequest, match=re.escape(f'priority: "{text}" is not valid; {words}')):
+        select(b"priority=" + text.encode())
 
 
 def test_zizq_66_defaults_and_limits() -> None:

@@ -185,6 +185,29 @@ async def test_an_error_in_the_application_concerns_one_request() -> None:
     assert [request.status for request in requests] == [500, 200, 500, 200]
 
 
+class Broken:
+    """A connection that cannot go on."""
+
+    aborted = False
+
+    def go_on(self) -> None:
+        raise RuntimeError("broken")
+
+    def abort(self) -> None:
+        self.aborted = True
+
+
+@in_loop
+async def test_a_connection_that_cannot_go_on_is_cut_and_the_others_have_their_turn() -> None:
+    rig, broken = Rig(cost_ms=20), Broken()
+    first, second = rig.hand(2)
+    rig.gate.queue_up(broken)
+    third = rig.hand(1)[0]
+    await rig.until(lambda: len(rig.got) == 3)
+    assert rig.got == [(first, False), (second, False), (third, False)]
+    assert broken.aborted
+
+
 @in_loop
 async def test_close_forgets_who_waits() -> None:
     rig = Rig(cost_ms=20)

@@ -266,6 +266,28 @@ async def test_unfinished_bodies_of_a_connection_are_bounded_together() -> None:
 
 
 @in_loop
+async def test_unfinished_bodies_of_all_connections_are_bounded_together() -> None:
+    peer = Peer(max_unfinished=10_000)
+    peer.counters.unfinished = 4_000  # of other connections
+    streams = []
+    for size in (5_000, 2_000):
+        streams.append(peer.client.get_next_available_stream_id())
+        peer.client.send_headers(streams[-1], peer.head("/jobs", "POST"))
+        peer.client.send_data(streams[-1], bytes(size))
+    await peer.turn()
+    assert [peer.status(stream) for stream in streams] == [None, 503]
+    assert peer.counters.unfinished == 9_000
+    peer.client.send_data(streams[0], b"", end_stream=True)
+    third = peer.client.get_next_available_stream_id()
+    peer.client.send_headers(third, peer.head("/jobs", "POST"))
+    peer.client.send_data(third, bytes(1_000))
+    await peer.turn()
+    assert (len(peer.requests), peer.counters.unfinished) == (1, 5_000)
+    peer.conn.connection_lost(None)
+    assert peer.counters.unfinished == 4_000
+
+
+@in_loop
 async def test_too_large_a_head_is_431_and_the_connection_goes_on() -> None:
     peer = Peer()
     large = peer.ask("/jobs", **{f"x{n}": "v" * 1000 for n in range(20)})

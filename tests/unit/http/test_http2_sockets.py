@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -16,6 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from anew.http.seam import Request, Stream, WireLimits
+from anew.http.wire.http2_frames import goaway
 from anew.http.wire.server import HttpServer
 from tests.unit.http.http2_peer import RawPeer, frame, get_block, in_loop, post_block
 from tests.unit.http.loopback import run
@@ -161,6 +163,24 @@ def test_drain_ends_streams_and_connections(loop: str) -> None:
             client.writer.close()
             await draining
             assert server.counters.connections == 0
+
+    run(test, loop)
+
+
+@loops
+def test_draining_waits_for_no_idle_connection(loop: str) -> None:
+    """Nothing is unread on either side, so GOAWAY and the end may leave together; the peer need not hang up."""
+
+    async def test() -> None:
+        async with served(lambda request: request.reply(200)) as (server, client):
+            for _ in range(2):
+                number = client.ask("GET", "/")
+                await client.until(h2.events.StreamEnded, number)
+            begun = time.monotonic()
+            await server.drain(5_000)
+            assert time.monotonic() - begun < 0.5
+            rest = await client.reader.read()
+            assert rest.startswith(goaway(number, 0, "the server is going away"))
 
     run(test, loop)
 

@@ -1,8 +1,11 @@
 """From the body of an enqueue to new jobs."""
 
+import contextlib
 import json
+import struct
 import time
-from collections.abc import Callable
+import tracemalloc
+from collections.abc import Callable, Iterator
 from itertools import pairwise
 from typing import Any
 
@@ -11,8 +14,9 @@ import pytest
 
 from anew.errors import InvalidInput, InvalidJob, MalformedRequest, NotSupported, TooLarge
 from anew.http import newjobs
-from anew.http.formats import JSON, MSGPACK
-from anew.http.newjobs import many_jobs, one_job, reading_many
+from anew.http.formats import JSON, MSGPACK, Format
+from anew.http.newjobs import one_job, reading_many
+from anew.http.portions import at_once
 from anew.jobs import Backoff, NewJob, Retention
 
 MOST = 32_000_000
@@ -23,6 +27,21 @@ def one(body: bytes, most: int = MOST) -> NewJob:
     return one_job(body, JSON, most)[0]
 
 
+def many_jobs(body: bytes, form: Format, max_bytes: int, max_jobs: int) -> tuple[list[NewJob], bool]:
+    return at_once(reading_many(body, form, max_bytes, max_jobs))
+
+
+@contextlib.contextmanager
+def held_to(most: int) -> Iterator[None]:
+    """Fail if more bytes than that are held at any moment."""
+    tracemalloc.start()
+    try:
+        yield
+        assert tracemalloc.get_traced_memory()[1] < most
+    finally:
+        tracemalloc.stop()
+
+
 def body_with(**more: Any) -> bytes:
     return json.dumps({"type": "t", "queue": "q", "payload": {"a": 1}} | more).encode()
 
@@ -31,6 +50,25 @@ def test_zizq_14_a_minimal_job_is_plain() -> None:
     job, plain = one_job(PLAIN % b'{"a":1}', JSON, MOST)
     assert plain
     assert (job.type, job.queue, bytes(job.payload), job.priority) == ("t", "q", b'{"a":1}', 32768)
+
+
+@pytest.mark.parametrize("unfit", [b'"queue":"q"', b'"type":1,"queue":"q"'])
+@pytest.mark.parametrize(
+    ("end", "complaint"),
+    [
+        (b"} x", "trailing characters"),
+        (b"}}", "trailing characters"),
+        (b"", "truncated"),
+        (b',"x":[', "truncated"),
+        (b',"x":' + b"[" * 5_000, "nested too deeply"),
+    ],
+)
+def test_a_job_that_does_not_fit_and_is_no_json_either_is_malformed(
+    unfit: bytes, end: bytes, complaint: str
+) -> None:
+    """Decoding stops at the first thing that is wrong, so the rest has not been read then."""
+    with pytest.raises(MalformedRequest, match=complaint):
+        one(b'{%b,"payload":1%b' % (unfit, end))
 
 
 def test_white_space_and_unknown_members_are_passed_over() -> None:
@@ -262,6 +300,61 @@ def test_a_long_bulk_is_cut_where_jobs_end_whatever_they_hold(head: bytes, tail:
         many_jobs(body, JSON, MOST, 399)
     with pytest.raises(MalformedRequest, match="invalid JSON"):
         many_jobs(body[:-3] + b"]", JSON, MOST, 400)
+
+
+@pytest.mark.parametrize("nothing", [b" ", b"", b"\n", b",,", b", ,"])
+def test_a_comma_amiss_where_a_long_bulk_is_cut_is_found(nothing: bytes) -> None:
+    """RFC 8259, 5: one comma between two values. Every border is tried, so that of each cut is among them."""
+    jobs = [PLAIN % (b'"' + b"x" * 60_000 + b'"')] * 8
+    for at in range(1, 8):
+        body = b'{"jobs":[%b%b%b]}' % (b",".join(jobs[:at]), nothing, b",".join(jobs[at:]))
+        with pytest.raises(MalformedRequest, match="invalid JSON"):
+            many_jobs(body, JSON, MOST, 100)
+
+
+@pytest.mark.parametrize(
+    ("jobs", "words"),
+    [
+        (b"0," * 2_000_000, r"jobs\[0\]: expected object"),
+        (b"{}," * 1_400_000, "jobs: expected at most 100 in one request, got 1200 or more"),
+        (
+            b'{"x":0,"type":"t","queue":"q","payload":0},' + (PLAIN % b"0" + b",") * 110_000,
+            "jobs: expected at most 100",
+        ),
+    ],
+    ids=["numbers", "empty objects", "other keys first"],
+)
+@pytest.mark.parametrize("head", [b'{"jobs":[', b'{"a":0,"jobs":['], ids=["guessed", "found"])
+def test_a_crowd_of_small_things_is_not_built(head: bytes, jobs: bytes, words: str) -> None:
+    """4 MB of them would become some 150 MB of objects, and take seconds."""
+    body = head + jobs + b"0]}"
+    with held_to(30 << 20), pytest.raises(InvalidInput, match=words):
+        many_jobs(body, JSON, MOST, 100)
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        (
+            b"\x81\xa4jobs\xdd" + struct.pack(">I", 4 << 20) + b"\xc0" * (4 << 20),
+            "jobs: expected at most 100",
+        ),
+        (b"\xdf" + struct.pack(">I", 1_001) + b"\xa1a\xc0" * 1_001, "at most 1000 members"),
+    ],
+    ids=["nils", "members"],
+)
+def test_a_packed_crowd_of_small_things_is_not_built(body: bytes, words: str) -> None:
+    with held_to(30 << 20), pytest.raises(InvalidInput, match=words):
+        many_jobs(body, MSGPACK, MOST, 100)
+
+
+def test_members_without_end_are_not_built() -> None:
+    more = b",".join(b'"%d":1' % number for number in range(300_000))
+    for payload in (b"1", b'"' + b"x:" * 200_000 + b'"'):
+        with held_to(30 << 20), pytest.raises(MalformedRequest, match="more than 100000 members"):
+            one(PLAIN % (payload + b"," + more))
+    # A payload may have any number of them, also beside what is read twice.
+    assert one(b'{"type":"t","queue":"q","priority":1.0,"payload":{%b}}' % more).priority == 1
 
 
 def test_a_payload_that_is_deep_is_found_in_a_long_bulk() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from anew.errors import InternalError, InvalidJob
+from anew.errors import InternalError, InvalidJob, Overloaded
 from anew.http import portions
 from anew.http.portions import Portions, Work, at_once
 
@@ -96,3 +96,33 @@ def test_a_result_may_bring_new_work() -> None:
 
     run(script)
     assert results == ["first", "next", "next"]
+
+
+def test_only_so_many_bytes_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Clients that send long bodies and hang up would fill the memory otherwise."""
+    monkeypatch.setattr(portions, "MAX_BYTES", 100)
+    seen: list[str] = []
+
+    def script(works: Portions) -> None:
+        works.run(counting("a", 1, seen), seen.append, 150)  # alone: any size
+        with pytest.raises(Overloaded, match="more long bodies are waiting"):
+            works.run(counting("b", 1, seen), seen.append, 1)
+        works.run(counting("c", 1, seen), seen.append)  # an answer, which keeps no body
+
+    run(script)
+    assert seen == ["a0", "a", "c0", "c"]
+
+
+def test_what_is_done_makes_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(portions, "MAX_BYTES", 100)
+    seen: list[str] = []
+
+    def script(works: Portions) -> None:
+        works.run(
+            counting("a", 1, seen, InvalidJob("no")),
+            lambda _: works.run(counting("b", 1, seen), seen.append, 100),
+            100,
+        )
+
+    run(script)
+    assert seen == ["a0", "b0", "b"]

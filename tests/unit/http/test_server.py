@@ -210,6 +210,41 @@ def test_a_slow_preface_is_a_slow_head(loop: str) -> None:
     run(test, loop)
 
 
+def test_bodies_that_are_coming_in_are_bounded_over_all_connections(loop: str) -> None:
+    """Each is within its own limit, yet a hundred of them would fill the memory."""
+
+    async def test() -> None:
+        async with Site(WireLimits(max_unfinished=1_000)) as site:
+            counters = site.server.counters
+            head = b"POST / HTTP/1.1\r\nhost: localhost\r\n"
+            first, second, chunked = [await site.connect() for _ in range(3)]
+            first.send(head + b"content-length: 900\r\n\r\n" + b"x" * 600)
+            async with asyncio.timeout(5):
+                while counters.unfinished < 600:
+                    await asyncio.sleep(0)
+            second.send(head + b"content-length: 900\r\n\r\n" + b"x" * 600)
+            chunked.send(head + b"transfer-encoding: chunked\r\n\r\n258\r\n" + b"x" * 500)
+            for refused in (second, chunked):
+                reply = await refused.reply()
+                assert (reply.status, reply.headers["retry-after"]) == (503, "1")
+            assert counters.refused == {"bodies": 2}
+            assert counters.unfinished == 600
+            first.send(b"x" * 300)
+            assert len((await first.reply()).body) == 900
+            assert counters.unfinished == 0
+            gone = await site.connect()
+            gone.send(head + b"content-length: 900\r\n\r\n" + b"x" * 600)
+            async with asyncio.timeout(5):
+                while counters.unfinished < 600:
+                    await asyncio.sleep(0)
+            gone.writer.transport.abort()
+            async with asyncio.timeout(5):
+                while counters.unfinished:
+                    await asyncio.sleep(0)
+
+    run(test, loop)
+
+
 # ---- the end
 
 
@@ -238,6 +273,62 @@ def test_draining_closes_idle_connections_and_answers_what_is_due(loop: str) -> 
                 client.writer.close()
             await draining
             assert site.server.counters.connections == 0
+
+    run(test, loop)
+
+
+def test_draining_waits_for_no_idle_connection(loop: str) -> None:
+    """Nothing is unread on either side, so there is nothing to linger for: the peer need not even hang up."""
+
+    async def test() -> None:
+        async with Site() as site:
+            idle = [await site.connect() for _ in range(3)]
+            for client in idle:
+                await client.exchange(get)
+            begun = time.monotonic()
+            await site.server.drain(5000)
+            assert time.monotonic() - begun < 0.5
+            for client in idle:
+                assert await client.rest() == b""
+
+    run(test, loop)
+
+
+def test_draining_does_not_reset_a_connection_with_a_request_unread(loop: str) -> None:
+    """A close with bytes unread would send a reset, which may destroy the answer before; so it lingers."""
+
+    async def test() -> None:
+        async with Site() as site:
+            client = await site.connect()
+            await client.exchange(get)
+            connection = next(iter(site.server._connections))
+            transport = connection.transport  # type: ignore[attr-defined]
+            transport.pause_reading()
+            client.send(get)
+            await asyncio.sleep(0)
+            connection.drain()
+            assert not transport.is_closing()
+            transport.resume_reading()
+            assert await client.rest() == b""
+
+    run(test, loop)
+
+
+def test_an_http2_connection_whose_preface_is_coming_in_is_drained_too(loop: str) -> None:
+    async def test() -> None:
+        async with Site() as site:
+            client = await site.connect()
+            client.send(b"PRI * HTTP/2")
+            connections = site.server._connections
+            async with asyncio.timeout(5):
+                while not connections or next(iter(connections))._stage == 0:  # type: ignore[attr-defined]
+                    await asyncio.sleep(0)
+            draining = asyncio.create_task(site.server.drain(60_000))
+            await asyncio.sleep(0)
+            client.send(b".0\r\n\r\nSM\r\n\r\n" + bytes(3) + b"\x04" + bytes(5))  # and empty SETTINGS
+            assert b"the server is going away" in await client.rest()
+            client.writer.close()
+            await draining
 
     run(test, loop)
 

@@ -164,3 +164,10 @@ def test_a_redrive_may_begin_the_policy_again() -> None:
 def test_only_the_dead_and_the_cancelled_go_round_again(state: State) -> None:
     with pytest.raises(IllegalTransition, match="dead"):
         redriven(full_job(state), NOW, NOW, reset_attempts=False)
+
+
+def test_a_retention_that_cannot_be_read_any_more_sets_nothing() -> None:
+    """As everywhere: a store outlives the disk that held it, and its jobs must still be patched and end."""
+    job = make_job(retention=b'{"completed_ms":"soo')
+    after = patched(job, Patch(retention=RetentionPatch(dead_ms=7)), NOW)
+    assert after.retention == b'{"dead_ms":7}'

@@ -111,3 +111,10 @@ def test_a_carry_is_kept_for_the_next_draw() -> None:
 )
 def test_the_reason_says_who_asked_for_what(asked_ms: int, said: str) -> None:
     assert reason(ask(asked_ms, BOUNDED)) == said
+
+
+def test_the_reason_says_who_asked_also_where_the_deadline_cuts_it_short() -> None:
+    clipped = ask(50_000, {"deadline": "1m", "on_deadline": "clip"}, first_failed_at=NOW - 30_000)
+    assert reason(clipped) == (
+        "retry 1: 10 s nominal; the failure asks for 50 s, the deadline cuts it short, so 30 s"
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from importlib import resources
 from pathlib import Path
@@ -14,6 +15,11 @@ from anew.store.sqlite import SqliteStore
 from anew.store.sqlite.connection import APPLICATION_ID, connect, migrate, migrations
 
 NEWEST = max(number for number, _ in migrations())
+
+RELEASED = {
+    1: "3772b4ee9bfe2b64047351017ed739312f6d9e74c761e9f191987a31f08c56d0",
+}
+"""SHA-256 of each step's text; a step is final once a release has it, because stores exist that took it."""
 
 
 def schema(connection: apsw.Connection) -> list[tuple[object, ...]]:
@@ -41,6 +47,16 @@ def test_steps_are_numbered_from_one_without_gaps() -> None:
     steps = [name for name in files if name.endswith(".sql")]
     assert len(steps) == len(numbers)
     assert all(re.fullmatch(r"\d{4}_[a-z0-9_]+\.sql", name) for name in steps)
+
+
+@pytest.mark.parametrize("number", range(1, NEWEST + 1))
+def test_a_released_step_never_changes(number: int) -> None:
+    """A store that took a step does not take it again, so a change of its text would reach new stores only."""
+    found = hashlib.sha256(dict(migrations())[number].encode()).hexdigest()
+    assert found == RELEASED.get(number), (
+        f"migration {number:04} has changed. If a release has it: undo that and add a new migration, "
+        f"{NEWEST + 1:04}_<what>.sql, instead. If none has it yet, set its hash in RELEASED to {found}"
+    )
 
 
 def test_migrating_marks_the_file_as_ours() -> None:

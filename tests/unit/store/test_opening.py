@@ -6,12 +6,14 @@ import errno
 import os
 import stat
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import apsw
 import pytest
 
 from anew.errors import InvalidConfig, StoreBusy, StoreFailed, StoreFull
-from anew.store.sqlite import SqliteStore
+from anew.store.sqlite import SqliteStore, connection
 from anew.store.sqlite.connection import RESERVE_BYTES
 
 
@@ -157,3 +159,50 @@ def test_the_drivers_errors_are_told_in_our_words(error: Exception, ours: type[E
     known = store.explain(error)
     assert type(known) is (ours or type(None))
     store.close()
+
+
+def test_a_directory_that_cannot_be_locked_is_not_said_to_be_held(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Some network file systems know no locks."""
+
+    def no_locks(fd: int, operation: int) -> None:
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr(connection.fcntl, "flock", no_locks)
+    with pytest.raises(InvalidConfig, match="No locks available"):
+        SqliteStore(tmp_path)
+
+
+def test_a_full_device_does_not_keep_a_server_from_its_lock(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(fd: int, data: bytes, offset: int) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(connection.os, "pwrite", full)
+    lock = connection.DirectoryLock(tmp_path)
+    with pytest.raises(StoreBusy):
+        connection.DirectoryLock(tmp_path)
+    lock.release()
+
+
+@pytest.mark.parametrize(("free", "given_up"), [(0, True), (connection.OPENING_BYTES, False)])
+def test_a_device_too_full_for_an_opening_costs_the_reserve(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, free: int, given_up: bool
+) -> None:
+    """After a clean stop the next start makes a file of its own again, and jobs must be settled on a full device too."""
+    SqliteStore(tmp_path).close()
+    real = os.statvfs(tmp_path)
+    device = SimpleNamespace(f_bavail=free // real.f_frsize, f_frsize=real.f_frsize)
+    monkeypatch.setattr(connection.os, "statvfs", lambda path: device)
+    there: list[bool] = []
+    connect = connection.connect
+
+    def watched(path: str, **given: Any) -> apsw.Connection:
+        there.append((tmp_path / "reserve").exists())
+        return connect(path, **given)
+
+    monkeypatch.setattr(connection, "connect", watched)
+    SqliteStore(tmp_path).close()
+    assert there == [not given_up]

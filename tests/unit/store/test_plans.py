@@ -20,6 +20,8 @@ NOW = 1_700_000_000_000
 WHOLE_TABLE = {
     "read_counters": "one row a queue, read at the start and after a rollback",
     "read_meta": "a handful of rows, read at the start and after a rollback",
+    "is_staging": "ends at the first row",
+    "delete_unstaged": "removes all payloads, but for a few",
 }
 """Statements that read a table from end to end, and why they may."""
 
@@ -147,6 +149,7 @@ def test_every_statement_is_accounted_for() -> None:
         "insert_rich",
         "insert_payload",
         "stage",
+        "delete_all_payloads",
         "insert_attempt",
         "write_counters",
         "write_meta",

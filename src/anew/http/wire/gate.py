@@ -9,12 +9,15 @@ long in a crowd is late, and the application is told so: refusing costs little, 
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import deque
 from collections.abc import Callable
 from typing import Protocol
 
 from anew.http.seam import App, Request
 from anew.http.wire.http1_messages import failed
+
+log = logging.getLogger("anew.http")
 
 portion_ms = 20
 """How long requests are handed over in one turn of the loop."""
@@ -47,6 +50,9 @@ class Held(Protocol):
 
     def go_on(self) -> None:
         """Hand over the next of them."""
+
+    def abort(self) -> None:
+        """Cut the connection now."""
 
 
 class Gate:
@@ -194,13 +200,21 @@ class Gate:
                 self._hand_aged(first, since_ms, now_ms)
             else:
                 self._since_ms = since_ms
-                first.go_on()
+                self._let_go_on(first)
             self._thin_out()
             now_ms = self._now_ms()
         self._since_ms, self._looked_ms = self._looked_ms, now_ms
         if queue:
             self._until_ms = 0
         asyncio.get_running_loop().call_soon(self._work if queue else self._turn_over)
+
+    def _let_go_on(self, connection: Held) -> None:
+        # What one connection meets with must not keep the others waiting for ever.
+        try:
+            connection.go_on()
+        except Exception:
+            log.exception("unhandled error in a connection that has waited")
+            connection.abort()
 
     # ---- requests
 

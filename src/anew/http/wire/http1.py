@@ -45,7 +45,7 @@ class Http1Connection(ReadingSide):
         try:
             self._server.admit(self)
         except Refused as refused:
-            self._refuse(refused, ((b"retry-after", b"1"),))
+            self._refuse(refused)
 
     def data_received(self, data: bytes) -> None:
         if not self._stage and self.current is None:
@@ -86,7 +86,7 @@ class Http1Connection(ReadingSide):
         self._stage = deaf
         self._ending = True
         self._let_go()
-        self._head = self._body = None
+        self._forget_body()
         self._lose_stream()
         if self.current is not None:
             self.current.plain = None
@@ -129,7 +129,11 @@ class Http1Connection(ReadingSide):
     def drain(self) -> None:
         """Finish what has begun, then close. The answer under way carries ``connection: close``."""
         if self._stage == ready and self.current is None:
-            self._finish()
+            if kernel.is_quiet(self.transport):
+                self._stage, self._ending = deaf, True
+                self.transport.close()
+            else:
+                self._finish()
         elif self._stage == ready:
             self._end_after_answer()
         # A head or body that is coming may still arrive, one that is held waits: `_accept` sees the draining.

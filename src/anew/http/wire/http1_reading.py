@@ -25,13 +25,14 @@ if TYPE_CHECKING:
 class ReadingSide(WaitingSide):
     """What a peer is sending."""
 
-    __slots__ = ("_body", "_fresh", "_head")
+    __slots__ = ("_body", "_body_bytes", "_fresh", "_head")
 
     def __init__(self, server: HttpServer) -> None:
         super().__init__(server)
         self._fresh = True  # no request yet: the connection may turn out to be HTTP/2
         self._head: tuple[Line, Fields] | None = None  # of the request whose body is coming
         self._body: SizedBody | ChunkedBody | None = None
+        self._body_bytes = 0  # of it that are held
 
     @abstractmethod
     def _turned_http2(self, data: bytes) -> bool:
@@ -159,12 +160,21 @@ class ReadingSide(WaitingSide):
             return 0
         used = body.feed(data)
         if used is None:
+            self._body_bytes += len(data)
+            self._counters.unfinished += len(data)
+            if self._counters.unfinished > self._server.limits.max_unfinished:
+                raise Refused(503, "bodies", "too many bodies are coming in; try again in a second")
             return 0
-        self._body = self._head = None
+        self._forget_body()
         self._began_ms = 0
         self._stage = ready
         self._accept(*head, body.take())
         return used
+
+    def _forget_body(self) -> None:
+        self._head = self._body = None
+        self._counters.unfinished -= self._body_bytes
+        self._body_bytes = 0
 
     def _continue(self) -> None:
         self._write(b"HTTP/1.1 100 Continue\r\n\r\n")
@@ -218,7 +228,7 @@ class ReadingSide(WaitingSide):
         if self._rest or self._body is not None:
             self._dropped += 1
         self._let_go()
-        self._head = self._body = None
+        self._forget_body()
         self._began_ms = 0
         self._stage = stage
         if stage == streaming and self._paused_ms:

@@ -6,7 +6,7 @@ import asyncio
 from abc import abstractmethod
 from typing import TYPE_CHECKING
 
-from anew.http.seam import Headers, type_json
+from anew.http.seam import type_json
 from anew.http.wire import kernel
 from anew.http.wire.http1_fields import Fields
 from anew.http.wire.http1_line import Line
@@ -142,7 +142,7 @@ class SendingSide(asyncio.Protocol):
 
     # ---- inside
 
-    def _refuse(self, refused: Refused, extra: Headers = ()) -> None:
+    def _refuse(self, refused: Refused) -> None:
         """Answer in the application's stead and close."""
         self._counters.refuse(refused.reason)
         self._stop_listening(deaf)
@@ -152,6 +152,7 @@ class SendingSide(asyncio.Protocol):
         request.plain = None
         request.ends = True
         self.current = request
+        extra = ((b"retry-after", b"1"),) if refused.status == 503 else ()
         request.reply(refused.status, body, type_json, extra)
 
     def _end_after_answer(self) -> None:

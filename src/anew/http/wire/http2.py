@@ -210,9 +210,10 @@ class Http2Connection(asyncio.Protocol):
         if self._deaf or self.streams.draining:
             return
         self.streams.draining = True
+        quiet = self._transport is not None and kernel.is_quiet(self._transport)
         self.sender.control(goaway(self.streams.last, NO_ERROR, "the server is going away"))
         if not self.streams.open:
-            self.drained()
+            self._close(linger=not quiet)
 
     def drain_streams(self) -> None:
         """End the streams: tell their owners, then end the bodies cleanly."""
@@ -239,7 +240,7 @@ class Http2Connection(asyncio.Protocol):
         self.sender.control(goaway(self.streams.last, fault.code, fault.reason))
         self._close()
 
-    def _close(self) -> None:
+    def _close(self, *, linger: bool = True) -> None:
         self._deaf = True
         self.sender.flush()
         self.sender.detach()
@@ -247,7 +248,7 @@ class Http2Connection(asyncio.Protocol):
         transport = self._transport
         if transport is None or transport.is_closing():
             return
-        if self.hung_up or not transport.can_write_eof():
+        if self.hung_up or not linger or not transport.can_write_eof():
             transport.close()
             return
         # To close with bytes unread would reset the connection, and what was sent last might never be read.

@@ -124,16 +124,20 @@ class StreamTable:
     def hold(self, exchange: Http2Exchange, size: int) -> None:
         """Count bytes of an unfinished body; refuse it if it, or all of them together, are too large."""
         self._held += size
+        self._counters.unfinished += size
         gathered = exchange.gathered
         if gathered is not None and gathered.tell() > self._limits.max_body:
             self.refuse_body(exchange)
         elif self._held > 2 * self._limits.max_body:
             self.refuse(exchange, 503, "too many unfinished bodies on this connection", "bodies")
+        elif self._counters.unfinished > self._limits.max_unfinished:
+            self.refuse(exchange, 503, "too many bodies are coming in; try again in a second", "bodies")
 
     def release(self, exchange: Http2Exchange) -> None:
         """Let go of a body's pieces."""
         if exchange.gathered is not None:
             self._held -= exchange.gathered.tell()
+            self._counters.unfinished -= exchange.gathered.tell()
             exchange.gathered = None
 
     # -- refusals

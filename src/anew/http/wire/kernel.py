@@ -1,4 +1,4 @@
-"""What the kernel holds of a stream for a peer that does not read: bounded, and counted.
+"""What the kernel holds of a connection: bounded for a peer that does not read, and counted.
 
 Send buffers grow by themselves to several megabytes. Without a bound a thousand jobs vanish into one that nobody
 reads, and the transport, whose own buffer stays empty, sees nothing wrong.
@@ -13,7 +13,7 @@ import sys
 
 try:
     from fcntl import ioctl
-    from termios import TIOCOUTQ
+    from termios import FIONREAD, TIOCOUTQ
 except ImportError:  # Windows does not tell; there the transport's own buffer must do
     ioctl = None  # type: ignore[assignment]
 
@@ -35,10 +35,25 @@ def unsent(transport: asyncio.Transport) -> int:
     Source:
         tcp(7), SIOCOUTQ, which is TIOCOUTQ by another name.
     """
+    return 0 if ioctl is None else _asked(transport, TIOCOUTQ) or 0
+
+
+def is_quiet(transport: asyncio.Transport) -> bool:
+    """Tell for sure that all was handed to the kernel, and that nothing the peer has sent is unread.
+
+    To close then sends no reset, which could destroy what is still on its way (RFC 9112, 9.6).
+    """
+    if ioctl is None or transport.get_write_buffer_size():
+        return False
+    return _asked(transport, FIONREAD) == 0
+
+
+def _asked(transport: asyncio.Transport, what: int) -> int | None:
+    """Ask the kernel for a number of bytes; None if it does not say."""
     sock = transport.get_extra_info("socket")
-    if sock is None or ioctl is None or transport.is_closing():
-        return 0
+    if sock is None or transport.is_closing():
+        return None
     try:
-        return int.from_bytes(ioctl(sock.fileno(), TIOCOUTQ, bytes(4)), sys.byteorder)
+        return int.from_bytes(ioctl(sock.fileno(), what, bytes(4)), sys.byteorder)
     except OSError:
-        return 0
+        return None

@@ -220,6 +220,8 @@ class HttpServer:
         transport.set_protocol(successor)
         successor.connection_made(transport)
         successor.data_received(data)
+        if self.draining:  # its first bytes were on the way when the others were told
+            successor.drain()
 
     # ---- inside
 

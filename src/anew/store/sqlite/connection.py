@@ -27,6 +27,9 @@ CACHE_KIB = 32_000
 RESERVE_BYTES = 8 << 20
 """Enough for some thousand settled jobs in the write-ahead log while a full device is being cleared."""
 
+OPENING_BYTES = 1 << 20
+"""More than the files take that SQLite makes at an opening."""
+
 _TAG_LETTERS = "0123456789abcdefghijklmnopqrstuvwxyz"
 
 
@@ -38,6 +41,7 @@ class DirectoryLock:
 
     Raises:
         StoreBusy: Another process holds it.
+        OSError: It cannot be locked at all.
     """
 
     def __init__(self, directory: Path) -> None:
@@ -45,15 +49,20 @@ class DirectoryLock:
         self._fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
+        except BlockingIOError as error:
             holder = os.pread(self._fd, 32, 0).decode("ascii", "replace").strip() or "unknown"
             os.close(self._fd)
             raise StoreBusy(
                 f"another server (process {holder}) holds the data directory {str(directory)!r}; "
                 "stop it first, or give this one a --root-dir of its own"
             ) from error
-        os.ftruncate(self._fd, 0)
-        os.pwrite(self._fd, f"{os.getpid()}\n".encode("ascii"), 0)
+        except OSError:
+            os.close(self._fd)
+            raise
+        # The number only helps whoever is refused: on a full device the server starts without it.
+        with suppress(OSError):
+            os.ftruncate(self._fd, 0)
+            os.pwrite(self._fd, f"{os.getpid()}\n".encode("ascii"), 0)
 
     def release(self) -> None:
         """Let the next server in."""
@@ -77,6 +86,13 @@ def sync_directory(directory: Path) -> None:
         os.fsync(fd)
     finally:
         os.close(fd)
+
+
+def make_room(reserve: Path) -> None:
+    """Give the reserve up where not even an opening has room; SQLite would call that an error of the disk."""
+    device = os.statvfs(reserve.parent)
+    if device.f_bavail * device.f_frsize < OPENING_BYTES:
+        reserve.unlink(missing_ok=True)
 
 
 def reserve_space(path: Path) -> None:

@@ -53,7 +53,7 @@ class OpenedStore:
                 self._lock = opening.DirectoryLock(directory)
             except OSError as error:
                 raise InvalidConfig(
-                    f"root_dir: {str(directory)!r} cannot be used ({error.strerror}); "
+                    f"{str(directory)!r} cannot be used ({error.strerror}); "
                     "expected a directory that this user may write to",
                     field="root_dir",
                     value=str(directory),
@@ -71,6 +71,9 @@ class OpenedStore:
         self._synced = True
 
     def _open(self, directory: Path | None, vfs: str | None, background: bool) -> None:
+        if directory is not None:
+            self._reserve = directory / "reserve"
+            opening.make_room(self._reserve)
         self._connection = opening.connect(self._path, vfs=vfs)
         self._checkpointer: Checkpointer | None = None
         self._log_pages = 0
@@ -78,7 +81,6 @@ class OpenedStore:
         try:
             opening.migrate(self._connection)
             if directory is not None:
-                self._reserve = directory / "reserve"
                 self.keep_reserve()
                 opening.sync_directory(directory)
             self.identity = opening.identify(self._connection)

@@ -75,13 +75,11 @@ UPDATE job SET state = 4, completed_at = ?, purge_at = v.column2, lease_token = 
 FROM (VALUES @rows(2)) AS v WHERE job.id = v.column1 AND job.state = 3 RETURNING job.queue;
 
 -- name: apply
--- What a failed or interrupted attempt made of its job. Only a job that is still in flight takes it. An interruption is no
--- failure, so no policy's deadline begins with it.
+-- What a failed or interrupted attempt made of its job. Only a job that is still in flight takes it.
 UPDATE job SET state = v.column2, ready_at = coalesce(v.column3, job.ready_at), attempts = v.column4, failed_at = v.column5,
-    first_failed_at = CASE v.column9 WHEN 0 THEN coalesce(job.first_failed_at, v.column5) ELSE job.first_failed_at END,
-    purge_at = v.column6, phase = v.column7, carry = v.column8, interruptions = v.column9,
+    first_failed_at = v.column6, purge_at = v.column7, phase = v.column8, carry = v.column9, interruptions = v.column10,
     lease_token = NULL, lease_owner = NULL, lease_deadline = NULL
-FROM (VALUES @rows(9)) AS v WHERE job.id = v.column1 AND job.state = 3 RETURNING job.queue, job.state;
+FROM (VALUES @rows(10)) AS v WHERE job.id = v.column1 AND job.state = 3 RETURNING job.id, job.queue, job.state;
 
 -- name: insert_attempt
 INSERT INTO attempt (job_id, attempt, outcome, error_type, message, backtrace, dequeued_at, failed_at, decision)
@@ -95,7 +93,8 @@ UPDATE job SET queue = v.column2, priority = v.column3, state = v.column4, ready
     lease_token = CASE v.column4 WHEN 3 THEN job.lease_token END,
     lease_owner = CASE v.column4 WHEN 3 THEN job.lease_owner END,
     lease_deadline = CASE v.column4 WHEN 3 THEN job.lease_deadline END
-FROM (VALUES @rows(14)) AS v WHERE job.id = v.column1 AND job.queue = v.column13 AND job.state = v.column14;
+FROM (VALUES @rows(14)) AS v WHERE job.id = v.column1 AND job.queue = v.column13 AND job.state = v.column14
+RETURNING job.id;
 
 -- name: release
 -- Back to the old place in line: neither ready_at nor attempts move.

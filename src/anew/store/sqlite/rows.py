@@ -7,10 +7,10 @@ from typing import Any
 import msgspec
 
 from anew.jobs.codec import LAST_INSTANT, NewJob
-from anew.jobs.decide import Change
+from anew.jobs.decide import Change, initial_state
 from anew.jobs.job import ErrorRecord, Job
 from anew.store.protocol import Rewrite
-from anew.store.sqlite.codes import CODE, READY, SCHEDULED, STATES
+from anew.store.sqlite.codes import CODE, READY, STATES
 
 INLINE_BYTES = 2_048
 """Payloads above this live in their own table: a change of state rewrites the row, and should not rewrite megabytes."""
@@ -35,14 +35,13 @@ def plain_values(key: int, job: NewJob, now: int) -> tuple[Any, ...]:
     ready_at = job.ready_at
     if ready_at is None:
         return (key, job.queue, job.type, job.priority, READY, now, bytes(job.payload))
-    state = SCHEDULED if ready_at > now else READY
+    state = CODE[initial_state(ready_at, now)]
     return (key, job.queue, job.type, job.priority, state, min(ready_at, LAST_INSTANT), bytes(job.payload))
 
 
 def rich_values(key: int, job: NewJob, now: int) -> tuple[Any, ...]:
     """Give the columns of `insert_rich`; of a payload that is kept apart only the length."""
     ready_at = now if job.ready_at is None else min(job.ready_at, LAST_INSTANT)
-    state = SCHEDULED if ready_at > now else READY
     size = len(job.payload)
     apart = size > INLINE_BYTES
     return (
@@ -50,7 +49,7 @@ def rich_values(key: int, job: NewJob, now: int) -> tuple[Any, ...]:
         job.queue,
         job.type,
         job.priority,
-        state,
+        CODE[initial_state(job.ready_at, now)],
         ready_at,
         job.retry_limit,
         stored_policy(job),
@@ -100,6 +99,7 @@ def change_values(change: Change) -> tuple[Any, ...]:
         change.ready_at,
         change.attempts,
         change.failed_at,
+        change.first_failed_at,
         change.purge_at,
         change.phase,
         change.carry,

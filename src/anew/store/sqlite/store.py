@@ -49,7 +49,7 @@ class SqliteStore(ReadingStore):
             self._counts.add(queue, state, n)
 
     def insert_plain(self, first_key: int, jobs: Sequence[NewJob], now: int) -> None:
-        """The same for jobs that say nothing beyond type, queue and payload, so that nothing more is looked at."""
+        """As `insert`, for jobs that say nothing beyond type, queue and payload, so that nothing more is looked at."""
         if any(len(job.payload) > INLINE_BYTES for job in jobs):
             self.insert(first_key, jobs, now)
             return
@@ -148,13 +148,14 @@ class SqliteStore(ReadingStore):
 
     def apply(self, changes: Sequence[Change]) -> None:
         """Write what failed attempts made of their jobs, with the attempts' records."""
-        kept = [change for change in changes if not change.remove]
-        for part in in_widths(kept):
+        for part in in_widths([change for change in changes if not change.remove]):
             values = chain.from_iterable(map(change_values, part))
-            for queue, state in self._execute(sql("apply", len(part)), tuple(values)).fetchall():
+            rows = self._execute(sql("apply", len(part)), tuple(values)).fetchall()
+            for _, queue, state in rows:
                 self._counts.add(queue, IN_FLIGHT, -1)
                 self._counts.add(queue, state, 1)
-        self._many("insert_attempt", [attempt_values(change) for change in kept])
+            written = {key for key, _, _ in rows}
+            self._many("insert_attempt", [attempt_values(change) for change in part if change.key in written])
         self.delete([change.key for change in changes if change.remove])
 
     def release(self, keys: Sequence[int], *, interrupted: bool) -> None:
@@ -197,11 +198,15 @@ class SqliteStore(ReadingStore):
     # -- changes from outside
 
     def rewrite(self, rows: Sequence[Rewrite]) -> None:
-        """Write patched values; each row must still be in the queue and state that it was read in."""
-        self._many("rewrite", [rewrite_values(row) for row in rows])
-        for row in rows:
-            self._counts.add(row.was_queue, CODE[row.was_state], -1)
-            self._counts.add(row.queue, CODE[row.state], 1)
+        """Write patched values; a row that is no longer in the queue and state that it was read in is left alone."""
+        for part in in_widths(rows):
+            values = chain.from_iterable(map(rewrite_values, part))
+            rewritten = self._execute(sql("rewrite", len(part)), tuple(values)).fetchall()
+            written = {key for (key,) in rewritten}
+            for row in part:
+                if row.key in written:
+                    self._counts.add(row.was_queue, CODE[row.was_state], -1)
+                    self._counts.add(row.queue, CODE[row.state], 1)
 
     def delete(self, keys: Sequence[int]) -> int:
         """Remove jobs in any state with all that belongs to them; tell how many there were."""

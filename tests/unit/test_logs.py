@@ -1,0 +1,66 @@
+"""Where lines of the log go: files that are put aside by time and by size, none of them lost before its turn."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from anew import logs
+from anew.errors import InvalidConfig
+
+
+@pytest.fixture(autouse=True)
+def _leave_logging_alone() -> Iterator[None]:
+    root = logging.getLogger("anew")
+    before = (root.handlers, root.propagate, root.level)
+    yield
+    root.handlers, root.propagate = before[0], before[1]
+    root.setLevel(before[2])
+
+
+def write(folder: Path, rotation: str, lines: range, *, max_files: int) -> None:
+    """Log numbered lines of some 150 bytes to files of at most 300."""
+    handler = logs.rotating(folder, rotation, 300, max_files)
+    logs.set_up("json", "info", rotation=handler)
+    for number in lines:
+        logging.getLogger("anew.test").info("line %03d %s", number, "x" * 60)
+    handler.close()
+
+
+def numbers(folder: Path) -> list[int]:
+    """The numbers of the lines that are kept, in the order of the files' names; the one still open comes last."""
+    put_aside = sorted(path for path in folder.iterdir() if path.name != "anew.log")
+    text = "".join(path.read_text("utf-8") for path in [*put_aside, folder / "anew.log"])
+    return [int(part[:3]) for part in text.split("line ")[1:]]
+
+
+@pytest.mark.parametrize("rotation", ["daily", "hourly"])
+def test_a_file_that_its_size_ended_replaces_none_of_the_same_day(tmp_path: Path, rotation: str) -> None:
+    write(tmp_path, rotation, range(12), max_files=20)
+    assert numbers(tmp_path) == list(range(12))
+
+
+@pytest.mark.parametrize("rotation", ["daily", "hourly"])
+def test_the_oldest_files_go_and_the_rest_stays_in_order(tmp_path: Path, rotation: str) -> None:
+    write(tmp_path, rotation, range(30), max_files=4)
+    write(tmp_path, rotation, range(30, 60), max_files=4)
+    kept = numbers(tmp_path)
+    assert kept == list(range(60 - len(kept), 60))
+    assert len(list(tmp_path.iterdir())) == 5
+
+
+def test_without_a_rhythm_size_alone_ends_a_file(tmp_path: Path) -> None:
+    write(tmp_path, "never", range(30), max_files=4)
+    assert len(list(tmp_path.iterdir())) == 5
+
+
+@pytest.mark.parametrize("rotation", ["daily", "never"])
+def test_a_folder_that_cannot_be_used_is_a_bad_setting(tmp_path: Path, rotation: str) -> None:
+    (tmp_path / "file").write_text("in the way")
+    with pytest.raises(
+        InvalidConfig, match=r"--log-dir: .*file.* cannot be used \(.*\); expected a directory"
+    ):
+        logs.rotating(tmp_path / "file", rotation, 300, 4)
