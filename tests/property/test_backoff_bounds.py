@@ -123,7 +123,9 @@ def test_zizqs_law_for_every_accepted_parameter(
     assert min(base_ms, YEAR_MS) <= wait.wait_ms <= YEAR_MS
     if retry == 1:
         exactly = 1_000 + base_ms + Fraction(number) * jitter_ms
-        rounded = 1_000 + base_ms + number * jitter_ms  # may reach the next millisecond, or not quite this one
+        rounded = (
+            1_000 + base_ms + number * jitter_ms
+        )  # may reach the next millisecond, or not quite this one
         assert wait.wait_ms in {math.floor(min(value, YEAR_MS)) for value in (exactly, rounded)}
 
 
