@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from anew.engine import group as module
-from anew.engine.group import GATHER
+from anew.engine.group import GATHER, LOOKS
 from anew.errors import Overloaded, StoreFailed, StoreFull
 from anew.store.sqlite import SqliteStore
 
@@ -43,6 +43,9 @@ def test_a_batch_waits_as_long_as_each_turn_brings_more(group: Group) -> None:
         group.submit(plain(1))
         assert group.batches == []
         group.loop.turn()
+    for _ in range(LOOKS - 1):
+        group.loop.turn()
+        assert group.batches == []
     group.loop.turn()
     assert group.batches == [4]
     assert group.loop.soon == []

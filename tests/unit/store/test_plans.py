@@ -99,17 +99,14 @@ def test_no_statement_sorts_or_builds_an_index_of_its_own(
 
 SEARCHES = {
     "select_ready": "job_ready",
-    "select_ready_all": "job_ready_all",
     "ready_heads": "job_ready",
     "lease": "job_ready",
-    "lease_all": "job_ready_all",
     "select_in_flight": "job_lease",
     "select_due": "job_due",
     "promote": "job_due",
     "next_due": "job_due",
     "lapsed": "job_lease",
     "purgeable": "job_purge",
-    "oldest_ready": "job_ready_all",
     "delete_attempts": "attempt_job",
     "errors": "attempt_job",
     "errors_backwards": "attempt_job",

@@ -26,13 +26,16 @@ class Counts:
         self._execute = execute
         self._rows: dict[str, list[int]] = {}
         self._dirty: set[str] = set()
+        self._changed: set[str] = set()
         self.ready_total = 0
         self.reload()
 
     def reload(self) -> None:
         """Read the table anew."""
         self._dirty.clear()
+        self._changed.update(self._rows)
         self._rows = {row[0]: list(row[1:]) for row in self._execute(sql("read_counters"))}
+        self._changed.update(self._rows)
         self.ready_total = sum(row[READY] for row in self._rows.values())
 
     def add(self, queue: str, code: int, n: int) -> None:
@@ -43,6 +46,7 @@ class Counts:
         row[code] += n
         if code == READY:
             self.ready_total += n
+            self._changed.add(queue)
         self._dirty.add(queue)
 
     def move(self, queues: Iterable[str], before: int, after: int) -> None:
@@ -60,6 +64,11 @@ class Counts:
         """List the queues that have changed since the last flush and have ready jobs."""
         return [queue for queue in self._dirty if self._rows[queue][READY]]
 
+    def changed_ready(self) -> set[str]:
+        """Give the queues whose ready jobs may have changed since the last call."""
+        changed, self._changed = self._changed, set()
+        return changed
+
     def total(self) -> int:
         """Count all jobs."""
         return sum(sum(row) for row in self._rows.values())
@@ -67,6 +76,7 @@ class Counts:
     def clear(self) -> None:
         """Forget all jobs, in memory and in the table."""
         self._execute("DELETE FROM counter")
+        self._changed.update(self._rows)
         self._rows.clear()
         self._dirty.clear()
         self.ready_total = 0

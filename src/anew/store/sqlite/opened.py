@@ -13,6 +13,7 @@ from anew.errors import AnewError, InvalidConfig, StoreFailed, StoreFull
 from anew.store.sqlite import connection as opening
 from anew.store.sqlite.checkpoint import DONE, IDLE, Checkpointer
 from anew.store.sqlite.counts import Counts
+from anew.store.sqlite.line import Line
 from anew.store.sqlite.payloads import Payloads
 from anew.store.sqlite.sql import sql
 
@@ -87,6 +88,7 @@ class OpenedStore:
             # Loosely typed on purpose: what a row holds is known by its statement, and `rows` gives it names.
             self._execute: Callable[..., Any] = self._connection.cursor().execute
             self._counts = Counts(self._connection.execute)
+            self._line = Line(self._connection.execute, self._counts)
             self._payloads = Payloads(self._execute)
             if background:
                 self._checkpointer = Checkpointer(self._path, vfs)

@@ -27,12 +27,8 @@ DELETE FROM payload WHERE job_id IN (SELECT job_id FROM staged WHERE job_id BETW
 SELECT id, queue, type, priority, ready_at, attempts, failed_at, retry_limit, policy, retention, payload_bytes, payload
 FROM job WHERE queue = ? AND state = 2 ORDER BY priority, id LIMIT ?;
 
--- name: select_ready_all
-SELECT id, queue, type, priority, ready_at, attempts, failed_at, retry_limit, policy, retention, payload_bytes, payload
-FROM job INDEXED BY job_ready_all WHERE state = 2 ORDER BY priority, id LIMIT ?;
-
 -- name: ready_heads
--- The next places in line of one of several queues; only the index is read.
+-- The next places in line of one queue; only the index is read.
 SELECT priority, id FROM job WHERE queue = ? AND state = 2 ORDER BY priority, id LIMIT ?;
 
 -- name: select_ready_by_key
@@ -43,10 +39,6 @@ FROM job WHERE id IN (@marks) AND state = 2;
 -- Follows select_ready in the same transaction with the same order, so it meets the same rows.
 UPDATE job SET state = 3, lease_token = ?, lease_owner = ?, lease_deadline = ?, dequeued_at = ?
 WHERE id IN (SELECT id FROM job WHERE queue = ? AND state = 2 ORDER BY priority, id LIMIT ?);
-
--- name: lease_all
-UPDATE job SET state = 3, lease_token = ?, lease_owner = ?, lease_deadline = ?, dequeued_at = ?
-WHERE id IN (SELECT id FROM job INDEXED BY job_ready_all WHERE state = 2 ORDER BY priority, id LIMIT ?);
 
 -- name: lease_by_key
 UPDATE job SET state = 3, lease_token = ?, lease_owner = ?, lease_deadline = ?, dequeued_at = ?
@@ -119,9 +111,6 @@ SELECT id FROM job WHERE state = 3 AND lease_deadline <= ? ORDER BY lease_deadli
 
 -- name: purgeable
 SELECT id FROM job WHERE state > 3 AND purge_at <= ? ORDER BY purge_at LIMIT ?;
-
--- name: oldest_ready
-SELECT min(id) FROM (SELECT id FROM job INDEXED BY job_ready_all WHERE state = 2 ORDER BY priority, id LIMIT 1);
 
 -- name: delete
 DELETE FROM job WHERE id IN (@marks) RETURNING id, queue, state;

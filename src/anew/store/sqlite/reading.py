@@ -76,7 +76,7 @@ class ReadingStore(OpenedStore):
 
     def oldest_ready(self) -> int | None:
         """Tell since when the ready job that is first in line has been stored, epoch ms."""
-        key = self._execute(sql("oldest_ready")).fetchone()[0]
+        key = self._line.first()
         return None if key is None else key >> COUNTER_BITS
 
     def reader(self) -> Reader:

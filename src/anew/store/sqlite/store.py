@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import heapq
 from collections.abc import Sequence
 from itertools import chain
 from typing import Any
@@ -77,40 +76,26 @@ class SqliteStore(ReadingStore):
         """Put the first ready jobs by (priority, key) under a lease; None means all queues."""
         stamp = (lease.token, lease.owner, lease.deadline, lease.now)
         if queues is None:
-            rows = self._execute(sql("select_ready_all"), (limit,)).fetchall()
-            rows = self._with_payloads(rows, max_bytes)
-            if len(rows) > WIDTH:
-                self._execute(sql("lease_all"), (*stamp, len(rows)))
-            else:
-                self._lease_by_key(rows, stamp)
-        elif len(queues) == 1:
-            rows = self._execute(sql("select_ready"), (queues[0], limit)).fetchall()
-            rows = self._with_payloads(rows, max_bytes)
-            if len(rows) > WIDTH:
-                self._execute(sql("lease"), (*stamp, queues[0], len(rows)))
-            else:
-                self._lease_by_key(rows, stamp)
+            queues = self._line.queues(limit)
+        if len(queues) == 1:
+            rows = self._with_payloads(
+                self._execute(sql("select_ready"), (queues[0], limit)).fetchall(), max_bytes
+            )
         else:
             rows = self._with_payloads(self._merged(queues, limit), max_bytes)
-            self._lease_by_key(rows, stamp)
+        if len(rows) > WIDTH and len(queues) == 1:
+            self._execute(sql("lease"), (*stamp, queues[0], len(rows)))
+        else:
+            # For a few rows this is faster than finding their places in line again.
+            for keys in in_widths([row[0] for row in rows]):
+                self._execute(sql("lease_by_key", len(keys)), (*stamp, *keys))
         self._counts.move([row[1] for row in rows], READY, IN_FLIGHT)
         return rows
 
-    def _lease_by_key(self, rows: list[TakenRow], stamp: tuple[int, int, int, int]) -> None:
-        """Write the lease row by key, which for a few rows is faster than finding their places in line again."""
-        for keys in in_widths([row[0] for row in rows]):
-            self._execute(sql("lease_by_key", len(keys)), (*stamp, *keys))
-
     def _merged(self, queues: Sequence[str], limit: int) -> list[TakenRow]:
         """Find the first ready jobs of several queues by their index entries alone, then read those rows."""
-        heads = (
-            self._execute(sql("ready_heads"), (queue, limit)).fetchall()
-            for queue in queues
-            if self._counts.get(queue, READY)
-        )
-        keys = [key for _, key in heapq.nsmallest(limit, chain.from_iterable(list(heads)))]
         rows: list[TakenRow] = []
-        for part in in_widths(keys):
+        for part in in_widths(self._line.keys(queues, limit)):
             rows += self._execute(sql("select_ready_by_key", len(part)), part)
         rows.sort(key=lambda row: (row[3], row[0]))
         return rows

@@ -28,9 +28,8 @@ CREATE TABLE job (
     payload BLOB
 ) STRICT;
 
--- Next in line, in one queue and over all queues.
+-- Next in line, in one queue.
 CREATE INDEX job_ready ON job (queue, priority, id) WHERE state = 2;
-CREATE INDEX job_ready_all ON job (priority, id) WHERE state = 2;
 -- Next to become due.
 CREATE INDEX job_due ON job (ready_at) WHERE state < 2;
 -- Next lease to lapse; also finds all that is in flight after a crash.

@@ -1,0 +1,105 @@
+"""One suite for every engine of the store: who is first over all queues, whatever has changed since the last look."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+
+from anew.jobs import State
+from anew.jobs.ids import COUNTER_BITS
+from anew.store.protocol import Store
+
+from .helpers import NOW, batch, lease, new_job, one, put, rewrite, take, taken_keys
+
+
+def first_in_line(store: Store) -> int | None:
+    """Instants of the keys stand for the keys."""
+    with batch(store):
+        return store.oldest_ready()
+
+
+def key_at(ms: int) -> int:
+    return ms << COUNTER_BITS
+
+
+def test_jobs_of_all_queues_come_by_priority_then_by_age(store: Store) -> None:
+    for n in range(40):
+        put(store, new_job(f"q{n % 7}", priority=n % 3), first_key=n + 1)
+    expected = sorted(range(1, 41), key=lambda key: ((key - 1) % 3, key))
+    assert [row[0] for row in take(store, limit=15)] == expected[:15]
+    assert [row[0] for row in take(store)] == expected[15:]
+
+
+def test_more_queues_than_jobs_are_wanted(store: Store) -> None:
+    for n in range(300):
+        put(store, new_job(f"q{n}", priority=300 - n), first_key=n + 1)
+    assert [row[0] for row in take(store, limit=5)] == [300, 299, 298, 297, 296]
+    put(store, new_job("q7", priority=0), first_key=1_000)
+    assert [row[0] for row in take(store, limit=2)] == [1_000, 295]
+
+
+def test_a_rolled_back_change_has_changed_no_line(store: Store) -> None:
+    put(store, new_job("a", priority=5), new_job("b", priority=6))
+    assert first_in_line(store) == 0
+    store.begin(synced=False)
+    store.insert(key_at(9), [new_job("c", priority=1)], NOW)
+    assert store.oldest_ready() == 9
+    store.delete([1])
+    store.rollback()
+    assert [row[0] for row in take(store, limit=1)] == [1]
+    assert [row[0] for row in take(store)] == [2]
+
+
+def test_a_removed_queue_is_nobody(store: Store) -> None:
+    put(store, new_job("a"), first_key=key_at(3))
+    put(store, new_job("b"), first_key=key_at(4))
+    assert first_in_line(store) == 3
+    with batch(store):
+        store.delete_all()
+    assert first_in_line(store) is None
+    assert taken_keys(take(store)) == []
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_any_history_leaves_the_line_in_order(store: Store, seed: int) -> None:
+    """Inserts, takes, releases, deletes, patches and undone batches in any order, against a plain list of what is ready."""
+    rng = Random(seed)
+    ready: dict[int, tuple[int, str]] = {}
+    held: dict[int, tuple[int, str]] = {}
+    for step in range(120):
+        key = key_at(step + 1)
+        move = rng.choice(("put", "put", "take", "release", "delete", "patch", "undone"))
+        if move == "put":
+            ready[key] = rng.randrange(4), f"q{rng.randrange(6)}"
+            put(store, new_job(ready[key][1], priority=ready[key][0]), first_key=key)
+        elif move == "take":
+            limit = rng.randrange(1, 5)
+            expected = sorted(ready, key=lambda key: (ready[key][0], key))[:limit]
+            assert [row[0] for row in take(store, limit=limit)] == expected
+            for key in expected:
+                held[key] = ready.pop(key)
+        elif move == "release" and held:
+            key = rng.choice(sorted(held))
+            with batch(store):
+                store.release([key], interrupted=False)
+            ready[key] = held.pop(key)
+        elif move == "delete" and ready:
+            key = rng.choice(sorted(ready))
+            with batch(store):
+                store.delete([key])
+            del ready[key]
+        elif move == "patch" and ready:
+            key = rng.choice(sorted(ready))
+            ready[key] = rng.randrange(4), f"q{rng.randrange(6)}"
+            with batch(store):
+                store.rewrite([rewrite(one(store, key), priority=ready[key][0], queue=ready[key][1])])
+        elif move == "undone":
+            store.begin(synced=False)
+            store.insert(key, [new_job("q0", priority=0)], NOW)
+            store.take(None, 3, 1 << 30, lease())
+            store.rollback()
+    expected = sorted(ready, key=lambda key: (ready[key][0], key))
+    assert first_in_line(store) == (expected[0] >> COUNTER_BITS if expected else None)
+    assert [row[0] for row in take(store)] == expected
+    assert all(one(store, key).state is State.IN_FLIGHT for key in [*expected, *held])
