@@ -15,7 +15,7 @@ from random import Random
 from .client import Client
 from .stream import TakeStream
 
-PATIENCE_S = 5.0
+PATIENCE_S = 30.0
 """How long a deliverable job may lie. A lost wake-up lies until the next enqueue, however long that takes."""
 
 PAST = 1_600_000_000_000

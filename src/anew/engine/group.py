@@ -22,8 +22,8 @@ from anew.errors import AnewError, Overloaded
 log = logging.getLogger("anew.engine")
 
 GATHER = 48
-"""Operations in a batch up to which one more look at the sockets pays, as long as it brings some: with 32 connections, batches of 30
-instead of 20 made acknowledgements a fifth faster. Far larger batches would make clients and server wait in turns."""
+"""Operations in a batch up to which one more look at the sockets pays, as long as it brings some: with 32 connections, batches
+of 30 instead of 20 made acknowledgements a fifth faster. Far larger batches would make clients and server wait in turns."""
 
 LOOKS = 4
 """Looks that bring nothing after which a batch of several operations is applied: their clients are about to answer back, and a look

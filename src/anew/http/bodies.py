@@ -116,10 +116,12 @@ def worded(error: msgspec.ValidationError, value: object, where: str) -> Malform
     text, _, path = str(error).partition(" - at `")
     field = path.rstrip("`").removeprefix("$").removeprefix(".")
     silent = value is msgspec.UNSET or "missing required field" in text
-    came = "" if silent else f", got {_shown(_look_up(value, field))}"
+    came = "" if silent else _shown(_look_up(value, field))
     name = ".".join(part for part in (where, field) if part)
     text = text[:1].lower() + text[1:].replace("`", "")
-    message = f"{name}: {text}{came}" if name else f"{text}{came}"
+    if came and not text.endswith(f", got {came}"):  # the library names the kind of what came, or nothing
+        text = f"{text} {came}" if ", got " in text else f"{text}, got {came}"
+    message = f"{name}: {text}" if name else text
     return MalformedRequest(message, field=name)
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
-from anew.errors import NotFound
+from anew.errors import NotFound, Overloaded
 from anew.http.answers import answering
 from anew.http.api import Context
 from anew.http.filters import (
@@ -23,10 +24,16 @@ from anew.http.render import error_object, job_object
 from anew.http.router import Router
 from anew.http.seam import Request
 from anew.jobs import ENDED, ErrorRecord, Job
-from anew.store.protocol import Filter, Page
+from anew.store.protocol import Filter, Page, Reader
 
 MAX_PAGE_BYTES = 32 << 20
 """Payload bytes of one page; it ends early where they grow too much, and the next one goes on from there."""
+
+LONG_ANSWER = 64 << 10
+"""Bytes of what is shown above which an answer waits its turn when too many are unread; shorter ones always go through."""
+
+_JOB_BYTES = 256
+"""What a job takes in an answer beside its payload, about."""
 
 _MOST_ROUNDS = 100
 """Records of one attempt number that a page shows; a job gets one more by each redrive that begins its policy again."""
@@ -43,6 +50,8 @@ class JobRoutes:
         self._engine = context.engine
         self._ids = context.engine.ids
         self._read = context.read
+        self._counters = context.counters
+        self._max_unsent = context.settings.max_unsent
 
     def many(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
         """List jobs, a page at a time."""
@@ -54,7 +63,7 @@ class JobRoutes:
         def then(keys: list[int]) -> None:
             form.reply(request, 200, self._page(keys, page, chosen))
 
-        self._read(lambda reader: reader.find(where, part), answering(request, form, then))
+        self._read_later(request, form, lambda reader: reader.find(where, part), then)
 
     def count(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
         """Count jobs: at once where the counters know, else in the reader's thread."""
@@ -67,13 +76,14 @@ class JobRoutes:
 
         known = self._counted(where)
         if known is None:
-            self._read(lambda reader: reader.count(where), answering(request, form, then))
+            self._read_later(request, form, lambda reader: reader.count(where), then)
         else:
             then(known)
 
     def one(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
         """Show one job with its payload."""
         job = self._visible(params[0], payload=True)
+        self._need_room(len(job.payload or b""))
         form.reply(request, 200, job_object(self._ids, job, payload=True))
 
     def errors(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
@@ -83,6 +93,7 @@ class JobRoutes:
         start = None if page.start is None else number("from", page.start, U32_MAX)
         job = self._visible(params[0])
         records, more = self._records(job.key, Page(order=page.order, after=start, limit=page.limit + 1))
+        self._need_room(sum(record.size() for record in records))
         path = f"/jobs/{self._ids.write(job.key)}/errors"
         ends = (str(records[0].attempt), str(records[-1].attempt)) if records else None
         listed = [error_object(record) for record in records]
@@ -95,7 +106,40 @@ class JobRoutes:
         records = self._engine.store.errors(job.key, Page(order="desc", after=attempt + 1, limit=1))
         if not records or records[0].attempt != attempt:
             raise NotFound("error record not found")
+        self._need_room(records[0].size())
         form.reply(request, 200, error_object(records[0]))
+
+    def _read_later(
+        self,
+        request: Request,
+        form: Format,
+        read: Callable[[Reader], Any],
+        then: Callable[[Any], None],
+    ) -> None:
+        """Read in the reader's thread, then answer, unless nobody waits any more: a page may take long to render."""
+
+        def render(result: Any) -> None:
+            if request.gone:
+                return
+            try:
+                then(result)
+            except Overloaded as error:
+                self._counters.refuse(error.code)
+                raise
+
+        self._read(read, answering(request, form, render))
+
+    def _need_room(self, size: int) -> None:
+        """Make sure that an answer may be rendered.
+
+        Args:
+            size: Bytes of what it shows, about.
+
+        Raises:
+            Overloaded: It is long, and peers have left too much of such answers unread.
+        """
+        if size > LONG_ANSWER and self._counters.unsent > self._max_unsent:
+            raise Overloaded("too many long answers wait for their readers; try again in a second")
 
     def _visible(self, job_id: str, *, payload: bool = False) -> Job:
         """Find a job whose retention is not over."""
@@ -115,13 +159,19 @@ class JobRoutes:
         return {"jobs": listed, "pages": links}
 
     def _fitting(self, keys: list[int]) -> list[int]:
-        """Give as many keys, at least one, as have payloads that may be shown together."""
+        """Give as many keys, at least one, as have payloads that may be shown together.
+
+        Raises:
+            Overloaded: They may not be shown now.
+        """
         sizes = self._engine.store.payload_sizes(keys)
         total = 0
         for at, key in enumerate(keys):
             total += sizes.get(key, 0)
             if at and total > MAX_PAGE_BYTES:
-                return keys[:at]
+                keys = keys[:at]
+                break
+        self._need_room(total + len(keys) * _JOB_BYTES)
         return keys
 
     def _counted(self, where: Filter) -> int | None:

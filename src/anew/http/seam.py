@@ -69,6 +69,11 @@ class Request(ABC):
     body: bytes
     local: bool
 
+    @property
+    @abstractmethod
+    def gone(self) -> bool:
+        """Whether nobody waits for the answer any more: the peer is gone, or it has been given."""
+
     @abstractmethod
     def reply(
         self, status: int, body: bytes = b"", content_type: bytes | None = type_json, extra: Headers = ()
@@ -135,14 +140,16 @@ class WireCounters:
         requests: That arrived whole.
         refused: By reason.
         unfinished: Bytes held of bodies that are coming in.
+        unsent: Bytes held of answers, streams aside, that peers have not taken yet.
     """
 
-    __slots__ = ("connections", "refused", "requests", "unfinished")
+    __slots__ = ("connections", "refused", "requests", "unfinished", "unsent")
 
     def __init__(self) -> None:
         self.connections = 0
         self.requests = 0
         self.unfinished = 0
+        self.unsent = 0
         self.refused: dict[str, int] = {}
 
     def refuse(self, reason: str) -> None:

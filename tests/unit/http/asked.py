@@ -53,10 +53,13 @@ class Asked(Request):
         headers: Beside ``host: localhost``; underscores stand for hyphens, and None leaves a header out.
 
     Attributes:
+        gone: To be set by the test.
         stream: What opening a stream gives; None if the peer is gone by then.
     """
 
-    __slots__ = ("answers", "stream")
+    __slots__ = ("answers", "gone", "stream")
+
+    gone: bool
 
     def __init__(self, method: str, target: str, body: bytes = b"", **headers: str | None) -> None:
         path, _, query = target.partition("?")
@@ -68,6 +71,7 @@ class Asked(Request):
             if value is not None
         }
         self.body = body
+        self.gone = False
         self.local = True
         self.answers: list[Answer] = []
         self.stream: HandStream | None = HandStream()

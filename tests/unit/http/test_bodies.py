@@ -1,6 +1,6 @@
 """Bodies other than payloads: read thoroughly, refused in words that name the field."""
 
-import time
+import math
 
 import msgspec
 import pytest
@@ -8,6 +8,8 @@ import pytest
 from anew.errors import MalformedRequest, TooLarge
 from anew.http.bodies import MAX_VALUES, decode, to_object
 from anew.http.formats import JSON, MSGPACK
+
+from .memory import held_to
 
 
 class Report(msgspec.Struct):
@@ -23,7 +25,9 @@ def test_a_body_is_fitted_into_a_struct() -> None:
 @pytest.mark.parametrize(
     ("body", "words", "field"),
     [
-        (b'{"message":5}', "message: expected str, got int, got 5", "message"),
+        (b'{"message":5}', "message: expected str, got int 5", "message"),
+        (b'{"message":null}', "message: expected str, got null$", "message"),
+        (b'{"message":"m","retry_at":Infinity}', "invalid JSON", ""),
         (b"{}", "object missing required field message", ""),
         (b'{"message":"a","message":"b"}', "the key message is given twice; expected once", "message"),
         (b'{"message":', "invalid JSON", ""),
@@ -38,6 +42,12 @@ def test_what_does_not_fit_is_refused_in_words(body: bytes, words: str, field: s
     assert caught.value.field == field
 
 
+def test_a_number_that_json_has_not_is_refused_in_words() -> None:
+    body = msgspec.msgpack.encode({"message": "m", "retry_at": math.inf})
+    with pytest.raises(MalformedRequest, match=r"retry_at: expected int \| null, got float Infinity$"):
+        decode(body, MSGPACK, Report)
+
+
 def test_a_repeated_key_is_refused_in_messagepack() -> None:
     body = b"\x82\xa7message\xa1a\xa7message\xa1b"
     with pytest.raises(MalformedRequest, match="given twice"):
@@ -47,10 +57,8 @@ def test_a_repeated_key_is_refused_in_messagepack() -> None:
 @pytest.mark.parametrize("item", [b"1", b"[]", b'{"":1}', b'""'])
 def test_a_body_of_millions_of_values_is_refused_before_it_is_built(item: bytes) -> None:
     body = b'{"message":"m","more":[' + b",".join([item] * 4_000_000) + b"]}"
-    begun = time.process_time()
-    with pytest.raises(MalformedRequest, match=f"more than {MAX_VALUES} values"):
+    with held_to(16 << 20), pytest.raises(MalformedRequest, match=f"more than {MAX_VALUES} values"):
         decode(body, JSON, Report)
-    assert time.process_time() - begun < 1.0
 
 
 def test_a_long_backtrace_is_one_value() -> None:
@@ -61,9 +69,8 @@ def test_a_long_backtrace_is_one_value() -> None:
 def test_a_packed_body_of_very_many_values_is_not_built() -> None:
     """A byte is enough for a list, which takes 56 in memory; the same holds for every route that reads a body."""
     many = b"\x81\xa7message\xdd" + (8 << 20).to_bytes(4, "big") + b"\x90" * (8 << 20)
-    begun = time.process_time()
-    with pytest.raises(TooLarge, match="the body: expected at most 100000 values in MessagePack"):
+    expected = "the body: expected at most 100000 values in MessagePack"
+    with held_to(16 << 20), pytest.raises(TooLarge, match=expected):
         decode(many, MSGPACK, Report)
-    assert time.process_time() - begun < 0.5
     long = msgspec.msgpack.encode({"message": "x" * 10_000_000})
     assert len(decode(long, MSGPACK, Report).message) == 10_000_000

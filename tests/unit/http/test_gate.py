@@ -18,6 +18,8 @@ from .http2_peer import Peer, in_loop
 class Asked(Request):
     """A request that keeps its answer's status."""
 
+    gone = False
+
     def __init__(self, body: bytes = b"") -> None:
         self.body = body
         self.status = 0

@@ -85,6 +85,7 @@ class Http1Connection(ReadingSide):
         self._server.left(self)
         self._stage = deaf
         self._ending = True
+        self._debt.becomes(0)
         self._let_go()
         self._forget_body()
         self._lose_stream()
@@ -97,11 +98,14 @@ class Http1Connection(ReadingSide):
         stream = None if self.current is None else self.current.stream
         if stream is not None:
             stream.paused()
-        elif self._stage != deaf:
+            return
+        self._debt.becomes(self.transport.get_write_buffer_size())
+        if self._stage != deaf:
             self._pause()
 
     def resume_writing(self) -> None:
         self._blocked = False
+        self._debt.becomes(0)  # what is left is little
         stream = None if self.current is None else self.current.stream
         if stream is not None:
             stream.resumed()
@@ -118,7 +122,10 @@ class Http1Connection(ReadingSide):
         """
         waiting = self.transport.get_write_buffer_size()
         if self._stage == streaming:
+            self._debt.becomes(0)
             waiting += kernel.unsent(self.transport)
+        else:
+            self._debt.becomes(waiting)
         if waiting or self._seen_taken >= 0:
             self._watch_reader(waiting, now_ms)
         if self._began_ms:

@@ -43,6 +43,10 @@ class Http1Request(Request):
         self.stream: Http1Stream | None = None
         self.ends = False
 
+    @property
+    def gone(self) -> bool:
+        return self.conn.current is not self or self.conn.transport.is_closing()
+
     def reply(
         self, status: int, body: bytes = b"", content_type: bytes | None = type_json, extra: Headers = ()
     ) -> None:

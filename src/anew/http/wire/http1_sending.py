@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from anew.http.seam import type_json
 from anew.http.wire import kernel
+from anew.http.wire.debts import Debt
 from anew.http.wire.http1_fields import Fields
 from anew.http.wire.http1_line import Line
 from anew.http.wire.http1_messages import Http1Request
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
 linger_ms = 1_000
 """How long a peer may take to read the last answer and hang up before we do. A close with unread bytes makes
 the kernel send a reset, which can destroy an answer that the peer has not read yet (RFC 9112, 9.6)."""
+
+long_answer = 64 << 10
+"""Bytes of an answer that is not worth gathering with those behind it."""
 
 # Stages of a connection: what the next byte means.
 ready = 0  # the first byte of a request
@@ -44,6 +48,7 @@ class SendingSide(asyncio.Protocol):
         "_began_ms",
         "_blocked",
         "_counters",
+        "_debt",
         "_dropped",
         "_ending",
         "_eof",
@@ -66,6 +71,7 @@ class SendingSide(asyncio.Protocol):
     def __init__(self, server: HttpServer) -> None:
         self._server = server
         self._counters = server.counters
+        self._debt = Debt(server.counters)
         self.heads = server.answer_heads
         self.local = False
         self.current: Http1Request | None = None
@@ -183,6 +189,8 @@ class SendingSide(asyncio.Protocol):
         self.written += len(data)
         if self._parsing:
             self._gathered.append(data)
+            if len(data) > long_answer:
+                self._flush()  # the transport tells when it has enough, and what comes after that is held
         else:
             self.transport.write(data)
 

@@ -15,6 +15,7 @@ from typing import Protocol, cast
 
 from anew.http.seam import WireCounters, WireLimits
 from anew.http.wire import kernel
+from anew.http.wire.debts import Debt
 from anew.http.wire.gate import Gate
 from anew.http.wire.http1 import is_loopback
 from anew.http.wire.http2_answers import answer_blocks
@@ -71,6 +72,7 @@ class Http2Connection(asyncio.Protocol):
         self.local = False
         self._server = server
         self._counters = counters
+        self._debt = Debt(counters)
         self._budgets = Budgets()
         self.sender = Sender()
         self.streams = StreamTable(self, self.sender, counters, self._budgets)
@@ -136,6 +138,8 @@ class Http2Connection(asyncio.Protocol):
             self._fail(fault)
         finally:
             self.sender.uncork()
+            if self._debt.size:
+                self.count_unsent()
 
     def eof_received(self) -> bool:
         """Answer what is complete. Streams end: closing one half cannot be told from being gone."""
@@ -156,10 +160,12 @@ class Http2Connection(asyncio.Protocol):
         self._deaf = True
         self.sender.detach()
         self.streams.lose_all()
+        self._debt.becomes(0)
 
     def pause_writing(self) -> None:
         """Stop filling the transport; a peer that asks without reading is not heard before it reads."""
         self.sender.paused = True
+        self.count_unsent()
         self.streams.settle_all()
         if self._transport is not None and not self._deaf:
             self._transport.pause_reading()
@@ -170,6 +176,7 @@ class Http2Connection(asyncio.Protocol):
         if self._transport is not None and not self.hung_up and not self._transport.is_closing():
             self._transport.resume_reading()
         self.sender.pump()
+        self.count_unsent()
         self.streams.settle_all()
 
     # -- what the server calls
@@ -183,6 +190,7 @@ class Http2Connection(asyncio.Protocol):
         if self._transport is None:
             return
         answer_blocks.tick(now_ms)
+        self.count_unsent()
         self._budgets.sweep(now_ms)
         waiting = self._transport.get_write_buffer_size()
         if self.streams.has_endless():
@@ -229,6 +237,12 @@ class Http2Connection(asyncio.Protocol):
             self._transport.abort()
 
     # -- what the parts call
+
+    def count_unsent(self) -> None:
+        """Bring up to date how much of its answers the peer has not taken."""
+        transport = self._transport
+        written = 0 if transport is None or self.streams.has_endless() else transport.get_write_buffer_size()
+        self._debt.becomes(written + self.sender.held())
 
     def drained(self) -> None:
         """Close, since the last open stream has ended on a connection that takes no more."""

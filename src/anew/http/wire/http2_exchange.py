@@ -8,7 +8,7 @@ from io import BytesIO
 from typing import TYPE_CHECKING
 
 from anew.http.seam import Headers, Request, Stream, type_json
-from anew.http.wire.http2_frames import CANCEL
+from anew.http.wire.http2_frames import CANCEL, max_frame_bytes
 from anew.http.wire.http2_heads import Head
 
 if TYPE_CHECKING:
@@ -56,6 +56,8 @@ class Http2Exchange(Request):
         "window",
     )
 
+    gone: bool
+
     def __init__(
         self, connection: Http2Connection, stream_id: int, head: Head, window: int, room: int
     ) -> None:
@@ -86,6 +88,8 @@ class Http2Exchange(Request):
             return
         self.answered = True
         self._connection.sender.reply(self, status, body, content_type, extra)
+        if self.pending and len(body) > max_frame_bytes:
+            self._connection.count_unsent()
 
     def open_stream(self, status: int, content_type: bytes, extra: Headers = ()) -> Stream | None:
         """Send the head and give the body as a stream; see the seam."""

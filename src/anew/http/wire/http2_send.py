@@ -254,6 +254,10 @@ class Sender:
         self._blocked.pop(exchange.id, None)
         exchange.pending = None
 
+    def held(self) -> int:
+        """Count the queued bytes of answers that have an end."""
+        return sum(len(one.pending or b"") for one in self._blocked.values() if one.stream is None)
+
     # -- flow control
 
     def grow(self, increment: int) -> None:

@@ -7,7 +7,6 @@ timer serves all connections: nothing is scheduled or cancelled per request.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 import socket
 from collections.abc import Callable
@@ -26,6 +25,9 @@ log = logging.getLogger("anew.http")
 
 spare_descriptors = 256
 """Descriptors that connections leave to the store, the logs and the listeners themselves."""
+
+complaint_ms = 60_000
+"""How often at most the log is told that there are too many connections."""
 
 max_turned_away = 64
 """Connections above the limit that may be open at once to read their 503; those above that are just cut."""
@@ -92,7 +94,9 @@ class HttpServer:
         self._connections: set[Wire] = set()
         self._turned_away: set[Wire] = set()
         self._listener: asyncio.Server | None = None
+        self._given: socket.socket | None = None
         self._acceptor: Acceptor | None = None
+        self._complained_ms = -complaint_ms
         self._timer: asyncio.TimerHandle | None = None
         self._all_gone: asyncio.Event | None = None
 
@@ -126,13 +130,16 @@ class HttpServer:
         if sock is None:
             listener = await loop.create_server(self._connection, host, port, backlog=backlog)
         else:
-            listener = await loop.create_server(self._connection, sock=sock, backlog=backlog)
-        self._listener = listener
-        # Loops without `add_reader` accept all that wait by themselves.
-        with contextlib.suppress(NotImplementedError):
-            self._acceptor = Acceptor(listener.sockets, self._connection)
-        self._tick()
+            self._given = sock
+            listener = await loop.create_server(self._connection, sock=sock.dup(), backlog=backlog)
         bound = listener.sockets[0].getsockname()
+        try:
+            self._acceptor = Acceptor(listener.sockets, self._connection, self._cannot_accept)
+        except NotImplementedError:  # such loops accept all that wait by themselves
+            self._listener = listener
+        else:
+            listener.close()  # it has bound the address; two that accept would hide each other's trouble
+        self._tick()
         return (bound[0], bound[1]) if isinstance(bound, tuple) else (str(bound), 0)
 
     async def drain(self, timeout_ms: int) -> None:
@@ -188,6 +195,14 @@ class HttpServer:
             self.counters.connections += 1
             return
         self._turned_away.add(wire)
+        if not self.draining:
+            self._complain(
+                "%d connections are open, as many as %s; others get 503",
+                self.max_connections,
+                "--max-connections allows"
+                if self.max_connections == self.limits.max_connections
+                else "this process has descriptors for: raise its limit (ulimit -n, or LimitNOFILE= of its service)",
+            )
         if len(self._turned_away) > max_turned_away or self.draining:
             self.counters.refuse("connections")
             wire.abort()
@@ -228,6 +243,20 @@ class HttpServer:
     def _connection(self) -> Http1Connection:
         return Http1Connection(self)
 
+    def _cannot_accept(self, error: OSError) -> None:
+        self._complain(
+            "connections wait and cannot be accepted (%s): raise the limit of this process's descriptors "
+            "(ulimit -n, or LimitNOFILE= of its service), or lower --max-connections",
+            error.strerror,
+        )
+
+    def _complain(self, message: str, *about: object) -> None:
+        """Tell the log, but not again for each of a crowd."""
+        now_ms = self.now_ms()
+        if now_ms - self._complained_ms >= complaint_ms:
+            self._complained_ms = now_ms
+            log.error(message, *about)
+
     async def _gone_within(self, timeout_ms: int) -> bool:
         if not self._connections and not self._turned_away:
             return True
@@ -246,6 +275,9 @@ class HttpServer:
         if self._acceptor is not None:
             self._acceptor.close()
             self._acceptor = None
+        if self._given is not None:
+            self._given.close()
+            self._given = None
 
     def _tick(self) -> None:
         try:

@@ -23,7 +23,10 @@ APPLICATION_ID = 0x414E4557
 
 FILE = "anew.db"
 CHECKPOINT_PAGES = 1_000
-CACHE_KIB = 32_000
+CACHE_KIB = 8_000
+"""Small on purpose: where a B-tree is rebalanced, SQLite walks through its whole cache at the commit. The head and the tail of each
+queue fit in, and what else is read comes from the system's cache."""
+
 RESERVE_BYTES = 8 << 20
 """Enough for some thousand settled jobs in the write-ahead log while a full device is being cleared."""
 
