@@ -16,13 +16,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from anew.clock import Clock
+from anew.engine.numbers import Numbers
 from anew.engine.ops import Call, Enqueue, Fail, Op, Release, Succeed
 from anew.engine.settle import release_interrupted, settle_failures, settle_successes
 from anew.engine.stats import Stats
 from anew.engine.takers import Dispatcher, Taker, Undo
 from anew.errors import AnewError, InternalError, StoreFailed, StoreFull
 from anew.jobs import Defaults, IdText, Interrupted, NewJob
-from anew.jobs.ids import COUNTER_BITS
 from anew.store.protocol import Store, TakenRow
 
 log = logging.getLogger("anew.engine")
@@ -30,11 +30,6 @@ log = logging.getLogger("anew.engine")
 PROMOTE_JOBS = 150
 """Most jobs promoted in one batch. Small, so that a crowd due at once holds up nobody: with 150, 100,000 due in one instant were
 ready 0.8 to 0.9 s later and other enqueues kept a p99 of 4.5 ms; with 1,000 it was 0.5 s and 31 ms."""
-
-KEYS_AHEAD = 60_000 << COUNTER_BITS
-"""Keys promised at once: a minute's worth, so that the promise is written once a minute and not once a batch."""
-
-FAILURES_AHEAD = 10_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,8 +88,7 @@ class Engine:
             max_lease_ms=self.limits.max_lease_ms,
             first_token=secrets.randbits(48) << 8,
         )
-        self._last_key = store.identity.last_key
-        self._failures = store.identity.last_failure
+        self.numbers = Numbers(store)
         self._undo: Undo = []
         self.due_at = store.next_due()
 
@@ -193,7 +187,7 @@ class Engine:
             answers += [(op, error) for op in ops]
             return
         jobs = ops[0].jobs if len(ops) == 1 else [job for op in ops for job in op.jobs]
-        key = self.next_keys(len(jobs), now)
+        key = self.numbers.next_keys(len(jobs), now)
         if all(op.plain for op in ops):
             self.store.insert_plain(key, jobs, now)
         else:
@@ -282,23 +276,6 @@ class Engine:
         log.exception("a batch failed; applying its operations one by one")
         for op in ops:
             self.apply([op])
-
-    # -- numbers that must not repeat
-
-    def next_keys(self, n: int, now: int) -> int:
-        """Give the first of `n` consecutive keys: as late as the clock says, never at or before an earlier one."""
-        first = max(self._last_key + 1, now << COUNTER_BITS)
-        self._last_key = first + n - 1
-        if self._last_key > self.store.identity.last_key:
-            self.store.reserve_keys(self._last_key + KEYS_AHEAD)
-        return first
-
-    def next_failure(self) -> int:
-        """Give the ordinal of one more job that fails for the first time."""
-        self._failures += 1
-        if self._failures > self.store.identity.last_failure:
-            self.store.reserve_failures(self._failures + FAILURES_AHEAD)
-        return self._failures
 
 
 def _answer(answers: Sequence[tuple[Op, Any]]) -> None:

@@ -90,7 +90,7 @@ def _decide(engine: Engine, job: Job, op: Fail, now: int) -> Change:
     if phase is None:
         # Without the offset the n-th failures of all stores would share one phase.
         offset = phase_offset(identity.tag.encode("ascii"), key=identity.secret)
-        phase = phase_of_ordinal(engine.next_failure(), offset)
+        phase = phase_of_ordinal(engine.numbers.next_failure(), offset)
     failing = Failing(
         key=job.key,
         public_id=engine.ids.write(job.key).encode("ascii"),

@@ -80,7 +80,7 @@ class Staging:
         assert self._under_way is not None
         assert self._at is not None
         jobs = self._under_way.jobs
-        first = self._first or engine.next_keys(len(jobs), now)
+        first = self._first or engine.numbers.next_keys(len(jobs), now)
         return first, engine.store.stage(first, jobs, self._at, PORTION_BYTES)
 
     def _written(self, result: Any) -> None:

@@ -101,7 +101,7 @@ class Trial:
 
 def _enqueue_later(queue: str, at: int) -> Any:
     def verb(engine: Engine, now: int) -> None:
-        engine.store.insert(engine.next_keys(1, now), [new_job(queue, ready_at=at)], now)
+        engine.store.insert(engine.numbers.next_keys(1, now), [new_job(queue, ready_at=at)], now)
 
     return verb
 
