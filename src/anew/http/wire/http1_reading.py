@@ -6,6 +6,7 @@ it; what was sent ahead is kept as bytes.
 
 from __future__ import annotations
 
+import asyncio
 from abc import abstractmethod
 from typing import TYPE_CHECKING
 
@@ -20,6 +21,10 @@ from anew.http.wire.http1_waiting import WaitingSide, max_at_once, max_dropped
 
 if TYPE_CHECKING:
     from anew.http.wire.server import HttpServer
+
+
+turn_bytes = 1 << 20
+"""Bytes of a body that are read before the other connections have their turn."""
 
 
 class ReadingSide(WaitingSide):
@@ -164,6 +169,10 @@ class ReadingSide(WaitingSide):
             self._counters.unfinished += len(data)
             if self._counters.unfinished > self._server.limits.max_unfinished:
                 raise Refused(503, "bodies", "too many bodies are coming in; try again in a second")
+            if self._body_bytes % turn_bytes < len(data):
+                # The loop goes on reading a socket as long as there is something: the others shall have their turn.
+                self._pause()
+                asyncio.get_running_loop().call_soon(self.go_on)
             return 0
         self._forget_body()
         self._began_ms = 0
