@@ -206,9 +206,16 @@ def test_a_silent_stream_is_given_up(peer: Callable[..., Peer]) -> None:
             next(events)
 
 
-@pytest.mark.parametrize("rest", [b"", b'5\r\n{"id"', b'5\r\n{"id"\r\n0\r\n\r\n'])
-def test_a_stream_that_breaks_is_no_clean_end(peer: Callable[..., Peer], rest: bytes) -> None:
-    with Client(peer(STREAM + rest).url).take() as stream, pytest.raises(Unreachable):
+@pytest.mark.parametrize(
+    ("rest", "said"),
+    [
+        (b"", "the server hung up"),
+        (b'5\r\n{"id"', "the server hung up"),
+        (b'5\r\n{"id"\r\n0\r\n\r\n', "ended inside a job"),
+    ],
+)
+def test_a_stream_that_breaks_is_no_clean_end(peer: Callable[..., Peer], rest: bytes, said: str) -> None:
+    with Client(peer(STREAM + rest).url).take() as stream, pytest.raises(Unreachable, match=said):
         next(iter(stream))
 
 

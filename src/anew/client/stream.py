@@ -119,6 +119,10 @@ class TakeStream:
                 return b""
             silence = format_duration(self._idle_timeout_ms)
             raise Unreachable(f"the stream was silent for {silence}") from error
+        except http.client.IncompleteRead as error:
+            if self._closed:
+                return b""
+            raise Unreachable("the stream broke: the server hung up") from error
         except (OSError, ValueError, http.client.HTTPException) as error:
             if self._closed:
                 return b""
