@@ -1,7 +1,8 @@
-"""Numbers that must not repeat, also after a restart: the jobs' keys, and the ordinals of first failures."""
+"""Numbers that must not repeat, also after a restart: the jobs' keys, and the phases of those that fail."""
 
 from __future__ import annotations
 
+from anew.backoff import phase_of_ordinal, phase_offset
 from anew.jobs.ids import COUNTER_BITS
 from anew.store.protocol import Store
 
@@ -22,6 +23,9 @@ class Numbers:
         self._store = store
         self._last_key = store.identity.last_key
         self._failures = store.identity.last_failure
+        identity = store.identity
+        # Without an offset the n-th failures of all stores would share one phase.
+        self._offset = phase_offset(identity.tag.encode("ascii"), key=identity.secret)
 
     def next_keys(self, n: int, now: int) -> int:
         """Give the first of `n` consecutive keys: as late as the clock says, never at or before an earlier one."""
@@ -31,9 +35,9 @@ class Numbers:
             self._store.reserve_keys(self._last_key + KEYS_AHEAD)
         return first
 
-    def next_failure(self) -> int:
-        """Give the ordinal of one more job that fails for the first time."""
+    def next_phase(self) -> float:
+        """Give the phase of one more job that fails for the first time, in [0, 1); see ``phase_of_ordinal``."""
         self._failures += 1
         if self._failures > self._store.identity.last_failure:
             self._store.reserve_failures(self._failures + FAILURES_AHEAD)
-        return self._failures
+        return phase_of_ordinal(self._failures, self._offset)

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from anew.backoff import phase_of_ordinal, phase_offset
 from anew.engine.ops import Fail, Op, Succeed
 from anew.engine.takers import Undo
 from anew.errors import NotFound
 from anew.jobs import (
-    Failing,
     Interrupted,
     Job,
     State,
@@ -85,32 +83,16 @@ def settle_failures(engine: Engine, ops: list[Fail], now: int, answers: Answers,
 
 
 def _decide(engine: Engine, job: Job, op: Fail, now: int) -> Change:
-    identity = engine.store.identity
-    phase = job.phase
-    if phase is None:
-        # Without the offset the n-th failures of all stores would share one phase.
-        offset = phase_offset(identity.tag.encode("ascii"), key=identity.secret)
-        phase = phase_of_ordinal(engine.numbers.next_failure(), offset)
-    failing = Failing(
-        key=job.key,
-        public_id=engine.ids.write(job.key).encode("ascii"),
-        attempts=job.attempts,
-        retry_limit=job.retry_limit,
-        policy=job.policy,
-        retention=job.retention,
-        dequeued_at=job.dequeued_at if job.dequeued_at is not None else now,
-        first_failed_at=job.first_failed_at,
-        phase=job.phase,
-        carry=job.carry,
-    )
+    phase = job.phase if job.phase is not None else engine.numbers.next_phase()
     return decide_failure(
-        failing,
+        job,
         op.failure,
+        job_id=engine.ids.write(job.key).encode("ascii"),
         defaults=engine.defaults,
         now=now,
         rng=engine.rng,
         phase=phase,
-        key=identity.secret,
+        key=engine.store.identity.secret,
     )
 
 

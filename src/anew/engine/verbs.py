@@ -117,7 +117,7 @@ def redrive_one(key: int, *, reset_attempts: bool = False) -> Callable[[Engine, 
 
     def verb(engine: Engine, now: int) -> Job:
         before = _find(engine, key)
-        if _is_over(before, now):
+        if before.is_over(now):
             raise NotFound("job not found")
         after = redriven(before, now, now, reset_attempts=reset_attempts)
         _rewrite(engine, [(before, after)])
@@ -184,10 +184,6 @@ def _find(engine: Engine, key: int) -> Job:
     if not jobs:
         raise NotFound("job not found")
     return jobs[0]
-
-
-def _is_over(job: Job, now: int) -> bool:
-    return job.purge_at is not None and job.purge_at <= now
 
 
 def _within(where: Filter, states: frozenset[State]) -> Filter:

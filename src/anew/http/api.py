@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from anew.engine import Engine, GroupCommit
-from anew.errors import AnewError, MalformedRequest, Overloaded
+from anew.errors import AnewError, MalformedRequest, NotFound, Overloaded
 from anew.http.failures import reply_error
 from anew.http.formats import JSON, SUPPORTED, answer_format, not_acceptable
 from anew.http.router import Router
@@ -30,7 +30,6 @@ class ApiSettings:
     Attributes:
         token: The bearer token that every request must carry; None asks for none.
         allowed_hosts: Names that ``Host`` may carry beside the loopback ones; lower case, without port.
-        any_host: Accept whatever name comes; right only where a browser cannot reach the port.
         heartbeat_ms: Silence on a take stream before a heartbeat.
         max_job_bytes: Bytes of one job's payload.
         max_bulk: Jobs in one bulk request, ids in one bulk success.
@@ -43,7 +42,6 @@ class ApiSettings:
 
     token: str | None = None
     allowed_hosts: frozenset[bytes] = frozenset()
-    any_host: bool = False
     heartbeat_ms: int = 3_000
     max_job_bytes: int = 32 << 20
     max_bulk: int = 10_000
@@ -83,6 +81,17 @@ class Context:
         self.counters = counters
         self.started_at = time.monotonic()
 
+    def key_of(self, job_id: str) -> int:
+        """Give the key of a job's public id.
+
+        Raises:
+            NotFound: It is no id of this store.
+        """
+        key = self.engine.ids.read(job_id)
+        if key < 0:
+            raise NotFound("job not found")
+        return key
+
 
 class Api:
     """Answers requests: the callable that the wires hand them to.
@@ -98,8 +107,8 @@ class Api:
         self._find = router.find
         self._literal = router.literal
         self._bearer = None if settings.token is None else f"Bearer {settings.token}".encode()
+        self._served = LOOPBACK_NAMES | settings.allowed_hosts
         self._hosts: set[bytes] = set()
-        self._settings = settings
 
     def __call__(self, request: Request) -> None:
         """Answer one request, now or later."""
@@ -165,10 +174,7 @@ class Api:
 
     def _admit_host(self, host: bytes) -> bool:
         """Check a host name once; the verdict on good ones is remembered, a bounded number of them."""
-        name = host_name(host)
-        good = (
-            self._settings.any_host or name in LOOPBACK_NAMES or name in self._settings.allowed_hosts
-        ) and bool(name)
+        good = host_name(host) in self._served
         if good and len(self._hosts) < 256:
             self._hosts.add(host)
         return good

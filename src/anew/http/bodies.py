@@ -14,7 +14,7 @@ from typing import TypeVar
 import msgspec
 
 from anew.errors import MalformedRequest
-from anew.http.formats import JSON, Format, body_format
+from anew.http.formats import JSON, Format, Unreadable, body_format, reason_of
 from anew.http.payloads import count_values
 from anew.http.portions import at_once
 from anew.http.repacking import counting, unpacked
@@ -130,19 +130,13 @@ def to_show(body: bytes) -> object:
     return to_object(body, JSON) if len(body) <= MAX_SHOWN else msgspec.UNSET
 
 
-def reason_of(error: Exception) -> str:
-    if isinstance(error, RecursionError):
-        return "nested too deeply"
-    return str(error).removeprefix("JSON is malformed: ").removeprefix("MessagePack data is malformed: ")
-
-
 def _json_object(body: bytes) -> object:
     try:
         msgspec.json.Decoder(msgspec.Raw).decode(body)  # stricter than the standard library
         return json.loads(body, object_pairs_hook=_pairs)
     except Repeated as error:
         raise MalformedRequest(f"the key {error} is given twice; expected once", field=str(error)) from None
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, ValueError) as error:
+    except (*Unreadable, ValueError) as error:
         raise malformed_json(error) from None
 
 

@@ -18,15 +18,14 @@ from anew.http.bodies import (
     convert,
     malformed_json,
     msgpack_length,
-    reason_of,
     to_object,
     to_show,
     worded,
 )
-from anew.http.formats import JSON
+from anew.http.formats import JSON, Unreadable, reason_of
 from anew.http.jobrules import check_count, check_more, judging_job
 from anew.http.portions import Work
-from anew.http.repacking import payload_from_msgpack, repacking, unpacked
+from anew.http.repacking import counting, repacking, unpacked
 from anew.jobs import NewJob
 
 BARE = len(b'{"type":"","queue":"","payload":}')
@@ -94,7 +93,7 @@ def _payload_of(body: bytes) -> bytes:
         return bytes(_any_payload.decode(body).payload)
     except msgspec.ValidationError:
         return b""
-    except (msgspec.DecodeError, RecursionError) as error:  # the decoder before stopped short of it
+    except Unreadable as error:  # the decoder before stopped short of it
         raise malformed_json(error) from None
 
 
@@ -193,7 +192,8 @@ def _placed(error: InvalidInput, at: int) -> InvalidInput:
 
 
 def job_from_msgpack(body: bytes, max_bytes: int) -> Work[NewJob]:
-    """Build a job from MessagePack; payload and policy become JSON."""
+    """Build a job from MessagePack, once its values have been counted; payload and policy become JSON."""
+    yield from counting(body)
     parts = _packed_parts(body)
     rest = {
         name: unpacked(bytes(part))
@@ -201,12 +201,10 @@ def job_from_msgpack(body: bytes, max_bytes: int) -> Work[NewJob]:
         if name not in _KEPT and name in NewJob.__struct_fields__ and _fits(name, part)
     }
     if "payload" in parts:
-        payload = yield from repacking(bytes(parts["payload"]), max_bytes)
-        rest["payload"] = msgspec.Raw(payload)
-    if "policy" in parts and bytes(parts["policy"]) != _NIL:
-        rest["policy"] = msgspec.Raw(payload_from_msgpack(bytes(parts["policy"]), MAX_MEMBER, "policy"))
-    if "batch" in parts and bytes(parts["batch"]) != _NIL:
-        rest["batch"] = msgspec.Raw(payload_from_msgpack(bytes(parts["batch"]), MAX_MEMBER, "batch"))
+        rest["payload"] = msgspec.Raw((yield from repacking(bytes(parts["payload"]), max_bytes)))
+    for name in ("policy", "batch"):
+        if name in parts and bytes(parts[name]) != _NIL:
+            rest[name] = msgspec.Raw((yield from repacking(bytes(parts[name]), MAX_MEMBER, name)))
     return convert(_without_null(rest), NewJob)
 
 
@@ -239,7 +237,7 @@ def _packed_parts(body: bytes) -> dict[str, msgspec.Raw]:
         parts = _packed_object.decode(body)
     except msgspec.ValidationError as error:
         raise worded(error, msgspec.UNSET, "") from None
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+    except Unreadable as error:
         raise MalformedRequest(f"invalid MessagePack: {reason_of(error)}") from None
     check_msgpack_keys(body, parts)
     return parts

@@ -10,19 +10,19 @@ from msgspec import UNSET, UnsetType
 
 from anew.backoff import policy_from_json
 from anew.engine import Call, Engine, verbs
-from anew.errors import IllegalTransition, InvalidJob, NotFound
+from anew.errors import IllegalTransition, InvalidJob
 from anew.http.answers import answering
 from anew.http.api import Context
 from anew.http.bodies import body_of, decode
 from anew.http.failures import reply_error
 from anew.http.filters import FILTERS, query_pairs, selection
 from anew.http.formats import Format, unsupported_media_type
-from anew.http.jobrules import check_backoff, check_name
+from anew.http.jobrules import check_backoff, check_name, check_retention, check_u64
 from anew.http.render import STATUS, job_object
 from anew.http.router import Router
 from anew.http.seam import Request
 from anew.jobs import Backoff, Job
-from anew.jobs.codec import U16, U32, U64, U64_MAX, At
+from anew.jobs.codec import U16, U32, U64, At
 from anew.jobs.patch import Patch, RetentionPatch
 
 Verb = Callable[[Engine, int], Any]
@@ -57,6 +57,7 @@ class ChangeRoutes:
     def __init__(self, context: Context) -> None:
         self._engine = context.engine
         self._ids = context.engine.ids
+        self._key_of = context.key_of
         self._submit = context.commit.submit
 
     def patch_one(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
@@ -68,7 +69,7 @@ class ChangeRoutes:
         if reason := refusal(body):
             form.error(request, 422, reason)
             return
-        key = self._key(params[0])
+        key = self._key_of(params[0])
 
         def done(result: Any) -> None:
             match result:
@@ -102,7 +103,7 @@ class ChangeRoutes:
 
     def delete_one(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
         """Remove one job."""
-        self._answer_empty(request, form, verbs.delete_one(self._key(params[0])))
+        self._answer_empty(request, form, verbs.delete_one(self._key_of(params[0])))
 
     def delete_many(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
         """Remove all jobs that match."""
@@ -129,12 +130,6 @@ class ChangeRoutes:
             unsupported_media_type(request)
             return None
         return decode(*body, PatchBody)
-
-    def _key(self, job_id: str) -> int:
-        key = self._ids.read(job_id)
-        if key < 0:
-            raise NotFound("job not found")
-        return key
 
     def _ended(self, key: int, error: IllegalTransition) -> str:
         jobs = self._engine.store.load([key])
@@ -163,8 +158,7 @@ def patch_of(body: PatchBody) -> Patch:
     Raises:
         InvalidInput: A value does not fit.
     """
-    if isinstance(body.ready_at, int) and body.ready_at > U64_MAX:
-        raise InvalidJob(f"ready_at: expected at most {U64_MAX}, got {body.ready_at}", field="ready_at")
+    check_u64(body.ready_at, "ready_at")
     return Patch(
         queue=UNSET if body.queue is None else body.queue,
         priority=UNSET if body.priority is None else body.priority,
@@ -196,13 +190,9 @@ def _checked(policy: bytes) -> bytes:
 def _retention(given: _Retention | UnsetType | None) -> RetentionPatch | UnsetType | None:
     if not isinstance(given, _Retention):
         return given
-    for name in _Retention.__struct_fields__:
-        value = getattr(given, name)
-        if isinstance(value, int) and value > U64_MAX:
-            raise InvalidJob(
-                f"retention.{name}: expected at most {U64_MAX}, got {value}", field=f"retention.{name}"
-            )
-    return RetentionPatch(completed_ms=given.completed_ms, dead_ms=given.dead_ms)
+    patch = RetentionPatch(completed_ms=given.completed_ms, dead_ms=given.dead_ms)
+    check_retention(patch)
+    return patch
 
 
 def add_routes(router: Router, context: Context) -> None:

@@ -15,6 +15,7 @@ import msgspec
 from anew.errors import MalformedRequest
 from anew.http.bodies import check_beside, check_text, malformed_json, to_show, worded
 from anew.http.carefully import check_repeats
+from anew.http.formats import Unreadable
 from anew.http.jobrules import check_count, enough_to_refuse
 
 PIECE = 128 << 10
@@ -29,10 +30,6 @@ _HEAD = re.compile(rb'[ \t\r\n]*\{[ \t\r\n]*"jobs"[ \t\r\n]*:[ \t\r\n]*(?=\[)')
 _TAIL = re.compile(rb"\][ \t\r\n]*\}[ \t\r\n]*\Z")
 _FIRST_KEY = re.compile(rb'\[[ \t\r\n]*(\{[ \t\r\n]*"[^"\\]{1,64}")')
 _MAX_TAIL = 64
-
-
-Unreadable = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
-"""What decoding raises for a text that is no JSON, is not UTF-8, or nests too deeply."""
 
 
 class _Bulk(msgspec.Struct):

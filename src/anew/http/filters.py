@@ -11,13 +11,13 @@ from urllib.parse import quote, unquote_to_bytes
 from anew.errors import MalformedRequest, NotSupported
 from anew.http.render import STATUS
 from anew.jobs import IdText, State
+from anew.jobs.codec import U64_MAX
 from anew.store.protocol import Filter, Page, Range
 
 Order = Literal["asc", "desc"]
 
 U16_MAX = (1 << 16) - 1
 U32_MAX = (1 << 32) - 1
-U64_MAX = (1 << 64) - 1
 
 RANGES = {"priority": U16_MAX, "ready_at": U64_MAX, "attempts": U32_MAX}
 """Range filters in the order of links, with the greatest value of each."""

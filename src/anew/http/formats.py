@@ -84,6 +84,17 @@ def body_format(headers: dict[bytes, bytes]) -> Format | None:
     return JSON if _JSON_TYPE in given else None
 
 
+Unreadable = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+"""What decoding raises for bytes that are not of the format or do not fit, hold no UTF-8, or nest too deeply."""
+
+
+def reason_of(error: Exception) -> str:
+    """Tell what a decoder complains of."""
+    if isinstance(error, RecursionError):
+        return "nested too deeply"
+    return str(error).removeprefix("JSON is malformed: ").removeprefix("MessagePack data is malformed: ")
+
+
 def not_acceptable(request: Request, supported: list[str]) -> None:
     """Answer 406, always in JSON."""
     JSON.reply(request, 406, {"error": "not acceptable", "supported": supported})

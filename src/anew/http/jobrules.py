@@ -5,6 +5,7 @@ from __future__ import annotations
 import struct
 
 import msgspec
+from msgspec import UnsetType
 
 from anew.backoff import policy_from_json
 from anew.errors import InvalidJob, MalformedRequest, NotSupported, TooLarge
@@ -12,6 +13,7 @@ from anew.http.payloads import MAX_DEPTH, judging
 from anew.http.portions import Work
 from anew.jobs import Backoff, NewJob, Retention
 from anew.jobs.codec import U64_MAX
+from anew.jobs.patch import RetentionPatch
 
 _SHOWN_RESERVED = "* ? [ ] { } \\"
 _RESERVED = frozenset(_SHOWN_RESERVED) - {" "}
@@ -65,15 +67,14 @@ def judging_job(job: NewJob, max_bytes: int) -> Work[None]:
 
 def check_more(job: NewJob) -> None:
     """Check what a job says beyond type, queue and payload."""
-    if job.ready_at is not None and job.ready_at > U64_MAX:
-        raise InvalidJob(f"ready_at: expected at most {U64_MAX}, got {job.ready_at}", field="ready_at")
+    check_u64(job.ready_at, "ready_at")
     if job.backoff is not None:
         check_backoff(job.backoff)
     if job.retention is not None:
         check_retention(job.retention)
     if job.unique_key is not None or job.unique_while is not None or job.batch is not msgspec.UNSET:
         _check_unspoken(job)
-    if isinstance(job.policy, msgspec.UnsetType):
+    if isinstance(job.policy, UnsetType):
         return
     policy = bytes(job.policy)
     if policy == b"null":
@@ -140,11 +141,13 @@ def check_backoff(backoff: Backoff) -> None:
         )
 
 
-def check_retention(retention: Retention) -> None:
+def check_retention(retention: Retention | RetentionPatch) -> None:
     """Refuse periods above 64 bits."""
     for name in ("completed_ms", "dead_ms"):
-        value = getattr(retention, name)
-        if value is not None and value > U64_MAX:
-            raise InvalidJob(
-                f"retention.{name}: expected at most {U64_MAX}, got {value}", field=f"retention.{name}"
-            )
+        check_u64(getattr(retention, name), f"retention.{name}")
+
+
+def check_u64(value: int | UnsetType | None, field: str) -> None:
+    """Refuse a number above 64 bits, where msgspec's own bounds end at 63."""
+    if isinstance(value, int) and value > U64_MAX:
+        raise InvalidJob(f"{field}: expected at most {U64_MAX}, got {value}", field=field)

@@ -49,6 +49,7 @@ class JobRoutes:
     def __init__(self, context: Context) -> None:
         self._engine = context.engine
         self._ids = context.engine.ids
+        self._key_of = context.key_of
         self._read = context.read
         self._counters = context.counters
         self._max_unsent = context.settings.max_unsent
@@ -143,9 +144,8 @@ class JobRoutes:
 
     def _visible(self, job_id: str, *, payload: bool = False) -> Job:
         """Find a job whose retention is not over."""
-        key = self._ids.read(job_id)
-        jobs = self._engine.store.load([key], payload=payload) if key >= 0 else []
-        if not jobs or _is_hidden(jobs[0], self._engine.clock.now()):
+        jobs = self._engine.store.load([self._key_of(job_id)], payload=payload)
+        if not jobs or jobs[0].is_over(self._engine.clock.now()):
             raise NotFound("job not found")
         return jobs[0]
 
@@ -209,10 +209,6 @@ class JobRoutes:
         group = store.errors(key, Page(after=last - 1, limit=_MOST_ROUNDS), MAX_PAGE_BYTES)
         behind = store.errors(key, Page(order=page.order, after=last, limit=1))
         return [record for record in group if record.attempt == last], bool(behind)
-
-
-def _is_hidden(job: Job, now: int) -> bool:
-    return job.purge_at is not None and job.purge_at <= now
 
 
 def _links(

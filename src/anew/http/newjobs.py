@@ -24,19 +24,18 @@ from anew.http.carefully import (
     jobs_from_json,
     jobs_from_msgpack,
 )
-from anew.http.cutting import LONG_PIECE, Unreadable, array_guessed, array_of, check_few, pieces_of
-from anew.http.formats import JSON, Format
+from anew.http.cutting import LONG_PIECE, array_guessed, array_of, check_few, pieces_of
+from anew.http.formats import JSON, Format, Unreadable
 from anew.http.jobrules import check_more, good_names, judging_job
 from anew.http.payloads import HARMLESS_BYTES, MAX_DEPTH, may_be_deep
 from anew.http.portions import Work, at_once
-from anew.http.repacking import counting
 from anew.jobs import NewJob
 
 LONG_BODY = 256 << 10
-"""Bytes of a job's body that is worth reading in portions."""
+"""Bytes of a body up to which a job is read at once, and new jobs need no more than one batch."""
 
 LONG_BULK = 32 << 10
-"""The same for a bulk: a job read carefully takes some 35 us whatever its length, and 256 KiB can hold 10,000 of them."""
+"""The same for reading a bulk: a job read carefully takes some 35 us whatever its length, and 256 KiB can hold 10,000 of them."""
 
 _one = msgspec.json.Decoder(NewJob)
 _many = msgspec.json.Decoder(list[NewJob])
@@ -81,7 +80,6 @@ def reading_one(body: bytes, form: Format, max_bytes: int) -> Work[tuple[NewJob,
     """
     plain = False
     if form is not JSON:
-        yield from counting(body)
         job = yield from job_from_msgpack(body, max_bytes)
     else:
         try:

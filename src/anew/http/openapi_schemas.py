@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from anew.backoff import ALIASES, PRESETS
-from anew.http.filters import DEFAULT_LIMIT, MOST_LIMIT, STATES, U16_MAX, U32_MAX, U64_MAX
-from anew.jobs.codec import DEFAULT_PRIORITY
+from anew.http.filters import DEFAULT_LIMIT, MOST_LIMIT, STATES, U16_MAX, U32_MAX
+from anew.jobs.codec import DEFAULT_PRIORITY, U64_MAX
 
 Schema = dict[str, Any]
 

@@ -16,8 +16,9 @@ import msgspec
 
 from anew.errors import MalformedRequest, TooLarge
 from anew.http.embedded import LONG, collector_resting
+from anew.http.formats import Unreadable, reason_of
 from anew.http.payloads import MAX_DEPTH, WINDOW
-from anew.http.portions import Work, at_once
+from anew.http.portions import Work
 
 MAX_DEPTH_MSGPACK = 8 * MAX_DEPTH
 
@@ -45,24 +46,18 @@ _LENGTHS = {0xC4: 1, 0xC5: 2, 0xC6: 4, 0xD9: 1, 0xDA: 2, 0xDB: 4, 0xC7: 1, 0xC8:
 """By first byte: how many bytes tell the length of the text or binary that follows; an extension has its type in one more."""
 
 
-def payload_from_msgpack(packed: bytes, max_bytes: int, field: str = "payload") -> bytes:
-    """Write a MessagePack payload as JSON; see `repacking`."""
-    return at_once(repacking(packed, max_bytes, field))
-
-
 def repacking(packed: bytes, max_bytes: int, field: str = "payload") -> Work[bytes]:
     """Write a MessagePack payload as JSON, in portions.
 
     Args:
-        packed: One value, whole.
+        packed: One value, whole, of which `counting` has found that it may be built.
         max_bytes: Bytes that the JSON may have.
         field: Its name in errors.
 
     Raises:
-        TooLarge: The JSON is larger, or there are more values than can be built without holding up others.
+        TooLarge: The JSON is larger.
         MalformedRequest: It holds binary, extension types, keys that are not text, NaN or infinity.
     """
-    yield from counting(packed, field)
     value = unpacked(packed)
     if len(packed) > WINDOW:
         yield
@@ -70,8 +65,7 @@ def repacking(packed: bytes, max_bytes: int, field: str = "payload") -> Work[byt
     try:
         return msgspec.json.encode(value)
     except (TypeError, ValueError, RecursionError) as error:
-        reason = "nested too deeply" if isinstance(error, RecursionError) else str(error)
-        raise MalformedRequest(f"{field} cannot be stored: {reason}", field=field) from None
+        raise MalformedRequest(f"{field} cannot be stored: {reason_of(error)}", field=field) from None
 
 
 def unpacked(packed: bytes) -> Any:
@@ -79,10 +73,8 @@ def unpacked(packed: bytes) -> Any:
     try:
         with collector_resting() if len(packed) > LONG else contextlib.nullcontext():
             return msgspec.msgpack.decode(packed)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, ValueError) as error:
-        reason = "nested too deeply" if isinstance(error, RecursionError) else str(error)
-        reason = reason.removeprefix("MessagePack data is malformed: ")
-        raise MalformedRequest(f"invalid MessagePack: {reason}") from None
+    except (*Unreadable, ValueError) as error:
+        raise MalformedRequest(f"invalid MessagePack: {reason_of(error)}") from None
 
 
 def counting(packed: bytes, field: str = "payload", most: int = MAX_COST) -> Work[None]:
@@ -95,9 +87,8 @@ def counting(packed: bytes, field: str = "payload", most: int = MAX_COST) -> Wor
             cost += found.end() - at
             at = found.end()
         elif found := _SIZED.match(packed, at):
-            cost += (
-                found.end() - at
-            ) // 33 + 1  # the longest has 32 bytes; of short ones too few are counted
+            # The longest has 32 bytes; of short ones too few are counted.
+            cost += (found.end() - at) // 33 + 1
             at = found.end()
         elif found := _LISTS.match(packed, at):
             cost += LIST_COST * (found.end() - at)

@@ -40,9 +40,8 @@ class Router:
     """
 
     def __init__(self) -> None:
-        self._root: dict[
-            bytes | None, Any
-        ] = {}  # a tree of such dicts; parameters under None, a Route under b"/"
+        # A tree of such dicts: parameters under None, a Route under b"/".
+        self._root: dict[bytes | None, Any] = {}
         self.routes: list[Route] = []
         self.literal: dict[bytes, Route] = {}
 

@@ -7,17 +7,17 @@ from typing import Any
 import msgspec
 
 from anew.engine import Fail, Succeed
-from anew.errors import AnewError, InvalidJob, MalformedRequest, TooLarge
+from anew.errors import AnewError, MalformedRequest, TooLarge
 from anew.http.api import Context
 from anew.http.bodies import body_of, decode, malformed_json
 from anew.http.failures import reply_error
-from anew.http.formats import JSON, Format, unsupported_media_type
-from anew.http.jobrules import enough_to_refuse
+from anew.http.formats import JSON, Format, Unreadable, unsupported_media_type
+from anew.http.jobrules import check_u64, enough_to_refuse
 from anew.http.render import job_object
 from anew.http.router import Router
 from anew.http.seam import Request
 from anew.jobs import Failed
-from anew.jobs.codec import U64_MAX, FailureReport
+from anew.jobs.codec import FailureReport
 
 NOT_IN_FLIGHT = "job not found in in-flight set"
 _TEXT_CHARACTERS = 1 << 20
@@ -109,8 +109,7 @@ class SettleRoutes:
             unsupported_media_type(request)
             return
         report = decode(*body, FailureReport)
-        if report.retry_at is not None and report.retry_at > U64_MAX:
-            raise InvalidJob(f"retry_at: expected at most {U64_MAX}, got {report.retry_at}", field="retry_at")
+        check_u64(report.retry_at, "retry_at")
         failed = Failed(
             message=_cut(report.message),
             error_type=report.error_type and _cut(report.error_type),
@@ -137,7 +136,7 @@ class SettleRoutes:
                 given = _ids_decoder.decode(body).ids
             except msgspec.ValidationError:
                 given = decode(body, form, _Ids).ids
-            except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            except Unreadable as error:
                 raise malformed_json(error) from None
         else:
             given = decode(body, form, _Ids).ids

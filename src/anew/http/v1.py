@@ -10,7 +10,6 @@ import msgspec
 
 from anew.engine import Call, verbs
 from anew.engine.walks import Walks
-from anew.errors import NotFound
 from anew.http.answers import answering
 from anew.http.api import Context
 from anew.http.bodies import body_of, decode
@@ -44,13 +43,14 @@ class OwnRoutes:
 
     def __init__(self, context: Context) -> None:
         self._ids = context.engine.ids
+        self._key_of = context.key_of
         self._now = context.engine.clock.now
         self._submit = context.commit.submit
         self._walks = Walks(self._submit, context.read, self._now, _later)
 
     def retry_one(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
         """Make one dead or cancelled job ready now."""
-        key = self._key(params[0])
+        key = self._key_of(params[0])
         wanted = _redrive(request)
         if wanted is not None:
             verb = verbs.redrive_one(key, reset_attempts=wanted.reset_attempts)
@@ -71,19 +71,13 @@ class OwnRoutes:
 
     def cancel(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
         """Call one job off."""
-        self._submit(Call(verbs.cancel_one(self._key(params[0])), self._with_job(request, form)))
+        self._submit(Call(verbs.cancel_one(self._key_of(params[0])), self._with_job(request, form)))
 
     def _with_job(self, request: Request, form: Format) -> Any:
         def then(job: Job) -> None:
             form.reply(request, 200, job_object(self._ids, job, payload=False))
 
         return answering(request, form, then)
-
-    def _key(self, job_id: str) -> int:
-        key = self._ids.read(job_id)
-        if key < 0:
-            raise NotFound("job not found")
-        return key
 
 
 def _later(seconds: float, go_on: Callable[[], None]) -> None:

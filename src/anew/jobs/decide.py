@@ -34,22 +34,6 @@ class Defaults:
     interruption_limit: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Failing:
-    """What must be known of a job whose attempt has failed; the fields are those of `Job`."""
-
-    key: int
-    public_id: bytes
-    attempts: int
-    retry_limit: int | None
-    policy: bytes | None
-    retention: bytes | None
-    dequeued_at: int
-    first_failed_at: int | None
-    phase: float | None
-    carry: float | None
-
-
 class Decision(msgspec.Struct, frozen=True, omit_defaults=True):
     """The arithmetic of one decision, stored with the attempt as JSON and shown wherever somebody asks why.
 
@@ -148,9 +132,10 @@ def dead_purge_at(retention: bytes | None, defaults: Defaults, now: int) -> int 
 
 
 def decide_failure(
-    job: Failing,
+    job: Job,
     failure: Failed,
     *,
+    job_id: bytes,
     defaults: Defaults,
     now: int,
     rng: Callable[[], float],
@@ -166,11 +151,12 @@ def decide_failure(
     Args:
         job: The job as stored, still in flight.
         failure: What the worker reported.
+        job_id: Its public id, for the draws that are hashes of it.
         defaults: What holds for jobs that say nothing of their own.
         now: Epoch ms.
         rng: Source of chance, numbers in [0, 1).
         phase: The phase that the job gets if it has none yet.
-        key: Secret of the store, for the draws that are hashes of the job's id.
+        key: Secret of the store, for the draws that are hashes.
 
     Returns:
         The change, with the attempt's record and the arithmetic of the decision. Where the job's own policy or retention
@@ -179,15 +165,15 @@ def decide_failure(
     attempts = job.attempts + 1
     phase = phase if job.phase is None else job.phase
     if failure.kill:
-        return _die(job, failure, attempts, phase, "the worker asked for no further run", defaults, now)
+        return _die(job, failure, phase, "the worker asked for no further run", defaults, now)
     policy, note = policy_and_note(job.policy, job.retry_limit, defaults.policy)
     if failure.retry_at is not None and not policy.changes_requests:
         decision = Decision("retry", "the worker named the time", due_at=min(failure.retry_at, LAST_INSTANT))
-        return _retry(job, failure, attempts, phase, job.carry, decision, now)
+        return _change(job, failure, Move.RETRY, decision, now, phase=phase, carry=job.carry)
     answer = next_wait(
         policy,
         attempts,
-        Draws(rng=rng, job_id=job.public_id, phase=phase, key=key),
+        Draws(rng=rng, job_id=job_id, phase=phase, key=key),
         previous=None if job.carry is None else Previous(carry=job.carry),
         override_ms=None if failure.retry_at is None else failure.retry_at - now,
         beyond_limit=failure.retry_at is not None,
@@ -196,7 +182,7 @@ def decide_failure(
     match answer:
         case Exhausted():
             dropped = policy.on_exhausted == "discard"
-            return _die(job, failure, attempts, phase, answer.reason + note, defaults, now, dropped=dropped)
+            return _die(job, failure, phase, answer.reason + note, defaults, now, dropped=dropped)
         case Wait():
             decision = Decision(
                 "retry",
@@ -207,7 +193,7 @@ def decide_failure(
                 wait_ms=answer.wait_ms,
                 due_at=now + answer.wait_ms,
             )
-            return _retry(job, failure, attempts, phase, answer.carry, decision, now)
+            return _change(job, failure, Move.RETRY, decision, now, phase=phase, carry=answer.carry)
         case _:
             assert_never(answer)
 
@@ -221,52 +207,13 @@ def _purge_at(now: int, kept_ms: int) -> int | None:
     return None if kept_ms == 0 else min(now + kept_ms, LAST_INSTANT)
 
 
-def _first(job: Failing, now: int) -> int:
+def _first(job: Job, now: int) -> int:
     return now if job.first_failed_at is None else job.first_failed_at
 
 
-def _record(job: Failing, failure: Failed, attempts: int, decision: Decision, now: int) -> AttemptRecord:
-    return AttemptRecord(
-        job_key=job.key,
-        attempt=attempts,
-        outcome="error",
-        message=failure.message,
-        error_type=failure.error_type,
-        backtrace=failure.backtrace,
-        dequeued_at=job.dequeued_at,
-        failed_at=now,
-        decision=msgspec.json.encode(decision),
-    )
-
-
-def _retry(
-    job: Failing,
-    failure: Failed,
-    attempts: int,
-    phase: float,
-    carry: float | None,
-    decision: Decision,
-    now: int,
-) -> Change:
-    return Change(
-        key=job.key,
-        state=target(State.IN_FLIGHT, Move.RETRY),
-        ready_at=decision.due_at,
-        attempts=attempts,
-        failed_at=now,
-        first_failed_at=_first(job, now),
-        purge_at=None,
-        phase=phase,
-        carry=carry,
-        remove=False,
-        attempt=_record(job, failure, attempts, decision, now),
-    )
-
-
 def _die(
-    job: Failing,
+    job: Job,
     failure: Failed,
-    attempts: int,
     phase: float,
     reason: str,
     defaults: Defaults,
@@ -277,18 +224,45 @@ def _die(
     purge_at = None if dropped else dead_purge_at(job.retention, defaults, now)
     if job.retention is not None and not dropped:
         reason += retention_and_note(job.retention)[1]
+    decision = Decision("dead", reason)
+    return _change(job, failure, Move.DIE, decision, now, phase=phase, carry=job.carry, purge_at=purge_at)
+
+
+def _change(
+    job: Job,
+    failure: Failed,
+    move: Move,
+    decision: Decision,
+    now: int,
+    *,
+    phase: float,
+    carry: float | None,
+    purge_at: int | None = None,
+) -> Change:
+    attempts = job.attempts + 1
+    record = AttemptRecord(
+        job_key=job.key,
+        attempt=attempts,
+        outcome="error",
+        message=failure.message,
+        error_type=failure.error_type,
+        backtrace=failure.backtrace,
+        dequeued_at=now if job.dequeued_at is None else job.dequeued_at,
+        failed_at=now,
+        decision=msgspec.json.encode(decision),
+    )
     return Change(
         key=job.key,
-        state=target(State.IN_FLIGHT, Move.DIE),
-        ready_at=None,
+        state=target(State.IN_FLIGHT, move),
+        ready_at=decision.due_at,
         attempts=attempts,
         failed_at=now,
         first_failed_at=_first(job, now),
         purge_at=purge_at,
         phase=phase,
-        carry=job.carry,
-        remove=purge_at is None,
-        attempt=_record(job, failure, attempts, Decision("dead", reason), now),
+        carry=carry,
+        remove=move is Move.DIE and purge_at is None,
+        attempt=record,
     )
 
 

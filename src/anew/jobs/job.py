@@ -42,6 +42,10 @@ class Job:
     carry: float | None
     payload: bytes | None = None
 
+    def is_over(self, now: int) -> bool:
+        """Tell whether its retention is over, so that it is gone for everybody but the reaper."""
+        return self.purge_at is not None and self.purge_at <= now
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ErrorRecord:

@@ -37,7 +37,7 @@ def test_no_space_refuses_new_jobs_and_settles_the_rest(rig: Failing, error: Exc
     assert rig.engine.full
     assert rig.engine.failed is None
     assert (rig.state(done), rig.state(failing), rig.state(left)) == (None, State.RETRYING, State.READY)
-    rig.check()
+    assert rig.broken_rules() == []
 
 
 @full
@@ -49,9 +49,9 @@ def test_no_space_even_for_settling_leaves_everything_as_it_was(rig: Failing, er
     results = rig.apply(plain(1), succeed(keys[0]), fail(keys[1]))
     assert all(isinstance(result, StoreFull) for result in results)
     assert picture(rig) == before
-    rig.check()
+    assert rig.broken_rules() == []
     assert rig.apply(succeed(keys[0]), fail(keys[1]))[0] == []
-    rig.check()
+    assert rig.broken_rules() == []
 
 
 @full
@@ -63,7 +63,7 @@ def test_where_all_but_new_jobs_is_too_much_settling_still_goes_on(rig: Failing,
     assert isinstance(refused, StoreFull)
     assert settled == []
     assert isinstance(called, StoreFull)
-    rig.check()
+    assert rig.broken_rules() == []
 
 
 @full
@@ -95,7 +95,7 @@ def test_the_reserve_is_given_up_for_takes_too(
     worker = rig.worker()
     assert given_up
     assert len(worker.keys) == 1
-    rig.check()
+    assert rig.broken_rules() == []
 
 
 @full
@@ -131,7 +131,7 @@ def test_no_space_for_a_take_alone_gives_the_jobs_later(rig: Failing, error: Exc
     assert (worker.keys, worker.held) == ([], set())
     rig.engine.apply([])
     assert len(worker.keys) == 2
-    rig.check()
+    assert rig.broken_rules() == []
 
 
 def test_something_odd_after_no_space_is_answered_too(rig: Failing) -> None:
@@ -141,7 +141,7 @@ def test_something_odd_after_no_space_is_answered_too(rig: Failing) -> None:
     refused, first, second = rig.apply(plain(1), succeed(one), succeed(two))
     assert isinstance(refused, StoreFull)
     assert (first, second) == ([], [])
-    rig.check()
+    assert rig.broken_rules() == []
 
 
 # -- the store fails
@@ -209,7 +209,7 @@ def test_a_batch_that_breaks_is_applied_one_by_one(rig: Failing, error: Exceptio
     assert settled == []
     assert retried.state is State.RETRYING
     assert [rig.state(first), rig.state(first + 1)] == [State.READY] * 2
-    rig.check()
+    assert rig.broken_rules() == []
 
 
 @odd
@@ -224,7 +224,7 @@ def test_only_the_operation_that_breaks_is_answered_with_an_error(rig: Failing, 
     assert retried.attempts == 1
     assert rig.state(one) is State.IN_FLIGHT
     assert rig.do(succeed(one)) == []
-    rig.check()
+    assert rig.broken_rules() == []
 
 
 def test_a_verb_that_breaks_hurts_nobody_else(rig: Failing) -> None:
@@ -238,7 +238,7 @@ def test_a_verb_that_breaks_hurts_nobody_else(rig: Failing) -> None:
     assert type(error) is InternalError
     assert settled == []
     assert rig.state(first) is State.IN_FLIGHT
-    rig.check()
+    assert rig.broken_rules() == []
 
 
 def test_a_job_that_the_store_cannot_take_hurts_nobody_else(rig: Failing) -> None:
@@ -246,7 +246,7 @@ def test_a_job_that_the_store_cannot_take_hurts_nobody_else(rig: Failing) -> Non
     assert type(error) is InternalError
     assert rig.store.ready(None) == 2
     assert [rig.state(first), rig.state(second)] == [State.READY] * 2
-    rig.check()
+    assert rig.broken_rules() == []
 
 
 @odd
@@ -266,7 +266,7 @@ def test_a_take_that_breaks_halfway_puts_all_takers_back(rig: Failing, error: Ex
     assert {job.state for job in rig.store.load(keys)} == {State.READY}
     rig.engine.apply([])
     assert sorted(key for worker in workers for key in worker.keys) == keys
-    rig.check()
+    assert rig.broken_rules() == []
 
 
 def test_not_found_is_no_failure_of_the_batch(rig: Failing) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
@@ -20,27 +20,20 @@ from anew.http.seam import WireCounters
 from anew.jobs import ErrorRecord, IdText, Job, State
 
 from .asked import Asked
+from .http1_peer import fetch
 from .http2_peer import Peer, in_loop
-from .loopback import Site, run
-from .test_http1 import fetch
+from .loopback import Site, run, until
 
 MB = 1_000_000
 TAG = "0123abcde"
 ID = TAG + f"{1:016x}"
 
 
-@pytest.fixture(params=["asyncio", "uvloop"])
-def loop(request: pytest.FixtureRequest) -> str:
-    return cast(str, request.param)
-
-
 # ---- what is counted
 
 
 async def settled(site: Site, unsent: int) -> None:
-    async with asyncio.timeout(5):
-        while site.server.counters.unsent != unsent:
-            await asyncio.sleep(0)
+    await until(lambda: site.server.counters.unsent == unsent)
 
 
 @pytest.mark.parametrize("end", ["read", "vanish"])
@@ -50,14 +43,14 @@ def test_http1_counts_what_is_unread_until_it_is_read_or_nobody_is_there(loop: s
     async def test() -> None:
         async with Site() as site:
             client = await site.connect()
-            client.writer.transport.pause_reading()  # type: ignore[attr-defined]
+            client.pause()
             client.send(fetch(b"/large?%d" % (20 * MB)))
             await site.app.until(lambda: bool(site.app.seen))
             assert 10 * MB < site.server.counters.unsent <= 20 * MB + 1_000
             if end == "vanish":
                 client.vanish()
             else:
-                client.writer.transport.resume_reading()  # type: ignore[attr-defined]
+                client.resume()
                 assert len((await client.reply()).body) == 20 * MB
             await settled(site, 0)
 
@@ -73,7 +66,7 @@ def test_http1_answers_no_more_requests_sent_ahead_than_are_read(loop: str, ask:
     async def test() -> None:
         async with Site() as site:
             client = await site.connect()
-            client.writer.transport.pause_reading()  # type: ignore[attr-defined]
+            client.pause()
             client.send((ask % (20 * MB) + b"Host: h\r\n\r\n") * 16)
             await site.app.until(lambda: bool(site.app.seen))
             for _ in range(20):
@@ -87,11 +80,10 @@ def test_http1_counts_no_stream(loop: str) -> None:
     async def test() -> None:
         async with Site() as site:
             client = await site.connect()
-            client.writer.transport.pause_reading()  # type: ignore[attr-defined]
+            client.pause()
             client.send(fetch(b"/stream"))
             await site.app.until(lambda: bool(site.app.streams))
-            stream = site.app.streams[0]
-            assert stream is not None
+            stream = site.app.stream
             stream.write(b"x" * (20 * MB))
             site.server.sweep()
             assert site.server.counters.unsent == 0
@@ -225,6 +217,7 @@ class Edge:
         engine = SimpleNamespace(ids=IdText(TAG), store=self.shelf, clock=ManualClock(5))
         self.context: Any = SimpleNamespace(
             engine=engine,
+            key_of=engine.ids.read,
             read=lambda read, then: self.found.append(then),
             settings=ApiSettings(max_unsent=MB),
             counters=self.counters,
@@ -304,12 +297,10 @@ def test_http1_peers_that_do_not_read_cost_others_their_long_lists_only(loop: st
         async with Site() as site:
             site.server.gate.app = api(site.server.counters, 12 * MB)
             idle, other = await site.connect(), await site.connect()
-            idle.writer.transport.pause_reading()  # type: ignore[attr-defined]
+            idle.pause()
             ask = b"GET /jobs%b HTTP/1.1\r\nHost: localhost\r\n\r\n"
             idle.send(ask % b"")
-            async with asyncio.timeout(5):
-                while site.server.counters.unsent < 10 * MB:
-                    await asyncio.sleep(0)
+            await until(lambda: site.server.counters.unsent >= 10 * MB)
             refused = await other.exchange(ask % b"")
             assert (refused.status, refused.headers["retry-after"]) == (503, "1")
             assert (await other.exchange(ask % b"/count?status=completed")).status == 200

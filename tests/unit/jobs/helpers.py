@@ -3,10 +3,11 @@
 from typing import Any
 
 from anew.backoff import Policy
-from anew.jobs import Defaults, Failing, Job, State
+from anew.jobs import Defaults, Job, State
 
 NOW = 1_700_000_000_000
 DAY_MS = 86_400_000
+JOB_ID = b"0abcdefgh0000000000000007"
 
 
 def no_chance() -> float:
@@ -19,21 +20,9 @@ def make_defaults(policy: dict[str, Any] | None = None, **overrides: Any) -> Def
     return Defaults(policy=Policy.from_json(policy or {"curve": {"constant": "10s"}}), **overrides)
 
 
-def make_failing(**overrides: Any) -> Failing:
-    """A job whose first attempt has failed, a second after it was taken."""
-    fields: dict[str, Any] = {
-        "key": 7,
-        "public_id": b"0abcdefgh0000000000000007",
-        "attempts": 0,
-        "retry_limit": None,
-        "policy": None,
-        "retention": None,
-        "dequeued_at": NOW - 1_000,
-        "first_failed_at": None,
-        "phase": None,
-        "carry": None,
-    }
-    return Failing(**fields | overrides)
+def make_failing(**overrides: Any) -> Job:
+    """A job in flight, in its first run unless told otherwise, a second after it was taken."""
+    return make_job(**{"state": State.IN_FLIGHT, "dequeued_at": NOW - 1_000} | overrides)
 
 
 def make_job(**overrides: Any) -> Job:

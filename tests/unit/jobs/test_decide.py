@@ -10,7 +10,7 @@ from anew.jobs import (
     Change,
     Defaults,
     Failed,
-    Failing,
+    Job,
     State,
     decide_completion,
     decide_failure,
@@ -20,7 +20,7 @@ from anew.jobs.codec import LAST_INSTANT
 from anew.jobs.decide import after, dead_purge_at, is_zizq_backoff
 from anew.jobs.own import policy_and_note
 
-from .helpers import DAY_MS, NOW, make_defaults, make_failing, make_job, no_chance
+from .helpers import DAY_MS, JOB_ID, NOW, make_defaults, make_failing, make_job, no_chance
 
 ZIZQ = b'{"exponent":2.0,"base_ms":100,"jitter_ms":0}'
 YEAR_9999 = 253_402_300_799_999
@@ -28,7 +28,7 @@ U64_MAX = 18_446_744_073_709_551_615
 
 
 def decide(
-    job: Failing | None = None,
+    job: Job | None = None,
     failure: Failed | None = None,
     defaults: Defaults | None = None,
     rng: Any = no_chance,
@@ -38,6 +38,7 @@ def decide(
     return decide_failure(
         job or make_failing(),
         failure or Failed(message="no answer"),
+        job_id=JOB_ID,
         defaults=defaults or make_defaults(),
         now=now,
         rng=rng,

@@ -7,7 +7,7 @@ import pytest
 
 from anew.jobs import Change, Failed, State, decide_failure
 
-from .helpers import DAY_MS, NOW, make_defaults, make_failing, no_chance
+from .helpers import DAY_MS, JOB_ID, NOW, make_defaults, make_failing, no_chance
 
 C = {"curve": {"constant": "10s"}}
 BOUNDED = {"floor": "5s", "ceil": "1m"}
@@ -17,6 +17,7 @@ def ask(asked_ms: int, policy: dict[str, Any], **job: Any) -> Change:
     return decide_failure(
         make_failing(policy=json.dumps(C | policy).encode(), **job),
         Failed(message="busy", retry_at=NOW + asked_ms),
+        job_id=JOB_ID,
         defaults=make_defaults(),
         now=NOW,
         rng=no_chance,
@@ -74,6 +75,7 @@ def test_the_limit_never_counts_and_the_failure_always_does(override: str, terms
     change = decide_failure(
         make_failing(policy=json.dumps(policy | {"override": override}).encode(), attempts=7),
         Failed(message="", retry_at=NOW + 30_000),
+        job_id=JOB_ID,
         defaults=make_defaults(),
         now=NOW,
         rng=no_chance,
