@@ -14,7 +14,7 @@ from functools import partial
 
 from anew.engine.engine import Engine
 from anew.engine.ops import Call, Enqueue, Op, Release
-from anew.engine.staging import Staging, is_long
+from anew.engine.staging import PORTION_BYTES, Staging, payload_bytes
 from anew.engine.takers import Taker
 from anew.engine.upkeep import reap, tick
 from anew.errors import AnewError, Overloaded
@@ -119,10 +119,11 @@ class GroupCommit:
         Raises:
             Overloaded: More is waiting than can be stored soon; nothing was stored.
         """
-        if self.late or not is_long(op):
+        size = payload_bytes(op)
+        if self.late or size <= PORTION_BYTES:
             self.submit_new(op)
         else:
-            self._staging.add(op)
+            self._staging.add(op, size)
 
     def add_taker(self, taker: Taker) -> None:
         """Let a taker take part from the next batch on."""

@@ -24,9 +24,9 @@ MAX_WAITING = 64
 MAX_WAITING_BYTES = 256 << 20
 
 
-def is_long(op: Enqueue) -> bool:
-    """Tell whether new jobs had better not be written in one batch."""
-    return sum([len(job.payload) for job in op.jobs]) > PORTION_BYTES
+def payload_bytes(op: Enqueue) -> int:
+    """Add up the payloads of new jobs; more than `PORTION_BYTES` had better not be written in one batch."""
+    return sum([len(job.payload) for job in op.jobs])
 
 
 class Staging:
@@ -45,13 +45,16 @@ class Staging:
         self._at: Position | None = None
         self._left_behind: list[tuple[int, int]] = []
 
-    def add(self, op: Enqueue) -> None:
+    def add(self, op: Enqueue, size: int) -> None:
         """Take new jobs in over the next batches.
+
+        Args:
+            op: The jobs.
+            size: Their `payload_bytes`.
 
         Raises:
             Overloaded: Too much waits already; nothing was stored.
         """
-        size = sum([len(job.payload) for job in op.jobs])
         if len(self._waiting) >= MAX_WAITING or self._bytes + size > max(MAX_WAITING_BYTES, size):
             raise Overloaded("more long payloads are waiting than can be stored soon; try again in a second")
         self._waiting.append((op, size))
