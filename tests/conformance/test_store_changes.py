@@ -234,8 +234,12 @@ def test_what_is_rolled_back_has_never_been(store: Store) -> None:
 
 def test_a_rollback_outside_a_transaction_is_harmless(store: Store) -> None:
     put(store, new_job())
+    before = one(store, 1)
     store.rollback()
-    check_counts(store)
+    assert one(store, 1) == before
+    assert told(store) == counted(store) == {("mail", State.READY): 1}
+    put(store, new_job(), first_key=2)
+    assert store.find(Filter(), ALL) == [1, 2]
 
 
 def test_promises_that_were_rolled_back_are_not_believed(store: Store) -> None:

@@ -279,13 +279,10 @@ def test_the_reserve_can_be_given_up_and_taken_again(store: Store) -> None:
     for _ in range(2):
         store.free_reserve()
         store.free_reserve()
-        put_one_and_remove(store)
+        put(store, new_job())
+        assert store.find(Filter(), ALL) == [1]
         store.keep_reserve()
         store.keep_reserve()
-
-
-def put_one_and_remove(store: Store) -> None:
-    """The store goes on working."""
-    put(store, new_job())
-    with batch(store):
-        assert store.delete([1]) == 1
+        with batch(store):
+            assert store.delete([1]) == 1
+    assert store.find(Filter(), ALL) == []

@@ -132,8 +132,12 @@ def test_11_a_second_server_on_the_same_directory_is_refused(tmp_path: Path) -> 
 def test_a_directory_is_free_again_after_a_kill(tmp_path: Path) -> None:
     """No lock file outlives its owner."""
     with Server(tmp_path / "data") as first:
+        with Client(first.address) as client:
+            assert client.request("POST", "/jobs", JOB).status == 201
         first.kill()
         first.start()
+        with Client(first.address) as client:
+            assert count(client) == 1
 
 
 def test_relaxed_commits_are_named_in_health(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ IDLE, RUNNING, DONE = range(3)
 
 MOST_LOOKS = 5
 LITTLE_PAGES = 64
+"""What the writer copies itself in a millisecond or two."""
 
 
 class Checkpointer:
@@ -34,9 +35,8 @@ class Checkpointer:
         self.failed: apsw.Error | None = None
         self._connection = apsw.Connection(path, vfs=vfs)
         self._connection.set_busy_timeout(0)
-        self._connection.execute(
-            "SELECT count(*) FROM meta"
-        ).fetchone()  # until it has read it does not know of the log
+        # A connection does not know of the log until it has read something.
+        self._connection.execute("SELECT count(*) FROM meta").fetchone()
         self._asked: queue.SimpleQueue[bool] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._run, name="anew-checkpoint", daemon=True)
         self._thread.start()

@@ -46,11 +46,7 @@ class Line:
 
     def keys(self, queues: Sequence[str], limit: int) -> list[int]:
         """List the first ready jobs of some queues in order; each queue is read no further than needed."""
-        lines = [
-            self._execute(sql("ready_heads"), (queue, limit))
-            for queue in queues
-            if self._counts.get(queue, READY)
-        ]
+        lines = [self._execute(sql("ready_heads"), (queue, limit)) for queue in queues]
         return [key for _, key in islice(heapq.merge(*lines), limit)]
 
     def _refreshed(self) -> dict[str, Place]:

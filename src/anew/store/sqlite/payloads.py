@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from anew.errors import StoreFailed
 from anew.jobs.codec import NewJob
 from anew.store.protocol import Position
 from anew.store.sqlite.rows import INLINE_BYTES
@@ -19,8 +20,6 @@ from anew.store.sqlite.sql import sql
 
 PART_BYTES = 256 << 10
 """One part is about a millisecond's work."""
-
-MISSING = b"null"
 
 
 class Payloads:
@@ -77,10 +76,17 @@ class Payloads:
         self._execute(sql("delete_staged"), (first_key, last_key))
         self.adopt(first_key, last_key)
 
-    def read(self, key: int) -> bytes:
-        """Read one payload; a job whose parts are gone has none."""
+    def read(self, key: int, size: int) -> bytes:
+        """Read one payload of as many bytes as its job says.
+
+        Raises:
+            StoreFailed: There are more or fewer: the file is damaged, and half a payload is not to be worked on.
+        """
         parts = self._execute(sql("payload"), (key,)).fetchall()
-        return b"".join([part for (part,) in parts]) if parts else MISSING
+        payload = b"".join([part for (part,) in parts])
+        if len(payload) != size:
+            raise StoreFailed(f"the store failed: of a payload of {size} bytes there are {len(payload)}")
+        return payload
 
     def delete(self, keys: Iterable[int]) -> None:
         """Remove the payloads of at most a statement's width of jobs."""

@@ -31,7 +31,7 @@ class ReadingStore(OpenedStore):
     def _payload_of(self, row: tuple[Any, ...]) -> bytes:
         if row[18] is None:
             return row[19]  # type: ignore[no-any-return]
-        return self._payloads.read(row[0])
+        return self._payloads.read(row[0], row[18])
 
     def find(self, where: Filter, page: Page) -> list[int]:
         """Give the keys of matching jobs as the open transaction sees them."""

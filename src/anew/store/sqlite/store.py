@@ -78,11 +78,10 @@ class SqliteStore(ReadingStore):
         if queues is None:
             queues = self._line.queues(limit)
         if len(queues) == 1:
-            rows = self._with_payloads(
-                self._execute(sql("select_ready"), (queues[0], limit)).fetchall(), max_bytes
-            )
+            rows = self._execute(sql("select_ready"), (queues[0], limit)).fetchall()
         else:
-            rows = self._with_payloads(self._merged(queues, limit), max_bytes)
+            rows = self._merged(queues, limit)
+        rows = self._with_payloads(rows, max_bytes)
         if len(rows) > WIDTH and len(queues) == 1:
             self._execute(sql("lease"), (*stamp, queues[0], len(rows)))
         else:
@@ -110,7 +109,7 @@ class SqliteStore(ReadingStore):
             if total and total + apart > max_bytes:
                 return rows[:at]
             total += apart
-            rows[at] = (*row[:11], self._payloads.read(row[0]))
+            rows[at] = (*row[:11], self._payloads.read(row[0], apart))
         return rows
 
     # -- the ends of attempts
