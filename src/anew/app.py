@@ -9,7 +9,6 @@ import os
 import signal
 import sys
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -86,8 +85,7 @@ def api_settings(settings: Settings) -> ApiSettings:
 def wire_limits(settings: Settings) -> WireLimits:
     """Give what a peer may ask of the wires."""
     limits = settings.limits
-    return replace(
-        WireLimits(),
+    return WireLimits(
         max_body=limits.max_body,
         max_unfinished=16 * limits.max_body,
         max_connections=limits.max_connections,
@@ -119,7 +117,6 @@ class Server:
             ),
         )
         self._stopping: asyncio.Event | None = None
-        self._forced = False
         self.exit_code = 0
 
     async def run(self, ready: Callable[[str, int], None] | None = None) -> int:
@@ -146,7 +143,7 @@ class Server:
         streams = add_routes(router, context, loop)
         server = HttpServer(Api(context, router), wire_limits(self.settings), counters)
         server.on_drain = streams.end_all
-        server.on_late = commit.set_late
+        server.gate.on_late = commit.set_late
         commit.start()
         try:
             host, port = await server.start(self.settings.listen.host, self.settings.listen.port)
@@ -159,7 +156,7 @@ class Server:
         await self._stopping.wait()
         if self.exit_code == 0:
             log.info("draining", extra={"timeout_ms": self.settings.timing.drain_timeout_ms})
-            await server.drain(0 if self._forced else self.settings.timing.drain_timeout_ms)
+            await server.drain(self.settings.timing.drain_timeout_ms)
             commit.close()
         else:
             server.close()

@@ -30,9 +30,6 @@ class Acceptor:
         listening: The sockets of a server that may be closed then: these go on under descriptors of our own.
         protocol: Makes the protocol of each connection.
         complain: Told what is missing when a connection cannot be accepted; they wait in the kernel meanwhile.
-
-    Raises:
-        NotImplementedError: The loop watches no sockets.
     """
 
     def __init__(
@@ -52,11 +49,7 @@ class Acceptor:
             ours = socket.socket(fileno=os.dup(one.fileno()))
             ours.setblocking(False)
             self._sockets.append(ours)
-        try:
-            self._watch()
-        except NotImplementedError:
-            self._close_sockets()
-            raise
+        self._watch()
 
     def close(self) -> None:
         """Accept no more."""
@@ -65,10 +58,6 @@ class Acceptor:
             self._pause = None
         for one in self._sockets:
             self._loop.remove_reader(one)
-        self._close_sockets()
-
-    def _close_sockets(self) -> None:
-        for one in self._sockets:
             one.close()
         self._sockets.clear()
 

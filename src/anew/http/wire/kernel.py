@@ -10,12 +10,8 @@ import asyncio
 import contextlib
 import socket
 import sys
-
-try:
-    from fcntl import ioctl
-    from termios import FIONREAD, TIOCOUTQ
-except ImportError:  # Windows does not tell; there the transport's own buffer must do
-    ioctl = None  # type: ignore[assignment]
+from fcntl import ioctl
+from termios import FIONREAD, TIOCOUTQ
 
 send_buffer = 256 << 10
 """Bytes that the kernel may keep of one stream; Linux doubles it for its own bookkeeping."""
@@ -35,7 +31,7 @@ def unsent(transport: asyncio.Transport) -> int:
     Source:
         tcp(7), SIOCOUTQ, which is TIOCOUTQ by another name.
     """
-    return 0 if ioctl is None else _asked(transport, TIOCOUTQ) or 0
+    return _asked(transport, TIOCOUTQ) or 0
 
 
 def is_quiet(transport: asyncio.Transport) -> bool:
@@ -43,9 +39,7 @@ def is_quiet(transport: asyncio.Transport) -> bool:
 
     To close then sends no reset, which could destroy what is still on its way (RFC 9112, 9.6).
     """
-    if ioctl is None or transport.get_write_buffer_size():
-        return False
-    return _asked(transport, FIONREAD) == 0
+    return not transport.get_write_buffer_size() and _asked(transport, FIONREAD) == 0
 
 
 def _asked(transport: asyncio.Transport, what: int) -> int | None:

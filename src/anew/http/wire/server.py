@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import socket
+import resource
 from collections.abc import Callable
 from typing import Protocol
 
@@ -93,32 +93,18 @@ class HttpServer:
         self.gate = Gate(app, self.now_ms)
         self._connections: set[Wire] = set()
         self._turned_away: set[Wire] = set()
-        self._listener: asyncio.Server | None = None
-        self._given: socket.socket | None = None
         self._acceptor: Acceptor | None = None
         self._complained_ms = -complaint_ms
         self._timer: asyncio.TimerHandle | None = None
         self._all_gone: asyncio.Event | None = None
 
-    @property
-    def on_late(self) -> Callable[[bool], None]:
-        """What the application is told about late requests; see `Gate`."""
-        return self.gate.on_late
-
-    @on_late.setter
-    def on_late(self, tell: Callable[[bool], None]) -> None:
-        self.gate.on_late = tell
-
-    async def start(
-        self, host: str, port: int, *, backlog: int = 1024, sock: socket.socket | None = None
-    ) -> tuple[str, int]:
+    async def start(self, host: str, port: int, *, backlog: int = 1024) -> tuple[str, int]:
         """Listen and serve.
 
         Args:
             host: Address to bind; with a name, its first address is reported.
             port: 0 for any free one.
             backlog: Connections that the kernel may keep for us.
-            sock: A bound socket instead of host and port.
 
         Returns:
             The address that is listened on.
@@ -127,20 +113,12 @@ class HttpServer:
             OSError: The address cannot be bound.
         """
         loop = asyncio.get_running_loop()
-        if sock is None:
-            listener = await loop.create_server(self._connection, host, port, backlog=backlog)
-        else:
-            self._given = sock
-            listener = await loop.create_server(self._connection, sock=sock.dup(), backlog=backlog)
+        listener = await loop.create_server(self._connection, host, port, backlog=backlog)
         bound = listener.sockets[0].getsockname()
-        try:
-            self._acceptor = Acceptor(listener.sockets, self._connection, self._cannot_accept)
-        except NotImplementedError:  # such loops accept all that wait by themselves
-            self._listener = listener
-        else:
-            listener.close()  # it has bound the address; two that accept would hide each other's trouble
+        self._acceptor = Acceptor(listener.sockets, self._connection, self._cannot_accept)
+        listener.close()  # it has bound the address; two that accept would hide each other's trouble
         self._tick()
-        return (bound[0], bound[1]) if isinstance(bound, tuple) else (str(bound), 0)
+        return bound[0], bound[1]
 
     async def drain(self, timeout_ms: int) -> None:
         """Stop accepting, answer what is due with ``connection: close``, end the streams, cut what is left.
@@ -269,15 +247,9 @@ class HttpServer:
 
     def _stop_accepting(self) -> None:
         self.draining = True
-        if self._listener is not None:
-            self._listener.close()
-            self._listener = None
         if self._acceptor is not None:
             self._acceptor.close()
             self._acceptor = None
-        if self._given is not None:
-            self._given.close()
-            self._given = None
 
     def _tick(self) -> None:
         try:
@@ -290,10 +262,6 @@ class HttpServer:
 
 def _descriptors_for_connections() -> int:
     """Give how many sockets this process may hold besides its other files."""
-    try:
-        import resource
-    except ImportError:  # Windows has no such limit
-        return 1 << 30
     limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if limit == resource.RLIM_INFINITY:
         return 1 << 30
