@@ -15,7 +15,7 @@ import time
 import unicodedata
 from glob import escape, glob
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
 from anew.errors import InvalidConfig
 
@@ -102,29 +102,17 @@ class TextFormatter(logging.Formatter):
         return f"{head} {message}{facts}" + (f"\n{exception}" if exception else "")
 
 
-def set_up(
-    style: str,
-    level: str,
-    *,
-    stream: TextIO | None = None,
-    file: Path | None = None,
-    rotation: logging.Handler | None = None,
-) -> None:
+def set_up(style: str, level: str, *, rotation: logging.Handler | None = None) -> None:
     """Send the program's logs somewhere.
 
     Args:
         style: ``json``, ``pretty``, ``compact``, or ``auto``: pretty on a terminal, else compact.
         level: One of `LEVELS`.
-        stream: Where lines go; standard output if None.
-        file: A file instead.
-        rotation: A ready handler instead.
+        rotation: What `rotating` has opened; None means standard output.
     """
-    stream = sys.stdout if stream is None else stream
-    handler: logging.Handler = rotation or (
-        logging.FileHandler(file) if file is not None else logging.StreamHandler(stream)
-    )
+    handler = rotation or logging.StreamHandler(sys.stdout)
     if style == "auto":
-        style = "pretty" if file is None and rotation is None and stream.isatty() else "compact"
+        style = "pretty" if rotation is None and sys.stdout.isatty() else "compact"
     handler.setFormatter(JsonFormatter() if style == "json" else TextFormatter(short=style == "pretty"))
     logging.addLevelName(TRACE, "TRACE")
     root = logging.getLogger("anew")

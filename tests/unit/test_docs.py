@@ -65,7 +65,8 @@ def all_commands(command: click.Command = root, path: tuple[str, ...] = ()) -> I
 @pytest.mark.parametrize("words", [words for block in SHELL for words in commands(block)], ids=name_of)
 def test_a_command_that_is_shown_exists_with_these_options(words: list[str]) -> None:
     command, rest = find(words)
-    command.make_context("anew", rest)  # parses, converts, insists on what is required; runs nothing
+    parsed = command.make_context("anew", rest)  # insists on what is required; runs nothing
+    assert parsed.args == []
 
 
 @pytest.mark.parametrize(
@@ -165,7 +166,8 @@ def test_the_tables_of_settings(setting: tuple[str, str, object]) -> None:
     item = next(found for name, field, found in declared() if (name, field) == (group, attribute))
     default = item.show(getattr(getattr(Settings(), group), attribute))
     short = f", `{item.short}`" if item.short else ""
-    row = f"| `--{item.name}`{short} | {'none' if default == '-' else f'`{default}`'} | {item.help.replace('|', 'or')} |"
+    name = item.name if item.table == "client" else f"--{item.name}"
+    row = f"| `{name}`{short} | {'none' if default == '-' else f'`{default}`'} | {item.help.replace('|', 'or')} |"
     assert row in (DOCS / "operations.md").read_text("utf-8")
 
 
@@ -176,8 +178,19 @@ def test_every_flag_of_zizqs_is_documented(name: str) -> None:
 
 def test_no_flag_is_documented_that_does_not_exist() -> None:
     text = (DOCS / "operations.md").read_text("utf-8")
-    rows = set(re.findall(r"^\| `--([a-z-]+)`", text, re.MULTILINE))
-    assert rows == {setting.name for _, _, setting in declared()}
+    rows = re.findall(r"^\| `--([a-z-]+)`", text, re.MULTILINE)
+    assert sorted(rows) == sorted(setting.name for _, _, setting in declared() if setting.table == "server")
+    assert set(rows) <= {name.removeprefix("--") for flag in find(["serve"])[0].params for name in flag.opts}
+
+
+def test_the_flags_of_the_commands_that_speak_to_a_server_are_told_from_their_settings() -> None:
+    flags = {name for flag in find(["queues"])[0].params for name in flag.opts}
+    text = (DOCS / "operations.md").read_text("utf-8")
+    named = {setting.name for _, _, setting in declared() if setting.table == "client"}
+    assert {name for name in named if f"--{name}" in flags} == {"url", "token"}
+    assert "`--url` and `--token` are also flags" in text
+    for name in named:
+        assert f"`ANEW_{name.upper()}`" in text
 
 
 # -- names

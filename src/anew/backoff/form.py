@@ -27,7 +27,6 @@ _ZIZQ: Final[dict[str, Kind]] = {
     "jitter_ms": Integer(0, _U32),
 }
 
-
 _ATTEMPTS: Final = ("max_attempts",)
 """Read before the fields are, in any form."""
 
@@ -52,7 +51,7 @@ def expand(value: Any) -> Mapping[str, Any]:
         return _from_preset(body)
     if body.keys() & _ZIZQ.keys():
         return _from_zizq(body)
-    return read_object(body, ("curve", "phases", *SHARED), "", besides=("max_attempts", "preset", *_ZIZQ))
+    return read_object(body, ("curve", "phases", *SHARED), "", besides=(*_ATTEMPTS, "preset", *_ZIZQ))
 
 
 def _bounded(value: Any) -> None:

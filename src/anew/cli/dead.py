@@ -8,7 +8,7 @@ import click
 import msgspec
 
 from anew.cli.jobs import each, fetch
-from anew.cli.jobview import when
+from anew.cli.jobview import error_text, when
 from anew.cli.output import now_ms, show_json, show_table
 from anew.cli.remote import Session, filter_options, remote
 from anew.client import ErrorView, Filters, JobView
@@ -46,7 +46,7 @@ def list_dead(session: Session, filters: Filters, limit: int) -> None:
     else:
         now = now_ms()
         rows = [
-            (job.id, job.type, job.queue, str(job.attempts), when(job, now), _told(last[job.id]))
+            (job.id, job.type, job.queue, str(job.attempts), when(job, now), _shortened(last[job.id]))
             for job in found
         ]
         show_table(("ID", "TYPE", "QUEUE", "FAILURES", "WHEN", "LAST ERROR"), rows)
@@ -108,7 +108,5 @@ def _with_error(job: JobView, error: ErrorView | None) -> dict[str, object]:
     return {**fields, "error": error.document if error else None}
 
 
-def _told(error: ErrorView | None) -> str:
-    if error is None:
-        return ""
-    return ": ".join(part for part in (error.error_type, error.message) if part)[:100]
+def _shortened(error: ErrorView | None) -> str:
+    return "" if error is None else error_text(error)[:100]

@@ -76,6 +76,11 @@ def report(
             yield from (f"  {line}" for line in error.backtrace.splitlines())
 
 
+def error_text(error: ErrorView) -> str:
+    """Give what went wrong on one line, its type in front if there is one."""
+    return ": ".join(part for part in (error.error_type, error.message) if part)
+
+
 def decision_text(decision: dict[str, Any] | None) -> str:
     """Give the arithmetic of a decision on one line, from whatever of it the server told."""
     if not decision:
@@ -106,10 +111,14 @@ def _facts(job: JobView, now: int, zone: datetime.tzinfo | None) -> Iterator[tup
     for name, value in (("policy", job.policy), ("backoff", job.backoff), ("retention", job.retention)):
         if value is not None:
             yield name, msgspec.json.encode(value).decode()
-    for name, at in (("ready", job.ready_at), ("taken", job.dequeued_at), ("failed", job.failed_at)):
-        if at is not None:
-            yield name, moment(at, now, zone)
-    for name, at in (("completed", job.completed_at), ("removed", job.purge_at)):
+    instants = {
+        "ready": job.ready_at,
+        "taken": job.dequeued_at,
+        "failed": job.failed_at,
+        "completed": job.completed_at,
+        "removed": job.purge_at,
+    }
+    for name, at in instants.items():
         if at is not None:
             yield name, moment(at, now, zone)
 
@@ -120,7 +129,7 @@ def _history(errors: Iterable[ErrorView], now: int, zone: datetime.tzinfo | None
             str(error.attempt),
             clock_time(error.failed_at, now, zone),
             format_duration(max(0, error.failed_at - error.dequeued_at)),
-            ": ".join(part for part in (error.error_type, error.message) if part),
+            error_text(error),
             decision_text(error.decision),
         )
         for error in errors

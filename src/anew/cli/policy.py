@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import sys
-
 import click
 
-from anew.cli.output import coloured, show_json, table
+from anew.cli.output import show_json, show_table
 from anew.cli.values import read_policy
 
 
@@ -40,10 +38,7 @@ def explain_policy(spec: str, retries: int | None, as_json: bool) -> None:
         show_json(explanation.to_json())
         return
     heading, *rows = explanation.table()
-    lines = table([name.upper() for name in heading], rows)
-    click.echo(click.style(lines[0], dim=True) if coloured(sys.stdout) else lines[0])
-    for line in lines[1:]:
-        click.echo(line)
+    show_table([name.upper() for name in heading], rows)
     click.echo(explanation.summary())
 
 
@@ -75,5 +70,4 @@ def list_policies(as_json: bool) -> None:
         )
         return
     rows = [(item.name, ", ".join(item.parameters) or "-", item.summary) for item in PRESETS.values()]
-    for line in table(("PRESET", "PARAMETERS", "WHAT IT IS"), rows):
-        click.echo(line)
+    show_table(("PRESET", "PARAMETERS", "WHAT IT IS"), rows)

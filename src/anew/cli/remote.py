@@ -121,13 +121,13 @@ def confirm(question: str, *, yes: bool) -> None:
     click.confirm(question, abort=True)
 
 
-def given_text(value: str, *, stdin: bool = True) -> bytes:
+def given_text(value: str) -> bytes:
     """Read an argument that may point elsewhere: ``@file`` is the file's content, ``-`` is stdin's.
 
     Raises:
         InvalidInput: The file cannot be read.
     """
-    if value == "-" and stdin:
+    if value == "-":
         return sys.stdin.buffer.read()
     if value.startswith("@"):
         try:

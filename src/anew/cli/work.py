@@ -22,7 +22,9 @@ from anew.worker import CommandWorker, Notice, WorkOptions
 @click.option(
     "--concurrency", "-c", type=click.IntRange(1, 1000), default=1, metavar="N", help="Runs at once. [1]"
 )
-@click.option("--timeout", metavar="TIME", help="Longest run of one job; then it is killed and has failed.")
+@click.option(
+    "--timeout", metavar="TIME", help="Longest run of one job; then it is killed and has failed. [no limit]"
+)
 @click.option("--drain", is_flag=True, help="Stop when no job is ready any more.")
 @click.option("--once", is_flag=True, help="Stop after one job.")
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED, metavar="-- CMD...")

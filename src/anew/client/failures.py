@@ -50,7 +50,7 @@ def error_of(status: int, reason: str, body: bytes, headers: Mapping[str, str], 
     """
     text = _text(body) or reason or f"status {status}"
     if status == 404 and text == "not found" and path.startswith("/v1/"):
-        return NotSupported(f"this server has no {path.split('?')[0]}; is it an Anew server?")
+        return NotSupported(f"this server has no {path}; is it an Anew server?")
     if status == 422 and text.startswith("cannot patch"):
         return IllegalTransition(text)
     kind = _KINDS.get(status)

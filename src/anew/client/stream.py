@@ -114,16 +114,14 @@ class TakeStream:
     def _read_some(self) -> bytes:
         try:
             return self._response.read1(_READ)
-        except TimeoutError as error:
-            if self._closed:
-                return b""
-            silence = format_duration(self._idle_timeout_ms)
-            raise Unreachable(f"the stream was silent for {silence}") from error
-        except http.client.IncompleteRead as error:
-            if self._closed:
-                return b""
-            raise Unreachable("the stream broke: the server hung up") from error
         except (OSError, ValueError, http.client.HTTPException) as error:
             if self._closed:
                 return b""
-            raise Unreachable(f"the stream broke ({error or type(error).__name__})") from error
+            raise Unreachable(self._reason(error)) from error
+
+    def _reason(self, error: Exception) -> str:
+        if isinstance(error, TimeoutError):
+            return f"the stream was silent for {format_duration(self._idle_timeout_ms)}"
+        if isinstance(error, http.client.IncompleteRead):
+            return "the stream broke: the server hung up"
+        return f"the stream broke ({str(error) or type(error).__name__})"

@@ -20,8 +20,8 @@ class JobView:
     """A job as the server showed it. Instants are epoch ms; None means that the field was not sent.
 
     Attributes:
-        status: ``scheduled``, ``ready``, ``in_flight``, ``completed`` or ``dead``; Anew also knows
-            ``cancelled``.
+        status: ``scheduled`` (also while it waits for a retry), ``ready``, ``in_flight``, ``completed`` or ``dead`` (also
+            after it was cancelled).
         attempts: Failures reported so far.
         payload: The JSON bytes as they came; unset on the answers to enqueue, failure and patch.
         retry_limit, backoff, policy, retention: Only if set on the job itself.

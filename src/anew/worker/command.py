@@ -192,10 +192,7 @@ class CommandWorker:
             # The stream broke, and the server offers the job once more to us, who still run it.
             state.again[job.id] = job
             return
-        self._begin(job)
-
-    def _begin(self, job: JobView) -> None:
-        self._state.pending.append(job)
+        state.pending.append(job)
         self._begin_pending()
 
     def _begin_pending(self) -> None:
