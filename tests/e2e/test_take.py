@@ -243,4 +243,6 @@ def test_a_taker_wakes_at_once_for_a_new_job(client: Client, queue: str) -> None
 def test_the_worker_id_header_is_accepted(client: Client, queue: str) -> None:
     for value in ("worker-1", ""):
         with client.take(queue, headers=[("worker-id", value)]) as stream:
-            stream.expect_idle(beats=1)
+            job_id = client.enqueue(queue)["id"]
+            assert stream.next_job()["id"] == job_id
+            client.succeed(job_id)

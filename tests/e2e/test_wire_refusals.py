@@ -19,12 +19,11 @@ MEBIBYTE = 1 << 20
 SMUGGLED = request_bytes("DELETE", "/jobs?queue=smuggled")
 
 
-def refused(client: Client, data: bytes, *statuses: int) -> Response:
-    """Send bytes and something that would be a request behind them; one refusal and the end must come."""
+def refused(client: Client, data: bytes) -> Response:
+    """Send bytes and something that would be a request behind them; one answer and the end must come."""
     with client.wire() as wire:
         wire.send(data + SMUGGLED)
         answer = wire.read_response()
-        assert answer.status in (statuses or (400,)), answer
         assert answer.header("connection") == "close"
         assert wire.read_eof() == b""
     assert client.get("/health").status == 200
@@ -61,7 +60,7 @@ def post(*lines: str, body: bytes = b"") -> bytes:
 )
 def test_ambiguous_transfer_encodings_are_400(client: Client, lines: tuple[str, ...]) -> None:
     """The peer reads most of these by chunks and goes on."""
-    refused(client, post(*lines, body=b"5\r\nhello\r\n0\r\n\r\n"))
+    assert refused(client, post(*lines, body=b"5\r\nhello\r\n0\r\n\r\n")).status == 400
 
 
 @pytest.mark.parametrize(
@@ -82,11 +81,11 @@ def test_ambiguous_transfer_encodings_are_400(client: Client, lines: tuple[str, 
 )
 def test_ambiguous_lengths_are_400(client: Client, lines: tuple[str, ...]) -> None:
     """The peer accepts two equal lengths."""
-    refused(client, post(*lines, body=b"{}"))
+    assert refused(client, post(*lines, body=b"{}")).status == 400
 
 
 def test_a_length_beyond_every_integer_is_refused(client: Client) -> None:
-    refused(client, post("content-length: 99999999999999999999999"), 400, 413)
+    assert refused(client, post("content-length: 99999999999999999999999")).status in {400, 413}
 
 
 @pytest.mark.parametrize(
@@ -108,7 +107,7 @@ def test_a_length_beyond_every_integer_is_refused(client: Client) -> None:
     ],
 )
 def test_malformed_header_lines_are_400(client: Client, line: str) -> None:
-    refused(client, post("content-length: 2", line, body=b"{}"))
+    assert refused(client, post("content-length: 2", line, body=b"{}")).status == 400
 
 
 @pytest.mark.parametrize(
@@ -128,7 +127,7 @@ def test_malformed_header_lines_are_400(client: Client, line: str) -> None:
     ],
 )
 def test_malformed_request_lines_are_400(client: Client, request_line: bytes) -> None:
-    refused(client, request_line + b"\r\nhost: localhost\r\n\r\n", 400, 501, 505)
+    assert refused(client, request_line + b"\r\nhost: localhost\r\n\r\n").status in {400, 501, 505}
 
 
 @pytest.mark.parametrize(
@@ -145,11 +144,14 @@ def test_malformed_request_lines_are_400(client: Client, request_line: bytes) ->
 )
 def test_malformed_chunks_are_400(client: Client, body: bytes) -> None:
     """The peer hangs up as well, and does not say so in its answer."""
-    refused(client, post("transfer-encoding: chunked", body=body))
+    assert refused(client, post("transfer-encoding: chunked", body=body)).status == 400
 
 
 def test_a_chunk_beyond_every_integer_is_refused(client: Client) -> None:
-    refused(client, post("transfer-encoding: chunked", body=b"FFFFFFFFFFFFFFFFFF\r\n"), 400, 413)
+    assert refused(client, post("transfer-encoding: chunked", body=b"FFFFFFFFFFFFFFFFFF\r\n")).status in {
+        400,
+        413,
+    }
 
 
 # Host: a browser that was lured to a name which resolves to loopback must not reach the queue. The peer
@@ -157,12 +159,17 @@ def test_a_chunk_beyond_every_integer_is_refused(client: Client) -> None:
 
 
 def test_no_host_is_400(client: Client) -> None:
-    refused(client, b"GET /health HTTP/1.1\r\n\r\n")
+    assert refused(client, b"GET /health HTTP/1.1\r\n\r\n").status == 400
 
 
 @pytest.mark.parametrize("second", ["localhost", "attacker.example"])
 def test_two_hosts_are_400(client: Client, second: str) -> None:
-    refused(client, b"GET /health HTTP/1.1\r\nhost: localhost\r\nhost: %s\r\n\r\n" % second.encode())
+    assert (
+        refused(
+            client, b"GET /health HTTP/1.1\r\nhost: localhost\r\nhost: %s\r\n\r\n" % second.encode()
+        ).status
+        == 400
+    )
 
 
 @pytest.mark.parametrize(

@@ -166,39 +166,47 @@ class Rig:
         self.clock.advance(ms)
         self.engine.apply([])
 
-    def check(self) -> None:
-        """What must hold after every batch: memory mirrors rows, and nobody waits beside a ready job."""
-        check_memory(self.engine)
-        check_nobody_waits(self.engine)
+    def broken_rules(self) -> list[str]:
+        """What does not hold of all that must hold after every batch."""
+        return differences(self.engine) + idle_beside_ready(self.engine)
 
 
-def check_memory(engine: Engine) -> None:
-    """The holders in memory are exactly the rows in flight, and each taker knows its own."""
+def differences(engine: Engine) -> list[str]:
+    """Where memory is no mirror of the rows: its holders are those in flight, and each taker knows its own."""
     dispatcher = engine.dispatcher
     in_flight = engine.store.find(Filter(states=frozenset({State.IN_FLIGHT})), ALL)
-    assert sorted(dispatcher.holders) == in_flight
+    found = []
+    if sorted(dispatcher.holders) != in_flight:
+        found.append(f"held in memory are {sorted(dispatcher.holders)}, in flight {in_flight}")
     for key, taker in dispatcher.holders.items():
-        assert key in taker.held
+        if key not in taker.held:
+            found.append(f"taker {taker.number} does not know that it holds {key}")
     for taker in dispatcher.takers:
-        assert len(taker.held) <= taker.prefetch
-        assert all(dispatcher.holders[key] is taker for key in taker.held)
+        if len(taker.held) > taker.prefetch:
+            found.append(f"taker {taker.number} holds {len(taker.held)} jobs of {taker.prefetch}")
+        if any(dispatcher.holders.get(key) is not taker for key in taker.held):
+            found.append(f"taker {taker.number} believes that it holds more than it does")
+    return found
 
 
-def check_nobody_waits(engine: Engine) -> None:
-    """No ready job waits beside a taker with a free slot, unless the global limit holds it."""
+def idle_beside_ready(engine: Engine) -> list[str]:
+    """Takers with a free slot beside a ready job, unless the global limit holds it; and a limit that is passed."""
     limit = engine.limits.global_in_flight
     in_flight = len(engine.dispatcher.holders)
-    assert not limit or in_flight <= limit
-    if limit and in_flight >= limit:
-        return
+    if limit and in_flight > limit:
+        return [f"{in_flight} jobs are in flight where {limit} may be"]
+    if limit and in_flight == limit:
+        return []
     counts = engine.store.counts()
     ready = {queue for queue, states in counts.items() if states[State.READY]}
+    found = []
     for taker in engine.dispatcher.takers:
-        if taker.room() > 0:
-            waiting = ready if taker.queues is None else ready & set(taker.queues)
-            assert not waiting, (
-                f"taker {taker.number} has {taker.room()} free slots beside ready jobs in {waiting}"
+        waiting = ready if taker.queues is None else ready & set(taker.queues)
+        if taker.room() > 0 and waiting:
+            found.append(
+                f"taker {taker.number} has {taker.room()} free slots beside ready jobs in {sorted(waiting)}"
             )
+    return found
 
 
 def ignore(result: object) -> None:

@@ -63,7 +63,7 @@ def test_a_success_removes_the_job_by_default(rig: Rig) -> None:
     assert rig.do(succeed(key)) == []
     assert rig.state(key) is None
     assert rig.engine.stats.completed == 1
-    rig.check()
+    assert rig.broken_rules() == []
 
 
 def test_a_success_names_the_keys_that_were_not_in_flight(rig: Rig) -> None:
@@ -79,7 +79,7 @@ def test_a_success_that_is_told_twice_counts_once(rig: Rig) -> None:
     assert rig.apply(succeed(one, one), succeed(two), succeed(two, one)) == [[one], [], [two, one]]
     assert rig.do(succeed(one)) == [one]
     assert rig.engine.stats.completed == 2
-    rig.check()
+    assert rig.broken_rules() == []
 
 
 @pytest.mark.parametrize("own", [None, 70])
@@ -91,7 +91,7 @@ def test_a_success_keeps_the_job_for_its_retention(own: int | None) -> None:
     assert rig.do(succeed(key)) == []
     job = rig.job(key)
     assert (job.state, job.completed_at, job.purge_at) == (State.COMPLETED, NOW + 10, NOW + 10 + (own or 50))
-    rig.check()
+    assert rig.broken_rules() == []
 
 
 def test_a_jobs_own_zero_retention_beats_the_default() -> None:
@@ -108,7 +108,7 @@ def test_successes_in_bulk(rig: Rig, n: int) -> None:
     worker = rig.worker(prefetch=n)
     assert rig.do(succeed(*worker.keys)) == []
     assert rig.store.counts() == {}
-    rig.check()
+    assert rig.broken_rules() == []
 
 
 def test_a_success_after_failures_leaves_no_records(rig: Rig) -> None:
@@ -145,7 +145,7 @@ def test_a_failure_answers_with_the_job_as_it_is_now(rig: Rig) -> None:
     )
     assert record.decision is not None
     assert json.loads(record.decision)["wait_ms"] == 1_100
-    rig.check()
+    assert rig.broken_rules() == []
 
 
 def test_a_job_is_retried_as_its_policy_says_until_it_is_dead(rig: Rig) -> None:
@@ -165,7 +165,7 @@ def test_a_job_is_retried_as_its_policy_says_until_it_is_dead(rig: Rig) -> None:
     assert [record.attempt for record in rig.store.errors(key, Page())] == [1, 2, 3, 4]
     assert (rig.engine.stats.failed, rig.engine.stats.died) == (4, 1)
     assert rig.engine.stats.retries[:5] == [0, 1, 1, 1, 0]
-    rig.check()
+    assert rig.broken_rules() == []
 
 
 def test_only_what_is_in_flight_can_fail(rig: Rig) -> None:
@@ -192,7 +192,7 @@ def test_a_retry_that_is_due_at_once_is_offered_in_the_same_batch(rig: Rig) -> N
     worker = rig.worker()
     rig.do(fail(key, retry_at=NOW - 5))
     assert worker.keys == [key, key]
-    rig.check()
+    assert rig.broken_rules() == []
 
 
 def test_a_failure_without_retention_leaves_nothing(rig: Rig) -> None:
@@ -201,7 +201,7 @@ def test_a_failure_without_retention_leaves_nothing(rig: Rig) -> None:
     assert rig.do(fail(key)).state is State.DEAD
     assert rig.state(key) is None
     assert rig.store.errors(key, Page()) == []
-    rig.check()
+    assert rig.broken_rules() == []
 
 
 def test_a_retry_limit_of_32_bits_can_fail(rig: Rig) -> None:
@@ -249,7 +249,7 @@ def test_a_taker_that_leaves_gives_back_all_it_holds(rig: Rig) -> None:
     assert stays.keys == keys[:2]
     assert gone.held == set()
     assert [job.interruptions for job in rig.store.load(keys)] == [1, 1, 1]
-    rig.check()
+    assert rig.broken_rules() == []
 
 
 def test_a_stop_of_the_server_is_no_interruption(rig: Rig) -> None:
@@ -284,7 +284,7 @@ def test_a_delivery_that_raises_hurts_nobody_else(rig: Rig, caplog: pytest.LogCa
     assert whole.keys == [second]
     assert broken.held == {first}
     assert "could not be delivered" in caplog.text
-    rig.check()
+    assert rig.broken_rules() == []
 
 
 # -- time
@@ -333,7 +333,7 @@ def test_a_lapsed_lease_goes_back_at_the_next_tick() -> None:
     assert rig.do(call(tick)) == 1
     assert worker.keys == [key, key]
     assert rig.job(key).interruptions == 1
-    rig.check()
+    assert rig.broken_rules() == []
 
 
 def test_ended_jobs_go_when_their_retention_is_over_and_no_sooner() -> None:

@@ -83,7 +83,7 @@ class Field:
 
     def settle(self) -> None:
         while self.step():
-            self.rig.check()
+            assert self.rig.broken_rules() == []
 
     def step_to_portion(self, number: int) -> None:
         """Go on until so many portions have been changed."""

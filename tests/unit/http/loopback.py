@@ -34,6 +34,13 @@ def run(test: Callable[[], Coroutine[Any, Any, None]], loop: str) -> None:
         runner.run(limited())
 
 
+async def until(condition: Callable[[], object]) -> None:
+    """Let the loop turn until something that nobody announces has come true."""
+    async with asyncio.timeout(limit_s):
+        while not condition():
+            await asyncio.sleep(0)
+
+
 @dataclass
 class Reply:
     """One answer as read from the socket."""
@@ -96,6 +103,13 @@ class App:
             stream.on_close = closed
             stream.on_drain = drained
 
+    @property
+    def stream(self) -> Stream:
+        """The stream that was opened last."""
+        stream = self.streams[-1]
+        assert stream is not None
+        return stream
+
     async def until(self, condition: Callable[[], bool]) -> None:
         """Wait until something that the application notices has come true."""
         async with asyncio.timeout(limit_s):
@@ -113,6 +127,14 @@ class Client:
 
     def send(self, data: bytes) -> None:
         self.writer.write(data)
+
+    def pause(self) -> None:
+        """Read nothing more, for now."""
+        self.writer.transport.pause_reading()  # type: ignore[attr-defined]
+
+    def resume(self) -> None:
+        """Read again."""
+        self.writer.transport.resume_reading()  # type: ignore[attr-defined]
 
     def half_close(self) -> None:
         self.writer.write_eof()
@@ -183,21 +205,29 @@ class Site:
             with contextlib.suppress(OSError):
                 await client.writer.wait_closed()
         self.server.close()
-        # Lost connections are reported by the loop's next turns.
-        async with asyncio.timeout(limit_s):
-            while self.server.counters.connections:
-                await asyncio.sleep(0)
+        await self.emptied()  # lost connections are reported by the loop's next turns
 
-    async def connect(self, sock: socket.socket | None = None) -> Client:
-        if sock is None:
-            opened = await asyncio.open_connection(self.host, self.port, limit=1 << 20)
-        else:
-            sock.setblocking(False)
-            await asyncio.get_running_loop().sock_connect(sock, (self.host, self.port))
-            opened = await asyncio.open_connection(sock=sock, limit=1 << 20)
-        client = Client(*opened)
+    async def connect(self) -> Client:
+        return self._joined(*await asyncio.open_connection(self.host, self.port, limit=1 << 20))
+
+    async def connect_small(self) -> Client:
+        """Connect with small buffers in the kernel, and read nothing but what the test asks for."""
+        sock = socket.socket()
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        sock.setblocking(False)
+        await asyncio.get_running_loop().sock_connect(sock, (self.host, self.port))
+        client = self._joined(*await asyncio.open_connection(sock=sock, limit=1 << 20))
+        client.pause()
+        return client
+
+    def _joined(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> Client:
+        client = Client(reader, writer)
         self.clients.append(client)
         return client
+
+    async def emptied(self, connections: int = 0) -> None:
+        """Wait until no more connections than these are open."""
+        await until(lambda: self.server.counters.connections == connections)
 
     @property
     def refused(self) -> dict[str, int]:

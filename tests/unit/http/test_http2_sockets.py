@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -11,18 +10,14 @@ from typing import Any
 import h2.config
 import h2.connection
 import h2.events
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from anew.clock import Clock, ManualClock
-from anew.http.seam import Request, Stream, WireLimits
+from anew.clock import ManualClock
+from anew.http.seam import WireLimits
 from anew.http.wire.http2_frames import goaway
-from anew.http.wire.server import HttpServer
 from tests.unit.http.http2_peer import RawPeer, frame, get_block, in_loop, post_block
-from tests.unit.http.loopback import run
-
-loops = pytest.mark.parametrize("loop", ["asyncio", "uvloop"])
+from tests.unit.http.loopback import Site, run
 
 
 class Client:
@@ -61,115 +56,82 @@ class Client:
 
 
 @asynccontextmanager
-async def served(
-    app: Any, limits: WireLimits | None = None, clock: Clock | None = None
-) -> AsyncIterator[tuple[HttpServer, Client]]:
-    server = HttpServer(app, limits, clock=clock)
-    host, port = await server.start("127.0.0.1", 0)
-    reader, writer = await asyncio.open_connection(host, port)
-    try:
-        yield server, Client(reader, writer)
-    finally:
-        writer.close()
-        server.close()
+async def served(site: Site | None = None, *, small: bool = False) -> AsyncIterator[tuple[Site, Client]]:
+    """A site and a client on it; small is one that reads only what the test asks for."""
+    async with site or Site() as site:
+        raw = await (site.connect_small() if small else site.connect())
+        yield site, Client(raw.reader, raw.writer)
 
 
-@loops
 def test_many_requests_at_once(loop: str) -> None:
     async def test() -> None:
-        def echo(request: Request) -> None:
-            request.reply(200, request.path + request.body)
-
-        async with served(echo) as (server, client):
+        async with served() as (site, client):
             numbers = [client.ask("POST", f"/{n}", b"b" * n) for n in range(1, 101)]
             data = client.h2.data_to_send()
             client.writer.write(data[:10])  # the preface in two pieces
             await client.writer.drain()
             client.writer.write(data[10:])
             await client.until(h2.events.StreamEnded, numbers[-1])
-            assert [client.bodies[number] for number in numbers] == [
-                b"/%d" % n + b"b" * n for n in range(1, 101)
-            ]
-            assert (server.counters.connections, server.counters.requests) == (1, 100)
+            assert [client.bodies[number] for number in numbers] == [b"b" * n for n in range(1, 101)]
+            assert [request.path for request in site.app.seen] == [b"/%d" % n for n in range(1, 101)]
+            assert (site.server.counters.connections, site.server.counters.requests) == (1, 100)
 
     run(test, loop)
 
 
-@loops
 def test_back_pressure_and_a_vanished_client(loop: str) -> None:
     async def test() -> None:
-        streams: list[Stream] = []
-        opened, drained, closed = asyncio.Event(), asyncio.Event(), asyncio.Event()
-
-        def app(request: Request) -> None:
-            stream = request.open_stream(200, b"application/x-ndjson")
-            assert stream is not None
-            stream.on_drain, stream.on_close = drained.set, closed.set
-            streams.append(stream)
-            opened.set()
-
-        async with served(app, WireLimits(write_buffer=100_000)) as (server, client):
+        async with served(Site(WireLimits(write_buffer=100_000))) as (site, client):
             client.h2.update_settings({h2.settings.SettingCodes.INITIAL_WINDOW_SIZE: 1 << 30})
             client.h2.increment_flow_control_window(1 << 30)
-            number = client.ask("GET", "/jobs/take")
+            number = client.ask("GET", "/stream")
             client.flush()
-            await opened.wait()
+            await site.app.until(lambda: bool(site.app.streams))
+            stream = site.app.stream
             written = 0
-            while streams[0].writable:
-                streams[0].write(bytes(50_000))
+            while stream.writable:
+                stream.write(bytes(50_000))
                 written += 50_000
                 assert written < 100_000_000, "a client that does not read was never too slow"
                 await asyncio.sleep(0)
-            while not drained.is_set():
+            while not site.app.drained:
                 await client.until(h2.events.DataReceived, number)
-            assert streams[0].writable
+            assert stream.writable
             client.writer.transport.abort()
-            await closed.wait()
-            assert not streams[0].writable
-            assert server.counters.connections == 0
+            await site.app.until(lambda: site.app.closed == [stream])
+            assert not stream.writable
+            assert site.server.counters.connections == 0
 
     run(test, loop)
 
 
-@loops
 def test_a_client_that_hangs_up_loses_its_stream(loop: str) -> None:
     async def test() -> None:
-        closed = asyncio.Event()
-
-        def app(request: Request) -> None:
-            stream = request.open_stream(200, b"application/x-ndjson")
-            assert stream is not None
-            stream.on_close = closed.set
-
-        async with served(app) as (_, client):
-            number = client.ask("GET", "/jobs/take")
+        async with served() as (site, client):
+            number = client.ask("GET", "/stream")
             await client.until(h2.events.ResponseReceived, number)
+            assert site.app.closed == []
             client.writer.close()
-            await closed.wait()
+            await site.app.until(lambda: site.app.closed == [site.app.stream])
 
     run(test, loop)
 
 
-@loops
 def test_drain_ends_streams_and_connections(loop: str) -> None:
     async def test() -> None:
-        def app(request: Request) -> None:
-            request.open_stream(200, b"application/x-ndjson")
-
-        async with served(app) as (server, client):
-            number = client.ask("GET", "/jobs/take")
+        async with served() as (site, client):
+            number = client.ask("GET", "/stream")
             await client.until(h2.events.ResponseReceived, number)
-            draining = asyncio.create_task(server.drain(5_000))
+            draining = asyncio.create_task(site.server.drain(5_000))
             rest = await client.reader.read()
             assert rest.endswith(frame(0, 1, number))
             client.writer.close()
             await draining
-            assert server.counters.connections == 0
+            assert site.server.counters.connections == 0
 
     run(test, loop)
 
 
-@loops
 def test_draining_waits_for_no_idle_connection(loop: str) -> None:
     """Nothing is unread on either side, so GOAWAY and the end may leave together; the peer need not hang up.
 
@@ -177,45 +139,28 @@ def test_draining_waits_for_no_idle_connection(loop: str) -> None:
     """
 
     async def test() -> None:
-        async with served(lambda request: request.reply(200), clock=ManualClock()) as (server, client):
+        async with served(Site(clock=ManualClock())) as (site, client):
             for _ in range(2):
                 number = client.ask("GET", "/")
                 await client.until(h2.events.StreamEnded, number)
-            await server.drain(60_000)
+            await site.server.drain(60_000)
             rest = await client.reader.read()
             assert rest.startswith(goaway(number, 0, "the server is going away"))
 
     run(test, loop)
 
 
-@loops
 def test_a_taker_whose_jobs_lie_in_the_kernel_is_cut_off(loop: str) -> None:
     """What fits into the windows and the kernel's send buffer leaves the transport's empty."""
 
     async def test() -> None:
-        closed = asyncio.Event()
-
-        def app(request: Request) -> None:
-            stream = request.open_stream(200, b"application/x-ndjson")
-            assert stream is not None
-            stream.on_close = closed.set
-            stream.write(b"x" * 60_000)
-
-        server = HttpServer(app, WireLimits(stall_timeout_ms=300))
-        address = await server.start("127.0.0.1", 0)
-        sock = socket.socket()
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-        sock.setblocking(False)
-        await asyncio.get_running_loop().sock_connect(sock, address)
-        client = Client(*await asyncio.open_connection(sock=sock))
-        client.writer.transport.pause_reading()  # type: ignore[attr-defined]
-        client.ask("GET", "/jobs/take")
-        client.flush()
-        async with asyncio.timeout(5):
-            await closed.wait()
-        assert server.counters.refused == {"stalled_reader": 1}
-        client.writer.close()
-        server.close()
+        async with served(Site(WireLimits(stall_timeout_ms=300)), small=True) as (site, client):
+            client.ask("GET", "/stream")
+            client.flush()
+            await site.app.until(lambda: bool(site.app.streams))
+            site.app.stream.write(b"x" * 60_000)
+            await site.app.until(lambda: len(site.app.closed) == 1)
+            assert site.refused == {"stalled_reader": 1}
 
     run(test, loop)
 

@@ -6,12 +6,16 @@ import msgspec
 import pytest
 
 from anew.errors import MalformedRequest, TooLarge
-from anew.http import repacking as module
-from anew.http.repacking import payload_from_msgpack, repacking
+from anew.http import carefully
+from anew.http.carefully import job_from_msgpack
+from anew.http.portions import at_once
+from anew.http.repacking import counting, repacking
 
 
 def repacked(value: object, most: int = 1_000_000) -> bytes:
-    return payload_from_msgpack(msgspec.msgpack.encode(value), most)
+    packed = msgspec.msgpack.encode(value)
+    at_once(counting(packed))
+    return at_once(repacking(packed, most))
 
 
 def test_what_json_can_hold_is_written_as_json() -> None:
@@ -37,7 +41,7 @@ def test_what_json_cannot_hold_is_refused(value: object, message: str) -> None:
 def test_messagepack_nests_boundedly() -> None:
     """1008 lists around a list pass the walk, and so does what the decoder lets through; more do not."""
     with pytest.raises(MalformedRequest, match="nest"):
-        payload_from_msgpack(b"\x91" * 1_100 + b"\x90", 10_000)
+        at_once(repacking(b"\x91" * 1_100 + b"\x90", 10_000))
 
 
 def test_a_list_of_digits_is_as_long_as_its_json() -> None:
@@ -62,10 +66,10 @@ MANY = {
 def test_too_many_values_are_refused_before_they_are_built(
     what: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "unpacked", None)
+    monkeypatch.setattr(carefully, "_packed_parts", None)
     item, pauses = MANY[what]
     inner = item * (5_000_000 // len(item))
-    work = repacking(b"\xdd" + len(inner).to_bytes(4, "big") + inner, 32 << 20)
+    work = job_from_msgpack(b"\x81\xa7payload\xdd" + len(inner).to_bytes(4, "big") + inner, 32 << 20)
     paused: list[None] = []
     with pytest.raises(TooLarge, match="payload: expected at most 4000000 values in MessagePack"):
         paused.extend(work)

@@ -10,29 +10,16 @@ import socket
 import subprocess
 import sys
 import time
-from typing import cast
 
 import pytest
 
 from anew.clock import ManualClock
-from anew.http.seam import WireCounters, WireLimits
+from anew.http.seam import WireLimits
 from anew.http.wire import accepting
 from anew.http.wire import server as server_module
 from anew.http.wire.server import HttpServer
-from tests.unit.http.loopback import App, Site, run
-from tests.unit.http.test_http1 import fetch, get, post, stream_of
-
-
-@pytest.fixture(params=["asyncio", "uvloop"])
-def loop(request: pytest.FixtureRequest) -> str:
-    return cast(str, request.param)
-
-
-async def until(condition: object, site: Site) -> None:
-    """Let the loop turn until the number of open connections is as given."""
-    async with asyncio.timeout(5):
-        while site.server.counters.connections != condition:
-            await asyncio.sleep(0)
+from tests.unit.http.http1_peer import fetch, get, post
+from tests.unit.http.loopback import App, Site, run, until
 
 
 def test_connections_are_counted_while_they_are_open(loop: str) -> None:
@@ -43,7 +30,7 @@ def test_connections_are_counted_while_they_are_open(loop: str) -> None:
             await second.exchange(get)
             assert site.server.counters.connections == 2
             first.writer.transport.abort()
-            await until(1, site)
+            await site.emptied(1)
             assert (await second.exchange(get)).status == 200
 
     run(test, loop)
@@ -79,7 +66,7 @@ def test_above_the_limit_503_and_close_and_room_again_after_that(loop: str) -> N
             for client in inside:
                 assert (await client.exchange(get)).status == 200
             inside[0].writer.transport.abort()
-            await until(1, site)
+            await site.emptied(1)
             assert (await (await site.connect()).exchange(get)).status == 200
 
     run(test, loop)
@@ -109,23 +96,6 @@ def test_a_flood_above_the_limit_is_cut_and_leaves_no_trace(loop: str) -> None:
     run(test, loop)
 
 
-def test_a_given_socket_is_listened_on(loop: str) -> None:
-    async def test() -> None:
-        sock = socket.socket()
-        sock.bind(("127.0.0.1", 0))
-        server = HttpServer(App(), counters=WireCounters())
-        assert await server.start("", 0, sock=sock) == sock.getsockname()
-        reader, writer = await asyncio.open_connection(*sock.getsockname())
-        writer.write(get)
-        assert (await reader.readline()) == b"HTTP/1.1 200 OK\r\n"
-        writer.transport.abort()
-        server.close()
-        while server.counters.connections:
-            await asyncio.sleep(0)
-
-    run(test, loop)
-
-
 def test_the_clock_is_asked_for(loop: str) -> None:
     async def test() -> None:
         clock = ManualClock(now=784_111_777_000)
@@ -138,8 +108,7 @@ def test_the_clock_is_asked_for(loop: str) -> None:
             assert (await client.exchange(get)).headers["date"] == "Sun, 06 Nov 1994 08:49:46 GMT"
             client.send(b"GET / HTTP/1.1\r\n")
             (connection,) = site.server._connections
-            while connection._stage == 0:  # type: ignore[attr-defined]
-                await asyncio.sleep(0)
+            await until(lambda: connection._stage != 0)  # type: ignore[attr-defined]
             clock.advance(9_999)
             site.server.sweep()
             assert site.refused == {}
@@ -171,7 +140,7 @@ def test_an_http2_preface_gets_http2_even_byte_by_byte(loop: str) -> None:
             assert site.server.counters.connections == 3
             for client in site.clients:
                 client.writer.transport.abort()
-            await until(0, site)
+            await site.emptied()
 
     run(test, loop)
 
@@ -221,9 +190,7 @@ def test_bodies_that_are_coming_in_are_bounded_over_all_connections(loop: str) -
             head = b"POST / HTTP/1.1\r\nhost: localhost\r\n"
             first, second, chunked = [await site.connect() for _ in range(3)]
             first.send(head + b"content-length: 900\r\n\r\n" + b"x" * 600)
-            async with asyncio.timeout(5):
-                while counters.unfinished < 600:
-                    await asyncio.sleep(0)
+            await until(lambda: counters.unfinished >= 600)
             second.send(head + b"content-length: 900\r\n\r\n" + b"x" * 600)
             chunked.send(head + b"transfer-encoding: chunked\r\n\r\n258\r\n" + b"x" * 500)
             for refused in (second, chunked):
@@ -236,13 +203,9 @@ def test_bodies_that_are_coming_in_are_bounded_over_all_connections(loop: str) -
             assert counters.unfinished == 0
             gone = await site.connect()
             gone.send(head + b"content-length: 900\r\n\r\n" + b"x" * 600)
-            async with asyncio.timeout(5):
-                while counters.unfinished < 600:
-                    await asyncio.sleep(0)
+            await until(lambda: counters.unfinished >= 600)
             gone.writer.transport.abort()
-            async with asyncio.timeout(5):
-                while counters.unfinished:
-                    await asyncio.sleep(0)
+            await until(lambda: not counters.unfinished)
 
     run(test, loop)
 
@@ -323,9 +286,7 @@ def test_an_http2_connection_whose_preface_is_coming_in_is_drained_too(loop: str
             client = await site.connect()
             client.send(b"PRI * HTTP/2")
             connections = site.server._connections
-            async with asyncio.timeout(5):
-                while not connections or next(iter(connections))._stage == 0:  # type: ignore[attr-defined]
-                    await asyncio.sleep(0)
+            await until(lambda: connections and next(iter(connections))._stage != 0)  # type: ignore[attr-defined]
             draining = asyncio.create_task(site.server.drain(60_000))
             await asyncio.sleep(0)
             client.send(b".0\r\n\r\nSM\r\n\r\n" + bytes(3) + b"\x04" + bytes(5))  # and empty SETTINGS
@@ -343,8 +304,7 @@ def test_a_request_that_is_coming_in_is_still_answered(loop: str) -> None:
             await client.exchange(get)
             client.send(post(b"ab")[:-1])
             connection = next(iter(site.server._connections))
-            while connection._stage == 0:  # type: ignore[attr-defined]
-                await asyncio.sleep(0)
+            await until(lambda: connection._stage != 0)  # type: ignore[attr-defined]
             draining = asyncio.create_task(site.server.drain(5000))
             await asyncio.sleep(0)
             client.send(b"b")
@@ -365,7 +325,7 @@ def test_draining_ends_streams_cleanly(loop: str) -> None:
             draining = asyncio.create_task(site.server.drain(5000))
             assert await client.chunk() == b""
             assert await client.rest() == b""
-            assert site.app.closed == [stream_of(site)]
+            assert site.app.closed == [site.app.stream]
             client.writer.close()
             await draining
 
@@ -377,8 +337,8 @@ def test_the_application_may_end_its_streams_itself(loop: str) -> None:
         async with Site() as site:
 
             def end() -> None:
-                stream_of(site).write(b"bye")
-                stream_of(site).close()
+                site.app.stream.write(b"bye")
+                site.app.stream.close()
 
             site.server.on_drain = end
             client = await site.connect()
@@ -403,8 +363,8 @@ def test_what_does_not_end_in_time_is_cut(loop: str) -> None:
             waiter.send(fetch(b"/later"))
             await site.app.until(lambda: len(site.app.seen) == 2)
             await site.server.drain(100)
-            await until(0, site)
-            assert site.app.closed == [stream_of(site)]
+            await site.emptied()
+            assert site.app.closed == [site.app.stream]
             assert await waiter.rest() == b""
             site.app.later[0].reply(200)
 
@@ -495,17 +455,13 @@ def test_accepting_pauses_when_it_cannot_and_goes_on(
         with monkeypatch.context() as none_left:
             none_left.setattr(socket.socket, "accept", refuse)
             client = socket.create_connection(listening.getsockname())
-            async with asyncio.timeout(5):
-                while not told:
-                    await asyncio.sleep(0)
+            await until(lambda: told)
             for _ in range(50):
                 await asyncio.sleep(0)
             assert [error.errno for error in told] == [trouble]
             acceptor._watch()  # as its timer would
             monkeypatch.setattr(accepting, "pause_ms", 1)
-            async with asyncio.timeout(5):
-                while len(told) < 3:
-                    await asyncio.sleep(0)
+            await until(lambda: len(told) >= 3)
         async with asyncio.timeout(5):
             await connected.wait()
         client.close()
