@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Sequence
 from typing import Final
 
@@ -10,6 +9,7 @@ import click
 
 from anew import __version__
 from anew.cli.failures import exit_code, explained
+from anew.cli.lazy import LazyGroup
 from anew.errors import AnewError
 
 _COMMANDS: Final = {
@@ -20,49 +20,15 @@ _COMMANDS: Final = {
     "queues": ("anew.cli.queues", "Show the queues and what is in them."),
     "dead": ("anew.cli.dead", "List dead jobs, and bring them back."),
     "policy": ("anew.cli.policy", "See what a retry policy will do."),
+    "lab": ("anew.cli.lab", "Simulate, compare, draw and fit retry policies; open the lab in a browser."),
     "config": ("anew.cli.config", "Show the settings and where they come from."),
 }
-"""Subcommands: the module that holds the function of that name, and a line for the overview."""
-
-
-class LazyGroup(click.Group):
-    """Imports a subcommand's module only when it is wanted: ``anew --help`` need not load a server."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        """Give the names in the order of the overview."""
-        return [*_COMMANDS]
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Import and give one subcommand."""
-        if cmd_name not in _COMMANDS:
-            return None
-        command = getattr(importlib.import_module(_COMMANDS[cmd_name][0]), cmd_name)
-        assert isinstance(command, click.Command)
-        return command
-
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Find the subcommand; for a word that is none, tell which one may have been meant."""
-        if args[0] not in _COMMANDS and not args[0].startswith("-"):
-            raise click.UsageError(f"{args[0]!r} is no command; {_closest(args[0])}", ctx)
-        return super().resolve_command(ctx, args)
-
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the overview from the table, so that nothing is imported for it."""
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, text) for name, (_, text) in _COMMANDS.items()])
-
-
-def _closest(word: str) -> str:
-    import difflib  # only where somebody has mistyped
-
-    close = difflib.get_close_matches(word, _COMMANDS, n=1, cutoff=0.5)
-    return f"did you mean {close[0]!r}?" if close else f"expected one of: {', '.join(_COMMANDS)}"
+"""Subcommands: see `LazyGroup`."""
 
 
 @click.group(
     cls=LazyGroup,
+    table=_COMMANDS,
     invoke_without_command=True,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )

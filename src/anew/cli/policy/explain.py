@@ -1,4 +1,4 @@
-"""``anew policy``: what a retry policy will do, before anybody trusts it."""
+"""``anew policy explain``: what a retry policy will do, before anybody trusts it."""
 
 from __future__ import annotations
 
@@ -8,12 +8,7 @@ from anew.cli.output import show_json, show_table
 from anew.cli.values import read_policy
 
 
-@click.group()
-def policy() -> None:
-    """See what a retry policy will do."""
-
-
-@policy.command("explain", short_help="Show every retry of a policy.")
+@click.command("explain")
 @click.argument("spec", metavar="POLICY")
 @click.option(
     "--retries", type=click.IntRange(0, 10_000), metavar="N", help="Show so many. [all, at most 100]"
@@ -40,34 +35,3 @@ def explain_policy(spec: str, retries: int | None, as_json: bool) -> None:
     heading, *rows = explanation.table()
     show_table([name.upper() for name in heading], rows)
     click.echo(explanation.summary())
-
-
-@policy.command("list")
-@click.option("--json", "as_json", is_flag=True, help="Answer in JSON.")
-def list_policies(as_json: bool) -> None:
-    """List the presets: policies that have a name.
-
-    \b
-    Examples:
-      anew policy list
-      anew policy list --json
-    """
-    from anew.backoff import PRESETS
-
-    if as_json:
-        show_json(
-            {
-                "presets": [
-                    {
-                        "name": item.name,
-                        "aliases": item.aliases,
-                        "summary": item.summary,
-                        "parameters": [*item.parameters],
-                    }
-                    for item in PRESETS.values()
-                ]
-            }
-        )
-        return
-    rows = [(item.name, ", ".join(item.parameters) or "-", item.summary) for item in PRESETS.values()]
-    show_table(("PRESET", "PARAMETERS", "WHAT IT IS"), rows)
