@@ -7,6 +7,7 @@ since the Unix epoch in UTC (names end in ``_at``), a size is whole bytes. Nothi
 
 from __future__ import annotations
 
+import json
 import re
 import reprlib
 from decimal import Decimal
@@ -28,7 +29,26 @@ MAX_SIZE: Final = 2**63 - 1
 """The largest size that is read: what a signed 64-bit integer holds."""
 
 _MAX_TEXT: Final = 64
-_BRIEF: Final = reprlib.Repr()
+
+
+class _Brief(reprlib.Repr):
+    """A value on one short line, as JSON writes it: people know their policy by that."""
+
+    def repr_str(self, x: str, level: int) -> str:
+        """Quote a text, its middle left out where it is long."""
+        half = self.maxstring // 2 - 1
+        return json.dumps(x if len(x) <= self.maxstring else f"{x[:half]}...{x[-half:]}", ensure_ascii=False)
+
+    def repr_bool(self, x: bool, level: int) -> str:
+        """Give ``true`` or ``false``."""
+        return "true" if x else "false"
+
+    def repr_NoneType(self, x: None, level: int) -> str:
+        """Give ``null``."""
+        return "null"
+
+
+_BRIEF: Final = _Brief()
 _BRIEF.maxlevel = 2
 _BRIEF.maxstring = _BRIEF.maxother = _BRIEF.maxlong = _MAX_TEXT
 
@@ -135,6 +155,19 @@ def format_duration(ms: int) -> str:
             rest = ms % unit_ms // part_ms
             return f"{ms // unit_ms} {unit}" + (f" {rest} {part}" if rest else "")
     raise AssertionError(ms)
+
+
+def format_duration_about(ms: float) -> str:
+    """Write a duration that nobody wants to the millisecond, rounded to seconds from 10 s, to tenths from 1 s.
+
+    Args:
+        ms: Milliseconds, >= 0; a mean may have a fraction.
+
+    Returns:
+        Text such as ``"31 s"``, ``"2.3 s"``, ``"250 ms"``, ``"1 h 30 min"``.
+    """
+    step = 1_000 if ms >= 10_000 else 100 if ms >= 1_000 else 1
+    return format_duration(int((ms + step / 2) // step) * step)
 
 
 def format_duration_short(ms: int) -> str:

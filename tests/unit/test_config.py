@@ -120,21 +120,21 @@ def test_the_file_takes_numbers_lists_tables_and_underscores(tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("flags", "environ", "words"),
     [
-        ({"port": "x"}, {}, ["--port", "'x'", "0 to 65535"]),
-        ({"port": "65536"}, {}, ["--port", "'65536'"]),
-        ({}, {"ANEW_MAX_BULK": "0"}, ["ANEW_MAX_BULK", "'0'", "from 1"]),
-        ({}, {"ZIZQ_HEARTBEAT_INTERVAL": "fast"}, ["ZIZQ_HEARTBEAT_INTERVAL", "'fast'", "duration"]),
+        ({"port": "x"}, {}, ["--port", '"x"', "0 to 65535"]),
+        ({"port": "65536"}, {}, ["--port", '"65536"']),
+        ({}, {"ANEW_MAX_BULK": "0"}, ["ANEW_MAX_BULK", '"0"', "from 1"]),
+        ({}, {"ZIZQ_HEARTBEAT_INTERVAL": "fast"}, ["ZIZQ_HEARTBEAT_INTERVAL", '"fast"', "duration"]),
         ({"heartbeat-interval": "0"}, {}, ["--heartbeat-interval", "at least 10ms"]),
         ({"default-backoff-base": "60d"}, {}, ["--default-backoff-base", "at most"]),
         ({"max-body": "12 parsec"}, {}, ["--max-body", "size"]),
-        ({"host": "example.org"}, {}, ["--host", "'example.org'", "IP address"]),
+        ({"host": "example.org"}, {}, ["--host", '"example.org"', "IP address"]),
         ({"commit": "never"}, {}, ["--commit", "full, relaxed"]),
-        ({}, {"ANEW_INSECURE": "maybe"}, ["ANEW_INSECURE", "'maybe'", "true or false"]),
+        ({}, {"ANEW_INSECURE": "maybe"}, ["ANEW_INSECURE", '"maybe"', "true or false"]),
         ({"default-backoff-exponent": "nan"}, {}, ["--default-backoff-exponent", "number >= 0"]),
         ({"default-policy": "{bad"}, {}, ["--default-policy", "JSON"]),
         ({"reported-version": "1"}, {}, ["--reported-version", "semantic version"]),
         ({"allowed-hosts": "a b"}, {}, ["--allowed-hosts", "host names"]),
-        ({"client.url": "queue"}, {}, ["--url", "'queue'", "http://"]),
+        ({"client.url": "queue"}, {}, ["--url", '"queue"', "http://"]),
         ({"default-commit-mode": "sync"}, {}, ["--default-commit-mode", "buffered, fsync"]),
     ],
 )
@@ -147,7 +147,7 @@ def test_errors_name_source_value_and_expectation(
 
 
 def test_errors_in_the_file_name_file_table_and_key(tmp_path: Path) -> None:
-    with pytest.raises(InvalidConfig, match=r"anew\.toml: \[server\] port: 'x' is not valid"):
+    with pytest.raises(InvalidConfig, match='anew\\.toml: \\[server\\] port: "x" is not valid'):
         load(file=toml(tmp_path, "[server]\nport = 'x'\n"))
     with pytest.raises(InvalidConfig, match=r"no setting 'prot'; did you mean 'port'\?"):
         load(file=toml(tmp_path, "[server]\nprot = 1\n"))
@@ -286,7 +286,7 @@ def test_the_file_is_the_one_asked_for_or_the_one_that_lies_here(
     assert find_file(None, {}) == Path("anew.toml")
     assert find_file(str(file), {}) == file
     assert find_file(None, {"ANEW_CONFIG": str(file)}) == file
-    with pytest.raises(InvalidConfig, match=r"ANEW_CONFIG: 'gone\.toml' is not valid"):
+    with pytest.raises(InvalidConfig, match='ANEW_CONFIG: "gone\\.toml" is not valid'):
         find_file(None, {"ANEW_CONFIG": "gone.toml"})
 
 

@@ -83,7 +83,7 @@ def test_the_error_names_field_value_and_expectation() -> None:
     with pytest.raises(InvalidInput) as caught:
         parse_duration("5 parsecs", field="drain_timeout")
     assert str(caught.value) == (
-        "drain_timeout: '5 parsecs' is not valid; expected a duration such as 500ms, 12.5s, 1h30m, 7d or PT1H"
+        'drain_timeout: "5 parsecs" is not valid; expected a duration such as 500ms, 12.5s, 1h30m, 7d or PT1H'
         " (a bare integer is milliseconds), at most 36500d"
     )
     assert caught.value.value == "5 parsecs"

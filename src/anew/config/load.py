@@ -13,8 +13,12 @@ from anew.config.foreign import FOREIGN, commit_of, refuse_listeners
 from anew.config.setting import Setting
 from anew.config.settings import Connect, Settings, declared
 from anew.errors import InvalidConfig
+from anew.units import shown
 
 FILE_NAME: Final = "anew.toml"
+
+_LINT: Final = "lint"
+"""A table that may stand in the file and holds no settings: it is read by ``anew policy lint``."""
 
 Tables = dict[str, dict[str, object]]
 
@@ -43,7 +47,7 @@ def find_file(flag: str | None, environ: Mapping[str, str]) -> Path | None:
         if given:
             if not Path(given).is_file():
                 raise InvalidConfig(
-                    f"{source}: {given!r} is not valid; expected a file", field="config", value=given
+                    f"{source}: {shown(given)} is not valid; expected a file", field="config", value=given
                 )
             return Path(given)
     return Path(FILE_NAME) if Path(FILE_NAME).is_file() else None
@@ -165,6 +169,8 @@ def _read_file(file: Path) -> Tables:
         known.setdefault(setting.table, set()).add(setting.name)
     tables: Tables = {}
     for table, entries in document.items():
+        if table == _LINT:
+            continue
         if table not in known or not isinstance(entries, dict):
             expected = " and ".join(f"[{name}]" for name in sorted(known))
             raise InvalidConfig(f"{file}: {table!r} is unknown; expected the tables {expected}", field=table)

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final, Literal
 
 from anew.errors import InvalidConfig, InvalidInput
-from anew.units import format_duration_short, format_size, parse_duration, parse_size
+from anew.units import format_duration_short, format_size, parse_duration, parse_size, shown
 
 Kind = Literal[
     "choice",
@@ -32,7 +32,6 @@ Kind = Literal[
 ]
 
 _COUNT_MAX: Final = 2**31 - 1
-_SHOWN: Final = 80
 _TRUTH: Final = {
     **dict.fromkeys(("true", "1", "yes", "on"), True),
     **dict.fromkeys(("false", "0", "no", "off"), False),
@@ -87,10 +86,10 @@ class Setting:
         except InvalidInput as error:
             raise InvalidConfig(str(error), field=self.name, value=value) from error
         if isinstance(parsed, _Expected):
-            shown = "the value" if self.kind == "secret" else repr(value)[:_SHOWN]
+            given = "the value" if self.kind == "secret" else shown(value)
             kept = None if self.kind == "secret" else value
             raise InvalidConfig(
-                f"{source}: {shown} is not valid; expected {parsed}", field=self.name, value=kept
+                f"{source}: {given} is not valid; expected {parsed}", field=self.name, value=kept
             )
         return parsed
 
