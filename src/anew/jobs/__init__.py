@@ -11,7 +11,7 @@ from anew.jobs.decide import (
 )
 from anew.jobs.ids import IdText
 from anew.jobs.interruption import decide_interruption
-from anew.jobs.job import ErrorRecord, Job
+from anew.jobs.job import ErrorRecord, History, Job, Span
 from anew.jobs.outcomes import Failed, Interrupted
 from anew.jobs.state import ENDED, WAITING, State
 from anew.jobs.transitions import Move, diagram, target
@@ -25,12 +25,14 @@ __all__ = [
     "Defaults",
     "ErrorRecord",
     "Failed",
+    "History",
     "IdText",
     "Interrupted",
     "Job",
     "Move",
     "NewJob",
     "Retention",
+    "Span",
     "State",
     "decide_completion",
     "decide_failure",

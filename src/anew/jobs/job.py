@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from anew.jobs.state import State
 
@@ -68,3 +69,18 @@ class ErrorRecord:
     def size(self) -> int:
         """Tell the characters of its texts."""
         return len(self.message) + len(self.error_type or "") + len(self.backtrace or "")
+
+
+class Span(NamedTuple):
+    """When one attempt ran, epoch ms."""
+
+    began_at: int
+    ended_at: int
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """A job and when its failed attempts ran, the first first."""
+
+    job: Job
+    failures: tuple[Span, ...]

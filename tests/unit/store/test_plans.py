@@ -110,6 +110,8 @@ SEARCHES = {
     "delete_attempts": "attempt_job",
     "errors": "attempt_job",
     "errors_backwards": "attempt_job",
+    "failed_jobs": "attempt_job",
+    "failures": "attempt_job",
 }
 """Which index carries which statement."""
 

@@ -1,5 +1,6 @@
 """The engine of one file: SQLite through apsw, write-ahead log, one writer."""
 
+from anew.store.sqlite.archive import SqliteArchive
 from anew.store.sqlite.store import SqliteStore
 
-__all__ = ["SqliteStore"]
+__all__ = ["SqliteArchive", "SqliteStore"]

@@ -143,6 +143,13 @@ WHERE job_id = ? AND attempt > ? ORDER BY attempt, id LIMIT ?;
 SELECT attempt, outcome, message, error_type, backtrace, dequeued_at, failed_at, decision FROM attempt
 WHERE job_id = ? AND attempt < ? ORDER BY attempt DESC, id DESC LIMIT ?;
 
+-- name: failed_jobs
+-- Jobs with a recorded failure, the latest first.
+SELECT DISTINCT job_id FROM attempt WHERE job_id < ? AND outcome = 'error' ORDER BY job_id DESC LIMIT ?;
+
+-- name: failures
+SELECT job_id, dequeued_at, failed_at FROM attempt WHERE job_id IN (@marks) AND outcome = 'error' ORDER BY job_id;
+
 -- name: read_counters
 SELECT queue, scheduled, retrying, ready, in_flight, completed, dead, cancelled FROM counter;
 

@@ -1,0 +1,88 @@
+"""What a store has recorded, read by a program of its own while a server may be writing."""
+
+from __future__ import annotations
+
+import itertools
+from operator import itemgetter
+from pathlib import Path
+
+import apsw
+
+from anew.errors import NewerStore, NotFound, StoreFailed
+from anew.jobs.job import History, Span
+from anew.store.protocol import LAST_KEY
+from anew.store.sqlite.connection import APPLICATION_ID, FILE, migrations
+from anew.store.sqlite.rows import job_of
+from anew.store.sqlite.sql import in_widths, sql
+from anew.units import shown
+
+
+class SqliteArchive:
+    """A read-only connection to the store of a data directory. Each call is a short transaction of its own.
+
+    Args:
+        directory: The data directory.
+
+    Raises:
+        NotFound: It holds no store.
+        NewerStore: A newer program wrote it.
+        StoreFailed: The file is no store of ours, is older than this program, or cannot be read.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        path = directory / FILE
+        if not path.is_file():
+            raise NotFound(f"{shown(str(directory))} holds no store; expected the --root-dir of a server")
+        try:
+            self._connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)
+            self._connection.set_busy_timeout(5_000)
+            self._check_schema()
+        except apsw.Error as error:
+            raise _unreadable(error) from error
+
+    def histories(self, before: int | None, limit: int) -> list[History]:
+        """Give jobs that have failed, the latest first: up to `limit` with keys below `before`."""
+        found: list[History] = []
+        try:
+            with self._connection:  # one transaction, so that jobs and attempts are of one moment
+                found = self._histories(LAST_KEY if before is None else before, limit)
+        except apsw.Error as error:
+            raise _unreadable(error) from error
+        return found
+
+    def close(self) -> None:
+        """Let go of the database."""
+        self._connection.close()
+
+    def _histories(self, before: int, limit: int) -> list[History]:
+        execute = self._connection.execute
+        keys = [key for (key,) in execute(sql("failed_jobs"), (before, limit))]
+        found = []
+        for part in in_widths(keys):
+            rows = execute(sql("failures", len(part)), part)
+            spans = {
+                key: tuple(sorted(Span(began, ended) for _, began, ended in group))
+                for key, group in itertools.groupby(rows, itemgetter(0))
+            }
+            jobs = [job_of(row) for row in execute(sql("load", len(part)), part)]
+            found += [History(job, spans[job.key]) for job in reversed(jobs) if job.key in spans]
+        return found
+
+    def _check_schema(self) -> None:
+        owner, present = (self._connection.pragma(name) for name in ("application_id", "user_version"))
+        newest = max(number for number, _ in migrations())
+        if owner != APPLICATION_ID:
+            raise StoreFailed("the database file belongs to another program; expected a store of Anew's")
+        if present > newest:
+            raise NewerStore(
+                f"the store has schema {present}, this program knows up to {newest}; use the newer Anew that wrote it"
+            )
+        if present < newest:
+            raise StoreFailed(
+                f"the store has schema {present}, this program reads {newest}; "
+                "start its server once with this version, which brings it up to date"
+            )
+
+
+def _unreadable(error: apsw.Error) -> StoreFailed:
+    return StoreFailed(f"the store cannot be read: {type(error).__name__}: {error}")
