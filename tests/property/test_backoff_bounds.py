@@ -8,8 +8,9 @@ from typing import Any
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from anew.backoff import Draws, Even, Exhausted, Policy, Previous, Wait, explain, next_wait, policy_from_json
+from anew.backoff import Draws, Even, Exhausted, Policy, Previous, Wait, next_wait, policy_from_json
 from anew.errors import InvalidPolicy
+from anew.lab import explain
 
 from .backoff_forms import YEAR_MS, evens, policies, slices, units
 

@@ -4,9 +4,9 @@ Pure: no clock, no chance of its own, no input or output. The first retry is k =
 milliseconds, and no wait ever exceeds 365 days.
 """
 
+from anew.backoff.between import Between
 from anew.backoff.chance import Draws, phase_of_id, phase_of_ordinal, phase_offset
 from anew.backoff.curves import (
-    Between,
     Constant,
     Curve,
     Custom,
@@ -15,23 +15,25 @@ from anew.backoff.curves import (
     Linear,
     Power,
     Scale,
+    Stretch,
     Sum,
     Table,
 )
 from anew.backoff.decide import Exhausted, Previous, Wait, next_wait
 from anew.backoff.even import Even
-from anew.backoff.explain import Explanation, Forecast, explain
 from anew.backoff.jitter import Jitter, NoJitter
 from anew.backoff.kinds import CEILING_MS
 from anew.backoff.policy import DEFAULT_LIMIT, Phase, Policy, policy_from_json, preset
-from anew.backoff.presets import ALIASES, PRESETS, Preset
+from anew.backoff.presets import ALIASES, FAMILIES, PRESETS, Preset, find_preset
 from anew.backoff.stateful import Decorrelated, Slices
 from anew.backoff.windows import Above, Add, Around, Below, Bound, Equal, Full, Grow, UpTo, Window
+from anew.backoff.words import in_words
 
 __all__ = [
     "ALIASES",
     "CEILING_MS",
     "DEFAULT_LIMIT",
+    "FAMILIES",
     "PRESETS",
     "Above",
     "Add",
@@ -47,10 +49,8 @@ __all__ = [
     "Equal",
     "Even",
     "Exhausted",
-    "Explanation",
     "Exponential",
     "Fibonacci",
-    "Forecast",
     "Full",
     "Grow",
     "Jitter",
@@ -63,12 +63,14 @@ __all__ = [
     "Previous",
     "Scale",
     "Slices",
+    "Stretch",
     "Sum",
     "Table",
     "UpTo",
     "Wait",
     "Window",
-    "explain",
+    "find_preset",
+    "in_words",
     "next_wait",
     "phase_of_id",
     "phase_of_ordinal",

@@ -13,13 +13,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import ClassVar, Final, Protocol
 
+from anew.backoff.between import Between
 from anew.backoff.fields import Piece, Tagged, of
-from anew.backoff.kinds import MAX_COUNT, MAX_WAITS, Choice, Duration, Integer, ListOf, Number, refused
-from anew.units import format_duration_short
+from anew.backoff.kinds import MAX_COUNT, MAX_WAITS, Duration, Integer, ListOf, Number, refused
 
 MAX_DEPTH: Final = 5
 _MAX_TERMS: Final = 16
 _MAX_RETRIES: Final = 1_000_000
+_TIE: Final = 1e-9
 
 
 class Curve(Protocol):
@@ -137,58 +138,6 @@ class Exponential(Piece):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Between(Piece):
-    """From exactly ``low`` to exactly ``high`` in ``retries`` retries, then ``high`` for ever.
-
-    Shapes: ``linear``; ``arithmetic``, whose differences grow evenly; ``geometric``, whose ratio is constant;
-    ``exponential``, which is geometric unless it is given a ``base``, and then steeper. A single retry waits
-    ``high``.
-
-    Source:
-        OpenStack Zaqar, "Support more backoff functions"; its linear function divides by ``retries`` and
-        misses ``high``, ours by ``retries - 1``.
-    """
-
-    name: ClassVar[str] = "between"
-    low_ms: int = field(metadata=of(Duration()))
-    high_ms: int = field(metadata=of(Duration()))
-    retries: int = field(metadata=of(Integer(1, _MAX_RETRIES)))
-    shape: str = field(
-        default="linear", metadata=of(Choice("linear", "arithmetic", "geometric", "exponential"))
-    )
-    base: float = field(default=1.0, metadata=of(Number(1, 1e6)))
-
-    def check(self) -> None:
-        """Refuse ends that are the wrong way round, and a ratio to nothing."""
-        if self.low_ms > self.high_ms:
-            high, low = format_duration_short(self.high_ms), format_duration_short(self.low_ms)
-            raise refused("high", high, f"at least low, which is {low}")
-        if self._is_geometric() and self.low_ms == 0 < self.high_ms:
-            raise refused("low", 0, f"more than 0, because shape {self.shape} multiplies it")
-        if self.base != 1 and self.shape != "exponential":
-            raise refused("base", self.base, "no base unless shape is exponential")
-
-    def _is_geometric(self) -> bool:
-        return self.shape == "geometric" or (self.shape == "exponential" and self.base == 1)
-
-    def at(self, k: int) -> float:
-        """Give the wait before retry k."""
-        if k >= self.retries or self.low_ms == self.high_ms:
-            return float(self.high_ms)
-        step, last = k - 1, self.retries - 1
-        rise = self.high_ms - self.low_ms
-        if self.shape == "linear":
-            return self.low_ms + rise * step / last
-        if self.shape == "arithmetic":
-            return self.low_ms + rise * (k * step) / (self.retries * last)
-        if self._is_geometric():
-            return float(self.low_ms * (self.high_ms / self.low_ms) ** (step / last))
-        # (b**i - 1) / (b**M - 1), divided through by b**M so that nothing overflows.
-        b = self.base
-        return float(self.low_ms + rise * (b ** (step - last) - b**-last) / (1 - b**-last))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Table(Piece):
     """A list of waits; the last one repeats."""
 
@@ -262,12 +211,38 @@ class Scale(Piece):
         return self.curve.at(k) * self.by if self.by else 0.0
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stretch(Piece):
+    """A curve slowed down: what it says of one retry holds for ``by`` retries, however many there are.
+
+    With ``x = k - 1 + origin`` the curve is read at ``1 + x / by``, to the nearest whole number, halves up.
+
+    Source:
+        Oban's default backoff, which keeps the last wait of 20 attempts whatever ``max_attempts`` says.
+    """
+
+    name: ClassVar[str] = "stretch"
+    by: float = field(metadata=of(Number(0.001, 1e6)))
+    curve: Curve = field(metadata=of(A_CURVE))
+    origin: int = field(default=0, metadata=of(Integer(0, _MAX_RETRIES)))
+
+    def check(self) -> None:
+        """Refuse curves in curves in curves."""
+        if depth(self) > MAX_DEPTH:
+            raise refused("curve", self, f"curves nested at most {MAX_DEPTH} deep")
+
+    def at(self, k: int) -> float:
+        """Give what the curve says at the retry's place on it."""
+        # 708 / 94.4 is a hair below 7.5; a half is meant.
+        return self.curve.at(1 + math.floor((k - 1 + self.origin) / self.by + 0.5 + _TIE))
+
+
 def depth(curve: Curve) -> int:
     """Count how deep curves are nested; a plain one is 1."""
     match curve:
         case Sum():
             return 1 + max(depth(inner) for inner in curve.curves)
-        case Scale():
+        case Scale() | Stretch():
             return 1 + depth(curve.curve)
     return 1
 
@@ -277,14 +252,14 @@ def is_custom(curve: Curve) -> bool:
     match curve:
         case Sum():
             return any(is_custom(inner) for inner in curve.curves)
-        case Scale():
+        case Scale() | Stretch():
             return is_custom(curve.curve)
     return not isinstance(curve, Piece)
 
 
 CURVES: Final[dict[str, type[Piece]]] = {
     piece.name: piece
-    for piece in (Constant, Linear, Power, Exponential, Between, Table, Fibonacci, Sum, Scale)
+    for piece in (Constant, Linear, Power, Exponential, Between, Table, Fibonacci, Sum, Scale, Stretch)
 }
 """Every curve that JSON can name."""
 

@@ -145,10 +145,10 @@ def _drawn(policy: Policy, retry: int, draws: Draws, carry: float | None) -> tup
         k = retry if policy.curve is not None else policy.place(retry)[1]
         return nominal, policy.jitter.draw(retry, k, nominal, curve, draws, carry), ""
     except CustomFailed as failure:
-        nominal = _fallback(policy, retry)
+        nominal = fallback(policy, retry)
         # A window that ends at the failed function itself has no end to draw towards.
         jitter = NoJitter() if isinstance(policy.jitter, UpTo) else policy.jitter
-        drawn = jitter.draw(retry, retry, nominal, functools.partial(_fallback, policy), draws, carry)
+        drawn = jitter.draw(retry, retry, nominal, functools.partial(fallback, policy), draws, carry)
         return nominal, drawn, f"the policy's own function failed ({failure}), the default curve serves"
 
 
@@ -160,7 +160,7 @@ def _imposed(
     try:
         nominal = policy.nominal(retry)
     except CustomFailed:
-        nominal = _fallback(policy, retry)
+        nominal = fallback(policy, retry)
     note = f"the failure asks for {format_duration(override_ms)}"
     if policy.override != "spread":
         return nominal, Drawn(override_ms, None, carry), note
@@ -178,7 +178,8 @@ def _held(wait: float, low: int, high: int) -> str:
     return f", the policy for no more than {format_duration(high)}" if wait > high else ""
 
 
-def _fallback(policy: Policy, retry: int) -> float:
+def fallback(policy: Policy, retry: int) -> float:
+    """Give the nominal wait that serves where the policy's own function fails."""
     wait = EVEN_CURVE.at(retry)
     return min(wait, CEILING_MS if policy.effective_cap_ms is None else policy.effective_cap_ms)
 

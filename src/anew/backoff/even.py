@@ -77,8 +77,9 @@ def slide(x: float, before: float, nominal: float, after: float, *, first: bool)
 
     ``(1-x)**2/2 * before + (1/2 + x - x**2) * nominal + x**2/2 * after``; the first wait, which has nothing
     before it, is ``(1/2 + x - x**2/2) * nominal + x**2/2 * after``. Both are written as steps from the
-    nominal wait, so that a flat curve gives exactly its own wait.
+    nominal wait, so that a flat curve gives exactly its own wait; and squares as products, whose last bit is
+    the same everywhere, as that of a power is not.
     """
     if first:
         return (0.5 + x) * nominal + 0.5 * x * x * (after - nominal)
-    return nominal + 0.5 * ((1 - x) ** 2 * (before - nominal) + x * x * (after - nominal))
+    return nominal + 0.5 * ((1 - x) * (1 - x) * (before - nominal) + x * x * (after - nominal))

@@ -159,6 +159,11 @@ class Tagged:
         self.noun, self.optional = noun, optional
         self._pieces, self._besides = pieces, besides
 
+    @property
+    def expected(self) -> str:
+        """The names of the pieces."""
+        return f"{self.noun}, named by one of: {', '.join(self._pieces())}"
+
     def read(self, value: Any, field: str) -> Any:
         """Read a piece by its name; a piece that was built already is taken as it is."""
         pieces = self._pieces()
@@ -169,7 +174,7 @@ class Tagged:
         if isinstance(value, str):
             value = {value: {}}
         if not isinstance(value, Mapping) or len(value) != 1 or next(iter(value)) not in pieces:
-            raise refused(field, value, f"{self.noun}, named by one of: {', '.join(pieces)}")
+            raise refused(field, value, self.expected)
         name, body = next(iter(value.items()))
         piece = pieces[name]
         if not body and isinstance(body, Mapping) and not _required(piece):
@@ -194,6 +199,11 @@ class One:
 
     def __init__(self, piece: type[Piece]) -> None:
         self.piece = piece
+
+    @property
+    def expected(self) -> str:
+        """The names of the piece's fields."""
+        return f"an object with fields out of: {', '.join(fields_of(self.piece))}"
 
     def read(self, value: Any, field: str) -> Any:
         """Read the piece; one that was built already is taken as it is."""

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from anew.backoff.fields import read_object
 from anew.backoff.kinds import MAX_NUMBER, Integer, Kind, Number, missing, refused
-from anew.backoff.presets import ALIASES, PRESETS
+from anew.backoff.presets import find_preset
 
 _MAX_DEPTH: Final = 16
 _MAX_NODES: Final = 4_000
@@ -99,16 +99,14 @@ def _from_zizq(body: dict[str, Any]) -> Mapping[str, Any]:
 
 
 def _from_preset(body: dict[str, Any]) -> Mapping[str, Any]:
-    given = body.pop("preset")
-    name = ALIASES.get(given, given) if isinstance(given, str) else ""
-    if name not in PRESETS:
-        raise refused("preset", given, f"one of: {', '.join(PRESETS)}")
-    found = PRESETS[name]
+    found = find_preset(body.pop("preset"))
     known = (*found.parameters, *(field for field in ("curve", *SHARED) if field not in found.parameters))
-    read_object(body, known, "", besides=(*_ATTEMPTS, "preset"))
-    parameters = {
-        parameter: kind.read(body.pop(parameter), parameter)
-        for parameter, kind in found.parameters.items()
-        if parameter in body
-    }
+    attempts = [name for name in _ATTEMPTS if name not in found.parameters]
+    read_object(body, known, "", besides=(*attempts, "preset"))
+    given = {name: body.pop(name) for name in found.parameters if name in body}
+    if "max_attempts" in found.parameters and body.get("limit") is not None:
+        # A law whose curve depends on the limit, which max_attempts has become by now.
+        retries: Any = Integer().read(body["limit"], "limit")
+        given["max_attempts"] = retries + 1
+    parameters = {name: found.parameters[name].read(value, name) for name, value in given.items()}
     return {**found.build(**parameters), **body}

@@ -31,6 +31,10 @@ def missing(field: str, expected: str) -> InvalidPolicy:
 class Kind(Protocol):
     """What a field may hold."""
 
+    @property
+    def expected(self) -> str:
+        """What is expected, in words: "a number from 0 to 1"."""
+
     def read(self, value: Any, field: str) -> Any:
         """Check a value, as given in JSON or Python, and give it in its inner form."""
 
@@ -45,6 +49,13 @@ class Duration:
         self.optional = optional
         self.maximum_ms = maximum_ms
 
+    @property
+    def expected(self) -> str:
+        """A duration, and how one is written."""
+        longest = format_duration_short(self.maximum_ms)
+        orders = ' such as "15s", or whole milliseconds' + (", or null" if self.optional else "")
+        return f"a duration from 0 to {longest}{orders}"
+
     def read(self, value: Any, field: str) -> int | None:
         """Read a duration; None and infinity mean "none" where that is allowed."""
         if self.optional and (value is None or value == math.inf):
@@ -55,9 +66,7 @@ class Duration:
         except InvalidInput:
             ms = -1
         if not 0 <= ms <= self.maximum_ms:
-            longest = format_duration_short(self.maximum_ms)
-            orders = ' such as "15s", or whole milliseconds' + (", or null" if self.optional else "")
-            raise refused(field, value, f"a duration from 0 to {longest}{orders}")
+            raise refused(field, value, self.expected)
         return ms
 
     def write(self, value: Any) -> Any:
@@ -71,14 +80,18 @@ class Number:
     def __init__(self, low: float = 0.0, high: float = MAX_NUMBER, *, above: bool = False) -> None:
         self.low, self.high, self.above = low, high, above
 
+    @property
+    def expected(self) -> str:
+        """A number, and its range."""
+        return f"a number {'above' if self.above else 'from'} {self.low:g} to {self.high:g}"
+
     def read(self, value: Any, field: str) -> float:
         """Read a number; text, booleans, NaN and the infinities are none."""
         number = math.nan
         if isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) <= 1e300:
             number = float(value)
         if not self.low <= number <= self.high or (self.above and number == self.low):
-            least = f"above {self.low:g}" if self.above else f"from {self.low:g}"
-            raise refused(field, value, f"a number {least} to {self.high:g}")
+            raise refused(field, value, self.expected)
         return number
 
     def write(self, value: Any) -> Any:
@@ -92,14 +105,18 @@ class Integer:
     def __init__(self, low: int = 0, high: int = MAX_COUNT, *, optional: bool = False) -> None:
         self.low, self.high, self.optional = low, high, optional
 
+    @property
+    def expected(self) -> str:
+        """A whole number, and its range."""
+        return f"a whole number from {self.low} to {self.high}" + (", or null" if self.optional else "")
+
     def read(self, value: Any, field: str) -> int | None:
         """Read a whole number; None means "none" where that is allowed."""
         if value is None and self.optional:
             return None
         whole = int(value) if isinstance(value, float) and value.is_integer() else value
         if not isinstance(whole, int) or isinstance(whole, bool) or not self.low <= whole <= self.high:
-            orders = ", or null" if self.optional else ""
-            raise refused(field, value, f"a whole number from {self.low} to {self.high}{orders}")
+            raise refused(field, value, self.expected)
         return whole
 
     def write(self, value: Any) -> Any:
@@ -110,10 +127,12 @@ class Integer:
 class Flag:
     """true or false."""
 
+    expected: Final = "true or false"
+
     def read(self, value: Any, field: str) -> bool:
         """Read a boolean and nothing that merely looks like one."""
         if not isinstance(value, bool):
-            raise refused(field, value, "true or false")
+            raise refused(field, value, self.expected)
         return value
 
     def write(self, value: Any) -> Any:
@@ -127,10 +146,15 @@ class Choice:
     def __init__(self, *words: str) -> None:
         self.words = words
 
+    @property
+    def expected(self) -> str:
+        """The words."""
+        return "one of " + ", ".join(self.words)
+
     def read(self, value: Any, field: str) -> str:
         """Read one of the words, spelled exactly."""
         if not isinstance(value, str) or value not in self.words:
-            raise refused(field, value, "one of " + ", ".join(self.words))
+            raise refused(field, value, self.expected)
         return value
 
     def write(self, value: Any) -> Any:
@@ -144,12 +168,17 @@ class ListOf:
     def __init__(self, kind: Kind, low: int, high: int) -> None:
         self.kind, self.low, self.high = kind, low, high
 
+    @property
+    def expected(self) -> str:
+        """A list, and how long it may be."""
+        return f"a list of {self.low} to {self.high} elements"
+
     def read(self, value: Any, field: str) -> tuple[Any, ...]:
         """Read each element; an error names its position."""
         if not isinstance(value, Sequence) or isinstance(value, (str, bytes)):
-            raise refused(field, value, f"a list of {self.low} to {self.high} elements")
+            raise refused(field, value, self.expected)
         if not self.low <= len(value) <= self.high:
-            raise refused(field, f"{len(value)} elements", f"a list of {self.low} to {self.high} elements")
+            raise refused(field, f"{len(value)} elements", self.expected)
         return tuple(self.kind.read(element, f"{field}[{index}]") for index, element in enumerate(value))
 
     def write(self, value: Any) -> Any:

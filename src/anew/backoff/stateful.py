@@ -16,8 +16,8 @@ from anew.backoff.fields import of
 from anew.backoff.jitter import Drawn, JitterPiece, Nominal, Reach
 from anew.backoff.kinds import CEILING_MS, Number
 
-# Beyond this exponent every slice lies past the ceiling, and 2.0**1024 would overflow.
-_LAST_SLICE: Final = 1_000
+LAST_SLICE: Final = 1_000
+"""Beyond this exponent every slice lies past the ceiling, and 2.0**1024 would overflow."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,7 +74,7 @@ class Slices(JitterPiece):
         """Draw the instant of this retry and subtract the instant of the one before."""
         number = draws.rng()
         unit = curve(1) / 1.4
-        if k > _LAST_SLICE:
+        if k > LAST_SLICE:
             return Drawn(CEILING_MS if unit else 0.0, number, number)
         before = carry if carry is not None and 0 <= carry < 1 else 0.5
         start = _front(k - 2 + before) if k > 1 else 0.0
@@ -83,7 +83,7 @@ class Slices(JitterPiece):
     def reach(self, retry: int, k: int, nominal: float, curve: Nominal, before: float) -> Reach:
         """Give the wait's bounds; the two ends of the whole window telescope."""
         unit = curve(1) / 1.4
-        if k > _LAST_SLICE:
+        if k > LAST_SLICE:
             end = float(CEILING_MS) if unit else 0.0
             return Reach(0.0, end, end, end)
         low, middle, high = (_front(t) for t in (max(0, k - 2), k - 1, k))

@@ -3,7 +3,8 @@
 from collections.abc import Callable
 from typing import Any
 
-from anew.backoff import Draws, Policy, Wait, explain, next_wait
+from anew.backoff import Draws, Policy, Wait, next_wait
+from anew.lab import explain
 
 
 def no_chance() -> float:

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from anew.backoff import Curve, Custom, Policy, Sum
+from anew.backoff import Curve, Custom, Policy, Stretch, Sum
 from anew.backoff.curves import CustomFailed, is_custom
 
 from .helpers import make_policy
@@ -40,6 +40,16 @@ VECTORS: list[tuple[Any, Any]] = [
     ({"table": ["10s", "1m", "5m"]}, [10, 60] + [300] * 8),
     ({"sum": [{"constant": "3m"}, {"exponential": {"base": "2m"}}]}, [300, 420, 660, 1140, 2100]),
     ({"scale": {"by": 0.5, "curve": {"constant": "10s"}}}, [5] * 10),
+    # Half as fast: places 1, 1.5 (up to 2), 2, 2.5 (up to 3), 3 ...
+    ({"stretch": {"by": 2, "curve": {"exponential": {"base": "1s"}}}}, [1, 2, 2, 4, 4, 8, 8]),
+    # Twice as fast: places 1, 3, 5, 7.
+    ({"stretch": {"by": 0.5, "curve": {"exponential": {"base": "1s"}}}}, [1, 4, 16, 64]),
+    ({"stretch": {"by": 1, "curve": {"linear": {"base": "1s", "step": "1s"}}}}, [1, 2, 3, 4]),
+    # Oban with fifty attempts, 2^round(a / 50 * 20): exponents 0, 1, 1, 2, 2, 2, 3, 3, 4.
+    (
+        {"stretch": {"by": 2.5, "origin": 1, "curve": {"exponential": {"base": "1s"}}}},
+        [1, 2, 2, 4, 4, 4, 8, 8, 16],
+    ),
     # OpenStack Zaqar, 5 s to 260 s in 10 retries.
     (
         {"between": {"low": "5s", "high": "260s", "retries": 10, "shape": "arithmetic"}},
@@ -159,6 +169,7 @@ HUGE = [
     {"fibonacci": "365d"},
     {"sum": [{"exponential": {"base": "15s"}}, {"power": {"exponent": 300}}]},
     {"scale": {"by": 1e12, "curve": {"exponential": {"base": "15s"}}}},
+    {"stretch": {"by": 0.001, "curve": {"exponential": {"base": "15s"}}}},
 ]
 
 
@@ -222,3 +233,16 @@ def _raises(k: int) -> float:
 def test_a_custom_function_that_fails_says_how(function: Any, why: str) -> None:
     with pytest.raises(CustomFailed, match=why):
         Custom(function=function).at(1)
+
+
+def test_a_stretched_place_that_is_a_half_is_rounded_up_whatever_the_division_loses() -> None:
+    """708 / 94.4 is 7.5, and 7.499999999999999 in floating point."""
+    assert 708 / 94.4 < 7.5
+    curve = {"stretch": {"by": 94.4, "origin": 1, "curve": {"linear": {"base": 0, "step": "1s"}}}}
+    assert at(curve, 708) == 8_000
+
+
+def test_a_custom_function_may_be_stretched() -> None:
+    curve = Stretch(by=2, curve=Custom(function=lambda k: 1_000 * k))
+    assert is_custom(curve)
+    assert [curve.at(k) for k in (1, 2, 3)] == [1_000, 2_000, 2_000]

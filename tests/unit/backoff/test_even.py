@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from anew.backoff import Policy, Wait, explain, next_wait, phase_of_ordinal, preset
+from anew.backoff import Policy, Wait, next_wait, phase_of_ordinal, preset
+from anew.lab import explain
 
 from .helpers import make_draws, make_policy, wait_ms, window_ms
 

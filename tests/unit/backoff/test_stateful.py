@@ -6,7 +6,8 @@ from statistics import median
 
 import pytest
 
-from anew.backoff import Draws, Policy, Previous, Wait, explain, next_wait, preset
+from anew.backoff import Draws, Policy, Previous, Wait, next_wait, preset
+from anew.lab import explain
 
 from .helpers import make_draws, make_policy, spans, wait_ms
 

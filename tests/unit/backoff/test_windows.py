@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from anew.backoff import Draws, Wait, explain, next_wait
+from anew.backoff import Draws, Wait, next_wait
+from anew.lab import explain
 
 from .helpers import make_draws, make_policy, spans, wait_ms
 
@@ -156,3 +157,92 @@ def test_a_second_curve_that_falls_below_late_leaves_the_nominal_wait() -> None:
     curve = {"power": {"exponent": 2, "scale": "1ms"}}
     policy = make_policy(curve=curve, jitter={"up_to": {"constant": "1m"}}, limit=None)
     assert wait_ms(policy, 1_001, make_draws()) == 1_000_000
+
+
+# -- since, cut, redraw
+
+
+def test_before_since_the_wait_is_nominal_and_nothing_is_drawn() -> None:
+    policy = make_policy(
+        curve={"linear": {"base": "10s", "step": "10s"}}, jitter={"below": {"share": 0.5, "since": 3}}
+    )
+    assert [wait_ms(policy, k) for k in (1, 2)] == [10_000, 20_000]
+    assert wait_ms(policy, 3, make_draws(0.5)) == 22_500
+    assert spans(policy, 4) == ["10", "20", "15-30", "20-40"]
+
+
+def test_since_counts_through_all_phases() -> None:
+    phases = [{"curve": {"constant": "5s"}, "count": 2}, {"curve": {"constant": "60s"}}]
+    policy = make_policy(curve=..., phases=phases, jitter={"above": {"share": 1, "since": 2}})
+    assert spans(policy, 4) == ["5", "5-10", "60-120", "60-120"]
+
+
+@pytest.mark.parametrize(
+    ("number", "expected_ms"),
+    # 17 s and a tenth of it: [0, 1.7 s) cut to whole seconds is 0 below 1/1.7 = 0.588..., and 1 from there on.
+    [(0.0, 17_000), (0.588, 17_000), (0.589, 18_000), (math.nextafter(1, 0), 18_000)],
+)
+def test_cut_takes_the_drawn_part_down_to_whole_units(number: float, expected_ms: int) -> None:
+    policy = make_policy(curve={"constant": "17s"}, jitter={"above": {"share": 0.1, "cut": "1s"}})
+    assert wait_ms(policy, 1, make_draws(number)) == expected_ms
+    assert spans(policy, 1) == ["17-18"]
+
+
+def test_cut_and_step_are_alike_where_the_window_is_a_whole_number_of_units() -> None:
+    cut, step = (make_policy(jitter={"add": {"by": "4s", unit: "1s"}}) for unit in ("cut", "step"))
+    for number in (0.0, 0.249, 0.25, 0.5, 0.751, math.nextafter(1, 0)):
+        assert wait_ms(cut, 1, make_draws(number)) == wait_ms(step, 1, make_draws(number))
+    assert spans(cut, 1) == spans(step, 1) == ["10-13"]
+
+
+def test_a_cut_wider_than_the_window_leaves_its_lower_end() -> None:
+    policy = make_policy(jitter={"add": {"by": "3s", "cut": "1m"}})
+    assert wait_ms(policy, 1, make_draws(0.9)) == 10_000
+    assert spans(policy, 1) == ["10"]
+
+
+@pytest.mark.parametrize(
+    ("number", "expected_ms"),
+    [
+        # [10 s, 20 s) with redraw at 16 s: 0.6 is exactly there. What lies above, 0 to 1, goes to [8 s, 16 s).
+        (0.0, 10_000),
+        (0.5, 15_000),
+        (0.6, 8_000),
+        (0.7, 10_000),
+        (0.8, 12_000),
+        (0.9, 14_000),
+        (math.nextafter(1, 0), 15_999),
+    ],
+)
+def test_a_draw_at_or_above_redraw_is_taken_from_its_upper_half(number: float, expected_ms: int) -> None:
+    policy = make_policy(jitter={"above": {"share": 1, "redraw": "16s"}})
+    assert wait_ms(policy, 1, make_draws(number)) == pytest.approx(expected_ms, abs=1)
+    assert spans(policy, 1) == ["8-16"]
+
+
+@pytest.mark.parametrize(
+    ("redraw", "expected"),
+    [("21s", "10-20"), ("20s", "10-20"), ("19s", "9.5-19"), ("10s", "5-10"), ("4s", "2-4")],
+)
+def test_the_reach_of_a_redrawn_window(redraw: str, expected: str) -> None:
+    policy = make_policy(jitter={"above": {"share": 1, "redraw": redraw}})
+    assert spans(policy, 1) == [expected]
+    low, high = (float(end) * 1_000 for end in expected.split("-"))
+    waits = [wait_ms(policy, 1, Draws(Random(seed).random)) for seed in range(300)]
+    assert low <= min(waits) < low + 0.05 * (high - low)
+    assert high - 0.05 * (high - low) < max(waits) < high
+
+
+def test_a_window_without_width_is_not_drawn_again() -> None:
+    policy = make_policy(jitter={"above": {"share": 0, "redraw": "4s"}})
+    assert wait_ms(policy, 1) == 10_000
+    assert spans(policy, 1) == ["10"]
+
+
+@pytest.mark.parametrize("source", ["hash", "job"])
+def test_one_number_is_enough_for_a_redraw_whatever_its_source(source: str) -> None:
+    policy = make_policy(jitter={"above": {"share": 1, "redraw": "16s", "source": source}})
+    waits = [wait_ms(policy, 1, make_draws(job_id=b"%d" % job)) for job in range(400)]
+    assert min(waits) < 8_200
+    assert 15_800 < max(waits) < 16_000
+    assert len(set(waits)) > 380

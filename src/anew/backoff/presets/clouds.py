@@ -1,0 +1,215 @@
+"""What cloud platforms and their SDKs do."""
+
+from __future__ import annotations
+
+from anew.backoff.kinds import CEILING_MS, Integer, Number
+from anew.backoff.presets.registry import FACTOR, WAIT, Family, Form
+
+_cloud = Family("clouds")
+
+_BLOG = 'M. Brooker, "Exponential Backoff And Jitter", AWS Architecture Blog, 2015'
+_BLOG_ORIGIN = (
+    "the prose counts from 0; the published simulator counts up first and so starts at twice the base"
+)
+_BLOG_COUNTS = "nothing; the simulator tries until it succeeds"
+
+
+@_cloud(
+    "aws_full",
+    "full_jitter",
+    "full",
+    source=_BLOG,
+    origin=_BLOG_ORIGIN,
+    counts=_BLOG_COUNTS,
+    traps=(
+        "The mean wait is half the nominal one: a policy moved here from no jitter gives up in half the time.",
+        "A wait may be next to nothing.",
+    ),
+    takes={"base": WAIT, "factor": FACTOR},
+)
+def _aws_full(base: int = 1_000, factor: float = 2) -> Form:
+    """Full jitter of the AWS blog: anything from nothing to 1 s doubling to 20 s."""
+    return {"curve": {"exponential": {"base": base, "factor": factor}}, "cap": "20s", "jitter": "full"}
+
+
+@_cloud(
+    "aws_equal",
+    "equal_jitter",
+    "equal",
+    source=_BLOG,
+    origin=_BLOG_ORIGIN,
+    counts=_BLOG_COUNTS,
+    traps=("The mean wait is three quarters of the nominal one.",),
+    takes={"base": WAIT, "factor": FACTOR},
+)
+def _aws_equal(base: int = 1_000, factor: float = 2) -> Form:
+    """Equal jitter of the AWS blog: the upper half of 1 s doubling to 20 s."""
+    return {"curve": {"exponential": {"base": base, "factor": factor}}, "cap": "20s", "jitter": "equal"}
+
+
+@_cloud(
+    "aws_decorrelated",
+    "decorrelated_jitter",
+    "decorrelated",
+    source=_BLOG,
+    origin="none: the wait before takes the counter's place, and starts at the base",
+    counts=_BLOG_COUNTS,
+    traps=(
+        "In the long run 41 % of the waits are exactly the cap: jobs that are together there leave together.",
+        "It climbs far more slowly than doubling: a typical wait grows by a tenth, the mean by half.",
+        "The wait before must be stored with the job.",
+    ),
+    takes={"base": WAIT, "times": Number(1, 1_000)},
+)
+def _aws_decorrelated(base: int = 1_000, times: float = 3) -> Form:
+    """Decorrelated jitter of the AWS blog: from 1 s to three times the wait before, at most 20 s."""
+    return {"curve": {"constant": base}, "jitter": {"decorrelated": times}, "ceil": "20s"}
+
+
+@_cloud(
+    "aws_sdk",
+    "aws_sdk_standard",
+    "botocore",
+    source="AWS SDK retry behaviour, standard mode; botocore",
+    origin="counts attempts from 1 and subtracts 1: from 0 in effect",
+    counts="runs: max attempts 3, so 2 retries",
+    traps=(
+        "Both retries may come within a millisecond.",
+        "A bucket of 500 tokens limits retries besides: one costs 5, and none is left in a long outage.",
+    ),
+    takes={"base": WAIT},
+)
+def _aws_sdk(base: int = 1_000) -> Form:
+    """AWS SDKs in standard mode: anything below 1 s doubling to 20 s; 2 retries."""
+    return {"curve": {"exponential": {"base": base}}, "cap": "20s", "jitter": "full", "limit": 2}
+
+
+@_cloud(
+    "aws_sdk_2026",
+    source="AWS SDK retry behaviour, the rules of 2026",
+    origin="counts attempts from 1 and subtracts 1: from 0 in effect",
+    counts="runs: max attempts 3, so 2 retries; DynamoDB 4, so 3",
+    traps=(
+        "50 ms is the base of ordinary errors; throttling has 1 s, DynamoDB 25 ms.",
+        "A wait that the server asks for is held between it and 5 s more.",
+        "An ordinary retry costs 14 tokens of 500.",
+    ),
+    takes={"base": WAIT},
+)
+def _aws_sdk_2026(base: int = 50) -> Form:
+    """AWS SDKs by the rules of 2026: anything below 50 ms doubling to 20 s; 2 retries."""
+    return {"curve": {"exponential": {"base": base}}, "cap": "20s", "jitter": "full", "limit": 2}
+
+
+@_cloud(
+    "step_functions",
+    "states",
+    source="AWS Step Functions, Retry fields",
+    origin="counts from 0",
+    counts="retries: MaxAttempts 3, so 4 runs",
+    traps=(
+        "No jitter unless JitterStrategy is FULL: add the jitter full for that.",
+        "No cap unless MaxDelaySeconds is set: add a cap for that.",
+    ),
+    takes={"base": WAIT, "factor": FACTOR},
+)
+def _step_functions(base: int = 1_000, factor: float = 2) -> Form:
+    """AWS Step Functions: 1 s doubling; 3 retries in 7 s."""
+    return {"curve": {"exponential": {"base": base, "factor": factor}}, "limit": 3}
+
+
+@_cloud(
+    "cloud_tasks",
+    "google_cloud_tasks",
+    "app_engine",
+    source="Google Cloud Tasks, RetryConfig",
+    origin="counts from 0",
+    counts="runs: maxAttempts 100, so 99 retries",
+    traps=(
+        "maxAttempts and maxRetryDuration must both be spent before it gives up.",
+        "After so many doublings the wait goes on in a straight line.",
+        "No jitter is documented.",
+    ),
+    takes={"base": WAIT, "doublings": Integer(0, 1_000_000)},
+)
+def _cloud_tasks(base: int = 100, doublings: int = 16) -> Form:
+    """Google Cloud Tasks: 0.1 s doubling 16 times, up to an hour; 99 retries in 3.5 days."""
+    return {"curve": {"exponential": {"base": base, "knee": doublings}}, "cap": "1h", "limit": 99}
+
+
+@_cloud(
+    "kubernetes_job",
+    "k8s_job",
+    source="Kubernetes, Job backoffLimit",
+    origin="counts from 0",
+    counts="retries: backoffLimit 6, so 7 runs",
+    traps=("No jitter.",),
+    takes={"base": WAIT},
+)
+def _kubernetes_job(base: int = 10_000) -> Form:
+    """A Kubernetes Job: 10 s doubling to 6 minutes; 6 retries in 10.5 minutes."""
+    return {"curve": {"exponential": {"base": base}}, "cap": "6m", "limit": 6}
+
+
+@_cloud(
+    "kubernetes_crash_loop",
+    "crash_loop_back_off",
+    "k8s_crash_loop",
+    source="Kubernetes, restart policy of containers",
+    origin="counts from 0",
+    counts="nothing: it restarts for ever",
+    traps=("Ten minutes of health set the counter back.", "No jitter."),
+    takes={"base": WAIT},
+)
+def _kubernetes_crash_loop(base: int = 10_000) -> Form:
+    """CrashLoopBackOff of Kubernetes: 10 s doubling to 5 minutes, for ever."""
+    return {"curve": {"exponential": {"base": base}}, "cap": "5m", "limit": None}
+
+
+@_cloud(
+    "azure_storage",
+    source="Azure Storage for Python, ExponentialRetry",
+    origin="counts from 1",
+    counts="retries: 3, so 4 runs",
+    traps=(
+        "3 to the power of the attempt: the tenth wait is 16 hours.",
+        "The jitter is 3 s either way however long the wait is.",
+    ),
+)
+def _azure_storage() -> Form:
+    """Azure Storage for Python: 15 + 3^k s, 3 s either way; 3 retries in about 84 s."""
+    # The same window, told from its lower end: 3 s less, and up to 6 s more.
+    growing = {"exponential": {"base": "3s", "factor": 3}}
+    return {"curve": {"sum": [{"constant": "12s"}, growing]}, "jitter": {"add": "6s"}, "limit": 3}
+
+
+@_cloud(
+    "azure_core",
+    source="azure-core for Python, RetryPolicy",
+    origin="counts from 1 and subtracts 1: from 0 in effect",
+    counts="retries: 10, so 11 runs",
+    traps=("No jitter.",),
+    takes={"base": WAIT},
+)
+def _azure_core(base: int = 800) -> Form:
+    """azure-core for Python: 0.8 s doubling to 2 minutes; 10 retries in 7.4 minutes."""
+    return {"curve": {"exponential": {"base": base}}, "cap": "2m", "limit": 10}
+
+
+@_cloud(
+    "temporal",
+    "temporal_activity",
+    source="Temporal, retry policies of activities",
+    origin="counts attempts from 1 and subtracts 1: from 0 in effect",
+    counts="runs: maximum attempts 0, which is unlimited; m runs are m - 1 retries",
+    traps=(
+        "No jitter on the schedule; only the server's internal retrier has some.",
+        "A delay that the error itself asks for ignores the cap.",
+        "A wait that would pass the expiry ends the retries at once.",
+    ),
+    takes={"base": WAIT, "factor": FACTOR},
+)
+def _temporal(base: int = 1_000, factor: float = 2) -> Form:
+    """Temporal's activities: 1 s doubling to a hundred times that, for ever."""
+    cap = min(100 * base, CEILING_MS)
+    return {"curve": {"exponential": {"base": base, "factor": factor}}, "cap": cap, "limit": None}

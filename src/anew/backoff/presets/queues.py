@@ -1,0 +1,233 @@
+"""What job queues outside Python do: Ruby, Elixir, Go, .NET, Node, PHP, PostgreSQL."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Final
+
+from anew.backoff.kinds import CEILING_MS, MAX_WAITS, Duration, Integer, ListOf
+from anew.backoff.presets.registry import SHARE, WAIT, Family, Form
+from anew.backoff.presets.seeds import sidekiq_form
+
+_queue = Family("queues")
+
+_FROM_0: Final = "counts from 0: the first retry sees 0"
+_FROM_1: Final = "counts from 1: the first retry sees 1"
+WAITS: Final = ListOf(Duration(), 1, MAX_WAITS)
+
+
+@_queue(
+    "hangfire",
+    source="Hangfire, AutomaticRetry",
+    origin="passes 1 and subtracts 1: from 0 in effect",
+    counts="retries: Attempts 10, so 11 runs",
+    traps=("It is Sidekiq's older law, with ten retries in its place of 25: over in less than five hours.",),
+)
+def _hangfire() -> Form:
+    """Hangfire: 15 + (k-1)^4 s, plus k times a die of 30 faces; 10 retries in 4.3 hours."""
+    return sidekiq_form() | {"limit": 10}
+
+
+@_queue(
+    "asynq",
+    source="asynq, DefaultRetryDelayFunc",
+    origin=_FROM_0,
+    counts="retries: 25, so 26 runs",
+    traps=("The die has 30 faces and is multiplied afterwards, as in Faktory.",),
+)
+def _asynq() -> Form:
+    """asynq: Sidekiq's older law, 15 + (k-1)^4 s, plus k times a die of 30 faces; 25 retries in 20.4 days."""
+    return sidekiq_form()
+
+
+@_queue(
+    "exq",
+    source="Exq, its default backoff",
+    origin=_FROM_0,
+    counts="retries: 25, so 26 runs",
+    traps=("The die has 30 faces and is multiplied afterwards, as in Faktory.",),
+)
+def _exq() -> Form:
+    """Exq: Sidekiq's older law, 15 + (k-1)^4 s, plus k times a die of 30 faces; 25 retries in 20.4 days."""
+    return sidekiq_form()
+
+
+@_queue(
+    "oban",
+    source="Oban 2.23, Oban.Worker's backoff",
+    origin=_FROM_1,
+    counts="runs: max_attempts 20, so 19 retries",
+    traps=(
+        "With more than 20 attempts the curve is stretched: the last wait stays at 12 days, the window grows all the "
+        "same; 40 attempts take 36 days.",
+        "The 12 days end with the 19th retry, not with the first.",
+        "Its internal retrier draws sign and size from one number: nothing ever lands in 0 to +5 %.",
+        "A snooze takes no attempt.",
+    ),
+    takes={"max_attempts": Integer(1, 1_000_000)},
+)
+def _oban(max_attempts: int = 20) -> Form:
+    """Oban: 15 + 2^k s, up to a tenth above in whole seconds; 19 retries in 12 days."""
+    growing: dict[str, Any] = {"exponential": {"base": "2s"}}
+    if max_attempts > 20:
+        # The attempt's number is scaled to 20 before it becomes an exponent.
+        growing = {
+            "stretch": {"by": max_attempts / 20, "origin": 1, "curve": {"exponential": {"base": "1s"}}}
+        }
+    jitter = {"above": {"share": 0.1, "cut": "1s"}}
+    return {"curve": {"sum": [{"constant": "15s"}, growing]}, "jitter": jitter, "limit": max_attempts - 1}
+
+
+@_queue(
+    "river",
+    source="River, DefaultClientRetryPolicy",
+    origin="counts errors + 1: from 1",
+    counts="runs: max attempts 25, so 24 retries",
+    traps=("The first wait is about 1 s.", "A snooze takes no attempt."),
+    takes={"share": SHARE},
+)
+def _river(share: float = 0.1) -> Form:
+    """River: k^4 s, a tenth either way; 24 retries in 20.4 days."""
+    return {"curve": {"power": {"exponent": 4, "origin": 1}}, "jitter": {"around": share}, "limit": 24}
+
+
+@_queue(
+    "rails",
+    "active_job",
+    "polynomially_longer",
+    "exponentially_longer",
+    source="Rails, ActiveJob retry_on with wait: :polynomially_longer",
+    origin=_FROM_1,
+    counts="runs: attempts 5, so 4 retries",
+    traps=(
+        "It was called exponentially_longer for years; it is a polynomial.",
+        "Each group of exceptions has a counter of its own.",
+        "Four retries are over within seven minutes.",
+        "Older applications have no jitter.",
+    ),
+    takes={"share": SHARE},
+)
+def _rails(share: float = 0.15) -> Form:
+    """Rails' polynomially_longer: 2 + k^4 s, up to 15 % of k^4 above; 4 retries in 6 minutes."""
+    nominal = {"base": "2s", "exponent": 4, "origin": 1}
+    top = nominal | {"scale": 1_000 + round(1_000 * share)}
+    return {"curve": {"power": nominal}, "jitter": {"up_to": {"power": top}}, "limit": 4}
+
+
+@_queue(
+    "delayed_job",
+    source="delayed_job, Delayed::Job#reschedule",
+    origin=_FROM_1,
+    counts="runs: max_attempts 25, so 24 retries",
+    traps=("No jitter.",),
+)
+def _delayed_job() -> Form:
+    """delayed_job: 5 + k^4 s, the ancestor of that family; 24 retries in 20.4 days."""
+    return {"curve": {"power": {"base": "5s", "exponent": 4, "origin": 1}}, "limit": 24}
+
+
+@_queue(
+    "que",
+    source="Que, retry_interval",
+    origin=_FROM_1,
+    counts="retries: 15, so 16 runs",
+    traps=("No jitter.",),
+)
+def _que() -> Form:
+    """Que: 3 + k^4 s; 15 retries in 2 days."""
+    return {"curve": {"power": {"base": "3s", "exponent": 4, "origin": 1}}, "limit": 15}
+
+
+@_queue(
+    "bullmq",
+    "bull",
+    source="BullMQ, the exponential backoff strategy",
+    origin="counts attempts made from 1 and subtracts 1: from 0 in effect",
+    counts="runs: attempts 1, so no retry unless asked for",
+    traps=(
+        "The jitter goes downwards only; some pages say both ways.",
+        "No cap: 1 s becomes infinite at the attempt 1,016.",
+        "attempts: 3 without a backoff retries at once.",
+    ),
+    takes={"base": WAIT, "share": SHARE},
+)
+def _bullmq(base: int = 1_000, share: float = 0) -> Form:
+    """BullMQ's exponential strategy: 1 s doubling, down by the share that is asked for."""
+    return {"curve": {"exponential": {"base": base}}, "jitter": {"below": share} if share else "none"}
+
+
+@_queue(
+    "graphile",
+    "graphile_worker",
+    source="Graphile Worker",
+    origin=_FROM_1,
+    counts="runs: max attempts 25, so 24 retries",
+    traps=("The base is e, not 2; the exponent stops at 10, so waits stop at 6.1 hours.", "No jitter."),
+)
+def _graphile() -> Form:
+    """Graphile Worker: e^k s up to e^10 s, 6.1 hours; 24 retries in 4 days."""
+    growing = {"exponential": {"base": "1s", "factor": math.e}}
+    cap = int(1_000 * math.exp(10))
+    return {"curve": {"scale": {"by": math.e, "curve": growing}}, "cap": cap, "limit": 24}
+
+
+@_queue(
+    "pg_boss",
+    "pgboss",
+    source="pg-boss, retryBackoff",
+    origin="counts retry_count + 1: from 1",
+    counts="retries: retryLimit 2, so 3 runs",
+    traps=(
+        "Backoff is off by default, and the delay 0: the retries come at once.",
+        "Its own cap comes after the jitter: add a ceil for that.",
+    ),
+    takes={"base": WAIT},
+)
+def _pg_boss(base: int = 1_000) -> Form:
+    """pg-boss with backoff: 1 s doubling, up to twice that; 2 retries in 3 to 6 s."""
+    base = max(base, 1_000)
+    cap = min(base << 15, CEILING_MS)
+    return {"curve": {"exponential": {"base": base}}, "cap": cap, "jitter": {"above": 1}, "limit": 2}
+
+
+@_queue(
+    "table",
+    "intervals",
+    "delays",
+    "wait_chain",
+    source="RQ, Laravel, Hangfire, Resque, tenacity's wait_chain: a list of waits",
+    origin="no counter: the first wait of the list comes first",
+    counts="nothing: the list says no more than the waits",
+    traps=("The last wait repeats for further retries.", "No jitter."),
+    takes={"waits": WAITS},
+)
+def _table(waits: tuple[int, ...] = (10_000, 60_000, 300_000)) -> Form:
+    """A list of waits whose last one repeats; 10 s, 1 minute and 5 minutes unless told otherwise."""
+    return {"curve": {"table": [*waits]}}
+
+
+@_queue(
+    "laravel",
+    source="Laravel, a job's backoff: the list of its manual",
+    origin="no counter: the first wait of the list comes first",
+    counts="runs: tries 1, so no retry unless asked for",
+    traps=("Without a backoff the retries come at once.", "The last wait repeats for further retries.", "No jitter."),
+    takes={"waits": WAITS},
+)  # fmt: skip
+def _laravel(waits: tuple[int, ...] = (1_000, 5_000, 10_000)) -> Form:
+    """Laravel's list of waits, by default that of its manual: 1, 5 and 10 s."""
+    return {"curve": {"table": [*waits]}}
+
+
+@_queue(
+    "resque",
+    "resque_retry",
+    source="resque-retry, ExponentialBackoff",
+    origin="no counter: the first wait of the list comes first",
+    counts="retries: as many as the list is long, 6",
+    traps=("Named exponential, it is a list.", "The first retry comes at once.", "No jitter."),
+    takes={"waits": WAITS},
+)
+def _resque(waits: tuple[int, ...] = (0, 60_000, 600_000, 3_600_000, 10_800_000, 21_600_000)) -> Form:
+    """resque-retry's list of waits: at once, 1 min, 10 min, 1 h, 3 h, 6 h; 6 retries in 10.2 hours."""
+    return {"curve": {"table": [*waits]}, "limit": len(waits)}

@@ -1,0 +1,209 @@
+"""Libraries that retry a call inside a process: Polly, tenacity, stamina, cenkalti/backoff."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from anew.backoff.presets.registry import FACTOR, SHARE, WAIT, Family, Form
+
+_retrier = Family("retriers")
+
+_POLLY: Final = "Polly 8, RetryStrategyOptions"
+_POLLY_ORIGIN: Final = "counts attempts from 0"
+_POLLY_COUNTS: Final = "retries: MaxRetryAttempts 3, so 4 runs"
+_POLLY_JITTER: Final = (
+    'Jitter is off by default; switched on, it is a quarter either way: add {"around": 0.25}.'
+)
+_TENACITY_ORIGIN: Final = "numbers attempts from 1 and subtracts 1: from 0 in effect"
+_TENACITY_COUNTS: Final = "runs, by stop_after_attempt; nothing stops it by default"
+
+
+@_retrier(
+    "polly_constant",
+    source=_POLLY,
+    origin=_POLLY_ORIGIN,
+    counts=_POLLY_COUNTS,
+    traps=(_POLLY_JITTER,),
+    takes={"base": WAIT},
+)
+def _polly_constant(base: int = 2_000) -> Form:
+    """Polly 8, constant: 2 s every time; 3 retries in 6 s."""
+    return {"curve": {"constant": base}, "limit": 3}
+
+
+@_retrier(
+    "polly_linear",
+    source=_POLLY,
+    origin=_POLLY_ORIGIN,
+    counts=_POLLY_COUNTS,
+    traps=(_POLLY_JITTER,),
+    takes={"base": WAIT},
+)
+def _polly_linear(base: int = 2_000) -> Form:
+    """Polly 8, linear: 2k s; 3 retries in 12 s."""
+    return {"curve": {"linear": {"base": base, "step": base}}, "limit": 3}
+
+
+@_retrier(
+    "polly_exponential",
+    "polly",
+    source=_POLLY,
+    origin=_POLLY_ORIGIN,
+    counts=_POLLY_COUNTS,
+    traps=("Jitter is off by default; switched on, it is another law: polly_v2.",),
+    takes={"base": WAIT},
+)
+def _polly_exponential(base: int = 2_000) -> Form:
+    """Polly 8, exponential: 2 s doubling; 3 retries in 14 s."""
+    return {"curve": {"exponential": {"base": base}}, "limit": 3}
+
+
+@_retrier(
+    "polly_v2",
+    "polly_jitter",
+    "decorrelated_jitter_v2",
+    source="Polly 8 with jitter; Polly.Contrib.WaitAndRetry, DecorrelatedJitterBackoffV2",
+    origin=_POLLY_ORIGIN,
+    counts=_POLLY_COUNTS,
+    traps=(
+        "Each retry's instant is drawn in its own slice of time, so the number before must be stored with the job.",
+        "Any of the first three waits may be next to nothing.",
+        "A maximum delay (a ceil) cuts the slices: jobs that meet it coincide again.",
+    ),
+    takes={"base": WAIT},
+)
+def _polly_v2(base: int = 2_000) -> Form:
+    """Polly 8, exponential with jitter: each instant drawn in its slice of time, by median at 2 s doubling; 3 retries."""
+    return {"curve": {"exponential": {"base": base}}, "jitter": "slices", "limit": 3}
+
+
+@_retrier(
+    "tenacity_fixed",
+    "wait_fixed",
+    source="tenacity, wait_fixed",
+    origin="no counter",
+    counts=_TENACITY_COUNTS,
+    traps=("tenacity's own default is no wait at all.",),
+    takes={"wait": WAIT},
+)
+def _tenacity_fixed(wait: int = 1_000) -> Form:
+    """tenacity's wait_fixed: the same wait every time."""
+    return {"curve": {"constant": wait}}
+
+
+@_retrier(
+    "tenacity_random",
+    "wait_random",
+    source="tenacity, wait_random",
+    origin="no counter",
+    counts=_TENACITY_COUNTS,
+    traps=("It does not back off.",),
+    takes={"low": WAIT, "high": WAIT},
+)
+def _tenacity_random(low: int = 0, high: int = 1_000) -> Form:
+    """tenacity's wait_random: anything from 0 to 1 s, every time."""
+    return {"curve": {"constant": low}, "jitter": {"up_to": {"constant": high}}}
+
+
+@_retrier(
+    "tenacity_incrementing",
+    "wait_incrementing",
+    source="tenacity, wait_incrementing",
+    origin=_TENACITY_ORIGIN,
+    counts=_TENACITY_COUNTS,
+    traps=("The first retry comes at once.", "No jitter."),
+    takes={"start": WAIT, "increment": WAIT},
+)
+def _tenacity_incrementing(start: int = 0, increment: int = 100_000) -> Form:
+    """tenacity's wait_incrementing: at once, then 100 s more each time."""
+    return {"curve": {"linear": {"base": start, "step": increment}}}
+
+
+@_retrier(
+    "tenacity_exponential",
+    "wait_exponential",
+    source="tenacity, wait_exponential",
+    origin=_TENACITY_ORIGIN,
+    counts=_TENACITY_COUNTS,
+    traps=("No jitter.", "Its min and max are a floor and a cap here."),
+    takes={"base": WAIT, "factor": FACTOR},
+)
+def _tenacity_exponential(base: int = 1_000, factor: float = 2) -> Form:
+    """tenacity's wait_exponential: 1 s doubling."""
+    return {"curve": {"exponential": {"base": base, "factor": factor}}}
+
+
+@_retrier(
+    "tenacity_random_exponential",
+    "wait_random_exponential",
+    "random_exponential",
+    source="tenacity, wait_random_exponential",
+    origin=_TENACITY_ORIGIN,
+    counts=_TENACITY_COUNTS,
+    traps=("A wait may be next to nothing: it is full jitter.", "Its own max is endless; 60 s is its manual's example."),
+    takes={"base": WAIT, "factor": FACTOR},
+)  # fmt: skip
+def _tenacity_random_exponential(base: int = 1_000, factor: float = 2) -> Form:
+    """tenacity's wait_random_exponential: anything below 1 s doubling to a minute."""
+    return {"curve": {"exponential": {"base": base, "factor": factor}}, "cap": "1m", "jitter": "full"}
+
+
+@_retrier(
+    "tenacity_jitter",
+    "wait_exponential_jitter",
+    "exponential_jitter",
+    source="tenacity, wait_exponential_jitter",
+    origin=_TENACITY_ORIGIN,
+    counts=_TENACITY_COUNTS,
+    traps=(
+        "The jitter is up to 1 s however long the wait.",
+        "Its max holds the sum (a ceil here): at the maximum the jitter vanishes and jobs come back together.",
+    ),
+    takes={"base": WAIT, "factor": FACTOR, "jitter_by": WAIT},
+)
+def _tenacity_jitter(base: int = 1_000, factor: float = 2, jitter_by: int = 1_000) -> Form:
+    """tenacity's wait_exponential_jitter: 1 s doubling, plus up to 1 s."""
+    return {"curve": {"exponential": {"base": base, "factor": factor}}, "jitter": {"add": jitter_by}}
+
+
+@_retrier(
+    "stamina",
+    source="stamina 26.1, retry",
+    origin="numbers attempts from 1 and subtracts 1: from 0 in effect",
+    counts="runs: attempts 10, so 9 retries, or 45 s, whichever comes first",
+    traps=("The jitter is inside the cap: from the 7th retry all waits are exactly 5 s.",),
+    takes={"base": WAIT, "factor": FACTOR, "jitter_by": WAIT},
+)
+def _stamina(base: int = 100, factor: float = 2, jitter_by: int = 1_000) -> Form:
+    """stamina: 0.1 s doubling, plus up to 1 s, at most 5 s; 9 retries within 45 s."""
+    return {
+        "curve": {"exponential": {"base": base, "factor": factor}},
+        "jitter": {"add": jitter_by},
+        "ceil": "5s",
+        "limit": 9,
+        "deadline": "45s",
+    }
+
+
+@_retrier(
+    "cenkalti",
+    "go_backoff",
+    "backoff_go",
+    source="cenkalti/backoff, ExponentialBackOff",
+    origin="no counter: the interval grows after each wait, so from 0 in effect",
+    counts="nothing; it stops after 15 minutes",
+    traps=(
+        "The cap of 60 s holds the interval, not the wait: waits go up to 90 s.",
+        "It looks at the time that has passed, not at the wait to come.",
+    ),
+    takes={"base": WAIT, "factor": FACTOR, "share": SHARE},
+)
+def _cenkalti(base: int = 500, factor: float = 1.5, share: float = 0.5) -> Form:
+    """cenkalti/backoff for Go: 0.5 s times 1.5 up to a minute, half of it either way, for 15 minutes."""
+    return {
+        "curve": {"exponential": {"base": base, "factor": factor}},
+        "cap": "1m",
+        "jitter": {"around": share},
+        "limit": None,
+        "deadline": "15m",
+    }
