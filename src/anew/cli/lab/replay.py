@@ -1,0 +1,123 @@
+"""``anew lab replay``: what another policy would have made of recorded attempts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from anew.cli.output import moment, now_ms, show_json, show_table
+from anew.cli.values import read_policy
+from anew.lab.replay import MAX_JOBS, Record, Replay, Shift, Tally
+from anew.units import format_duration, parse_duration
+
+
+@click.command("replay")
+@click.argument("specs", metavar="POLICY...", nargs=-1, required=True)
+@click.option(
+    "--root-dir",
+    type=click.Path(path_type=Path),
+    default="./anew-data",
+    metavar="DIR",
+    help="Data directory of a server, running or not. [./anew-data]",
+)
+@click.option("--queue", multiple=True, metavar="NAME", help="Only jobs of this queue; may be repeated.")
+@click.option(
+    "--type", "types", multiple=True, metavar="NAME", help="Only jobs of this type; may be repeated."
+)
+@click.option("--since", metavar="TIME", help="Only jobs that first failed within this time, such as 7d.")
+@click.option(
+    "--limit",
+    type=click.IntRange(1, MAX_JOBS),
+    default=10_000,
+    metavar="N",
+    help="The latest so many jobs. [10000]",
+)
+@click.option(
+    "--seed", type=click.IntRange(0, 2**32), default=1, metavar="N", help="For the jitter's draws. [1]"
+)
+@click.option("--json", "as_json", is_flag=True, help="Answer in JSON.")
+def replay(
+    specs: tuple[str, ...],
+    root_dir: Path,
+    queue: tuple[str, ...],
+    types: tuple[str, ...],
+    since: str | None,
+    limit: int,
+    seed: int,
+    as_json: bool,
+) -> None:
+    """Tell what other policies would have made of the attempts that a store has recorded.
+
+    Every job that failed lives again from its first failure on, under each POLICY. Up to its last recorded failure a
+    call would have failed too, from its recorded success on it would have succeeded; in between, the other jobs of
+    its type are asked. Where nobody can tell, the answer is a range. Completed jobs are on record only if their
+    retention keeps them (anew serve --default-completed-job-retention). The store is only read.
+
+    \b
+    Examples:
+      anew lab replay even --root-dir /var/lib/anew
+      anew lab replay zizq '{"preset": "exponential", "limit": 8}' --type webhook --since 7d
+      anew lab replay even --json
+    """
+    from anew.app import recorded_failures
+    from anew.backoff import Policy
+    from anew.lab.replay import recorded, select
+    from anew.lab.replay import replay as replayed
+
+    policies = [Policy.from_json(read_policy(spec)) for spec in specs]
+    now = now_ms()
+    start = 0 if since is None else now - parse_duration(since, field="since")
+    histories = select(recorded_failures(root_dir), limit, queues=queue, types=types, since=start)
+    record = recorded(histories, now)
+    results = [replayed(policy, histories, now, seed=seed) for policy in policies]
+    if as_json:
+        show_json({"record": record, "policies": results})
+        return
+    _show(record, specs, results, now)
+
+
+def _show(record: Record, specs: tuple[str, ...], results: list[Replay], now: int) -> None:
+    if record.first_at is None:
+        click.echo("No job on record has failed: there is nothing to live again.")
+        return
+    rows = [("as recorded", *_cells(record.tally, record.tally), "", "")]
+    for spec, result in zip(specs, results, strict=True):
+        rows.append(
+            (
+                spec if len(spec) <= 30 else spec[:27] + "...",
+                *_cells(result.worst, result.best),
+                _moved(result.worst_shift, result.best_shift),
+                f"{result.unknown:.0%}",
+            )
+        )
+    click.echo(f"{record.jobs} jobs that failed, the first {moment(record.first_at, now)}\n")
+    show_table(("POLICY", "SUCCEED", "DIE", "ON THEIR WAY", "RUNS", "SUCCESS (MEDIAN)", "UNKNOWN"), rows)
+    if any(result.unknown for result in results):
+        click.echo(
+            "\nRanges go from all unknown calls failing to all of them succeeding; "
+            "UNKNOWN is the share of retries of which the record cannot tell."
+        )
+
+
+def _cells(worst: Tally, best: Tally) -> tuple[str, str, str, str]:
+    def span(low: int, high: int) -> str:
+        return f"{low}" if low == high else f"{low} to {high}"
+
+    return (
+        span(worst.succeeded, best.succeeded),
+        span(worst.dead, best.dead),
+        span(worst.waiting, best.waiting),
+        span(worst.calls, best.calls),
+    )
+
+
+def _moved(worst: Shift, best: Shift) -> str:
+    told = [_in_words(shift.median_ms) for shift in (worst, best) if shift.median_ms is not None]
+    return " to ".join(dict.fromkeys(told)) or "-"
+
+
+def _in_words(gain_ms: int) -> str:
+    if gain_ms == 0:
+        return "unchanged"
+    return f"{format_duration(abs(gain_ms))} {'earlier' if gain_ms > 0 else 'later'}"

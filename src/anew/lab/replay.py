@@ -1,0 +1,234 @@
+"""What another policy would have made of recorded failures: earlier or later successes, calls saved, deaths.
+
+Each recorded job fails for the first time when it did; from there on the other policy decides its waits, and the record
+says what would have become of each call (`Evidence`). Where the record cannot say, the answer is a range: once with all
+unknown calls succeeding, once with all of them failing. What lies after the record's end is not told at all.
+"""
+
+from __future__ import annotations
+
+import itertools
+import statistics
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import msgspec
+
+from anew.backoff import Exhausted, Policy, Previous, next_wait
+from anew.errors import InvalidInput
+from anew.jobs import ENDED, History, State
+from anew.lab.chance import LabDraws
+from anew.lab.evidence import Evidence, Verdict, succeeded_at
+
+MAX_JOBS: Final = 100_000
+_MAX_CALLS: Final = 10_000
+"""Calls of one job that are followed; a policy that retries every few milliseconds is cut off there."""
+
+
+class Shift(msgspec.Struct, frozen=True):
+    """How much earlier jobs succeed that do so both ways; below zero: later.
+
+    Args:
+        jobs: How many they are.
+        median_ms: The middle one.
+        earlier: How many succeed earlier than they did.
+        later: How many succeed later.
+    """
+
+    jobs: int
+    median_ms: int | None
+    earlier: int
+    later: int
+
+
+class Tally(msgspec.Struct, frozen=True):
+    """What becomes of the jobs.
+
+    Args:
+        succeeded: Jobs that end well.
+        dead: Jobs that are given up.
+        waiting: Jobs still on their way when the record ends.
+        calls: Runs in all, the first ones included.
+    """
+
+    succeeded: int
+    dead: int
+    waiting: int
+    calls: int
+
+
+class Replay(msgspec.Struct, frozen=True):
+    """One policy against the record.
+
+    Args:
+        policy: The policy's JSON form.
+        best: With every call succeeding of which the record cannot tell.
+        worst: With every such call failing.
+        best_shift: How successes move then.
+        worst_shift: The same.
+        unknown: Share of the worst case's retries of which the record cannot tell.
+    """
+
+    policy: object
+    best: Tally
+    worst: Tally
+    best_shift: Shift
+    worst_shift: Shift
+    unknown: float
+
+
+class Record(msgspec.Struct, frozen=True):
+    """What was recorded.
+
+    Args:
+        jobs: Jobs that failed at least once.
+        first_at: The first failure, epoch ms; None if there is none.
+        last_at: The end of the record, epoch ms.
+        tally: What became of them.
+    """
+
+    jobs: int
+    first_at: int | None
+    last_at: int
+    tally: Tally
+
+
+@dataclass(frozen=True, slots=True)
+class _Course:
+    """How one job fares: when it succeeded, whether it died, its runs, and how many of them nobody can judge."""
+
+    success: int | None
+    dead: bool
+    calls: int
+    unknown: int
+
+
+def select(
+    histories: Iterable[History],
+    limit: int = MAX_JOBS,
+    *,
+    queues: Collection[str] = (),
+    types: Collection[str] = (),
+    since: int = 0,
+) -> list[History]:
+    """Pick the recorded jobs that are meant.
+
+    Args:
+        histories: The recorded jobs, the latest first.
+        limit: How many at most.
+        queues: Only of these; empty means any.
+        types: The same for types.
+        since: Only jobs that first failed at or after this, epoch ms.
+    """
+    wanted = (
+        history
+        for history in histories
+        if (not queues or history.job.queue in queues)
+        and (not types or history.job.type in types)
+        and history.failures[0].ended_at >= since
+    )
+    return list(itertools.islice(wanted, limit))
+
+
+def recorded(histories: Sequence[History], now: int) -> Record:
+    """Sum up what was recorded.
+
+    Args:
+        histories: Jobs that failed.
+        now: When the record was read, epoch ms: its end.
+    """
+    courses = [_recorded_course(history) for history in histories]
+    first = min((history.failures[0].ended_at for history in histories), default=None)
+    return Record(len(histories), first, now, _tally(courses))
+
+
+def replay(policy: Policy, histories: Sequence[History], now: int, *, seed: int = 1) -> Replay:
+    """Let recorded jobs live again under another policy.
+
+    Args:
+        policy: The other policy.
+        histories: Jobs that failed at least once; at most `MAX_JOBS`.
+        now: The record's end, epoch ms.
+        seed: For the jitter's draws.
+
+    Raises:
+        InvalidInput: There are too many jobs.
+    """
+    if len(histories) > MAX_JOBS:
+        raise InvalidInput(
+            f"histories: {len(histories)} jobs are too many; expected at most {MAX_JOBS}", field="histories"
+        )
+    evidence = Evidence(histories)
+    walks = [_Walk(policy, evidence, history, number, seed, now) for number, history in enumerate(histories)]
+    best = [walk.course(hope=True) for walk in walks]
+    worst = [walk.course(hope=False) for walk in walks]
+    retries = sum(course.calls - 1 for course in worst)
+    return Replay(
+        policy=policy.to_json(),
+        best=_tally(best),
+        worst=_tally(worst),
+        best_shift=_shift(histories, best),
+        worst_shift=_shift(histories, worst),
+        unknown=sum(course.unknown for course in worst) / retries if retries else 0.0,
+    )
+
+
+class _Walk:
+    """One job from its first recorded failure on."""
+
+    def __init__(
+        self, policy: Policy, evidence: Evidence, history: History, number: int, seed: int, now: int
+    ) -> None:
+        self._policy, self._evidence, self._history, self._now = policy, evidence, history, now
+        self._number, self._seed = number, seed
+        self._run_ms = round(statistics.median(span.ended_at - span.began_at for span in history.failures))
+
+    def course(self, *, hope: bool) -> _Course:
+        """Follow the job to its end, or the record's; `hope`: unknown calls succeed."""
+        began = failed_at = self._history.failures[0].ended_at
+        carry: float | None = None
+        calls, unknown = 1, 0
+        while calls < _MAX_CALLS:
+            previous = None if carry is None else Previous(carry=carry)
+            draws = LabDraws.of(self._seed, self._number, calls)
+            answer = next_wait(self._policy, calls, draws, previous=previous, elapsed_ms=failed_at - began)
+            if isinstance(answer, Exhausted):
+                return _Course(None, True, calls, unknown)
+            carry = answer.carry
+            at = failed_at + answer.wait_ms
+            if at > self._now:
+                break
+            verdict = self._evidence.verdict(self._history, at)
+            calls += 1
+            unknown += verdict is Verdict.UNKNOWN
+            if verdict is Verdict.SUCCEEDS or (hope and verdict is Verdict.UNKNOWN):
+                return _Course(at, False, calls, unknown)
+            failed_at = at + self._run_ms
+        return _Course(None, False, calls, unknown)
+
+
+def _recorded_course(history: History) -> _Course:
+    success = succeeded_at(history)
+    dead = history.job.state in ENDED and history.job.state is not State.COMPLETED
+    return _Course(success, dead, len(history.failures) + (success is not None), 0)
+
+
+def _tally(courses: Sequence[_Course]) -> Tally:
+    succeeded = sum(course.success is not None for course in courses)
+    dead = sum(course.dead for course in courses)
+    return Tally(succeeded, dead, len(courses) - succeeded - dead, sum(course.calls for course in courses))
+
+
+def _shift(histories: Sequence[History], courses: Sequence[_Course]) -> Shift:
+    gains = [
+        success - course.success
+        for history, course in zip(histories, courses, strict=True)
+        if (success := succeeded_at(history)) is not None and course.success is not None
+    ]
+    return Shift(
+        jobs=len(gains),
+        median_ms=round(statistics.median(gains)) if gains else None,
+        earlier=sum(gain > 0 for gain in gains),
+        later=sum(gain < 0 for gain in gains),
+    )

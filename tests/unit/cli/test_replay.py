@@ -1,0 +1,96 @@
+"""``anew lab replay`` on a store with a past."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from anew.cli.root import run
+
+from ..store.recording import NOW, Recording
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """A mail that failed for 62 s, one that still waits, and a call that died of three failures."""
+    past = Recording(tmp_path)
+    mail = past.enqueue("mail")
+    past.run(mail, 0, fails=True)
+    past.run(mail, 60_000, fails=False)
+    past.run(past.enqueue("mail", queue="other"), 0, fails=True)
+    call = past.enqueue("call")
+    past.run(call, 0, fails=True)
+    past.run(call, 60_000, fails=True)
+    past.run(call, 60_000, fails=True)
+    past.close()
+    return tmp_path
+
+
+def replayed(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, object]:
+    assert run(["lab", "replay", *arguments, "--json"]) == 0
+    answer: dict[str, object] = json.loads(capsys.readouterr().out)
+    return answer
+
+
+def test_the_record_and_each_policy_in_json(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    answer = replayed(
+        capsys, '{"curve": {"constant": "5m"}, "limit": 9}', "constant", "--root-dir", str(root)
+    )
+    record, policies = answer["record"], answer["policies"]
+    assert isinstance(record, dict)
+    assert isinstance(policies, list)
+    assert (record["jobs"], record["first_at"]) == (3, NOW + 1_000)
+    assert record["tally"] == {"succeeded": 1, "dead": 1, "waiting": 1, "calls": 2 + 1 + 3}
+    assert policies[0]["policy"] == {"curve": {"constant": "5m"}, "limit": 9}
+    assert policies[0]["worst_shift"] == {"jobs": 1, "median_ms": -240_000, "earlier": 0, "later": 1}
+
+
+def test_only_some_jobs(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def jobs(*options: str) -> object:
+        record = replayed(capsys, "even", "--root-dir", str(root), *options)["record"]
+        assert isinstance(record, dict)
+        return record["jobs"]
+
+    assert jobs("--type", "mail") == 2
+    assert jobs("--type", "mail", "--type", "call") == 3
+    assert jobs("--type", "mail", "--queue", "q") == 1
+    assert jobs("--limit", "1") == 1
+    assert jobs("--since", "1d") == 0, "all that was years ago"
+
+
+def test_as_a_table(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert (
+        run(["lab", "replay", '{"curve": {"constant": "5m"}}', "--root-dir", str(root), "--type", "mail"])
+        == 0
+    )
+    shown = capsys.readouterr().out
+    assert shown.startswith("2 jobs that failed, the first ")
+    assert "SUCCESS (MEDIAN)" in shown
+    lines = {line.split("  ")[0]: line.split() for line in shown.splitlines()}
+    assert lines["as recorded"][2:] == ["1", "0", "1", "3"]
+    assert "  4 min later  " in shown
+
+
+def test_a_store_without_failures(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    Recording(tmp_path).close()
+    assert run(["lab", "replay", "even", "--root-dir", str(tmp_path)]) == 0
+    assert capsys.readouterr().out == "No job on record has failed: there is nothing to live again.\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "words"),
+    [
+        (["even", "--root-dir", "gone"], 4, '"gone" holds no store; expected the --root-dir of a server'),
+        (["evn"], 2, 'preset: "evn" is not valid'),
+        (["even", "--since", "soon"], 2, 'since: "soon" is not valid'),
+        (["even", "--limit", "0"], 2, "0 is not in the range 1<=x<=100000"),
+        ([], 2, "Missing argument 'POLICY...'"),
+    ],
+)
+def test_what_does_not_fit_is_named(
+    arguments: list[str], code: int, words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["lab", "replay", *arguments]) == code
+    assert words in capsys.readouterr().err
