@@ -1,0 +1,249 @@
+"""What every picture shows, as plain data: the terminal, the files and the page in the browser draw the same.
+
+Small herds are drawn by the engine's own decisions, one by one; large ones by their vectorised form, which decides the
+same to the millisecond and needs NumPy (without it they are drawn one by one as well).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final, Literal
+
+import msgspec
+
+from anew.backoff import Policy
+from anew.errors import InvalidInput
+from anew.lab.chance import phase
+from anew.lab.charts.pictures import Band, BandLine, BandPoint, Dots, Heat, Histogram, Load, LoadLine, Named
+from anew.lab.charts.waves import Wave, ends, instants, tally, waits_between, waves
+from anew.lab.explain import explain
+from anew.lab.laws import laws
+from anew.units import shown
+
+if TYPE_CHECKING:
+    from anew.lab.scenario import Scenario
+
+DEFAULT_RETRIES: Final = 25
+"""Retries of a picture where neither the policy nor the caller sets an end."""
+
+MOST_RETRIES: Final = 100
+"""Retries of a picture where nobody says how many, and the policy has more."""
+
+MAX_RETRIES: Final = 1_000
+MAX_DOTS: Final = 100_000
+MAX_INSTANTS: Final = 25_000_000
+MAX_BINS: Final = 2_000
+PHASE_ROWS: Final = 64
+"""Rows of a heat whose rows are the jobs."""
+
+
+def shown_retries(policy: Policy, retries: int | None) -> int:
+    """Give how many retries a picture shows: as many as asked for and the policy allows.
+
+    Args:
+        policy: The policy.
+        retries: What was asked for; None: all that the policy allows, 100 at most, or 25 where there is no end.
+
+    Raises:
+        InvalidInput: ``retries`` is not in 1 to 1,000.
+    """
+    whole("retries", retries, 1, MAX_RETRIES, "the retries to show")
+    if retries is None:
+        return DEFAULT_RETRIES if policy.retries is None else min(policy.retries, MOST_RETRIES)
+    return retries if policy.retries is None else min(retries, policy.retries)
+
+
+def curve_band(policies: Sequence[Named], retries: int | None = None) -> Band:
+    """Give each policy's nominal, earliest, latest and mean wait, retry by retry.
+
+    Args:
+        policies: The policies.
+        retries: Retries to show; None: as many as each policy has, 25 where it has no end.
+    """
+    return Band(tuple(BandLine(name, _points(policy, retries)) for name, policy in policies))
+
+
+def _points(policy: Policy, retries: int | None) -> tuple[BandPoint, ...]:
+    rows = explain(policy, shown_retries(policy, retries)).rows
+    return tuple(
+        BandPoint(
+            row.retry, row.nominal_ms, row.earliest_ms, row.latest_ms, None if law is None else law.mean_ms
+        )
+        for row, law in zip(rows, laws(policy, len(rows)), strict=True)
+    )
+
+
+def dots(named: Named, jobs: int = 100, retries: int | None = None, seed: int = 1) -> Dots:
+    """Give when each job of a herd retries, all of them having failed at 0.
+
+    Args:
+        named: The policy.
+        jobs: Jobs, at most 100,000 dots in all.
+        retries: Retries to show; None: as many as the policy has, 25 where it has no end.
+        seed: Chance.
+
+    Raises:
+        InvalidInput: A number is out of bounds.
+    """
+    whole("jobs", jobs, 1, MAX_DOTS, "the jobs of the herd")
+    count = shown_retries(named.policy, retries)
+    whole("jobs", jobs, 1, max(1, MAX_DOTS // max(count, 1)), f"no more than {MAX_DOTS:,} dots in all")
+    rows = tuple(instants(named.policy, job, count, seed) for job in range(jobs))
+    first = sorted(row[0] for row in rows if row and row[0])
+    last = max((row[-1] for row in rows if row), default=0)
+    # Of the first retries a twentieth may be held to the start of an axis: one early bird must not stretch it.
+    return Dots(named.label, count, rows, first[len(first) // 20] if first else 0, last)
+
+
+def on_one_axis(panels: Sequence[Dots]) -> tuple[Dots, ...]:
+    """Give the same panels with one time axis, which holds all their dots."""
+    begin = min((panel.begin_ms for panel in panels if panel.begin_ms), default=0)
+    end = max((panel.end_ms for panel in panels), default=0)
+    return tuple(msgspec.structs.replace(panel, begin_ms=begin, end_ms=end) for panel in panels)
+
+
+def heat(
+    policies: Sequence[Named],
+    jobs: int = 1_000,
+    retries: int | None = None,
+    seed: int = 1,
+    *,
+    rows: Literal["retry", "phase"] = "retry",
+    bins: int = 240,
+    log: bool = True,
+) -> tuple[Heat, ...]:
+    """Give how many retries of a herd fall into each bin of time, the same bins for all policies.
+
+    Args:
+        policies: The policies.
+        jobs: Jobs of each, all failing at 0; at most 25 million retries in all.
+        retries: Retries to show; None: as many as the policy has, 25 where it has no end.
+        seed: Chance.
+        rows: A row for each retry, or the jobs in up to 64 rows by their number for life.
+        bins: Bins of time, 1 to 2,000.
+        log: Bins that are equally wide on an axis of powers; else of equal duration, beginning at 0.
+
+    Raises:
+        InvalidInput: A number is out of bounds.
+    """
+    whole("bins", bins, 1, MAX_BINS, "the bins of time")
+    counts = [_herd(policy, jobs, retries, len(policies)) for _, policy in policies]
+    herds = [waves(policy, jobs, count, seed) for (_, policy), count in zip(policies, counts, strict=True)]
+    spans = [ends(found) for found in herds]
+    edges = _edges(min(first for first, _ in spans), max(last for _, last in spans), bins, log)
+    return tuple(
+        Heat(label, jobs, rows, edges, _rows(found, rows, edges, jobs, seed), log)
+        for (label, _), found in zip(policies, herds, strict=True)
+    )
+
+
+def _rows(
+    found: Sequence[Wave], rows: Literal["retry", "phase"], edges: Sequence[float], jobs: int, seed: int
+) -> tuple[tuple[int, ...], ...]:
+    by_retry = rows == "retry"
+    counts = [_flat(wave, edges) for wave in found] if by_retry else _by_phase(found, edges, jobs, seed)
+    return tuple(map(tuple, counts))
+
+
+def _by_phase(found: Sequence[Wave], edges: Sequence[float], jobs: int, seed: int) -> list[list[int]]:
+    height = min(PHASE_ROWS, jobs)
+    order = sorted(range(jobs), key=lambda job: phase("seq", seed, job))
+    groups = [0] * jobs
+    for rank, job in enumerate(order):
+        groups[job] = rank * height // jobs
+    counts = [[0] * (len(edges) - 1) for _ in range(height)]
+    for wave in found:
+        for row, more in zip(counts, tally(wave, edges, groups, height), strict=True):
+            row[:] = map(int.__add__, row, more)
+    return counts
+
+
+def _flat(wave: Wave, edges: Sequence[float]) -> list[int]:
+    return tally(wave, edges, None, 1)[0]
+
+
+def _edges(first: float, last: float, bins: int, log: bool) -> tuple[float, ...]:
+    """Give where bins begin and end."""
+    if not log:
+        return tuple(last * place / bins for place in range(bins + 1))
+    return tuple(first * (last / first) ** (place / bins) for place in range(bins + 1))
+
+
+def histogram(named: Named, retry: int, jobs: int = 10_000, seed: int = 1, *, bins: int = 60) -> Histogram:
+    """Give how one retry's waits are spread: drawn by the engine, as many as there are jobs.
+
+    Args:
+        named: The policy.
+        retry: Which retry, 1 = the first, one that the policy allows.
+        jobs: Waits to draw; at most 25 million with those of the retries before.
+        seed: Chance.
+        bins: Bins between the earliest and the latest wait, 1 to 2,000.
+
+    Raises:
+        InvalidInput: A number is out of bounds, or the policy has no such retry.
+    """
+    most = MAX_RETRIES if named.policy.retries is None else min(MAX_RETRIES, named.policy.retries)
+    whole("retry", retry, 1, most, f"a retry that {named.label} has")
+    whole("bins", bins, 1, MAX_BINS, "the bins of waits")
+    _herd(named.policy, jobs, retry)
+    found = waves(named.policy, jobs, retry, seed)
+    drawn = waits_between(found[-1], found[-2] if retry > 1 else None)
+    if not len(drawn):
+        message = (
+            f"retry: {retry} is not valid; expected a retry that comes before the deadline of {named.label}"
+        )
+        raise InvalidInput(message, field="retry", value=retry)
+    low, high = int(min(drawn)), int(max(drawn)) + 1
+    edges = tuple(low + (high - low) * place / bins for place in range(bins + 1))
+    counts = _flat(drawn, edges)
+    return Histogram(
+        named.label, retry, len(drawn), edges, tuple(counts), float(sum(map(int, drawn)) / len(drawn))
+    )
+
+
+def load(policies: Sequence[Named], scenario: Scenario) -> Load:
+    """Give how many calls reach what is called, bin by bin, each policy meeting the same scenario.
+
+    Args:
+        policies: The policies.
+        scenario: How many jobs fail, for how long, and so on.
+    """
+    from anew.lab.simulate import simulate
+
+    outcomes = [simulate(policy, scenario) for _, policy in policies]
+    # Bins of different widths are multiples of each other: the widest suit all.
+    bin_ms = max(outcome.load.bin_ms for outcome in outcomes)
+    lines = [
+        LoadLine(name, outcome.rebinned(bin_ms).load.counts)
+        for (name, _), outcome in zip(policies, outcomes, strict=True)
+    ]
+    return Load(scenario.jobs, bin_ms, tuple(lines))
+
+
+def _herd(policy: Policy, jobs: int, retries: int | None, herds: int = 1) -> int:
+    """Give the retries shown, one of some herds being within bounds."""
+    count = shown_retries(policy, retries)
+    if not count:
+        raise InvalidInput("policy: allows no retry; expected one that has waits to draw", field="policy")
+    whole("jobs", jobs, 1, MAX_INSTANTS, "the jobs of the herd")
+    whole(
+        "jobs",
+        jobs,
+        1,
+        MAX_INSTANTS // max(count * herds, 1),
+        f"no more than {MAX_INSTANTS:,} retries in all",
+    )
+    return count
+
+
+def whole(field: str, value: int | None, low: int, high: int, what: str) -> None:
+    """Refuse a number out of bounds; None passes.
+
+    Raises:
+        InvalidInput: Names field, value and expectation.
+    """
+    if value is not None and not low <= value <= high:
+        message = (
+            f"{field}: {shown(value)} is not valid; expected a whole number from {low:,} to {high:,}, {what}"
+        )
+        raise InvalidInput(message, field=field, value=value)

@@ -1,0 +1,146 @@
+"""What a picture is: a title and some panels of plain data, all of which can be JSON.
+
+Durations and instants are whole milliseconds, instants counted from the first failure.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple, TypeAlias
+
+import msgspec
+
+from anew.backoff import Policy
+
+
+class Named(NamedTuple):
+    """A policy and what people call it."""
+
+    label: str
+    policy: Policy
+
+
+class BandPoint(msgspec.Struct, frozen=True, gc=False):
+    """One retry's wait; None where it cannot be told beforehand.
+
+    Args:
+        retry: 1 = the first.
+        nominal_ms: The curve's wait.
+        earliest_ms: The shortest wait.
+        latest_ms: The least upper bound of the wait.
+        mean_ms: The mean wait.
+    """
+
+    retry: int
+    nominal_ms: int | None
+    earliest_ms: int | None
+    latest_ms: int | None
+    mean_ms: float | None
+
+
+class BandLine(msgspec.Struct, frozen=True):
+    """One policy's waits, retry by retry."""
+
+    label: str
+    points: tuple[BandPoint, ...]
+
+
+class Band(msgspec.Struct, frozen=True, tag="band", tag_field="kind"):
+    """Waits over retries, several policies in one frame."""
+
+    lines: tuple[BandLine, ...]
+
+
+class Dots(msgspec.Struct, frozen=True, tag="dots", tag_field="kind"):
+    """A herd: a row for each job, a dot for each retry.
+
+    Args:
+        label: The policy's.
+        retries: Retries shown.
+        instants_ms: One tuple a job, its retries in order; shorter where the policy ends before.
+        begin_ms: Where a time axis of powers begins; what comes before is drawn there.
+        end_ms: Where the time axis ends. Panels that are to be compared share both.
+    """
+
+    label: str
+    retries: int
+    instants_ms: tuple[tuple[int, ...], ...]
+    begin_ms: int
+    end_ms: int
+
+
+class Heat(msgspec.Struct, frozen=True, tag="heat", tag_field="kind"):
+    """A herd of any size: how many retries fall into each bin of time, row by row.
+
+    Args:
+        label: The policy's.
+        jobs: Jobs in the herd.
+        rows: ``retry``: row 0 holds the first retries; ``phase``: the jobs by their number for life, low ones first.
+        edges_ms: Where the bins begin and the last one ends; bins + 1 of them.
+        counts: One tuple a row, one number a bin.
+        log: The bins are equally wide on an axis of powers.
+    """
+
+    label: str
+    jobs: int
+    rows: Literal["retry", "phase"]
+    edges_ms: tuple[float, ...]
+    counts: tuple[tuple[int, ...], ...]
+    log: bool
+
+
+class Histogram(msgspec.Struct, frozen=True, tag="histogram", tag_field="kind"):
+    """How one retry's waits are spread.
+
+    Args:
+        label: The policy's.
+        retry: 1 = the first.
+        jobs: Waits drawn.
+        edges_ms: Where the bins begin and the last one ends.
+        counts: Waits in each bin.
+        mean_ms: Their mean.
+    """
+
+    label: str
+    retry: int
+    jobs: int
+    edges_ms: tuple[float, ...]
+    counts: tuple[int, ...]
+    mean_ms: float
+
+
+class LoadLine(msgspec.Struct, frozen=True):
+    """One policy's calls per bin, after the first failure."""
+
+    label: str
+    counts: tuple[int, ...]
+
+
+class Load(msgspec.Struct, frozen=True, tag="load", tag_field="kind"):
+    """What the thing that is called gets to see: calls per bin of time, the same bins for all policies."""
+
+    jobs: int
+    bin_ms: int
+    lines: tuple[LoadLine, ...]
+
+
+Panel: TypeAlias = Band | Dots | Heat | Histogram | Load
+
+
+class Picture(msgspec.Struct, frozen=True):
+    """Some panels under one title.
+
+    Args:
+        title: What is seen, in a few words.
+        panels: What is drawn, row by row.
+        columns: Panels side by side.
+        log: The axis of durations counts in powers; None: whatever shows more.
+        link: Path and query of the lab's page that shows the same; "" where there is none.
+        caption: One sentence that says how to read it.
+    """
+
+    title: str
+    panels: tuple[Panel, ...]
+    columns: int = 1
+    log: bool | None = None
+    link: str = ""
+    caption: str = ""

@@ -1,0 +1,171 @@
+"""Counts as lines of text: heat, histogram, load, and a load on one line."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from anew.lab.charts.axes import Scale, count_label, count_scale, count_ticks, duration_label, mean_label
+from anew.lab.charts.canvas import Canvas
+from anew.lab.charts.colours import policy_colour, retry_colours
+from anew.lab.charts.frame import Axes, Tick, framed
+from anew.lab.charts.ink import Line, Span, Style, spans
+from anew.lab.charts.panels import arrow, cut, height_of, rows_of, time_ticks
+from anew.lab.charts.pictures import Heat, Histogram, Load
+
+_MOST_ROWS: Final = 32
+_SHADES: Final = " ░▒▓█"
+_SHADES_ASCII: Final = " .:+#"
+_EIGHTHS: Final = " ▁▂▃▄▅▆▇█"
+_EIGHTHS_ASCII: Final = " .:-=+*%#"
+
+
+def heat_lines(heat: Heat, style: Style, width: int, peers: Sequence[Heat]) -> list[Line]:
+    """Draw a herd of any size: a row for each retry or for some jobs, stronger where more retries fall together.
+
+    Args:
+        heat: What to draw.
+        style: What the terminal can show.
+        width: Characters across.
+        peers: What it is compared with, itself among them: the same strength means the same everywhere.
+    """
+    counts = _shown_rows(heat)
+    if heat.rows == "retry":
+        colours = retry_colours(len(counts), dark=style.dark)
+        up = [Tick(1 - row / max(len(counts) - 1, 1), str(row + 1)) for row in range(len(counts))]
+        name = "retry"
+    else:
+        colours = (policy_colour(0, dark=style.dark),) * len(counts)
+        up, name = [Tick(0.0, "1"), Tick(1.0, "0")], "number for life"
+    axes = Axes([], up, f"since the first failure{arrow(style)}", name)
+    inner = max(width - axes.gutter, 10)
+    scale = Scale(heat.edges_ms[0], heat.edges_ms[-1], heat.log)
+    rows = [gathered(row, inner) for row in counts]
+    own, most = (max(_strongest(one, inner) for one in some) for some in ([heat], peers))
+    shades = _SHADES if style.braille else _SHADES_ASCII
+    body = [
+        spans((_shade(count, most, shades), colour) for count in row)
+        for row, colour in zip(rows, colours, strict=True)
+    ]
+    ticks = time_ticks(scale, max(2, inner // 9))
+    together = f"at most {count_label(own)} of {count_label(heat.jobs)} jobs in one character"
+    foot = [Span(" " * axes.gutter), Span(together, weight="dim")]
+    return [*framed(body, inner, axes._replace(across=ticks), style), foot]
+
+
+def _shown_rows(heat: Heat) -> Sequence[Sequence[int]]:
+    return heat.counts if heat.rows == "retry" else _lower(heat.counts)
+
+
+def _strongest(heat: Heat, columns: int) -> int:
+    return max(max(gathered(row, columns)) for row in _shown_rows(heat)) or 1
+
+
+def _lower(counts: Sequence[Sequence[int]]) -> list[list[int]]:
+    """Add up neighbouring rows until they fit on a screen."""
+    rows = [list(row) for row in counts]
+    while len(rows) > _MOST_ROWS:
+        pairs = [rows[place : place + 2] for place in range(0, len(rows), 2)]
+        rows = [list(map(sum, zip(*pair, strict=True))) for pair in pairs]
+    return rows
+
+
+def _shade(count: int, most: int, shades: str) -> str:
+    # The square root keeps what is rare in sight.
+    return shades[0] if not count else shades[max(1, round((count / most) ** 0.5 * (len(shades) - 1)))]
+
+
+def gathered(counts: Sequence[int], columns: int) -> list[int]:
+    """Gather counts into so many columns: added up where there are more bins than columns, repeated where fewer."""
+    bins = len(counts)
+    if bins <= columns:
+        return [counts[column * bins // columns] for column in range(columns)]
+    sums = [0] * columns
+    for place, count in enumerate(counts):
+        sums[place * columns // bins] += count
+    return sums
+
+
+def histogram_lines(histogram: Histogram, style: Style, width: int, rows: int) -> list[Line]:
+    """Draw how one retry's waits are spread, as bars."""
+    peak = max(histogram.counts, default=0)
+    shares = count_scale([peak])
+    up = [Tick(shares.at(n), count_label(n)) for n in count_ticks(shares, max(2, rows // 3))]
+    axes = Axes(
+        [],
+        up,
+        f"wait before retry {histogram.retry}{arrow(style)}",
+        f"of {count_label(histogram.jobs)} waits",
+    )
+    inner = max(width - axes.gutter, 10)
+    canvas = Canvas(inner, rows, braille=style.braille)
+    for x, count in enumerate(stretched(histogram.counts, canvas.width)):
+        if count:
+            canvas.fill(x, 0, height_of(canvas, shares, count), 0)
+    scale = Scale(histogram.edges_ms[0], histogram.edges_ms[-1])
+    ticks = time_ticks(scale, max(2, inner // 9))
+    mean = Span(f"mean {mean_label(histogram.mean_ms)}", weight="dim")
+    body = rows_of(canvas, [policy_colour(0, dark=style.dark)])
+    return [*framed(body, inner, axes._replace(across=ticks), style), [Span(" " * axes.gutter), mean]]
+
+
+def stretched(counts: Sequence[int], columns: int) -> list[int]:
+    """Give the highest count behind each of so many columns, so that no peak gets lost."""
+    bins = len(counts)
+    return [
+        max(
+            counts[
+                column * bins // columns : max((column + 1) * bins // columns, column * bins // columns + 1)
+            ]
+        )
+        for column in range(columns)
+    ]
+
+
+def load_lines(load: Load, style: Style, width: int, rows: int) -> list[Line]:
+    """Draw the calls per bin of each policy, one below the other on the same axes."""
+    peak = count_scale([max(line.counts, default=0) for line in load.lines])
+    up = [Tick(peak.at(n), count_label(n)) for n in count_ticks(peak, max(2, rows // 2))]
+    bins = max((len(line.counts) for line in load.lines), default=0) or 1
+    scale = Scale(0.0, float(bins * load.bin_ms))
+    axes = Axes([], up, "", "")
+    inner = max(width - axes.gutter, 10)
+    ticks = time_ticks(scale, max(2, inner // 9))
+    lines: list[Line] = [[Span(f"calls in {duration_label(load.bin_ms)}", weight="dim")]]
+    for place, line in enumerate(load.lines):
+        canvas = Canvas(inner, rows, braille=style.braille)
+        counts = [*line.counts, *([0] * (bins - len(line.counts)))]
+        for x, count in enumerate(stretched(counts, canvas.width)):
+            if count:
+                canvas.fill(x, 0, height_of(canvas, peak, count), place)
+        colour, most = policy_colour(place, dark=style.dark), max(line.counts, default=0)
+        lines.append(
+            [
+                Span(cut(line.label, width // 2), colour, "bold"),
+                Span(f"  at most {count_label(most)}", weight="dim"),
+            ]
+        )
+        colours = [policy_colour(place, dark=style.dark) for place in range(len(load.lines))]
+        last = place == len(load.lines) - 1
+        name = f"since the first failure{arrow(style)}" if last else ""
+        lines.extend(
+            framed(rows_of(canvas, colours), inner, axes._replace(across=ticks, across_name=name), style)
+        )
+    return lines
+
+
+def sparkline(counts: Sequence[int], columns: int, *, blocks: bool = True, peak: int | None = None) -> str:
+    """Draw counts as one line of text, the highest behind each character.
+
+    Args:
+        counts: One number a bin.
+        columns: Characters across.
+        blocks: False: ASCII signs only.
+        peak: What fills a character; None: the highest count.
+    """
+    signs = _EIGHTHS if blocks else _EIGHTHS_ASCII
+    top = max(max(counts, default=0) if peak is None else peak, 1)
+    return "".join(
+        signs[0] if not count else signs[min(max(1, round(count / top * 8)), 8)]
+        for count in stretched(counts or [0], columns)
+    )

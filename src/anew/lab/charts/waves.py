@@ -1,0 +1,131 @@
+"""The retries of a herd, wave by wave, and how many fall into bins: with NumPy where it is, without it where not."""
+
+from __future__ import annotations
+
+import importlib.util
+from bisect import bisect_right
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from anew.backoff import Exhausted, Policy, Previous, next_wait
+from anew.lab.chance import LabDraws, PhaseKind
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+Wave: TypeAlias = "list[int] | NDArray[np.int64]"
+"""One retry's instants (or waits), one for each job."""
+
+ABSENT: Final = -1
+"""Stands for the instant of a retry that a deadline forbids."""
+
+
+def has_numpy() -> bool:
+    """Tell whether NumPy can be imported, without doing it."""
+    return importlib.util.find_spec("numpy") is not None
+
+
+def instants(policy: Policy, job: int, retries: int, seed: int, phase: PhaseKind = "seq") -> tuple[int, ...]:
+    """Give when one job of a herd retries if every retry fails and runs take no time: the engine's own decisions.
+
+    Args:
+        policy: The policy.
+        job: The job's number in the herd, 0 = the first.
+        retries: Retries at most.
+        seed: Chance.
+        phase: Where the job's number for life comes from.
+    """
+    now, carry = 0, None
+    found = []
+    for retry in range(1, retries + 1):
+        draws = LabDraws.of(seed, job, retry, phase)
+        wait = next_wait(policy, retry, draws, previous=Previous(carry), elapsed_ms=now)
+        if isinstance(wait, Exhausted):
+            break
+        now, carry = now + wait.wait_ms, wait.carry
+        found.append(now)
+    return tuple(found)
+
+
+def waves(policy: Policy, jobs: int, retries: int, seed: int, phase: PhaseKind = "seq") -> list[Wave]:
+    """Give for each retry when it comes to each job, `ABSENT` where it does not.
+
+    Args:
+        policy: The policy, which allows so many retries but for its deadline.
+        jobs: Jobs, all failing at 0.
+        retries: Retries, all failing.
+        seed: Chance.
+        phase: Where the jobs' numbers for life come from.
+    """
+    if not has_numpy():
+        rows = [instants(policy, job, retries, seed, phase) for job in range(jobs)]
+        return [[row[k] if k < len(row) else ABSENT for row in rows] for k in range(retries)]
+    from anew.lab import herd
+
+    table = herd.instants(policy, jobs, retries=retries, seed=seed, phase=phase)
+    return [_until(policy, table[k], table[k - 1] if k else None) for k in range(retries)]
+
+
+def _until(policy: Policy, wave: NDArray[np.int64], before: NDArray[np.int64] | None) -> NDArray[np.int64]:
+    """Apply the deadline, of which the herd knows nothing."""
+    import numpy as np
+
+    end = policy.deadline_ms
+    if end is None:
+        return wave
+    if policy.on_deadline == "finish":
+        return np.where(wave <= end, wave, ABSENT)
+    over = np.zeros(len(wave), dtype=bool) if before is None else before >= end
+    return np.where(over | (end <= 0), ABSENT, np.minimum(wave, end))
+
+
+def waits_between(wave: Wave, before: Wave | None) -> Wave:
+    """Give the waits that lead from one wave to the next, without the jobs that have none."""
+    if isinstance(wave, list):
+        starts = [0] * len(wave) if before is None else list(before)
+        return [end - start for start, end in zip(starts, wave, strict=True) if end != ABSENT]
+    waits = wave if before is None else wave - before
+    kept: NDArray[np.int64] = waits[wave != ABSENT]
+    return kept
+
+
+def tally(wave: Wave, edges: Sequence[float], groups: Sequence[int] | None, rows: int) -> list[list[int]]:
+    """Count a wave into bins; what lies before the first or after the last bin counts to that bin.
+
+    Args:
+        wave: Instants or waits; `ABSENT` does not count.
+        edges: Where the bins begin and the last one ends, growing.
+        groups: Each job's row; None: all in row 0.
+        rows: Rows of the answer.
+    """
+    bins = len(edges) - 1
+    if isinstance(wave, list):
+        counts = [[0] * bins for _ in range(rows)]
+        for job, ms in enumerate(wave):
+            if ms != ABSENT:
+                place = min(max(bisect_right(edges, ms) - 1, 0), bins - 1)
+                counts[0 if groups is None else groups[job]][place] += 1
+        return counts
+    import numpy as np
+
+    present = wave != ABSENT
+    places = np.clip(np.searchsorted(np.asarray(edges), wave[present], "right") - 1, 0, bins - 1)
+    if groups is not None:
+        places = places + np.asarray(groups, dtype=np.int64)[present] * bins
+    table: list[list[int]] = np.bincount(places, minlength=rows * bins).reshape(rows, bins).tolist()
+    return table
+
+
+def ends(found: Sequence[Wave]) -> tuple[int, int]:
+    """Give where an axis for some waves begins and ends, in ms.
+
+    It begins where all but a hundredth of the first wave lie behind, so that one early bird does not stretch an axis of
+    powers; it is never below 1.
+    """
+    last = max((int(max(wave, default=0)) for wave in found), default=0)
+    for wave in found:
+        late = sorted(int(ms) for ms in wave if ms > 0)
+        if late:
+            return late[len(late) // 100], max(last, late[0] + 1)
+    return 1, max(last, 2)

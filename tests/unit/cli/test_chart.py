@@ -1,0 +1,130 @@
+"""``anew lab chart``: pictures by policy, by kind and by name; errors that tell what to do."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+
+import pytest
+
+from anew.cli.lab.chart import style_of
+from anew.cli.root import run
+from anew.lab.charts import figures
+
+
+class Screen(io.StringIO):
+    """A stream of a kind."""
+
+    def __init__(self, encoding: str = "utf-8", terminal: bool = True) -> None:
+        super().__init__()
+        self._encoding, self._terminal = encoding, terminal
+
+    @property
+    def encoding(self) -> str:
+        return self._encoding
+
+    def isatty(self) -> bool:
+        return self._terminal
+
+
+@pytest.fixture(autouse=True)
+def _bare_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for name in ("NO_COLOR", "COLORTERM", "COLORFGBG", "COLUMNS"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["zizq", "--base", "15s", "--exponent", "4", "--jitter", "30s"], "/lab?classic=zizq&base=15s&exponent=4&jitter=30s"),
+        (["zaqar", "--low", "5s", "--high", "260s", "--retries", "10"], "/lab?classic=zaqar&low=5s&high=260s&retries=10"),
+        (["herd", "--jobs", "20"], "/lab?classic=herd&jobs=20&retries=5"),
+        (["even", "zizq", "--retries", "4"], "/lab?a=even&b=zizq&chart=curve"),
+        (["zizq", "--kind", "dots", "--jobs", "5", "--log"], "/lab?a=zizq&chart=herd&jobs=5"),
+        (["even", "--kind", "heat", "--by", "phase", "--jobs", "9"], "number for life"),
+        (["even", "--kind", "histogram", "--retry", "2", "--jobs", "9"], "wait before retry 2"),
+        (["even", "--kind", "load", "--jobs", "9", "--outage", "1m"], "9 jobs fail together, in an outage of 1 min: even"),
+        (['{"preset": "faktory", "limit": 6}', "--linear"], "faktory, limit 6"),
+    ],
+)  # fmt: skip
+def test_a_picture_in_the_terminal(words: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["lab", "chart", *words, "--width", "60"]) == 0
+    shown = capsys.readouterr().out
+    assert said in shown
+    assert "\x1b" not in shown
+    drawing = shown.partition("\n\nThe same on the lab's page")[0]
+    assert max(map(len, drawing.split("\n"))) <= 60
+
+
+def test_the_data_in_json(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["lab", "chart", "zaqar", "--json"]) == 0
+    picture = json.loads(capsys.readouterr().out)
+    assert picture["link"] == "/lab?classic=zaqar&low=5s&high=260s&retries=10"
+    (panel,) = picture["panels"]
+    assert panel["kind"] == "band"
+    assert [point["nominal_ms"] for point in panel["lines"][1]["points"]][:3] == [5_000, 10_666, 22_000]
+
+
+@pytest.mark.parametrize("name", ["picture.svg", "picture.PNG"])
+def test_a_picture_as_a_file(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("matplotlib")
+    assert run(["lab", "chart", "zaqar", "--out", name, "--dark"]) == 0
+    content = (tmp_path / name).read_bytes()
+    assert b"<svg" in content[:1_000] or content[1:4] == b"PNG"
+    output = capsys.readouterr()
+    assert f"wrote {name} ({len(content):,} bytes)" in output.err
+    assert "/lab?classic=zaqar" in output.out
+    assert "┤" not in output.out
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        ([], 2, "POLICY"),
+        (["nope"], 2, "nope"),
+        (["even", "--out", "x.gif"], 2, "expected a name that ends in .svg or .png"),
+        (["even", "--out", "gone/x.svg"], 2, "cannot be written"),
+        (["even", "--kind", "pie"], 2, "pie"),
+        (["even", "--low", "3s"], 2, "--kind band takes: --retries"),
+        (["zizq", "--jobs", "3"], 2, "the picture zizq takes: --base, --exponent, --jitter, --retries"),
+        (["zizq", "--base", "soon"], 2, "--base"),
+        (["zaqar", "--high", "1s"], 2, "expected at least low, which is 5s"),
+        (["even", "--retries", "0"], 2, "retries: 0 is not valid"),
+        (["even", "--kind", "dots", "--jobs", "9000"], 2, "100,000 dots"),
+        (["even", "--width", "3"], 2, "--width"),
+        (["even"] * 7, 2, "expected 1 to 6"),
+    ],
+)
+def test_what_does_not_fit_is_told(
+    words: list[str], code: int, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["lab", "chart", *words]) == code
+    output = capsys.readouterr()
+    assert output.out == ""
+    assert said in output.err
+
+
+def test_a_missing_matplotlib_says_how_to_get_it(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(figures, "has_matplotlib", lambda: False)
+    assert run(["lab", "chart", "zaqar", "--out", "x.svg"]) == 5
+    assert "pip install 'anew[lab]'" in capsys.readouterr().err
+
+
+def test_the_style_is_what_the_terminal_can_show(monkeypatch: pytest.MonkeyPatch) -> None:
+    style = style_of(Screen(), width=100)
+    assert (style.columns, style.colours, style.braille, style.dark) == (100, "256", True, True)
+    monkeypatch.setenv("COLORTERM", "truecolor")
+    monkeypatch.setenv("COLORFGBG", "0;15")
+    assert (style_of(Screen()).colours, style_of(Screen()).dark) == ("true", False)
+    assert style_of(Screen(), dark=True).dark
+    assert style_of(Screen(terminal=False)).colours == "none"
+    assert not style_of(Screen("latin-1")).braille
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert style_of(Screen()).colours == "none"
+    monkeypatch.setenv("COLUMNS", "117")
+    assert style_of(Screen()).columns == 117

@@ -1,0 +1,83 @@
+"""Pictures of any policies: their panels, names and links."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from anew.backoff import Policy, preset
+from anew.errors import InvalidInput
+from anew.lab.charts.compose import KINDS, compose, labels, link
+from anew.lab.charts.figures import figure
+from anew.lab.charts.ink import Style
+from anew.lab.charts.pictures import Named
+from anew.lab.charts.terminal import draw
+from anew.lab.scenario import Scenario
+
+TWO = [Named("even", preset("even", limit=4)), Named("zizq", preset("zizq", limit=4))]
+
+
+@pytest.mark.parametrize(
+    ("kind", "panels"), [("band", 1), ("dots", 2), ("heat", 2), ("histogram", 2), ("load", 1)]
+)
+def test_every_kind_names_its_policies(kind: str, panels: int) -> None:
+    picture = compose(kind, TWO, jobs=None if kind == "load" else 20)
+    assert len(picture.panels) == panels
+    assert picture.title.endswith(": even and zizq")
+
+
+def test_the_title_tells_what_happens() -> None:
+    assert compose("dots", TWO[:1], jobs=1, retries=2).title == "One job fails, and at every retry: even"
+    load = compose("load", TWO, scenario=Scenario(jobs=1_500, over_ms=60_000, outage_ms=7_200_000))
+    assert load.title == "1,500 jobs fail within 1 min, in an outage of 2 h: even and zizq"
+
+
+def test_policies_have_names_of_their_own() -> None:
+    forms: list[Any] = [
+        "even", "even", {"preset": "faktory", "limit": 6}, {"curve": {"constant": "5m"}},
+        {"preset": "zizq", "base": "1s" * 30},
+    ]  # fmt: skip
+    assert labels(forms) == ["even", "even (2)", "faktory, limit 6", "policy 4", "zizq (5)"]
+
+
+def test_a_link_brings_the_same_policies_to_the_page() -> None:
+    assert link(["even", {"preset": "zizq", "limit": 3}], chart="curve", jobs=None, retry=3) == (
+        "/lab?a=even&b={%22preset%22:%22zizq%22,%22limit%22:3}&chart=curve&retry=3"
+    )
+    assert link(["even"] * 5) == ""
+
+
+@pytest.mark.parametrize(
+    ("kind", "count", "said"),
+    [
+        ("pie", 1, f"kind: .*pie.* is not valid; expected one of: {', '.join(KINDS)}"),
+        ("band", 0, "policies: 0 of them are not valid; expected 1 to 6"),
+        ("band", 7, "policies: 7 of them are not valid; expected 1 to 6"),
+    ],
+)
+def test_what_does_not_fit_is_told(kind: str, count: int, said: str) -> None:
+    with pytest.raises(InvalidInput, match=said):
+        compose(kind, TWO[:1] * count)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_policy_without_retries_has_nothing_to_draw(kind: str) -> None:
+    with pytest.raises(InvalidInput, match="policy: even allows no retry"):
+        compose(kind, [Named("even", preset("even", limit=0))])
+
+
+@pytest.mark.parametrize("kind", ["band", "dots", "heat", "load"])
+@pytest.mark.parametrize(
+    "form",
+    [
+        {"curve": {"constant": "0s"}, "limit": 3},
+        {"curve": {"constant": "5s"}, "deadline": "1s"},
+        {"curve": {"constant": "365d"}, "limit": 30},
+        {"curve": {"constant": "1ms"}, "limit": 1},
+    ],
+)
+def test_odd_policies_can_be_drawn(kind: str, form: Any) -> None:
+    picture = compose(kind, [Named("odd", Policy.from_json(form))], jobs=None if kind == "load" else 5)
+    assert draw(picture, Style())
+    assert figure(picture, "svg")

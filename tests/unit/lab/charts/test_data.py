@@ -1,0 +1,120 @@
+"""The data of pictures: published waits, sums that must come out, bounds."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from anew.backoff import Policy, preset
+from anew.errors import InvalidInput
+from anew.lab.charts.data import curve_band, dots, heat, histogram, load, on_one_axis
+from anew.lab.charts.pictures import Named
+from anew.lab.scenario import Scenario
+
+
+def named(name: str, **more: Any) -> Named:
+    return Named(name, preset(name, **more))
+
+
+def test_a_band_has_the_waits_and_their_mean() -> None:
+    # 15 + k^4 s, plus up to 30k s: the mean is half-way (less half a millisecond of rounding down).
+    (line,) = curve_band([named("zizq")], 3).lines
+    assert [(p.nominal_ms, p.earliest_ms, p.latest_ms) for p in line.points] == [
+        (16_000, 16_000, 46_000), (31_000, 31_000, 91_000), (96_000, 96_000, 186_000),
+    ]  # fmt: skip
+    assert [p.mean_ms for p in line.points] == pytest.approx([30_999.5, 60_999.5, 140_999.5])
+
+
+def test_a_band_shows_as_many_retries_as_there_are() -> None:
+    band = curve_band([named("zizq"), named("temporal"), named("even", limit=4)])
+    assert [len(line.points) for line in band.lines] == [25, 25, 4]
+    assert [len(line.points) for line in curve_band([named("temporal")], 40).lines] == [40]
+
+
+def test_dots_are_a_row_for_each_job() -> None:
+    panel = dots(Named("c", Policy.from_json({"curve": {"constant": "5m"}, "limit": 3})), jobs=2)
+    assert panel.instants_ms == ((300_000, 600_000, 900_000), (300_000, 600_000, 900_000))
+    assert panel.end_ms == 900_000
+
+
+def test_dots_of_another_seed_are_others() -> None:
+    first, second = (dots(named("zizq"), 5, 3, seed).instants_ms for seed in (1, 2))
+    assert first != second
+    assert first == dots(named("zizq"), 5, 3, 1).instants_ms
+
+
+@pytest.mark.parametrize("log", [True, False])
+def test_a_heat_counts_every_retry_once(log: bool) -> None:
+    (panel,) = heat([named("even")], 200, 6, bins=50, log=log)
+    assert [sum(row) for row in panel.counts] == [200] * 6
+    assert len(panel.edges_ms) == 51
+    assert list(panel.edges_ms) == sorted(panel.edges_ms)
+
+
+def test_a_heat_by_phase_has_all_retries_of_some_jobs_in_each_row() -> None:
+    (panel,) = heat([named("even")], 128, 5, rows="phase", bins=50)
+    assert len(panel.counts) == 64
+    assert [sum(row) for row in panel.counts] == [2 * 5] * 64
+    # The lower a job's number for life, the earlier it comes: the first row's first retry is the earliest.
+    first_bins = [next(place for place, count in enumerate(row) if count) for row in panel.counts]
+    assert first_bins == sorted(first_bins)
+
+
+def test_a_histogram_lies_inside_the_window() -> None:
+    # Buckets: between k^3 and (k + 2)^3 s, at retry 3 from 27 to 125 s with a mean of 76 s.
+    panel = histogram(named("buckets"), 3, jobs=4_000)
+    assert sum(panel.counts) == 4_000
+    assert 27_000 <= panel.edges_ms[0] < panel.edges_ms[-1] <= 125_000
+    assert panel.mean_ms == pytest.approx(76_000, abs=4 * 98_000 / 12**0.5 / 4_000**0.5)
+
+
+def test_a_histogram_of_no_jitter_is_one_bar() -> None:
+    panel = histogram(named("constant"), 2, jobs=10)
+    assert sum(panel.counts) == max(panel.counts) == 10
+
+
+def test_a_load_has_the_same_bins_for_all() -> None:
+    panel = load([named("constant", limit=2), named("zizq", limit=5)], Scenario(jobs=50, success=0.0))
+    assert [sum(line.counts) for line in panel.lines] == [100, 250]
+    constant = panel.lines[0].counts
+    assert [place * panel.bin_ms for place, count in enumerate(constant) if count] == [300_000, 600_000]
+
+
+def test_all_data_are_json() -> None:
+    for panel in (curve_band([named("even")], 3), dots(named("even"), 3, 3), *heat([named("even")], 5, 2, bins=4),
+                  histogram(named("even"), 1, 20, bins=4)):  # fmt: skip
+        back = msgspec.json.decode(msgspec.json.encode(panel))
+        assert back["kind"] == type(panel).__name__.lower()
+
+
+@pytest.mark.parametrize(
+    ("call", "field", "said"),
+    [
+        (
+            lambda: curve_band([named("even")], 0),
+            "retries",
+            "0 is not valid; expected a whole number from 1 to 1,000",
+        ),
+        (lambda: dots(named("even"), 0), "jobs", "from 1 to"),
+        (lambda: dots(named("even"), 10_000), "jobs", "100,000 dots"),
+        (lambda: heat([named("even")], 10_000_000), "jobs", "25,000,000 retries in all"),
+        (lambda: heat([named("even")], 10, bins=0), "bins", "from 1 to 2,000"),
+        (lambda: histogram(named("even"), 26), "retry", "from 1 to 25, a retry that even has"),
+        (lambda: histogram(named("constant", deadline="1m"), 1), "retry", "before the deadline"),
+    ],
+)
+def test_what_does_not_fit_is_told(call: Any, field: str, said: str) -> None:
+    with pytest.raises(InvalidInput, match=said) as caught:
+        call()
+    assert caught.value.field == field
+
+
+def test_policies_that_are_compared_share_their_axis() -> None:
+    panels = on_one_axis([dots(named("even"), 3, 3), dots(named("constant"), 3, 2)])
+    assert {panel.end_ms for panel in panels} == {600_000}
+    assert {panel.begin_ms for panel in panels} == {min(row[0] for row in panels[0].instants_ms)}
+    first, second = heat([named("even"), named("constant")], 30, 4)
+    assert first.edges_ms == second.edges_ms
+    assert [sum(row) for row in second.counts] == [30] * 4

@@ -1,0 +1,157 @@
+"""Pictures in the terminal: as wide as it is, in its colours or none, dots where they belong."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from anew.backoff import Policy, preset
+from anew.lab.charts.classics import herd, zaqar, zizq
+from anew.lab.charts.data import curve_band, dots, heat, histogram
+from anew.lab.charts.frame import tick_texts
+from anew.lab.charts.ink import Span, Style, painted
+from anew.lab.charts.panels import spread
+from anew.lab.charts.pictures import Load, LoadLine, Named, Picture
+from anew.lab.charts.tallies import gathered, sparkline, stretched
+from anew.lab.charts.terminal import draw, uses_log, wrapped
+
+EVEN = Named("even", preset("even"))
+LONG = Named("a policy with a name that is much longer than its line", preset("zizq"))
+LOAD = Load(100, 60_000, (LoadLine("even", (5,) * 30), LoadLine("constant", (0, 0, 0, 0, 100, 0))))
+PICTURES = {
+    "zizq": zizq(),
+    "zaqar": zaqar(),
+    "herd": herd(),
+    "band": Picture("Two", (curve_band([EVEN, LONG]),), caption="word " * 30),
+    "dots": Picture("Dots", (dots(EVEN, 30, 25),)),
+    "heat": Picture("Heat", heat([EVEN], 50, 9)),
+    "phases": Picture("Phases", heat([EVEN], 80, 9, rows="phase")),
+    "histogram": Picture("Waits", (histogram(EVEN, 2, 500), histogram(LONG, 3, 500))),
+    "load": Picture("Load", (LOAD,)),
+}
+BRAILLE = re.compile("[\u2800-\u28ff]")
+
+
+@pytest.mark.parametrize("columns", [30, 80, 140])
+@pytest.mark.parametrize("name", PICTURES)
+def test_no_line_is_longer_than_the_terminal(name: str, columns: int) -> None:
+    lines = draw(PICTURES[name], Style(columns=columns)).split("\n")
+    assert max(map(len, lines)) <= columns
+    assert not any(line.endswith(" ") for line in lines)
+
+
+@pytest.mark.parametrize("name", PICTURES)
+def test_the_width_is_used(name: str) -> None:
+    lines = draw(PICTURES[name], Style(columns=140)).split("\n")
+    assert max(map(len, lines)) >= 130
+
+
+@pytest.mark.parametrize("name", PICTURES)
+def test_without_colours_there_is_no_escape_code(name: str) -> None:
+    assert "\x1b" not in draw(PICTURES[name], Style())
+
+
+@pytest.mark.parametrize("name", PICTURES)
+def test_colours_change_no_sign(name: str) -> None:
+    plain = draw(PICTURES[name], Style())
+    for colours in ("256", "true"):
+        coloured = draw(PICTURES[name], Style(colours=colours))  # type: ignore[arg-type]
+        assert "\x1b[38;" in coloured
+        assert re.sub(r"\x1b\[[0-9;]*m", "", coloured).split() == plain.split()
+
+
+@pytest.mark.parametrize("name", PICTURES)
+def test_where_there_is_no_braille_a_drawing_is_ascii(name: str) -> None:
+    text = draw(PICTURES[name], Style(braille=False))
+    # Only words that people gave may hold more.
+    assert set(text) - set("×…") <= {chr(code) for code in range(32, 127)} | {"\n"}
+
+
+def test_axes_are_named_and_marked() -> None:
+    text = draw(zizq(), Style())
+    for word in ("wait before the retry", "retry →", "1 min", "1 h", "1 d", " 25"):
+        assert word in text
+    text = draw(PICTURES["dots"], Style())
+    for word in ("since the first failure →", "job", " 1 ┤", " 30 ┤"):
+        assert word in text
+
+
+def test_a_dot_stands_at_its_job_and_its_time() -> None:
+    policy = Policy.from_json({"curve": {"table": ["10s", "30s"]}, "limit": 2})
+    panel = dots(Named("t", policy), jobs=4)
+    lines = draw(Picture("T", (panel,), log=False), Style(columns=30)).split("\n")
+    (row,) = [line for line in lines if BRAILLE.search(line)]
+    drawing = row.partition("┤")[2]
+    # 25 characters make 50 dots: 10 s of 40 s is dot round(49 / 4) = 12, left in its character; 40 s is dot 49, right.
+    assert [(place, sign) for place, sign in enumerate(drawing) if sign != " "] == [
+        (6, "\u2847"),
+        (24, "\u28b8"),
+    ]
+    assert lines[2] == "job  " + " " * 6 + "1" + " " * 17 + "2"
+
+
+def test_each_wave_has_its_number_above() -> None:
+    heading = draw(PICTURES["dots"], Style(columns=140)).split("\n")[2]
+    assert heading.split()[:8] == ["job", "1", "2", "3", "4", "5", "6", "7"]
+
+
+def test_policies_that_share_a_frame_are_told_apart_without_colour() -> None:
+    lines = draw(zaqar(), Style()).split("\n")
+    labelled = [line for line in lines if line.endswith(("linear", "arithmetic", "geometric", "base 2"))]
+    samples = [BRAILLE.findall(line)[-3:] for line in labelled]
+    assert len({tuple(sample) for sample in samples}) == 4
+
+
+def test_a_panel_alone_needs_no_heading_of_its_own() -> None:
+    assert "even" not in draw(PICTURES["heat"], Style())
+    assert "even on buckets' mean" in draw(herd(), Style())
+
+
+def test_the_axis_follows_the_data_unless_told() -> None:
+    assert uses_log(zizq().panels[0])
+    assert not uses_log(zizq(exponent=1.0).panels[0])
+    assert not uses_log(LOAD)
+    assert "10 min" in draw(zizq(), Style())
+    assert "10 min" not in draw(Picture("x", zizq().panels, log=False), Style())
+
+
+def test_a_heat_of_phases_fits_on_a_screen() -> None:
+    text = draw(PICTURES["phases"], Style())
+    assert text.count("│") + text.count("┤") <= 34
+
+
+def test_labels_get_rows_of_their_own() -> None:
+    assert spread([3, 3, 3], 10) == [3, 4, 5]
+    assert spread([9, 9], 10) == [8, 9]
+    assert spread([0, 5, 5], 10) == [0, 5, 6]
+
+
+def test_ticks_that_would_touch_are_left_out() -> None:
+    assert (
+        tick_texts({0: "0", 9: "10 min", 12: "20 min", 29: "30 min"}, 30) == "0      10 min           30 min"
+    )
+
+
+def test_counts_fit_into_columns() -> None:
+    assert gathered([1, 2, 3, 4], 2) == [3, 7]
+    assert gathered([1, 2], 4) == [1, 1, 2, 2]
+    assert stretched([1, 9, 3, 4], 2) == [9, 4]
+
+
+def test_a_sparkline_is_one_line() -> None:
+    assert sparkline([0, 1, 4, 8], 4) == " ▁▄█"
+    assert sparkline([0, 1, 8], 3, blocks=False) == " .#"
+    assert sparkline([4], 2, peak=8) == "▄▄"
+    assert sparkline([], 3) == "   "
+
+
+def test_256_colours_are_the_nearest_of_the_cube() -> None:
+    line = [Span("x", "#ff8700")]
+    # The cube's levels 5, 2, 0: 16 + 36 * 5 + 6 * 2.
+    assert painted([line], Style(colours="256")) == "\x1b[38;5;208mx\x1b[0m"
+    assert painted([line], Style(colours="true")) == "\x1b[38;2;255;135;0mx\x1b[0m"
+
+
+def test_words_are_wrapped_at_blanks() -> None:
+    assert wrapped("one two three", 8) == ["one two", "three"]
