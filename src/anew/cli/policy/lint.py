@@ -1,0 +1,246 @@
+"""``anew policy lint``: policies looked at with every rule, and held against a snapshot of their schedules."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from anew.cli.failures import REFUSED, USAGE
+from anew.errors import InvalidInput
+from anew.units import parse_duration, shown
+
+if TYPE_CHECKING:
+    from anew.cli.policy.lint_report import Report
+    from anew.lab.lint import Context
+    from anew.lab.lint.documents import Document
+    from anew.lab.lint.table import Stated
+
+_SPEC = "--policy"
+
+
+@click.command("lint")
+@click.argument("files", metavar="[FILE]...", nargs=-1)
+@click.option(
+    "--policy", "specs", multiple=True, metavar="POLICY", help="A policy as JSON, or a preset's name."
+)
+@click.option("--jobs", type=int, metavar="N", help="How many jobs may fail together. [1000]")
+@click.option(
+    "--outage", "outages", multiple=True, metavar="TIME", help="An outage that jobs have to outlive."
+)
+@click.option(
+    "--dead-retention", metavar="TIME", help="How long dead jobs are kept. [the server's default, 7d]"
+)
+@click.option(
+    "--payload-retention", metavar="TIME", help="How long what payloads point at can be had. [for ever]"
+)
+@click.option("--select", multiple=True, metavar="RULE", help="Look at these rules only.")
+@click.option(
+    "--ignore", multiple=True, metavar="RULE", help="Leave a rule out; NAME:RULE for one policy alone."
+)
+@click.option(
+    "--fail-on",
+    type=click.Choice(["warning", "error"]),
+    default="warning",
+    help="Exit code 5 if anything is found that is so bad, or worse. [warning]",
+)
+@click.option(
+    "--format", "form", type=click.Choice(["text", "json", "github"]), default="text", help="[text]"
+)
+@click.option("--json", "as_json", is_flag=True, help="The same as --format json.")
+@click.option("--snapshot", metavar="FILE", help="Exit code 5 if a schedule is not the one stored there.")
+@click.option("--update-snapshot", is_flag=True, help="Write the schedules there.")
+@click.option("--rules", is_flag=True, help="List the rules, each with its reason and an example.")
+def lint_policies(
+    files: tuple[str, ...],
+    specs: tuple[str, ...],
+    form: str,
+    as_json: bool,
+    fail_on: str,
+    snapshot: str | None,
+    update_snapshot: bool,
+    rules: bool,
+    select: tuple[str, ...],
+    ignore: tuple[str, ...],
+    **stated: Any,
+) -> int:
+    """Look for what a policy does that its author may not have meant.
+
+    FILE is TOML or JSON: a policy, a list of policies, or names with a policy each; anew.toml, whose
+    default-policy counts; or - for stdin. What [lint] in a TOML file says holds for its policies; options win.
+
+    \b
+    Exit codes: 0 nothing found, 2 something cannot be read (the rest is looked at all the same),
+    5 findings from --fail-on up, or a schedule that is not the one of the snapshot.
+
+    \b
+    Examples:
+      anew policy lint policies.toml anew.toml
+      anew policy lint --policy zizq --jobs 50000 --outage 3d
+      anew policy lint policies.toml --ignore thin-jitter --fail-on error --format github
+      anew policy lint policies.toml --snapshot schedules.json
+      anew policy lint --rules
+    """
+    from anew.cli.policy import lint_report
+    from anew.lab.lint import Severity
+
+    form = "json" if as_json else form
+    if rules:
+        lint_report.show_rules(form)
+        return 0
+    if not files and not specs:
+        raise click.UsageError("nothing to look at; give FILE, - for stdin, or --policy")
+    if update_snapshot and snapshot is None:
+        raise click.UsageError("--update-snapshot needs --snapshot FILE, the file to write")
+    report = _looked_at([*_documents(files, specs)], _given(stated, select, ignore))
+    if snapshot is not None:
+        _hold_against(report, Path(snapshot), write=update_snapshot)
+    lint_report.show(report, form)
+    if report.problems:
+        return USAGE
+    return REFUSED if report.fails(Severity(fail_on)) else 0
+
+
+def _documents(files: Sequence[str], specs: Sequence[str]) -> Iterator[Document]:
+    """Read all that was given; what cannot be read becomes a document with a problem."""
+    from anew.cli.remote import given_text
+    from anew.lab.lint.documents import Document, Problem, read_document
+
+    for file in files:
+        try:
+            content = given_text("-" if file == "-" else f"@{file}")
+        except InvalidInput as error:
+            words = str(error).removeprefix(f"@{file}: ")
+            problem = Problem(file=file, message=f"{words}; expected a TOML or JSON file")
+            yield Document(problems=(problem,))
+        else:
+            yield read_document(content, file)
+    for spec in specs:
+        yield _document_of(spec)
+
+
+def _document_of(spec: str) -> Document:
+    """Read a policy of the command line; one preset is called by its name, all else by its option."""
+    from anew.cli.values import read_policy
+    from anew.lab.lint.documents import Document, Entry, Problem
+
+    name = spec if spec.isidentifier() else "policy"
+    try:
+        value = read_policy(spec)
+    except InvalidInput as error:
+        problem = Problem(file=_SPEC, policy=name, field=error.field, message=str(error))
+        return Document(problems=(problem,))
+    return Document(entries=(Entry(file=_SPEC, name=name, value=value, line=None),))
+
+
+def _given(stated: dict[str, Any], select: Sequence[str], ignore: Sequence[str]) -> Stated:
+    """Give what the command line states, in the form of a document's own table.
+
+    Raises:
+        InvalidInput: No such rule, or no duration.
+    """
+    from anew.lab.lint import check_rules
+    from anew.lab.lint.table import Stated
+
+    chosen, left_out = (
+        tuple(name for names in given for name in names.split(",") if name) for given in (select, ignore)
+    )
+    check_rules(chosen, "--select")
+    check_rules(left_out, "--ignore")
+    kept = {
+        f"{name}_ms": parse_duration(stated[name], field=f"--{name.replace('_', '-')}")
+        for name in ("dead_retention", "payload_retention")
+        if stated[name] is not None
+    }
+    return Stated(
+        select=chosen,
+        ignore=left_out,
+        jobs=stated["jobs"],
+        outages_ms=tuple(parse_duration(text, field="--outage") for text in stated["outages"]),
+        **kept,
+    )
+
+
+def _looked_at(documents: Sequence[Document], given: Stated) -> Report:
+    from anew.cli.policy.lint_report import Report
+    from anew.lab.lint import lint
+    from anew.lab.lint.documents import Problem
+
+    report = Report()
+    for document in documents:
+        report.problems.extend(document.problems)
+        try:
+            context = _context(given, document.stated)
+        except InvalidInput as error:
+            file = document.entries[0].file if document.entries else _SPEC
+            report.problems.append(Problem(file=file, field=error.field, message=str(error)))
+            continue
+        for entry in document.entries:
+            report.entries.append(entry)
+            found = lint(
+                entry.value,
+                _with_limit(context, entry.default_limit),
+                name=entry.name,
+                select=given.select or document.stated.select,
+                ignore=given.ignore + document.stated.ignore,
+            )
+            report.findings.extend((entry, finding) for finding in found)
+    return report
+
+
+def _context(given: Stated, own: Stated) -> Context:
+    """Give what the policies of a document will meet: the command line wins over the document's own table."""
+    from anew.config import Settings
+    from anew.lab.lint import Context
+
+    jobs = next((jobs for jobs in (given.jobs, own.jobs) if jobs is not None), Context().jobs)
+    dead = next(
+        (ms for ms in (given.dead_retention_ms, own.dead_retention_ms) if ms is not None),
+        Settings().retention.dead_ms,
+    )
+    payload = given.payload_retention_ms
+    return Context(
+        jobs=jobs,
+        outages_ms=given.outages_ms or own.outages_ms,
+        dead_retention_ms=dead,
+        payload_retention_ms=own.payload_retention_ms if payload is None else payload,
+    )
+
+
+def _with_limit(context: Context, limit: int | None) -> Context:
+    import msgspec
+
+    return msgspec.structs.replace(context, default_limit=limit)
+
+
+def _hold_against(report: Report, path: Path, *, write: bool) -> None:
+    """Compare the schedules with the stored ones, or store them.
+
+    Raises:
+        InvalidInput: The file cannot be read or written, or two policies have one name.
+    """
+    from anew.lab.lint.snapshot import changes, read_snapshot, schedule_of, write_snapshot
+
+    now = {}
+    for entry in report.entries:
+        if entry.name in now:
+            raise InvalidInput(
+                f"{entry.file}: {shown(entry.name)} is the name of two policies; a snapshot expects different names",
+                field=entry.name,
+            )
+        now[entry.name] = schedule_of(entry.policy())
+    try:
+        stored = read_snapshot(path.read_bytes()) if path.exists() or not write else {}
+        report.changes = changes(stored, now)
+        if write and report.problems:
+            report.unwritten = str(path)
+        elif write:
+            path.write_bytes(write_snapshot(now))
+            report.written = str(path)
+    except OSError as error:
+        hint = "" if write else "; --update-snapshot writes it"
+        raise InvalidInput(f"{path}: {error.strerror}{hint}", field="snapshot") from error
+    except InvalidInput as error:
+        raise InvalidInput(f"{path}: {error}", field="snapshot") from error

@@ -1,0 +1,190 @@
+"""What ``anew policy lint`` found, as text, as JSON, and as GitHub's annotations."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import click
+import msgspec
+
+from anew.cli.output import coloured, one_line, show_json, table
+from anew.lab.lint import RULES, Finding, Severity
+from anew.lab.lint.documents import Entry, Problem
+from anew.lab.lint.snapshot import Change
+
+_COLOURS: Final = {Severity.ERROR: "red", Severity.WARNING: "yellow", Severity.INFO: "cyan"}
+_SPEC: Final = "--policy"
+"""Stands for the file of a policy that was given on the command line."""
+
+_ANNOTATIONS: Final = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.INFO: "notice"}
+
+
+@dataclass(slots=True)
+class Report:
+    """All that came out.
+
+    Attributes:
+        entries: The policies that were looked at.
+        problems: What could not be read.
+        findings: What was found, each with the policy that it is about.
+        changes: Schedules that are not the stored ones.
+        written: The snapshot that was written, "" if none was.
+        unwritten: The snapshot that was to be written and was not, because there are problems; "" if none.
+    """
+
+    entries: list[Entry] = field(default_factory=list)
+    problems: list[Problem] = field(default_factory=list)
+    findings: list[tuple[Entry, Finding]] = field(default_factory=list)
+    changes: list[Change] = field(default_factory=list)
+    written: str = ""
+    unwritten: str = ""
+
+    def fails(self, least: Severity) -> bool:
+        """Tell whether a build should fail: findings that bad, or schedules changed and not written."""
+        worst = any(finding.severity.at_least(least) for _, finding in self.findings)
+        return worst or (bool(self.changes) and not self.written)
+
+
+def show(report: Report, form: str) -> None:
+    """Print a report as ``text``, ``json`` or ``github``."""
+    match form:
+        case "json":
+            show_json(_as_json(report))
+        case "github":
+            for line in _annotations(report):
+                click.echo(line)
+        case _:
+            _show_text(report)
+
+
+def show_rules(form: str) -> None:
+    """Print every rule with its severity, its reason, and a policy that it finds something in."""
+    if form == "json":
+        show_json({"rules": [_rule(name) for name in RULES]})
+        return
+    for rule in RULES.values():
+        colour = _COLOURS[rule.severity] if coloured(sys.stdout) else None
+        click.echo(f"{click.style(rule.name, bold=True) if colour else rule.name} ", nl=False)
+        click.echo(f"({click.style(rule.severity, fg=colour) if colour else rule.severity})")
+        click.echo(f"  {rule.reason}")
+        example = msgspec.json.encode(rule.example).decode()
+        click.echo(f"  e.g. {' '.join([example, *rule.context.words()])}\n")
+
+
+def _rule(name: str) -> dict[str, Any]:
+    rule = RULES[name]
+    return {
+        "name": rule.name,
+        "severity": rule.severity,
+        "reason": rule.reason,
+        "example": rule.example,
+        "options": rule.context.words(),
+    }
+
+
+def _as_json(report: Report) -> dict[str, Any]:
+    return {
+        "policies": [
+            {"name": entry.name, "file": entry.file, "line": entry.line} for entry in report.entries
+        ],
+        "problems": report.problems,
+        "findings": [
+            {"file": entry.file, "line": entry.line, **msgspec.to_builtins(finding)}
+            for entry, finding in report.findings
+        ],
+        "changes": report.changes,
+        "written": report.written or None,
+    }
+
+
+def _show_text(report: Report) -> None:
+    colour = coloured(sys.stdout)
+    for problem in report.problems:
+        where = _place(problem.file, problem.line, problem.policy)
+        click.echo(one_line(f"Error: {where}{problem.message}"), err=True)
+    for entry, finding in report.findings:
+        where = one_line(_place(entry.file, entry.line, entry.name))
+        severity = (
+            click.style(finding.severity, fg=_COLOURS[finding.severity]) if colour else finding.severity
+        )
+        click.echo(f"{where}{severity}: {finding.rule}: {one_line(finding.message)}")
+    for change in report.changes:
+        for line in _told(change, written=bool(report.written)):
+            click.echo(one_line(line))
+    click.echo(_summary(report))
+
+
+def _told(change: Change, *, written: bool) -> Iterator[str]:
+    """Tell a change of a schedule: in words, then both schedules side by side."""
+    heading = {"changed": "the schedule changed", "new": "new", "removed": "removed"}[change.kind]
+    yield f"{change.policy}: {heading}: {'; '.join(change.words)}"
+    if change.kind == "changed" and not written:
+        first, *rows = change.table()
+        yield from (f"  {line}" for line in table([name.upper() for name in first], rows))
+
+
+def _summary(report: Report) -> str:
+    counts = Counter(finding.severity for _, finding in report.findings)
+    found = ", ".join(_counted(counts[severity], severity.value) for severity in Severity if counts[severity])
+    text = f"{_policies(len(report.entries))}: {found or 'nothing found'}"
+    if report.written:
+        text += f"; {len(report.entries)} written to {report.written}"
+    elif report.unwritten:
+        text += f"; {report.unwritten} is not written, because not all could be read"
+    elif report.changes:
+        text += f"; {_counted(len(report.changes), 'schedule')} not as in the snapshot (--update-snapshot accepts that)"
+    return one_line(text)
+
+
+def _annotations(report: Report) -> Iterator[str]:
+    for problem in report.problems:
+        yield _annotation(
+            "error", problem.file, problem.line, problem.policy or "cannot be read", problem.message
+        )
+    for entry, finding in report.findings:
+        title = f"{entry.name}: {finding.rule}"
+        yield _annotation(_ANNOTATIONS[finding.severity], entry.file, entry.line, title, finding.message)
+    if report.written:
+        return
+    places = {entry.name: entry for entry in report.entries}
+    for change in report.changes:
+        text = "\n".join(_told(change, written=False))
+        place = places.get(change.policy)
+        file, line = (place.file, place.line) if place else ("", None)
+        yield _annotation("error", file, line, f"{change.policy}: schedule {change.kind}", text)
+
+
+def _annotation(level: str, file: str, line: int | None, title: str, message: str) -> str:
+    """Give one workflow command, escaped as GitHub's runner reads it."""
+    properties = {"title": title}
+    if file and file not in ("-", _SPEC):
+        properties = {"file": file} | ({"line": str(line)} if line else {}) | properties
+    listed = ",".join(
+        f"{name}={_escaped(value).replace(':', '%3A').replace(',', '%2C')}"
+        for name, value in properties.items()
+    )
+    return f"::{level} {listed}::{_escaped(message)}"
+
+
+def _escaped(text: str) -> str:
+    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+
+
+def _place(file: str, line: int | None, policy: str) -> str:
+    """Give where something is, with a colon behind each part."""
+    name = {"-": "stdin", _SPEC: ""}.get(file, file)
+    number = f"{line}:" if line else ""
+    return (f"{name}:{number} " if name else "") + (f"{policy}: " if policy else "")
+
+
+def _counted(number: int, noun: str) -> str:
+    plural = noun if noun == "info" or number == 1 else f"{noun}s"
+    return f"{number} {plural}"
+
+
+def _policies(number: int) -> str:
+    return f"{number} {'policy' if number == 1 else 'policies'}"

@@ -1,0 +1,285 @@
+"""Reads policies out of TOML and JSON text, with the names they have there and the lines they stand on.
+
+A document is a policy, a list of policies, or a mapping of names to policies. Five names of a mapping are
+taken: ``policies`` (a mapping or a list), ``policy``, ``server`` (whose ``default-policy`` counts, so that
+``anew.toml`` can be given as it is), ``client`` (passed over) and ``lint`` (what to ignore, what to state).
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import tomllib
+from collections.abc import Iterator, Mapping
+from pathlib import PurePath
+from typing import Any, Final
+
+import msgspec
+
+from anew.backoff import DEFAULT_LIMIT, Policy
+from anew.backoff.form import SHARED
+from anew.errors import InvalidInput
+from anew.lab.lint import check_rules
+from anew.lab.lint.finding import refused
+from anew.lab.lint.lines import Lines, json_object
+from anew.lab.lint.table import Stated, read_table
+from anew.units import parse_duration, shown
+
+MAX_BYTES: Final = 1 << 20
+MAX_POLICIES: Final = 1_000
+
+_FIELDS: Final = {"preset", "curve", "phases", "base_ms", "exponent", "jitter_ms", "max_attempts", *SHARED}
+_TAKEN: Final = ("policies", "policy", "server", "client", "lint")
+_LINE: Final = re.compile(r"\(at line (\d+), column (\d+)\)")
+_DEFAULT: Final = "default-policy"
+_RETENTION: Final = "default-dead-job-retention"
+_ZIZQ: Final = {
+    "default-backoff-base": "base_ms",
+    "default-backoff-exponent": "exponent",
+    "default-backoff-jitter": "jitter_ms",
+}
+
+
+class Entry(msgspec.Struct, frozen=True, kw_only=True):
+    """One policy of a document.
+
+    Args:
+        file: The document's name.
+        name: The policy's name.
+        value: Its JSON value.
+        line: The line it begins on, 1 = first; None: not known.
+        default_limit: Retries if it names no limit.
+    """
+
+    file: str
+    name: str
+    value: Any
+    line: int | None
+    default_limit: int | None = DEFAULT_LIMIT
+
+    def policy(self) -> Policy:
+        """Build the policy.
+
+        Raises:
+            InvalidPolicy: It is none.
+        """
+        return Policy.from_json(self.value, default_limit=self.default_limit)
+
+
+class Problem(msgspec.Struct, frozen=True, kw_only=True):
+    """What cannot be read.
+
+    Args:
+        file: The document's name.
+        line: The line, 1 = first; None: not known.
+        policy: The policy's name, "" if it is about the document.
+        field: Dotted path of the offending field, "" if there is none.
+        message: A sentence that names field, value and what was expected.
+    """
+
+    file: str
+    line: int | None = None
+    policy: str = ""
+    field: str = ""
+    message: str
+
+
+class Document(msgspec.Struct, frozen=True, kw_only=True):
+    """What a document holds.
+
+    Args:
+        entries: Its policies that can be built.
+        problems: What cannot be read of it.
+        stated: Its ``lint`` table.
+    """
+
+    entries: tuple[Entry, ...] = ()
+    problems: tuple[Problem, ...] = ()
+    stated: Stated = Stated()
+
+
+def read_document(content: bytes, file: str) -> Document:
+    """Read a document.
+
+    Args:
+        content: TOML or JSON text; which of the two follows from the name's ending, or else from the text.
+        file: Its name; a policy that has none is called after it.
+
+    Returns:
+        What it holds. Nothing is raised: what cannot be read is among the problems.
+    """
+    try:
+        if len(content) > MAX_BYTES:
+            raise refused("size", f"{len(content)} bytes", f"at most {MAX_BYTES} bytes")
+        text = content.decode("utf-8-sig")
+        value = _parse(text, PurePath(file).suffix.lower())
+        reader = _Reader(file, Lines(text))
+        stated = _stated(value) if isinstance(value, dict) else Stated()
+        found = list(reader.entries(value))
+    except UnicodeDecodeError as error:
+        return Document(
+            problems=(Problem(file=file, message=f"byte {error.start} is not UTF-8; expected text"),)
+        )
+    except _Unreadable as error:
+        return Document(problems=(Problem(file=file, line=error.line, message=str(error)),))
+    except InvalidInput as error:
+        line = Lines(text).of_field(error.field) if error.field != "size" else None
+        return Document(problems=(Problem(file=file, line=line, field=error.field, message=str(error)),))
+    if not found and not (isinstance(value, dict) and {"server", "client", "lint"} & value.keys()):
+        expected = "a policy, a list of policies, or names with a policy each"
+        return Document(
+            problems=(Problem(file=file, message=f"there is no policy in it; expected {expected}"),)
+        )
+    problems = tuple(problem for entry in found if (problem := reader.problem(entry)) is not None)
+    broken = {problem.policy for problem in problems}
+    entries = tuple(entry for entry in found if entry.name not in broken)
+    return Document(entries=entries, problems=problems, stated=stated)
+
+
+def _stated(value: Mapping[str, Any]) -> Stated:
+    """Give the ``lint`` table; how long the dead are kept may also stand among the server's settings."""
+    stated = read_table(value.get("lint", {}))
+    check_rules(stated.ignore, "lint.ignore")
+    check_rules(stated.select, "lint.select")
+    if stated.dead_retention_ms is None and isinstance(server := value.get("server"), Mapping):
+        for name in (_RETENTION, _RETENTION.replace("-", "_")):
+            if name in server:
+                kept_ms = parse_duration(server[name], field=f"server.{name}")
+                return msgspec.structs.replace(stated, dead_retention_ms=kept_ms)
+    return stated
+
+
+class _Unreadable(Exception):
+    """Text that is no TOML or no JSON."""
+
+    def __init__(self, message: str, line: int | None) -> None:
+        super().__init__(message)
+        self.line = line
+
+
+def _parse(text: str, ending: str) -> Any:
+    if ending == ".toml":
+        return _toml(text)
+    if ending == ".json":
+        return _json(text)
+    try:
+        return _json(text)
+    except _Unreadable:
+        if text.lstrip().startswith(("{", '"')):
+            raise
+    bare = text.strip()
+    return bare if re.fullmatch(r"[a-z][a-z0-9_]*", bare) else _toml(text)
+
+
+def _json(text: str) -> Any:
+    try:
+        return json.loads(text, object_pairs_hook=json_object, parse_constant=_no_constant)
+    except json.JSONDecodeError as error:
+        raise _Unreadable(f"no JSON: {error.msg} at column {error.colno}", error.lineno) from None
+    except (ValueError, RecursionError) as error:
+        raise _Unreadable(f"no JSON that can be read: {str(error)[:200]}", None) from None
+
+
+def _no_constant(word: str) -> Any:
+    raise ValueError(f"{word} is no number of JSON")
+
+
+def _toml(text: str) -> Any:
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        place = _LINE.search(str(error))
+        column = f" at column {place[2]}" if place else ""
+        what = _LINE.sub("", str(error)).strip()
+        raise _Unreadable(f"no TOML: {what}{column}", int(place[1]) if place else None) from None
+    except (ValueError, RecursionError) as error:
+        raise _Unreadable(f"no TOML that can be read: {str(error)[:200]}", None) from None
+
+
+class _Reader:
+    """Finds the policies of one document."""
+
+    def __init__(self, file: str, lines: Lines) -> None:
+        self._file, self._lines = file, lines
+        self._stem = PurePath(file).stem if file != "-" else "policy"
+
+    def entries(self, value: Any) -> Iterator[Entry]:
+        """Give every policy of a document, with its name."""
+        if isinstance(value, (list, str)) or not isinstance(value, Mapping) or _FIELDS & value.keys():
+            yield from self._several(value, self._stem, ())
+            return
+        limit: int | None = DEFAULT_LIMIT
+        if isinstance(value.get("server"), Mapping):
+            server = {key.replace("_", "-"): inner for key, inner in value["server"].items()}
+            limit = _limit(server.get("default-retry-limit", DEFAULT_LIMIT))
+            yield from self._default(server)
+        for key in ("policy", "policies"):
+            if key in value:
+                yield from self._several(value[key], key, (key,), limit)
+        rest = {name: inner for name, inner in value.items() if name not in _TAKEN}
+        yield from self._several(rest, self._stem, (), limit)
+
+    def problem(self, entry: Entry) -> Problem | None:
+        """Give what is wrong with a policy; None if it can be built."""
+        try:
+            entry.policy()
+        except InvalidInput as error:
+            line = self._lines.of_field(error.field, entry.line) or entry.line
+            return Problem(
+                file=self._file, line=line, policy=entry.name, field=error.field, message=str(error)
+            )
+        return None
+
+    def _several(
+        self, value: Any, name: str, path: tuple[str | int, ...], limit: int | None = DEFAULT_LIMIT
+    ) -> Iterator[Entry]:
+        """Give one policy, a list of them, or a mapping of names to them."""
+        if isinstance(value, list):
+            named = [(f"{name}[{index}]", inner, (*path, index)) for index, inner in enumerate(value)]
+        elif isinstance(value, Mapping) and not _FIELDS & value.keys():
+            named = [(str(key), inner, (*path, key)) for key, inner in value.items()]
+        else:
+            named = [(name, value, path)]
+        if len(named) > MAX_POLICIES:
+            raise refused("policies", f"{len(named)} policies", f"at most {MAX_POLICIES} in one file")
+        for own, inner, place in named:
+            line = self._lines.of_path(place)
+            yield Entry(file=self._file, name=own, value=inner, line=line, default_limit=limit)
+
+    def _default(self, server: Mapping[str, Any]) -> Iterator[Entry]:
+        """Give the default policy of ``anew.toml``: its own, or Zizq's three numbers."""
+        value = server.get(_DEFAULT)
+        if isinstance(value, str):
+            value = _inner_json(value) if value.lstrip().startswith("{") else {"preset": value}
+        zizq = {inner: server[name] for name, inner in _ZIZQ.items() if name in server}
+        if value is None and zizq:
+            value = _zizq(zizq)
+        if value is None:
+            return
+        if isinstance(value, Mapping) and "default-retry-limit" in server:
+            # It wins over the policy's own limit, as it does in the server.
+            own = {name: inner for name, inner in value.items() if name != "max_attempts"}
+            value = own | {"limit": _limit(server["default-retry-limit"])}
+        line = self._lines.of_field(_DEFAULT) or self._lines.of_field("default-backoff-base")
+        yield Entry(file=self._file, name=_DEFAULT, value=value, line=line)
+
+
+def _inner_json(text: str) -> Any:
+    try:
+        return json.loads(text, object_pairs_hook=json_object, parse_constant=_no_constant)
+    except (ValueError, RecursionError) as error:
+        raise refused(f"server.{_DEFAULT}", text, f"a policy as JSON ({error})") from None
+
+
+def _zizq(given: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Give Zizq's three numbers as whole milliseconds, as the server reads them."""
+    return {
+        name: parse_duration(value, field=name) if isinstance(value, str) and name != "exponent" else value
+        for name, value in given.items()
+    }
+
+
+def _limit(value: Any) -> int | None:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+        raise refused("server.default-retry-limit", shown(value), "a whole number from 0")
+    return value

@@ -1,0 +1,152 @@
+"""What rules look at: a policy with its schedule worked out once, and the form in which it was written."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from anew.backoff import Policy
+from anew.backoff.curves import CURVES, Scale, Sum
+from anew.backoff.fields import One, Piece, Tagged, fields_of
+from anew.backoff.jitter import Reach
+from anew.backoff.kinds import Duration, Kind, ListOf
+from anew.backoff.policy import JITTERS
+from anew.backoff.presets import find_preset
+from anew.lab.laws import laws
+from anew.lab.outlive import Window, is_endless, window
+from anew.lab.shapes import Law
+from anew.lab.spans import Span, spans
+
+MAX_ROWS: Final = 1_000
+"""Retries that are worked out one by one."""
+
+MAX_LAWS: Final = 100
+"""Retries whose law is worked out; by then every pile that there is has begun."""
+
+
+class Facts:
+    """A policy and what follows from it.
+
+    Args:
+        policy: The policy.
+        written: The JSON value that it was read from; None if it was built in Python.
+    """
+
+    def __init__(self, policy: Policy, written: Any = None) -> None:
+        self.policy = policy
+        self.written = written
+
+    @functools.cached_property
+    def _spans(self) -> tuple[Span, ...]:
+        return tuple(spans(self.policy, self._asked))
+
+    @property
+    def _asked(self) -> int:
+        retries = self.policy.retries
+        return MAX_ROWS if retries is None else min(retries, MAX_ROWS)
+
+    @functools.cached_property
+    def rows(self) -> tuple[Span, ...]:
+        """The first retries; none where a user's own function decides, about which nothing can be told."""
+        return () if any(row.nominal_ms is None for row in self._spans) else self._spans
+
+    @property
+    def ended_by_deadline(self) -> bool:
+        """Tell whether the deadline lets no more retries happen than `rows`."""
+        return len(self._spans) < self._asked
+
+    @functools.cached_property
+    def nominals(self) -> tuple[float, ...]:
+        """The nominal waits of `rows`, not rounded."""
+        return tuple(self.policy.nominal(row.retry) for row in self.rows)
+
+    @functools.cached_property
+    def reaches(self) -> tuple[Reach, ...]:
+        """How far the jitter alone would go at each of `rows`, before floor and ceil hold it."""
+        found, before = [], 0.0
+        policy = self.policy
+        for row, nominal in zip(self.rows, self.nominals, strict=True):
+            k = policy.place(row.retry)[1]
+            reach = policy.jitter.reach(row.retry, k, nominal, policy.nominal, before)
+            before = min(max(reach.latest, policy.floor_ms), policy.highest_ms)
+            found.append(reach)
+        return tuple(found)
+
+    @functools.cached_property
+    def laws(self) -> tuple[Law, ...]:
+        """The laws of the first hundred of `rows`: how likely each wait is, floor and ceil included."""
+        found = laws(self.policy, min(len(self.rows), MAX_LAWS))
+        return tuple(law for law in found if law is not None) if self.rows else ()
+
+    @property
+    def endless(self) -> bool:
+        """Tell whether nothing ever ends the retries."""
+        return is_endless(self.policy)
+
+    @functools.cached_property
+    def window(self) -> Window | None:
+        """When the last retry comes; None if there is no last one, or if it cannot be told."""
+        return window(self.policy) if self.rows or self.policy.retries == 0 else None
+
+    def curves(self) -> Iterator[tuple[str, Piece]]:
+        """Give every curve with the path of its field, those inside sums and scales too."""
+        policy = self.policy
+        if policy.curve is not None:
+            yield from _curves("curve", policy.curve)
+        for index, phase in enumerate(policy.phases):
+            yield from _curves(f"phases[{index}].curve", phase.curve)
+
+    def durations(self) -> list[tuple[str, Any]]:
+        """Give the path and the value, as written, of every duration that somebody wrote down."""
+        return list(_written(self.written)) if isinstance(self.written, Mapping) else []
+
+
+def _curves(path: str, curve: Any) -> Iterator[tuple[str, Piece]]:
+    match curve:
+        case Sum():
+            for index, inner in enumerate(curve.curves):
+                yield from _curves(f"{path}.sum[{index}]", inner)
+        case Scale():
+            yield from _curves(f"{path}.scale.curve", curve.curve)
+        case Piece():
+            yield f"{path}.{curve.name}", curve
+
+
+_ZIZQ: Final = ("base_ms", "jitter_ms")
+
+
+def _written(value: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    kinds: dict[str, Kind] = {name: kind for name, (_, kind) in fields_of(Policy).items()}
+    preset = value.get("preset")
+    if preset is not None:
+        kinds |= find_preset(preset).parameters
+    for name, inner in value.items():
+        if name in _ZIZQ:
+            yield name, inner
+        elif name in kinds:
+            yield from _durations(kinds[name], inner, name)
+
+
+def _durations(kind: Kind, value: Any, path: str) -> Iterator[tuple[str, Any]]:
+    match kind:
+        case Duration():
+            yield path, value
+        case ListOf() if isinstance(value, Sequence) and not isinstance(value, str):
+            for index, inner in enumerate(value):
+                yield from _durations(kind.kind, inner, f"{path}[{index}]")
+        case One():
+            yield from _in_piece(kind.piece, value, path)
+        case Tagged() if isinstance(value, Mapping) and value:
+            name, body = next(iter(value.items()))
+            piece = CURVES.get(name) or JITTERS[name]
+            yield from _in_piece(piece, body, f"{path}.{name}")
+
+
+def _in_piece(piece: type[Piece], body: Any, path: str) -> Iterator[tuple[str, Any]]:
+    known = fields_of(piece)
+    if isinstance(body, Mapping) and set(body) <= set(known):
+        for name, inner in body.items():
+            yield from _durations(known[name][1], inner, f"{path}.{name}")
+    elif piece.inline is not None:
+        yield from _durations(known[piece.inline][1], body, path)

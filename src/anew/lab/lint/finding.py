@@ -1,0 +1,150 @@
+"""What a rule is, what it looks at besides the policy, and what it finds."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+import msgspec
+
+from anew.backoff import DEFAULT_LIMIT
+from anew.errors import InvalidInput
+from anew.lab.lint.facts import Facts
+from anew.units import format_duration_short, shown
+
+DEFAULT_JOBS: Final = 1_000
+"""Jobs that fail together when one dependency goes down, where nobody says otherwise."""
+
+MAX_JOBS: Final = 1_000_000_000
+MAX_OUTAGES: Final = 100
+
+
+class Severity(enum.StrEnum):
+    """How bad a finding is, the worst first."""
+
+    ERROR = "error"
+    """The policy does not do what it says, or not what was asked of it."""
+    WARNING = "warning"
+    """It does what it says, and that is seldom what somebody wants."""
+    INFO = "info"
+    """Worth knowing; nothing to mend."""
+
+    def at_least(self, other: Severity) -> bool:
+        """Tell whether this is as bad as another one, or worse."""
+        order = list(Severity)
+        return order.index(self) <= order.index(other)
+
+
+class Context(msgspec.Struct, frozen=True, kw_only=True):
+    """What the policy will meet.
+
+    Args:
+        jobs: How many jobs may fail together, from 1 to 10^9.
+        outages_ms: Outages that jobs have to outlive, in milliseconds.
+        dead_retention_ms: How long a dead job is kept; None: not known, nothing is said about it.
+        payload_retention_ms: How long what a payload points at (an upload, a signed link, a token) can be had;
+            None: for ever.
+        default_limit: Retries of a policy that names no limit; None: no limit.
+    """
+
+    jobs: int = DEFAULT_JOBS
+    outages_ms: tuple[int, ...] = ()
+    dead_retention_ms: int | None = None
+    payload_retention_ms: int | None = None
+    default_limit: int | None = DEFAULT_LIMIT
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.jobs <= MAX_JOBS:
+            raise refused("jobs", self.jobs, f"a whole number from 1 to {MAX_JOBS}")
+        if len(self.outages_ms) > MAX_OUTAGES:
+            raise refused("outages", f"{len(self.outages_ms)} outages", f"at most {MAX_OUTAGES}")
+
+    def words(self) -> list[str]:
+        """Give the options of ``anew policy lint`` that state this, without those at their defaults."""
+        words = [] if self.jobs == DEFAULT_JOBS else ["--jobs", str(self.jobs)]
+        for outage in self.outages_ms:
+            words += ["--outage", format_duration_short(outage)]
+        for option, ms in (
+            ("--dead-retention", self.dead_retention_ms),
+            ("--payload-retention", self.payload_retention_ms),
+        ):
+            words += [] if ms is None else [option, format_duration_short(ms)]
+        return words
+
+
+class Finding(msgspec.Struct, frozen=True, kw_only=True):
+    """What a rule says about one policy.
+
+    Args:
+        policy: The policy's name.
+        rule: The rule's name, which never changes.
+        severity: How bad it is.
+        message: A sentence with the policy's own numbers.
+    """
+
+    policy: str
+    rule: str
+    severity: Severity
+    message: str
+
+
+Look = Callable[[Facts, Context], Iterator[str]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rule:
+    """One thing to look at.
+
+    Args:
+        name: What people write after ``--ignore``.
+        severity: How bad what it finds is.
+        reason: Why anybody should care, one sentence.
+        look: Gives a message for each thing found.
+        example: JSON form of a policy in which it finds something.
+        context: What has to be stated for that.
+    """
+
+    name: str
+    severity: Severity
+    reason: str
+    look: Look
+    example: Any
+    context: Context
+
+
+RULES: Final[dict[str, Rule]] = {}
+"""Every rule by its name."""
+
+
+def rule(name: str, severity: Severity, example: Any, **stated: Any) -> Callable[[Look], Look]:
+    """Make a function a rule; its docstring is the reason.
+
+    Args:
+        name: The rule's name.
+        severity: How bad what it finds is.
+        example: A policy in which it finds something.
+        stated: Fields of the `Context` that the example needs.
+    """
+
+    def register(look: Look) -> Look:
+        reason = " ".join((look.__doc__ or "").split())
+        RULES[name] = Rule(
+            name=name,
+            severity=severity,
+            reason=reason,
+            look=look,
+            example=example,
+            context=Context(**stated),
+        )
+        return look
+
+    return register
+
+
+def refused(field: str, value: object, expected: str) -> InvalidInput:
+    """Build the error that names field, value and expectation."""
+    return InvalidInput(
+        f"{field}: {shown(value)} is not valid; expected {expected}", field=field, value=value
+    )

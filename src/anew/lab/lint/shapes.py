@@ -1,0 +1,200 @@
+"""Rules about the curve itself, its bounds, and how its numbers were written."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+from anew.backoff import CEILING_MS, Exponential, Linear, Power
+from anew.backoff.curves import CustomFailed
+from anew.lab.lint.facts import Facts
+from anew.lab.lint.finding import Context, Severity, rule
+from anew.units import DAY_MS, format_duration, shown
+
+_LEAST_MS: Final = 100
+_MOST_MS: Final = 30 * DAY_MS
+_PRACTICAL: Final = 100
+"""Retries of an endless policy that are looked at: what comes after the hundredth is nobody's plan."""
+
+
+@rule("retries-at-once", Severity.WARNING, {"curve": {"table": ["0s", "0s", "0s", "1m"]}, "limit": 4})
+def retries_at_once(facts: Facts, context: Context) -> Iterator[str]:
+    """Several tries in the same millisecond of an outage are one try and a burst of calls."""
+    spent = [row.retry for row in facts.rows if row.latest_ms == 0]
+    if len(spent) > 1:
+        yield (
+            f"retries {_listed(spent)} wait nothing: {len(spent) + 1} runs in the same instant; "
+            "give each a wait, or keep one of them"
+        )
+
+
+@rule(
+    "first-wait-zero", Severity.INFO, {"curve": {"table": ["0s", "5m"]}, "jitter": {"above": 0.5}, "limit": 3}
+)
+def first_wait_zero(facts: Facts, context: Context) -> Iterator[str]:
+    """A first retry at once helps against a lost packet and against nothing that lasts."""
+    spent = [row.retry for row in facts.rows if row.latest_ms == 0]
+    if spent == [1]:
+        yield "the first retry follows the failure at once, in the same instant for all jobs"
+
+
+@rule("overflow", Severity.ERROR, {"curve": {"exponential": {"base": "15s"}}, "jitter": "even", "limit": 25})
+def overflow(facts: Facts, context: Context) -> Iterator[str]:
+    """A curve that meets the ceiling of 365 days no longer follows its formula, and no job gets that far."""
+    rows = facts.rows if facts.policy.retries is not None else facts.rows[:_PRACTICAL]
+    for row, nominal in zip(rows, facts.nominals, strict=False):
+        if nominal >= CEILING_MS:
+            yield f"retry {row.retry} would wait 365 d or more, the longest wait there is; give a cap or a lower limit"
+            return
+
+
+@rule(
+    "curve-shrinks",
+    Severity.WARNING,
+    {"curve": {"table": ["10m", "1m", "10s"]}, "jitter": "even", "limit": 3},
+)
+def curve_shrinks(facts: Facts, context: Context) -> Iterator[str]:
+    """Waits that get shorter press hardest on what has been down longest."""
+    for row, before, after in zip(facts.rows[1:], facts.nominals, facts.nominals[1:], strict=False):
+        if int(after) < int(before):
+            yield (
+                f"retry {row.retry} waits {format_duration(int(after))}, less than the {format_duration(int(before))} "
+                "before it"
+            )
+            return
+
+
+@rule(
+    "exponent-below-one", Severity.WARNING,
+    {"curve": {"power": {"base": "15s", "exponent": 0.5, "origin": 1}}, "jitter": "even"},
+)  # fmt: skip
+def exponent_below_one(facts: Facts, context: Context) -> Iterator[str]:
+    """Below 1 an exponent flattens the curve: each wait grows less than the one before."""
+    for path, curve in facts.curves():
+        if isinstance(curve, Power) and 0 < curve.exponent < 1 and curve.scale_ms:
+            yield f"{path}.exponent is {curve.exponent:g}: the waits hardly grow; 1 is a straight line, 4 is Sidekiq's"
+
+
+@rule(
+    "accidental-constant", Severity.WARNING,
+    {"curve": {"exponential": {"base": "1s"}}, "jitter": "full", "floor": "30s", "ceil": "30s"},
+)  # fmt: skip
+def accidental_constant(facts: Facts, context: Context) -> Iterator[str]:
+    """Curve and jitter are given, and every wait is the same all the same: they do nothing."""
+    policy, rows = facts.policy, facts.rows
+    if len(rows) < 2:
+        return
+    waits = {ms for row in rows for ms in (row.earliest_ms, row.latest_ms)}
+    varied = len(set(facts.nominals)) > 1 or any(reach.latest > reach.earliest for reach in facts.reaches)
+    if len(waits) == 1 and varied:
+        bound = (
+            "floor and ceil are the same"
+            if policy.floor_ms == policy.ceil_ms
+            else "floor or ceil holds them all"
+        )
+        yield f"every wait is {format_duration(rows[0].earliest_ms or 0)}, because {bound}"
+    for path, curve in facts.curves():
+        if (field := _flat(curve)) is not None:
+            yield f"{path}.{field}: the curve never grows; say constant if that is meant"
+
+
+def _flat(curve: Any) -> str | None:
+    match curve:
+        case Exponential(factor=1.0):
+            return "factor is 1"
+        case Linear(step_ms=0):
+            return "step is 0"
+        case Power(exponent=0.0, slope_ms=0):
+            return "exponent is 0"
+        case Power(scale_ms=0, slope_ms=0):
+            return "scale is 0"
+    return None
+
+
+@rule(
+    "cap-below-first-wait", Severity.WARNING,
+    {"curve": {"exponential": {"base": "1h"}}, "cap": "5m", "jitter": "full"},
+)  # fmt: skip
+def cap_below_first_wait(facts: Facts, context: Context) -> Iterator[str]:
+    """A cap below the first wait leaves nothing of the curve."""
+    policy = facts.policy
+    if policy.cap_ms is None or not facts.rows:
+        return
+    curve = policy.place(1)[0]
+    try:
+        first, second = curve.at(1), curve.at(2)
+    except CustomFailed:
+        return
+    if policy.cap_ms <= first < second:
+        yield f"cap is {format_duration(policy.cap_ms)} and the curve begins at {_long(first)}: every wait is the cap"
+
+
+def _long(ms: float) -> str:
+    return "365 d or more" if ms >= CEILING_MS else format_duration(int(ms))
+
+
+@rule(
+    "unreachable-phase", Severity.WARNING,
+    {
+        "phases": [{"curve": {"constant": "10s"}, "count": 5}, {"curve": {"exponential": {"base": "1m"}}}],
+        "jitter": "even", "limit": 5,
+    },
+)  # fmt: skip
+def unreachable_phase(facts: Facts, context: Context) -> Iterator[str]:
+    """A phase that begins after the last retry is never seen."""
+    begun = 0
+    for index, phase in enumerate(facts.policy.phases):
+        if facts.policy.limit is not None and begun >= facts.policy.limit and phase.count != 0:
+            yield f"phases[{index}] would begin with retry {begun + 1}, and limit is {facts.policy.limit}"
+        begun += phase.count or 0
+
+
+@rule(
+    "unit-mistake", Severity.WARNING, {"curve": {"exponential": {"base": 15}}, "jitter": "even", "limit": 10}
+)
+def unit_mistake(facts: Facts, context: Context) -> Iterator[str]:
+    """A bare number is milliseconds: 15 is no quarter of a minute, and a thousand times too much is soon a month."""
+    for path, value in facts.durations():
+        number = _bare(value)
+        if number is not None and 0 < number < _LEAST_MS:
+            meant = (
+                f'"{number}s" or "{number}ms"'
+                if not path.endswith("_ms")
+                else f"{number * 1000} for {number} s"
+            )
+            yield f"{path}: {shown(value)} is {number} ms; write {meant}"
+    if facts.nominals and facts.nominals[0] > _MOST_MS:
+        yield f"the first retry waits {_long(facts.nominals[0])}; was a number of milliseconds multiplied twice?"
+
+
+@rule(
+    "bare-number", Severity.INFO,
+    {"curve": {"exponential": {"base": 1500}}, "cap": "1h", "jitter": "even", "limit": 10},
+)  # fmt: skip
+def bare_number(facts: Facts, context: Context) -> Iterator[str]:
+    """Beside durations with a unit, one without is easily read in theirs; it is milliseconds."""
+    written = facts.durations()
+    if not any(isinstance(value, str) and _bare(value) is None for _, value in written):
+        return
+    for path, value in written:
+        number = _bare(value)
+        if number and number >= _LEAST_MS:
+            yield f"{path}: {shown(value)} has no unit while others have one; it is {format_duration(number)}"
+
+
+def _bare(value: Any) -> int | None:
+    """Give the number of a duration that was written without a unit."""
+    if isinstance(value, bool) or value is None:
+        return None
+    if isinstance(value, str):
+        return int(value) if value.strip().isdigit() else None
+    return int(value) if isinstance(value, (int, float)) else None
+
+
+def _listed(numbers: list[int]) -> str:
+    """Give ``1 to 3`` for neighbours and ``1, 3 and 5`` for others."""
+    if numbers == list(range(numbers[0], numbers[-1] + 1)) and len(numbers) > 2:
+        return f"{numbers[0]} to {numbers[-1]}"
+    if len(numbers) > 6:
+        return f"{', '.join(map(str, numbers[:5]))} and {len(numbers) - 5} more"
+    return f"{', '.join(map(str, numbers[:-1]))} and {numbers[-1]}"

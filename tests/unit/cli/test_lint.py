@@ -1,0 +1,239 @@
+"""``anew policy lint``: what is printed, what the exit code is, and how a snapshot is kept."""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from anew.cli.root import run
+from anew.lab.lint import RULES
+
+WEB = '[policies.web]\ncurve = {exponential = {base = "1s"}}\nlimit = 12\n'
+GOOD = '[policies.good]\ncurve = {constant = "5m"}\njitter = "even"\nlimit = 20\n'
+
+
+@pytest.fixture(autouse=True)
+def _here(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name, text in {"web.toml": WEB, "good.toml": GOOD}.items():
+        Path(name).write_text(text, "utf-8")
+
+
+def lint(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
+    """Exit code, stdout, stderr."""
+    code = run(["policy", "lint", *arguments])
+    shown = capsys.readouterr()
+    return code, shown.out, shown.err
+
+
+def as_json(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, Any]:
+    code, out, _ = lint(capsys, *arguments, "--json")
+    return code, json.loads(out)
+
+
+def test_nothing_found(capsys: pytest.CaptureFixture[str]) -> None:
+    assert lint(capsys, "good.toml") == (0, "1 policy: nothing found\n", "")
+
+
+def test_findings_are_one_line_each_and_give_five(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, err = lint(capsys, "web.toml", "good.toml")
+    assert (code, err) == (5, "")
+    assert out == (
+        "web.toml:1: web: warning: no-jitter: 1,000 jobs that fail together come back in the same instant at each "
+        "retry; add a jitter (even)\n2 policies: 1 warning\n"
+    )
+
+
+def test_where_a_build_fails_can_be_chosen(capsys: pytest.CaptureFixture[str]) -> None:
+    assert lint(capsys, "web.toml", "--fail-on", "error")[0] == 0
+    assert lint(capsys, "web.toml", "--fail-on", "error", "--outage", "1d")[0] == 5
+    assert lint(capsys, "web.toml", "--jobs", "5")[0] == 0
+    # What is worth knowing fails nothing.
+    assert lint(capsys, "--policy", '{"curve": {"constant": "1s"}, "jitter": "even", "limit": 3}')[0] == 0
+
+
+def test_rules_can_be_left_out_and_chosen(capsys: pytest.CaptureFixture[str]) -> None:
+    assert lint(capsys, "web.toml", "--ignore", "no-jitter,discard")[0] == 0
+    assert lint(capsys, "web.toml", "--ignore", "web:no-jitter")[0] == 0
+    assert lint(capsys, "web.toml", "--ignore", "other:no-jitter")[0] == 5
+    assert lint(capsys, "web.toml", "--select", "overflow", "--select", "discard")[0] == 0
+    code, _, err = lint(capsys, "web.toml", "--ignore", "no-jiter")
+    assert code == 2
+    assert "--ignore:" in err
+
+
+def test_the_files_own_table_holds_unless_the_command_says_otherwise(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    Path("own.toml").write_text('[lint]\njobs = 5\noutage = "1d"\n' + WEB, "utf-8")
+    _, report = as_json(capsys, "own.toml")
+    assert [finding["rule"] for finding in report["findings"]] == ["outage-outlives-window"]
+    _, report = as_json(capsys, "own.toml", "--jobs", "50", "--outage", "1m")
+    assert [finding["rule"] for finding in report["findings"]] == ["no-jitter"]
+
+
+def test_the_servers_retention_is_known(capsys: pytest.CaptureFixture[str]) -> None:
+    def rules(*arguments: str) -> list[str]:
+        return [finding["rule"] for finding in as_json(capsys, *arguments)[1]["findings"]]
+
+    assert rules("--policy", "even") == ["dead-gone-early"]
+    assert rules("--policy", "even", "--dead-retention", "30d") == []
+    Path("anew.toml").write_text(
+        '[server]\ndefault-policy = "even"\ndefault-dead-job-retention = "30d"', "utf-8"
+    )
+    assert rules("anew.toml") == []
+    assert rules("anew.toml", "--payload-retention", "1d") == ["payload-gone"]
+
+
+def test_json_tells_all(capsys: pytest.CaptureFixture[str]) -> None:
+    code, report = as_json(capsys, "web.toml", "--policy", "zizq")
+    assert code == 5
+    assert report["policies"] == [
+        {"name": "web", "file": "web.toml", "line": 1},
+        {"name": "zizq", "file": "--policy", "line": None},
+    ]
+    first = report["findings"][0]
+    assert {**first, "message": ""} == {
+        "file": "web.toml", "line": 1, "policy": "web", "rule": "no-jitter", "severity": "warning", "message": "",
+    }  # fmt: skip
+    assert (report["problems"], report["changes"], report["written"]) == ([], [], None)
+
+
+def test_github_gets_annotations(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("bad.json").write_text("{", "utf-8")
+    code, out, _ = lint(capsys, "web.toml", "bad.json", "--policy", "zizq", "--format", "github")
+    assert code == 2
+    error, warning, *notices = out.splitlines()
+    assert error.startswith("::error file=bad.json,line=1,title=cannot be read::no JSON: ")
+    assert warning.startswith(
+        "::warning file=web.toml,line=1,title=web%3A no-jitter::1,000 jobs that fail together"
+    )
+    assert all(notice.startswith("::notice title=zizq%3A ") for notice in notices)
+    assert "0.2 %25" not in out
+
+
+def test_what_cannot_be_read_gives_two_and_hides_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("bad.toml").write_text("[policies.x]\npreset = 'even'\nlimt = 3\n", "utf-8")
+    code, out, err = lint(capsys, "nope.toml", "bad.toml", "web.toml", "--policy", '{"jiter": "full"}')
+    assert code == 2
+    assert "web.toml:1: web: warning: no-jitter" in out
+    missing, bad, spec = err.splitlines()
+    assert missing == "Error: nope.toml: No such file or directory; expected a TOML or JSON file"
+    assert bad.startswith("Error: bad.toml:3: x: limt: is no known field; expected one of: ")
+    assert spec.startswith("Error: policy: jiter: is no known field; expected one of: ")
+
+
+def test_stdin_is_read(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b'{"mail": "constant"}')))
+    _, out, _ = lint(capsys, "-")
+    assert "stdin:1: mail: warning: no-jitter" in out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ((), "nothing to look at; give FILE, - for stdin, or --policy"),
+        (("web.toml", "--outage", "soon"), "--outage: "),
+        (("web.toml", "--payload-retention", "-1d"), "--payload-retention: "),
+        (("web.toml", "--jobs", "0"), "jobs: 0 is not valid; expected a whole number from 1"),
+        (("web.toml", "--update-snapshot"), "--update-snapshot needs --snapshot FILE"),
+        (
+            ("web.toml", "--snapshot", "none.json"),
+            "none.json: No such file or directory; --update-snapshot writes it",
+        ),
+    ],
+)
+def test_bad_input_says_what_was_expected(
+    arguments: tuple[str, ...], words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, _, err = lint(capsys, *arguments)
+    assert code == 2
+    assert words in err
+
+
+def test_the_rules_are_listed_with_reasons_and_examples(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = lint(capsys, "--rules")
+    assert code == 0
+    for rule in RULES.values():
+        assert f"{rule.name} ({rule.severity})\n  {rule.reason}\n  e.g. " in out
+    _, listed = as_json(capsys, "--rules")
+    assert [rule["name"] for rule in listed["rules"]] == [*RULES]
+
+
+@pytest.mark.parametrize("name", RULES)
+def test_the_example_of_a_rule_can_be_typed(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    rule = RULES[name]
+    _, report = as_json(capsys, "--policy", json.dumps(rule.example), *rule.context.words())
+    assert name in {finding["rule"] for finding in report["findings"]}
+
+
+# -- snapshots
+
+
+def test_a_snapshot_is_written_and_kept(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = lint(capsys, "good.toml", "--snapshot", "s.json", "--update-snapshot")
+    assert (code, out) == (
+        0,
+        "good: new: it is not in the snapshot\n1 policy: nothing found; 1 written to s.json\n",
+    )
+    before = Path("s.json").read_bytes()
+    assert lint(capsys, "good.toml", "--snapshot", "s.json") == (0, "1 policy: nothing found\n", "")
+    lint(capsys, "good.toml", "--snapshot", "s.json", "--update-snapshot")
+    assert Path("s.json").read_bytes() == before
+
+
+def test_a_changed_schedule_gives_five_and_shows_both(capsys: pytest.CaptureFixture[str]) -> None:
+    lint(capsys, "good.toml", "--snapshot", "s.json", "--update-snapshot")
+    Path("good.toml").write_text(
+        GOOD.replace("5m", "10m").replace('"even"', '"none"').replace("20", "3"), "utf-8"
+    )
+    code, out, _ = lint(capsys, "good.toml", "--snapshot", "s.json", "--ignore", "no-jitter")
+    assert code == 5
+    lines = out.splitlines()
+    # Even: 2.5 to 7.5 min for the first, then 5 min each: 97.5 to 102.5 min. Then 3 times 10 min.
+    assert lines[0] == (
+        "good: the schedule changed: window 1 h 37 min to 1 h 42 min -> 30 min; retries 20 -> 3; jitter even -> none; "
+        "20 of 20 waits differ; the first is retry 1: 5 min (2 min 30 s to 7 min 30 s) -> 10 min"
+    )
+    assert lines[1].split() == ["RETRY", "STORED", "NOW"]
+    assert lines[2].split(maxsplit=2) == ["*", "1", "5 min (2 min 30 s to 7 min 30 s)  10 min"]
+    assert (
+        lines[-1]
+        == "1 policy: nothing found; 1 schedule not as in the snapshot (--update-snapshot accepts that)"
+    )
+    _, report = as_json(capsys, "good.toml", "--snapshot", "s.json")
+    assert report["changes"][0]["stored"]["retries"] == "20"
+
+
+def test_new_and_removed_policies_give_five(capsys: pytest.CaptureFixture[str]) -> None:
+    lint(capsys, "good.toml", "--snapshot", "s.json", "--update-snapshot")
+    code, out, _ = lint(capsys, "web.toml", "--jobs", "1", "--snapshot", "s.json")
+    assert code == 5
+    assert "good: removed: it is in the snapshot only\nweb: new: it is not in the snapshot\n" in out
+    code, out, _ = lint(capsys, "web.toml", "--jobs", "1", "--snapshot", "s.json", "--format", "github")
+    assert "::error title=good%3A schedule removed::" in out
+    assert "::error file=web.toml,line=1,title=web%3A schedule new::" in out
+
+
+def test_a_snapshot_is_not_written_from_half_of_the_policies(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = lint(capsys, "good.toml", "nope.toml", "--snapshot", "s.json", "--update-snapshot")
+    assert code == 2
+    assert "s.json is not written, because not all could be read" in out
+    assert not Path("s.json").exists()
+
+
+def test_two_policies_of_one_name_have_no_snapshot(capsys: pytest.CaptureFixture[str]) -> None:
+    code, _, err = lint(capsys, "good.toml", "good.toml", "--snapshot", "s.json", "--update-snapshot")
+    assert code == 2
+    assert "is the name of two policies; a snapshot expects different names" in err
+
+
+def test_what_is_no_snapshot_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    code, _, err = lint(capsys, "good.toml", "--snapshot", "good.toml")
+    assert code == 2
+    assert "good.toml: snapshot: " in err

@@ -1,0 +1,205 @@
+"""Policies in TOML and JSON: found by name and line; what cannot be read is told with file, line, field and expectation."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from anew.backoff import Policy
+from anew.lab.lint.documents import MAX_BYTES, Document, read_document
+from anew.lab.lint.table import NAMES, Stated
+from anew.units import DAY_MS
+
+
+def read(text: str, file: str = "policies.toml") -> Document:
+    return read_document(text.encode(), file)
+
+
+def named(document: Document) -> dict[str, Any]:
+    assert document.problems == ()
+    return {entry.name: entry.value for entry in document.entries}
+
+
+def test_one_policy_is_called_after_its_file() -> None:
+    assert named(read('{"preset": "zizq"}', "retry/mail.json")) == {"mail": {"preset": "zizq"}}
+    assert named(read('preset = "zizq"', "mail.toml")) == {"mail": {"preset": "zizq"}}
+
+
+def test_a_list_of_policies_is_numbered() -> None:
+    assert named(read('["even", {"preset": "zizq"}]', "all.json")) == {
+        "all[0]": "even",
+        "all[1]": {"preset": "zizq"},
+    }
+    assert [*named(read('[[policies]]\npreset = "even"\n[[policies]]\npreset = "zizq"'))] == [
+        "policies[0]",
+        "policies[1]",
+    ]
+
+
+def test_a_mapping_gives_the_names() -> None:
+    assert named(read('{"web": "even", "mail": {"preset": "zizq"}}', "p.json")) == {
+        "web": "even",
+        "mail": {"preset": "zizq"},
+    }
+    assert named(read('web = "even"\n[mail]\npreset = "zizq"')) == {"web": "even", "mail": {"preset": "zizq"}}
+
+
+def test_policies_may_stand_in_a_table_of_their_own() -> None:
+    assert [*named(read('[policies.web]\npreset = "even"\n[policies.mail]\npreset = "zizq"'))] == [
+        "web",
+        "mail",
+    ]
+    assert named(read('[policy]\npreset = "even"')) == {"policy": {"preset": "even"}}
+
+
+def test_the_servers_default_is_read_as_the_server_reads_it() -> None:
+    assert named(read('[server]\ndefault_policy = "even"')) == {"default-policy": {"preset": "even"}}
+    assert named(read("""[server]\ndefault-policy = '{"preset": "zizq"}'""")) == {
+        "default-policy": {"preset": "zizq"}
+    }
+    own = named(
+        read('[server]\ndefault-policy = {preset = "even", max_attempts = 9}\ndefault-retry-limit = 3')
+    )
+    assert own == {"default-policy": {"preset": "even", "limit": 3}}
+    zizq = (
+        '[server]\ndefault-backoff-base = "20s"\ndefault-backoff-exponent = 3.5\ndefault-backoff-jitter = 100'
+    )
+    assert named(read(zizq)) == {"default-policy": {"base_ms": 20_000, "exponent": 3.5, "jitter_ms": 100}}
+
+
+def test_settings_without_a_policy_are_no_mistake() -> None:
+    document = read('[server]\nport = 80\n[client]\nurl = "http://localhost"', "anew.toml")
+    assert document == Document()
+
+
+def test_the_default_limit_of_the_server_holds_for_the_files_policies() -> None:
+    document = read('[server]\ndefault-retry-limit = 4\n[policies.web]\npreset = "constant"')
+    assert [entry.policy().retries for entry in document.entries] == [4]
+
+
+def test_stdin_may_hold_either_form_or_a_bare_name() -> None:
+    assert named(read('{"web": "even"}', "-")) == {"web": "even"}
+    assert named(read('[policies.web]\npreset = "even"', "-")) == {"web": {"preset": "even"}}
+    assert named(read("even\n", "-")) == {"policy": "even"}
+
+
+TOML = """\
+# policies of the shop
+[lint]
+ignore = ["discard"]
+
+[policies.web]
+curve = {exponential = {base = "1s"}}
+
+[policies."slow mail"]
+preset = "zizq"
+"""
+
+JSON = """\
+{
+  "policies": {
+    "web": {"curve": {"constant": "1s"}},
+
+    "mail": "even"
+  },
+  "policy": {"preset": "zizq"}
+}
+"""
+
+
+def lines(document: Document) -> dict[str, int | None]:
+    return {entry.name: entry.line for entry in document.entries}
+
+
+def test_policies_are_found_on_their_lines() -> None:
+    assert lines(read(TOML)) == {"web": 5, "slow mail": 8}
+    assert lines(read(JSON, "p.json")) == {"policy": 7, "web": 3, "mail": 5}
+    assert lines(read('[\n  "even",\n  {"preset": "zizq"}\n]', "p.json")) == {"p[0]": 2, "p[1]": 3}
+    assert lines(read('[[policies]]\npreset = "even"\n\n[[policies]]\npreset = "zizq"')) == {
+        "policies[0]": 1,
+        "policies[1]": 4,
+    }
+    assert lines(read('port = "even"\n[mail]\npreset = "zizq"')) == {"port": 1, "mail": 2}
+    assert lines(read('[server]\nport = 1\ndefault_policy = "even"', "anew.toml")) == {"default-policy": 3}
+
+
+@pytest.mark.parametrize(
+    ("text", "file", "line", "field", "words"),
+    [
+        ('{"web": \n', "p.json", 2, "", "no JSON: Expecting value at column 1"),
+        ('{"a": "even",\n "a": "zizq"}', "p.json", None, "", "stands in one object twice"),
+        ('{"a": NaN}', "p.json", None, "", "NaN is no number of JSON"),
+        ("[web\nx = 1", "p.toml", 1, "", "no TOML: Expected ']' at the end of a table declaration at column 5"),
+        ("[a]\nx = 1\n[a]\n", "p.toml", 3, "", "no TOML: Cannot declare"),
+        ("[" * 100_000, "p.json", None, "", "no JSON that can be read"),
+        ("x = " + "[" * 100_000, "p.toml", None, "", "no TOML that can be read"),
+        ("", "p.toml", None, "", "there is no policy in it; expected a policy, a list of policies, or names"),
+        ("[]", "p.json", None, "", "there is no policy in it"),
+        ("x" * (MAX_BYTES + 1), "p.toml", None, "size", "expected at most 1048576 bytes"),
+        ("[policies.web]\n\nlimt = 3\npreset = 'even'", "p.toml", 3, "limt", "limt: is no known field; expected one of"),
+        ("[policies.a]\nlimit = 3\npreset='even'\n[policies.web]\ncap='1s'\nlimit = -1\npreset='even'",
+         "p.toml", 6, "limit", "limit: -1 is not valid; expected a whole number"),
+        ('{"web": {"curve": {"exponential": {\n"base": "1q"}}}}', "p.json", 2, "curve.exponential.base", "expected a dur"),
+        ('{"web": "evn"}', "p.json", 1, "preset", 'did you mean "even"?'),
+        ("[server]\ndefault-policy = '{'", "anew.toml", 2, "server.default-policy", "expected a policy as JSON"),
+        ("[server]\ndefault-policy='even'\ndefault-retry-limit = true", "anew.toml", 3, "server.default-retry-limit", "from 0"),
+        ("[lint]\nignore = ['nope']", "p.toml", 2, "lint.ignore", "expected the name of a rule"),
+        ("[lint]\njobs = 'many'", "p.toml", 2, "lint.jobs", "expected a whole number"),
+        ("[lint]\nignor = []", "p.toml", 2, "lint.ignor", "expected a table with: ignore, select"),
+        ("[lint]\noutage = ['3 parsecs']", "p.toml", 2, "lint.outage", "expected a duration"),
+        ("lint = 3", "p.toml", 1, "lint", "expected a table with: "),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_read_is_told(text: str, file: str, line: int | None, field: str, words: str) -> None:
+    (problem,) = read(text, file).problems
+    assert (problem.file, problem.line, problem.field) == (file, line, field)
+    assert words in problem.message
+
+
+def test_bytes_that_are_no_text_are_told() -> None:
+    (problem,) = read_document(b"x = \xff", "p.toml").problems
+    assert problem.message == "byte 4 is not UTF-8; expected text"
+
+
+def test_one_bad_policy_does_not_hide_the_others() -> None:
+    document = read(json.dumps({"good": "even", "bad": {"curve": "full"}, "fine": "zizq"}), "p.json")
+    assert [entry.name for entry in document.entries] == ["good", "fine"]
+    (problem,) = document.problems
+    assert (problem.policy, problem.field) == ("bad", "curve")
+
+
+def test_too_many_policies_are_refused() -> None:
+    (problem,) = read(json.dumps(["even"] * 1_001), "p.json").problems
+    assert "expected at most 1000 in one file" in problem.message
+
+
+def test_the_lint_table_says_what_the_policies_will_meet() -> None:
+    text = """[lint]
+ignore = ["discard", "web:no-jitter"]
+select = "no-jitter"
+jobs = 50
+outage = ["1h", "3d"]
+dead-retention = "30d"
+payload_retention = "1d"
+"""
+    assert read(text).stated == Stated(
+        ignore=("discard", "web:no-jitter"),
+        select=("no-jitter",),
+        jobs=50,
+        outages_ms=(3_600_000, 3 * DAY_MS),
+        dead_retention_ms=30 * DAY_MS,
+        payload_retention_ms=DAY_MS,
+    )
+    assert len(NAMES) == 6
+
+
+def test_how_long_the_dead_are_kept_may_stand_among_the_servers_settings() -> None:
+    document = read('[server]\ndefault_dead_job_retention = "14d"', "anew.toml")
+    assert document.stated.dead_retention_ms == 14 * DAY_MS
+
+
+def test_an_entry_builds_its_policy() -> None:
+    (entry,) = read('preset = "zizq"', "p.toml").entries
+    assert entry.policy() == Policy.from_json("zizq")

@@ -1,0 +1,242 @@
+"""Every rule finds what its example shows, and keeps silent just beside it; the presets' findings are known."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from anew.backoff import PRESETS, Custom, Policy
+from anew.errors import InvalidInput, InvalidPolicy
+from anew.lab.lint import RULES, Context, Severity, lint
+from anew.units import DAY_MS, HOUR_MS
+
+DOUBLING = {"exponential": {"base": "1s"}}
+STEADY = {"constant": "1m"}
+FOURTH = {"power": {"base": "15s", "exponent": 4, "origin": 1}}
+
+
+def found(policy: Any, **stated: Any) -> set[str]:
+    """The rules that have something to say."""
+    return {finding.rule for finding in lint(policy, Context(**stated))}
+
+
+def message(rule: str, policy: Any, **stated: Any) -> str:
+    """What one rule says."""
+    (finding,) = lint(policy, Context(**stated), select=[rule])
+    return finding.message
+
+
+@pytest.mark.parametrize("name", RULES)
+def test_a_rule_finds_something_in_its_own_example(name: str) -> None:
+    rule = RULES[name]
+    assert name in {finding.rule for finding in lint(rule.example, rule.context)}
+    assert rule.reason.endswith(".")
+    assert {finding.severity for finding in lint(rule.example, rule.context, select=[name])} == {
+        rule.severity
+    }
+
+
+BESIDE: list[tuple[str, Any, dict[str, Any]]] = [
+    ("no-jitter", {"curve": DOUBLING}, {"jobs": 9}),
+    ("no-jitter", {"curve": DOUBLING, "jitter": {"add": "1s"}}, {}),
+    ("no-jitter", {"curve": {"constant": 0}}, {}),
+    ("few-faces", {"curve": DOUBLING, "jitter": {"add": {"by": "1s", "faces": 4}}}, {"jobs": 39}),
+    ("few-faces", {"curve": DOUBLING, "jitter": {"add": {"by": "1s", "step": "1ms"}}}, {"jobs": 9_999}),
+    ("cap-hides-jitter", {"curve": DOUBLING, "jitter": {"above": 0.5}, "cap": "20s"}, {}),
+    ("cap-hides-jitter", {"curve": DOUBLING, "ceil": "20s"}, {}),
+    ("cap-hides-jitter", {"curve": DOUBLING, "jitter": "full", "cap": "20s", "ceil": "20s"}, {}),
+    ("floor-hides-jitter", {"curve": STEADY, "jitter": "full", "floor": "5s"}, {}),
+    ("thin-jitter", {"curve": DOUBLING, "jitter": {"add": {"by": "1s", "source": "job"}}, "limit": 12}, {}),
+    ("thin-jitter", {"curve": DOUBLING, "jitter": {"around": 0.1}, "limit": 12}, {}),
+    ("resonance", {"curve": DOUBLING, "cap": "1h", "jitter": "even"}, {}),
+    ("resonance", {"curve": DOUBLING, "cap": "57m"}, {}),
+    ("resonance", {"curve": {"constant": "1h"}, "jitter": "full"}, {}),
+    ("decorrelated-without-ceil", {"preset": "aws_decorrelated"}, {}),
+    ("waits-shrink", {"curve": DOUBLING, "jitter": "equal", "limit": 10}, {}),
+    ("waits-shrink", {"curve": DOUBLING, "jitter": {"around": {"share": 1, "source": "job"}}}, {}),
+    ("full-halves-window", {"curve": DOUBLING, "jitter": "equal"}, {}),
+    ("outage-outlives-window", {"curve": {"constant": "1h"}, "limit": 3}, {"outages_ms": (3 * HOUR_MS,)}),
+    ("outage-outlives-window", {"curve": STEADY, "limit": None}, {"outages_ms": (DAY_MS,)}),
+    ("brief-window", {"curve": STEADY, "limit": 1}, {}),
+    ("brief-window", {"curve": {"constant": "1s"}, "limit": 3}, {"outages_ms": (1_000,)}),
+    ("unlimited", {"curve": STEADY, "limit": None, "deadline": "1d"}, {}),
+    ("unlimited", {"phases": [{"curve": STEADY, "count": 5}], "limit": None}, {}),
+    ("limit-out-of-reach", {"curve": FOURTH, "limit": 25}, {}),
+    ("deadline-cuts-limit", {"curve": STEADY, "deadline": "5m"}, {}),
+    ("deadline-cuts-limit", {"curve": STEADY, "deadline": "20m", "limit": 20}, {}),
+    ("dead-gone-early", {"curve": FOURTH, "limit": 25}, {}),
+    ("dead-gone-early", {"curve": FOURTH, "limit": 25}, {"dead_retention_ms": 30 * DAY_MS}),
+    ("payload-gone", {"curve": {"constant": "6h"}, "limit": 4}, {"payload_retention_ms": DAY_MS}),
+    ("discard", {"curve": STEADY, "on_exhausted": "dead"}, {}),
+    ("no-retry", {"curve": STEADY, "limit": 1}, {}),
+    ("retries-at-once", {"curve": {"table": ["0s", "1m"]}, "limit": 3}, {}),
+    ("first-wait-zero", {"curve": {"table": ["0s", "0s", "1m"]}, "limit": 3}, {}),
+    ("overflow", {"curve": {"exponential": {"base": "15s"}}, "limit": 21}, {}),
+    ("overflow", {"curve": {"exponential": {"base": "15s"}}, "limit": 25, "cap": "1h"}, {}),
+    ("curve-shrinks", {"curve": {"table": ["10s", "10s", "1m"]}, "limit": 3}, {}),
+    ("exponent-below-one", {"curve": {"power": {"exponent": 1}}}, {}),
+    ("accidental-constant", {"curve": STEADY}, {}),
+    ("accidental-constant", {"curve": DOUBLING, "floor": "30s", "ceil": "31s"}, {}),
+    ("cap-below-first-wait", {"curve": DOUBLING, "cap": "1.001s"}, {}),
+    ("cap-below-first-wait", {"curve": {"constant": "1h"}, "cap": "5m"}, {}),
+    ("unreachable-phase", {"phases": [{"curve": STEADY, "count": 5}, {"curve": DOUBLING}], "limit": 6}, {}),
+    ("unit-mistake", {"curve": {"exponential": {"base": "15ms"}}}, {}),
+    ("unit-mistake", {"curve": {"exponential": {"base": 100}}}, {}),
+    ("unit-mistake", {"curve": {"constant": "30d"}}, {}),
+    ("bare-number", {"curve": {"exponential": {"base": 1_500}}, "cap": 60_000}, {}),
+    ("bare-number", {"base_ms": 15_000, "exponent": 4, "jitter_ms": 30_000}, {}),
+]
+
+
+@pytest.mark.parametrize(("rule", "policy", "stated"), BESIDE)
+def test_a_rule_is_silent_beside_what_it_is_about(rule: str, policy: Any, stated: dict[str, Any]) -> None:
+    assert rule not in found(policy, **stated)
+
+
+def test_every_rule_has_such_a_neighbour() -> None:
+    assert {rule for rule, _, _ in BESIDE} == RULES.keys()
+
+
+@pytest.mark.parametrize(
+    ("rule", "policy", "stated", "words"),
+    [
+        # 1 + 2 + 4 s of doubling waits, 12 of them: 2^12 - 1 = 4095 s.
+        ("outage-outlives-window", {"curve": DOUBLING, "limit": 12}, {"outages_ms": (DAY_MS,)},
+         "every job dies in an outage of 1 d: the last retry comes 1 h 8 min after"),
+        # Three draws of 0 to 30 s above 3 min come to 60 s or more in one case of six.
+        ("outage-outlives-window", {"curve": STEADY, "jitter": {"above": 0.5}, "limit": 3}, {"outages_ms": (240_000,)},
+         "83 % of the jobs die in an outage of 4 min: the last retry comes 3 min to 4 min 30 s after"),
+        ("few-faces", {"preset": "sidekiq"}, {}, "retry 1 has 30 possible waits: of 1,000 jobs"),
+        # 20 s of [0.5, 1.5) times the wait: retry 5 begins at 16 s, [16, 24): half of it is above.
+        ("cap-hides-jitter", {"curve": DOUBLING, "jitter": {"above": 0.5}, "ceil": "20s", "limit": 5}, {},
+         "from retry 5 on up to 50 % of the jobs wait exactly ceil, 20 s"),
+        # Half of all draws below 4 s fall under a floor of 2 s; all of those below 1 s and 2 s do.
+        ("floor-hides-jitter", {"curve": {"constant": "4s"}, "jitter": "full", "floor": "2s"}, {},
+         "from retry 1 on up to 50 % of the jobs wait exactly floor, 2 s"),
+        # 2^11 s = 34 min 8 s.
+        ("thin-jitter", {"curve": DOUBLING, "jitter": {"add": "1s"}, "limit": 12}, {},
+         "retry 12 spreads 1,000 jobs over 1 s of a wait of 34 min 8 s"),
+        # Uniform below 2 s against uniform below 1 s: a quarter.
+        ("waits-shrink", {"curve": DOUBLING, "jitter": "full", "limit": 2}, {}, "in up to 25 % of cases (at retry 2)"),
+        # 1 + 2 + 4 s.
+        ("full-halves-window", {"curve": DOUBLING, "jitter": "full", "limit": 3}, {},
+         "3 retries take 3.5 s on average, not the 7 s of the curve"),
+        # 15 * 2^22 s is 728 days, 15 * 2^21 s is 364.1 days: the 23rd retry is the first one too many.
+        ("overflow", {"curve": {"exponential": {"base": "15s"}}, "limit": 25}, {}, "retry 23 would wait 365 d"),
+        ("payload-gone", {"curve": {"constant": "6h"}, "limit": 5}, {"payload_retention_ms": DAY_MS}, "from retry 5 on"),
+        ("retries-at-once", {"curve": {"constant": 0}, "limit": 3}, {}, "retries 1 to 3 wait nothing: 4 runs"),
+        ("curve-shrinks", {"curve": {"exponential": {"base": "8s", "factor": 0.5}}}, {}, "retry 2 waits 4 s, less than"),
+        ("unit-mistake", {"curve": {"exponential": {"base": 15}}}, {}, 'base: 15 is 15 ms; write "15s" or "15ms"'),
+        ("unit-mistake", {"base_ms": 15, "exponent": 4, "jitter_ms": 0}, {}, "base_ms: 15 is 15 ms; write 15000 for 15 s"),
+        ("unit-mistake", {"curve": {"constant": "31d"}}, {}, "the first retry waits 31 d"),
+        ("unit-mistake", {"preset": "constant", "wait": 30}, {}, "wait: 30 is 30 ms"),
+        ("unit-mistake", {"curve": {"sum": [{"fibonacci": "10s"}, {"table": ["1s", 2]}]}}, {},
+         "curve.sum[1].table[1]: 2 is 2 ms"),
+        ("unit-mistake", {"curve": STEADY, "jitter": {"window": {"low": {}, "high": {"add": 30}}}}, {},
+         "jitter.window.high.add: 30 is 30 ms"),
+        ("bare-number", {"curve": {"exponential": {"base": 1500}}, "cap": "1h"}, {}, "base: 1500 has no unit while"),
+        ("unreachable-phase", {"phases": [{"curve": STEADY, "count": 5}, {"curve": DOUBLING}], "limit": 5}, {},
+         "phases[1] would begin with retry 6, and limit is 5"),
+        ("deadline-cuts-limit", {"curve": STEADY, "deadline": "5m", "limit": 20}, {}, "at most 5 of 20 retries"),
+        ("resonance", {"curve": {"constant": "2h"}, "limit": 3}, {}, "3 retries wait exactly 2 h"),
+    ],
+)  # fmt: skip
+def test_what_a_rule_says(rule: str, policy: Any, stated: dict[str, Any], words: str) -> None:
+    assert words in message(rule, policy, **stated)
+
+
+@pytest.mark.parametrize(
+    ("preset", "expected"),
+    [
+        # 25 retries in 20 to 25 days, the dead kept for 7.
+        ("even", {"dead-gone-early"}),
+        ("zizq", {"dead-gone-early", "thin-jitter"}),
+        # 30 faces for 1,000 jobs; a second wait in [16, 74] below a first one in [15, 44] in 28^2 / 2 / 29 / 58 = 23 %.
+        ("faktory", {"few-faces", "dead-gone-early", "thin-jitter", "waits-shrink"}),
+        ("sidekiq", {"few-faces", "dead-gone-early", "thin-jitter", "waits-shrink"}),
+        ("constant", {"no-jitter"}),
+        # 60 * 2^25 s is 23,300 days.
+        ("exponential", {"overflow", "limit-out-of-reach", "no-jitter", "dead-gone-early"}),
+        ("linear", {"no-jitter"}),
+        ("buckets", set()),
+        ("zzz_jobs", set()),
+        ("aws_full", {"waits-shrink", "full-halves-window"}),
+        ("aws_decorrelated", {"cap-hides-jitter", "waits-shrink"}),
+        ("temporal", {"no-jitter", "unlimited"}),
+        # 0.1 s to 5 s with up to a second above, all of it at 5 s from the seventh retry on; 45 s in all.
+        ("stamina", {"cap-hides-jitter", "brief-window", "waits-shrink"}),
+        ("zaqar", {"no-jitter", "retries-at-once"}),
+        # Doubles to an hour and stays there, 99 times.
+        ("cloud_tasks", {"no-jitter", "resonance"}),
+        ("huey", {"retries-at-once", "brief-window"}),
+    ],
+)  # fmt: skip
+def test_what_the_presets_do_that_nobody_may_have_meant(preset: str, expected: set[str]) -> None:
+    assert found({"preset": preset}, dead_retention_ms=7 * DAY_MS) == expected
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_every_preset_can_be_looked_at(preset: str) -> None:
+    for finding in lint({"preset": preset}, Context(outages_ms=(HOUR_MS, 400 * DAY_MS)), name=preset):
+        assert finding.policy == preset
+        assert finding.message
+
+
+def test_jobs_at_the_ceiling_of_decorrelated_jitter_are_counted_as_published() -> None:
+    # "backoff-catalogue" 4a: 41 % of waits stick to 20 s in the steady state from 1 s on.
+    assert "up to 41 % of the jobs" in message("cap-hides-jitter", {"preset": "aws_decorrelated"})
+
+
+def test_the_worst_comes_first() -> None:
+    found = lint({"curve": {"exponential": {"base": 15}}, "jitter": "full", "limit": 60})
+    ranks = [list(Severity).index(finding.severity) for finding in found]
+    assert ranks == sorted(ranks)
+    assert found[0].severity is Severity.ERROR
+
+
+def test_rules_can_be_chosen_and_left_out() -> None:
+    policy = {"curve": DOUBLING, "limit": 3}
+    assert {f.rule for f in lint(policy)} == {"no-jitter", "brief-window"}
+    assert [f.rule for f in lint(policy, select=["no-jitter"])] == ["no-jitter"]
+    assert [f.rule for f in lint(policy, ignore=["no-jitter"])] == ["brief-window"]
+    assert [f.rule for f in lint(policy, name="web", ignore=["web:no-jitter"])] == ["brief-window"]
+    assert len(lint(policy, name="api", ignore=["web:no-jitter"])) == 2
+
+
+@pytest.mark.parametrize("field", ["select", "ignore"])
+def test_a_rule_that_does_not_exist_is_refused(field: str) -> None:
+    with pytest.raises(InvalidInput, match=f"{field}: .no-jiter. is not valid; expected the name of a rule"):
+        lint("even", **{field: ["no-jiter"]})
+
+
+def test_a_policy_that_is_none_is_refused() -> None:
+    with pytest.raises(InvalidPolicy, match="jiter"):
+        lint({"curve": DOUBLING, "jiter": "full"})
+
+
+@pytest.mark.parametrize(("field", "value"), [("jobs", 0), ("jobs", 10**9 + 1), ("outages_ms", (1,) * 101)])
+def test_a_context_that_does_not_fit_is_refused(field: str, value: Any) -> None:
+    with pytest.raises(InvalidInput, match="expected"):
+        Context(**{field: value})
+
+
+def test_a_policy_built_in_python_is_looked_at_without_its_spelling() -> None:
+    built = Policy.from_json({"curve": {"exponential": {"base": 15}}, "jitter": "full", "limit": 30})
+    assert "unit-mistake" not in found(built)
+    assert "waits-shrink" in found(built)
+
+
+def test_nothing_is_claimed_about_a_function_of_ones_own() -> None:
+    assert found(Policy(curve=Custom(function=lambda k: 0), limit=5)) == set()
+
+
+def test_the_default_limit_counts_where_none_is_given() -> None:
+    assert "unlimited" in {f.rule for f in lint({"curve": STEADY}, Context(default_limit=None))}
+
+
+def test_a_long_schedule_is_taken_to_go_on_as_it_does() -> None:
+    # 100,000 retries of a minute are 69 d 10 h 40 min.
+    policy = {"curve": STEADY, "jitter": "even", "limit": 100_000}
+    assert "outage-outlives-window" not in found(policy, outages_ms=(69 * DAY_MS,))
+    assert "outage-outlives-window" in found(policy, outages_ms=(70 * DAY_MS,))

@@ -1,0 +1,127 @@
+"""Snapshots: the same schedules give the same text; what changed is said in words and shown retry by retry."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from anew.backoff import Policy
+from anew.errors import InvalidInput
+from anew.lab.lint.snapshot import Schedule, changes, read_snapshot, schedule_of, write_snapshot
+
+
+def schedule(body: object) -> Schedule:
+    return schedule_of(Policy.from_json(body))
+
+
+TABLE = {"curve": {"table": ["10s", "1m", "10m"]}, "jitter": {"below": 0.2}, "limit": 4}
+
+
+def test_a_schedule_holds_what_a_policy_does() -> None:
+    # 8 + 48 + 480 + 480 s and 10 + 60 + 600 + 600 s.
+    assert schedule(TABLE) == Schedule(
+        retries="4",
+        window="16m56s to 21m10s",
+        jitter='{"below": 0.2}',
+        then="dead",
+        waits=("10s 8s 10s", "1m 48s 1m", "10m 8m 10m", "10m 8m 10m"),
+    )
+
+
+def test_ends_are_told() -> None:
+    endless = schedule({"curve": {"constant": "1m"}, "limit": None, "on_exhausted": "discard"})
+    assert (endless.retries, endless.then, len(endless.waits)) == ("no end", "discard", 100)
+    late = schedule({"curve": {"constant": "1m"}, "deadline": "5m"})
+    assert (late.retries, late.window) == ("25, 5 before the deadline", "5m")
+    none = schedule({"curve": {"constant": "1m"}, "limit": 0})
+    assert (none.retries, none.window, none.waits) == ("0", "0s", ())
+
+
+def test_it_is_about_what_a_policy_does_and_not_how_it_is_written() -> None:
+    spelled = Policy.from_json("zizq").to_json()
+    assert schedule("zizq") == schedule(spelled)
+    assert schedule({"preset": "sidekiq"}) == schedule("faktory")
+
+
+def test_two_jitters_with_the_same_bounds_are_told_apart() -> None:
+    body = {"curve": {"constant": "1m"}, "jitter": {"above": {"share": 0.5, "source": "job"}}}
+    other = {"curve": {"constant": "1m"}, "jitter": {"above": 0.5}}
+    (change,) = changes({"web": schedule(other)}, {"web": schedule(body)})
+    assert change.words == ('jitter {"above": 0.5} -> {"above": {"share": 0.5, "source": "job"}}',)
+
+
+def test_the_text_is_sorted_and_reads_back() -> None:
+    schedules = {"web": schedule(TABLE), "mail": schedule("even")}
+    text = write_snapshot(schedules)
+    assert text == write_snapshot(dict(reversed(schedules.items())))
+    assert [*json.loads(text)] == ["mail", "web"]
+    assert read_snapshot(text) == schedules
+    # One line a retry: a diff shows which.
+    assert text.decode().splitlines().count('      "10m 8m 10m"') == 1
+    assert '      "1m 48s 1m",' in text.decode().splitlines()
+
+
+def test_equal_schedules_are_not_mentioned() -> None:
+    assert changes({"web": schedule(TABLE)}, {"web": schedule(TABLE)}) == []
+
+
+def test_from_zero_to_one_is_four_days_and_a_half() -> None:
+    # Sums of the fourth powers of 0 to 24 and of 1 to 25, and 25 times 15 s: 20.41 d and 24.93 d.
+    zero = {"curve": {"power": {"base": "15s", "exponent": 4}}, "limit": 25}
+    one = {"curve": {"power": {"base": "15s", "exponent": 4, "origin": 1}}, "limit": 25}
+    (change,) = changes({"web": schedule(zero)}, {"web": schedule(one)})
+    assert change.kind == "changed"
+    assert change.words == (
+        "window 20 d 9 h -> 24 d 22 h",
+        "25 of 25 waits differ",
+        "the first is retry 1: 15 s -> 16 s",
+    )
+    assert change.table()[:3] == [
+        ["", "retry", "stored", "now"],
+        ["*", "1", "15 s", "16 s"],
+        ["*", "2", "16 s", "31 s"],
+    ]
+
+
+def test_unchanged_retries_are_not_marked() -> None:
+    longer = {**TABLE, "limit": 5}
+    (change,) = changes({"web": schedule(TABLE)}, {"web": schedule(longer)})
+    assert change.words == (
+        "window 16 min 56 s to 21 min 10 s -> 24 min 56 s to 31 min 10 s",
+        "retries 4 -> 5",
+        "1 of 5 waits differ",
+        "the first is retry 5: - -> 10 min (8 min to 10 min)",
+    )
+    assert [row[0] for row in change.table()[1:]] == [" ", " ", " ", " ", "*"]
+    assert change.table()[-1] == ["*", "5", "-", "10 min (8 min to 10 min)"]
+
+
+def test_a_difference_that_rounding_would_hide_is_shown_as_it_is() -> None:
+    before = {"curve": {"table": ["1d2h3m4s"]}, "limit": 1}
+    after = {"curve": {"table": ["1d2h3m5s"]}, "limit": 1}
+    (change,) = changes({"web": schedule(before)}, {"web": schedule(after)})
+    assert change.words[0] == "window 1d2h3m4s -> 1d2h3m5s"
+    assert change.table()[1] == ["*", "1", "1d2h3m4s 1d2h3m4s 1d2h3m4s", "1d2h3m5s 1d2h3m5s 1d2h3m5s"]
+
+
+def test_new_and_removed_policies_are_told() -> None:
+    found = changes(
+        {"old": schedule(TABLE), "same": schedule("even")}, {"new": schedule(TABLE), "same": schedule("even")}
+    )
+    assert [(change.policy, change.kind) for change in found] == [("new", "new"), ("old", "removed")]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{", "[]", '{"web": 3}', '{"web": {}}', "[" * 100_000,
+        '{"web": {"retries": "1", "window": "soon", "jitter": "none", "then": "dead", "waits": []}}',
+        '{"web": {"retries": "1", "window": "1s", "jitter": "none", "then": "dead", "waits": ["1s"]}}',
+        '{"web": {"retries": "1", "window": "1s", "jitter": "none", "then": "dead", "waits": ["1s 2s x"]}}',
+        '{"web": {"retries": "1", "window": "1s", "jitter": "none", "then": "dead", "waits": [], "more": 1}}',
+    ],
+)  # fmt: skip
+def test_what_is_no_snapshot_is_refused(text: str) -> None:
+    with pytest.raises(InvalidInput, match=r"snapshot: .* expected what --update-snapshot writes"):
+        read_snapshot(text.encode())
