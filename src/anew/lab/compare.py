@@ -1,0 +1,273 @@
+"""Compare: several policies in one scenario, with the same jobs and the same seed, as figures and as a picture."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from anew.backoff import Policy
+from anew.errors import InvalidInput
+from anew.lab.chance import PhaseKind
+from anew.lab.charts.pictures import Load, LoadLine, Named, Picture
+from anew.lab.charts.waves import has_numpy
+from anew.lab.outcome import Outcome
+from anew.lab.outlive import outlives, window
+from anew.lab.scenario import Scenario
+from anew.lab.simulate import simulate
+from anew.lab.spans import spans
+from anew.units import format_duration, format_duration_about, shown
+
+if TYPE_CHECKING:
+    from anew.lab.envelope import Millis
+
+MAX_POLICIES: Final = 6
+"""As many as one picture tells apart."""
+
+_ENDLESS: Final = 25
+_LEAST: Final = 6
+_MOST: Final = 60
+"""Retries of a herd that is measured: of an endless policy, at least, and at most."""
+
+_SAMPLE: Final = 50_000
+_MEASURED: Final = 100_000
+_MEAN_SEED: Final = 7
+_TREND_SEED: Final = 99
+_BINS: Final = 16
+"""A gap, the time in which each job retries about once, is cut into so many bins, as in most published tables."""
+
+Ticker = Callable[[float], None]
+
+
+class Spread(msgspec.Struct, frozen=True, gc=False):
+    """How evenly a herd that fails together, and at every retry, comes back; see `anew.lab.measure`.
+
+    Args:
+        cv: Root mean square of the load's error in bins of 1/16 gap, as a share of the load; 0 is perfectly even.
+        peak: The fullest such bin, in units of what it would hold if all were even.
+        deviation: Standard deviation of a wait as a share of its mean, averaged over the retries from the second on.
+    """
+
+    cv: float
+    peak: float
+    deviation: float
+
+
+class Side(msgspec.Struct, frozen=True, kw_only=True):
+    """One policy in the comparison. Shares are fractions of 1.
+
+    Args:
+        label: What it is called.
+        policy: Its JSON form.
+        retries: How many it allows; None: no end.
+        first_ms: Earliest, nominal and latest first wait; None if there is none, or it cannot be told.
+        window_ms: Earliest and latest time of the last retry after the first failure; None: no end, or not known.
+        outlives: Share of the jobs that have a retry left after the scenario's outage; None if it cannot be told.
+        calls_a_job: Calls after the first failure, divided by the jobs.
+        spread: Its evenness; None where it was not measured: without NumPy, with fewer than 6 retries, or with waits
+            of nothing.
+        outcome: All that the simulation gives.
+    """
+
+    label: str
+    policy: Any
+    retries: int | None
+    first_ms: tuple[int, int, int] | None
+    window_ms: tuple[int, int] | None
+    outlives: float | None
+    calls_a_job: float
+    spread: Spread | None
+    outcome: Outcome
+
+
+class Comparison(msgspec.Struct, frozen=True):
+    """Policies side by side.
+
+    Args:
+        scenario: What they went through.
+        sides: One for each, in the order given; the same bins for all.
+    """
+
+    scenario: Scenario
+    sides: tuple[Side, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """Give ``{"scenario": ..., "policies": [...]}``."""
+        return {
+            "scenario": self.scenario.to_json(),
+            "policies": [msgspec.to_builtins(side) for side in self.sides],
+        }
+
+    def table(self) -> list[list[str]]:
+        """Give the figures for people: a column for each policy, the heading first."""
+        rows = [[name, *(say(side) for side in self.sides)] for name, say in _ROWS]
+        if not any(side.outcome.waiting for side in self.sides):
+            rows = [row for row in rows if row[0] != _WAITING]
+        if self.scenario.outage_ms:
+            outage = format_duration(self.scenario.outage_ms)
+            rows.insert(3, [f"outlive {outage}", *(_percent(side.outlives) for side in self.sides)])
+        if any(side.spread for side in self.sides):
+            rows += [
+                [name, *(say(side.spread) if side.spread else "-" for side in self.sides)]
+                for name, say in _SPREAD
+            ]
+        return [["", *(side.label for side in self.sides)], *rows]
+
+    def picture(self) -> Picture:
+        """Give the load that each policy makes, as lines on the same axes."""
+        bin_ms = self.sides[0].outcome.load.bin_ms
+        lines = tuple(LoadLine(side.label, side.outcome.load.counts) for side in self.sides)
+        names = ", ".join(side.label for side in self.sides)
+        return Picture(
+            f"{self.scenario.jobs:,} jobs, the calls after their first failures: {names}",
+            (Load(self.scenario.jobs, bin_ms, lines),),
+            log=False,
+            caption=f"Calls in each {format_duration(bin_ms)}; the same jobs, the same seed, the same axes.",
+        )
+
+
+def compare(
+    policies: Sequence[Named | Policy],
+    scenario: Scenario | None = None,
+    *,
+    exact: bool = False,
+    measured: bool = True,
+    progress: Ticker | None = None,
+) -> Comparison:
+    """Put policies side by side.
+
+    Args:
+        policies: Two to six, each perhaps with a label; without one they are called ``policy 1``, ``policy 2`` ...
+        scenario: What they go through; None: 1,000 jobs that fail together and succeed at the first retry.
+        exact: Ask the engine's own decision about every failure; see ``simulate``.
+        measured: Also measure how even each is, which takes a third of a second each and NumPy.
+        progress: Is told a share of the work from 0 to 1, now and then.
+
+    Returns:
+        The comparison, equal for equal policies and scenario.
+
+    Raises:
+        InvalidInput: There are too few policies or too many, or one's simulation is out of bounds.
+    """
+    scenario = Scenario() if scenario is None else scenario
+    if not 2 <= len(policies) <= MAX_POLICIES:
+        raise InvalidInput(
+            f"policies: {shown(len(policies))} is not valid; expected 2 to {MAX_POLICIES} policies to compare",
+            field="policies",
+            value=len(policies),
+        )
+    named = [
+        Named(f"policy {number}", item) if isinstance(item, Policy) else item
+        for number, item in enumerate(policies, start=1)
+    ]
+    outcomes = [
+        simulate(policy, scenario, exact=exact, progress=_part(progress, index, len(named)))
+        for index, (_, policy) in enumerate(named)
+    ]
+    bin_ms = max(outcome.load.bin_ms for outcome in outcomes)
+    sides = (
+        _side(label, policy, scenario, outcome.rebinned(bin_ms), measured=measured)
+        for (label, policy), outcome in zip(named, outcomes, strict=True)
+    )
+    return Comparison(scenario, tuple(sides))
+
+
+def _part(progress: Ticker | None, index: int, parts: int) -> Ticker | None:
+    if progress is None:
+        return None
+    return lambda share: progress((index + share) / parts)
+
+
+def _side(label: str, policy: Policy, scenario: Scenario, outcome: Outcome, *, measured: bool) -> Side:
+    first = next(spans(policy, min(1, 1 if policy.retries is None else policy.retries)), None)
+    whole = window(policy)
+    return Side(
+        label=label,
+        policy=policy.to_json(),
+        retries=policy.retries,
+        first_ms=None if first is None else _told(first.earliest_ms, first.nominal_ms, first.latest_ms),
+        window_ms=None if whole is None else (whole.earliest_ms, whole.latest_ms),
+        outlives=outlives(policy, scenario.outage_ms),
+        calls_a_job=outcome.calls / outcome.jobs,
+        spread=_spread(policy, scenario) if measured else None,
+        outcome=outcome,
+    )
+
+
+def _told(earliest: int | None, nominal: int | None, latest: int | None) -> tuple[int, int, int] | None:
+    return None if earliest is None or nominal is None or latest is None else (earliest, nominal, latest)
+
+
+def _spread(policy: Policy, scenario: Scenario) -> Spread | None:
+    """Measure a herd of the scenario's size that fails at every retry; None where that cannot be."""
+    retries = min(_ENDLESS if policy.retries is None else policy.retries, _MOST)
+    if retries < _LEAST or not has_numpy():
+        return None
+    # Inside, because NumPy is optional.
+    from anew.lab.herd import blocks, instants
+    from anew.lab.measure import Yardstick, measure
+
+    def sample(seed: int) -> list[Millis]:
+        return [block for _, block in blocks(policy, _SAMPLE, retries=retries, seed=seed)]
+
+    try:
+        yardstick = Yardstick.of(sample(_MEAN_SEED), sample(_TREND_SEED), (2, retries - 3))
+    except InvalidInput:
+        # A retry that waits nothing: operational time has no inverse there.
+        return None
+    kind: PhaseKind = "hash" if scenario.phase == "hash" else "seq"
+    herd = instants(policy, min(scenario.jobs, _MEASURED), retries=retries, seed=scenario.seed, phase=kind)
+    found = measure(herd, yardstick)
+    return Spread(found.cv[_BINS], found.peak[_BINS], found.rsd)
+
+
+def _span(earliest: int, latest: int) -> str:
+    first, last = format_duration(earliest), format_duration(latest)
+    return first if first == last else f"{first} to {last}"
+
+
+def _first(side: Side) -> str:
+    if side.first_ms is None:
+        return "-"
+    earliest, nominal, latest = side.first_ms
+    return format_duration(nominal) + ("" if earliest == latest else f" ({_span(earliest, latest)})")
+
+
+def _window(side: Side) -> str:
+    if side.window_ms is not None:
+        return _span(*side.window_ms)
+    return "no end" if side.retries is None else "-"
+
+
+def _percent(share: float | None) -> str:
+    return "-" if share is None else f"{share * 100:.1f} %"
+
+
+def _took(side: Side, which: str) -> str:
+    times = side.outcome.success_ms
+    return "-" if times is None else format_duration_about(getattr(times, which))
+
+
+_WAITING: Final = "still waiting"
+_ROWS: Final[tuple[tuple[str, Callable[[Side], str]], ...]] = (
+    ("retries", lambda side: "no end" if side.retries is None else f"{side.retries:,}"),
+    ("first wait", _first),
+    ("window", _window),
+    ("succeeded", lambda side: f"{side.outcome.succeeded:,}"),
+    ("dead", lambda side: f"{side.outcome.dead:,}"),
+    (_WAITING, lambda side: f"{side.outcome.waiting:,}"),
+    ("half succeeded after", lambda side: _took(side, "p50")),
+    ("all succeeded after", lambda side: _took(side, "max")),
+    ("calls a job", lambda side: f"{side.calls_a_job:.2f}"),
+    ("calls wasted", lambda side: f"{side.outcome.wasted:,}"),
+    ("peak second", lambda side: f"{side.outcome.peak_second:,}"),
+    ("peak minute", lambda side: f"{side.outcome.peak_minute:,}"),
+    ("empty minutes", lambda side: _percent(side.outcome.empty_minutes)),
+)
+
+_SPREAD: Final[tuple[tuple[str, Callable[[Spread], str]], ...]] = (
+    ("load error (cv16)", lambda spread: f"{spread.cv:.3f}"),
+    ("peak (pk16)", lambda spread: f"{spread.peak:.2f}"),
+    ("sd of a wait", lambda spread: _percent(spread.deviation)),
+)

@@ -1,0 +1,268 @@
+"""Fit: from a window, a first wait and a number of retries to a policy that has them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, Final
+
+import msgspec
+
+from anew.backoff import CEILING_MS, Policy
+from anew.errors import InvalidInput
+from anew.lab.families import FAMILIES, Family, Step
+from anew.lab.spans import spans
+from anew.units import MAX_DURATION_MS, format_duration, format_duration_short, shown
+
+MAX_RETRIES: Final = 1_000
+TOLERANCE: Final = 1e-3
+"""The largest share by which a proposal's window may miss the one that was asked for."""
+
+_ROUND: Final = 1e-4
+"""A parameter is rounded as long as the window stays this close: 1.83 is read more easily than 1.8297735."""
+
+_HALVINGS: Final = 200
+
+
+class Fit(msgspec.Struct, frozen=True, kw_only=True):
+    """A proposal, and how it came about.
+
+    Args:
+        policy: The policy.
+        like: Its family.
+        solved: Name and value of each parameter that was solved for.
+        how: Sentences: the curve, each equation with its solution, what remains off, what the jitter does.
+        first_ms: The first nominal wait.
+        window_ms: The sum of all nominal waits.
+        off_ms: By how much that is longer than asked; negative: shorter.
+        earliest_ms: The earliest time of the last retry after the first failure, jitter included.
+        latest_ms: The least upper bound of that time.
+    """
+
+    policy: Policy
+    like: str
+    solved: dict[str, str]
+    how: tuple[str, ...]
+    first_ms: int
+    window_ms: int
+    off_ms: int
+    earliest_ms: int
+    latest_ms: int
+
+    def to_json(self) -> dict[str, Any]:
+        """Give all of it, the policy in its JSON form."""
+        return {name: getattr(self, name) for name in self.__struct_fields__} | {
+            "policy": self.policy.to_json()
+        }
+
+
+def fit(window_ms: int, first_ms: int, retries: int, *, like: str = "even", cap_ms: int | None = None) -> Fit:
+    """Propose a policy.
+
+    Window and first wait are nominal ones: the curve's, before any jitter. Waits never shrink.
+
+    Args:
+        window_ms: Time from the first failure to the last retry, in ms.
+        first_ms: The first wait, in ms, above 0.
+        retries: How many retries, 1 to 1,000.
+        like: The family; ``FAMILIES`` lists them.
+        cap_ms: No nominal wait is longer (``even`` stays 1/18 below); None: 365 days.
+
+    Returns:
+        A policy whose window is within 0.1 % of the one asked for.
+
+    Raises:
+        InvalidInput: A number is out of range, there is no such family, or no policy of it has such a window; says
+            why not, and what could be reached.
+    """
+    family = FAMILIES.get(like)
+    if family is None:
+        raise _refused("like", like, f"one of: {', '.join(FAMILIES)}")
+    if isinstance(retries, bool) or not isinstance(retries, int) or not 1 <= retries <= MAX_RETRIES:
+        raise _refused("retries", retries, f"a whole number from 1 to {MAX_RETRIES}")
+    goal = _Goal(family, window_ms, first_ms, retries, cap_ms)
+    goal.check()
+    solved: dict[str, str] = {}
+    how = [f"like {family.name}: {family.summary}"]
+    policy = goal.policy({"constant": first_ms})
+    for step, value in goal.solutions():
+        solved[step.unknown.name] = step.unknown.text(value)
+        policy = goal.policy(step.curve(value))
+        held = ", each wait held to the cap," if cap_ms is not None else ""
+        how.append(f"{step.equation}{held} = {goal.asked}: {step.unknown.name} = {step.unknown.text(value)}")
+    off = _window(policy) - window_ms
+    if abs(off) > TOLERANCE * window_ms:
+        raise goal.beyond(_window(policy))
+    *_, last = spans(policy, retries)
+    earliest, latest = last.window_earliest_ms or 0, last.window_latest_ms or 0
+    how += [_off(off, window_ms), _spread(earliest, latest)]
+    return Fit(
+        policy=policy,
+        like=like,
+        solved=solved,
+        how=tuple(how),
+        first_ms=int(policy.nominal(1)),
+        window_ms=window_ms + off,
+        off_ms=off,
+        earliest_ms=earliest,
+        latest_ms=latest,
+    )
+
+
+class _Goal:
+    """What was asked for, and the search for it."""
+
+    def __init__(
+        self, family: Family, window_ms: int, first_ms: int, retries: int, cap_ms: int | None
+    ) -> None:
+        self.family, self.window_ms, self.first_ms = family, window_ms, first_ms
+        self.retries, self.cap_ms = retries, cap_ms
+        self.asked = format_duration_short(max(window_ms, 0))
+
+    def check(self) -> None:
+        """Refuse what no policy can do.
+
+        Raises:
+            InvalidInput: Says which number stands in the way.
+        """
+        for name, ms, most in (
+            ("first", self.first_ms, CEILING_MS),
+            ("window", self.window_ms, MAX_DURATION_MS),
+        ):
+            if not 1 <= ms <= most:
+                raise _refused(name, ms, f"a duration from 1 ms to {format_duration_short(most)}")
+        if self.cap_ms is not None and not 1 <= self.cap_ms <= CEILING_MS:
+            raise _refused("cap", self.cap_ms, f"a duration from 1 ms to {format_duration_short(CEILING_MS)}")
+        first = format_duration(self.first_ms)
+        highest = self._highest()
+        if highest < self.first_ms:
+            detuned = (
+                ""
+                if highest == self.cap_ms
+                else f" (even stays 1/18 below it, at {format_duration(highest)})"
+            )
+            cap = format_duration_short(self.cap_ms or 0)
+            raise _refused("cap", cap, f"at least the first wait, which is {first}{detuned}")
+        least, most = self.retries * self.first_ms, self.first_ms + (self.retries - 1) * highest
+        if self.window_ms < least * (1 - TOLERANCE):
+            raise _unreachable(
+                self.window_ms,
+                f"{_counted(self.retries)} of at least {first} take {format_duration(least)}",
+                "a longer window, fewer retries or a shorter first wait",
+            )
+        if self.window_ms > most * (1 + TOLERANCE):
+            rest = self.retries - 1
+            raise _unreachable(
+                self.window_ms,
+                f"a wait of {first} and {rest} of at most {format_duration(highest)} take {format_duration(most)}"
+                if rest
+                else f"1 retry comes after {first}",
+                "a shorter window, more retries"
+                + (" or a higher cap" if rest else " or a longer first wait"),
+            )
+
+    def policy(self, curve: dict[str, Any]) -> Policy:
+        """Build the policy with a curve of the family."""
+        body = {"curve": curve, "jitter": self.family.jitter(self.first_ms), "limit": self.retries}
+        return Policy.from_json(body if self.cap_ms is None else body | {"cap": self.cap_ms})
+
+    def solutions(self) -> Iterator[tuple[Step, float]]:
+        """Solve the family's equations one by one, until the window fits.
+
+        Raises:
+            InvalidInput: None of them reaches it.
+        """
+        if self.family.steps is None or self.retries == 1:
+            return
+        steps = self.family.steps(self.first_ms, self.retries)
+        step = next((step for step in steps if self._reaches(step)), steps[-1])
+        value = self._solve(step)
+        miss = abs(self._at(step, value) - self.window_ms)
+        yield step, value
+        if miss > _ROUND * self.window_ms and step.unknown.whole and self.family.finer is not None:
+            finer = self.family.finer(self.first_ms, self.retries, max(value, 1.0))
+            yield finer, self._solve(finer)
+
+    def beyond(self, window_ms: int) -> InvalidInput:
+        """Build the error about a window that the family does not have."""
+        return _unreachable(
+            self.window_ms,
+            f"{self.family.name} comes no closer than {format_duration(window_ms)} with {_counted(self.retries)} "
+            f"from {format_duration(self.first_ms)} on",
+            "another window or another family",
+        )
+
+    def _highest(self) -> int:
+        highest = self.policy({"constant": self.first_ms}).effective_cap_ms
+        return CEILING_MS if highest is None else highest
+
+    def _at(self, step: Step, value: float) -> int:
+        return _window(self.policy(step.curve(value)))
+
+    def _reaches(self, step: Step) -> bool:
+        return self._at(step, step.unknown.high) >= self.window_ms * (1 - TOLERANCE)
+
+    def _solve(self, step: Step) -> float:
+        """Halve the interval until nothing is left of it, then round as far as the window allows."""
+        low, high = step.unknown.low, step.unknown.high
+        for _ in range(_HALVINGS):
+            middle = float((round(low) + round(high)) // 2) if step.unknown.whole else (low + high) / 2
+            if middle in (low, high):
+                break
+            if self._at(step, middle) < self.window_ms:
+                low = middle
+            else:
+                high = middle
+        value = min((low, high), key=lambda end: abs(self._at(step, end) - self.window_ms))
+        return _roundest(value, step.unknown.whole, lambda each: self._close(step, each))
+
+    def _close(self, step: Step, value: float) -> bool:
+        fits = step.unknown.low <= value <= step.unknown.high
+        return fits and abs(self._at(step, value) - self.window_ms) <= _ROUND * self.window_ms
+
+
+def _window(policy: Policy) -> int:
+    """Give the sum of all nominal waits, each cut to whole milliseconds."""
+    return sum(int(policy.nominal(retry)) for retry in range(1, (policy.retries or 0) + 1))
+
+
+def _roundest(value: float, whole: bool, close: Callable[[float], bool]) -> float:
+    """Give the number with the fewest digits that is close enough; the number itself if none is."""
+    for digits in range(1, 13):
+        rounded = float(f"{value:.{digits}g}")
+        if (not whole or rounded == round(rounded)) and close(rounded):
+            return rounded
+    return value
+
+
+def _off(off: int, window_ms: int) -> str:
+    if off == 0:
+        return "the window is exactly the one asked for"
+    return (
+        f"the window is {format_duration_short(window_ms + off)}, {format_duration(abs(off))} "
+        f"({abs(off) / window_ms * 100:.2g} %) {'longer' if off > 0 else 'shorter'} than asked for"
+    )
+
+
+def _spread(earliest: int, latest: int) -> str:
+    if earliest == latest:
+        return f"the last retry comes {format_duration(latest)} after the first failure"
+    return (
+        f"with its jitter the last retry comes {format_duration(earliest)} to {format_duration(latest)} after the "
+        "first failure"
+    )
+
+
+def _counted(retries: int) -> str:
+    return "1 retry" if retries == 1 else f"{retries} retries"
+
+
+def _refused(field: str, value: object, expected: str) -> InvalidInput:
+    return InvalidInput(
+        f"{field}: {shown(value)} is not valid; expected {expected}", field=field, value=value
+    )
+
+
+def _unreachable(window_ms: int, why: str, expected: str) -> InvalidInput:
+    asked = format_duration(window_ms)
+    message = f"window: a window of {asked} cannot be reached: {why}; expected {expected}"
+    return InvalidInput(message, field="window", value=window_ms)

@@ -1,0 +1,124 @@
+"""Compare: the same jobs and the same seed for all, figures that can be worked out by hand, measures as published."""
+
+from __future__ import annotations
+
+import sys
+
+import msgspec
+import pytest
+
+from anew.backoff import Policy, preset
+from anew.errors import InvalidInput
+from anew.lab.charts.pictures import Load, Named
+from anew.lab.compare import Comparison, compare
+from anew.lab.scenario import Scenario
+from anew.units import MINUTE_MS
+
+
+def steady(wait: str, limit: int = 20) -> Policy:
+    return Policy.from_json({"curve": {"constant": wait}, "limit": limit})
+
+
+@pytest.fixture(scope="module")
+def two() -> Comparison:
+    """Ten jobs that fail together, and an outage of 12 minutes, under 1 min and under 5 min."""
+    named = [Named("one", steady("1m")), Named("five", steady("5m"))]
+    return compare(named, Scenario(jobs=10, outage_ms=12 * MINUTE_MS), measured=False)
+
+
+def test_figures_by_hand(two: Comparison) -> None:
+    one, five = two.sides
+    # Calls at 1 ... 12 min and at 5, 10, 15 min; what begins when the outage ends succeeds.
+    assert (one.calls_a_job, five.calls_a_job) == (12, 3)
+    assert (one.outcome.wasted, five.outcome.wasted) == (110, 20)
+    assert (one.outcome.peak_second, five.outcome.peak_second) == (10, 10)
+    # Of the minutes 5 to 15 three have calls.
+    assert (one.outcome.empty_minutes, five.outcome.empty_minutes) == (0, 8 / 11)
+    assert (one.window_ms, five.window_ms) == ((20 * MINUTE_MS,) * 2, (100 * MINUTE_MS,) * 2)
+    assert five.first_ms == (5 * MINUTE_MS,) * 3
+    assert (one.outlives, five.outlives) == (1.0, 1.0)
+
+
+def test_the_table_has_a_column_for_each(two: Comparison) -> None:
+    rows = {row[0]: row[1:] for row in two.table()}
+    assert rows[""] == ["one", "five"]
+    assert rows["retries"] == ["20", "20"]
+    assert rows["first wait"] == ["1 min", "5 min"]
+    assert rows["window"] == ["20 min", "1 h 40 min"]
+    assert rows["outlive 12 min"] == ["100.0 %", "100.0 %"]
+    assert rows["calls a job"] == ["12.00", "3.00"]
+    assert rows["empty minutes"] == ["0.0 %", "72.7 %"]
+    assert rows["all succeeded after"] == ["12 min", "15 min"]
+    assert "still waiting" not in rows
+    assert not any("cv16" in name for name in rows)
+
+
+def test_the_bins_are_the_same_for_all(two: Comparison) -> None:
+    (panel,) = two.picture().panels
+    assert isinstance(panel, Load)
+    assert {side.outcome.load.bin_ms for side in two.sides} == {panel.bin_ms}
+    assert [(line.label, sum(line.counts)) for line in panel.lines] == [("one", 120), ("five", 30)]
+
+
+def test_the_answer_is_json(two: Comparison) -> None:
+    body = msgspec.json.decode(msgspec.json.encode(two.to_json()))
+    assert body["scenario"]["outage_ms"] == 12 * MINUTE_MS
+    assert [side["label"] for side in body["policies"]] == ["one", "five"]
+    assert Policy.from_json(body["policies"][0]["policy"]) == steady("1m")
+
+
+def test_equal_questions_get_equal_answers_and_the_exact_way_agrees() -> None:
+    policies = [preset("even"), preset("sidekiq")]
+    scenario = Scenario(jobs=20, seed=5, outage_ms=10 * MINUTE_MS)
+    first = compare(policies, scenario, measured=False)
+    assert first == compare(policies, scenario, measured=False)
+    assert [side.label for side in first.sides] == ["policy 1", "policy 2"]
+    assert compare(policies, scenario, exact=True, measured=False).sides == first.sides
+
+
+def test_a_policy_without_end_and_one_without_retry() -> None:
+    found = compare([steady("1m").with_limit(None), steady("1m", 0)], Scenario(jobs=5), measured=False)
+    rows = {row[0]: row[1:] for row in found.table()}
+    assert rows["retries"] == ["no end", "0"]
+    assert rows["window"] == ["no end", "0 ms"]
+    assert rows["first wait"] == ["1 min", "-"]
+    assert rows["dead"] == ["0", "5"]
+
+
+def test_the_measures_are_the_published_ones() -> None:
+    # N = 1,000 jobs, 25 retries: sidekiq 2.326, 8.4 and 5.41 %; even in sequence .014, 1.04 and 11.0 %.
+    pytest.importorskip("numpy", reason="pip install 'anew[lab]'")
+    found = compare([preset("sidekiq"), preset("even"), steady("1m", 5), steady("0s", 25)])
+    sidekiq, even, short, nothing = (side.spread for side in found.sides)
+    assert sidekiq is not None
+    assert even is not None
+    assert (sidekiq.cv, sidekiq.peak, sidekiq.deviation) == (
+        pytest.approx(2.326, abs=0.02), pytest.approx(8.4, abs=0.3), pytest.approx(0.0541, abs=0.003),
+    )  # fmt: skip
+    assert (even.cv, even.peak, even.deviation) == (
+        pytest.approx(0.014, abs=0.005), pytest.approx(1.04, abs=0.03), pytest.approx(0.11, abs=0.002),
+    )  # fmt: skip
+    assert (short, nothing) == (None, None)
+    rows = {row[0]: row[1:] for row in found.table()}
+    assert rows["sd of a wait"][1:] == ["11.0 %", "-", "-"]
+
+
+def test_without_numpy_nothing_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys.modules["anew.lab.compare"], "has_numpy", lambda: False)
+    assert [side.spread for side in compare([preset("even"), preset("zizq")], Scenario(jobs=5)).sides] == [
+        None,
+        None,
+    ]
+
+
+def test_progress_grows_to_one() -> None:
+    told: list[float] = []
+    compare([steady("1m"), steady("5m")], Scenario(jobs=5_000), measured=False, progress=told.append)
+    assert told == sorted(told)
+    assert told[-1] == 1.0
+
+
+@pytest.mark.parametrize("number", [0, 1, 7])
+def test_too_few_and_too_many_are_refused(number: int) -> None:
+    with pytest.raises(InvalidInput, match=rf"policies: {number} is not valid; expected 2 to 6"):
+        compare([steady("1m")] * number)

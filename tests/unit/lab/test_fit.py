@@ -1,0 +1,202 @@
+"""Fit: the equations are solved, the window is within a thousandth, and what cannot be done is said."""
+
+from __future__ import annotations
+
+import pytest
+
+from anew.backoff import Policy
+from anew.errors import InvalidInput
+from anew.lab.explain import explain
+from anew.lab.families import FAMILIES
+from anew.lab.fit import Fit, fit
+from anew.units import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS
+
+
+def bare(found: Fit) -> Policy:
+    """The same policy without its jitter (and with the cap that the jitter left): its schedule is the nominal one."""
+    body = {**found.policy.to_json(), "jitter": "none", "cap": found.policy.effective_cap_ms}
+    return Policy.from_json(body)
+
+
+def checked(found: Fit, window_ms: int, first_ms: int, retries: int) -> Fit:
+    """Hold a proposal against the explanation of its policy, read back from JSON."""
+    assert Policy.from_json(found.policy.to_json()) == found.policy
+    rows = explain(bare(found)).rows if retries <= 100 else explain(bare(found), retries).rows
+    assert len(rows) == retries == found.policy.retries
+    assert rows[0].nominal_ms == first_ms == found.first_ms
+    assert rows[-1].window_earliest_ms == found.window_ms == window_ms + found.off_ms
+    assert abs(found.off_ms) <= window_ms / 1_000
+    return found
+
+
+@pytest.mark.parametrize("like", [name for name in FAMILIES if name != "constant"])
+@pytest.mark.parametrize(
+    ("window_ms", "first_ms", "retries"),
+    [
+        (3 * DAY_MS, 10 * SECOND_MS, 12),
+        (20 * DAY_MS, 15 * SECOND_MS, 25),
+        (HOUR_MS, SECOND_MS, 5),
+        (10 * MINUTE_MS, 10 * SECOND_MS, 40),
+        (30 * SECOND_MS, 5 * SECOND_MS, 2),
+    ],
+)
+def test_every_family_reaches_an_ordinary_window(
+    like: str, window_ms: int, first_ms: int, retries: int
+) -> None:
+    checked(fit(window_ms, first_ms, retries, like=like), window_ms, first_ms, retries)
+
+
+# -- by hand
+
+
+def test_sidekiqs_own_numbers_come_back() -> None:
+    # Twenty-five times 15 s and the fourth powers of 0 to 24, 1,763,020: Sidekiq's scale of 1 s.
+    window = (25 * 15 + 1_763_020) * SECOND_MS
+    found = fit(window, 15 * SECOND_MS, 25, like="sidekiq")
+    assert found.policy == Policy.from_json({"preset": "sidekiq", "limit": 25})
+    assert found.solved == {"scale": "1s"}
+    assert found.off_ms == 0
+    assert "25 * 15s + scale * 1763020 (1^4 + ... + 24^4) = 20d9h49m55s: scale = 1s" in found.how
+    assert "the window is exactly the one asked for" in found.how
+
+
+def test_zizqs_own_numbers_come_back() -> None:
+    # The first wait is 15 s + 1^4 s; 25 * 15 s and the fourth powers of 1 to 25, 2,153,645.
+    window = (25 * 15 + 2_153_645) * SECOND_MS
+    found = fit(window, 16 * SECOND_MS, 25, like="zizq")
+    assert found.policy.to_json()["curve"] == {"power": {"base": "15s", "exponent": 4, "origin": 1}}
+
+
+def test_a_doubling_is_found() -> None:
+    # 1 + 2 + 4 + ... + 512 = 1023 s.
+    found = fit(1_023 * SECOND_MS, SECOND_MS, 10, like="exponential")
+    assert found.solved == {"factor": "2"}
+    assert found.policy.to_json()["curve"] == {"exponential": "1s"} or found.policy.nominal(10) == 512_000
+
+
+def test_a_straight_line_is_found() -> None:
+    # 10 * 15 s + 45 * 5 s.
+    found = fit(375 * SECOND_MS, 15 * SECOND_MS, 10, like="linear")
+    assert found.solved == {"step": "5s"}
+
+
+def test_the_ends_of_between_are_exact() -> None:
+    # Zaqar's 5 s to 260 s in ten equal steps: 10 * (5 + 260) / 2 = 1325 s.
+    found = fit(1_325 * SECOND_MS, 5 * SECOND_MS, 10, like="between")
+    assert found.solved == {"high": "4m20s"}
+
+
+def test_a_square_is_found() -> None:
+    # 1 + 4 + 9 + ... + 100 = 385.
+    found = fit(385 * SECOND_MS, SECOND_MS, 10, like="power")
+    assert found.solved == {"exponent": "2"}
+
+
+def test_a_constant_fits_its_own_window_only() -> None:
+    assert fit(2 * MINUTE_MS, 10 * SECOND_MS, 12, like="constant").off_ms == 0
+    with pytest.raises(
+        InvalidInput, match="constant comes no closer than 2 min with 12 retries from 10 s on"
+    ):
+        fit(3 * MINUTE_MS, 10 * SECOND_MS, 12, like="constant")
+
+
+def test_where_milliseconds_are_too_coarse_the_exponent_helps() -> None:
+    # A millisecond of scale is 1,763 s of window, far more than a thousandth of three days.
+    found = checked(fit(3 * DAY_MS, 10 * SECOND_MS, 25), 3 * DAY_MS, 10 * SECOND_MS, 25)
+    assert found.solved.keys() == {"scale", "exponent"}
+    assert len(found.how) == 5
+
+
+def test_zizqs_curve_gets_steeper_where_its_scale_has_no_room() -> None:
+    # At most first * (1 + 2^4 + ... + 12^4) = 10 s * 60,710: 7 d 38 min; beyond that the exponent grows.
+    found = checked(fit(30 * DAY_MS, 10 * SECOND_MS, 12, like="zizq"), 30 * DAY_MS, 10 * SECOND_MS, 12)
+    assert found.solved.keys() == {"exponent"}
+    assert float(found.solved["exponent"]) > 4
+
+
+def test_a_cap_holds_the_curve_and_the_window_is_reached_all_the_same() -> None:
+    found = checked(
+        fit(3 * DAY_MS, 10 * SECOND_MS, 20, like="zzz_jobs", cap_ms=6 * HOUR_MS),
+        3 * DAY_MS,
+        10 * SECOND_MS,
+        20,
+    )
+    assert found.policy.cap_ms == 6 * HOUR_MS
+    assert found.policy.nominal(20) == 6 * HOUR_MS
+    assert any("each wait held to the cap" in sentence for sentence in found.how)
+
+
+def test_even_stays_below_its_cap() -> None:
+    # 18/18 - 1/18 of an hour is 56 min 40 s.
+    found = checked(fit(DAY_MS, SECOND_MS, 40, cap_ms=HOUR_MS), DAY_MS, SECOND_MS, 40)
+    assert found.policy.nominal(40) == 3_400_000
+
+
+def test_the_jitters_are_those_of_the_family() -> None:
+    jitters = {
+        name: fit(HOUR_MS, 10 * SECOND_MS, 6, like=name).policy.to_json()["jitter"]
+        for name in ("even", "zizq", "river")
+    }
+    assert jitters == {"even": "even", "zizq": {"grow": "20s"}, "river": {"around": 0.1}}
+
+
+def test_a_single_retry_is_its_own_window() -> None:
+    found = fit(10 * SECOND_MS, 10 * SECOND_MS, 1)
+    assert (found.window_ms, found.solved, found.policy.retries) == (10 * SECOND_MS, {}, 1)
+
+
+def test_a_thousand_retries_are_fitted() -> None:
+    checked(fit(30 * DAY_MS, 10 * SECOND_MS, 1_000), 30 * DAY_MS, 10 * SECOND_MS, 1_000)
+
+
+def test_the_answer_is_json_without_loss() -> None:
+    found = fit(3 * DAY_MS, 10 * SECOND_MS, 12)
+    body = found.to_json()
+    assert Policy.from_json(body["policy"]) == found.policy
+    assert body["window_ms"] - body["off_ms"] == 3 * DAY_MS
+    assert body["earliest_ms"] < 3 * DAY_MS < body["latest_ms"]
+
+
+# -- what cannot be done
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ((MINUTE_MS, 10 * SECOND_MS, 12), "a window of 1 min cannot be reached: 12 retries of at least 10 s take 2 min"),
+        ((MINUTE_MS, 10 * SECOND_MS, 1), "a window of 1 min cannot be reached: 1 retry comes after 10 s"),
+        # One wait of 10 s and one of a year at most.
+        ((730 * DAY_MS, 10 * SECOND_MS, 2), "a wait of 10 s and 1 of at most 365 d take 365 d"),
+        ((DAY_MS, 0, 5), "first: 0 is not valid; expected a duration from 1 ms to 365d"),
+        ((0, SECOND_MS, 5), "window: 0 is not valid; expected a duration from 1 ms"),
+        ((DAY_MS, 366 * DAY_MS, 5), "expected a duration from 1 ms to 365d"),
+        ((DAY_MS, SECOND_MS, 0), "retries: 0 is not valid; expected a whole number from 1 to 1000"),
+        ((DAY_MS, SECOND_MS, 1_001), "retries: 1001 is not valid"),
+    ],
+)  # fmt: skip
+def test_what_no_policy_can_do_is_refused(arguments: tuple[int, int, int], words: str) -> None:
+    with pytest.raises(InvalidInput) as caught:
+        fit(*arguments)
+    assert words in str(caught.value)
+    assert "expected" in str(caught.value)
+
+
+def test_a_cap_that_leaves_too_little_is_refused() -> None:
+    # 10 s and eleven times 6 h are 2 d 18 h.
+    with pytest.raises(InvalidInput, match="a wait of 10 s and 11 of at most 6 h take 2 d 18 h"):
+        fit(3 * DAY_MS, 10 * SECOND_MS, 12, like="zzz_jobs", cap_ms=6 * HOUR_MS)
+    with pytest.raises(
+        InvalidInput, match=r"cap: .*5s.* is not valid; expected at least the first wait, which is 10 s"
+    ):
+        fit(DAY_MS, 10 * SECOND_MS, 12, like="zzz_jobs", cap_ms=5 * SECOND_MS)
+    with pytest.raises(InvalidInput, match=r"even stays 1/18 below it, at 9.444 s"):
+        fit(DAY_MS, 10 * SECOND_MS, 12, cap_ms=10 * SECOND_MS)
+    with pytest.raises(InvalidInput, match="cap: 0 is not valid"):
+        fit(DAY_MS, 10 * SECOND_MS, 12, cap_ms=0)
+
+
+def test_an_unknown_family_is_refused() -> None:
+    with pytest.raises(
+        InvalidInput, match=r"like: .sidekick. is not valid; expected one of: even, sidekiq, "
+    ):
+        fit(DAY_MS, SECOND_MS, 5, like="sidekick")
