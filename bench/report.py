@@ -38,7 +38,7 @@ def machine(work_dir: Path) -> str:
     return "; ".join(parts)
 
 
-def _markdown(head: list[str], rows: list[list[str]]) -> str:
+def markdown(head: list[str], rows: list[list[str]]) -> str:
     lines = [head, ["---"] * len(head), *rows]
     return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 
@@ -66,7 +66,7 @@ def rates(table: Table, waiting: Table | None = None) -> str:
             if waiting:
                 line.append(ratio(row["rate"], waiting.get(name, {}).get(server, {}).get("rate")))
             lines.append(line)
-    return _markdown(head, lines)
+    return markdown(head, lines)
 
 
 def waits(table: Table) -> str:
@@ -79,4 +79,4 @@ def waits(table: Table) -> str:
             lines.append(
                 [name, server, *figures, "" if late is None else f"{late:,.0f}", f"{row['rss_mb']:.0f}"]
             )
-    return _markdown(_WAIT_HEAD, lines)
+    return markdown(_WAIT_HEAD, lines)

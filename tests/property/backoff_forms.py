@@ -55,16 +55,23 @@ curves = st.recursive(
     lambda inner: st.one_of(
         _tagged("sum", st.lists(inner, min_size=1, max_size=3)),
         _tagged("scale", _objects({"by": numbers, "curve": inner})),
+        _tagged(
+            "stretch",
+            _objects({"by": st.floats(0.001, 1e6), "curve": inner}, {"origin": st.integers(0, 1_000)}),
+        ),
     ),
     max_leaves=3,
 )
 
 
 def _window(name: str, main: str, values: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+    common = {"source": sources, "since": st.integers(1, 5)}
     die = st.one_of(
-        _objects({main: values}, {"source": sources}),
-        _objects({main: values, "faces": st.integers(1, 1_000_000)}, {"source": sources}),
-        _objects({main: values, "step": st.integers(1, YEAR_MS)}, {"source": sources}),
+        _objects({main: values}, common),
+        _objects({main: values, "faces": st.integers(1, 1_000_000)}, common),
+        _objects({main: values, "step": st.integers(1, YEAR_MS)}, common),
+        _objects({main: values, "cut": st.integers(1, YEAR_MS)}, common),
+        _objects({main: values, "redraw": st.integers(1, YEAR_MS)}, common),
     )
     return _tagged(name, st.one_of(values, die))
 

@@ -16,7 +16,7 @@ from .backoff_forms import YEAR_MS, durations, policies, slices
 
 np = pytest.importorskip("numpy", reason="pip install 'anew[lab]'")
 
-from anew.backoff.vector import Waits, waits  # noqa: E402  (it needs NumPy)
+from anew.backoff.vector import waits  # noqa: E402  (it needs NumPy)
 from anew.lab.herd import HerdChance  # noqa: E402
 
 seeds = st.integers(0, 2**64 - 1)
@@ -90,12 +90,12 @@ def test_slices_agree_although_numpy_rounds_tanh_in_its_own_way(base: Any, seed:
 
 def test_slices_agree_where_the_last_bit_decides(monkeypatch: pytest.MonkeyPatch) -> None:
     """A tanh that is off by one unit in its last place changes nothing: what is in doubt is drawn again."""
-    from anew.backoff import vector
+    from anew.backoff import vector_forms
 
     policy = Policy.from_json({"curve": {"exponential": {"base": 1_400}}, "jitter": "slices"})
     exact = in_bulk(policy, 5, 3_000, range(1, 20))
-    honest = vector._front
-    monkeypatch.setattr(vector, "_front", lambda t: np.nextafter(honest(t), math.inf))
+    honest = vector_forms._front
+    monkeypatch.setattr(vector_forms, "_front", lambda t: np.nextafter(honest(t), math.inf))
     assert in_bulk(policy, 5, 3_000, range(1, 20)) == exact
 
 
@@ -119,15 +119,16 @@ def test_a_users_own_function_falls_back_as_there(jitter: Any, fails: Any) -> No
     assert_equal(policy, 3, 25, range(1, 12))
 
 
-@settings(max_examples=150, deadline=None)
-@given(st.one_of(policies(), slices()), seeds, st.lists(st.integers(1, 40), min_size=1, max_size=12))
-def test_jobs_at_different_retries_at_once(form: dict[str, Any], seed: int, retries: list[int]) -> None:
-    policy = Policy.from_json(form)
-    jobs = np.arange(len(retries), dtype=np.uint64)
-    own = np.array(retries, dtype=np.int64)
-    mixed, carry = Waits(policy).many(own, HerdChance(seed, jobs, own))
-    for job, retry in enumerate(retries):
-        wait = next_wait(policy, retry, LabDraws.of(seed, job, retry), beyond_limit=True)
-        assert isinstance(wait, Wait)
-        assert mixed[job] == wait.wait_ms
-        assert wait.carry is None or carry[job] == wait.carry
+@pytest.mark.parametrize("jitter", ["full", {"grow": {"by": "9s", "faces": 7, "source": "job"}}, {"even": {"dither": 0.2}},
+                                    {"decorrelated": 3}, {"add": {"by": "5s", "source": "hash"}}], ids=str)  # fmt: skip
+def test_a_jitter_without_a_form_of_its_own_is_asked_job_by_job(
+    jitter: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from anew.backoff import vector
+
+    monkeypatch.setattr(vector, "FORMS", {})
+    form = {"curve": {"exponential": {"base": "1s"}}, "ceil": "1h", "jitter": jitter}
+    endless = Policy.from_json(form)
+    singly = [one_by_one(endless, 4, job, range(1, 8)) for job in range(20)]
+    # The deadline is the caller's business.
+    assert in_bulk(Policy.from_json(form | {"deadline": 5}), 4, 20, range(1, 8)) == singly

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from bench import lab
 from bench.__main__ import main, parser
 from bench.figures import latencies, median_row, percentile, ratio
 from bench.http1 import TakeStream, request
@@ -98,3 +99,13 @@ def test_a_quick_run_measures_the_real_server(tmp_path: Path, capsys: pytest.Cap
     assert row["rate"] > 0
     assert row["refused"] == 0
     assert list(tmp_path.iterdir()) == []
+
+
+def test_the_labs_bench_measures_every_load(capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("numpy", reason="pip install 'anew[lab]'")
+    assert lab.main(["--one", "even", "--jobs", "40"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["calls"] == 40 * 25
+    assert found["seconds"] > 0
+    for name in lab.LOADS:
+        assert lab._measured(name, 3, exact=True)["calls"] >= 3

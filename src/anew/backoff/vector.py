@@ -9,47 +9,21 @@ one. A jitter that this module does not know is drawn one by one altogether: slo
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
-from typing import Protocol, TypeAlias
+from collections.abc import Callable
 
 import numpy as np
-from numpy.typing import NDArray
 
-from anew.backoff.chance import Draws
 from anew.backoff.curves import CustomFailed
-from anew.backoff.decide import Exhausted, Previous, fallback, next_wait
+from anew.backoff.decide import fallback
 from anew.backoff.even import Even
-from anew.backoff.jitter import NoJitter
-from anew.backoff.kinds import CEILING_MS
+from anew.backoff.fields import Piece
 from anew.backoff.policy import Policy
-from anew.backoff.stateful import LAST_SLICE, Decorrelated, Slices
+from anew.backoff.stateful import Decorrelated, Slices
+from anew.backoff.vector_forms import FORMS, Chance, Floats, Millis, Row
+from anew.backoff.vector_singly import one_by_one
 from anew.backoff.windows import UpTo, Windowed
 
-Floats: TypeAlias = NDArray[np.float64]
-Millis: TypeAlias = NDArray[np.int64]
-Row: TypeAlias = "tuple[float, ...]"
-Column: TypeAlias = "float | Floats"
-Drawn: TypeAlias = "tuple[Floats, Floats | None]"
-
-
-class Chance(Protocol):
-    """What one retry of many jobs may use of chance; asked only for what the policy's jitter needs.
-
-    ``len()`` gives the number of jobs. All numbers lie in [0, 1).
-    """
-
-    def __len__(self) -> int:
-        """Give the number of jobs."""
-
-    def fresh(self) -> Floats:
-        """Give a fresh number for each job: what ``Draws.rng`` gives. A second call gives others."""
-
-    def hashed(self) -> Floats:
-        """Give for each job the number of this retry: what ``Draws.hashed`` gives."""
-
-    def lifelong(self) -> Floats:
-        """Give for each job the number that it keeps: what ``Draws.lifelong`` gives."""
+__all__ = ["Chance", "Floats", "Millis", "Waits", "waits"]
 
 
 def waits(
@@ -78,47 +52,22 @@ class Waits:
 
     def __init__(self, policy: Policy) -> None:
         self.policy = policy
-        self._form = _FORMS.get(_kind(policy))
-        self._rows: list[Row | None] = [()]
-        self._columns: list[Floats] = []
+        self._form = FORMS.get(_kind(policy))
+        self._rows: dict[int, Row | None] = {}
 
     def one(self, retry: int, chance: Chance, carry: Floats | None = None) -> tuple[Millis, Floats | None]:
         """Give the waits of many jobs at the same retry; see `waits`."""
         row = self._row(retry)
         if row is None or self._form is None:
-            return _singly(self.policy, [retry] * len(chance), chance, carry)
-        return self._cut(*self._form(self.policy, row, chance, carry))
-
-    def many(
-        self, retries: NDArray[np.int64], chance: Chance, carry: Floats | None = None
-    ) -> tuple[Millis, Floats | None]:
-        """Give the waits of many jobs, each at a retry of its own.
-
-        Args:
-            retries: Each job's retry, 1 = first.
-            chance: The jobs' chance, each number that of the job's own retry.
-            carry: As for `waits`; NaN for a job that has none yet.
-        """
-        last = int(retries.max(initial=0))
-        self._row(last)
-        if self._form is None or None in self._rows:
-            return _singly(self.policy, retries.tolist(), chance, carry)
-        if len(self._columns) == 0 or len(self._columns[0]) <= last:
-            self._columns = [np.array(column) for column in zip(*self._padded(), strict=True)]
-        row = tuple(column[retries] for column in self._columns)
+            return one_by_one(self.policy, retry, chance, carry)
         return self._cut(*self._form(self.policy, row, chance, carry))
 
     def _row(self, retry: int) -> Row | None:
         if self._form is None:
             return None
-        while len(self._rows) <= retry:
-            self._rows.append(_row(self.policy, len(self._rows)))
+        if retry not in self._rows:
+            self._rows[retry] = _row(self.policy, retry)
         return self._rows[retry]
-
-    def _padded(self) -> Iterator[Row]:
-        known = [row for row in self._rows[1:] if row is not None]
-        yield known[0]
-        yield from known
 
     def _cut(self, wait: Floats, carry: Floats | None) -> tuple[Millis, Floats | None]:
         """Clamp, then round down to whole milliseconds, as `next_wait` does."""
@@ -131,16 +80,10 @@ class Waits:
 
 
 def _kind(policy: Policy) -> str:
-    """Name the arithmetic of a policy's jitter; empty: none that is known here."""
+    """Name the arithmetic of a policy's jitter."""
     jitter = policy.jitter
-    if isinstance(jitter, (NoJitter, Even, Decorrelated, Slices)):
-        return jitter.name if type(jitter) in (NoJitter, Even, Decorrelated, Slices) else ""
     if not isinstance(jitter, Windowed):
-        return ""
-    known = type(jitter)
-    if known.draw is not Windowed.draw or known.at is not Windowed.at:
-        # A subclass that draws in its own way must be asked itself.
-        return ""
+        return type(jitter).name if isinstance(jitter, Piece) else ""
     if jitter.faces is not None or jitter.step_ms is not None:
         return "faces"
     return "cut" if jitter.cut_ms is not None else "redraw" if jitter.redraw_ms is not None else "window"
@@ -195,228 +138,3 @@ def _even_row(retry: int, nominal: float, curve: Callable[[int], float]) -> Row:
     if before <= nominal <= after and before < after:
         top = math.nextafter(nominal + after / 2 if retry == 1 else (nominal + after) / 2, 0.0)
     return (before, nominal, after, top, float(retry == 1))
-
-
-def _none(policy: Policy, row: Sequence[Column], chance: Chance, carry: Floats | None) -> Drawn:
-    wait = np.empty(len(chance))
-    wait[:] = row[0]
-    return wait, None
-
-
-def _number(policy: Policy, chance: Chance) -> Floats:
-    assert isinstance(policy.jitter, Windowed)
-    match policy.jitter.source:
-        case "rng":
-            return chance.fresh()
-        case "job":
-            return chance.lifelong()
-    return chance.hashed()
-
-
-def _window(policy: Policy, row: Sequence[Column], chance: Chance, carry: Floats | None) -> Drawn:
-    low, high, top, _, _ = row
-    if isinstance(low, float) and low == high:
-        return _none(policy, row, chance, carry)
-    wait = _number(policy, chance) * (high - low)
-    wait += low
-    np.minimum(wait, top, out=wait)
-    return wait, None
-
-
-def _faces(policy: Policy, row: Sequence[Column], chance: Chance, carry: Floats | None) -> Drawn:
-    low, high, _, faces, step = row
-    if isinstance(low, float) and low == high:
-        return _none(policy, row, chance, carry)
-    face = np.floor(_number(policy, chance) * faces)
-    np.minimum(face, faces - 1.0, out=face)
-    assert isinstance(policy.jitter, Windowed)
-    if policy.jitter.step_ms is not None:
-        face *= step
-    else:
-        face *= high - low
-        face /= faces
-    face += low
-    return face, None
-
-
-def _cut_down(policy: Policy, row: Sequence[Column], chance: Chance, carry: Floats | None) -> Drawn:
-    low, high = row[:2]
-    if isinstance(low, float) and low == high:
-        return _none(policy, row, chance, carry)
-    assert isinstance(policy.jitter, Windowed)
-    unit = float(policy.jitter.cut_ms or 1)
-    wait = _number(policy, chance) * (high - low)
-    wait //= unit
-    wait *= unit
-    wait += low
-    return wait, None
-
-
-def _redraw(policy: Policy, row: Sequence[Column], chance: Chance, carry: Floats | None) -> Drawn:
-    wait, _ = _window(policy, row, chance, carry)
-    low, high = row[:2]
-    assert isinstance(policy.jitter, Windowed)
-    longest = float(policy.jitter.redraw_ms or 0)
-    start = np.maximum(low, longest)
-    width = np.where(high > start, high - start, 1.0)
-    again = longest / 2 + (wait - start) / width * (longest / 2)
-    np.minimum(again, math.nextafter(longest, 0.0), out=again)
-    # A window without width draws nothing, not even once more.
-    return np.where((wait >= longest) & (high > np.asarray(low)), again, wait), None
-
-
-def _even(policy: Policy, row: Sequence[Column], chance: Chance, carry: Floats | None) -> Drawn:
-    jitter = policy.jitter
-    assert isinstance(jitter, Even)
-    before, nominal, after, top, first = row
-    if jitter.spread:
-        x = chance.lifelong() - 0.5
-        x *= jitter.spread
-        x += 0.5
-    else:
-        x = np.full(len(chance), 0.5)
-    if isinstance(first, float):
-        wait = _slide_first(x, nominal, after) if first else _slide(x, before, nominal, after)
-    else:
-        wait = np.where(first > 0, _slide_first(x, nominal, after), _slide(x, before, nominal, after))
-    np.minimum(wait, top, out=wait)
-    if jitter.dither:
-        wait += wait * jitter.dither * (chance.hashed() - 0.5)
-    return wait, None
-
-
-def _slide_first(x: Floats, nominal: Column, after: Column) -> Floats:
-    wait = 0.5 * x
-    wait *= x
-    wait *= after - nominal
-    wait += (0.5 + x) * nominal
-    return wait
-
-
-def _slide(x: Floats, before: Column, nominal: Column, after: Column) -> Floats:
-    down = 1 - x
-    down *= down
-    down *= before - nominal
-    up = x * x
-    up *= after - nominal
-    down += up
-    down *= 0.5
-    down += nominal
-    return down
-
-
-def _decorrelated(policy: Policy, row: Sequence[Column], chance: Chance, carry: Floats | None) -> Drawn:
-    assert isinstance(policy.jitter, Decorrelated)
-    nominal, first = row
-    known: Column = first if carry is None else carry
-    if carry is not None and not (carry.min(initial=1.0) > 0 and carry.max(initial=1.0) <= CEILING_MS):
-        known = np.where((carry > 0) & (carry <= CEILING_MS), carry, first)
-    high = policy.jitter.times * known
-    wait = chance.fresh() * (high - nominal)
-    wait += nominal
-    # Hardly ever: rounding has reached the open end, or the window has no width and what was drawn is void.
-    ended = wait >= high
-    if ended.any():
-        closed = np.broadcast_to(np.asarray(high <= nominal), ended.shape)
-        wait = np.where(ended, np.nextafter(high, nominal), wait)
-        wait = np.where(closed, nominal, wait)
-    return wait, np.minimum(wait, CEILING_MS)
-
-
-def _slices(policy: Policy, row: Sequence[Column], chance: Chance, carry: Floats | None) -> Drawn:
-    k, unit = (np.broadcast_to(np.asarray(column), len(chance)) for column in row)
-    number = chance.fresh()
-    known = np.full(len(chance), np.nan) if carry is None else carry
-    before = np.where((known >= 0) & (known < 1), known, 0.5)
-    with np.errstate(over="ignore", invalid="ignore"):
-        start = np.where(k > 1, _front(np.maximum(k - 2, 0) + before), 0.0)
-        end = _front(k - 1 + number)
-        wait = np.maximum(end - start, 0.0) * unit
-        # Each function is off by a few units in its last place at most; 2**-48 is 16 of them.
-        doubt = (end + start) * unit * 2.0**-48
-        unsure = (np.abs(wait - np.rint(wait)) <= doubt) & (wait <= policy.highest_ms + 1.0)
-    for index in np.flatnonzero(unsure & (k <= LAST_SLICE)).tolist():
-        wait[index] = _slice(policy, int(k[index]), float(number[index]), float(known[index]))
-    wait = np.where(k > LAST_SLICE, np.where(unit > 0, float(CEILING_MS), 0.0), wait)
-    return wait, number.copy()
-
-
-def _slice(policy: Policy, k: int, number: float, carry: float) -> float:
-    draws = Draws(lambda: number)
-    return policy.jitter.draw(k, k, policy.nominal(k), policy.nominal, draws, carry).wait
-
-
-def _front(t: Floats) -> Floats:
-    front: Floats = np.tanh(np.sqrt(4 * t))
-    front *= np.exp2(np.minimum(t, LAST_SLICE + 1.0))
-    return front
-
-
-_FORMS: dict[str, Callable[[Policy, Sequence[Column], Chance, Floats | None], Drawn]] = {
-    "none": _none,
-    "window": _window,
-    "faces": _faces,
-    "cut": _cut_down,
-    "redraw": _redraw,
-    "even": _even,
-    "decorrelated": _decorrelated,
-    "slices": _slices,
-}
-
-
-class _Cells(Draws, frozen=True):
-    """One job's draws out of the columns of all."""
-
-    cell: Callable[[str], float] = lambda _: 0.5
-
-    def lifelong(self) -> float:
-        """Give the number that this job keeps."""
-        return self.cell("lifelong")
-
-    def hashed(self, retry: int) -> float:
-        """Give the number of this job and this retry."""
-        return self.cell("hashed")
-
-
-class _Columns:
-    """Columns of chance, fetched when the first job asks."""
-
-    def __init__(self, chance: Chance) -> None:
-        self._chance = chance
-        self._fresh: list[list[float]] = []
-        self._others: dict[str, list[float]] = {}
-
-    def of(self, index: int) -> _Cells:
-        """Give the draws of one job."""
-        drawn = iter(range(2**31))
-        return _Cells(
-            rng=lambda: self._fresh_column(next(drawn))[index], cell=lambda name: self._column(name)[index]
-        )
-
-    def _fresh_column(self, number: int) -> list[float]:
-        while len(self._fresh) <= number:
-            self._fresh.append(self._chance.fresh().tolist())
-        return self._fresh[number]
-
-    def _column(self, name: str) -> list[float]:
-        if name not in self._others:
-            column = self._chance.lifelong() if name == "lifelong" else self._chance.hashed()
-            self._others[name] = column.tolist()
-        return self._others[name]
-
-
-def _singly(
-    policy: Policy, retries: list[int], chance: Chance, carry: Floats | None
-) -> tuple[Millis, Floats | None]:
-    """Ask `next_wait` for each job."""
-    endless = replace(policy, deadline_ms=None)
-    columns = _Columns(chance)
-    known = [math.nan] * len(retries) if carry is None else carry.tolist()
-    given, kept = [], []
-    for index, (retry, before) in enumerate(zip(retries, known, strict=True)):
-        previous = None if math.isnan(before) else Previous(before)
-        wait = next_wait(endless, retry, columns.of(index), previous=previous, beyond_limit=True)
-        assert not isinstance(wait, Exhausted)
-        given.append(wait.wait_ms)
-        kept.append(math.nan if wait.carry is None else wait.carry)
-    return np.array(given, dtype=np.int64), np.array(kept) if any(x == x for x in kept) else None

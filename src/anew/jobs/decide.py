@@ -141,6 +141,7 @@ def decide_failure(
     rng: Callable[[], float],
     phase: float,
     key: bytes = b"",
+    draws: Draws | None = None,
 ) -> Change:
     """Decide what a failed attempt makes of its job.
 
@@ -157,6 +158,7 @@ def decide_failure(
         rng: Source of chance, numbers in [0, 1).
         phase: The phase that the job gets if it has none yet.
         key: Secret of the store, for the draws that are hashes.
+        draws: Chance instead of that from `rng`, `job_id`, phase and `key`: a simulation's.
 
     Returns:
         The change, with the attempt's record and the arithmetic of the decision. Where the job's own policy or retention
@@ -173,7 +175,7 @@ def decide_failure(
     answer = next_wait(
         policy,
         attempts,
-        Draws(rng=rng, job_id=job_id, phase=phase, key=key),
+        draws or Draws(rng=rng, job_id=job_id, phase=phase, key=key),
         previous=None if job.carry is None else Previous(carry=job.carry),
         override_ms=None if failure.retry_at is None else failure.retry_at - now,
         beyond_limit=failure.retry_at is not None,

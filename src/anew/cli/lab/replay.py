@@ -101,8 +101,8 @@ def _show(record: Record, specs: tuple[str, ...], results: list[Replay], now: in
 
 
 def _cells(worst: Tally, best: Tally) -> tuple[str, str, str, str]:
-    def span(low: int, high: int) -> str:
-        return f"{low}" if low == high else f"{low} to {high}"
+    def span(one: int, other: int) -> str:
+        return f"{one:,}" if one == other else f"{min(one, other):,} to {max(one, other):,}"
 
     return (
         span(worst.succeeded, best.succeeded),

@@ -1,0 +1,145 @@
+"""The slow and sure way: every failure of every job goes through the engine's own decision, one by one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Final, cast
+
+from anew.backoff import Policy
+from anew.jobs import Defaults, Failed, Job, State, decide_failure
+from anew.lab.bounds import Budget
+from anew.lab.chance import ARRIVAL, SUCCESS, LabDraws, PhaseKind, number
+from anew.lab.outcome import SHOWN_JOBS, Outcome
+from anew.lab.scenario import Scenario
+from anew.lab.tally import Ends, PlainTally, outcome, times
+
+_FAILURE: Final = Failed(message="")
+_NEW_JOB: Final = Job(
+    key=0,
+    queue="lab",
+    type="lab",
+    priority=0,
+    state=State.IN_FLIGHT,
+    ready_at=0,
+    attempts=0,
+    interruptions=0,
+    retry_limit=None,
+    policy=None,
+    retention=None,
+    dequeued_at=None,
+    failed_at=None,
+    first_failed_at=None,
+    completed_at=None,
+    purge_at=None,
+    phase=None,
+    carry=None,
+)
+
+
+class TrueJobs:
+    """Jobs in flight, and what `decide_failure` makes of them.
+
+    Args:
+        policy: The law of all of them.
+        scenario: Gives seed and kind of phases.
+    """
+
+    def __init__(self, policy: Policy, scenario: Scenario) -> None:
+        self._defaults = Defaults(policy=policy)
+        self._seed = scenario.seed
+        self._kind = cast(PhaseKind, scenario.phase)
+        self._jobs: dict[int, Job] = {}
+
+    def fail(self, number: int, now: int) -> int | None:
+        """Let a job fail.
+
+        Args:
+            number: Which.
+            now: When, in ms.
+
+        Returns:
+            When it is tried again; None: it is dead.
+        """
+        job = self._jobs.pop(number, _NEW_JOB)
+        draws = LabDraws.of(self._seed, number, job.attempts + 1, self._kind)
+        change = decide_failure(
+            job,
+            _FAILURE,
+            job_id=b"",
+            defaults=self._defaults,
+            now=now,
+            rng=draws.rng,
+            phase=draws.lifelong(),
+            draws=draws,
+        )
+        if change.state is State.DEAD:
+            return None
+        self._jobs[number] = replace(
+            job,
+            attempts=change.attempts,
+            failed_at=change.failed_at,
+            first_failed_at=change.first_failed_at,
+            phase=change.phase,
+            carry=change.carry,
+        )
+        return change.ready_at
+
+
+def arrivals(scenario: Scenario) -> list[int]:
+    """Give when each job of the herd fails for the first time, the first first."""
+    jobs, over_ms = range(scenario.jobs), scenario.over_ms
+    return sorted(int(number(scenario.seed, ARRIVAL, job, 0) * over_ms) for job in jobs)
+
+
+def succeeds(scenario: Scenario) -> Callable[[int, int], bool]:
+    """Give the function that tells of a job and a retry whether a call that nothing hinders succeeds."""
+    seed, success = scenario.seed, scenario.success
+    if success in (0.0, 1.0):
+        return lambda job, retry: success == 1.0
+    return lambda job, retry: number(seed, SUCCESS, job, retry) < success
+
+
+def simulate_exactly(policy: Policy, scenario: Scenario, budget: Budget) -> Outcome:
+    """Simulate jobs that do not hinder each other, job by job."""
+    jobs, lucky = TrueJobs(policy, scenario), succeeds(scenario)
+    latency_ms, timeout_ms = scenario.latency_ms, scenario.timeout_ms
+    in_time = timeout_ms is None or latency_ms <= timeout_ms
+    failing_ms = latency_ms if timeout_ms is None else min(latency_ms, timeout_ms)
+    horizon_ms = scenario.end_ms
+    made: dict[int, list[int]] = {}
+    good: dict[int, int] = {}
+    ends = Ends()
+    dots: list[list[int]] = [[] for _ in range(min(scenario.jobs, SHOWN_JOBS))]
+    for job, first_ms in enumerate(arrivals(scenario)):
+        now, retry = first_ms, 0
+        while True:
+            due = jobs.fail(job, now)
+            if due is None:
+                ends.death(now)
+                break
+            if horizon_ms is not None and due > horizon_ms:
+                break
+            retry += 1
+            budget.spend(1, retry)
+            made.setdefault(retry, []).append(due)
+            if job < len(dots):
+                dots[job].append(due)
+            if due >= scenario.outage_ms and in_time and lucky(job, retry):
+                good[retry] = good.get(retry, 0) + 1
+                ends.success(due + latency_ms, first_ms)
+                break
+            now = due if due < scenario.outage_ms else due + failing_ms
+        budget.tell(job + 1, scenario.jobs)
+    tally = PlainTally()
+    for retry, instants in made.items():
+        tally.add(retry, instants, good.get(retry, 0))
+    return outcome(
+        scenario,
+        tally,
+        succeeded=ends.succeeded,
+        dead=ends.dead,
+        took_ms=times(ends.took_ms),
+        last_ms=ends.last_ms,
+        dots=dots,
+    )

@@ -1,0 +1,193 @@
+"""The fast way for jobs that do not hinder each other: all jobs retry by retry, in blocks that fit the cache. Needs NumPy."""
+
+from __future__ import annotations
+
+from typing import cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from anew.backoff import Policy
+from anew.backoff.vector import Floats, Millis, Waits
+from anew.lab import chance
+from anew.lab.bounds import Budget
+from anew.lab.herd import BLOCK, HerdChance
+from anew.lab.outcome import SHOWN_JOBS, Outcome
+from anew.lab.scenario import Scenario
+from anew.lab.tally import outcome
+from anew.lab.tally_arrays import ArrayTally, times_of
+
+
+def simulate_fast(policy: Policy, scenario: Scenario, budget: Budget) -> Outcome:
+    """Simulate jobs that do not hinder each other, all at once; the same outcome as `simulate_exactly`."""
+    herd = _Herd(policy, scenario)
+    tally = ArrayTally()
+    shown = min(scenario.jobs, SHOWN_JOBS)
+    dots: list[list[int]] = [[] for _ in range(shown)]
+    retry = 0
+    while herd.alive:
+        retry += 1
+        calls, callers, succeeded = herd.retry(retry)
+        if not len(calls):
+            break
+        budget.spend(len(calls), retry)
+        tally.add(retry, calls, succeeded)
+        for job, instant in zip(callers[:shown].tolist(), calls[:shown].tolist(), strict=True):
+            if job < shown:
+                dots[job].append(instant)
+        budget.tell(max(retry / (policy.retries or retry + 25), 1 - herd.alive / scenario.jobs), 1.0)
+    return outcome(
+        scenario,
+        tally,
+        succeeded=herd.succeeded,
+        dead=herd.dead,
+        took_ms=times_of(herd.took_ms()),
+        last_ms=herd.last_ms,
+        dots=dots,
+    )
+
+
+def arrivals(scenario: Scenario) -> Millis:
+    """Give when each job of the herd fails for the first time, the first first."""
+    if not scenario.over_ms:
+        return np.zeros(scenario.jobs, dtype=np.int64)
+    jobs = np.arange(scenario.jobs, dtype=np.uint64)
+    shares = chance.numbers(scenario.seed, chance.ARRIVAL, jobs, 0)
+    shares *= scenario.over_ms
+    return np.sort(shares.astype(np.int64))
+
+
+class _Herd:
+    """The jobs that still retry, in columns; those that ended are squeezed out.
+
+    Attributes:
+        alive: How many there are.
+    """
+
+    def __init__(self, policy: Policy, scenario: Scenario) -> None:
+        self._policy = policy
+        self._scenario = scenario
+        self._waits = Waits(policy)
+        self._kind = cast(chance.PhaseKind, scenario.phase)
+        self._numbers = np.arange(scenario.jobs, dtype=np.uint64)
+        self._failed = arrivals(scenario)
+        # Where all fail at 0 nobody's first failure needs a column.
+        self._first = self._failed.copy() if scenario.over_ms else None
+        self._carry: Floats | None = None
+        self._calls = np.empty(scenario.jobs, dtype=np.int64)
+        self._callers = np.empty(scenario.jobs, dtype=np.uint64)
+        self._took: list[Millis] = []
+        self._no_success = scenario.success == 0 or (
+            scenario.timeout_ms is not None and scenario.latency_ms > scenario.timeout_ms
+        )
+        self.alive = scenario.jobs
+        self.succeeded = 0
+        self.dead = 0
+        self.last_ms = 0
+
+    def took_ms(self) -> Millis:
+        """Give how long each success took."""
+        return np.concatenate(self._took) if self._took else np.empty(0, dtype=np.int64)
+
+    def retry(self, retry: int) -> tuple[Millis, NDArray[np.uint64], int]:
+        """Let every job decide about one retry and make it.
+
+        Returns:
+            The calls' instants, who made them, and how many succeeded. The arrays are valid until the next retry.
+        """
+        if self._policy.retries is not None and retry > self._policy.retries:
+            self._die(self._failed[: self.alive])
+            self.alive = 0
+            return self._calls[:0], self._callers[:0], 0
+        kept = made = 0
+        before = self.succeeded
+        for start in range(0, self.alive, BLOCK):
+            stop = min(start + BLOCK, self.alive)
+            due, picked = self._due(retry, slice(start, stop))
+            places = slice(start, stop) if picked is None else start + np.flatnonzero(picked)
+            self._calls[made : made + len(due)] = due
+            self._callers[made : made + len(due)] = self._numbers[places]
+            made += len(due)
+            kept += self._answer(retry, due, places, kept)
+        self.alive = kept
+        return self._calls[:made], self._callers[:made], self.succeeded - before
+
+    def _due(self, retry: int, block: slice) -> tuple[Millis, NDArray[np.bool_] | None]:
+        """Give when the jobs of a block are tried again, and which are (None: all)."""
+        failed = self._failed[block]
+        luck = HerdChance(self._scenario.seed, self._numbers[block], retry, kind=self._kind)
+        carry = None if self._carry is None else self._carry[block]
+        wait, carry = self._waits.one(retry, luck, carry)
+        if carry is not None:
+            if self._carry is None:
+                self._carry = np.full(self._scenario.jobs, np.nan)
+            self._carry[block] = carry
+        picked = self._before_deadline(wait, failed, block)
+        wait += failed
+        horizon_ms = self._scenario.end_ms
+        if horizon_ms is not None and len(wait) and int(wait.max()) > horizon_ms:
+            early = wait <= horizon_ms
+            picked = early if picked is None else picked & early
+        return (wait, None) if picked is None else (wait[picked], picked)
+
+    def _before_deadline(self, wait: Millis, failed: Millis, block: slice) -> NDArray[np.bool_] | None:
+        """Let those die whose wait would pass the deadline, or cut the wait short, as the policy says."""
+        deadline_ms = self._policy.deadline_ms
+        if deadline_ms is None:
+            return None
+        left = deadline_ms - (failed if self._first is None else failed - self._first[block])
+        late = wait > left
+        if self._policy.on_deadline == "clip":
+            np.minimum(wait, left, out=wait)
+            late &= left <= 0
+        self._die(failed[late])
+        return ~late
+
+    def _answer(self, retry: int, due: Millis, places: slice | NDArray[np.int64], kept: int) -> int:
+        """Let the calls of a block succeed or fail; move those that failed to the place ``kept``; tell how many."""
+        outage_ms, scenario = self._scenario.outage_ms, self._scenario
+        failing_ms = scenario.latency_ms
+        if scenario.timeout_ms is not None:
+            failing_ms = min(failing_ms, scenario.timeout_ms)
+        answered = due
+        if failing_ms:
+            answered = np.where(due < outage_ms, due, due + failing_ms) if outage_ms else due + failing_ms
+        if self._no_success or not len(due) or int(due.max()) < outage_ms:
+            return self._keep(places, answered, None, kept)
+        good = due >= outage_ms
+        if scenario.success < 1:
+            numbers = chance.numbers(scenario.seed, chance.SUCCESS, self._numbers[places], retry)
+            good &= numbers < scenario.success
+        ended = answered[good]
+        if len(ended):
+            since = 0 if self._first is None else self._first[places][good]
+            self._took.append(ended - since)
+            self.succeeded += len(ended)
+            self.last_ms = max(self.last_ms, int(ended.max()))
+        return self._keep(places, answered, ~good, kept)
+
+    def _keep(
+        self,
+        places: slice | NDArray[np.int64],
+        answered: Millis,
+        failed: NDArray[np.bool_] | None,
+        kept: int,
+    ) -> int:
+        """Move the failed calls' jobs together; everybody to the left has moved already."""
+        if failed is None and isinstance(places, slice) and places.start == kept:
+            self._failed[places] = answered
+            return len(answered)
+        if failed is not None:
+            answered = answered[failed]
+        room = slice(kept, kept + len(answered))
+        for column in (self._numbers, self._first, self._carry):
+            if column is not None:
+                values = column[places]
+                column[room] = values if failed is None else values[failed]
+        self._failed[room] = answered
+        return len(answered)
+
+    def _die(self, failed: Millis) -> None:
+        if len(failed):
+            self.dead += len(failed)
+            self.last_ms = max(self.last_ms, int(failed.max()))

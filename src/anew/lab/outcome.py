@@ -1,0 +1,213 @@
+"""What came of a scenario: numbers that a table, a picture or a program can take from here."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Final
+
+import msgspec
+
+from anew.errors import InvalidInput
+from anew.units import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS
+
+MAX_BINS: Final = 2_000
+"""The most bins of a load."""
+
+SHOWN_RETRIES: Final = 12
+"""So many retries have a load of their own."""
+
+SHOWN_JOBS: Final = 100
+"""So many jobs have their instants told one by one."""
+
+BIN_WIDTHS_MS: Final = (
+    1, 2, 10, 20, 100, 200, SECOND_MS, 2 * SECOND_MS, 10 * SECOND_MS, 30 * SECOND_MS, MINUTE_MS, 5 * MINUTE_MS,
+    10 * MINUTE_MS, 30 * MINUTE_MS, HOUR_MS, 3 * HOUR_MS, 6 * HOUR_MS, 12 * HOUR_MS, DAY_MS, 5 * DAY_MS, 10 * DAY_MS,
+    50 * DAY_MS, 100 * DAY_MS, 500 * DAY_MS, 1_000 * DAY_MS, 10_000 * DAY_MS, 100_000 * DAY_MS,
+)  # fmt: skip
+"""Widths of bins. Each is a multiple of the one before, so that fine bins add up to coarse ones."""
+
+assert all(wide % narrow == 0 for narrow, wide in pairwise(BIN_WIDTHS_MS))
+
+
+class RetryOutcome(msgspec.Struct, frozen=True, gc=False):
+    """What became of one retry of all jobs.
+
+    Args:
+        retry: 1 = the first.
+        calls: How many were made.
+        succeeded: How many of those succeeded.
+        earliest_ms: When the first was made.
+        median_ms: When half of them were made (of an even number the lower of the two in the middle).
+        latest_ms: When the last was made.
+    """
+
+    retry: int
+    calls: int
+    succeeded: int
+    earliest_ms: int
+    median_ms: int
+    latest_ms: int
+
+
+class Load(msgspec.Struct, frozen=True):
+    """Calls per bin; the first bin begins at 0.
+
+    Args:
+        bin_ms: The width of a bin.
+        counts: Calls in each, up to the last bin with one.
+    """
+
+    bin_ms: int
+    counts: tuple[int, ...]
+
+
+class Times(msgspec.Struct, frozen=True, gc=False):
+    """How long it took, from a job's first failure to its success: percentiles by nearest rank."""
+
+    p50: int
+    p95: int
+    p99: int
+    max: int
+
+
+class Fresh(msgspec.Struct, frozen=True, gc=False):
+    """What became of the fresh calls beside the herd.
+
+    Args:
+        calls: Fresh calls made.
+        at_once: Those that succeeded at the first try.
+        succeeded: Those that succeeded sooner or later, at the first try or a retry.
+        dead: Those whose retries were spent.
+        waiting: Those still to be retried at the end.
+    """
+
+    calls: int
+    at_once: int
+    succeeded: int
+    dead: int
+    waiting: int
+
+
+class Downstream(msgspec.Struct, frozen=True):
+    """What the thing that is called went through, per bin, fresh calls included; same bins as the load.
+
+    The bins reach to the last work done, but not beyond the horizon.
+
+    Args:
+        bin_ms: The width of a bin.
+        offered: Calls that began, those refused in the outage too.
+        served: Calls answered while somebody waited for the answer, by the time of the answer.
+        wasted: Calls done after their callers had given up, by the time they were done.
+        backlog: Calls that had been taken in and not yet done, at the end of the bin.
+        held: Calls that were due and had no worker yet, at the end of the bin.
+    """
+
+    bin_ms: int
+    offered: tuple[int, ...]
+    served: tuple[int, ...]
+    wasted: tuple[int, ...]
+    backlog: tuple[int, ...]
+    held: tuple[int, ...]
+
+
+class Outcome(msgspec.Struct, frozen=True, kw_only=True):
+    """What came of a scenario. Instants are milliseconds since its beginning.
+
+    Args:
+        jobs: Jobs of the herd.
+        succeeded: Those that succeeded at a retry.
+        dead: Those whose retries were spent (limit, phases or deadline).
+        waiting: Those still to be retried at the end.
+        calls: Calls after a first failure, the retries of failed fresh calls included; so are they in what follows.
+        wasted: Calls that brought nothing: refused, failed, or answered too late.
+        retries: One line per retry.
+        load: Calls per bin.
+        by_retry: The same of the first retries alone, the first 12 at most.
+        peak_second: Most calls in one second (of the scenario's clock).
+        peak_minute: Most calls in one minute.
+        empty_minutes: Share of minutes without any call, from the first call's to the last call's.
+        success_ms: How long the herd's successes took; None if there was none.
+        through_ms: When the last job of the herd had ended; None if any was still waiting.
+        dots: The instants at which each of the first 100 jobs was retried.
+        downstream: What the limited downstream went through; None if nothing was limited.
+        fresh: What became of fresh calls; None if there were none.
+    """
+
+    jobs: int
+    succeeded: int
+    dead: int
+    waiting: int
+    calls: int
+    wasted: int
+    retries: tuple[RetryOutcome, ...]
+    load: Load
+    by_retry: tuple[tuple[int, ...], ...]
+    peak_second: int
+    peak_minute: int
+    empty_minutes: float
+    success_ms: Times | None
+    through_ms: int | None
+    dots: tuple[tuple[int, ...], ...]
+    downstream: Downstream | None = None
+    fresh: Fresh | None = None
+
+    def rebinned(self, bin_ms: int) -> Outcome:
+        """Give the same with wider bins, so that several outcomes can lie side by side.
+
+        Args:
+            bin_ms: A multiple of the bins' present width, such as another outcome's.
+
+        Raises:
+            InvalidInput: It is no multiple.
+        """
+        factor, rest = divmod(bin_ms, self.load.bin_ms)
+        if factor < 1 or rest:
+            raise InvalidInput(
+                f"bin_ms: {bin_ms} is not valid; expected a multiple of {self.load.bin_ms}, the bins' width",
+                field="bin_ms",
+                value=bin_ms,
+            )
+        if factor == 1:
+            return self
+        return msgspec.structs.replace(
+            self,
+            load=Load(bin_ms, widened(self.load.counts, factor)),
+            by_retry=tuple(widened(counts, factor) for counts in self.by_retry),
+            downstream=self.downstream and _widened(self.downstream, bin_ms, factor),
+        )
+
+
+def bin_width_ms(last_ms: int) -> int:
+    """Give the narrowest width of bins that reach from 0 past an instant with at most 2,000 of them."""
+    return next(width for width in BIN_WIDTHS_MS if last_ms // width < MAX_BINS)
+
+
+def widened(counts: Sequence[int], factor: int) -> tuple[int, ...]:
+    """Add up so many neighbouring bins into one."""
+    return tuple(sum(counts[start : start + factor]) for start in range(0, len(counts), factor))
+
+
+def _widened(downstream: Downstream, bin_ms: int, factor: int) -> Downstream:
+    def last(counts: tuple[int, ...]) -> tuple[int, ...]:
+        return tuple(counts[min(start + factor, len(counts)) - 1] for start in range(0, len(counts), factor))
+
+    return Downstream(
+        bin_ms=bin_ms,
+        offered=widened(downstream.offered, factor),
+        served=widened(downstream.served, factor),
+        wasted=widened(downstream.wasted, factor),
+        backlog=last(downstream.backlog),
+        held=last(downstream.held),
+    )
+
+
+def percentile(ordered: Sequence[int], share: float) -> int:
+    """Give a percentile by nearest rank out of a sorted, non-empty sequence."""
+    return ordered[nearest_rank(len(ordered), share)]
+
+
+def nearest_rank(count: int, share: float) -> int:
+    """Give the place, from 0, of a percentile among so many sorted values."""
+    # In hundredths, so that 0.95 of 20 is the 19th whatever the last bit of 0.95 says.
+    return max(0, -(-round(share * 100) * count // 100) - 1)

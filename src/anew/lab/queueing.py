@@ -1,0 +1,241 @@
+"""Calls that hinder each other: workers that run out, a downstream with a queue, callers that give up.
+
+The model, call by call in the order in which calls are due (equal ones by the job's number):
+
+* **Workers.** A call begins when it is due and one of ``workers`` is free; the one due first begins first. It holds its
+  worker until it is answered, refused or given up.
+* **Outage.** A call that begins before ``outage_ms`` is refused at once and costs the downstream nothing.
+* **Downstream.** One queue, first come, first served; each call takes ``1 / capacity`` seconds of it. So a call that begins
+  at t is done at ``max(t, when the one before it is done) + 1 / capacity`` and answered ``latency_ms`` after that.
+* **Giving up.** A caller that has waited ``timeout_ms`` goes away and counts a failure. The downstream does not know
+  and does the work all the same. That is what can keep it busy for nobody: once the queue is longer than the
+  time-out, everything it does is for callers who have left, and their retries keep the queue long. The overload then
+  outlives its cause (a *metastable failure*), until retries end or come so rarely that the queue can run dry.
+* **Fresh calls.** ``base_rate`` of them per second, evenly spaced from the start on. One that fails becomes a job of the same
+  policy. They tell best whether the system has recovered.
+
+Limits: service times are constant; the queue never refuses anybody; nobody cancels work; one outage, complete; fresh calls
+do not come in bursts. Instants inside are nanoseconds, so that a capacity of 3 per second loses nothing; what is told is
+rounded down, and a failure is dated up, to whole milliseconds. Nothing here is drawn but waits and successes, each
+from its own address, so the engine's own decision and the vectorised one give the same outcome.
+
+Source: N. Bronson et al., "Metastable Failures in Distributed Systems", HotOS 2021. The queue is Lindley's recursion
+(D. V. Lindley, 1952).
+"""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_left
+from collections.abc import Sequence
+from heapq import heappop, heappush
+from typing import TYPE_CHECKING, Final
+
+from anew.backoff import Policy
+from anew.lab.bounds import Budget
+from anew.lab.exact import TrueJobs, arrivals, succeeds
+from anew.lab.line import NS, Line, Record
+from anew.lab.outcome import SHOWN_JOBS, Outcome
+from anew.lab.scenario import Scenario
+from anew.lab.tally import Ends, PlainTally, Tally, outcome, times
+
+if TYPE_CHECKING:
+    from anew.lab.rows import Round, RowJobs
+
+_MAX_NUMBER: Final = 2**25
+"""Numbers of jobs lie below this (`MAX_COUPLED_CALLS` does), so that a due time and a number fit one integer, which sorts fast."""
+
+_NEVER: Final = 2**62
+"""Later than anything."""
+
+_SPENT_EVERY: Final = 256
+"""Calls are counted against the bound so many at a time."""
+
+
+def simulate_queueing(policy: Policy, scenario: Scenario, budget: Budget, *, exact: bool) -> Outcome:
+    """Simulate jobs that hinder each other."""
+    fresh = _fresh(scenario, budget)
+    jobs, tally, firsts = _ways(policy, scenario, len(fresh), exact=exact)
+    traffic = _Traffic(scenario, firsts, fresh, jobs, budget)
+    traffic.begin()
+    traffic.run()
+    record = traffic.record
+    for retry, instants in sorted(record.made.items()):
+        tally.add(retry, instants, record.good.get(retry, 0))
+    ends = record.ends
+    return outcome(
+        scenario,
+        tally,
+        succeeded=ends.succeeded,
+        dead=ends.dead,
+        took_ms=times(ends.took_ms),
+        last_ms=ends.last_ms,
+        dots=record.dots,
+        passage=record.passage(scenario.outage_ms),
+        fresh=record.fresh() if scenario.base_rate else None,
+    )
+
+
+def _fresh(scenario: Scenario, budget: Budget) -> range | array[int]:
+    """Give when fresh calls come, in ms."""
+    end_ms = scenario.end_ms
+    if not scenario.base_rate or end_ms is None:
+        return range(0)
+    count = int(end_ms * scenario.base_rate / 1000)
+    budget.admit(scenario.jobs + count)
+    return array("q", (int(n * 1000 / scenario.base_rate) for n in range(1, count + 1)))
+
+
+def _ways(
+    policy: Policy, scenario: Scenario, fresh: int, *, exact: bool
+) -> tuple[TrueJobs | RowJobs, Tally, Sequence[int]]:
+    """Give who decides, who counts, and when the herd fails first."""
+    if exact:
+        return TrueJobs(policy, scenario), PlainTally(), arrivals(scenario)
+    # Inside: NumPy is optional.
+    from anew.lab import fast
+    from anew.lab.rows import RowJobs
+    from anew.lab.tally_arrays import ArrayTally
+
+    firsts: list[int] = fast.arrivals(scenario).tolist()
+    return RowJobs(policy, scenario, fresh), ArrayTally(), firsts
+
+
+class _Traffic:
+    """All calls of a scenario, in time."""
+
+    def __init__(
+        self,
+        scenario: Scenario,
+        firsts: Sequence[int],
+        fresh: Sequence[int],
+        jobs: TrueJobs | RowJobs,
+        budget: Budget,
+    ) -> None:
+        self._scenario = scenario
+        self._fresh = fresh
+        self._jobs = jobs
+        self._budget = budget
+        self._lucky = succeeds(scenario)
+        self._end_ms = scenario.end_ms
+        self._firsts = array("q", firsts)
+        # One heap entry is due * _MAX_NUMBER + job; of the fresh calls only the next one is in it.
+        self._pending: list[int] = []
+        self._retries = array("l", bytes(array("l").itemsize * (scenario.jobs + len(fresh))))
+        self.record = Record(dots=[[] for _ in range(min(scenario.jobs, SHOWN_JOBS))])
+
+    def begin(self) -> None:
+        """Let the herd fail; where that can be told for all jobs at once, let the outage pass."""
+        begun = 0
+        if isinstance(self._jobs, TrueJobs):
+            for job, at in enumerate(self._firsts):
+                self._failed(job, at)
+        else:
+            begun = self._let_outage_pass(self._jobs)
+        self._next_fresh(begun)
+
+    def _let_outage_pass(self, jobs: RowJobs) -> int:
+        """Refuse whoever calls in the outage; give how many fresh calls were among them."""
+        outage_ms = self._scenario.outage_ms
+        begun = bisect_left(self._fresh, outage_ms)
+        refused = array("q", self._fresh[:begun])
+        self.record.fresh_calls += begun
+        self.record.offer(refused)
+        self._budget.spend(begun, 0)
+        until_ms = outage_ms if self._end_ms is None else min(outage_ms, self._end_ms + 1)
+        for turn in jobs.rounds(self._firsts + refused, until_ms):
+            self._take(turn)
+        return begun
+
+    def _take(self, turn: Round) -> None:
+        retry, record = turn.retry, self.record
+        calling, instants = turn.refused
+        self._budget.spend(len(calling), retry)
+        record.offer(array("q", instants.tobytes()))
+        if len(calling):
+            record.made.setdefault(retry, array("q")).frombytes(instants.tobytes())
+        for job, at in zip(calling[:SHOWN_JOBS].tolist(), instants[:SHOWN_JOBS].tolist(), strict=True):
+            if job < len(record.dots):
+                record.dots[job].append(at)
+        for job, at in zip(turn.dead[0].tolist(), turn.dead[1].tolist(), strict=True):
+            self._ends(job).death(at)
+        for job, due in zip(turn.later[0].tolist(), turn.later[1].tolist(), strict=True):
+            self._wait(job, due, retry)
+
+    def run(self) -> None:
+        """Let everything happen. Attributes that every call needs are looked up once: this is where the time goes."""
+        line, record, pending = Line(self._scenario), self.record, self._pending
+        begin, call, retried, lucky = line.begin, line.call, record.retried, self._lucky
+        due_append, offered, retries, fail = record.due.append, record.offered, self._retries, self._jobs.fail
+        end_ms = _NEVER if self._end_ms is None else self._end_ms
+        begun = len(offered)
+        while pending:
+            due, job = divmod(heappop(pending), _MAX_NUMBER)
+            retry = retries[job]
+            start = begin(due * NS)
+            at = start // NS
+            if at > end_ms:
+                # Calls begin in order, so all others would begin later still.
+                break
+            due_append(due)
+            offered.append(at)
+            if not len(offered) % _SPENT_EVERY:
+                begun = self._spend(begun, retry)
+            if retry:
+                retried(job, retry, at)
+            else:
+                record.fresh_calls += 1
+                self._next_fresh(job + 1 - self._scenario.jobs)
+            in_time = call(start, record)
+            ended = -(-line.answered // NS)
+            if in_time and lucky(job, retry):
+                self._succeeded(job, retry, ended)
+                continue
+            again = fail(job, ended)
+            if again is None:
+                self._ends(job).death(ended)
+            elif again <= end_ms:
+                retries[job] = retry + 1
+                heappush(pending, again * _MAX_NUMBER + job)
+        self._spend(begun, 0)
+        self._budget.tell(1, 1)
+
+    def _spend(self, before: int, retry: int) -> int:
+        """Count the calls since so many against the bound, and tell how far the herd is."""
+        made = len(self.record.offered)
+        self._budget.spend(made - before, retry)
+        ends = self.record.ends
+        self._budget.tell(ends.succeeded + ends.dead, self._scenario.jobs + 1)
+        return made
+
+    def _next_fresh(self, number: int) -> None:
+        if number < len(self._fresh):
+            at = self._fresh[number]
+            heappush(self._pending, at * _MAX_NUMBER + self._scenario.jobs + number)
+            self._budget.tell(at, self._end_ms or 1)
+
+    def _failed(self, job: int, at: int) -> None:
+        due = self._jobs.fail(job, at)
+        if due is None:
+            self._ends(job).death(at)
+        else:
+            self._wait(job, due, self._retries[job] + 1)
+
+    def _wait(self, job: int, due: int, retry: int) -> None:
+        """Let a job wait for its retry, unless that is beyond the horizon."""
+        self._retries[job] = retry
+        if self._end_ms is None or due <= self._end_ms:
+            heappush(self._pending, due * _MAX_NUMBER + job)
+
+    def _ends(self, job: int) -> Ends:
+        return self.record.ends if job < self._scenario.jobs else self.record.fresh_ends
+
+    def _succeeded(self, job: int, retry: int, at: int) -> None:
+        record = self.record
+        if retry:
+            record.good[retry] = record.good.get(retry, 0) + 1
+        if job < self._scenario.jobs:
+            record.ends.success(at, self._firsts[job])
+            return
+        record.fresh_ends.succeeded += 1
+        record.at_once += not retry

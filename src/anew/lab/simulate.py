@@ -1,0 +1,116 @@
+"""Simulate a policy: a herd of jobs, an outage, and what comes of it. The same question gets the same answer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib.util import find_spec
+
+from anew.backoff import Policy
+from anew.errors import InvalidInput
+from anew.lab.bounds import (
+    COUPLED_CALL,
+    MAX_CALLS,
+    MAX_COUPLED_CALLS,
+    MAX_EXACT_CALLS,
+    MAX_EXACT_JOBS,
+    PAGE_CALLS,
+    PLAIN_JOBS,
+    Budget,
+)
+from anew.lab.outcome import Outcome
+from anew.lab.scenario import PAGE_JOBS, Scenario
+
+
+def simulate(
+    policy: Policy,
+    scenario: Scenario,
+    *,
+    exact: bool = False,
+    progress: Callable[[float], None] | None = None,
+    bin_ms: int | None = None,
+    max_calls: int | None = None,
+) -> Outcome:
+    """Tell what becomes of a herd of jobs under a policy.
+
+    Each job has failed once, at a moment of its own within ``over_ms``. It is retried as the policy says until a call
+    succeeds or its retries are spent. Where the scenario limits capacity or workers, or adds fresh calls, the calls
+    meet in a queue; see `anew.lab.queueing` for that model and its limits.
+
+    Args:
+        policy: The law of all jobs.
+        scenario: What happens to them.
+        exact: Ask the engine's own decision about every failure, as the server does, instead of the vectorised form.
+            The outcome is the same; it takes a hundred times as long. Without NumPy this is the only way.
+        progress: Is told a share of the work from 0 to 1, now and then; what it raises ends the simulation.
+        bin_ms: Widen the bins of the load to this, a multiple of what they would be; None: as narrow as fits.
+        max_calls: Stop with an error after so many calls, or after a tenth of it where they meet in a queue, which
+            takes ten times as long; None: the largest bound there is.
+
+    Returns:
+        The outcome, equal for equal policy and scenario.
+
+    Raises:
+        InvalidInput: The work would be without end or beyond bounds, or NumPy is needed and missing.
+    """
+    plain = exact or find_spec("numpy") is None
+    _check(policy, scenario, exact=exact, plain=plain)
+    bound = MAX_EXACT_CALLS if plain else MAX_COUPLED_CALLS if scenario.coupled else MAX_CALLS
+    if max_calls is not None:
+        bound = min(bound, max_calls // COUPLED_CALL if scenario.coupled else max_calls)
+    budget = Budget(bound, progress)
+    budget.admit(scenario.jobs)
+    found = _run(policy, scenario, budget, plain=plain)
+    return found if bin_ms is None else found.rebinned(bin_ms)
+
+
+def page_calls(scenario: Scenario) -> int:
+    """Give the ``max_calls`` for a page or an API call: its simulation stays below 2 s and 256 MiB.
+
+    Raises:
+        InvalidInput: The herd is too large for a page.
+    """
+    if scenario.jobs > PAGE_JOBS:
+        raise InvalidInput(
+            f"jobs: {scenario.jobs} is not valid; expected at most {PAGE_JOBS} jobs here (anew lab simulate takes more)",
+            field="jobs",
+            value=scenario.jobs,
+        )
+    return PAGE_CALLS
+
+
+def _run(policy: Policy, scenario: Scenario, budget: Budget, *, plain: bool) -> Outcome:
+    # Inside, because NumPy is optional, and slow to import for a command that does not need it.
+    if scenario.coupled:
+        from anew.lab.queueing import simulate_queueing
+
+        return simulate_queueing(policy, scenario, budget, exact=plain)
+    if plain:
+        from anew.lab.exact import simulate_exactly
+
+        return simulate_exactly(policy, scenario, budget)
+    from anew.lab.fast import simulate_fast
+
+    return simulate_fast(policy, scenario, budget)
+
+
+def _check(policy: Policy, scenario: Scenario, *, exact: bool, plain: bool) -> None:
+    hopeless = scenario.success == 0 and policy.retries is None and policy.deadline_ms is None
+    if hopeless and scenario.end_ms is None:
+        raise InvalidInput(
+            "horizon: is missing; expected one, as nothing ever succeeds and the policy has no end",
+            field="horizon",
+        )
+    if plain and not exact and scenario.jobs > PLAIN_JOBS:
+        raise InvalidInput(
+            f"jobs: {scenario.jobs} is not valid; expected at most {PLAIN_JOBS} without NumPy "
+            "(pip install 'anew[lab]')",
+            field="jobs",
+            value=scenario.jobs,
+        )
+    if exact and scenario.jobs > MAX_EXACT_JOBS:
+        raise InvalidInput(
+            f"jobs: {scenario.jobs} is not valid; expected at most {MAX_EXACT_JOBS} where each decision is the "
+            "engine's own (exact)",
+            field="jobs",
+            value=scenario.jobs,
+        )

@@ -1,0 +1,247 @@
+"""Counts the calls of a simulation and makes its outcome of them, in plain Python.
+
+This is the meaning of every number in an `Outcome`; `anew.lab.tally_arrays` counts the same faster.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from anew.lab.outcome import (
+    SHOWN_JOBS,
+    SHOWN_RETRIES,
+    Downstream,
+    Fresh,
+    Load,
+    Outcome,
+    RetryOutcome,
+    Times,
+    bin_width_ms,
+    percentile,
+)
+from anew.lab.scenario import Scenario
+from anew.units import MINUTE_MS, SECOND_MS
+
+
+@dataclass
+class Ends:
+    """How the jobs of a herd ended.
+
+    Attributes:
+        took_ms: From first failure to success, one per success.
+        last_ms: When the last job ended, if one did.
+    """
+
+    succeeded: int = 0
+    dead: int = 0
+    took_ms: list[int] = field(default_factory=list)
+    last_ms: int = 0
+
+    def success(self, at: int, since: int) -> None:
+        """Count a success."""
+        self.succeeded += 1
+        self.took_ms.append(at - since)
+        self.last_ms = max(self.last_ms, at)
+
+    def death(self, at: int) -> None:
+        """Count a death."""
+        self.dead += 1
+        self.last_ms = max(self.last_ms, at)
+
+
+@dataclass(frozen=True)
+class Passage:
+    """What went through the downstream: instants, one list each, in any order.
+
+    Attributes:
+        due: When each call should have begun.
+        offered: When each began.
+        taken: When each that was not refused began.
+        served: When each was answered in time.
+        done: When the work for each that was not refused was done.
+        wasted: The same for those whose callers had given up.
+    """
+
+    due: Sequence[int]
+    offered: Sequence[int]
+    taken: Sequence[int]
+    served: Sequence[int]
+    done: Sequence[int]
+    wasted: Sequence[int]
+
+
+class Tally(Protocol):
+    """Counts calls, retry by retry."""
+
+    last_ms: int
+    calls: int
+
+    def add(self, retry: int, instants: Sequence[int], succeeded: int) -> None:
+        """Count the calls of one retry; each retry comes once, and not without a call."""
+
+    def lines(self) -> list[RetryOutcome]:
+        """Give one line per retry."""
+
+    def load(self, bin_ms: int) -> tuple[list[int], list[list[int]]]:
+        """Give the calls per bin: all, and those of each of the first retries."""
+
+    def by_second(self) -> tuple[int, int, float]:
+        """Give the fullest second, the fullest minute, and the share of minutes that are empty."""
+
+    def histogram(self, instants: Sequence[int], bin_ms: int, bins: int) -> list[int]:
+        """Count any instants in so many bins; what lies beyond does not count."""
+
+
+class PlainTally:
+    """A tally in plain Python; keeps every instant."""
+
+    def __init__(self) -> None:
+        self.last_ms = 0
+        self.calls = 0
+        self._instants: dict[int, list[int]] = {}
+        self._succeeded: dict[int, int] = {}
+
+    def add(self, retry: int, instants: Sequence[int], succeeded: int) -> None:
+        """Count the calls of one retry."""
+        self._instants[retry] = sorted(instants)
+        self._succeeded[retry] = succeeded
+        self.last_ms = max(self.last_ms, *instants)
+        self.calls += len(instants)
+
+    def lines(self) -> list[RetryOutcome]:
+        """Give one line per retry."""
+        return [
+            RetryOutcome(
+                retry=retry,
+                calls=len(row),
+                succeeded=self._succeeded[retry],
+                earliest_ms=row[0],
+                median_ms=row[(len(row) - 1) // 2],
+                latest_ms=row[-1],
+            )
+            for retry, row in sorted(self._instants.items())
+        ]
+
+    def load(self, bin_ms: int) -> tuple[list[int], list[list[int]]]:
+        """Give the calls per bin: all, and those of each of the first retries."""
+        bins = self.last_ms // bin_ms + 1
+        rows = {retry: self.histogram(row, bin_ms, bins) for retry, row in self._instants.items()}
+        shown = min(SHOWN_RETRIES, max(rows, default=0))
+        empty = [0] * bins
+        return (
+            [sum(cell) for cell in zip(*rows.values(), strict=True)] if rows else [],
+            [rows.get(retry, empty) for retry in range(1, shown + 1)],
+        )
+
+    def by_second(self) -> tuple[int, int, float]:
+        """Give the fullest second, the fullest minute, and the share of minutes that are empty."""
+        everything = [instant for row in self._instants.values() for instant in row]
+        seconds = Counter(instant // SECOND_MS for instant in everything)
+        minutes = Counter(instant // MINUTE_MS for instant in everything)
+        if not minutes:
+            return 0, 0, 0.0
+        span = max(minutes) - min(minutes) + 1
+        return max(seconds.values()), max(minutes.values()), 1 - len(minutes) / span
+
+    def histogram(self, instants: Sequence[int], bin_ms: int, bins: int) -> list[int]:
+        """Count any instants in so many bins."""
+        counts = [0] * bins
+        for instant in instants:
+            if instant // bin_ms < bins:
+                counts[instant // bin_ms] += 1
+        return counts
+
+
+def outcome(
+    scenario: Scenario,
+    tally: Tally,
+    *,
+    succeeded: int,
+    dead: int,
+    took_ms: Times | None,
+    last_ms: int,
+    dots: Iterable[Sequence[int]],
+    passage: Passage | None = None,
+    fresh: Fresh | None = None,
+) -> Outcome:
+    """Put an outcome together.
+
+    Args:
+        scenario: What was simulated.
+        tally: All calls after first failures.
+        succeeded: Jobs of the herd that succeeded.
+        dead: Jobs of the herd that died.
+        took_ms: How long the successes took.
+        last_ms: When the last job of the herd ended.
+        dots: Instants of the first jobs.
+        passage: What went through the downstream, if it was limited.
+        fresh: What became of fresh calls.
+    """
+    end_ms = tally.last_ms if passage is None else _end_ms(scenario, tally, passage)
+    bin_ms = bin_width_ms(end_ms)
+    counts, by_retry = tally.load(bin_ms)
+    second, minute, empty = tally.by_second()
+    lines = tally.lines()
+    waiting = scenario.jobs - succeeded - dead
+    return Outcome(
+        jobs=scenario.jobs,
+        succeeded=succeeded,
+        dead=dead,
+        waiting=waiting,
+        calls=tally.calls,
+        wasted=tally.calls - sum(line.succeeded for line in lines),
+        retries=tuple(lines),
+        load=Load(bin_ms, tuple(counts)),
+        by_retry=tuple(tuple(row) for row in by_retry),
+        peak_second=second,
+        peak_minute=minute,
+        empty_minutes=empty,
+        success_ms=took_ms,
+        through_ms=None if waiting else last_ms,
+        dots=tuple(tuple(job) for job in dots)[:SHOWN_JOBS],
+        downstream=None if passage is None else _downstream(tally, passage, bin_ms, end_ms // bin_ms + 1),
+        fresh=fresh,
+    )
+
+
+def times(took_ms: Iterable[int]) -> Times | None:
+    """Give the percentiles of how long successes took."""
+    ordered = sorted(took_ms)
+    if not ordered:
+        return None
+    return Times(*(percentile(ordered, share) for share in (0.5, 0.95, 0.99, 1.0)))
+
+
+def _end_ms(scenario: Scenario, tally: Tally, passage: Passage) -> int:
+    """Give how far the bins reach: to the last call, and to the last work or the horizon, whichever is earlier."""
+    done_ms = max(passage.done, default=0)
+    if scenario.end_ms is not None:
+        done_ms = min(done_ms, scenario.end_ms)
+    return max(tally.last_ms, max(passage.offered, default=0), done_ms)
+
+
+def _downstream(tally: Tally, passage: Passage, bin_ms: int, bins: int) -> Downstream:
+    def counts(instants: Sequence[int]) -> list[int]:
+        return tally.histogram(instants, bin_ms, bins)
+
+    offered = counts(passage.offered)
+    return Downstream(
+        bin_ms=bin_ms,
+        offered=tuple(offered),
+        served=tuple(counts(passage.served)),
+        wasted=tuple(counts(passage.wasted)),
+        backlog=_inside(counts(passage.taken), counts(passage.done)),
+        held=_inside(counts(passage.due), offered),
+    )
+
+
+def _inside(came: Sequence[int], went: Sequence[int]) -> tuple[int, ...]:
+    """Count at the end of each bin who has come and not gone."""
+    level, levels = 0, []
+    for more, less in zip(came, went, strict=True):
+        level += more - less
+        levels.append(level)
+    return tuple(levels)

@@ -1,0 +1,89 @@
+"""Whatever policy is accepted: its laws are laws, its window is a window, and neither takes for ever."""
+
+import math
+import time
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from anew.backoff import Draws, Policy, Previous, Wait, next_wait
+from anew.lab.explain import explain
+from anew.lab.laws import law
+from anew.lab.outlive import window
+
+from .backoff_forms import YEAR_MS, policies, slices, units
+
+deadlines = st.one_of(
+    st.just({}),
+    st.fixed_dictionaries(
+        {"deadline": st.integers(1, YEAR_MS)}, optional={"on_deadline": st.sampled_from(["finish", "clip"])}
+    ),
+)
+PERCENTS = (0, 1, 5, 50, 95, 99, 100)
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.one_of(policies(), slices()), st.integers(1, 40))
+def test_a_law_is_a_law(form: dict[str, Any], retry: int) -> None:
+    found = law(Policy.from_json(form), retry)
+    assert found is not None
+    assert 0 <= found.earliest_ms <= found.latest_ms <= YEAR_MS
+    # Cutting to milliseconds and a grid both cost a little at the ends.
+    assert found.earliest_ms - 1 <= found.mean_ms * (1 + 1e-9) + 1
+    assert found.mean_ms * (1 - 1e-9) <= found.latest_ms + 1
+    assert 0 <= found.sd_ms <= (found.latest_ms - found.earliest_ms) / 2 * (1 + 1e-6) + 1
+    values = [found.percentile(percent) for percent in PERCENTS]
+    assert values == sorted(values)
+    assert found.earliest_ms - 1 <= values[0]
+    assert values[-1] <= found.latest_ms + 1
+    for percent, value in zip(PERCENTS, values, strict=True):
+        assert found.cdf(value + 1) >= percent / 100 - 1e-6
+        assert found.cdf(value - 2) <= percent / 100 + 1e-6
+
+
+@settings(max_examples=150, deadline=None)
+@given(policies(), st.integers(1, 40), units, units)
+def test_no_wait_leaves_its_law(form: dict[str, Any], retry: int, number: float, phase: float) -> None:
+    policy = Policy.from_json(form)
+    found = law(policy, retry)
+    assert found is not None
+    previous = None
+    for k in range(1 if "decorrelated" in str(form["jitter"]) else retry, retry + 1):
+        wait = next_wait(
+            policy, k, Draws(lambda: number, b"job", phase), previous=previous, beyond_limit=True
+        )
+        assert isinstance(wait, Wait)
+        previous = Previous(wait.carry)
+    assert found.earliest_ms - 1 <= wait.wait_ms <= found.latest_ms + 1
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.one_of(policies(), slices()), deadlines, st.one_of(st.just(...), st.integers(0, 300)))
+def test_a_window_is_a_window(form: dict[str, Any], deadline: dict[str, Any], limit: Any) -> None:
+    body = form | deadline | ({} if limit is ... else {"limit": limit})
+    policy = Policy.from_json(body)
+    start = time.process_time()
+    window.cache_clear()
+    shown = explain(policy, 25, outages_ms=[0, 10**6, 10**15])
+    written = shown.to_json()
+    lines = shown.words()
+    assert time.process_time() - start < 5
+    assert lines
+    assert written["outlives"][0]["share"] in (1, None)
+    if policy.retries is None and policy.deadline_ms is None:
+        assert written["window"] is None
+        return
+    found = shown.window
+    if found is None:
+        return
+    assert written["outlives"][2]["share"] == 0
+    assert 0 <= found.earliest_ms <= found.mean_ms <= found.latest_ms
+    assert found.latest_ms <= (policy.deadline_ms or math.inf)
+    values = [found.percentile(percent) for percent in PERCENTS]
+    assert values == sorted(values)
+    assert found.earliest_ms <= values[0]
+    shares = [found.outlives(value) for value in values]
+    assert shares == sorted(shares, reverse=True)
+    for percent, value in zip(PERCENTS, values, strict=True):
+        assert found.outlives(value) >= 1 - percent / 100 - 0.02

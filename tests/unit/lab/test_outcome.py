@@ -1,0 +1,105 @@
+"""Bins that add up, percentiles by nearest rank, and both tallies counting the same."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from anew.backoff import Policy
+from anew.errors import InvalidInput
+from anew.lab.outcome import MAX_BINS, bin_width_ms, percentile, widened
+from anew.lab.scenario import Scenario
+from anew.lab.simulate import simulate
+from anew.lab.tally import PlainTally, Tally
+from anew.units import DAY_MS, HOUR_MS
+
+
+@pytest.mark.parametrize(
+    ("last_ms", "width_ms"),
+    [(0, 1), (1_999, 1), (2_000, 2), (4_000, 10), (HOUR_MS, 2_000), (20 * DAY_MS, 30 * 60_000), (400_000 * DAY_MS, 500 * DAY_MS)],
+)  # fmt: skip
+def test_bins_are_the_narrowest_that_fit(last_ms: int, width_ms: int) -> None:
+    """An hour in 2,000 bins needs 1.8 s each, so 2 s; twenty days need 14.4 min, so 30 min."""
+    assert bin_width_ms(last_ms) == width_ms
+    assert last_ms // width_ms < MAX_BINS
+
+
+def test_bins_add_up() -> None:
+    assert widened([1, 2, 3, 4, 5], 2) == (3, 7, 5)
+
+
+def test_percentiles_are_nearest_ranks() -> None:
+    """Of 20 values the 50th percentile is the 10th, the 95th the 19th, the 99th and the 100th the 20th."""
+    values = list(range(1, 21))
+    assert [percentile(values, share) for share in (0.5, 0.95, 0.99, 1.0)] == [10, 19, 20, 20]
+    assert percentile([7], 0.5) == 7
+
+
+def tallies() -> list[Tally]:
+    pytest.importorskip("numpy", reason="pip install 'anew[lab]'")
+    from anew.lab.tally_arrays import ArrayTally
+
+    return [PlainTally(), ArrayTally()]
+
+
+@pytest.mark.parametrize(
+    "reach_ms", [50, 5_000, 90_000, 3 * HOUR_MS, 9 * DAY_MS, 300 * DAY_MS, 20_000 * DAY_MS]
+)
+@pytest.mark.parametrize("calls", [1, 7, 3_000])
+def test_both_tallies_count_the_same(reach_ms: int, calls: int) -> None:
+    luck = random.Random(f"{reach_ms} {calls}")
+    both = tallies()
+    for retry in range(1, 16):
+        top = max(1, reach_ms * retry // 15)
+        row = [luck.randrange(top) for _ in range(calls)]
+        for tally in both:
+            tally.add(retry, row, retry)
+    plain, arrays = both
+    assert arrays.lines() == plain.lines()
+    assert arrays.by_second() == plain.by_second()
+    assert (arrays.calls, arrays.last_ms) == (plain.calls, plain.last_ms)
+    for wider in (1, 5):
+        bin_ms = bin_width_ms(plain.last_ms * wider)
+        assert arrays.load(bin_ms) == plain.load(bin_ms)
+
+
+def test_tallies_count_by_hand() -> None:
+    for tally in tallies():
+        tally.add(1, [500, 900, 61_000], 1)
+        tally.add(2, [999, 250_000], 0)
+        assert [(line.median_ms, line.earliest_ms, line.latest_ms) for line in tally.lines()] == [
+            (900, 500, 61_000),
+            (999, 999, 250_000),
+        ]
+        # Second 0 has three calls, and so has minute 0; minutes 1 and 4 have one each, 2 and 3 none.
+        assert tally.by_second() == (3, 3, pytest.approx(2 / 5))
+        assert tally.load(60_000) == ([3, 1, 0, 0, 1], [[2, 1, 0, 0, 0], [1, 0, 0, 0, 1]])
+        assert tally.histogram([5, 59_999, 120_000], 60_000, 2) == [2, 0]
+
+
+def test_an_outcome_can_have_wider_bins_but_not_others() -> None:
+    policy = Policy.from_json({"curve": {"constant": "10s"}, "limit": 4})
+    narrow = simulate(policy, Scenario(jobs=3, success=0))
+    assert narrow.load.bin_ms == 100
+    assert len(narrow.load.counts) == 401
+    wide = narrow.rebinned(30_000)
+    assert (wide.load.bin_ms, wide.load.counts) == (30_000, (6, 6))
+    assert wide.by_retry == ((3, 0), (3, 0), (0, 3), (0, 3))
+    assert simulate(policy, Scenario(jobs=3, success=0), bin_ms=30_000) == wide
+    assert narrow.rebinned(100) is narrow
+    for wrong in (150, 10):
+        with pytest.raises(InvalidInput, match="multiple of 100"):
+            narrow.rebinned(wrong)
+
+
+def test_a_downstreams_levels_are_those_at_the_ends_of_wider_bins() -> None:
+    """Ten calls at 1 s, one done every 100 ms: at the end of each wider bin what is left is left."""
+    policy = Policy.from_json({"curve": {"constant": "1s"}})
+    narrow = simulate(policy, Scenario(jobs=10, capacity=10))
+    wide = narrow.rebinned(1_000)
+    assert narrow.downstream is not None
+    assert wide.downstream is not None
+    assert wide.downstream.offered == (0, 10, 0)
+    assert wide.downstream.backlog == (0, 1, 0)
+    assert sum(narrow.downstream.served) == sum(wide.downstream.served) == 10

@@ -1,0 +1,181 @@
+"""Calls that hinder each other: cases that can be worked out with pencil and paper, and the collapse."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from anew.backoff import Policy
+from anew.lab.outcome import Downstream, Fresh, Outcome
+from anew.lab.scenario import Scenario
+from anew.lab.simulate import simulate
+
+EVERY_SECOND = Policy.from_json({"curve": {"constant": "1s"}, "limit": 25})
+
+
+def run(policy: Policy = EVERY_SECOND, **scenario: Any) -> tuple[Outcome, Downstream]:
+    outcome = simulate(policy, Scenario(**scenario))
+    assert outcome.downstream is not None
+    return outcome, outcome.downstream
+
+
+def test_a_queue_is_worked_off_at_capacity() -> None:
+    """A hundred calls at 1 s, ten a second: the k-th is done at 1 s + k / 10 s, the last at 11 s."""
+    outcome, downstream = run(jobs=100, capacity=10)
+    assert outcome.success_ms is not None
+    assert (outcome.success_ms.p50, outcome.success_ms.p95, outcome.success_ms.max) == (6_000, 10_500, 11_000)
+    assert outcome.through_ms == 11_000
+    assert max(downstream.backlog) == 100
+    wide = outcome.rebinned(1_000).downstream
+    assert wide is not None
+    # Each second ten leave; what is done on the stroke of a second counts in the second that begins.
+    assert wide.backlog == (0, 91, 81, 71, 61, 51, 41, 31, 21, 11, 1, 0)
+    assert wide.served == (0, 9, *[10] * 9, 1)
+
+
+def test_a_capacity_that_divides_nothing_loses_nothing() -> None:
+    """Three a second: the 300th call is done 100 s after the first came."""
+    outcome, _ = run(jobs=300, capacity=3)
+    assert outcome.through_ms == 101_000
+
+
+def test_workers_take_turns() -> None:
+    """Two workers, six calls of one second: pairs at 1, 2 and 3 s."""
+    outcome, downstream = run(jobs=6, workers=2, latency_ms=1_000)
+    assert outcome.dots == ((1_000,), (1_000,), (2_000,), (2_000,), (3_000,), (3_000,))
+    assert outcome.through_ms == 4_000
+    assert max(downstream.held) == 4
+
+
+def test_workers_keep_the_downstreams_queue_short() -> None:
+    """Five callers at once: never more than five in the queue, and the work takes as long as without."""
+    outcome, downstream = run(jobs=100, capacity=10, workers=5)
+    assert max(downstream.backlog) == 5
+    assert outcome.through_ms == 11_000
+
+
+def test_the_work_of_those_who_left_is_done_all_the_same() -> None:
+    """Ten a second, a hundred callers at once with a second's patience.
+
+    At 1 s ten are served in time. Ninety leave at 2 s and come again at 3 s, when the queue reaches to 11 s; so all
+    leave again, and so on, as each turn of 2 s brings 9 s of work. Of 5 retries each, 10 + 90 * 5 = 460 calls come of
+    which 450 are work for nobody, and the last of it is done at 1 s + 460 / 10 s = 47 s.
+    """
+    policy = EVERY_SECOND.with_limit(5)
+    outcome, downstream = run(policy, jobs=100, capacity=10, timeout_ms=1_000)
+    assert (outcome.succeeded, outcome.dead, outcome.calls, outcome.wasted) == (10, 90, 460, 450)
+    assert (sum(downstream.served), sum(downstream.wasted)) == (10, 450)
+    assert outcome.through_ms == 10_000  # the fifth retry begins at 9 s
+    assert (
+        (len(downstream.wasted) - 1) * downstream.bin_ms
+        <= 47_000
+        < len(downstream.wasted) * downstream.bin_ms
+    )
+    assert downstream.backlog[-1] == 0
+
+
+def test_below_capacity_hardly_anybody_waits() -> None:
+    """Fresh calls, four a second where five fit: each takes 200 ms, and one call more is soon made up for."""
+    outcome, downstream = run(jobs=1, capacity=5, base_rate=4, horizon_ms=100_000, timeout_ms=500)
+    assert outcome.fresh == Fresh(calls=400, at_once=400, succeeded=400, dead=0, waiting=0)
+    # The herd's only job calls at 1 s together with the fourth fresh call, which has to wait for it (jobs go by number).
+    assert max(downstream.backlog) == 2
+
+
+def test_where_callers_are_impatient_a_single_call_too_many_is_enough() -> None:
+    """The same with a patience of 250 ms, a quarter more than a call takes: one call at 1 s, and it never ends.
+
+    Whoever comes behind the one call too many waits 400 ms; the one that gave up comes again, on top of the four.
+    """
+    outcome, downstream = run(jobs=1, capacity=5, base_rate=4, horizon_ms=100_000, timeout_ms=250)
+    assert outcome.fresh is not None
+    assert outcome.fresh.succeeded < 10
+    assert sum(downstream.wasted) > 400
+
+
+def test_above_capacity_the_queue_grows_as_fluid_does() -> None:
+    """Six a second where five fit, for 100 s: one call in six is left over, 100 at the end."""
+    _, downstream = run(jobs=1, capacity=5, base_rate=6, horizon_ms=100_000)
+    at_the_end = downstream.backlog[100_000 // downstream.bin_ms]
+    assert abs(at_the_end - 101) <= 1
+
+
+def test_refused_calls_cost_the_downstream_nothing() -> None:
+    outcome, downstream = run(jobs=10, capacity=1, outage_ms=2_500)
+    # Retries at 1 and 2 s are refused; those at 3 s are done one by one until 13 s.
+    assert outcome.calls == 30
+    assert sum(downstream.offered) == 30
+    assert max(downstream.backlog) == 10
+    assert outcome.through_ms == 13_000
+
+
+def test_fresh_calls_that_fail_are_retried_like_any_job() -> None:
+    """One a second in an outage of 3.5 s: those at 1, 2, 3 s are refused and return each second."""
+    outcome, _ = run(jobs=1, base_rate=1, outage_ms=3_500, horizon_ms=10_000)
+    assert outcome.fresh == Fresh(calls=10, at_once=7, succeeded=10, dead=0, waiting=0)
+    # The herd's job at 1, 2, 3, 4 s; the others at 2, 3, 4 - 3, 4 - and 4.
+    assert outcome.calls == 4 + 3 + 2 + 1
+
+
+def test_what_is_due_after_the_horizon_is_not_called() -> None:
+    outcome, _ = run(jobs=10, workers=1, latency_ms=1_000, horizon_ms=4_500)
+    assert outcome.calls == 4
+    assert (outcome.succeeded, outcome.waiting) == (4, 6)
+
+
+COLLAPSE: dict[str, Any] = {
+    "jobs": 500, "base_rate": 5, "capacity": 50, "timeout_ms": 5_000, "outage_ms": 10_000, "horizon_ms": 900_000,
+}  # fmt: skip
+"""Ten seconds of outage of something that is a tenth busy."""
+
+
+def last_minutes(downstream: Downstream, minutes: int) -> tuple[int, int]:
+    """What was served and wasted in the last minutes before the horizon."""
+    stop = COLLAPSE["horizon_ms"] // downstream.bin_ms
+    start = stop - minutes * 60_000 // downstream.bin_ms
+    return sum(downstream.served[start:stop]), sum(downstream.wasted[start:stop])
+
+
+@pytest.mark.parametrize("jitter", ["none", "full", "even"])
+def test_short_retries_keep_the_downstream_down_for_ever(jitter: str) -> None:
+    """Metastable failure: a quarter of an hour later it works at full capacity (50 a second) for nobody.
+
+    Jitter alone does not help: what counts is how many calls come, not how evenly.
+    """
+    policy = Policy.from_json({"curve": {"constant": "1s"}, "jitter": jitter, "limit": 25})
+    outcome, downstream = run(policy, **COLLAPSE)
+    served, wasted = last_minutes(downstream, 5)
+    assert served == 0
+    assert wasted > 0.98 * 5 * 60 * 50
+    assert outcome.dead > 200
+    assert outcome.fresh is not None
+    assert outcome.fresh.succeeded < 0.02 * outcome.fresh.calls
+
+
+@pytest.mark.parametrize(
+    "spec", ["even", "zizq", "sidekiq", {"curve": {"exponential": {"base": "1s"}}, "jitter": "full"}]
+)
+def test_waits_that_grow_let_it_recover(spec: Any) -> None:
+    """The same outage: the last five minutes serve five calls a second and waste none."""
+    outcome, downstream = run(Policy.from_json(spec), **COLLAPSE)
+    assert last_minutes(downstream, 5) == (5 * 60 * 5, 0)
+    assert (outcome.succeeded, outcome.dead) == (500, 0)
+    assert outcome.fresh is not None
+    assert outcome.fresh.succeeded == outcome.fresh.calls
+
+
+def test_rows_end_and_jobs_are_asked_singly_beyond(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Few jobs with very many retries do not cost a row of all jobs each; their waits are the same."""
+    pytest.importorskip("numpy", reason="pip install 'anew[lab]'")
+    from anew.lab import rows
+
+    policy = Policy.from_json(
+        {"curve": {"constant": "1s"}, "jitter": {"decorrelated": 2}, "ceil": "20s", "limit": None}
+    )
+    scenario = Scenario(jobs=20, capacity=5, timeout_ms=3_000, outage_ms=60_000)
+    expected = simulate(policy, scenario)
+    for retries in (1, 3, 30):
+        monkeypatch.setattr(rows, "_ROW_BYTES", 8 * 20 * retries)
+        assert simulate(policy, scenario) == expected
+    assert max(line.retry for line in expected.retries) > 5
