@@ -1,0 +1,126 @@
+"""``anew lab report``: known policies and ``even`` measured, the published figures beside ours, as one page."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Final
+
+import click
+
+from anew import __version__
+from anew.cli.output import show_json
+from anew.errors import InvalidInput, NotSupported
+
+_DEFAULT: Final = "report.html"
+
+
+@click.command("report")
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help=f"Where the page goes; - is stdout. [{_DEFAULT}; none with --json]",
+)
+@click.option("--quick", is_flag=True, help="Fewer herds: seconds in place of a minute, and wider errors.")
+@click.option(
+    "--seed",
+    type=click.IntRange(0, 2**32),
+    default=1,
+    metavar="N",
+    help="Other herds, the same result within the errors. [1]",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print all figures in JSON.")
+def report(output: Path | None, quick: bool, seed: int, as_json: bool) -> None:
+    """Measure the best-known policies and even, and hold every figure against the published one.
+
+    The page stands alone: tables, dot charts of herds, the load on the called side, and what evenness costs.
+    Progress goes to stderr. Needs NumPy: pip install 'anew[lab]'.
+
+    \b
+    Examples:
+      anew lab report
+      anew lab report --quick -o spread.html
+      anew lab report --quick --json
+    """
+    if output is None and not as_json:
+        output = Path(_DEFAULT)
+    if output == Path("-") and as_json:
+        raise InvalidInput(
+            "output: '-' is not valid; expected a file, as --json takes stdout", field="output", value="-"
+        )
+    if output is not None:
+        # Known before the work, not after it.
+        _require_writable(output)
+    try:
+        from anew.lab.report.run import FULL, QUICK, run
+        from anew.lab.report.tables import tally
+    except ModuleNotFoundError as error:
+        if error.name != "numpy":
+            raise
+        raise NotSupported(
+            "the report needs NumPy, which is not installed: pip install 'anew[lab]'"
+        ) from error
+    result = run(QUICK if quick else FULL, seed=seed, progress=_told)
+    counts = tally(result.tables)
+    if output is not None:
+        from anew.lab.report.page import page
+
+        _write(output, page(result, __version__))
+    if as_json:
+        show_json({"anew": __version__, "summary": counts, "report": result})
+        return
+    click.echo(
+        f"{output}: {counts['within_4']} of {counts['figures']} published figures met, "
+        f"{counts['within_2']} of them within two standard errors",
+        err=output == Path("-"),
+    )
+
+
+def _require_writable(path: Path) -> None:
+    if path == Path("-"):
+        return
+    folder = path.parent
+    if not folder.is_dir():
+        raise InvalidInput(
+            f"output: {str(path)!r} is not valid; expected a file in a folder that exists, and {str(folder)!r} does not",
+            field="output",
+            value=str(path),
+        )
+    if path.is_dir():
+        raise InvalidInput(
+            f"output: {str(path)!r} is not valid; expected a file, and this is a folder",
+            field="output",
+            value=str(path),
+        )
+    if not os.access(path if path.exists() else folder, os.W_OK):
+        raise InvalidInput(
+            f"output: {str(path)!r} is not valid; expected a file that may be written",
+            field="output",
+            value=str(path),
+        )
+
+
+def _write(path: Path, text: str) -> None:
+    if path == Path("-"):
+        click.echo(text, nl=False)
+        return
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise InvalidInput(
+            f"output: {str(path)!r} cannot be written ({error.strerror}); expected a file that may be",
+            field="output",
+            value=str(path),
+        ) from error
+
+
+def _told(place: int, places: int, label: str) -> None:
+    """Tell what is being drawn: in one line on a terminal, else every tenth."""
+    if sys.stderr.isatty():
+        line = f"\r\x1b[K[{place}/{places}] {label}" if place < places else "\r\x1b[K"
+        click.echo(line, nl=False, err=True)
+    elif place % 10 == 1:
+        click.echo(f"[{place}/{places}] {label}", err=True)
