@@ -8,7 +8,7 @@ import logging
 import os
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,16 +20,21 @@ from anew.engine import Engine, GroupCommit, recover
 from anew.engine import Limits as EngineLimits
 from anew.errors import AnewError, InvalidConfig, Unavailable
 from anew.http import changes, enqueue, jobs, metrics, openapi, probes, service, settle, take, v1
-from anew.http.api import Api, ApiSettings, Context
+from anew.http.api import Alone, Api, ApiSettings, Context
 from anew.http.reads import Reads
 from anew.http.router import Router
 from anew.http.seam import WireCounters, WireLimits
 from anew.http.wire.server import HttpServer
-from anew.jobs import Defaults
+from anew.jobs import Defaults, History
 from anew.store.protocol import Store
-from anew.store.sqlite import SqliteStore
+from anew.store.sqlite import SqliteArchive, SqliteStore
+from anew.web import lab
+from anew.web.helper_process import HelperProcess
 
 log = logging.getLogger("anew.server")
+
+_PAGE = 1_000
+"""Jobs that are read of a store at a time."""
 
 SWITCH_INTERVAL_S = 0.0005
 """How long a busy thread keeps the interpreter's lock when another wants it: the reader's thread must not make the loop's thread
@@ -141,6 +146,8 @@ class Server:
         context = Context(self.engine, commit, reads, api_settings(self.settings), counters)
         router = Router()
         streams = add_routes(router, context, loop)
+        helper = HelperProcess()
+        lab.add_routes(router, helper)
         server = HttpServer(Api(context, router), wire_limits(self.settings), counters)
         server.on_drain = streams.end_all
         server.gate.on_late = commit.set_late
@@ -160,6 +167,7 @@ class Server:
             commit.close()
         else:
             server.close()
+        await helper.close()
         reads.close()
         return self.exit_code
 
@@ -187,6 +195,23 @@ def add_routes(router: Router, context: Context, loop: asyncio.AbstractEventLoop
     return take.add_routes(router, context, loop)
 
 
+def recorded_failures(directory: Path) -> Iterator[History]:
+    """Give the jobs of a data directory that have failed, the latest first; a server may go on beside it.
+
+    Raises:
+        NotFound: There is no store.
+        NewerStore, StoreFailed: It cannot be read by this program.
+    """
+    archive = SqliteArchive(directory)
+    try:
+        before: int | None = None
+        while page := archive.histories(before, _PAGE):
+            yield from page
+            before = page[-1].job.key
+    finally:
+        archive.close()
+
+
 def serve(settings: Settings) -> int:
     """Run a server in this process until it is told to stop.
 
@@ -209,6 +234,49 @@ def serve(settings: Settings) -> int:
         return run_loop(server.run(_announce))
     finally:
         _close(store)
+
+
+def serve_lab(listen: Listen, ready: Callable[[str], None] | None = None) -> int:
+    """Serve the lab alone, without any store, until told to stop.
+
+    Args:
+        listen: Where, and for whom.
+        ready: Called with the page's address once it is served.
+
+    Returns:
+        The process's exit code.
+
+    Raises:
+        InvalidConfig: The bind is not safe.
+        Unavailable: The address cannot be listened on.
+    """
+    settings = Settings(listen=listen)
+    require_safe_bind(settings)
+    logs.set_up("auto", "warn")
+    return run_loop(_serve_lab(settings, ready))
+
+
+async def _serve_lab(settings: Settings, ready: Callable[[str], None] | None) -> int:
+    loop = asyncio.get_running_loop()
+    stopping = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stopping.set)
+    edge = Alone(api_settings(settings), WireCounters())
+    helper = HelperProcess()
+    router = Router()
+    router.add("GET", "/", lab.to_the_lab, streams=True)
+    lab.add_routes(router, helper)
+    server = HttpServer(Api(edge, router), wire_limits(settings), edge.counters)
+    try:
+        host, port = await server.start(settings.listen.host, settings.listen.port)
+    except OSError as error:
+        raise _cannot_listen(settings.listen, error) from error
+    if ready is not None:
+        ready(f"http://{_address(host, port)}{lab.LAB}")
+    await stopping.wait()
+    server.close()
+    await helper.close()
+    return 0
 
 
 def set_up_logs(settings: Settings) -> None:
@@ -235,10 +303,14 @@ def run_loop(main: Any) -> int:
 
 
 def _announce(host: str, port: int) -> None:
-    address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+    address = _address(host, port)
     log.info("listening", extra={"api": "primary", "addr": address, "scheme": "http"})
     if sys.stderr.isatty():
         print(f"Anew serves on http://{address}; stop it with Ctrl-C", file=sys.stderr)
+
+
+def _address(host: str, port: int) -> str:
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 def _cannot_listen(listen: Listen, error: OSError) -> Unavailable:

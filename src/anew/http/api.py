@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import binascii
 import hmac
 import logging
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from anew.engine import Engine, GroupCommit
 from anew.errors import AnewError, MalformedRequest, NotFound, Overloaded
@@ -21,6 +22,11 @@ log = logging.getLogger("anew.http")
 LOOPBACK_NAMES = frozenset({b"localhost", b"127.0.0.1", b"[::1]", b"::1"})
 OPEN_PATHS = frozenset({b"/healthz", b"/readyz"})
 """Probes answer without a token; they tell nothing but yes or no."""
+PAGES = b"/lab"
+"""Pages for browsers, at this path and below. They may bring the token as the password of HTTP Basic, since nobody can
+teach a browser another header. Only here: a browser adds a password to whatever a stranger's page makes it send, and what
+is below this path changes nothing."""
+_BASIC_REALM = b'Basic realm="Anew: any name, the token as password", charset="UTF-8"'
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,6 +56,26 @@ class ApiSettings:
     max_unsent: int = 256 << 20
     version: str = "0.6.1"
     commit: str = "full"
+
+
+class Edge(Protocol):
+    """What a server has whether or not there is a store behind it."""
+
+    @property
+    def settings(self) -> ApiSettings:
+        """What the routes need to know."""
+
+    @property
+    def counters(self) -> WireCounters:
+        """What the wires count; refusals are counted here too."""
+
+
+@dataclass(frozen=True, slots=True)
+class Alone:
+    """The edge of a server without a store."""
+
+    settings: ApiSettings
+    counters: WireCounters
 
 
 class Context:
@@ -97,16 +123,17 @@ class Api:
     """Answers requests: the callable that the wires hand them to.
 
     Args:
-        context: What handlers use.
+        edge: Settings and counters; handlers have what else they use from elsewhere.
         router: All routes.
     """
 
-    def __init__(self, context: Context, router: Router) -> None:
-        settings = context.settings
-        self._context = context
+    def __init__(self, edge: Edge, router: Router) -> None:
+        settings = edge.settings
+        self._counters = edge.counters
         self._find = router.find
         self._literal = router.literal
-        self._bearer = None if settings.token is None else f"Bearer {settings.token}".encode()
+        self._token = None if settings.token is None else settings.token.encode()
+        self._bearer = None if self._token is None else b"Bearer " + self._token
         self._served = LOOPBACK_NAMES | settings.allowed_hosts
         self._hosts: set[bytes] = set()
 
@@ -125,7 +152,7 @@ class Api:
             self._route(request)
         except AnewError as error:
             if isinstance(error, Overloaded):
-                self._context.counters.refuse(error.code)
+                self._counters.refuse(error.code)
             reply_error(request, answer_format(request.headers) or JSON, error)
         except Exception:
             log.exception("a request failed", extra={"method": request.method.decode("latin-1")})
@@ -163,14 +190,17 @@ class Api:
             form.error(request, 404, "not found")
 
     def _refuse(self, request: Request, status: int, reason: str, message: str) -> None:
-        self._context.counters.refuse(reason)
-        extra = ((b"www-authenticate", b"Bearer"),) if status == 401 else ()
-        JSON.error(request, status, message, extra)
+        self._counters.refuse(reason)
+        scheme = _BASIC_REALM if _is_page(request.path) else b"Bearer"
+        JSON.error(request, status, message, ((b"www-authenticate", scheme),) if status == 401 else ())
 
     def _authorised(self, request: Request) -> bool:
         assert self._bearer is not None
+        assert self._token is not None
         given = request.headers.get(b"authorization", b"")
-        return hmac.compare_digest(given, self._bearer) or request.path in OPEN_PATHS
+        if hmac.compare_digest(given, self._bearer) or request.path in OPEN_PATHS:
+            return True
+        return _is_page(request.path) and hmac.compare_digest(_password(given), self._token)
 
     def _admit_host(self, host: bytes) -> bool:
         """Check a host name once; the verdict on good ones is remembered, a bounded number of them."""
@@ -178,6 +208,21 @@ class Api:
         if good and len(self._hosts) < 256:
             self._hosts.add(host)
         return good
+
+
+def _is_page(path: bytes) -> bool:
+    return path == PAGES or path.startswith(PAGES + b"/")
+
+
+def _password(authorization: bytes) -> bytes:
+    """Give the password of HTTP Basic; empty if there is none."""
+    scheme, _, given = authorization.partition(b" ")
+    if scheme.lower() != b"basic":
+        return b""
+    try:
+        return binascii.a2b_base64(given.strip()).partition(b":")[2]
+    except binascii.Error:
+        return b""
 
 
 def host_name(host: bytes) -> bytes:

@@ -53,7 +53,7 @@ def answer_format(headers: dict[bytes, bytes]) -> Format | None:
     Matched by substring, MessagePack first, as Zizq does; quality values are not looked at.
     """
     accept = headers.get(b"accept")
-    if accept is None:
+    if accept is None or accept == _JSON_TYPE:  # said so, at a quarter of a search's price
         return JSON
     if _MSGPACK_TYPE in accept:
         return MSGPACK
@@ -77,7 +77,7 @@ def stream_format(headers: dict[bytes, bytes]) -> str | None:
 def body_format(headers: dict[bytes, bytes]) -> Format | None:
     """Tell how a body is to be read by its ``Content-Type``; None if it is nothing we read."""
     given = headers.get(b"content-type")
-    if given is None:
+    if given is None or given == _JSON_TYPE:
         return JSON
     if _MSGPACK_TYPE in given:
         return MSGPACK

@@ -14,6 +14,10 @@ Handler = Callable[[Request, Format, tuple[str, ...]], None]
 """Takes the request, the format that its answer wants, and the path's parameters in order."""
 
 
+_PERCENT = ord("%")
+"""As a number: to look for bytes in bytes raises, and drops, an exception first."""
+
+
 class Route:
     """One path: its handlers by method.
 
@@ -78,18 +82,18 @@ class Router:
         node = self._root
         params: tuple[str, ...] = ()
         for segment in path.split(b"/")[1:]:  # no segment holds a slash, so none meets a Route's key
-            below = node.get(segment)
-            if below is None:
-                below = node.get(None)
-                if below is None or not segment:
-                    return None, ()
-                params = (*params, _decode(segment))
-            node = below
+            if segment in node:
+                node = node[segment]
+            elif segment and None in node:
+                node = node[None]
+                params += (_decode(segment),)
+            else:
+                return None, ()
         return node.get(b"/"), params
 
 
 def _decode(segment: bytes) -> str:
     try:
-        return (unquote_to_bytes(segment) if b"%" in segment else segment).decode("utf-8")
+        return (unquote_to_bytes(segment) if _PERCENT in segment else segment).decode("utf-8")
     except UnicodeDecodeError:
         raise MalformedRequest("the path is not valid UTF-8 once percent-decoded", field="path") from None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Callable
 from typing import Any
 
@@ -47,6 +48,8 @@ class Edge:
         router.add("GET", "/broken", fall)
         router.add("GET", "/busy", turn_away)
         router.add("GET", "/readyz", show, streams=True)
+        router.add("GET", "/lab", show, streams=True)
+        router.add("GET", "/lab/static/{name}", show, streams=True)
         self.counters = WireCounters()
         nobody: Any = None
         self._api = Api(Context(nobody, nobody, nobody, ApiSettings(**settings), self.counters), router)
@@ -105,6 +108,37 @@ def test_without_the_token_nobody_comes_in(given: str | None) -> None:
 
 def test_with_the_token_everybody_comes_in() -> None:
     assert Edge(token="s3cret").ask("GET", "/things/x", authorization="Bearer s3cret").status == 200
+
+
+def basic(pair: str) -> str:
+    """The header that a browser sends for a name and a password."""
+    return "Basic " + base64.b64encode(pair.encode()).decode()
+
+
+@pytest.mark.parametrize("pair", ["anew:s3cret", ":s3cret"])
+@pytest.mark.parametrize("path", ["/lab", "/lab/static/x"])
+def test_a_browser_brings_the_token_as_a_password(path: str, pair: str) -> None:
+    edge = Edge(token="s3cret")
+    assert edge.ask("GET", path, authorization=basic(pair)).status == 200
+    assert edge.ask("GET", path, authorization="Bearer s3cret").status == 200
+
+
+@pytest.mark.parametrize(
+    "given",
+    [None, basic("s3cret:"), basic("anew:wrong"), basic("s3cret"), "Basic", "Basic %%%", "Basic s3cret"],
+)
+def test_a_browser_without_the_password_is_asked_for_it(given: str | None) -> None:
+    answer = Edge(token="s3cret").ask("GET", "/lab", authorization=given)
+    assert answer.status == 401
+    assert dict(answer.extra)[b"www-authenticate"].startswith(b"Basic realm=")
+
+
+@pytest.mark.parametrize("path", ["/things/x", "/labour", "/readyz/../things/x"])
+def test_a_password_opens_the_pages_alone(path: str) -> None:
+    """A browser adds it to whatever a stranger's page makes it send."""
+    answer = Edge(token="s3cret").ask("GET", path, authorization=basic("anew:s3cret"))
+    assert answer.status == 401
+    assert dict(answer.extra)[b"www-authenticate"] == b"Bearer"
 
 
 def test_probes_need_no_token_but_a_host_that_is_served() -> None:

@@ -8,10 +8,43 @@ import click
 
 from anew.cli.lazy import LazyGroup
 
-_COMMANDS: Final[dict[str, tuple[str, str]]] = {}
+_COMMANDS: Final[dict[str, tuple[str, str]]] = {
+    "chart": ("anew.cli.lab.chart:chart", "Draw policies, in the terminal or as a file."),
+    "compare": (
+        "anew.cli.lab.compare:compare_policies",
+        "Put policies side by side: the same jobs, the same trouble.",
+    ),
+    "fit": (
+        "anew.cli.lab.fit:fit_policy",
+        "Propose a policy with a stated window, first wait and number of retries.",
+    ),
+    "replay": (
+        "anew.cli.lab.replay:replay",
+        "Tell what other policies would have made of recorded attempts.",
+    ),
+    "report": (
+        "anew.cli.lab.report:report",
+        "Measure known policies and even against the published figures.",
+    ),
+    "open": ("anew.cli.lab.page:open_lab", "Serve the lab's page to a browser."),
+    "simulate": (
+        "anew.cli.lab.simulate:simulate_policy",
+        "Let jobs fail together and see what becomes of them.",
+    ),
+}
 """Subcommands: see `LazyGroup`."""
 
 
-@click.group(cls=LazyGroup, table=_COMMANDS)
+class LabGroup(LazyGroup):
+    """The lab opens where nothing else is asked for: ``anew lab --port 8080`` is ``anew lab open --port 8080``."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Put the missing word before options that are not the group's own."""
+        if not args or (args[0].startswith("-") and args[0] not in ("-h", "--help")):
+            args = ["open", *args]
+        return super().parse_args(ctx, args)
+
+
+@click.group(cls=LabGroup, table=_COMMANDS)
 def lab() -> None:
-    """Simulate, compare, draw and fit retry policies; open the lab in a browser."""
+    """Simulate, compare, draw and fit retry policies; open the lab in a browser (plain anew lab)."""

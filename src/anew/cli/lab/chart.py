@@ -47,7 +47,12 @@ _BRAILLE: Final = "⠿│┤└─┬░▒▓█▄→…×"
 @click.option("--kind", type=click.Choice(_KINDS), help="What is drawn. [band]")
 @click.option("--retries", type=int, metavar="N", help="Retries to show. [all; 25 where there is no end]")
 @click.option("--retry", type=int, metavar="K", help="The retry of a histogram. [1]")
-@click.option("--jobs", type=int, metavar="N", help="Jobs that fail together. [100; heat and load 1000]")
+@click.option(
+    "--jobs",
+    type=int,
+    metavar="N",
+    help="Jobs that fail together. [100; heat and load 1000; histogram 10000]",
+)
 @click.option("--seed", type=int, metavar="N", help="For the jitter's draws. [1]")
 @click.option(
     "--by",

@@ -1,0 +1,246 @@
+"""One policy on the page: chosen by name or given as JSON, with a control for each of its parameters."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import msgspec
+
+from anew.backoff import Policy, find_preset
+from anew.backoff.fields import fields_of
+from anew.backoff.policy import MAX_POLICY_BYTES
+from anew.errors import InvalidInput
+from anew.web.controls import Control, control
+from anew.web.parts import HINTS, take_apart
+
+JSON: Final = "json"
+"""The choice of a policy that has no name."""
+
+LETTERS: Final = "abcd"
+"""Policies that share a page, at most."""
+
+_SIMPLE_JITTERS: Final = ("none", "full", "equal", "even", "decorrelated")
+"""Jitters that need no number and so can be put on any preset."""
+
+_SHARED: Final = ("limit", "cap", "floor", "ceil", "deadline")
+
+
+@dataclass(slots=True, kw_only=True)
+class Card:
+    """One policy as the page shows it.
+
+    Attributes:
+        key: Its letter.
+        choice: A preset's name or alias, or `JSON`.
+        preset: The preset's own name; "" if there is none.
+        policy: What it comes to; None where something does not fit.
+        form: A preset's short JSON, with what was changed.
+        controls: Its parameters.
+        json: Its canonical JSON; what was given, where that does not fit.
+        of: What the controls belong to. If the choice is another one, they say nothing.
+        summary: One line about the preset.
+    traps: What surprises people about it.
+        error: What is wrong with it as a whole.
+        restructured: It has other controls than the page that asked.
+        unknown: Names of the query that nothing has read.
+    """
+
+    key: str
+    choice: str
+    preset: str = ""
+    policy: Policy | None = None
+    form: dict[str, Any] = field(default_factory=dict)
+    controls: list[Control] = field(default_factory=list)
+    json: str = ""
+    of: str = ""
+    summary: str = ""
+    traps: tuple[str, ...] = ()
+    error: str = ""
+    restructured: bool = False
+    unknown: list[str] = field(default_factory=list)
+
+    @property
+    def label(self) -> str:
+        """What charts and tables call it."""
+        name = "custom" if self.choice == JSON else self.choice[:40]
+        return f"{self.key.upper()} {name}"
+
+    def errors(self) -> dict[str, str]:
+        """Give what is wrong by the name of the field."""
+        own = {self.key: self.error} if self.error else {}
+        return own | {item.name: item.error for item in self.controls if item.error}
+
+    def link(self) -> list[tuple[str, str]]:
+        """Give the pairs that bring this policy back; what is wrong stays in, so that a link shows the same."""
+        if self.choice == JSON:
+            return [(self.key, JSON), (f"{self.key}.json", self.json)]
+        said = [(item.name, item.text) for item in self.controls if item.text.strip() != item.default]
+        return [(self.key, self.choice), *said]
+
+
+def read_card(key: str, given: Mapping[str, str]) -> Card:
+    """Read one policy out of a query.
+
+    Args:
+        key: Its letter.
+        given: The query's texts by whole name; those of other policies are left alone.
+    """
+    own = {name: text for name, text in given.items() if name == key or name.startswith(f"{key}.")}
+    choice, before = own.pop(key, "").strip(), own.pop(f"{key}.of", "")
+    text = own.pop(f"{key}.json", "")
+    if choice[:1] in ("{", "["):
+        choice, text = JSON, choice
+    if choice == JSON:
+        return _read_json(key, text, before, own)
+    moved = bool(before) and before != choice
+    card = _read_preset(key, choice, {} if moved else own)
+    card.restructured = moved
+    return card
+
+
+# ---- by name
+
+
+def _read_preset(key: str, choice: str, own: Mapping[str, str]) -> Card:
+    card = Card(key=key, choice=choice, of=choice)
+    try:
+        preset = find_preset(choice)
+    except InvalidInput as error:
+        card.error = str(error)
+        return card
+    card.preset, card.summary, card.traps = preset.name, preset.summary, preset.traps
+    form: dict[str, Any] = {"preset": preset.name}
+    for name, kind in preset.parameters.items():
+        made, value = _parameter(kind, f"{key}.{name}", own, preset.defaults[name])
+        card.controls.append(made)
+        if made.text.strip() != made.default and not made.error:
+            form[name] = kind.write(value)
+    card.form, card.policy = form, _build(card, form)
+    _add_shared(card, form, own, taken=set(preset.parameters))
+    used = {item.name for item in card.controls}
+    card.unknown = [name for name in own if name not in used]
+    if card.policy is not None:
+        card.json = compact(card.policy)
+    return card
+
+
+def _parameter(kind: Any, name: str, own: Mapping[str, str], default: Any) -> tuple[Control, Any]:
+    leaf = name.rpartition(".")[2]
+    known = None if default is None else kind.read(default, leaf)
+    return control(kind, name, own.get(name), known, hint=HINTS.get(leaf, ""), placeholder="its own")
+
+
+def _add_shared(card: Card, form: dict[str, Any], own: Mapping[str, str], taken: set[str]) -> None:
+    """Add the fields that any preset can be given beside its own parameters, and build the policy with them."""
+    base = card.policy
+    if base is None:
+        return
+    said: dict[str, Any] = {}
+    for name in _SHARED:
+        if name in taken:
+            continue
+        attribute, kind = fields_of(Policy)[name]
+        hint, seldom = HINTS.get(name, ""), name not in ("limit", "cap")
+        made, value = control(
+            kind, f"{card.key}.{name}", own.get(f"{card.key}.{name}"), getattr(base, attribute),
+            hint=hint, more=seldom, placeholder="none",
+        )  # fmt: skip
+        card.controls.append(made)
+        if made.text.strip() != made.default and not made.error:
+            said[name] = kind.write(value)
+    if "jitter" not in taken:
+        said |= _jitter(card, base, own)
+    if said:
+        card.form = form | said
+        card.policy = _build(card, card.form)
+
+
+def _jitter(card: Card, base: Policy, own: Mapping[str, str]) -> dict[str, Any]:
+    name = f"{card.key}.jitter"
+    given = own.get(name, "")
+    own_name = base.to_json().get("jitter", "none")
+    label = own_name if isinstance(own_name, str) else next(iter(own_name))
+    made = Control(
+        name=name,
+        label="jitter",
+        text=given,
+        options=(("", f"its own ({label})"), *((word, word) for word in _SIMPLE_JITTERS)),
+        hint=HINTS["jitter"],
+    )
+    card.controls.append(made)
+    if not given:
+        return {}
+    if given not in _SIMPLE_JITTERS:
+        made.error = f"jitter: {given[:60]!r} is not valid; expected one of: {', '.join(_SIMPLE_JITTERS)}"
+        return {}
+    return {"jitter": given}
+
+
+# ---- as JSON
+
+
+def _read_json(key: str, text: str, before: str, own: Mapping[str, str]) -> Card:
+    card = Card(key=key, choice=JSON, json=text)
+    if not text and before and before != JSON and not before.startswith(f"{JSON}:"):
+        # A preset was on the page, and all its parts are wanted.
+        start = _read_preset(key, before, own)
+        card.json, card.restructured, own = start.json, True, {}
+    elif not text:
+        card.json = compact(Policy.from_json("even"))
+    elif before and before != _of(text):
+        # The text was edited: what the controls hold belongs to the text before.
+        card.restructured, own = True, {}
+    policy = _parse(card)
+    if policy is None:
+        return card
+    taken = take_apart(policy, key, own)
+    card.controls, card.restructured = taken.controls, card.restructured or taken.changed
+    card.unknown = [] if taken.changed else [name for name in own if name not in taken.used]
+    card.policy = _build(card, taken.tree) if own else policy
+    if card.policy is not None:
+        card.json = compact(card.policy)
+    card.of = _of(card.json)
+    return card
+
+
+def _of(text: str) -> str:
+    return f"{JSON}:{hashlib.sha256(text.strip().encode()).hexdigest()[:12]}"
+
+
+def _parse(card: Card) -> Policy | None:
+    if len(card.json) > MAX_POLICY_BYTES:
+        card.error = f"policy: {len(card.json)} characters are too many; expected at most {MAX_POLICY_BYTES}"
+        return None
+    try:
+        value = msgspec.json.decode(card.json)
+    except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
+        reason = "nested too deeply" if isinstance(error, RecursionError) else str(error)
+        card.error = (
+            f"policy: {card.json.strip()[:60]!r} is not JSON ({reason}); expected an object such as "
+            + ('{"curve": {"exponential": {"base": "1s"}}}')
+        )
+        return None
+    return _build(card, value)
+
+
+def compact(policy: Policy) -> str:
+    """Give a policy's canonical JSON in one line that is easy to read."""
+    return json.dumps(policy.to_json(), ensure_ascii=False)
+
+
+def _build(card: Card, form: Any) -> Policy | None:
+    """Build the policy; what does not fit is told beside the field that it is about, where there is one."""
+    try:
+        return Policy.from_json(form)
+    except InvalidInput as error:
+        path = f"{card.key}.{error.field}"
+        for item in card.controls:
+            if item.name == path and not item.error:
+                item.error = str(error)
+                return None
+        card.error = card.error or str(error)
+        return None

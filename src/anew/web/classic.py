@@ -1,0 +1,169 @@
+"""The classic pictures on the page: one link each, with boxes and sliders for what may be changed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from anew.backoff.kinds import Duration, Integer, Kind, Number
+from anew.errors import InvalidInput
+from anew.lab.charts import classics
+from anew.lab.charts.pictures import Band, Dots, Picture
+from anew.web.cards import LETTERS
+from anew.web.controls import Control, control
+from anew.web.words import between
+
+_RETRIES: Final = Integer(1, 100)
+
+FIELDS: Final[dict[str, dict[str, tuple[str, Kind, Any]]]] = {
+    "zizq": {
+        "base": ("base_ms", Duration(), 15_000),
+        "exponent": ("exponent", Number(0, 20), 4.0),
+        "jitter": ("jitter_ms", Duration(), 30_000),
+        "retries": ("retries", _RETRIES, 25),
+    },
+    "zaqar": {
+        "low": ("low_ms", Duration(), 5_000),
+        "high": ("high_ms", Duration(), 260_000),
+        "retries": ("retries", _RETRIES, 10),
+    },
+    "herd": {
+        "jobs": ("jobs", Integer(1, 1_000), 100),
+        "retries": ("retries", Integer(1, 25), 5),
+        "seed": ("seed", Integer(0, 2**53 - 1), 1),
+    },
+}
+"""Of each picture, by the name in the query: the argument, what it may be, and what it is if nothing is said."""
+
+_MAKERS: Final[dict[str, Callable[..., Picture]]] = {
+    "zizq": classics.zizq,
+    "zaqar": classics.zaqar,
+    "herd": classics.herd,
+}
+
+
+@dataclass(slots=True)
+class Classic:
+    """One classic picture.
+
+    Attributes:
+        name: Its name.
+        controls: What may be changed.
+        picture: What is drawn; None where something does not fit.
+        error: What does not fit as a whole.
+        unknown: Names of the query that it has not read.
+    """
+
+    name: str
+    controls: list[Control] = field(default_factory=list)
+    picture: Picture | None = None
+    error: str = ""
+    unknown: list[str] = field(default_factory=list)
+
+    def link(self) -> list[tuple[str, str]]:
+        """Give the pairs that bring this picture back."""
+        said = [(item.name, item.text) for item in self.controls if item.text.strip() != item.default]
+        return [("classic", self.name), *said]
+
+
+def read_classic(name: str, given: dict[str, str]) -> Classic:
+    """Read a classic picture out of a query."""
+    made = Classic(name)
+    fields = FIELDS.get(name)
+    if fields is None:
+        made.error = f"classic: {name[:40]!r} is not valid; expected one of: {', '.join(FIELDS)}"
+        return made
+    arguments = {}
+    for own, (argument, kind, default) in fields.items():
+        item, arguments[argument] = control(kind, own, given.get(own), default)
+        made.controls.append(item)
+    made.unknown = [own for own in given if own not in fields and own not in ("classic", "scale")]
+    if any(item.error for item in made.controls):
+        return made
+    try:
+        made.picture = _MAKERS[name](**arguments)
+    except InvalidInput as error:
+        beside = next((item for item in made.controls if error.field.endswith(item.name)), None)
+        if beside is None:
+            made.error = str(error)
+        else:
+            beside.error = str(error)
+    return made
+
+
+def drawn(picture: Picture | None) -> dict[str, Any]:
+    """Give what the browser draws."""
+    panels = () if picture is None else picture.panels
+    bands = [line for panel in panels if isinstance(panel, Band) for line in panel.lines]
+    return {
+        "curves": [
+            {
+                "key": LETTERS[place % len(LETTERS)],
+                "label": line.label,
+                "nominal": [
+                    point.nominal_ms if point.mean_ms is None else round(point.mean_ms)
+                    for point in line.points
+                ],
+                "earliest": [point.earliest_ms for point in line.points],
+                "latest": [point.latest_ms for point in line.points],
+            }
+            for place, line in enumerate(bands)
+        ],
+        "herds": [
+            {
+                "key": f"{place}",
+                "label": panel.label,
+                "retries": panel.retries,
+                "dots": panel.instants_ms,
+                "span": [
+                    max(min((row[0] for row in panel.instants_ms if row), default=1), 1),
+                    max(panel.end_ms, 2),
+                ],
+            }
+            for place, panel in enumerate(panels)
+            if isinstance(panel, Dots)
+        ],
+    }
+
+
+def said(picture: Picture | None) -> list[str]:
+    """Say what is seen."""
+    if picture is None:
+        return []
+    sentences = [picture.caption]
+    for panel in picture.panels:
+        for line in panel.lines if isinstance(panel, Band) else ():
+            points = line.points
+            if not points or points[-1].latest_ms is None:
+                continue
+            low = sum(point.earliest_ms or 0 for point in points)
+            high = sum(point.latest_ms or 0 for point in points)
+            last = between(points[-1].earliest_ms, points[-1].latest_ms)
+            sentences.append(
+                f"{line.label}: the last of {len(points)} retries waits {last}; all of them together take "
+                f"{between(low, high)}."
+            )
+    return sentences
+
+
+def table(picture: Picture | None) -> tuple[list[str], list[list[str]]]:
+    """Give the waits of a picture of curves as a table: its heading and its rows."""
+    lines = [
+        line
+        for panel in (picture.panels if picture else ())
+        if isinstance(panel, Band)
+        for line in panel.lines
+    ]
+    heading = ["retry", *(line.label for line in lines)]
+    most = max((len(line.points) for line in lines), default=0)
+    rows = []
+    for place in range(most):
+        cells = [
+            between(line.points[place].earliest_ms, line.points[place].latest_ms)
+            if place < len(line.points)
+            else "–"
+            for line in lines
+        ]
+        rows.append([str(place + 1), *cells])
+    return heading, rows

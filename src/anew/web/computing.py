@@ -1,0 +1,103 @@
+"""The helper process: makes pages out of query strings, one at a time, within bounds that the kernel keeps.
+
+It reads `Ask` messages from its stdin and writes a `Made` for each to its stdout. At the end of its stdin it ends.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+import signal
+import sys
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from typing import BinaryIO, Final
+
+import msgspec
+
+from anew.web.messages import CPU_S, LENGTH_BYTES, READY, Ask, Made, framed
+
+MEMORY_BYTES: Final = 256 << 20
+"""Address space that computations may take beyond what the process has when all is loaded."""
+
+_NICENESS: Final = 5
+"""The server itself comes first."""
+
+_ALARM_S: Final = 10
+"""A second line behind the server's own watch, which may have been killed: no computation outlives this."""
+
+
+def main() -> None:
+    """Serve stdin until it ends."""
+    source, sink = sys.stdin.buffer, sys.stdout.buffer
+    sys.stdout = sys.stderr  # a stray print must not get between the messages
+    try:
+        from anew.web.page import make, warm_up
+
+        warm_up()
+    except Exception:
+        _say(sink, Made(b"", problem="the lab does not start", trace=traceback.format_exc()))
+        raise
+    os.nice(_NICENESS)
+    bound_memory(MEMORY_BYTES)
+    _say(sink, READY)
+    decoder = msgspec.msgpack.Decoder(Ask)
+    while (body := _read(source)) is not None:
+        signal.alarm(_ALARM_S)
+        signal.setitimer(signal.ITIMER_PROF, CPU_S)  # SIGPROF, which nobody handles, ends the process
+        _say(sink, answer(make, decoder.decode(body)))
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.alarm(0)
+
+
+def answer(make: Callable[[Ask], Made], ask: Ask) -> Made:
+    """Make one page; whatever goes wrong is an answer too."""
+    try:
+        return make(ask)
+    except MemoryError:
+        return Made(
+            b"",
+            problem=f"this needs more than {MEMORY_BYTES >> 20} MiB of memory; ask for fewer jobs or retries",
+        )
+    except Exception:
+        return Made(
+            b"", problem="the page could not be made; the server's log says why", trace=traceback.format_exc()
+        )
+
+
+def bound_memory(extra: int) -> bool:
+    """Bound this process's address space to what it has now and a little more.
+
+    Args:
+        extra: Bytes that it may still take.
+
+    Returns:
+        Whether that was possible: where the kernel does not tell a process's size there is no such bound.
+    """
+    try:
+        pages = int(Path("/proc/self/statm").read_text("ascii").split()[0])
+    except (OSError, ValueError):
+        return False
+    limit = pages * resource.getpagesize() + extra
+    _, hard = resource.getrlimit(resource.RLIMIT_AS)
+    if hard != resource.RLIM_INFINITY:
+        limit = min(limit, hard)
+    resource.setrlimit(resource.RLIMIT_AS, (limit, hard))
+    return True
+
+
+def _say(sink: BinaryIO, made: Made) -> None:
+    sink.write(framed(made))
+    sink.flush()
+
+
+def _read(source: BinaryIO) -> bytes | None:
+    head = source.read(LENGTH_BYTES)
+    if len(head) < LENGTH_BYTES:
+        return None
+    return source.read(int.from_bytes(head, "big"))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,231 @@
+"""What a page shows for one value: a box to type in, and a slider where one helps. Made from the value's kind.
+
+The kinds are those by which policies themselves are checked, so a page accepts what the engine accepts.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass
+from typing import Any, Final
+
+from anew.backoff.kinds import CEILING_MS, Choice, Duration, Flag, Integer, Kind, ListOf, Number
+from anew.errors import InvalidInput
+from anew.units import format_duration_short
+from anew.web import ladders
+
+MAX_TEXT: Final = 20_000
+"""Characters of one value that are read; above it the value is refused, not cut."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Slider:
+    """A slider beside a box.
+
+    Attributes:
+        low, high, step: Of its positions.
+        at: Its position now.
+        ladder: The positions are steps of this ladder; "": they are the values themselves.
+    """
+
+    low: float
+    high: float
+    step: float
+    at: float
+    ladder: str = ""
+
+
+@dataclass(slots=True, kw_only=True)
+class Control:
+    """One value on the page.
+
+    Attributes:
+        name: In the query.
+        label: For people.
+        text: What its box holds.
+        default: What it would hold if nothing were said; such a value stays out of links.
+        slider: Beside the box.
+        options: Values and labels of a list to choose from; empty: a box.
+        wide: The box takes a whole line.
+        hint: What it does, in a few words.
+        placeholder: Shown in the empty box.
+        error: What is wrong with the text.
+        more: It is seldom needed, and folded away.
+    """
+
+    name: str
+    label: str
+    text: str
+    default: str = ""
+    slider: Slider | None = None
+    options: tuple[tuple[str, str], ...] = ()
+    wide: bool = False
+    hint: str = ""
+    placeholder: str = ""
+    error: str = ""
+    more: bool = False
+
+    @property
+    def id(self) -> str:
+        """A name that HTML and CSS both like."""
+        return "f-" + re.sub(r"[^A-Za-z0-9]+", "-", self.name)
+
+
+_RANGES: Final[dict[str, tuple[float, float, float]]] = {
+    "exponent": (0, 8, 0.1),
+    "factor": (1, 10, 0.1),
+    "share": (0, 1, 0.01),
+    "spread": (0, 1, 0.01),
+    "dither": (0, 1, 0.01),
+    "detune": (0, 0.99, 0.01),
+    "success": (0, 1, 0.01),
+    "times": (0, 10, 0.1),
+    "by": (0, 10, 0.1),
+    "origin": (0, 5, 1),
+    "limit": (0, 50, 1),
+    "retries": (1, 50, 1),
+    "count": (0, 50, 1),
+    "knee": (0, 30, 1),
+    "max_doublings": (0, 30, 1),
+}
+"""Where a number usually lies, and its slider's step; beyond it there is still the box."""
+
+
+_COUNTED: Final = frozenset({"capacity", "rate"})
+"""Numbers that people think of as counts: their sliders step through those."""
+
+
+def write(kind: Kind, value: Any) -> str:
+    """Write a value as its box holds it; nothing is an empty box."""
+    if value is None:
+        return ""
+    if isinstance(kind, Duration):
+        return format_duration_short(value)
+    if isinstance(kind, ListOf):
+        return ", ".join(write(kind.kind, inner) for inner in value)
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, float):
+        return f"{value:.4g}" if abs(value) < 1_000 else f"{value:.12g}"
+    return str(value)
+
+
+def read(kind: Kind, text: str, field: str) -> Any:
+    """Read a box, strictly.
+
+    Args:
+        kind: What it may hold.
+        text: What it holds.
+        field: What the value is called in the error.
+
+    Returns:
+        The value in its inner form; None for an empty box that may be empty.
+
+    Raises:
+        InvalidInput: It does not fit; names field, value and expectation.
+    """
+    if len(text) > MAX_TEXT:
+        raise InvalidInput(
+            f"{field}: {len(text)} characters are too many; expected at most {MAX_TEXT}", field=field
+        )
+    return kind.read(_plain(kind, text.strip()), field)
+
+
+def _plain(kind: Kind, text: str) -> Any:
+    """Give a text as the JSON value that it stands for; what cannot be is left for the kind to refuse."""
+    if isinstance(kind, ListOf):
+        return [_plain(kind.kind, part.strip()) for part in text.split(",")] if text else []
+    if text.lower() in ("", "none", "null"):
+        return None
+    if isinstance(kind, Integer) and re.fullmatch(r"[+-]?[0-9]{1,18}", text):
+        return int(text)
+    if isinstance(kind, (Number, Integer)) and re.fullmatch(r"[+-]?[0-9.]{1,40}([eE][+-]?[0-9]{1,4})?", text):
+        try:
+            return float(text)
+        except ValueError:
+            return text
+    if isinstance(kind, Flag):
+        return {"true": True, "false": False}.get(text.lower(), text)
+    return text
+
+
+def slider(kind: Kind, leaf: str, value: Any) -> Slider | None:
+    """Give the slider of a value; None if it has none.
+
+    Args:
+        kind: What the value may be.
+        leaf: Its own name, such as ``exponent``.
+        value: What it is, in its inner form; None stands at the low end.
+    """
+    if isinstance(kind, Duration):
+        low, high = ladders.steps_between("duration", 0, min(kind.maximum_ms, CEILING_MS))
+        return _on_ladder("duration", low, high, value)
+    if not isinstance(kind, (Number, Integer)):
+        return None
+    if leaf in _RANGES:
+        usual_low, usual_high, step = _RANGES[leaf]
+        least, most = max(usual_low, kind.low), min(usual_high, kind.high)
+        if isinstance(kind, Number) and kind.above and least == kind.low:
+            least += step
+        at = least if value is None else min(max(float(value), least), most)
+        return Slider(low=least, high=most, step=step, at=at)
+    if isinstance(kind, Integer) or leaf in _COUNTED:
+        first, last = ladders.steps_between("count", kind.low, kind.high)
+        return _on_ladder("count", first, last, value)
+    width = min(kind.high, 100.0) - kind.low
+    step = 10.0 ** math.floor(math.log10(width / 100)) if width > 0 else 1.0
+    at = kind.low if value is None else min(max(float(value), kind.low), kind.low + width)
+    return Slider(low=kind.low, high=kind.low + width, step=step, at=at)
+
+
+def _on_ladder(ladder: str, low: int, high: int, value: Any) -> Slider:
+    at = low if value is None else min(max(ladders.place(ladder, value), low), high)
+    return Slider(low=low, high=high, step=1, at=at, ladder=ladder)
+
+
+def options(kind: Kind) -> tuple[tuple[str, str], ...]:
+    """Give what a value can be chosen from; nothing if it is typed."""
+    if isinstance(kind, Choice):
+        return tuple((word, word) for word in kind.words)
+    if isinstance(kind, Flag):
+        return (("false", "no"), ("true", "yes"))
+    return ()
+
+
+def control(kind: Kind, name: str, given: str | None, default: Any, **rest: Any) -> tuple[Control, Any]:
+    """Make the control of one value, and read the value.
+
+    Args:
+        kind: What it may be.
+        name: In the query; what follows the last dot is its label.
+        given: The query's text; None: nothing is said.
+        default: In its inner form; None where there is none.
+        rest: Further fields of the control.
+
+    Returns:
+        The control, with an error where the text does not fit, and the value (the default where nothing was
+        said or nothing usable).
+    """
+    leaf = name.rpartition(".")[2]
+    label = rest.pop("label", leaf.replace("_", " "))
+    value, error = default, ""
+    text = write(kind, default) if given is None else given
+    # A number at its default may be written shorter than it is: as long as nobody changes it, it is that.
+    if given is not None and given.strip() != write(kind, default):
+        try:
+            value = read(kind, given, label)
+        except InvalidInput as caught:
+            error = str(caught)
+    made = Control(
+        name=name,
+        label=label,
+        text=text,
+        default=write(kind, default),
+        slider=slider(kind, leaf, value),
+        options=options(kind),
+        wide=isinstance(kind, ListOf),
+        error=error,
+        **rest,
+    )
+    return made, value

@@ -1,0 +1,255 @@
+"""Makes the page, whole or in parts, out of a query string. Runs in the helper process."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import msgspec
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+from anew import __version__
+from anew.backoff import PRESETS
+from anew.errors import AnewError, InvalidInput
+from anew.lab.charts.classics import CLASSICS
+from anew.units import format_duration
+from anew.web import classic, drawing, ladders, scenes, words
+from anew.web.assets import Assets
+from anew.web.cards import LETTERS
+from anew.web.controls import Control
+from anew.web.forms import forms
+from anew.web.herds import Herd, herd
+from anew.web.messages import Ask, Made
+from anew.web.state import CHARTS, HERDS, SCALES, SCENARIO, State, read_state
+
+_ASSETS: Final = Assets()
+
+_JSON_ESCAPES: Final = {
+    "<": "\\u003c",
+    ">": "\\u003e",
+    "&": "\\u0026",
+    "\u2028": "\\u2028",
+    "\u2029": "\\u2029",
+}
+
+
+def as_json(value: Any) -> Markup:
+    """Write a value as JSON that can stand inside a script element, whatever texts are in it."""
+    text = msgspec.json.encode(value).decode()
+    for char, escape in _JSON_ESCAPES.items():
+        text = text.replace(char, escape)
+    return Markup(text)  # noqa: S704 nothing is left that HTML would read
+
+
+def _environment() -> Environment:
+    made = Environment(
+        loader=PackageLoader("anew.web"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    made.filters["as_json"] = as_json
+    made.filters["sentence"] = lambda text: text[:1].upper() + text[1:] + "."
+    made.filters["duration"] = lambda ms: "–" if ms is None else format_duration(ms)
+    made.globals |= {
+        "asset": _ASSETS.url,
+        "version": __version__,
+        "presets": _by_family(),
+        "classics": CLASSICS,
+        "charts": CHARTS,
+        "scales": SCALES,
+        "herd_words": HERDS,
+        "letters": LETTERS,
+        "ladders": ladders.LADDERS,
+        "colours": drawing.COLOURS,
+    }
+    return made
+
+
+def _by_family() -> dict[str, list[str]]:
+    families: dict[str, list[str]] = {}
+    for preset in PRESETS.values():
+        families.setdefault(preset.family, []).append(preset.name)
+    return families
+
+
+_TEMPLATES: Final = _environment()
+
+
+def warm_up() -> None:
+    """Load all that a first page would have to load, so that it comes as fast as those after it."""
+    make(Ask(b""))
+
+
+def make(ask: Ask) -> Made:
+    """Make a page.
+
+    Args:
+        ask: The state, and whether the whole page is wanted.
+
+    Returns:
+        The page, with the address that gives it again.
+    """
+    state = read_state(ask.query)
+    values: dict[str, Any] = {"state": state, "problem": ask.problem, "partial": ask.partial}
+    values |= (
+        _results(state, compute=not ask.problem) if state.classic is None else _classic(state, state.classic)
+    )
+    template = _TEMPLATES.get_template("parts.html" if ask.partial else "page.html")
+    html = template.render(values)
+    return Made(html.encode(), url=state.url())
+
+
+def _results(state: State, *, compute: bool) -> dict[str, Any]:
+    """Give what the templates show beside the form."""
+    herds = _herds(state) if compute else []
+    played = _scenes(state, herds) if compute else []
+    jobs = state.values["jobs"]
+    figures = words.facts(herds, jobs) if herds else []
+    return {
+        "herds": herds,
+        "facts": figures + (scenes.facts(played) if len(played) == len(herds) else []) if played else figures,
+        "said": {
+            "curve": words.about_curves(herds),
+            "herd": words.about_herds(herds),
+            "load": scenes.said(played, jobs) if played else words.about_load(herds, jobs),
+            "waits": words.about_waits(herds, state.retry_number),
+        },
+        "forms": [(card, forms(card)) for card in state.cards if card.policy is not None],
+        "data": _data(state, herds, played),
+    }
+
+
+def _classic(state: State, shown: classic.Classic) -> dict[str, Any]:
+    """Give what the templates show of a classic picture."""
+    picture = shown.picture
+    data = classic.drawn(picture) | {
+        "classic": shown.name,
+        "log": state.scale == "log",
+        "errors": state.errors(),
+        "set": _set(state),
+        "url": state.url(),
+    }
+    heading, rows = classic.table(picture)
+    return {
+        "title": "" if picture is None else picture.title,
+        "said": {"classic": classic.said(picture)},
+        "heading": heading,
+        "rows": rows,
+        "data": data,
+    }
+
+
+def _herds(state: State) -> list[Herd]:
+    found = []
+    for card in state.cards:
+        if card.policy is not None:
+            try:
+                found.append(herd(card.key, card.label, card.policy, state.values))
+            except AnewError as error:
+                _blame(state, card.key, error)
+    return found
+
+
+def _scenes(state: State, herds: list[Herd]) -> list[scenes.Scene]:
+    """Play the scenario with each policy; nothing where there is none."""
+    if scenes.is_plain(state.values):
+        return []
+    found = []
+    for one in herds:
+        try:
+            found.append(scenes.scene(one, scenes.scenario_of(state.values), log=state.scale == "log"))
+        except AnewError as error:
+            _blame(state, one.key, error)
+    return found
+
+
+def _blame(state: State, key: str, error: AnewError) -> None:
+    """Show an error beside the field that it is about; else beside the policy that met it."""
+    field = error.field if isinstance(error, InvalidInput) else ""
+    name = next((name for name, (own, *_) in SCENARIO.items() if own == field), "")
+    if name:
+        state.controls[name].error = state.controls[name].error or str(error)
+        return
+    card = next(card for card in state.cards if card.key == key)
+    card.error = card.error or str(error)
+
+
+def _data(state: State, herds: list[Herd], played: list[scenes.Scene]) -> dict[str, Any]:
+    """Give what the browser draws and sets; its shape is the contract with `static/lab.js`."""
+    log = state.scale == "log"
+    first, last = drawing.span(herds, state.values["until"])
+    bounds = drawing.edges(first, last, drawing.BINS, log=log)
+    tables = {one.key: drawing.heat(one, bounds, log=log) for one in herds}
+    return {
+        "log": log,
+        "jobs": state.values["jobs"],
+        "charts": {name: name in state.charts for name in CHARTS},
+        "herdAs": state.herd_as,
+        "curves": drawing.curves(herds),
+        "span": [first, last],
+        "edges": bounds,
+        "herds": [
+            {
+                "key": one.key,
+                "label": one.label,
+                "retries": one.retries,
+                "dots": drawing.dots(one, last) if state.herd_as == "dots" else None,
+                "heat": None if state.herd_as == "dots" else tables[one.key],
+            }
+            for one in herds
+        ],
+        "load": _played_load(state, played, first) if played else _bare_load(herds, tables, bounds),
+        "waits": drawing.histograms(herds, state.retry_number, log=log),
+        "retry": state.retry_number,
+        "errors": state.errors(),
+        "set": _set(state),
+        "url": state.url(),
+    }
+
+
+def _bare_load(herds: list[Herd], tables: dict[str, Any], bounds: list[float]) -> dict[str, Any]:
+    """Give the load of herds whose every retry fails: all their retries."""
+    lines = [
+        {
+            "key": one.key,
+            "label": one.label,
+            "rates": drawing.rates([*map(sum, zip(*tables[one.key], strict=True))], bounds),
+        }
+        for one in herds
+        if one.waves
+    ]
+    return {"edges": bounds, "lines": lines, "capacity": None, "outage": None}
+
+
+def _played_load(state: State, played: list[scenes.Scene], first: int) -> dict[str, Any]:
+    last = min(scenes.last_ms(played), state.values["until"] or scenes.last_ms(played))
+    bounds = drawing.edges(
+        min(first, max(last // 2, 1)), max(last, 2), drawing.BINS, log=state.scale == "log"
+    )
+    lines = [
+        {
+            "key": one.key,
+            "label": one.label,
+            "rates": scenes.rates(one, bounds),
+            "served": scenes.rates(one, bounds, "served") if one.outcome.downstream else None,
+        }
+        for one in played
+    ]
+    values = state.values
+    return {"edges": bounds, "lines": lines, "capacity": values["capacity"], "outage": values["outage"]}
+
+
+def _set(state: State) -> dict[str, Any]:
+    """Give where sliders stand, and what hidden fields and JSON boxes hold, by the name in the query."""
+    sliders = {item.name: item.slider.at for item in _controls(state) if item.slider is not None}
+    texts = {f"{card.key}.of": card.of for card in state.cards}
+    texts |= {f"{card.key}.json": card.json for card in state.cards if card.choice == "json"}
+    return {"sliders": sliders, "texts": texts}
+
+
+def _controls(state: State) -> list[Control]:
+    if state.classic is not None:
+        return state.classic.controls
+    return [*state.controls.values(), state.retry, *(item for card in state.cards for item in card.controls)]

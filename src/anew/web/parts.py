@@ -1,0 +1,171 @@
+"""A policy taken apart into controls, piece by piece, and put together again from what they hold."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from anew.backoff import Policy
+from anew.backoff.curves import CURVES
+from anew.backoff.fields import One, Piece, Tagged, fields_of
+from anew.backoff.kinds import Duration, Kind, ListOf
+from anew.backoff.policy import JITTERS
+from anew.web.controls import Control, control
+
+CURVE_STARTS: Final[dict[str, Any]] = {
+    "constant": "5m",
+    "linear": {"base": "15s", "step": "15s"},
+    "power": {"base": "15s", "exponent": 4},
+    "exponential": {"base": "15s"},
+    "between": {"low": "5s", "high": "10m", "retries": 10},
+    "table": ["10s", "1m", "10m"],
+    "fibonacci": "10s",
+    "sum": [{"constant": "3m"}, {"exponential": {"base": "2m"}}],
+    "scale": {"by": 2, "curve": {"fibonacci": "10s"}},
+    "stretch": {"by": 2, "curve": {"fibonacci": "10s"}},
+}
+"""What a curve begins with when it is chosen from a list."""
+
+JITTER_STARTS: Final[dict[str, Any]] = {
+    "none": {},
+    "full": {},
+    "equal": {},
+    "above": 0.25,
+    "below": 0.25,
+    "around": 0.25,
+    "add": "30s",
+    "grow": "30s",
+    "up_to": {"exponential": {"base": "1m", "factor": 4}},
+    "window": {"low": {"times": 0.5}, "high": {"times": 1.5}},
+    "decorrelated": 3,
+    "slices": {},
+    "even": {},
+}
+"""The same for a jitter."""
+
+SELDOM: Final = frozenset(
+    {
+        "floor", "ceil", "deadline", "on_deadline", "on_exhausted", "override", "origin", "scale", "slope", "knee",
+        "faces", "step", "source", "dither", "detune", "base", "draw", "cut", "scope", "grid", "redraw", "since",
+    }
+)  # fmt: skip
+"""Fields of pieces that few policies need; `base` only where it is no duration."""
+
+HINTS: Final[dict[str, str]] = {
+    "limit": "retries; empty: no end",
+    "cap": "nominal waits are held to this, before the jitter",
+    "ceil": "no wait is longer, jitter included",
+    "floor": "no wait is shorter",
+    "deadline": "no retry starts later than this after the first failure",
+    "exponent": "how fast waits grow with the retry's number",
+    "factor": "each wait is so many times the one before",
+    "spread": "share of the time that the waves cover",
+    "jitter": "how one job's wait departs from the nominal one",
+    "curve": "the nominal wait before each retry",
+    "source": "rng: fresh each time; hash: of id and retry; job: one number for life",
+    "faces": "a die of so many faces; empty: any number",
+}
+"""What a field does, in a few words."""
+
+
+@dataclass(slots=True)
+class Taken:
+    """A policy in parts.
+
+    Attributes:
+        controls: One for each value.
+        tree: The policy's full JSON with what the controls hold.
+        used: Names of the query that a control has read.
+        changed: A curve or a jitter of another kind was chosen, so there are other controls than before.
+    """
+
+    controls: list[Control] = field(default_factory=list)
+    tree: dict[str, Any] = field(default_factory=dict)
+    used: set[str] = field(default_factory=set)
+    changed: bool = False
+
+
+def take_apart(policy: Policy, prefix: str, given: Mapping[str, str]) -> Taken:
+    """Make controls for everything that a policy says.
+
+    Args:
+        policy: The policy as it was.
+        prefix: What names in the query begin with, such as ``a``.
+        given: The query's texts by whole name; they win over the policy.
+    """
+    taken = Taken()
+    taken.tree = _piece(policy, prefix, given, taken)
+    return taken
+
+
+def _piece(piece: Piece, path: str, given: Mapping[str, str], taken: Taken) -> dict[str, Any]:
+    return {
+        name: _value(kind, getattr(piece, attribute), f"{path}.{name}", given, taken)
+        for name, (attribute, kind) in fields_of(type(piece)).items()
+        if not _left_out(piece, attribute)
+    }
+
+
+def _left_out(piece: Piece, attribute: str) -> bool:
+    """Tell whether a field cannot be: a policy has either a curve or phases."""
+    if not isinstance(piece, Policy):
+        return False
+    return (attribute == "curve" and piece.curve is None) or (attribute == "phases" and not piece.phases)
+
+
+def _value(kind: Kind, value: Any, path: str, given: Mapping[str, str], taken: Taken) -> Any:
+    if isinstance(kind, Tagged):
+        return _tagged(kind, value, path, given, taken)
+    if isinstance(kind, One):
+        return _piece(value, path, given, taken)
+    if isinstance(kind, ListOf) and isinstance(kind.kind, (Tagged, One)):
+        return [
+            _value(kind.kind, inner, f"{path}.{n}", given, taken) for n, inner in enumerate(value, start=1)
+        ]
+    leaf = path.rpartition(".")[2]
+    made, found = control(
+        kind,
+        path,
+        given.get(path),
+        value,
+        label=_label(path),
+        hint=HINTS.get(leaf, ""),
+        more=_seldom(leaf, kind),
+    )
+    taken.controls.append(made)
+    taken.used.add(path)
+    return kind.write(found)
+
+
+def _tagged(kind: Tagged, value: Any, path: str, given: Mapping[str, str], taken: Taken) -> Any:
+    pieces, starts = (CURVES, CURVE_STARTS) if kind.noun == "a curve" else (JITTERS, JITTER_STARTS)
+    chosen = given.get(path, value.name)
+    error = ""
+    if chosen not in pieces:
+        error = f"{_label(path)}: {chosen[:60]!r} is not valid; expected one of: {', '.join(pieces)}"
+        chosen = value.name
+    if chosen != value.name:
+        value = kind.read({chosen: starts[chosen]}, path)
+        taken.changed = True
+    taken.controls.append(
+        Control(
+            name=path,
+            label=_label(path),
+            text=value.name,
+            options=tuple((name, name.replace("_", " ")) for name in pieces),
+            hint=HINTS.get(path.rpartition(".")[2], ""),
+            error=error,
+        )
+    )
+    taken.used.add(path)
+    return {value.name: _piece(value, path, given, taken)}
+
+
+def _seldom(leaf: str, kind: Kind) -> bool:
+    return leaf in SELDOM and not (leaf == "base" and isinstance(kind, Duration))
+
+
+def _label(path: str) -> str:
+    """Give the words for a path: what stands behind the policy's letter."""
+    return " ".join(path.split(".")[1:]).replace("_", " ")

@@ -1,0 +1,241 @@
+"""The whole state of the page, read out of a query string and written back into one. Nothing else keeps any."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+from urllib.parse import parse_qsl, urlencode
+
+from anew.backoff.fields import fields_of
+from anew.backoff.kinds import CEILING_MS, Duration, Integer, Kind
+from anew.lab.scenario import PAGE_JOBS, Scenario
+from anew.web.cards import LETTERS, Card, read_card
+from anew.web.classic import Classic, read_classic
+from anew.web.controls import Control, control
+
+PATH: Final = "/lab"
+MAX_PAIRS: Final = 400
+
+BEGIN: Final = (("a", "even"), ("b", "sidekiq"))
+"""What a page shows that was asked for nothing."""
+
+NEXT: Final = ("zizq", "aws_full", "constant", "faktory", "even")
+"""What a further policy begins with, the first that is not there yet."""
+
+CHARTS: Final = {"curve": "Waits", "herd": "Herd", "load": "Load", "waits": "One retry"}
+"""What can be shown, and how it is called."""
+
+SCENARIO: Final[dict[str, tuple[str, str, Any, str]]] = {
+    "jobs": ("jobs", "jobs", 1_000, "that fail together"),
+    "outage": (
+        "outage",
+        "outage",
+        None,
+        "until then every retry fails; empty: for ever, or none if a success is set",
+    ),
+    "success": ("success", "success", 1.0, "chance of each retry, after the outage if there is one"),
+    "over": ("over", "fail over", 0, "the first failures are spread over this time"),
+    "capacity": (
+        "capacity",
+        "capacity",
+        None,
+        "calls per second that the downstream can do; empty: any number",
+    ),
+    "timeout": ("timeout", "time-out", None, "callers give up after this, and the work is done in vain"),
+    "latency": ("latency", "service time", 0, "of one call, besides"),
+    "workers": ("workers", "workers", None, "calls at once, at most; empty: any number"),
+    "rate": ("base_rate", "other calls", 0.0, "per second, beside the herd"),
+    "seed": ("seed", "seed", 1, "chance; the same seed gives the same picture"),
+    "phase": ("phase", "phases", "seq", "where even's number comes from: failures in order, or hashed ids"),
+}
+"""The herd and what it meets: the scenario's field, its label here, its default here, and a hint."""
+
+UNTIL: Final = "until"
+OUTAGE: Final = Duration(optional=True, maximum_ms=CEILING_MS)
+_LOOK: Final = OUTAGE
+
+_SELDOM: Final = frozenset({"seed", "phase", "latency", "timeout", "workers", "rate", UNTIL})
+
+RETRY: Final = Integer(1, 100)
+SCALES: Final = ("log", "linear")
+HERDS: Final = {"dots": "100 jobs as dots", "heat": "all as heat", "lines": "all as lines"}
+"""How a herd can be shown."""
+ACTIONS: Final = frozenset({"add", "remove"})
+
+
+@dataclass(slots=True, kw_only=True)
+class State:
+    """What a page shows.
+
+    Attributes:
+        cards: The policies, one to four.
+        controls: Of the scenario, by name.
+        values: The scenario's values in their inner form.
+        scale: ``log`` or ``linear``.
+        herd_as: How herds are shown, one of `HERDS`.
+        charts: What is shown.
+        retry: Control of the retry whose waits the histogram shows.
+        retry_number: Which one that is.
+        classic: The classic picture that is shown in place of all else.
+        given: The query's texts by name.
+        notes: What is wrong with the query itself.
+        restructured: The form has other controls than the page that asked.
+    """
+
+    cards: list[Card] = field(default_factory=list)
+    controls: dict[str, Control] = field(default_factory=dict)
+    values: dict[str, Any] = field(default_factory=dict)
+    scale: str = SCALES[0]
+    herd_as: str = "dots"
+    charts: tuple[str, ...] = tuple(CHARTS)
+    retry: Control
+    retry_number: int = 10
+    classic: Classic | None = None
+    given: dict[str, str] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+    restructured: bool = False
+
+    @property
+    def next_preset(self) -> str:
+        """The preset that a further policy begins with: one that is not there yet."""
+        shown = {card.preset for card in self.cards}
+        return next((name for name in NEXT if name not in shown), NEXT[0])
+
+    def errors(self) -> dict[str, str]:
+        """Give what is wrong by the name of the field."""
+        if self.classic is not None:
+            return {item.name: item.error for item in self.classic.controls if item.error}
+        found = {name: item.error for name, item in self.controls.items() if item.error}
+        if self.retry.error:
+            found["retry"] = self.retry.error
+        for card in self.cards:
+            found |= card.errors()
+        return found
+
+    def url(self) -> str:
+        """Give the address of this state."""
+        return f"{PATH}?{encoded(self._pairs())}"
+
+    def _pairs(self) -> list[tuple[str, str]]:
+        if self.classic is not None:
+            return self.classic.link() + ([("scale", self.scale)] if self.scale != "linear" else [])
+        pairs = [pair for card in self.cards for pair in card.link()]
+        pairs += [(n, item.text) for n, item in self.controls.items() if item.text.strip() != item.default]
+        if self.scale != SCALES[0]:
+            pairs.append(("scale", self.scale))
+        if self.herd_as != "dots":
+            pairs.append(("herd", self.herd_as))
+        if self.charts != tuple(CHARTS):
+            pairs += [("chart", name) for name in self.charts]
+        if self.retry.text.strip() != self.retry.default:
+            pairs.append(("retry", self.retry.text))
+        return pairs
+
+
+def encoded(pairs: list[tuple[str, str]]) -> str:
+    """Write a query string that people can read."""
+    return urlencode(pairs, safe="{}[]:,/@")
+
+
+def read_query(query: bytes) -> tuple[dict[str, str], list[str], list[str]]:
+    """Read a query string.
+
+    Returns:
+        The texts by name (of repeated names the last), the charts that are named, and what is wrong.
+    """
+    try:
+        pairs = parse_qsl(
+            query.decode("latin-1"), keep_blank_values=True, max_num_fields=MAX_PAIRS, errors="replace"
+        )
+    except ValueError:
+        return {}, [], [f"query: more than {MAX_PAIRS} parameters; expected a link that this page made"]
+    charts = [text for name, text in pairs if name == "chart"]
+    notes = [
+        f"chart: {name[:40]!r} is not valid; expected one of: {', '.join(CHARTS)}"
+        for name in charts
+        if name not in CHARTS
+    ]
+    return {name: text for name, text in pairs if name != "chart"}, charts, notes
+
+
+def read_state(query: bytes) -> State:
+    """Read a page's whole state; what does not fit is noted beside its field, and the rest stays."""
+    given, charts, notes = read_query(query)
+    shown = tuple(name for name in CHARTS if name in charts) or tuple(CHARTS)
+    retry, number = control(
+        RETRY, "retry", given.get("retry"), 10, label="retry", hint="whose waits are shown"
+    )
+    state = State(given=given, notes=notes, charts=shown, retry=retry, retry_number=number)
+    if "classic" in given:
+        _read_classic(state)
+        return state
+    state.scale = _word(state, "scale", SCALES)
+    state.herd_as = _word(state, "herd", tuple(HERDS))
+    _read_scenario(state)
+    _read_cards(state)
+    _note_unknown(state)
+    return state
+
+
+def _read_classic(state: State) -> None:
+    """Read a classic picture; those were drawn on linear axes."""
+    state.scale = _word(state, "scale", SCALES[::-1])
+    state.classic = read_classic(state.given["classic"], state.given)
+    state.notes += [
+        f"{name[:40]!r} is no parameter of this picture; it is ignored" for name in state.classic.unknown[:5]
+    ]
+    if state.classic.error:
+        state.notes.append(state.classic.error)
+
+
+def _word(state: State, name: str, words: tuple[str, ...]) -> str:
+    """Read one of a few words; the first is meant where nothing is said."""
+    given = state.given.get(name, words[0])
+    if given in words:
+        return given
+    state.notes.append(f"{name}: {given[:40]!r} is not valid; expected one of: {', '.join(words)}")
+    return words[0]
+
+
+def _read_scenario(state: State) -> None:
+    kinds = fields_of(Scenario)
+    for name, (field_name, label, default, hint) in SCENARIO.items():
+        kind = (
+            Integer(1, PAGE_JOBS) if name == "jobs" else OUTAGE if name == "outage" else kinds[field_name][1]
+        )
+        _read_one(state, name, kind, default, label, hint)
+    _read_one(state, UNTIL, _LOOK, None, "look at", "time after the first failure; empty: all of it")
+
+
+def _read_one(state: State, name: str, kind: Kind, default: Any, label: str, hint: str) -> None:
+    state.controls[name], state.values[name] = control(
+        kind, name, state.given.get(name), default, label=label, hint=hint, more=name in _SELDOM,
+        placeholder={"outage": "for ever", UNTIL: "all"}.get(name, "any" if default is None else ""),
+    )  # fmt: skip
+
+
+def _read_cards(state: State) -> None:
+    given: Mapping[str, str] = state.given
+    removed = given.get("remove", "")
+    keys = [key for key in LETTERS if key in given and key != removed]
+    if not keys and not removed:
+        given = {**dict(BEGIN), **given}
+        keys = [key for key, _ in BEGIN]
+    state.cards = [read_card(key, given) for key in keys] or [read_card("a", {"a": "even"})]
+    added = given.get("add", "")
+    free = next((key for key in LETTERS if key not in keys), None)
+    if added and free is not None:
+        state.cards.append(read_card(free, {free: added}))
+        state.cards.sort(key=lambda card: card.key)
+    state.restructured = bool(added or removed) or any(card.restructured for card in state.cards)
+
+
+def _note_unknown(state: State) -> None:
+    known = {*SCENARIO, UNTIL, *LETTERS, *ACTIONS, "scale", "herd", "retry"}
+    shown = {card.key for card in state.cards} | {state.given.get("remove", "")}
+    strangers = [
+        name for name in state.given if name not in known and name.partition(".")[0] not in shown
+    ] + [name for card in state.cards for name in card.unknown]
+    for name in strangers[:5]:
+        state.notes.append(f"{name[:40]!r} is no parameter of this page; it is ignored")

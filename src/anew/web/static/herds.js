@@ -1,0 +1,168 @@
+// Herds: a row for each job and a dot for each retry, or all jobs as heat or as lines. One picture a policy, drawn on canvas.
+
+import { colour, element, font, retryColours } from "./look.js";
+import { duration, durationTicks } from "./units.js";
+
+const LEFT = 46, RIGHT = 10, TOP = 6, BOTTOM = 44, HEIGHT = 250;
+
+/** Draws all herds of the page. */
+export function drawHerds(data) {
+  const room = document.getElementById("plots-herd");
+  if (room === null || room.closest("[hidden]") !== null) return;
+  const keys = data.herds.map((herd) => herd.key).join();
+  if (room.dataset.keys !== keys) {
+    room.replaceChildren(...data.herds.map(panel));
+    room.dataset.keys = keys;
+  }
+  drawKey(Math.max(0, ...data.herds.map((herd) => herd.retries)));
+  for (const herd of data.herds) {
+    const place = room.querySelector(`[data-key="${herd.key}"]`);
+    place.querySelector(".label").textContent = named(herd);
+    drawHerd(place.querySelector("canvas"), herd, herd.span ? { ...data, span: herd.span } : data);
+  }
+}
+
+function panel(herd) {
+  const canvas = element("canvas", { role: "img", "aria-describedby": "words-herd" });
+  const badge = herd.span ? [] : [element("span", { class: "badge" }, herd.key.toUpperCase()), " "];
+  const title = element("h3", {}, ...badge, element("span", { class: "label" }));
+  return element("div", { class: `herd-panel policy-${herd.key}`, "data-key": herd.key }, title, canvas);
+}
+
+function named(herd) {
+  return herd.span ? herd.label : herd.label.slice(2);
+}
+
+function drawKey(retries) {
+  const key = document.getElementById("herd-key");
+  const colours = retryColours(retries);
+  key.hidden = retries < 2;
+  const steps = colours.filter((one, place) => one !== colours[place - 1]);
+  const ramp = element("span", { class: "ramp" }, ...steps.map((one) => {
+    const step = element("i");
+    step.style.backgroundColor = one;
+    return step;
+  }));
+  key.replaceChildren("retry 1", ramp, String(retries));
+}
+
+/** Draws one herd into a canvas. */
+export function drawHerd(canvas, herd, data) {
+  const width = canvas.parentElement.clientWidth, ratio = devicePixelRatio || 1;
+  canvas.width = Math.round(width * ratio);
+  canvas.height = Math.round(HEIGHT * ratio);
+  canvas.style.height = `${HEIGHT}px`;
+  const pen = canvas.getContext("2d");
+  pen.scale(ratio, ratio);
+  const frame = { left: LEFT, top: TOP, right: width - RIGHT, bottom: HEIGHT - BOTTOM };
+  const [first, last] = data.span;
+  const along = frame.right - frame.left;
+  const x = data.log
+    ? (ms) => frame.left + along * Math.log(Math.max(ms, first) / first) / Math.log(last / first)
+    : (ms) => frame.left + along * ms / last;
+  grid(pen, frame, x, data, along);
+  const colours = retryColours(herd.retries);
+  const as = herd.dots ? "dots" : data.herdAs;
+  if (as === "dots") dots(pen, frame, x, herd, colours);
+  else if (as === "heat") heat(pen, frame, x, herd, data.edges, colours);
+  else lines(pen, frame, x, herd, data.edges, colours);
+  names(pen, frame, as, herd);
+  canvas.setAttribute("aria-label", `${herd.label}: ${as} over the time since the first failure, coloured by retry number`);
+}
+
+function grid(pen, frame, x, data, along) {
+  pen.font = font;
+  pen.textAlign = "center";
+  pen.textBaseline = "top";
+  pen.strokeStyle = colour("grid");
+  pen.fillStyle = colour("soft");
+  const low = data.log ? data.span[0] : 0;
+  for (const tick of durationTicks(low, data.span[1], data.log, along / 62)) {
+    const at = Math.round(x(tick)) + 0.5;
+    pen.beginPath();
+    pen.moveTo(at, frame.top);
+    pen.lineTo(at, frame.bottom);
+    pen.stroke();
+    pen.fillText(duration(tick), Math.min(at, frame.right - 10), frame.bottom + 5);
+  }
+  pen.fillText("time since the first failure", (frame.left + frame.right) / 2, frame.bottom + 24);
+}
+
+function names(pen, frame, as, herd) {
+  pen.save();
+  pen.fillStyle = colour("soft");
+  pen.textAlign = "right";
+  pen.textBaseline = "middle";
+  if (as === "lines") {
+    pen.fillText("0", frame.left - 6, frame.bottom - 5);
+    pen.fillText(fullest(herd).toLocaleString("en"), frame.left - 6, frame.top + 5);
+  } else {
+    const count = as === "dots" ? herd.dots.length : herd.heat.length;
+    pen.fillText("1", frame.left - 6, frame.top + 5);
+    if (count > 1) pen.fillText(String(count), frame.left - 6, frame.bottom - 5);
+  }
+  pen.translate(12, (frame.top + frame.bottom) / 2);
+  pen.rotate(-Math.PI / 2);
+  pen.textAlign = "center";
+  pen.fillText({ dots: "job", heat: "retry", lines: "calls in a bin" }[as], 0, 0);
+  pen.restore();
+}
+
+function dots(pen, frame, x, herd, colours) {
+  const tall = (frame.bottom - frame.top) / Math.max(herd.dots.length, 1);
+  const radius = Math.max(1.1, Math.min(3, tall * 0.62));
+  for (let retry = 0; retry < herd.retries; retry += 1) {
+    pen.fillStyle = colours[retry];
+    pen.beginPath();
+    herd.dots.forEach((instants, job) => {
+      if (retry >= instants.length) return;
+      const at = x(instants[retry]), y = frame.top + (job + 0.5) * tall;
+      pen.moveTo(at + radius, y);
+      pen.arc(at, y, radius, 0, 2 * Math.PI);
+    });
+    pen.fill();
+  }
+}
+
+/** Gives the calls of the fullest bin of any retry. */
+function fullest(herd) {
+  return Math.max(1, ...herd.heat.map((row) => Math.max(...row)));
+}
+
+function heat(pen, frame, x, herd, edges, colours) {
+  const most = fullest(herd);
+  const tall = (frame.bottom - frame.top) / Math.max(herd.heat.length, 1);
+  herd.heat.forEach((row, retry) => {
+    pen.fillStyle = colours[retry];
+    row.forEach((count, place) => {
+      if (count === 0) return;
+      pen.globalAlpha = 0.15 + 0.85 * Math.sqrt(count / most);
+      const left = x(edges[place]);
+      pen.fillRect(left, frame.top + retry * tall, Math.max(x(edges[place + 1]) - left, 1), Math.max(tall - 0.6, 1));
+    });
+  });
+  pen.globalAlpha = 1;
+}
+
+function lines(pen, frame, x, herd, edges, colours) {
+  const most = fullest(herd);
+  const tall = frame.bottom - frame.top;
+  pen.lineWidth = 1.3;
+  herd.heat.forEach((row, retry) => {
+    pen.strokeStyle = colours[retry];
+    pen.beginPath();
+    let open = false;
+    row.forEach((count, place) => {
+      const near = count > 0 || (row[place - 1] ?? 0) > 0 || (row[place + 1] ?? 0) > 0;
+      if (!near) {
+        open = false;
+        return;
+      }
+      const at = (x(edges[place]) + x(edges[place + 1])) / 2, y = frame.bottom - tall * count / most;
+      if (open) pen.lineTo(at, y);
+      else pen.moveTo(at, y);
+      open = true;
+    });
+    pen.stroke();
+  });
+}

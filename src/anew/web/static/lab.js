@@ -1,0 +1,104 @@
+// The lab's page: draws what the server has worked out, and asks it again when something is changed.
+
+import { apply, listen } from "./form.js";
+import { drawHerds } from "./herds.js";
+import { isDark } from "./look.js";
+import { drawCurves, drawLoad, drawWaits, forget } from "./plots.js";
+
+let data = null;
+
+/** Reads what the server has sent and shows it. */
+function show() {
+  data = JSON.parse(document.getElementById("data").textContent);
+  apply(data);
+  draw();
+}
+
+function draw() {
+  if (data.curves.length || !data.classic) drawCurves(data);
+  drawHerds(data);
+  if (!data.classic) {
+    drawLoad(data);
+    drawWaits(data);
+  }
+  document.documentElement.dataset.drawn = data.url;
+  if (performance.getEntriesByName("lab:input").length) {
+    performance.measure("lab:update", "lab:input");
+    performance.clearMarks("lab:input");
+  }
+}
+
+function redraw() {
+  forget();
+  draw();
+}
+
+function say(text) {
+  document.getElementById("said").textContent = text;
+}
+
+// ---- the page's own buttons
+
+function showTheme() {
+  const button = document.getElementById("theme");
+  button.setAttribute("aria-pressed", String(isDark()));
+  button.textContent = isDark() ? "Light" : "Dark";
+}
+
+document.getElementById("theme").addEventListener("click", () => {
+  const wanted = isDark() ? "light" : "dark";
+  document.documentElement.dataset.theme = wanted;
+  try {
+    localStorage.setItem("anew-theme", wanted);
+  } catch {
+    // It holds for this page then.
+  }
+  showTheme();
+  redraw();
+});
+
+async function copy(text, button) {
+  try {
+    await navigator.clipboard.writeText(text);
+  } catch {
+    const area = document.createElement("textarea");
+    area.value = text;
+    document.body.append(area);
+    area.select();
+    document.execCommand("copy");
+    area.remove();
+  }
+  const before = button.textContent;
+  button.textContent = "Copied";
+  say("Copied");
+  setTimeout(() => { button.textContent = before; }, 1200);
+}
+
+document.addEventListener("click", (event) => {
+  const button = event.target.closest?.("button");
+  if (button?.id === "copy-link") copy(location.href, button);
+  if (button?.classList.contains("copy")) copy(button.closest("section").querySelector("code").textContent, button);
+});
+
+// ---- what the world does
+
+document.addEventListener("htmx:after:swap", show);
+document.addEventListener("htmx:error", () => {
+  document.getElementById("notice").textContent = "The server does not answer; the picture is the one before.";
+});
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => { showTheme(); redraw(); });
+let width = innerWidth;
+addEventListener("resize", () => {
+  if (innerWidth === width) return;
+  width = innerWidth;
+  requestAnimationFrame(draw);
+});
+
+// On a phone the picture comes first; what can be changed is a tap away.
+if (matchMedia("(max-width: 40rem)").matches) {
+  for (const part of document.querySelectorAll(".parameters")) if (!part.querySelector(".wrong")) part.open = false;
+}
+
+listen();
+showTheme();
+show();

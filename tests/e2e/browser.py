@@ -1,0 +1,112 @@
+"""The lab's page in a real browser: opened, watched for everything that it must not do, and read."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+
+from .wire import Address
+
+sync_api = pytest.importorskip("playwright.sync_api", reason="needs playwright: pip install playwright")
+
+ARGUMENTS = (
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+)
+
+DRAWN = "document.documentElement.dataset.drawn"
+
+VIOLATIONS = (
+    "document.addEventListener('securitypolicyviolation', e => console.error('CSP: ' + e.violatedDirective))"
+)
+
+
+def chromium() -> str:
+    """The system's Chromium, or a skip that says how to get it."""
+    found = shutil.which("chromium") or shutil.which("chromium-browser")
+    if found is None:
+        pytest.skip("needs Chromium: apt-get install chromium")
+    return found
+
+
+class LabPage:
+    """One tab.
+
+    Args:
+        browser: In which it is opened.
+        address: The server's.
+        options: Of the browser's context, such as ``viewport``.
+
+    Attributes:
+        page: Playwright's.
+        wrong: What no page may do: errors in the console, violations of its policy, requests to other hosts.
+    """
+
+    def __init__(self, browser: Any, address: Address, **options: Any) -> None:
+        self.base = f"http://{address[0]}:{address[1]}"
+        self.wrong: list[str] = []
+        self._context = browser.new_context(viewport={"width": 1280, "height": 900}, **options)
+        self._context.add_init_script(VIOLATIONS)
+        self.page = self._context.new_page()
+        self.page.set_default_timeout(30_000)
+        self.page.on("console", self._console)
+        self.page.on("pageerror", lambda error: self.wrong.append(f"error: {error}"))
+        self.page.on("request", self._request)
+        self.page.on("dialog", lambda dialog: (self.wrong.append("a dialog"), dialog.dismiss()))
+
+    def open(self, query: str = "") -> LabPage:
+        """Open the lab and wait until it is drawn."""
+        self.page.goto(f"{self.base}/lab{query}")
+        self.page.wait_for_function(f"() => {DRAWN}")
+        return self
+
+    def data(self) -> Any:
+        """What the page draws now."""
+        return json.loads(self.page.locator("#data").text_content() or "")
+
+    def drawn(self) -> str:
+        """The address of the state that is drawn."""
+        return str(self.page.evaluate(DRAWN))
+
+    def await_change(self, before: str) -> Any:
+        """Wait until another state than this is drawn; give its data."""
+        self.page.wait_for_function(f"before => {DRAWN} !== before", arg=before)
+        return self.data()
+
+    def set(self, selector: str, text: str) -> Any:
+        """Type into a box and wait for the new picture."""
+        before = self.drawn()
+        self.page.locator(selector).fill(text)
+        return self.await_change(before)
+
+    def canvas(self, place: str) -> str:
+        """The pixels of a chart."""
+        return str(self.page.locator(f"{place} canvas").first.evaluate("canvas => canvas.toDataURL()"))
+
+    def width(self) -> tuple[int, int]:
+        """How wide the document is, and how wide the window."""
+        wide, window = self.page.evaluate("[document.documentElement.scrollWidth, innerWidth]")
+        return wide, window
+
+    def close(self) -> None:
+        """Close the tab, and insist that it behaved."""
+        self._context.close()
+        assert self.wrong == []
+
+    def _console(self, message: Any) -> None:
+        if message.type in ("error", "warning"):
+            self.wrong.append(f"console: {message.text}")
+
+    def _request(self, request: Any) -> None:
+        parts = urlsplit(request.url)
+        if f"{parts.scheme}://{parts.netloc}" != self.base and parts.scheme != "data":
+            self.wrong.append(f"request: {request.url}")

@@ -1,0 +1,307 @@
+"""The lab's page as people use it, in the system's Chromium: by mouse, by keyboard, in the dark, on a phone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from .browser import ARGUMENTS, LabPage, chromium, sync_api
+from .server import ServerProcess
+
+PHONE = {"width": 390, "height": 844}
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    """The system's Chromium."""
+    path = chromium()
+    with sync_api.sync_playwright() as playwright:
+        started = playwright.chromium.launch(executable_path=path, args=list(ARGUMENTS))
+        yield started
+        started.close()
+
+
+@pytest.fixture
+def tabs(browser: Any, server: ServerProcess) -> Iterator[Callable[..., LabPage]]:
+    """Open tabs; at the end each of them must have behaved."""
+    opened: list[LabPage] = []
+
+    def tab(**options: Any) -> LabPage:
+        opened.append(LabPage(browser, server.address, **options))
+        return opened[-1]
+
+    yield tab
+    for one in opened:
+        one.close()
+
+
+@pytest.fixture
+def lab(tabs: Callable[..., LabPage]) -> LabPage:
+    """The page as it comes, without any state."""
+    return tabs().open()
+
+
+def slider(name: str) -> str:
+    """Where the slider of a value is."""
+    return f'input.slide[data-name="{name}"]'
+
+
+def box(name: str) -> str:
+    """Where its box is."""
+    return f'[name="{name}"]'
+
+
+def drag(lab: LabPage, name: str, share: float) -> Any:
+    """Drag a slider with the mouse to a share of its width; give the new data."""
+    before = lab.drawn()
+    track = lab.page.locator(slider(name))
+    track.scroll_into_view_if_needed()
+    room = track.bounding_box()
+    middle = room["y"] + room["height"] / 2
+    lab.page.mouse.move(room["x"] + room["width"] / 2, middle)
+    lab.page.mouse.down()
+    lab.page.mouse.move(room["x"] + room["width"] * share, middle, steps=4)
+    lab.page.mouse.up()
+    return lab.await_change(before)
+
+
+def test_a_slider_moves_the_curve(lab: LabPage) -> None:
+    before, pixels = lab.data(), lab.canvas("#plots-curve")
+    after = drag(lab, "b.base", 0.9)
+    assert before["curves"][1]["nominal"][0] == 15_000  # Sidekiq's first wait
+    assert after["curves"][1]["nominal"][0] > 60_000
+    assert after["curves"][0] == before["curves"][0]
+    assert lab.canvas("#plots-curve") != pixels
+    assert "b.base=" in lab.page.url
+
+
+def test_the_picture_follows_the_slider_at_once(tabs: Callable[..., LabPage]) -> None:
+    lab = tabs().open("?jobs=10000")
+    took = []
+    lab.page.locator(slider("a.spread")).focus()
+    for _ in range(5):
+        before = lab.drawn()
+        lab.page.keyboard.press("ArrowLeft")
+        lab.await_change(before)
+        took.append(lab.page.evaluate("performance.getEntriesByName('lab:update').at(-1).duration"))
+    # 100 ms on a quiet machine; a busy one must not make this test wrong.
+    assert sorted(took)[2] < 1_000
+
+
+def test_linear_axes(lab: LabPage) -> None:
+    before, pixels = lab.drawn(), lab.canvas("#plots-load")
+    assert lab.data()["log"]
+    lab.page.get_by_label("linear").check()
+    after = lab.await_change(before)
+    assert not after["log"]
+    assert after["edges"][0] == 0
+    assert lab.canvas("#plots-load") != pixels
+    assert "scale=linear" in lab.page.url
+
+
+def test_up_to_four_policies_share_the_page(lab: LabPage) -> None:
+    for count in (3, 4):
+        before = lab.drawn()
+        lab.page.get_by_role("button", name="Add a policy to compare").click()
+        data = lab.await_change(before)
+        assert len(data["curves"]) == len(data["herds"]) == len(data["load"]["lines"]) == count
+        lab.page.locator(f"#plots-herd canvas >> nth={count - 1}").wait_for()
+    assert lab.page.get_by_role("button", name="Add a policy to compare").count() == 0
+    before = lab.drawn()
+    lab.page.get_by_role("button", name="Remove policy B").click()
+    assert [line["key"] for line in lab.await_change(before)["curves"]] == ["a", "c", "d"]
+
+
+def test_another_preset_has_other_parameters(lab: LabPage) -> None:
+    assert lab.page.locator(box("b.faces")).count() == 1
+    before = lab.drawn()
+    lab.page.get_by_label("Policy B", exact=True).select_option("exponential")
+    assert lab.await_change(before)["curves"][1]["nominal"][:3] == [300_000, 420_000, 660_000]
+    lab.page.locator(box("b.faces")).wait_for(state="detached")
+    assert lab.set(box("b.factor"), "3")["curves"][1]["nominal"][1] == 540_000  # 3 min + 2 min * 3
+
+
+def test_every_part_of_a_policy_can_be_changed(lab: LabPage) -> None:
+    before = lab.drawn()
+    lab.page.get_by_label("Policy B", exact=True).select_option("json")
+    lab.await_change(before)
+    lab.page.locator(box("b.curve")).wait_for()
+    before = lab.drawn()
+    lab.page.locator(box("b.curve")).select_option("constant")
+    assert lab.await_change(before)["curves"][1]["nominal"][:2] == [300_000, 300_000]
+    lab.page.locator(box("b.curve.wait")).wait_for()
+    before = lab.drawn()
+    lab.page.locator(box("b.json")).fill('{"curve": {"table": ["10s", "1m"]}, "limit": 3}')
+    lab.page.locator(box("b.json")).press("Tab")
+    assert lab.await_change(before)["curves"][1]["nominal"] == [10_000, 60_000, 60_000]
+
+
+def test_what_does_not_fit_is_told_beside_its_field(lab: LabPage) -> None:
+    picture = lab.data()["curves"]
+    lab.page.locator(box("b.base")).fill("15 parsecs")
+    error = lab.page.locator('[data-error="b.base"]')
+    error.filter(has_text="parsecs").wait_for()
+    assert "expected a duration" in (error.text_content() or "")
+    assert lab.page.locator(box("b.base")).get_attribute("aria-invalid") == "true"
+    assert lab.page.locator(box("b.base")).input_value() == "15 parsecs"
+    assert lab.data()["curves"][0] == picture[0]
+    lab.page.locator(box("b.base")).fill("20s")
+    lab.page.wait_for_function("() => document.querySelector('[data-error=\"b.base\"]').textContent === ''")
+    assert lab.data()["curves"][1]["nominal"][0] == 20_000
+
+
+def test_enter_in_a_box_shows_the_picture_and_nothing_else(lab: LabPage) -> None:
+    before = lab.drawn()
+    lab.page.locator(box("b.base")).fill("30s")
+    lab.page.locator(box("b.base")).press("Enter")
+    assert [line["nominal"][0] for line in lab.await_change(before)["curves"]] == [30_000, 30_000]
+
+
+def test_light_and_dark(tabs: Callable[..., LabPage]) -> None:
+    ground = "getComputedStyle(document.body).backgroundColor"
+    night = tabs(color_scheme="dark").open()
+    day = tabs(color_scheme="light").open()
+    dark, light = night.page.evaluate(ground), day.page.evaluate(ground)
+    assert dark != light
+    pixels = day.canvas("#plots-herd")
+    day.page.get_by_role("button", name="Dark").click()
+    assert day.page.evaluate(ground) == dark
+    assert day.canvas("#plots-herd") != pixels
+    day.open()  # it is remembered
+    assert day.page.evaluate(ground) == dark
+    day.page.get_by_role("button", name="Light").click()
+    assert day.page.evaluate(ground) == light
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "",
+        "?a=even&b=sidekiq&c=zizq&d=aws_full&outage=10m&capacity=20",
+        "?a=json&jobs=x&classic_=" + "long" * 40,
+        "?classic=zizq",
+        "?classic=zaqar",
+        "?classic=herd",
+    ],
+)
+def test_a_phone_scrolls_in_one_direction_only(tabs: Callable[..., LabPage], query: str) -> None:
+    lab = tabs(has_touch=True, is_mobile=False)
+    lab.page.set_viewport_size(PHONE)
+    lab.open(query)
+    for part in lab.page.locator("details").all():
+        part.evaluate("part => part.open = true")
+    wide, window = lab.width()
+    assert wide <= window == 390
+
+
+def test_by_keyboard_alone(lab: LabPage) -> None:
+    """Tab reaches everything that can be used, in order, and shows where it is."""
+    wanted = lab.page.evaluate(
+        """() => [...document.querySelectorAll("a, button, input, select, textarea, summary")]
+        .filter(e => e.checkVisibility({visibilityProperty: true}) && e.type !== "hidden" && !e.ariaHidden)
+        .filter(e => e.type !== "radio" || e.checked).length"""
+    )
+    reached = set()
+    lab.page.evaluate("document.body.focus()")
+    for _ in range(wanted + 5):
+        lab.page.keyboard.press("Tab")
+        here = lab.page.evaluate(
+            """() => { const e = document.activeElement; if (e === document.body) return null;
+            if (getComputedStyle(e).outlineStyle === "none") throw new Error("no visible focus: " + e.outerHTML);
+            return [...document.querySelectorAll("*")].indexOf(e); }"""
+        )
+        if here is None:
+            break
+        reached.add(here)
+    assert len(reached) >= wanted
+    lab.page.locator("#choice-b").focus()
+    before = lab.drawn()
+    lab.page.keyboard.press("ArrowDown")
+    lab.page.keyboard.press("Enter")
+    assert lab.await_change(before)["curves"][1]["label"] != "B sidekiq"
+
+
+def test_pictures_have_words(lab: LabPage) -> None:
+    for canvas in lab.page.locator(".plot, .herd-panel canvas").all():
+        assert canvas.get_attribute("role") == "img"
+        assert canvas.get_attribute("aria-label")
+        described = canvas.get_attribute("aria-describedby")
+        assert lab.page.locator(f"#{described}").inner_text().strip()
+    words = lab.page.locator("#results").inner_text()
+    assert "A even waits 15 s to 53 s before the first retry" in words  # its published first wait
+    assert "of the hours pass without a call" in words
+
+
+def test_a_link_brings_the_whole_state_back(tabs: Callable[..., LabPage]) -> None:
+    lab = tabs(permissions=["clipboard-read", "clipboard-write"]).open("?a=zizq&b=json&retry=3")
+    lab.set(box("a.base"), "42s")
+    lab.set(box("jobs"), "250")
+    before = lab.drawn()
+    lab.page.get_by_label("all as heat").check()
+    lab.await_change(before)
+    before = lab.drawn()
+    lab.page.get_by_label("load", exact=True).uncheck()
+    data = lab.await_change(before)
+    lab.page.get_by_role("button", name="Copy link").click()
+    link = lab.page.evaluate("navigator.clipboard.readText()")
+    other = tabs().open(link.removeprefix(f"{lab.base}/lab"))
+    assert other.data() == data
+    assert not other.page.locator("#figure-load").is_visible()
+    assert other.page.locator(box("a.base")).input_value() == "42s"
+
+
+@pytest.mark.parametrize(
+    ("query", "first"),
+    [
+        # 15 + k^4 s at k = 1, plus up to 30 s.
+        ("?classic=zizq&base=15s&exponent=4&jitter=30s", 16_000),
+        ("?classic=zaqar&low=5s&high=260s&retries=10", 5_000),
+    ],
+)
+def test_a_classic_curve_is_one_link(tabs: Callable[..., LabPage], query: str, first: int) -> None:
+    lab = tabs().open(query)
+    assert lab.data()["curves"][0]["earliest"][0] == first
+    assert lab.page.locator("#plots-curve canvas").is_visible()
+    before = lab.drawn()
+    lab.page.locator(slider("retries")).press("ArrowLeft")
+    assert len(lab.await_change(before)["curves"][0]["earliest"]) == len(lab.data()["curves"][0]["latest"])
+
+
+def test_the_classic_herds_are_one_link(tabs: Callable[..., LabPage]) -> None:
+    lab = tabs().open("?classic=herd&jobs=100&retries=5")
+    herds = lab.data()["herds"]
+    assert [herd["label"] for herd in herds][::2] == ["constant", "exponential", "sidekiq", "buckets"]
+    assert {len(herd["dots"]) for herd in herds} == {100}
+    assert herds[0]["dots"][0] == [300_000 * k for k in range(1, 6)]
+    assert lab.page.locator("#plots-herd canvas").count() == 8
+
+
+def test_hostile_text_stays_text(tabs: Callable[..., LabPage]) -> None:
+    lab = tabs().open(
+        "?a=%3Cimg%20src=x%20onerror=alert(1)%3E&b=json&b.json=%3C/script%3E%3Cscript%3Ealert(2)%3C/script%3E"
+        "&jobs=%22%3E%3Csvg%20onload=alert(3)%3E&%3Cb%3E=1"
+    )
+    assert lab.page.locator("img, svg, b:not(.brand b)").count() == 0
+    assert "<img src=x onerror=alert(1)>" in lab.page.locator('[data-error="a"]').inner_text()
+
+
+def test_without_scripts_the_words_and_tables_are_there(tabs: Callable[..., LabPage]) -> None:
+    lab = tabs(java_script_enabled=False)
+    lab.page.goto(f"{lab.base}/lab?a=zizq")
+    text = lab.page.locator("#results").inner_text()
+    assert "A zizq waits 16 s to 46 s before the first retry" in text
+    lab.page.get_by_text("every retry as a table").click()
+    assert "10 h" not in lab.page.locator("#tables td").first.inner_text()
+    lab.page.locator(box("a.base")).fill("1m")
+    lab.page.get_by_role("button", name="Show").click()
+    assert "A zizq waits 1 min 1 s to 1 min 31 s" in lab.page.locator("#results").inner_text()
+
+
+def test_a_form_that_cannot_say_it_says_so(lab: LabPage) -> None:
+    lab.page.get_by_text("sidekiq: to copy").click()
+    shown = lab.page.locator("#forms .policy-b").inner_text()
+    assert "Zizq cannot express this policy" in shown
+    assert '{"retry": 25}' in shown
+    assert 'preset("sidekiq")' in shown

@@ -1,0 +1,232 @@
+"""The page as it is made: readable without scripts, safe against any text, and the same again from its own address."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from anew.backoff import PRESETS
+
+from .pages import page
+
+HOSTILE = (
+    "<script>alert(1)</script>",
+    '"><img src=x onerror=alert(1)>',
+    "</script><script>alert(1)</script>",
+    "</textarea><svg onload=alert(1)>",
+    "'; alert(1); '",
+    "{{ 7 * 7 }}{% include 'page.html' %}",
+    "\x00\x1b[31m\u2028\u202e",
+    "<!--",
+    "&lt;b&gt;",
+)
+
+FIELDS = ("a", "a.base", "a.json", "a.of", "a.jitter", "jobs", "outage", "scale", "herd", "chart", "retry", "add", "remove",
+          "classic", "capacity", "seed")  # fmt: skip
+
+
+def test_the_page_is_readable_without_scripts() -> None:
+    made = page("a=zizq")
+    # 15 + 1^4 s, plus up to 30 s; and 15 + 25^4 s = 390,640 s = 4 d 12 h.
+    assert "A zizq waits 16 s to 46 s before the first retry and 4 d 12 h before the 25th." in made.html
+    assert '<th scope="row">25</th>' in made.html
+
+
+@pytest.mark.parametrize("query", ["", "a=json", "classic=zizq", "classic=herd"])
+def test_nothing_is_inline_and_nothing_comes_from_elsewhere(query: str) -> None:
+    made = page(query)
+    assert made.named("style") == []
+    for element in made.elements:
+        assert not [name for name in element.attributes if name.startswith("on") or name == "style"], element
+        for name in ("src", "href", "action"):
+            assert (element.attributes.get(name) or "/lab").startswith(("/lab", "#results")), element
+    inline = [one for one in made.named("script") if "src" not in one.attributes]
+    assert {one.attributes["type"] for one in inline} == {"application/json"}
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+@pytest.mark.parametrize("name", FIELDS)
+def test_hostile_text_stays_text(name: str, text: str) -> None:
+    query = {"a": "json" if name == "a.json" else "zizq", name: text}
+    plain = {one.name for one in page("a=json").elements} | {"optgroup"}
+    for partial in (False, True):
+        made = page({"jobs": "5"} | query, partial=partial)
+        assert {one.name for one in made.elements} <= plain
+        assert not [one for one in made.elements if any(key.startswith("on") for key in one.attributes)]
+        assert made.data["url"] == made.url
+        assert "49" not in made.notice
+
+
+def test_hostile_names_stay_text_too() -> None:
+    made = page({"<b>x</b>": "1", "a.<i>": "2"})
+    assert "'<b>x</b>' is no parameter of this page" in made.notice
+    assert made.named("i") == []
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "expected"),
+    [
+        ("a.base", "15 parsecs", 'base: "15 parsecs" is not valid; expected a duration'),
+        ("a.base", "-3s", "expected a duration"),
+        ("a.exponent", "nan", "expected a number"),
+        ("a.exponent", "1e999", "expected a number"),
+        ("a.limit", "2.5", "expected a whole number"),
+        ("a.limit", "-1", "expected a whole number"),
+        ("a.jitter", "lots", "expected one of: none, full"),
+        ("jobs", "0", "expected a whole number from 1 to 100000"),
+        ("jobs", "100001", "expected a whole number from 1 to 100000"),
+        ("jobs", "9" * 400, "expected a whole number"),
+        ("outage", "soon", "expected a duration"),
+        ("success", "2", "expected a number from 0 to 1"),
+        ("retry", "0", "expected a whole number from 1 to 100"),
+        ("seed", "", "expected a whole number"),
+        ("until", "x" * 30_000, "30000 characters are too many"),
+    ],
+)
+def test_what_does_not_fit_is_told_beside_its_field(name: str, text: str, expected: str) -> None:
+    made = page({"a": "zizq", name: text})
+    assert expected in made.error(name)
+    assert made.data["errors"] == {name: made.error(name)}
+    assert len(made.data["curves"]) == 1  # the rest of the page stays
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("{", "is not JSON"),
+        ("[1]", "expected an object such as"),
+        ('{"curve": {"power": {}}}', "curve.power.exponent: is missing"),
+        ('{"curve": {"constant": "1s"}, "jiter": "full"}', "jiter: is no known field"),
+        ("[" * 5_000, "is not JSON"),
+        ('{"a": "' + "x" * 20_000 + '"}', "characters are too many"),
+    ],
+)
+def test_wrong_json_is_told_beside_the_policy(text: str, expected: str) -> None:
+    made = page({"a": "json", "a.json": text, "b": "even"})
+    assert expected in made.error("a")
+    assert (made.value("a.json") or "").strip() == text
+    assert [line["key"] for line in made.data["curves"]] == ["b"]
+
+
+def test_a_misspelt_preset_is_told_which_one_may_have_been_meant() -> None:
+    assert 'did you mean "sidekiq"' in page("a=sidekik").error("a")
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ("scale=cubic", "scale: 'cubic' is not valid; expected one of: log, linear"),
+        ("herd=cows", "expected one of: dots, heat, lines"),
+        ("chart=pie", "expected one of: curve, herd, load, waits"),
+        ("classic=mona", "expected one of: zizq, zaqar, herd"),
+        ("colour=red", "'colour' is no parameter of this page"),
+        ("&".join(f"x{n}=1" for n in range(500)), "more than 400 parameters"),
+    ],
+)
+def test_wrong_names_are_told_on_the_page(query: str, expected: str) -> None:
+    assert expected in page(query).notice
+
+
+def test_too_many_calls_are_refused_beside_the_jobs() -> None:
+    made = page("a=zizq&a.limit=100&jobs=100000")
+    assert "expected at most 3,000,000" in made.error("jobs")
+    assert made.data["curves"] == []
+
+
+def test_a_policy_without_end_shows_its_first_retries() -> None:
+    made = page("a=constant&a.limit=none")
+    assert len(made.data["curves"][0]["nominal"]) == 25
+    assert "no end; 25 shown" in made.html
+
+
+def test_a_policy_without_retries_is_a_page_too() -> None:
+    made = page("a=even&a.limit=0")
+    assert "A even: the first failure is final" in made.html
+    assert made.data["errors"] == {}
+
+
+def test_a_problem_leaves_the_form() -> None:
+    made = page("a=zizq&a.base=20s", problem="this takes longer than 2 s")
+    assert made.notice.startswith("this takes longer than 2 s")
+    assert made.value("a.base") == "20s"
+    assert made.data["curves"] == []
+
+
+def test_a_part_brings_the_form_only_where_it_has_changed() -> None:
+    def has_form(query: str) -> bool:
+        return any(one.attributes.get("id") == "policies" for one in page(query, partial=True).elements)
+
+    assert not has_form("a=zizq&a.of=zizq&a.base=20s")
+    assert has_form("a=faktory&a.of=zizq&a.base=20s")
+    assert has_form("a=even&add=zizq")
+    assert has_form("a=even&b=zizq&remove=a")
+
+
+def test_parameters_of_the_preset_before_say_nothing() -> None:
+    made = page("a=faktory&a.of=zizq&a.base=20s&a.exponent=9")
+    assert made.url == "/lab?a=faktory"
+    assert made.data["errors"] == {}
+
+
+@pytest.mark.parametrize("name", list(PRESETS))
+def test_every_preset_has_a_page(name: str) -> None:
+    made = page(f"a={name}&jobs=50")
+    assert made.data["errors"] == {}
+    assert made.notice == ""
+    assert made.url == f"/lab?a={name}&jobs=50"
+
+
+@pytest.mark.parametrize("name", list(PRESETS))
+def test_every_preset_can_be_taken_apart(name: str) -> None:
+    """As JSON it is the same policy, with a control for each of its parts."""
+    made = page(f"a=json&a.of={name}&jobs=50")
+    assert made.data["errors"] == {}
+    assert made.data["curves"][0]["nominal"] == page(f"a={name}&jobs=50").data["curves"][0]["nominal"]
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "",
+        "a=zizq&a.base=20s&b=even&b.spread=0.5",
+        "a=json&jobs=7&outage=1h&success=0.5&over=10s",
+        "scale=linear&herd=heat&chart=curve&chart=load&retry=3",
+        "a=even&until=1h&seed=5&phase=hash",
+        "a=zizq&a.base=nonsense&jobs=-1",
+        "classic=zizq&base=1m&exponent=3&scale=log",
+        "classic=herd&jobs=20",
+        "capacity=20&timeout=5s&latency=20ms&workers=3&rate=2&outage=1m",
+    ],
+)
+def test_an_address_gives_its_own_state_again(query: str) -> None:
+    first = page(query)
+    again = page(first.url.partition("?")[2])
+    assert again.url == first.url
+    assert again.data == first.data
+
+
+@settings(max_examples=40)
+@given(
+    st.dictionaries(
+        st.sampled_from([*FIELDS, "b", "b.json", "c", "d.limit", "over", "until", "phase"]),
+        st.one_of(st.text(max_size=20), st.sampled_from(["even", "zizq", "10s", "5", "json", "heat", ""])),
+        max_size=6,
+    )
+)
+def test_any_query_is_a_page_and_its_address_settles(query: dict[str, str]) -> None:
+    first = page({"jobs": "20"} | query)
+    second = page(first.url.partition("?")[2])
+    assert page(second.url.partition("?")[2]).url == second.url
+
+
+def test_a_link_is_readable() -> None:
+    assert page({"a": "zizq", "a.base": "1h30m"}).url == "/lab?a=zizq&a.base=1h30m"
+
+
+def test_the_json_block_cannot_be_left() -> None:
+    made = page({"a": "json", "a.json": "</script>"})
+    assert not re.search(r"</script>[^\n]*errors", made.html)
+    assert made.data["set"]["texts"]["a.json"] == "</script>"

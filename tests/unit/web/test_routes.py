@@ -1,0 +1,116 @@
+"""The lab's routes by hand: headers, files, and what is said when there is no page."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from anew.errors import NotFound, Overloaded
+from anew.http.formats import JSON
+from anew.http.router import Router
+from anew.web.assets import Assets
+from anew.web.helper_process import HelperProcess, Then
+from anew.web.lab import add_routes, to_the_lab
+from anew.web.messages import Ask, Made
+from tests.unit.http.asked import Answer, Asked
+
+ASSETS = Assets()
+
+
+class Helper(HelperProcess):
+    """Answers at once, or refuses."""
+
+    def __init__(self, made: Any) -> None:
+        super().__init__()
+        self.made = made
+        self.asked: list[Ask] = []
+
+    def ask(self, ask: Ask, then: Then, gone: Callable[[], bool] = lambda: False) -> None:
+        self.asked.append(ask)
+        if isinstance(self.made, Overloaded):
+            raise self.made
+        then(self.made)
+
+
+def get(target: str, made: Any = None, **headers: str | None) -> tuple[Answer, Helper]:
+    """Ask the lab's routes."""
+    helper = Helper(made)
+    router = Router()
+    add_routes(router, helper)
+    request = Asked("GET", target, **headers)
+    route, params = router.find(request.path)
+    assert route is not None
+    route.handlers[b"GET"](request, JSON, params)
+    return request.answer, helper
+
+
+def test_a_page_can_load_from_nowhere_else() -> None:
+    answer, _ = get("/lab", Made(b"<p>"))
+    extra = dict(answer.extra)
+    assert extra[b"content-security-policy"] == (
+        b"default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
+        b"form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+    )
+    assert extra[b"x-content-type-options"] == b"nosniff"
+    assert extra[b"cache-control"] == b"no-store"
+    assert extra[b"referrer-policy"] == b"no-referrer"
+    assert answer.content_type == b"text/html; charset=utf-8"
+
+
+def test_an_open_page_gets_a_part_and_the_address_of_its_state() -> None:
+    answer, helper = get("/lab?a=even", Made(b"<p>", url="/lab?a=even"), hx_request="true")
+    assert helper.asked == [Ask(b"a=even", partial=True)]
+    assert dict(answer.extra)[b"hx-replace-url"] == b"/lab?a=even"
+
+
+def test_a_whole_page_keeps_the_address_that_was_asked_for() -> None:
+    answer, helper = get("/lab?a=even", Made(b"<p>", url="/lab?a=even"))
+    assert helper.asked == [Ask(b"a=even", partial=False)]
+    assert b"hx-replace-url" not in dict(answer.extra)
+
+
+def test_too_many_pages_at_once_are_refused_with_a_page() -> None:
+    answer, _ = get("/lab?a=%22%3E%3Cscript%3E", Overloaded("too many pages are being computed"))
+    assert answer.status == 503
+    assert dict(answer.extra)[b"retry-after"] == b"1"
+    assert b"too many pages" in answer.body
+    assert b"<script" not in answer.body
+
+
+def test_an_open_page_is_told_in_its_own_place() -> None:
+    answer, _ = get("/lab", Overloaded("too many <b>"), hx_request="true")
+    assert answer.body.startswith(b'<p id="notice"')
+    assert b"too many &lt;b&gt;" in answer.body
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("lab.js", b"text/javascript; charset=utf-8"),
+        ("lab.css", b"text/css; charset=utf-8"),
+        ("icon.svg", b"image/svg+xml"),
+    ],
+)
+def test_a_file_never_changes_under_its_address(name: str, kind: bytes) -> None:
+    answer, _ = get(ASSETS.url(name))
+    extra = dict(answer.extra)
+    assert (answer.status, answer.content_type) == (200, kind)
+    assert extra[b"cache-control"] == b"public, max-age=31536000, immutable"
+    assert extra[b"x-content-type-options"] == b"nosniff"
+    again, _ = get(ASSETS.url(name), if_none_match=extra[b"etag"].decode())
+    assert (again.status, again.body) == (304, b"")
+
+
+@pytest.mark.parametrize("target", [f"/lab/static/{'0' * 16}/lab.js", f"/lab/static/{ASSETS.version}/lab.py"])
+def test_other_files_are_not_there(target: str) -> None:
+    with pytest.raises(NotFound):
+        get(target)
+
+
+def test_a_browser_that_asks_for_nothing_comes_to_the_lab() -> None:
+    request = Asked("GET", "/")
+    to_the_lab(request, JSON, ())
+    assert request.answer.status == 303
+    assert dict(request.answer.extra)[b"location"] == b"/lab"
