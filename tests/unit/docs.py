@@ -16,6 +16,8 @@ _BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _INLINE = re.compile(r"(?<!`)`(anew [^`\n]+)`(?!`)")
 _ASSIGNMENT = re.compile(r"([A-Z]+)=('[^']*')$")
 _LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
+_PICTURE = re.compile(r"!\[([^\]]+)\]\(([^)\s]+)\)")
+_OBJECT = re.compile(r"(?<!`)`(\{[^`\n]+\})`(?!`)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,3 +71,25 @@ def commands(block: Block) -> Iterator[list[str]]:
 def inline_commands(document: Path) -> list[list[str]]:
     """The commands named in running text: ``anew dead list``."""
     return [shlex.split(text)[1:] for text in _INLINE.findall(prose(document))]
+
+
+def inline_objects(document: Path) -> list[str]:
+    """The objects of JSON in running text and tables: ``{"curve": ...}``."""
+    return _OBJECT.findall(prose(document))
+
+
+def draws(block: Block) -> bool:
+    """Tell whether a block's command draws a picture into a file."""
+    return "--out" in block.text.partition("\n")[0].split()
+
+
+def pictures(document: Path) -> list[tuple[Path, Block | None]]:
+    """The pictures that a document shows, each with the block just above it (None: there is none)."""
+    text = document.read_text("utf-8")
+    found = []
+    for picture in _PICTURE.finditer(text):
+        above = list(_BLOCK.finditer(text, 0, picture.start()))
+        last = above[-1] if above and not text[above[-1].end() : picture.start()].strip() else None
+        block = Block(document, last[1], last[2]) if last else None
+        found.append(((document.parent / picture[2]).resolve(), block))
+    return found

@@ -13,8 +13,8 @@ import pytest
 from click.testing import CliRunner
 
 import anew
-from anew import backoff, client
-from anew.backoff import PRESETS, Policy, explain
+from anew import backoff, client, lab
+from anew.backoff import PRESETS, Policy
 from anew.backoff.curves import CURVES
 from anew.backoff.form import SHARED
 from anew.backoff.policy import JITTERS
@@ -22,8 +22,24 @@ from anew.cli.root import root, run
 from anew.config import FOREIGN, Settings, declared
 from anew.http import metrics
 from anew.jobs import Move, State, diagram
+from anew.lab import RULES, explain, lint
+from anew.lab.families import FAMILIES
+from anew.lab.lint import Context, Severity
+from anew.lab.lint.documents import read_document
 
-from .docs import DOCUMENTS, README, ROOT, Block, anchors, blocks, commands, inline_commands, links
+from .docs import (
+    DOCUMENTS,
+    README,
+    ROOT,
+    Block,
+    anchors,
+    blocks,
+    commands,
+    draws,
+    inline_commands,
+    inline_objects,
+    links,
+)
 
 DOCS = ROOT / "docs"
 EVERYTHING = "\n".join(document.read_text("utf-8") for document in DOCUMENTS)
@@ -88,14 +104,15 @@ def test_every_command_is_documented(name: str) -> None:
     [
         (line.removeprefix("$ "), output)
         for block in SHELL
-        if block.language == "console"
+        if block.language == "console" and not draws(block)
         for line, _, output in [block.text.partition("\n")]
     ],
     ids=name_of,
 )
 def test_an_example_prints_what_it_shows(
-    command: str, expected: str, capsys: pytest.CaptureFixture[str]
+    command: str, expected: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
     (words,) = commands(Block(README, "console", command))
     run(words)
     shown = capsys.readouterr()
@@ -121,6 +138,11 @@ def policies(block: Block) -> Iterator[object]:
 def test_a_policy_that_is_shown_builds(block: Block) -> None:
     for value in policies(block):
         assert explain(Policy.from_json(value), 30).rows
+
+
+@pytest.mark.parametrize("text", inline_objects(DOCS / "retries.md"))
+def test_a_policy_that_is_recommended_builds(text: str) -> None:
+    assert explain(Policy.from_json(msgspec.json.decode(text)), 4).rows
 
 
 def test_the_curves_and_jitters_that_are_shown_are_all_there_are() -> None:
@@ -155,6 +177,44 @@ def test_the_readme_counts_the_pieces() -> None:
 @pytest.mark.parametrize("field", ["curve", "phases", *SHARED])
 def test_every_field_of_a_policy_is_documented(field: str) -> None:
     assert f"`{field}`" in (DOCS / "policies.md").read_text("utf-8")
+
+
+# -- lint
+
+
+def test_the_table_of_rules() -> None:
+    text = (DOCS / "lint.md").read_text("utf-8")
+    table = text.partition("| rule | severity | why |")[2].partition("\n\n")[0].strip().splitlines()[1:]
+    assert table == [f"| `{rule.name}` | {rule.severity} | {rule.reason} |" for rule in RULES.values()]
+
+
+def test_the_families_of_fit_are_all_named() -> None:
+    section = (
+        (DOCS / "lint.md").read_text("utf-8").partition("`--like` chooses the family: ")[2].partition(";")[0]
+    )
+    assert re.findall(r"`(\w+)`", section) == [*FAMILIES]
+
+
+def test_the_file_that_is_shown_is_read_and_good() -> None:
+    (block,) = blocks(DOCS / "lint.md", "toml")
+    document = read_document(block.text.encode(), "policies.toml")
+    assert document.problems == ()
+    assert [entry.name for entry in document.entries] == ["web", "mail"]
+    assert document.stated.outages_ms == (3_600_000, 259_200_000)
+    context = Context(jobs=document.stated.jobs or 0, outages_ms=document.stated.outages_ms)
+    for entry in document.entries:
+        assert not [
+            found for found in lint(entry.value, context) if found.severity.at_least(Severity.WARNING)
+        ]
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"), [("lint.md", "warning few-faces retry 1 has 30"), ("lab.md", "(10, 100)")]
+)
+def test_the_lab_examples_run(name: str, expected: str, capsys: pytest.CaptureFixture[str]) -> None:
+    (block,) = blocks(DOCS / name, "python")
+    exec(compile(block.text, name, "exec"), {})
+    assert expected in capsys.readouterr().out
 
 
 # -- settings
@@ -197,14 +257,14 @@ def test_the_flags_of_the_commands_that_speak_to_a_server_are_told_from_their_se
 
 
 def test_the_public_names_are_sorted_and_exist() -> None:
-    for module in (anew, client, backoff):
+    for module in (anew, client, backoff, lab):
         names = module.__all__
         assert len(set(names)) == len(names)
         for name in names:
             assert hasattr(module, name), name
 
 
-@pytest.mark.parametrize("name", [*client.__all__, *backoff.__all__])
+@pytest.mark.parametrize("name", [*client.__all__, *backoff.__all__, *lab.__all__])
 def test_every_public_name_is_documented(name: str) -> None:
     assert f"`{name}`" in EVERYTHING
 

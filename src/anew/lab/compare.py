@@ -118,9 +118,9 @@ class Comparison(msgspec.Struct, frozen=True):
         """Give the load that each policy makes, as lines on the same axes."""
         bin_ms = self.sides[0].outcome.load.bin_ms
         lines = tuple(LoadLine(side.label, side.outcome.load.counts) for side in self.sides)
-        names = ", ".join(side.label for side in self.sides)
         return Picture(
-            f"{self.scenario.jobs:,} jobs, the calls after their first failures: {names}",
+            # Whose they are is said at each line: six names would not fit here.
+            f"{self.scenario.jobs:,} jobs, the calls after their first failures",
             (Load(self.scenario.jobs, bin_ms, lines),),
             log=False,
             caption=f"Calls in each {format_duration(bin_ms)}; the same jobs, the same seed, the same axes.",
@@ -257,8 +257,8 @@ _ROWS: Final[tuple[tuple[str, Callable[[Side], str]], ...]] = (
     ("succeeded", lambda side: f"{side.outcome.succeeded:,}"),
     ("dead", lambda side: f"{side.outcome.dead:,}"),
     (_WAITING, lambda side: f"{side.outcome.waiting:,}"),
-    ("half succeeded after", lambda side: _took(side, "p50")),
-    ("all succeeded after", lambda side: _took(side, "max")),
+    ("middle success after", lambda side: _took(side, "p50")),
+    ("last success after", lambda side: _took(side, "max")),
     ("calls a job", lambda side: f"{side.calls_a_job:.2f}"),
     ("calls wasted", lambda side: f"{side.outcome.wasted:,}"),
     ("peak second", lambda side: f"{side.outcome.peak_second:,}"),

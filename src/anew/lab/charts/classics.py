@@ -18,7 +18,7 @@ from anew.units import HOUR_MS, SECOND_MS, format_duration, format_duration_shor
 
 CLASSICS: Final = {
     "zizq": "Zizq's band for any base, exponent and jitter",
-    "zaqar": "the four functions between two waits, as Zaqar and SNS draw them",
+    "zaqar": "the four functions between two waits, named by Zaqar and SNS",
     "herd": "herds as dots: constant, exponential, Sidekiq and buckets, each with even beside it",
 }
 """Their names, and what is seen."""
@@ -64,8 +64,8 @@ def zizq(base_ms: int = 15_000, exponent: float = 4.0, jitter_ms: int = 30_000, 
 def zaqar(low_ms: int = 5_000, high_ms: int = 260_000, retries: int = 10) -> Picture:
     """Give the four functions that lead from one wait to another.
 
-    Zaqar's exponential function is its geometric one under another name; the fourth curve here is the steeper one with
-    base 2, as Amazon SNS draws it.
+    Zaqar's exponential function is its geometric one under another name; with base 2, the fourth curve here, it has
+    one of its own.
 
     Args:
         low_ms: The first wait.
@@ -98,8 +98,8 @@ def zaqar(low_ms: int = 5_000, high_ms: int = 260_000, retries: int = 10) -> Pic
         panels=(curve_band(lines, retries),),
         log=False,
         link=_link("zaqar", low=low, high=high, retries=retries),
-        caption="Zaqar's exponential function is the geometric one under another name; with base 2 it is as steep as "
-        "SNS draws it.",
+        caption="Zaqar's exponential function is the geometric one under another name; with base 2 it has a curve of "
+        "its own.",
     )
 
 

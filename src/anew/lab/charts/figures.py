@@ -47,6 +47,7 @@ def figure(picture: Picture, form: Literal["svg", "png"], *, dark: bool = False)
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
+    from anew.lab.charts.compact import compact
     from anew.lab.charts.theme import DARK, LIGHT, SETTINGS
 
     theme = DARK if dark else LIGHT
@@ -58,9 +59,9 @@ def figure(picture: Picture, form: Literal["svg", "png"], *, dark: bool = False)
         metadata: dict[str, Any] = {"Title": picture.title, "Creator": "anew lab"}
         if form == "svg":
             sheet.savefig(into, format="svg", facecolor=theme.ground, metadata=metadata | {"Date": None})
-        else:
-            told = {"Title": picture.title, "Software": None}
-            sheet.savefig(into, format="png", dpi=_DOTS_PER_INCH, facecolor=theme.ground, metadata=told)
+            return compact(into.getvalue().decode()).encode()
+        told = {"Title": picture.title, "Software": None}
+        sheet.savefig(into, format="png", dpi=_DOTS_PER_INCH, facecolor=theme.ground, metadata=told)
     return into.getvalue()
 
 
