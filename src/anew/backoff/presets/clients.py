@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from anew.backoff.kinds import CEILING_MS
 from anew.backoff.presets.registry import FACTOR, SHARE, WAIT, Family, Form
 
 _client = Family("clients")
@@ -33,10 +34,13 @@ def _grpc(base: int = 1_000, factor: float = 1.6, share: float = 0.2) -> Form:
 @_client(
     "google_api_core",
     "google_api",
-    source="google-api-core for Python, Retry",
+    source="google-api-core 2.11 to 2.44 for Python, Retry",
     origin="no counter: the delay doubles after each wait, so from 0 in effect",
     counts="nothing; it stops after 2 minutes",
-    traps=("A wait may be next to nothing: it is full jitter.",),
+    traps=(
+        "A wait may be next to nothing: it is full jitter.",
+        "Before 2.11 it drew up to twice the delay and cut that at a minute: from the 7th retry on most waits were exactly it.",
+    ),
     takes={"base": WAIT, "factor": FACTOR},
 )
 def _google_api_core(base: int = 1_000, factor: float = 2) -> Form:
@@ -54,13 +58,13 @@ def _google_api_core(base: int = 1_000, factor: float = 2) -> Form:
     "urllib3",
     "requests",
     "backoff_factor",
-    source="urllib3, Retry",
+    source="urllib3 2, Retry",
     origin="counts errors from 1; the first retry comes at once whatever the factor",
     counts="retries: total 10, so 11 runs",
     traps=(
         "The second retry waits twice the factor: the wait of the factor itself never happens.",
         "The default factor is 0: no wait at all. Here it is 1 s.",
-        "The cap of 2 minutes comes after the jitter.",
+        "The cap of 2 minutes comes after the jitter, which exists since 2.0.",
     ),
     takes={"factor": WAIT, "jitter_by": WAIT},
 )
@@ -69,7 +73,7 @@ def _urllib3(factor: int = 1_000, jitter_by: int = 0) -> Form:
     return {
         "phases": [
             {"curve": {"constant": 0}, "count": 1},
-            {"curve": {"exponential": {"base": 2 * factor}}},
+            {"curve": {"exponential": {"base": min(2 * factor, CEILING_MS)}}},
         ],
         "jitter": {"add": {"by": jitter_by, "since": 2}} if jitter_by else "none",
         "ceil": "2m",

@@ -69,12 +69,13 @@ def _aws_decorrelated(base: int = 1_000, times: float = 3) -> Form:
 @_cloud(
     "aws_sdk",
     "aws_sdk_standard",
-    "botocore",
-    source="AWS SDK retry behaviour, standard mode; botocore",
+    source="AWS SDK retry behaviour, standard mode before the rules of 2026; botocore before 1.44",
     origin="counts attempts from 1 and subtracts 1: from 0 in effect",
     counts="runs: max attempts 3, so 2 retries",
     traps=(
         "Both retries may come within a millisecond.",
+        "botocore 1.44 keeps it for throttling only; other errors go by the rules of 2026: aws_sdk_2026.",
+        "botocore's own default before 1.44 was the legacy mode: 4 retries, the same doubling, and no cap.",
         "A bucket of 500 tokens limits retries besides: one costs 5, and none is left in a long outage.",
     ),
     takes={"base": WAIT},
@@ -86,13 +87,15 @@ def _aws_sdk(base: int = 1_000) -> Form:
 
 @_cloud(
     "aws_sdk_2026",
-    source="AWS SDK retry behaviour, the rules of 2026",
+    "botocore",
+    source="AWS SDK retry behaviour, the rules of 2026; botocore 1.44",
     origin="counts attempts from 1 and subtracts 1: from 0 in effect",
     counts="runs: max attempts 3, so 2 retries; DynamoDB 4, so 3",
     traps=(
         "50 ms is the base of ordinary errors; throttling has 1 s, DynamoDB 25 ms.",
-        "A wait that the server asks for is held between it and 5 s more.",
-        "An ordinary retry costs 14 tokens of 500.",
+        "A wait that the server asks for is taken, but never below the drawn wait nor more than 5 s above it.",
+        "An ordinary retry costs 14 tokens of 500, one after throttling 5.",
+        "Before November 2026 most SDKs asked for AWS_NEW_RETRIES_2026=true, botocore 1.43 among them.",
     ),
     takes={"base": WAIT},
 )
@@ -143,7 +146,10 @@ def _cloud_tasks(base: int = 100, doublings: int = 16) -> Form:
     source="Kubernetes, Job backoffLimit",
     origin="counts from 0",
     counts="retries: backoffLimit 6, so 7 runs",
-    traps=("No jitter.",),
+    traps=(
+        "The manual says that waits stop at six minutes; the controller's code says ten. It takes a seventh retry to see.",
+        "No jitter.",
+    ),
     takes={"base": WAIT},
 )
 def _kubernetes_job(base: int = 10_000) -> Form:
@@ -158,7 +164,11 @@ def _kubernetes_job(base: int = 10_000) -> Form:
     source="Kubernetes, restart policy of containers",
     origin="counts from 0",
     counts="nothing: it restarts for ever",
-    traps=("Ten minutes of health set the counter back.", "No jitter."),
+    traps=(
+        "Ten minutes of health set the counter back.",
+        "Kubernetes 1.33 has a gate, off by default, that starts at 1 s and stops at a minute.",
+        "No jitter.",
+    ),
     takes={"base": WAIT},
 )
 def _kubernetes_crash_loop(base: int = 10_000) -> Form:
@@ -168,7 +178,7 @@ def _kubernetes_crash_loop(base: int = 10_000) -> Form:
 
 @_cloud(
     "azure_storage",
-    source="Azure Storage for Python, ExponentialRetry",
+    source="azure-storage-blob 12 for Python, ExponentialRetry",
     origin="counts from 1",
     counts="retries: 3, so 4 runs",
     traps=(
@@ -185,15 +195,26 @@ def _azure_storage() -> Form:
 
 @_cloud(
     "azure_core",
-    source="azure-core for Python, RetryPolicy",
-    origin="counts from 1 and subtracts 1: from 0 in effect",
-    counts="retries: 10, so 11 runs",
-    traps=("No jitter.",),
+    source="azure-core 1.0 to 1.41 for Python, RetryPolicy",
+    origin="counts errors from 1; the first retry comes at once whatever the factor",
+    counts="retries: 3 of each kind (connecting, reading, answers), so 4 runs of a call that always fails alike",
+    traps=(
+        "retry_total is 10, but three retries of one kind are the end, so nine are the most.",
+        "The second retry waits twice the factor: the wait of the factor itself never happens.",
+        "No jitter.",
+    ),
     takes={"base": WAIT},
 )
 def _azure_core(base: int = 800) -> Form:
-    """azure-core for Python: 0.8 s doubling to 2 minutes; 10 retries in 7.4 minutes."""
-    return {"curve": {"exponential": {"base": base}}, "cap": "2m", "limit": 10}
+    """azure-core for Python: at once, then 1.6 s doubling to 2 minutes; 3 retries in 4.8 s."""
+    return {
+        "phases": [
+            {"curve": {"constant": 0}, "count": 1},
+            {"curve": {"exponential": {"base": min(2 * base, CEILING_MS)}}},
+        ],
+        "cap": "2m",
+        "limit": 3,
+    }
 
 
 @_cloud(
@@ -204,7 +225,7 @@ def _azure_core(base: int = 800) -> Form:
     counts="runs: maximum attempts 0, which is unlimited; m runs are m - 1 retries",
     traps=(
         "No jitter on the schedule; only the server's internal retrier has some.",
-        "A delay that the error itself asks for ignores the cap.",
+        "A delay that the error itself asks for ignores the cap; where a whole workflow is retried, it does not.",
         "A wait that would pass the expiry ends the retries at once.",
     ),
     takes={"base": WAIT, "factor": FACTOR},

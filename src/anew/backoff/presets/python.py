@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from anew.backoff.kinds import Integer, refused
 from anew.backoff.presets.queues import WAITS
-from anew.backoff.presets.registry import FLAG, WAIT, Family, Form
+from anew.backoff.presets.registry import FACTOR, FLAG, WAIT, Family, Form
 from anew.units import format_duration_short
 
 _python = Family("python")
@@ -18,7 +18,7 @@ _FROM_0: Final = "counts from 0: the first retry sees 0"
     "celery",
     "retry_backoff",
     "autoretry_for",
-    source="Celery, autoretry_for with retry_backoff",
+    source="Celery 5.7, autoretry_for with retry_backoff",
     origin=_FROM_0,
     counts="retries: max_retries 3, so 4 runs",
     traps=(
@@ -54,13 +54,14 @@ def _celery_retry(wait: int = 180_000) -> Form:
 
 @_python(
     "dramatiq",
-    source="Dramatiq 2.2, Retries",
+    source="Dramatiq 2.0 to 2.2, Retries",
     origin=_FROM_0,
     counts="retries: max_retries 20, so 21 runs",
     traps=(
         "A draw above the cap is drawn again from the upper half of the cap, so the mean wait falls once it binds: "
         "4.27, 5.50, then 5.25 days.",
         "Twenty retries take 23 to 46 days.",
+        "Before 2.0 it drew from half the wait up to all of it, 7.5 to 15 s first: aws_equal with this base and cap.",
         "A message that is given up is kept for 7 days.",
     ),
     takes={"base": WAIT, "max_backoff": WAIT},
@@ -73,43 +74,62 @@ def _dramatiq(base: int = 15_000, max_backoff: int = 604_800_000) -> Form:
 
 @_python(
     "rq",
-    source="RQ, Retry with the intervals of its manual",
-    origin="no counter: the first wait of the list comes first",
+    source="RQ 1.5 to 3.0, Retry with the intervals of its manual",
+    origin="no counter: it counts the retries that are left",
     counts="retries: Retry(max=3) is 3, so 4 runs",
     traps=(
         "Without an interval the retries come at once: three tries in the same second of an outage.",
-        "The last interval repeats for further retries.",
+        "It counts from the end of the list: with more retries than intervals the first one repeats, with fewer the "
+        "first ones are left out.",
+        "Where the job itself returns a Retry, the last interval repeats instead: that is table.",
         "No jitter.",
     ),
-    takes={"waits": WAITS},
+    takes={"waits": WAITS, "max_attempts": Integer(1, 1_000_000)},
 )
-def _rq(waits: tuple[int, ...] = (10_000, 30_000, 60_000)) -> Form:
+def _rq(waits: tuple[int, ...] = (10_000, 30_000, 60_000), max_attempts: int | None = None) -> Form:
     """RQ's list of intervals, by default that of its manual: 10, 30 and 60 s; 3 retries in 100 s."""
-    return {"curve": {"table": [*waits]}, "limit": len(waits)}
+    retries = len(waits) if max_attempts is None else max_attempts - 1
+    more = retries - len(waits)
+    # So many of the last waits as there are retries; a policy of none has a curve all the same.
+    listed = {"table": [*waits[-min(max(retries, 1), len(waits)) :]]}
+    if more <= 0:
+        return {"curve": listed, "limit": retries}
+    return {
+        "phases": [{"curve": {"constant": waits[0]}, "count": more}, {"curve": listed}],
+        "limit": retries,
+    }
 
 
 @_python(
     "huey",
-    source="Huey, task(retries=..., retry_delay=...)",
-    origin="no counter",
+    source="Huey 3.5, task(retries=..., retry_delay=..., retry_backoff=...)",
+    origin="no counter: the delay is multiplied after each retry, so from 0 in effect",
     counts="retries: 0 unless asked for",
-    traps=("Without a retry_delay the retries come at once.", "No jitter."),
-    takes={"wait": WAIT},
+    traps=(
+        "Without a retry_delay the retries come at once.",
+        "retry_backoff, the factor here, exists since Huey 3.3; there is no cap.",
+        "No jitter.",
+    ),
+    takes={"wait": WAIT, "factor": FACTOR},
 )
-def _huey(wait: int = 0) -> Form:
-    """Huey: the same wait every time, none unless told otherwise."""
-    return {"curve": {"constant": wait}}
+def _huey(wait: int = 0, factor: float = 1) -> Form:
+    """Huey: the same wait every time, none unless told otherwise, or one that is multiplied by a factor."""
+    if factor == 1:
+        return {"curve": {"constant": wait}}
+    return {"curve": {"exponential": {"base": wait, "factor": factor}}}
 
 
 @_python(
     "taskiq",
     "smart_retry",
-    source="taskiq, SmartRetryMiddleware",
+    source="taskiq 0.13, SmartRetryMiddleware",
     origin="counts from 1",
     counts="runs: default_retry_count 3 with the run that fails counted, so 2 retries",
     traps=(
         "What it calls exponent multiplies the delay by the retry: a straight line, up to a minute.",
         "Its count of 3 retries lets the job run 3 times.",
+        "The line needs a schedule source: without one each delay becomes the base of the next, and it waits 5, 10, 30, "
+        "then 60 s.",
         "Its jitter, off by default, is up to 1 s however long the wait: add {\"add\": \"1s\"} for that.",
     ),
     takes={"wait": WAIT, "exponent": FLAG},
@@ -123,7 +143,7 @@ def _taskiq(wait: int = 5_000, exponent: bool = False) -> Form:
 
 @_python(
     "procrastinate",
-    source="procrastinate 3.9, RetryStrategy",
+    source="procrastinate 3.10, RetryStrategy",
     origin="counts from 0 in the linear term, from 1 in the exponential one",
     counts="max_attempts compares earlier runs: m is m retries; none by default",
     traps=(
@@ -145,19 +165,21 @@ def _procrastinate(wait: int = 3_000, linear: int = 3_000, exponential: int = 3)
 @_python(
     "airflow",
     "retry_exponential_backoff",
-    source="Apache Airflow, retry_exponential_backoff",
+    source="Apache Airflow 2.11 to 3.3, retry_exponential_backoff",
     origin="counts tries from 1 and subtracts 1: from 0 in effect",
     counts="retries: 0 unless asked for",
     traps=(
         "The jitter is a hash of task, run and try: fresh at each, and the same when computed again.",
         "The cap of a day comes after the jitter: at the cap all tasks coincide.",
         "The hash here is Anew's own, so the law is the same and the numbers are not.",
+        "Since Airflow 3.2 the setting is the factor itself: True still means 2, but 1 means no backoff at all.",
+        "A nominal wait that is no whole number of seconds is rounded up there, and kept here.",
     ),
-    takes={"base": WAIT},
+    takes={"base": WAIT, "factor": FACTOR},
 )
-def _airflow(base: int = 300_000) -> Form:
+def _airflow(base: int = 300_000, factor: float = 2) -> Form:
     """Airflow's exponential backoff: 5 minutes doubling, up to twice that by a hash, never above a day."""
     if base % 1_000 or not base:
         raise refused("base", format_duration_short(base), "whole seconds above 0")
     jitter = {"above": {"share": 1, "step": "1s", "source": "hash"}}
-    return {"curve": {"exponential": {"base": base}}, "jitter": jitter, "ceil": "24h"}
+    return {"curve": {"exponential": {"base": base, "factor": factor}}, "jitter": jitter, "ceil": "24h"}

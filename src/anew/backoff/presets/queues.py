@@ -30,7 +30,7 @@ def _hangfire() -> Form:
 
 @_queue(
     "asynq",
-    source="asynq, DefaultRetryDelayFunc",
+    source="asynq 0.26, DefaultRetryDelayFunc",
     origin=_FROM_0,
     counts="retries: 25, so 26 runs",
     traps=("The die has 30 faces and is multiplied afterwards, as in Faktory.",),
@@ -42,14 +42,23 @@ def _asynq() -> Form:
 
 @_queue(
     "exq",
-    source="Exq, its default backoff",
-    origin=_FROM_0,
+    source="Exq 0.10 to 0.23, Exq.Backoff.SidekiqDefault",
+    origin="raises its counter first: from 1",
     counts="retries: 25, so 26 runs",
-    traps=("The die has 30 faces and is multiplied afterwards, as in Faktory.",),
+    traps=(
+        "It is named after Sidekiq's law but counts from 1, which waits four and a half days longer in all.",
+        "Its die goes from 0 to 30, both included: 31 faces, k + 1 seconds apart.",
+    ),
 )
 def _exq() -> Form:
-    """Exq: Sidekiq's older law, 15 + (k-1)^4 s, plus k times a die of 30 faces; 25 retries in 20.4 days."""
-    return sidekiq_form()
+    """Exq: 15 + k^4 s, plus k + 1 times a die of 31 faces; 25 retries in 25 days."""
+    curve = {"power": {"base": "15s", "exponent": 4, "origin": 1}}
+    high = {"times": 1, "grow": "31s", "add": "31s"}
+    return {
+        "curve": curve,
+        "jitter": {"window": {"low": {"times": 1}, "high": high, "faces": 31}},
+        "limit": 25,
+    }
 
 
 @_queue(
@@ -80,7 +89,7 @@ def _oban(max_attempts: int = 20) -> Form:
 
 @_queue(
     "river",
-    source="River, DefaultClientRetryPolicy",
+    source="River 0.51, DefaultClientRetryPolicy",
     origin="counts errors + 1: from 1",
     counts="runs: max attempts 25, so 24 retries",
     traps=("The first wait is about 1 s.", "A snooze takes no attempt."),
@@ -141,7 +150,7 @@ def _que() -> Form:
 @_queue(
     "bullmq",
     "bull",
-    source="BullMQ, the exponential backoff strategy",
+    source="BullMQ 6.7, the exponential backoff strategy",
     origin="counts attempts made from 1 and subtracts 1: from 0 in effect",
     counts="runs: attempts 1, so no retry unless asked for",
     traps=(
@@ -159,10 +168,14 @@ def _bullmq(base: int = 1_000, share: float = 0) -> Form:
 @_queue(
     "graphile",
     "graphile_worker",
-    source="Graphile Worker",
+    source="Graphile Worker 0.17",
     origin=_FROM_1,
     counts="runs: max attempts 25, so 24 retries",
-    traps=("The base is e, not 2; the exponent stops at 10, so waits stop at 6.1 hours.", "No jitter."),
+    traps=(
+        "The base is e, not 2; the exponent stops at 10, so waits stop at 6.1 hours.",
+        "The wait is added to the time for which the job was planned if that is still to come.",
+        "No jitter.",
+    ),
 )
 def _graphile() -> Form:
     """Graphile Worker: e^k s up to e^10 s, 6.1 hours; 24 retries in 4 days."""
@@ -174,12 +187,12 @@ def _graphile() -> Form:
 @_queue(
     "pg_boss",
     "pgboss",
-    source="pg-boss, retryBackoff",
+    source="pg-boss 10 and 12, retryBackoff",
     origin="counts retry_count + 1: from 1",
     counts="retries: retryLimit 2, so 3 runs",
     traps=(
         "Backoff is off by default, and the delay 0: the retries come at once.",
-        "Its own cap comes after the jitter: add a ceil for that.",
+        "Its own cap, retryDelayMax, comes after the jitter: add a ceil for that.",
     ),
     takes={"base": WAIT},
 )
@@ -195,10 +208,10 @@ def _pg_boss(base: int = 1_000) -> Form:
     "intervals",
     "delays",
     "wait_chain",
-    source="RQ, Laravel, Hangfire, Resque, tenacity's wait_chain: a list of waits",
+    source="Laravel, Hangfire, Resque, tenacity's wait_chain: a list of waits",
     origin="no counter: the first wait of the list comes first",
     counts="nothing: the list says no more than the waits",
-    traps=("The last wait repeats for further retries.", "No jitter."),
+    traps=("The last wait repeats for further retries; in RQ the first one does: rq.", "No jitter."),
     takes={"waits": WAITS},
 )
 def _table(waits: tuple[int, ...] = (10_000, 60_000, 300_000)) -> Form:
@@ -225,7 +238,11 @@ def _laravel(waits: tuple[int, ...] = (1_000, 5_000, 10_000)) -> Form:
     source="resque-retry, ExponentialBackoff",
     origin="no counter: the first wait of the list comes first",
     counts="retries: as many as the list is long, 6",
-    traps=("Named exponential, it is a list.", "The first retry comes at once.", "No jitter."),
+    traps=(
+        "Named exponential, it is a list.",
+        "The first retry comes at once.",
+        "No jitter unless its two multiplicands differ; then a wait is multiplied and cut to whole seconds.",
+    ),
     takes={"waits": WAITS},
 )
 def _resque(waits: tuple[int, ...] = (0, 60_000, 600_000, 3_600_000, 10_800_000, 21_600_000)) -> Form:

@@ -171,7 +171,10 @@ def _tenacity_jitter(base: int = 1_000, factor: float = 2, jitter_by: int = 1_00
     source="stamina 26.1, retry",
     origin="numbers attempts from 1 and subtracts 1: from 0 in effect",
     counts="runs: attempts 10, so 9 retries, or 45 s, whichever comes first",
-    traps=("The jitter is inside the cap: from the 7th retry all waits are exactly 5 s.",),
+    traps=(
+        "The jitter is inside the cap: from the 7th retry all waits are exactly 5 s.",
+        "Its 45 s look at the time that has passed, not at the wait to come: a last run may start up to 5 s late.",
+    ),
     takes={"base": WAIT, "factor": FACTOR, "jitter_by": WAIT},
 )
 def _stamina(base: int = 100, factor: float = 2, jitter_by: int = 1_000) -> Form:
@@ -189,12 +192,13 @@ def _stamina(base: int = 100, factor: float = 2, jitter_by: int = 1_000) -> Form
     "cenkalti",
     "go_backoff",
     "backoff_go",
-    source="cenkalti/backoff, ExponentialBackOff",
+    source="cenkalti/backoff 4, 5 and 6, ExponentialBackOff",
     origin="no counter: the interval grows after each wait, so from 0 in effect",
     counts="nothing; it stops after 15 minutes",
     traps=(
         "The cap of 60 s holds the interval, not the wait: waits go up to 90 s.",
-        "It looks at the time that has passed, not at the wait to come.",
+        "Up to 4.0.0 it looked at the time that had passed; since then a wait that would pass the 15 minutes ends it.",
+        "Since 5 the 15 minutes are Retry's, and an ExponentialBackOff of its own has no end.",
     ),
     takes={"base": WAIT, "factor": FACTOR, "share": SHARE},
 )

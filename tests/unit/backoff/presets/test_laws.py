@@ -65,7 +65,7 @@ LAWS: list[tuple[Any, Callable[[int], Law]]] = [
     ("sidekiq", n4(30, 30)),
     ("hangfire", n4(30, 30)),
     ("asynq", n4(30, 30)),
-    ("exq", n4(30, 30)),
+    ("exq", lambda k: Law(15 + k**4, 15 + k**4 + 31 * (k + 1), 31)),
     ("sidekiq7", n4(10, 10)),
     ("sidekiq8", lambda k: Law(15 + (k - 1) ** 4, 15 + (k - 1) ** 4 + 10 * k, 10 * k)),
     ("sidekiq_chart", lambda k: Law(15 + k**4, 15 + k**4 + 30 * (k + 1))),
