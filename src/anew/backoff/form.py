@@ -9,6 +9,7 @@ from typing import Any, Final
 from anew.backoff.fields import read_object
 from anew.backoff.kinds import MAX_NUMBER, Integer, Kind, Number, missing, refused
 from anew.backoff.presets import find_preset
+from anew.units import shown
 
 _MAX_DEPTH: Final = 16
 _MAX_NODES: Final = 4_000
@@ -29,6 +30,20 @@ _ZIZQ: Final[dict[str, Kind]] = {
 
 _ATTEMPTS: Final = ("max_attempts",)
 """Read before the fields are, in any form."""
+
+
+def json_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Build an object from its pairs, for ``json.loads``.
+
+    Raises:
+        ValueError: A name stands there twice, so one of two values would silently be lost.
+    """
+    found: dict[str, Any] = {}
+    for name, value in pairs:
+        if name in found:
+            raise ValueError(f"{shown(name)} stands in one object twice; expected different names")
+        found[name] = value
+    return found
 
 
 def expand(value: Any) -> Mapping[str, Any]:

@@ -12,6 +12,7 @@ import msgspec
 
 from anew.backoff import Policy, find_preset
 from anew.backoff.fields import fields_of
+from anew.backoff.form import json_object
 from anew.backoff.policy import MAX_POLICY_BYTES
 from anew.errors import InvalidInput
 from anew.web.controls import Control, control
@@ -216,8 +217,9 @@ def _parse(card: Card) -> Policy | None:
         card.error = f"policy: {len(card.json)} characters are too many; expected at most {MAX_POLICY_BYTES}"
         return None
     try:
+        json.loads(card.json, object_pairs_hook=json_object)  # refuses names that stand there twice
         value = msgspec.json.decode(card.json)
-    except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:  # msgspec's errors are ValueErrors
         reason = "nested too deeply" if isinstance(error, RecursionError) else str(error)
         card.error = (
             f"policy: {card.json.strip()[:60]!r} is not JSON ({reason}); expected an object such as "

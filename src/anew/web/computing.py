@@ -32,6 +32,7 @@ def main() -> None:
     """Serve stdin until it ends."""
     source, sink = sys.stdin.buffer, sys.stdout.buffer
     sys.stdout = sys.stderr  # a stray print must not get between the messages
+    os.nice(_NICENESS)
     try:
         from anew.web.page import make, warm_up
 
@@ -39,7 +40,6 @@ def main() -> None:
     except Exception:
         _say(sink, Made(b"", problem="the lab does not start", trace=traceback.format_exc()))
         raise
-    os.nice(_NICENESS)
     bound_memory(MEMORY_BYTES)
     _say(sink, READY)
     decoder = msgspec.msgpack.Decoder(Ask)

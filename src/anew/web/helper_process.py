@@ -96,6 +96,8 @@ class HelperProcess:
         if self._closed:
             raise Overloaded("the server is shutting down")
         if len(self._waiting) >= MAX_WAITING:
+            self._waiting = deque(one for one in self._waiting if not one.gone())
+        if len(self._waiting) >= MAX_WAITING:
             raise Overloaded("too many pages are being computed; try again in a second")
         self._waiting.append(_Waiting(ask, then, gone))
         if self._idle is not None:

@@ -140,6 +140,17 @@ def test_the_queue_is_short(loop: str) -> None:
     run(test, loop)
 
 
+def test_those_who_have_gone_take_nobodys_place(loop: str) -> None:
+    async def test() -> None:
+        asker = Asker()
+        for _ in range(MAX_WAITING):
+            asker.ask(b"", gone=lambda: True)
+        assert (await asker.ask(b"heard")).html.endswith(b"heard")
+        await asker.helper.close()
+
+    run(test, loop)
+
+
 def test_nothing_is_made_for_those_who_have_gone(loop: str) -> None:
     async def test() -> None:
         asker = Asker(limit_s=30)

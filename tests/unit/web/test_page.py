@@ -97,6 +97,7 @@ def test_what_does_not_fit_is_told_beside_its_field(name: str, text: str, expect
     ("text", "expected"),
     [
         ("{", "is not JSON"),
+        ('{"preset": "even", "preset": "zizq"}', "stands in one object twice"),
         ("[1]", "expected an object such as"),
         ('{"curve": {"power": {}}}', "curve.power.exponent: is missing"),
         ('{"curve": {"constant": "1s"}, "jiter": "full"}', "jiter: is no known field"),

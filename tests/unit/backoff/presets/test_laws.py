@@ -96,7 +96,7 @@ TESTED_WITH_EVEN = {"even"}
 
 
 @pytest.mark.parametrize("retry", [2, 7])
-@pytest.mark.parametrize(("given", "law"), LAWS, ids=str)
+@pytest.mark.parametrize(("given", "law"), LAWS, ids=lambda part: "law" if callable(part) else str(part))
 def test_the_law_of_a_wait(given: Any, law: Callable[[int], Law], retry: int) -> None:
     waits = sorted(draw(given, retry, JOBS, seed=retry))
     low, high, faces = law(retry)
