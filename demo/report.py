@@ -8,8 +8,9 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from anew.backoff import Forecast, Policy, explain
+from anew.backoff import Policy
 from anew.client import Client, ErrorView, Filters, JobView
+from anew.lab import Forecast, explain
 
 BAR = 40
 QUEUE = "invoices"

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from anew.backoff import Draws, Policy, Previous, Wait, next_wait
 from anew.lab.explain import explain
-from anew.lab.laws import law
-from anew.lab.outlive import window
+from anew.lab.laws.outlive import window
+from anew.lab.laws.wait import law
 
 from .backoff_forms import YEAR_MS, policies, slices, units
 
@@ -23,7 +23,7 @@ deadlines = st.one_of(
 PERCENTS = (0, 1, 5, 50, 95, 99, 100)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(st.one_of(policies(), slices()), st.integers(1, 40))
 def test_a_law_is_a_law(form: dict[str, Any], retry: int) -> None:
     found = law(Policy.from_json(form), retry)
@@ -42,7 +42,7 @@ def test_a_law_is_a_law(form: dict[str, Any], retry: int) -> None:
         assert found.cdf(value - 2) <= percent / 100 + 1e-6
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(policies(), st.integers(1, 40), units, units)
 def test_no_wait_leaves_its_law(form: dict[str, Any], retry: int, number: float, phase: float) -> None:
     policy = Policy.from_json(form)
@@ -58,14 +58,14 @@ def test_no_wait_leaves_its_law(form: dict[str, Any], retry: int, number: float,
     assert found.earliest_ms - 1 <= wait.wait_ms <= found.latest_ms + 1
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(st.one_of(policies(), slices()), deadlines, st.one_of(st.just(...), st.integers(0, 300)))
 def test_a_window_is_a_window(form: dict[str, Any], deadline: dict[str, Any], limit: Any) -> None:
     body = form | deadline | ({} if limit is ... else {"limit": limit})
     policy = Policy.from_json(body)
     start = time.process_time()
     window.cache_clear()
-    shown = explain(policy, 25, outages_ms=[0, 10**6, 10**15])
+    shown = explain(policy, 25, outages_ms=[0, 10**6, 10**25])
     written = shown.to_json()
     lines = shown.words()
     assert time.process_time() - start < 5

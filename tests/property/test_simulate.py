@@ -64,6 +64,7 @@ def add_up(outcome: Outcome) -> None:
         assert (
             len(down.offered) == len(down.served) == len(down.wasted) == len(down.backlog) == len(down.held)
         )
+        assert sum(down.offered) == outcome.calls + (outcome.fresh.calls if outcome.fresh else 0)
         assert min(down.backlog, default=0) >= 0
         assert min(down.held, default=0) >= 0
 

@@ -11,7 +11,7 @@ from typing import Any, Final
 import click
 import msgspec
 
-from anew.units import format_duration
+from anew.units import format_duration_about
 
 _COLOURS: Final = {
     "ready": "green",
@@ -67,6 +67,14 @@ def show_table(
         click.echo(line.replace(f" {status} ", f" {painted} ", 1) if status else line)
 
 
+def percent(part: float, whole: float = 1) -> str:
+    """Say a share in whole per cent; only what is all or nothing reads 100 or 0."""
+    share = 100 * part / whole
+    if 0 < share < 1 or 99 < share < 100:
+        return "less than 1 %" if share < 1 else "over 99 %"
+    return f"{share:.0f} %"
+
+
 def moment(at: int, now: int, zone: datetime.tzinfo | None = None) -> str:
     """Say when something is, both ways: ``in 4 min 16 s (14:03:22)``, ``3.2 s ago (13:59:03)``.
 
@@ -75,15 +83,9 @@ def moment(at: int, now: int, zone: datetime.tzinfo | None = None) -> str:
         now: Now, epoch ms.
         zone: Time zone of the clock time; None means the machine's own.
     """
-    distance = format_duration(_rounded(abs(at - now)))
+    distance = format_duration_about(abs(at - now))
     words = f"in {distance}" if at > now else f"{distance} ago" if at < now else "now"
     return f"{words} ({clock_time(at, now, zone)})"
-
-
-def _rounded(ms: int) -> int:
-    # Nobody wants the milliseconds of half a minute.
-    step = 1000 if ms >= 10_000 else 100 if ms >= 1000 else 1
-    return (ms + step // 2) // step * step
 
 
 def clock_time(at: int, now: int, zone: datetime.tzinfo | None = None) -> str:

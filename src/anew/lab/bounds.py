@@ -22,9 +22,6 @@ MAX_EXACT_JOBS: Final = 100_000
 PLAIN_JOBS: Final = 20_000
 """The largest herd where NumPy is missing, so that everything goes that way."""
 
-PAGE_CALLS: Final = 4_000_000
-"""The ``max_calls`` for a page or an API call, whose user does not want to wait."""
-
 COUPLED_CALL: Final = 10
 """A call that meets a queue takes as long as so many that do not."""
 

@@ -65,15 +65,8 @@ def numbers(seed: int, stream: int, jobs: NDArray[np.uint64], retry: int) -> NDA
     """
     import numpy as np
 
-    return numbers_by_key(np.uint64(key(seed, stream, retry)), jobs)
-
-
-def numbers_by_key(keys: np.uint64 | NDArray[np.uint64], jobs: NDArray[np.uint64]) -> NDArray[np.float64]:
-    """Give `number` for many jobs, each with the `key` of its own retry or all with one. Needs NumPy."""
-    import numpy as np
-
     words = jobs * np.uint64(_GOLDEN)
-    words += keys
+    words += np.uint64(key(seed, stream, retry))
     spare = words >> np.uint64(30)
     words ^= spare
     words *= np.uint64(_MIX_1)

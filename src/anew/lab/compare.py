@@ -12,11 +12,11 @@ from anew.errors import InvalidInput
 from anew.lab.chance import PhaseKind
 from anew.lab.charts.pictures import Load, LoadLine, Named, Picture
 from anew.lab.charts.waves import has_numpy
-from anew.lab.outcome import Outcome
-from anew.lab.outlive import outlives, window
+from anew.lab.laws.outlive import outlives, window
+from anew.lab.laws.spans import spans
+from anew.lab.outcome import Downstream, Outcome
 from anew.lab.scenario import Scenario
 from anew.lab.simulate import simulate
-from anew.lab.spans import spans
 from anew.units import format_duration, format_duration_about, shown
 
 if TYPE_CHECKING:
@@ -107,6 +107,8 @@ class Comparison(msgspec.Struct, frozen=True):
         if self.scenario.outage_ms:
             outage = format_duration(self.scenario.outage_ms)
             rows.insert(3, [f"outlive {outage}", *(_percent(side.outlives) for side in self.sides)])
+        if any(side.outcome.downstream for side in self.sides):
+            rows += [[name, *(say(side.outcome) for side in self.sides)] for name, say in _DOWNSTREAM]
         if any(side.spread for side in self.sides):
             rows += [
                 [name, *(say(side.spread) if side.spread else "-" for side in self.sides)]
@@ -180,7 +182,7 @@ def _part(progress: Ticker | None, index: int, parts: int) -> Ticker | None:
 
 
 def _side(label: str, policy: Policy, scenario: Scenario, outcome: Outcome, *, measured: bool) -> Side:
-    first = next(spans(policy, min(1, 1 if policy.retries is None else policy.retries)), None)
+    first = next(spans(policy, 0 if policy.retries == 0 else 1), None)
     whole = window(policy)
     return Side(
         label=label,
@@ -265,6 +267,17 @@ _ROWS: Final[tuple[tuple[str, Callable[[Side], str]], ...]] = (
     ("peak minute", lambda side: f"{side.outcome.peak_minute:,}"),
     ("empty minutes", lambda side: _percent(side.outcome.empty_minutes)),
 )
+
+_DOWNSTREAM: Final[tuple[tuple[str, Callable[[Outcome], str]], ...]] = (
+    ("longest queue", lambda outcome: _of(outcome.downstream, lambda found: max(found.backlog, default=0))),
+    ("done for nobody", lambda outcome: _of(outcome.downstream, lambda found: sum(found.wasted))),
+)
+"""What a limited downstream goes through: calls that wait there, and work whose callers had given up."""
+
+
+def _of(downstream: Downstream | None, figure: Callable[[Downstream], int]) -> str:
+    return "-" if downstream is None else f"{figure(downstream):,}"
+
 
 _SPREAD: Final[tuple[tuple[str, Callable[[Spread], str]], ...]] = (
     ("load error (cv16)", lambda spread: f"{spread.cv:.3f}"),

@@ -10,9 +10,10 @@ from anew.backoff import Policy
 from anew.jobs import Defaults, Failed, Job, State, decide_failure
 from anew.lab.bounds import Budget
 from anew.lab.chance import ARRIVAL, SUCCESS, LabDraws, PhaseKind, number
-from anew.lab.outcome import SHOWN_JOBS, Outcome
+from anew.lab.outcome import Outcome
+from anew.lab.record import Record
 from anew.lab.scenario import Scenario
-from anew.lab.tally import Ends, PlainTally, outcome, times
+from anew.lab.tally import PlainTally
 
 _FAILURE: Final = Failed(message="")
 _NEW_JOB: Final = Job(
@@ -107,39 +108,23 @@ def simulate_exactly(policy: Policy, scenario: Scenario, budget: Budget) -> Outc
     in_time = timeout_ms is None or latency_ms <= timeout_ms
     failing_ms = latency_ms if timeout_ms is None else min(latency_ms, timeout_ms)
     horizon_ms = scenario.end_ms
-    made: dict[int, list[int]] = {}
-    good: dict[int, int] = {}
-    ends = Ends()
-    dots: list[list[int]] = [[] for _ in range(min(scenario.jobs, SHOWN_JOBS))]
+    record = Record.of(scenario)
     for job, first_ms in enumerate(arrivals(scenario)):
         now, retry = first_ms, 0
         while True:
             due = jobs.fail(job, now)
             if due is None:
-                ends.death(now)
+                record.ends.death(now)
                 break
             if horizon_ms is not None and due > horizon_ms:
                 break
             retry += 1
             budget.spend(1, retry)
-            made.setdefault(retry, []).append(due)
-            if job < len(dots):
-                dots[job].append(due)
+            record.retried(job, retry, due)
             if due >= scenario.outage_ms and in_time and lucky(job, retry):
-                good[retry] = good.get(retry, 0) + 1
-                ends.success(due + latency_ms, first_ms)
+                record.good[retry] += 1
+                record.ends.success(due + latency_ms, first_ms)
                 break
             now = due if due < scenario.outage_ms else due + failing_ms
         budget.tell(job + 1, scenario.jobs)
-    tally = PlainTally()
-    for retry, instants in made.items():
-        tally.add(retry, instants, good.get(retry, 0))
-    return outcome(
-        scenario,
-        tally,
-        succeeded=ends.succeeded,
-        dead=ends.dead,
-        took_ms=times(ends.took_ms),
-        last_ms=ends.last_ms,
-        dots=dots,
-    )
+    return record.outcome(scenario, PlainTally())

@@ -81,8 +81,19 @@ def _powers(retries: int, exponent: int, start: int) -> int:
     return sum(k**exponent for k in range(start, start + retries))
 
 
+def _sum(term: Callable[[int], str], first: int, last: int) -> str:
+    """Write a sum: every term where they are few, else the first and the last."""
+    if last - first < 3:
+        return " + ".join(map(term, range(first, last + 1)))
+    return f"{term(first)} + ... + {term(last)}"
+
+
 def _short(ms: int) -> str:
     return format_duration_short(ms)
+
+
+def _to_the_e(k: int) -> str:
+    return f"{k}^e"
 
 
 _SCALE: Final = Unknown(name="scale", low=0, high=CEILING_MS, whole=True)
@@ -90,32 +101,34 @@ _EXPONENT: Final = Unknown(name="exponent", low=0, high=_MOST_EXPONENT, whole=Fa
 
 
 def _fourth_power(first: int, retries: int) -> list[Step]:
-    equation = f"{retries} * {_short(first)} + scale * {_powers(retries, 4, 0)} (1^4 + ... + {retries - 1}^4)"
+    powers = _sum(lambda k: f"{k}^4", 1, retries - 1)
+    equation = f"{retries} * {_short(first)} + scale * {_powers(retries, 4, 0)} ({powers})"
     return [Step(unknown=_SCALE, curve=lambda scale: _power(first, scale, 4, 0), equation=equation)]
 
 
 def _finer_power(first: int, retries: int, scale: float) -> Step:
-    equation = f"{retries} * {_short(first)} + {_short(round(scale))} * (1^e + ... + {retries - 1}^e)"
+    equation = f"{retries} * {_short(first)} + {_short(round(scale))} * ({_sum(_to_the_e, 1, retries - 1)})"
     return Step(unknown=_EXPONENT, curve=lambda e: _power(first, scale, e, 0), equation=equation)
 
 
 def _from_one(first: int, retries: int) -> list[Step]:
     total = _powers(retries, 4, 1) - retries
     scale = Unknown(name="scale", low=0, high=first, whole=True)
-    equation = f"{retries} * {_short(first)} + scale * {total} (2^4 - 1 + ... + {retries}^4 - 1)"
+    powers = _sum(lambda k: f"{k}^4 - 1", 2, retries)
+    equation = f"{retries} * {_short(first)} + scale * {total} ({powers})"
     steps = [Step(unknown=scale, curve=lambda s: _power(first - s, s, 4, 1), equation=equation)]
     return steps + _exponents(first, retries)
 
 
 def _finer_from_one(first: int, retries: int, scale: float) -> Step:
     equation = (
-        f"{retries} * {_short(round(first - scale))} + {_short(round(scale))} * (1 + 2^e + ... + {retries}^e)"
+        f"{retries} * {_short(round(first - scale))} + {_short(round(scale))} * (1 + {_sum(_to_the_e, 2, retries)})"
     )
     return Step(unknown=_EXPONENT, curve=lambda e: _power(first - scale, scale, e, 1), equation=equation)
 
 
 def _exponents(first: int, retries: int) -> list[Step]:
-    equation = f"{_short(first)} * (1 + 2^e + ... + {retries}^e)"
+    equation = f"{_short(first)} * (1 + {_sum(_to_the_e, 2, retries)})"
     return [Step(unknown=_EXPONENT, curve=lambda e: _power(0, first, e, 1), equation=equation)]
 
 

@@ -10,7 +10,7 @@ import msgspec
 from anew.backoff import CEILING_MS, Policy
 from anew.errors import InvalidInput
 from anew.lab.families import FAMILIES, Family, Step
-from anew.lab.spans import spans
+from anew.lab.laws.spans import spans
 from anew.units import MAX_DURATION_MS, format_duration, format_duration_short, shown
 
 MAX_RETRIES: Final = 1_000
@@ -84,11 +84,16 @@ def fit(window_ms: int, first_ms: int, retries: int, *, like: str = "even", cap_
     solved: dict[str, str] = {}
     how = [f"like {family.name}: {family.summary}"]
     policy = goal.policy({"constant": first_ms})
-    for step, value in goal.solutions():
+    solutions = [*goal.solutions()]
+    for number, (step, value) in enumerate(solutions, start=1):
         solved[step.unknown.name] = step.unknown.text(value)
-        policy = goal.policy(step.curve(value))
+        # At the lower end every wait is the first one, which the constant says better.
+        policy = goal.policy(step.curve(value) if value > step.unknown.low else {"constant": first_ms})
         held = ", each wait held to the cap," if cap_ms is not None else ""
-        how.append(f"{step.equation}{held} = {goal.asked}: {step.unknown.name} = {step.unknown.text(value)}")
+        coarse = "" if number == len(solutions) else ", and whole milliseconds are too coarse, so"
+        how.append(
+            f"{step.equation}{held} = {goal.asked}: {step.unknown.name} = {step.unknown.text(value)}{coarse}"
+        )
     off = _window(policy) - window_ms
     if abs(off) > TOLERANCE * window_ms:
         raise goal.beyond(_window(policy))
@@ -177,10 +182,13 @@ class _Goal:
         step = next((step for step in steps if self._reaches(step)), steps[-1])
         value = self._solve(step)
         miss = abs(self._at(step, value) - self.window_ms)
+        if miss <= _ROUND * self.window_ms or not step.unknown.whole or self.family.finer is None:
+            yield step, value
+            return
+        value = max(value, 1.0)
         yield step, value
-        if miss > _ROUND * self.window_ms and step.unknown.whole and self.family.finer is not None:
-            finer = self.family.finer(self.first_ms, self.retries, max(value, 1.0))
-            yield finer, self._solve(finer)
+        finer = self.family.finer(self.first_ms, self.retries, value)
+        yield finer, self._solve(finer)
 
     def beyond(self, window_ms: int) -> InvalidInput:
         """Build the error about a window that the family does not have."""

@@ -148,7 +148,9 @@ def blocks(
         for index in range(count):
             luck = HerdChance(seed, numbers, index + 1, phases=phases)
             row, carry = waits.one(index + 1, luck, carry)
-            np.add(block[index - 1], row, out=block[index]) if index else np.copyto(block[0], row)
+            if index:
+                row += block[index - 1]
+            block[index] = row
         yield start, block
 
 

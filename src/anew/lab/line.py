@@ -1,69 +1,15 @@
-"""The line in which calls stand: workers, the downstream's queue, and the record of what went through.
-
-The model is told in `anew.lab.queueing`.
-"""
+"""The line in which calls stand: workers and the downstream's queue. The model is told in `anew.lab.queueing`."""
 
 from __future__ import annotations
 
-from array import array
 from collections import deque
-from dataclasses import dataclass, field
 from typing import Final
 
-from anew.lab.outcome import SHOWN_JOBS, Fresh
+from anew.lab.record import Record
 from anew.lab.scenario import Scenario
-from anew.lab.tally import Ends, Passage
 
 NS: Final = 1_000_000
 """Nanoseconds in a millisecond."""
-
-
-@dataclass
-class Record:
-    """What happened, in columns of instants."""
-
-    made: dict[int, array[int]] = field(default_factory=dict)
-    good: dict[int, int] = field(default_factory=dict)
-    ends: Ends = field(default_factory=Ends)
-    fresh_ends: Ends = field(default_factory=Ends)
-    fresh_calls: int = 0
-    at_once: int = 0
-    dots: list[list[int]] = field(default_factory=list)
-    due: array[int] = field(default_factory=lambda: array("q"))
-    offered: array[int] = field(default_factory=lambda: array("q"))
-    served: array[int] = field(default_factory=lambda: array("q"))
-    done: array[int] = field(default_factory=lambda: array("q"))
-    wasted: array[int] = field(default_factory=lambda: array("q"))
-
-    def offer(self, instants: array[int]) -> None:
-        """Count calls that begin when they are due."""
-        self.due.extend(instants)
-        self.offered.extend(instants)
-
-    def retried(self, job: int, retry: int, at: int) -> None:
-        """Count a retry that begins."""
-        if retry in self.made:
-            self.made[retry].append(at)
-        else:
-            self.made[retry] = array("q", (at,))
-        if job < SHOWN_JOBS and job < len(self.dots):
-            self.dots[job].append(at)
-
-    def passage(self, outage_ms: int) -> Passage:
-        """Give what went through the downstream."""
-        taken = array("q", (at for at in self.offered if at >= outage_ms))
-        return Passage(self.due, self.offered, taken, self.served, self.done, self.wasted)
-
-    def fresh(self) -> Fresh:
-        """Give what became of the fresh calls."""
-        ends = self.fresh_ends
-        return Fresh(
-            calls=self.fresh_calls,
-            at_once=self.at_once,
-            succeeded=ends.succeeded,
-            dead=ends.dead,
-            waiting=self.fresh_calls - ends.succeeded - ends.dead,
-        )
 
 
 class Line:

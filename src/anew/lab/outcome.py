@@ -92,7 +92,7 @@ class Fresh(msgspec.Struct, frozen=True, gc=False):
 class Downstream(msgspec.Struct, frozen=True):
     """What the thing that is called went through, per bin, fresh calls included; same bins as the load.
 
-    The bins reach to the last work done, but not beyond the horizon.
+    The bins reach to the last call and the last work done, but not beyond the horizon.
 
     Args:
         bin_ms: The width of a bin.

@@ -34,10 +34,11 @@ from typing import TYPE_CHECKING, Final
 from anew.backoff import Policy
 from anew.lab.bounds import Budget
 from anew.lab.exact import TrueJobs, arrivals, succeeds
-from anew.lab.line import NS, Line, Record
+from anew.lab.line import NS, Line
 from anew.lab.outcome import SHOWN_JOBS, Outcome
+from anew.lab.record import Record
 from anew.lab.scenario import Scenario
-from anew.lab.tally import Ends, PlainTally, Tally, outcome, times
+from anew.lab.tally import Ends, PlainTally, Tally
 
 if TYPE_CHECKING:
     from anew.lab.rows import Round, RowJobs
@@ -60,20 +61,8 @@ def simulate_queueing(policy: Policy, scenario: Scenario, budget: Budget, *, exa
     traffic.begin()
     traffic.run()
     record = traffic.record
-    for retry, instants in sorted(record.made.items()):
-        tally.add(retry, instants, record.good.get(retry, 0))
-    ends = record.ends
-    return outcome(
-        scenario,
-        tally,
-        succeeded=ends.succeeded,
-        dead=ends.dead,
-        took_ms=times(ends.took_ms),
-        last_ms=ends.last_ms,
-        dots=record.dots,
-        passage=record.passage(scenario.outage_ms),
-        fresh=record.fresh() if scenario.base_rate else None,
-    )
+    fresh_outcome = record.fresh() if scenario.base_rate else None
+    return record.outcome(scenario, tally, passage=record.passage(scenario.outage_ms), fresh=fresh_outcome)
 
 
 def _fresh(scenario: Scenario, budget: Budget) -> range | array[int]:
@@ -121,8 +110,9 @@ class _Traffic:
         self._firsts = array("q", firsts)
         # One heap entry is due * _MAX_NUMBER + job; of the fresh calls only the next one is in it.
         self._pending: list[int] = []
+        self._fresh_seen = 0
         self._retries = array("l", bytes(array("l").itemsize * (scenario.jobs + len(fresh))))
-        self.record = Record(dots=[[] for _ in range(min(scenario.jobs, SHOWN_JOBS))])
+        self.record = Record.of(scenario)
 
     def begin(self) -> None:
         """Let the herd fail; where that can be told for all jobs at once, let the outage pass."""
@@ -176,6 +166,7 @@ class _Traffic:
             at = start // NS
             if at > end_ms:
                 # Calls begin in order, so all others would begin later still.
+                self._leave_held(due)
                 break
             due_append(due)
             offered.append(at)
@@ -200,6 +191,12 @@ class _Traffic:
         self._spend(begun, 0)
         self._budget.tell(1, 1)
 
+    def _leave_held(self, due: int) -> None:
+        """Count the calls that are due before the horizon and find no worker before it: this one, and all that wait."""
+        self.record.due.append(due)
+        self.record.due.extend(entry // _MAX_NUMBER for entry in self._pending)
+        self.record.due.extend(self._fresh[self._fresh_seen :])
+
     def _spend(self, before: int, retry: int) -> int:
         """Count the calls since so many against the bound, and tell how far the herd is."""
         made = len(self.record.offered)
@@ -209,6 +206,7 @@ class _Traffic:
         return made
 
     def _next_fresh(self, number: int) -> None:
+        self._fresh_seen = number + 1
         if number < len(self._fresh):
             at = self._fresh[number]
             heappush(self._pending, at * _MAX_NUMBER + self._scenario.jobs + number)
@@ -233,7 +231,7 @@ class _Traffic:
     def _succeeded(self, job: int, retry: int, at: int) -> None:
         record = self.record
         if retry:
-            record.good[retry] = record.good.get(retry, 0) + 1
+            record.good[retry] += 1
         if job < self._scenario.jobs:
             record.ends.success(at, self._firsts[job])
             return

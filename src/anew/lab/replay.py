@@ -23,7 +23,7 @@ from anew.lab.evidence import Evidence, Verdict, succeeded_at
 
 MAX_JOBS: Final = 100_000
 _MAX_CALLS: Final = 10_000
-"""Calls of one job that are followed; a policy that retries every few milliseconds is cut off there."""
+"""Calls of one job that are followed; under a policy that retries every few milliseconds it counts as waiting then."""
 
 
 class Shift(msgspec.Struct, frozen=True):
@@ -48,7 +48,7 @@ class Tally(msgspec.Struct, frozen=True):
     Args:
         succeeded: Jobs that end well.
         dead: Jobs that are given up.
-        waiting: Jobs still on their way when the record ends.
+        waiting: Jobs still on their way when the record ends, or after 10,000 calls, which is as far as a job is followed.
         calls: Runs in all, the first ones included.
     """
 

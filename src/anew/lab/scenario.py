@@ -15,23 +15,10 @@ MAX_JOBS: Final = 10_000_000
 """The largest herd of one simulation."""
 
 PAGE_JOBS: Final = 100_000
-"""The largest herd that a page or an API call may ask for: its simulation stays below 2 s and 256 MiB."""
+"""The largest herd that a page may ask for."""
 
 MAX_SEED: Final = 2**53 - 1
 """The largest seed: JSON's numbers are exact up to here everywhere."""
-
-
-class _NumberOrNone(Number):
-    """A number, or null."""
-
-    @property
-    def expected(self) -> str:
-        """A number and its range, or null."""
-        return f"{super().expected}, or null"
-
-    def read(self, value: Any, field: str) -> Any:
-        """Read a number unless it is null."""
-        return None if value is None else super().read(value, field)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,7 +50,7 @@ class Scenario(Piece):
     over_ms: int = field(default=0, metadata=of(Duration()))
     outage_ms: int = field(default=0, metadata=of(Duration()))
     success: float = field(default=1.0, metadata=of(Number(0, 1)))
-    capacity: float | None = field(default=None, metadata=of(_NumberOrNone(0.001, 1e6)))
+    capacity: float | None = field(default=None, metadata=of(Number(0.001, 1e6, optional=True)))
     latency_ms: int = field(default=0, metadata=of(Duration(maximum_ms=DAY_MS)))
     timeout_ms: int | None = field(default=None, metadata=of(Duration(optional=True, maximum_ms=DAY_MS)))
     workers: int | None = field(default=None, metadata=of(Integer(1, 1_000_000, optional=True)))

@@ -13,12 +13,11 @@ from anew.lab.bounds import (
     MAX_COUPLED_CALLS,
     MAX_EXACT_CALLS,
     MAX_EXACT_JOBS,
-    PAGE_CALLS,
     PLAIN_JOBS,
     Budget,
 )
 from anew.lab.outcome import Outcome
-from anew.lab.scenario import PAGE_JOBS, Scenario
+from anew.lab.scenario import Scenario
 
 
 def simulate(
@@ -61,21 +60,6 @@ def simulate(
     budget.admit(scenario.jobs)
     found = _run(policy, scenario, budget, plain=plain)
     return found if bin_ms is None else found.rebinned(bin_ms)
-
-
-def page_calls(scenario: Scenario) -> int:
-    """Give the ``max_calls`` for a page or an API call: its simulation stays below 2 s and 256 MiB.
-
-    Raises:
-        InvalidInput: The herd is too large for a page.
-    """
-    if scenario.jobs > PAGE_JOBS:
-        raise InvalidInput(
-            f"jobs: {scenario.jobs} is not valid; expected at most {PAGE_JOBS} jobs here (anew lab simulate takes more)",
-            field="jobs",
-            value=scenario.jobs,
-        )
-    return PAGE_CALLS
 
 
 def _run(policy: Policy, scenario: Scenario, budget: Budget, *, plain: bool) -> Outcome:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Protocol
 
 from anew.lab.outcome import (
@@ -57,7 +58,7 @@ class Passage:
     """What went through the downstream: instants, one list each, in any order.
 
     Attributes:
-        due: When each call should have begun.
+        due: When each call should have begun, those too that found no worker before the horizon.
         offered: When each began.
         taken: When each that was not refused began.
         served: When each was answered in time.
@@ -108,7 +109,7 @@ class PlainTally:
         """Count the calls of one retry."""
         self._instants[retry] = sorted(instants)
         self._succeeded[retry] = succeeded
-        self.last_ms = max(self.last_ms, *instants)
+        self.last_ms = max(self.last_ms, self._instants[retry][-1])
         self.calls += len(instants)
 
     def lines(self) -> list[RetryOutcome]:
@@ -128,19 +129,16 @@ class PlainTally:
     def load(self, bin_ms: int) -> tuple[list[int], list[list[int]]]:
         """Give the calls per bin: all, and those of each of the first retries."""
         bins = self.last_ms // bin_ms + 1
-        rows = {retry: self.histogram(row, bin_ms, bins) for retry, row in self._instants.items()}
-        shown = min(SHOWN_RETRIES, max(rows, default=0))
-        empty = [0] * bins
+        shown = min(SHOWN_RETRIES, max(self._instants, default=0))
         return (
-            [sum(cell) for cell in zip(*rows.values(), strict=True)] if rows else [],
-            [rows.get(retry, empty) for retry in range(1, shown + 1)],
+            self.histogram(self._all(), bin_ms, bins) if self._instants else [],
+            [self.histogram(self._instants.get(retry, ()), bin_ms, bins) for retry in range(1, shown + 1)],
         )
 
     def by_second(self) -> tuple[int, int, float]:
         """Give the fullest second, the fullest minute, and the share of minutes that are empty."""
-        everything = [instant for row in self._instants.values() for instant in row]
-        seconds = Counter(instant // SECOND_MS for instant in everything)
-        minutes = Counter(instant // MINUTE_MS for instant in everything)
+        seconds = Counter(instant // SECOND_MS for instant in self._all())
+        minutes = Counter(instant // MINUTE_MS for instant in self._all())
         if not minutes:
             return 0, 0, 0.0
         span = max(minutes) - min(minutes) + 1
@@ -153,6 +151,9 @@ class PlainTally:
             if instant // bin_ms < bins:
                 counts[instant // bin_ms] += 1
         return counts
+
+    def _all(self) -> list[int]:
+        return list(chain.from_iterable(self._instants.values()))
 
 
 def outcome(
@@ -216,11 +217,11 @@ def times(took_ms: Iterable[int]) -> Times | None:
 
 
 def _end_ms(scenario: Scenario, tally: Tally, passage: Passage) -> int:
-    """Give how far the bins reach: to the last call, and to the last work or the horizon, whichever is earlier."""
+    """Give how far the bins reach: to the last call that began or was due, and to the last work before the horizon."""
     done_ms = max(passage.done, default=0)
     if scenario.end_ms is not None:
         done_ms = min(done_ms, scenario.end_ms)
-    return max(tally.last_ms, max(passage.offered, default=0), done_ms)
+    return max(tally.last_ms, max(passage.offered, default=0), max(passage.due, default=0), done_ms)
 
 
 def _downstream(tally: Tally, passage: Passage, bin_ms: int, bins: int) -> Downstream:

@@ -45,7 +45,8 @@ ALL = dict(commands())
 def test_the_commands() -> None:
     assert {" ".join(path) for path in ALL} == {
         "serve", "enqueue", "work", "jobs list", "jobs show", "jobs retry", "jobs cancel", "jobs delete", "queues",
-        "dead list", "dead retry", "policy explain", "policy list", "config show",
+        "dead list", "dead retry", "policy explain", "policy lint", "policy list", "policy sample", "policy show", "config show",
+        "lab chart", "lab compare", "lab fit", "lab open", "lab replay", "lab simulate", "lab report",
     }  # fmt: skip
 
 
@@ -59,7 +60,9 @@ def test_every_command_has_examples_in_its_help(
     assert f"anew {' '.join(path)}" in shown.partition("Examples:")[2]
 
 
-@pytest.mark.parametrize("path", [path for path in ALL if path != ("serve",)], ids=" ".join)
+@pytest.mark.parametrize(
+    "path", [path for path in ALL if path not in (("serve",), ("lab", "open"))], ids=" ".join
+)
 def test_every_command_answers_in_json_if_asked(path: tuple[str, ...]) -> None:
     assert any("--json" in parameter.opts for parameter in ALL[path].params)
 
@@ -105,10 +108,10 @@ def test_the_version(capsys: pytest.CaptureFixture[str]) -> None:
         (["policy", "explain", "{"], 2, "not JSON"),
         (["enqueue", "t", "-q", "q", "--policy", '{"limit":'], 2, "expected JSON or the name of a preset"),
         (["work", "--", "no-such-program-here"], 2, "no such program"),
-        (["serve", "--port", "x"], 2, "--port: 'x'"),
+        (["serve", "--port", "x"], 2, '--port: "x"'),
         (["serve", "--config", "gone.toml"], 2, "gone.toml"),
-        (["serve", "--default-policy", "evn"], 2, "--default-policy: preset: 'evn'"),
-        (["config", "show", "--default-policy", "evn"], 2, "--default-policy: preset: 'evn'"),
+        (["serve", "--default-policy", "evn"], 2, '--default-policy: preset: "evn"'),
+        (["config", "show", "--default-policy", "evn"], 2, '--default-policy: preset: "evn"'),
         (["serve", "--host", "0.0.0.0"], 5, "set a token"),
         (["serve", "--tls-cert", "c"], 2, "--tls-key"),
         (["serve", "--tls-cert", "c", "--tls-key", "k"], 5, "not in this build"),
@@ -131,41 +134,6 @@ def test_a_destructive_act_is_not_done_where_nobody_can_be_asked(
     monkeypatch.setattr(sys.stdin, "isatty", lambda: False, raising=False)
     assert run(["jobs", "delete", "some-id"]) == 2
     assert "--yes" in capsys.readouterr().err
-
-
-def test_policy_explain_in_json(capsys: pytest.CaptureFixture[str]) -> None:
-    assert (
-        run(
-            [
-                "policy",
-                "explain",
-                '{"base_ms": 100, "exponent": 2, "jitter_ms": 0}',
-                "--json",
-                "--retries",
-                "3",
-            ]
-        )
-        == 0
-    )
-    answer = json.loads(capsys.readouterr().out)
-    assert list(answer) == ["policy", "limit", "retries"]
-    assert answer["limit"] == 25
-    # 1^2, 2^2, 3^2 seconds and 100 ms each; sums 1.1, 5.2, 14.3 s.
-    assert [row["nominal_ms"] for row in answer["retries"]] == [1_100, 4_100, 9_100]
-    assert answer["retries"][2] == {
-        "retry": 3, "nominal_ms": 9_100, "earliest_ms": 9_100, "latest_ms": 9_100,
-        "window_earliest_ms": 14_300, "window_latest_ms": 14_300,
-    }  # fmt: skip
-
-
-def test_policy_explain_as_a_table(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["policy", "explain", "zizq", "--retries", "1"]) == 0
-    heading, row, summary = capsys.readouterr().out.splitlines()
-    assert heading.startswith("RETRY")
-    assert row.split("  ")[0] == "1"
-    assert "16 s" in row
-    assert "46 s" in row
-    assert summary.startswith("25 retries")
 
 
 def test_policy_list_names_the_presets(capsys: pytest.CaptureFixture[str]) -> None:
@@ -197,7 +165,7 @@ def test_a_policy_in_the_file_that_does_not_fit_is_told_with_its_place(
     file = tmp_path / "anew.toml"
     file.write_text('[server]\ndefault-policy = {curve = {constant = "-3s"}}\n')
     assert run(["config", "show", "--config", str(file)]) == 2
-    assert f"Error: {file}: [server] default-policy: curve.constant: '-3s'" in capsys.readouterr().err
+    assert f'Error: {file}: [server] default-policy: curve.constant: "-3s"' in capsys.readouterr().err
 
 
 def test_a_switch_that_is_not_given_does_not_hide_its_variable(

@@ -50,7 +50,18 @@ def test_the_table_has_a_column_for_each(two: Comparison) -> None:
     assert rows["empty minutes"] == ["0.0 %", "72.7 %"]
     assert rows["last success after"] == ["12 min", "15 min"]
     assert "still waiting" not in rows
-    assert not any("cv16" in name for name in rows)
+    assert not any("cv16" in name or "queue" in name for name in rows)
+
+
+def test_a_limited_downstream_has_its_rows() -> None:
+    # Ten calls at 60 s, one done a second: five by 65 s, and five for callers that gave up at 65.5 s. Those call again
+    # at 125.5 s and are all served by 130.5 s. Under half of that load nobody waits so long.
+    named = [Named("ten", steady("1m")), Named("none", steady("1m", 0))]
+    limited = Scenario(jobs=10, capacity=1, timeout_ms=5_500)
+    rows = {row[0]: row[1:] for row in compare(named, limited, measured=False).table()}
+    assert rows["longest queue"] == ["10", "0"]
+    assert rows["done for nobody"] == ["5", "0"]
+    assert rows["last success after"][0] == "2 min 10 s"
 
 
 def test_the_bins_are_the_same_for_all(two: Comparison) -> None:

@@ -9,6 +9,7 @@ from anew.errors import InvalidInput
 from anew.lab.explain import explain
 from anew.lab.families import FAMILIES
 from anew.lab.fit import Fit, fit
+from anew.lab.lint import Severity, lint
 from anew.units import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS
 
 
@@ -105,6 +106,35 @@ def test_where_milliseconds_are_too_coarse_the_exponent_helps() -> None:
     found = checked(fit(3 * DAY_MS, 10 * SECOND_MS, 25), 3 * DAY_MS, 10 * SECOND_MS, 25)
     assert found.solved.keys() == {"scale", "exponent"}
     assert len(found.how) == 5
+    assert found.how[1].endswith(
+        f"scale = {found.solved['scale']}, and whole milliseconds are too coarse, so"
+    )
+
+
+def test_what_was_solved_is_what_the_policy_holds() -> None:
+    # 1^4 + ... + 999^4 is 2 * 10^14: a scale of 1 ms is far too much, and none is too little.
+    found = checked(fit(3 * DAY_MS, 10 * SECOND_MS, 1_000), 3 * DAY_MS, 10 * SECOND_MS, 1_000)
+    assert found.policy.to_json()["curve"] == {
+        "power": {"base": "10s", "scale": found.solved["scale"], "exponent": float(found.solved["exponent"])}
+    }
+    assert found.solved["scale"] == "1ms"
+
+
+@pytest.mark.parametrize("like", [name for name in FAMILIES if name != "constant"])
+def test_a_window_of_first_waits_is_a_constant_and_lint_agrees(like: str) -> None:
+    found = fit(12 * MINUTE_MS, MINUTE_MS, 12, like=like)
+    assert found.policy.to_json()["curve"] == {"constant": "1m"}
+    assert not [
+        finding for finding in lint(found.policy.to_json()) if finding.severity.at_least(Severity.WARNING)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("retries", "equation"),
+    [(2, "scale * 1 (1^4)"), (4, "scale * 98 (1^4 + 2^4 + 3^4)"), (5, "scale * 354 (1^4 + ... + 4^4)")],
+)
+def test_short_sums_are_written_out(retries: int, equation: str) -> None:
+    assert equation in fit(HOUR_MS, SECOND_MS, retries).how[1]
 
 
 def test_zizqs_curve_gets_steeper_where_its_scale_has_no_room() -> None:

@@ -69,8 +69,11 @@ def test_seeds_and_kinds_of_phases_matter() -> None:
     ("arguments", "field"),
     [
         ({"jobs": 0}, "jobs"),
+        ({"jobs": 2**40 + 1, "retries": 0}, "jobs"),
         ({"jobs": 5, "retries": -1}, "retries"),
+        ({"jobs": 5, "retries": 1_000_001}, "retries"),
         ({"jobs": 5, "first": -1}, "first"),
+        ({"jobs": 5, "first": 2**40 + 1}, "first"),
         ({"jobs": 10_000_000, "retries": 31}, "jobs"),
     ],
 )

@@ -124,6 +124,34 @@ def test_what_is_due_after_the_horizon_is_not_called() -> None:
     assert (outcome.succeeded, outcome.waiting) == (4, 6)
 
 
+def test_whoever_finds_no_worker_before_the_horizon_is_held_to_the_end() -> None:
+    """A hundred calls due at 1 s and one worker, busy for 10 s each time: calls begin at 1 s and 11 s, none by 15 s."""
+    outcome, downstream = run(jobs=100, workers=1, latency_ms=10_000, horizon_ms=15_000)
+    assert sum(downstream.offered) == outcome.calls == 2
+    assert (max(downstream.held), downstream.held[-1]) == (99, 98)
+
+
+@pytest.mark.parametrize("exact", [False, True])
+@pytest.mark.parametrize(("outage_ms", "begun", "held"), [(0, 1, 5), (2_500, 6, 5), (9_000, 20, 0)])
+def test_fresh_calls_that_find_no_worker_are_held_too(
+    outage_ms: int, begun: int, held: int, exact: bool
+) -> None:
+    """Fresh calls at 1, 2, 3, 4 and 5 s, a herd of one, retries a second later; the only worker is busy for 10 s.
+
+    Without an outage the herd's call at 1 s takes it, and all five fresh calls wait. In one of 2.5 s six calls are
+    made: the herd's and the first fresh one at 1 s, both again and the second fresh one at 2 s, and at 3 s the herd's,
+    which takes the worker; five wait. In one that outlasts the horizon everybody calls every second, 5 + 5 + 4 + 3 + 2
+    + 1 times in all, and nobody waits.
+    """
+    pytest.importorskip("numpy", reason="pip install 'anew[lab]'")
+    scenario = Scenario(
+        jobs=1, workers=1, latency_ms=10_000, base_rate=1, outage_ms=outage_ms, horizon_ms=5_000
+    )
+    downstream = simulate(EVERY_SECOND, scenario, exact=exact).downstream
+    assert downstream is not None
+    assert (sum(downstream.offered), downstream.held[-1]) == (begun, held)
+
+
 COLLAPSE: dict[str, Any] = {
     "jobs": 500, "base_rate": 5, "capacity": 50, "timeout_ms": 5_000, "outage_ms": 10_000, "horizon_ms": 900_000,
 }  # fmt: skip

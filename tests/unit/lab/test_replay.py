@@ -98,7 +98,7 @@ def test_a_policy_without_waits_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> N
         history([0, 500]).job,
         tuple(span._replace(ended_at=span.began_at) for span in history([0, 500]).failures),
     )
-    assert replay(policy(0, None), [one], END).worst.calls == 100
+    assert replay(policy(0, None), [one], END).worst == Tally(succeeded=0, dead=0, waiting=1, calls=100)
 
 
 def test_too_many_jobs_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,9 +9,8 @@ import pytest
 
 from anew.backoff import PRESETS, Policy
 from anew.errors import InvalidInput
-from anew.lab import bounds
 from anew.lab.scenario import Scenario
-from anew.lab.simulate import page_calls, simulate
+from anew.lab.simulate import simulate
 
 
 def policy_of(form: Any, **fields: Any) -> Policy:
@@ -199,6 +198,29 @@ def test_work_beyond_bounds_ends_with_an_error(form: Any, scenario: Any, given: 
     assert "expected" in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("bound", "scenario", "exact"),
+    [
+        ("MAX_CALLS", {}, False),
+        ("MAX_COUPLED_CALLS", {"capacity": 1_000}, False),
+        ("MAX_EXACT_CALLS", {}, True),
+        ("MAX_EXACT_CALLS", {"capacity": 1_000}, True),
+    ],
+)
+def test_each_way_has_a_bound_of_its_own(
+    bound: str, scenario: Any, exact: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Fifteen hundred jobs with three retries each are 4,500 calls."""
+    pytest.importorskip("numpy", reason="pip install 'anew[lab]'")
+    policy, given = policy_of("5s", limit=3), Scenario(jobs=1_500, success=0, **scenario)
+    module = import_module("anew.lab.simulate")
+    monkeypatch.setattr(module, bound, 4_500)
+    assert simulate(policy, given, exact=exact).calls == 4_500
+    monkeypatch.setattr(module, bound, 4_499)
+    with pytest.raises(InvalidInput, match="more than 4,499 calls"):
+        simulate(policy, given, exact=exact)
+
+
 def test_without_numpy_small_herds_go_the_exact_way(monkeypatch: pytest.MonkeyPatch) -> None:
     expected = simulate(policy_of("5s"), Scenario(jobs=20), exact=True)
     # By its full name: anew.lab.simulate is the function.
@@ -222,9 +244,3 @@ def test_progress_grows_to_the_end_and_can_stop_the_work() -> None:
 
     with pytest.raises(Enough):
         simulate(policy_of("5s"), Scenario(jobs=100, success=0), progress=stop)
-
-
-def test_a_page_may_ask_for_less() -> None:
-    assert page_calls(Scenario(jobs=100_000)) == bounds.PAGE_CALLS
-    with pytest.raises(InvalidInput, match="at most 100000 jobs"):
-        page_calls(Scenario(jobs=100_001))

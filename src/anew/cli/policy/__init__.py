@@ -9,8 +9,14 @@ import click
 from anew.cli.lazy import LazyGroup
 
 _COMMANDS: Final = {
-    "explain": ("anew.cli.policy.explain:explain_policy", "Show every retry of a policy."),
+    "explain": (
+        "anew.cli.policy.explain:explain_policy",
+        "Show every retry of a policy, and what they come to.",
+    ),
+    "lint": ("anew.cli.policy.lint:lint_policies", "Look for what a policy does that nobody may have meant."),
     "list": ("anew.cli.policy.presets:list_policies", "List the presets: policies that have a name."),
+    "sample": ("anew.cli.policy.sample:sample_policy", "Draw waits of one retry, as the engine draws them."),
+    "show": ("anew.cli.policy.show:show_policy", "Show a preset: its law, source, traps and first retries."),
 }
 """Subcommands: see `LazyGroup`."""
 

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from anew.lab.lint.documents import Document
     from anew.lab.lint.table import Stated
 
-_SPEC = "--policy"
-
 
 @click.command("lint")
 @click.argument("files", metavar="[FILE]...", nargs=-1)
@@ -85,6 +83,7 @@ def lint_policies(
     """
     from anew.cli.policy import lint_report
     from anew.lab.lint import Severity
+    from anew.lab.lint.documents import Problem
 
     form = "json" if as_json else form
     if rules:
@@ -96,7 +95,11 @@ def lint_policies(
         raise click.UsageError("--update-snapshot needs --snapshot FILE, the file to write")
     report = _looked_at([*_documents(files, specs)], _given(stated, select, ignore))
     if snapshot is not None:
-        _hold_against(report, Path(snapshot), write=update_snapshot)
+        try:
+            _hold_against(report, Path(snapshot), write=update_snapshot)
+        except InvalidInput as error:
+            # A problem among others: what was found in the policies is told all the same.
+            report.problems.append(Problem(file=snapshot, field=error.field, message=str(error)))
     lint_report.show(report, form)
     if report.problems:
         return USAGE
@@ -106,11 +109,11 @@ def lint_policies(
 def _documents(files: Sequence[str], specs: Sequence[str]) -> Iterator[Document]:
     """Read all that was given; what cannot be read becomes a document with a problem."""
     from anew.cli.remote import given_text
-    from anew.lab.lint.documents import Document, Problem, read_document
+    from anew.lab.lint.documents import MAX_BYTES, Document, Problem, read_document
 
     for file in files:
         try:
-            content = given_text("-" if file == "-" else f"@{file}")
+            content = given_text("-" if file == "-" else f"@{file}", MAX_BYTES)
         except InvalidInput as error:
             words = str(error).removeprefix(f"@{file}: ")
             problem = Problem(file=file, message=f"{words}; expected a TOML or JSON file")
@@ -123,6 +126,7 @@ def _documents(files: Sequence[str], specs: Sequence[str]) -> Iterator[Document]
 
 def _document_of(spec: str) -> Document:
     """Read a policy of the command line; one preset is called by its name, all else by its option."""
+    from anew.cli.policy.lint_report import SPEC
     from anew.cli.values import read_policy
     from anew.lab.lint.documents import Document, Entry, Problem
 
@@ -130,9 +134,9 @@ def _document_of(spec: str) -> Document:
     try:
         value = read_policy(spec)
     except InvalidInput as error:
-        problem = Problem(file=_SPEC, policy=name, field=error.field, message=str(error))
+        problem = Problem(file=SPEC, policy=name, field=error.field, message=str(error))
         return Document(problems=(problem,))
-    return Document(entries=(Entry(file=_SPEC, name=name, value=value, line=None),))
+    return Document(entries=(Entry(file=SPEC, name=name, value=value, line=None),))
 
 
 def _given(stated: dict[str, Any], select: Sequence[str], ignore: Sequence[str]) -> Stated:
@@ -164,7 +168,7 @@ def _given(stated: dict[str, Any], select: Sequence[str], ignore: Sequence[str])
 
 
 def _looked_at(documents: Sequence[Document], given: Stated) -> Report:
-    from anew.cli.policy.lint_report import Report
+    from anew.cli.policy.lint_report import SPEC, Report
     from anew.lab.lint import lint
     from anew.lab.lint.documents import Problem
 
@@ -174,7 +178,7 @@ def _looked_at(documents: Sequence[Document], given: Stated) -> Report:
         try:
             context = _context(given, document.stated)
         except InvalidInput as error:
-            file = document.entries[0].file if document.entries else _SPEC
+            file = document.entries[0].file if document.entries else SPEC
             report.problems.append(Problem(file=file, field=error.field, message=str(error)))
             continue
         for entry in document.entries:
@@ -227,20 +231,29 @@ def _hold_against(report: Report, path: Path, *, write: bool) -> None:
     for entry in report.entries:
         if entry.name in now:
             raise InvalidInput(
-                f"{entry.file}: {shown(entry.name)} is the name of two policies; a snapshot expects different names",
+                f"{shown(entry.name)} is the name of two policies, the second in {entry.file}; a snapshot expects "
+                "different names",
                 field=entry.name,
             )
         now[entry.name] = schedule_of(entry.policy())
     try:
-        stored = read_snapshot(path.read_bytes()) if path.exists() or not write else {}
-        report.changes = changes(stored, now)
+        stored = read_snapshot(_snapshot_bytes(path)) if path.exists() or not write else {}
+        # What could not be read is not gone.
+        whole = not report.problems
+        report.changes = [change for change in changes(stored, now) if whole or change.kind != "removed"]
         if write and report.problems:
             report.unwritten = str(path)
         elif write:
             path.write_bytes(write_snapshot(now))
             report.written = str(path)
     except OSError as error:
-        hint = "" if write else "; --update-snapshot writes it"
-        raise InvalidInput(f"{path}: {error.strerror}{hint}", field="snapshot") from error
-    except InvalidInput as error:
-        raise InvalidInput(f"{path}: {error}", field="snapshot") from error
+        expected = "a file that can be written" if write else "a snapshot; --update-snapshot writes it"
+        raise InvalidInput(f"{error.strerror}; expected {expected}", field="snapshot") from error
+
+
+def _snapshot_bytes(path: Path) -> bytes:
+    """Read a snapshot, and no more of what has no end than shows that it is none."""
+    from anew.lab.lint.snapshot import MAX_BYTES
+
+    with path.open("rb") as file:
+        return file.read(MAX_BYTES + 1)

@@ -17,7 +17,7 @@ from anew.lab.lint.documents import Entry, Problem
 from anew.lab.lint.snapshot import Change
 
 _COLOURS: Final = {Severity.ERROR: "red", Severity.WARNING: "yellow", Severity.INFO: "cyan"}
-_SPEC: Final = "--policy"
+SPEC: Final = "--policy"
 """Stands for the file of a policy that was given on the command line."""
 
 _ANNOTATIONS: Final = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.INFO: "notice"}
@@ -57,6 +57,7 @@ def show(report: Report, form: str) -> None:
         case "github":
             for line in _annotations(report):
                 click.echo(line)
+            click.echo(_summary(report))
         case _:
             _show_text(report)
 
@@ -161,7 +162,7 @@ def _annotations(report: Report) -> Iterator[str]:
 def _annotation(level: str, file: str, line: int | None, title: str, message: str) -> str:
     """Give one workflow command, escaped as GitHub's runner reads it."""
     properties = {"title": title}
-    if file and file not in ("-", _SPEC):
+    if file and file not in ("-", SPEC):
         properties = {"file": file} | ({"line": str(line)} if line else {}) | properties
     listed = ",".join(
         f"{name}={_escaped(value).replace(':', '%3A').replace(',', '%2C')}"
@@ -176,7 +177,7 @@ def _escaped(text: str) -> str:
 
 def _place(file: str, line: int | None, policy: str) -> str:
     """Give where something is, with a colon behind each part."""
-    name = {"-": "stdin", _SPEC: ""}.get(file, file)
+    name = {"-": "stdin", SPEC: ""}.get(file, file)
     number = f"{line}:" if line else ""
     return (f"{name}:{number} " if name else "") + (f"{policy}: " if policy else "")
 

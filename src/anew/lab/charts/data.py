@@ -17,7 +17,7 @@ from anew.lab.chance import phase
 from anew.lab.charts.pictures import Band, BandLine, BandPoint, Dots, Heat, Histogram, Load, LoadLine, Named
 from anew.lab.charts.waves import Wave, ends, instants, tally, waits_between, waves
 from anew.lab.explain import explain
-from anew.lab.laws import laws
+from anew.lab.laws.wait import laws
 from anew.units import shown
 
 if TYPE_CHECKING:

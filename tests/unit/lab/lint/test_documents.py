@@ -170,6 +170,12 @@ def test_one_bad_policy_does_not_hide_the_others() -> None:
     assert (problem.policy, problem.field) == ("bad", "curve")
 
 
+def test_a_bad_policy_does_not_hide_one_of_the_same_name() -> None:
+    document = read('[web]\npreset = "even"\n[policies.web]\npreset = "evn"')
+    assert [(entry.name, entry.value) for entry in document.entries] == [("web", {"preset": "even"})]
+    assert [problem.policy for problem in document.problems] == ["web"]
+
+
 def test_too_many_policies_are_refused() -> None:
     (problem,) = read(json.dumps(["even"] * 1_001), "p.json").problems
     assert "expected at most 1000 in one file" in problem.message

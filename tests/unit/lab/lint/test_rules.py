@@ -43,6 +43,8 @@ BESIDE: list[tuple[str, Any, dict[str, Any]]] = [
     ("no-jitter", {"curve": {"constant": 0}}, {}),
     ("few-faces", {"curve": DOUBLING, "jitter": {"add": {"by": "1s", "faces": 4}}}, {"jobs": 39}),
     ("few-faces", {"curve": DOUBLING, "jitter": {"add": {"by": "1s", "step": "1ms"}}}, {"jobs": 9_999}),
+    # 30 faces: a thirtieth of 2,999 jobs are 99, and neither a tenth of them nor a hundred.
+    ("few-faces", {"preset": "sidekiq"}, {"jobs": 2_999}),
     ("cap-hides-jitter", {"curve": DOUBLING, "jitter": {"above": 0.5}, "cap": "20s"}, {}),
     ("cap-hides-jitter", {"curve": DOUBLING, "ceil": "20s"}, {}),
     ("cap-hides-jitter", {"curve": DOUBLING, "jitter": "full", "cap": "20s", "ceil": "20s"}, {}),
@@ -67,6 +69,8 @@ BESIDE: list[tuple[str, Any, dict[str, Any]]] = [
     ("deadline-cuts-limit", {"curve": STEADY, "deadline": "20m", "limit": 20}, {}),
     ("dead-gone-early", {"curve": FOURTH, "limit": 25}, {}),
     ("dead-gone-early", {"curve": FOURTH, "limit": 25}, {"dead_retention_ms": 30 * DAY_MS}),
+    # 1^4 + ... + 60^4 s is five years: there the limit is what is wrong.
+    ("dead-gone-early", {"curve": FOURTH, "limit": 60}, {"dead_retention_ms": 7 * DAY_MS}),
     ("payload-gone", {"curve": {"constant": "6h"}, "limit": 4}, {"payload_retention_ms": DAY_MS}),
     ("discard", {"curve": STEADY, "on_exhausted": "dead"}, {}),
     ("no-retry", {"curve": STEADY, "limit": 1}, {}),
@@ -74,6 +78,7 @@ BESIDE: list[tuple[str, Any, dict[str, Any]]] = [
     ("first-wait-zero", {"curve": {"table": ["0s", "0s", "1m"]}, "limit": 3}, {}),
     ("overflow", {"curve": {"exponential": {"base": "15s"}}, "limit": 21}, {}),
     ("overflow", {"curve": {"exponential": {"base": "15s"}}, "limit": 25, "cap": "1h"}, {}),
+    ("overflow", {"curve": {"exponential": {"base": "15s"}}, "limit": 25, "ceil": "1d"}, {}),
     ("curve-shrinks", {"curve": {"table": ["10s", "10s", "1m"]}, "limit": 3}, {}),
     ("exponent-below-one", {"curve": {"power": {"exponent": 1}}}, {}),
     ("accidental-constant", {"curve": STEADY}, {}),
@@ -86,6 +91,7 @@ BESIDE: list[tuple[str, Any, dict[str, Any]]] = [
     ("unit-mistake", {"curve": {"constant": "30d"}}, {}),
     ("bare-number", {"curve": {"exponential": {"base": 1_500}}, "cap": 60_000}, {}),
     ("bare-number", {"base_ms": 15_000, "exponent": 4, "jitter_ms": 30_000}, {}),
+    ("bare-number", {"base_ms": 15_000, "exponent": 4, "jitter_ms": 30_000, "cap": "1h"}, {}),
 ]
 
 
@@ -107,7 +113,8 @@ def test_every_rule_has_such_a_neighbour() -> None:
         # Three draws of 0 to 30 s above 3 min come to 60 s or more in one case of six.
         ("outage-outlives-window", {"curve": STEADY, "jitter": {"above": 0.5}, "limit": 3}, {"outages_ms": (240_000,)},
          "83 % of the jobs die in an outage of 4 min: the last retry comes 3 min to 4 min 30 s after"),
-        ("few-faces", {"preset": "sidekiq"}, {}, "retry 1 has 30 possible waits: of 1,000 jobs"),
+        ("few-faces", {"preset": "sidekiq"}, {"jobs": 3_000},
+         "retry 1 has 30 possible waits: of 3,000 jobs that fail together some 100 share each instant"),
         # 20 s of [0.5, 1.5) times the wait: retry 5 begins at 16 s, [16, 24): half of it is above.
         ("cap-hides-jitter", {"curve": DOUBLING, "jitter": {"above": 0.5}, "ceil": "20s", "limit": 5}, {},
          "from retry 5 on up to 50 % of the jobs wait exactly ceil, 20 s"),
@@ -119,6 +126,9 @@ def test_every_rule_has_such_a_neighbour() -> None:
          "retry 12 spreads 1,000 jobs over 1 s of a wait of 34 min 8 s"),
         # Uniform below 2 s against uniform below 1 s: a quarter.
         ("waits-shrink", {"curve": DOUBLING, "jitter": "full", "limit": 2}, {}, "in up to 25 % of cases (at retry 2)"),
+        # 15 + 1^4 s to 15 + 25^4 s: 375 s and the fourth powers' sum of 2,153,645 s are 24 d 22 h.
+        ("dead-gone-early", {"curve": FOURTH, "limit": 25}, {"dead_retention_ms": 7 * DAY_MS},
+         "retries take up to 24 d 22 h, but a dead job is kept for 7 d only; raise default-dead-job-retention"),
         # 1 + 2 + 4 s.
         ("full-halves-window", {"curve": DOUBLING, "jitter": "full", "limit": 3}, {},
          "3 retries take 3.5 s on average, not the 7 s of the curve"),
@@ -135,7 +145,8 @@ def test_every_rule_has_such_a_neighbour() -> None:
          "curve.sum[1].table[1]: 2 is 2 ms"),
         ("unit-mistake", {"curve": STEADY, "jitter": {"window": {"low": {}, "high": {"add": 30}}}}, {},
          "jitter.window.high.add: 30 is 30 ms"),
-        ("bare-number", {"curve": {"exponential": {"base": 1500}}, "cap": "1h"}, {}, "base: 1500 has no unit while"),
+        ("bare-number", {"curve": {"exponential": {"base": 1500}}, "cap": "1h"}, {},
+         'base: 1500 has no unit while others have one; write "1.5s"'),
         ("unreachable-phase", {"phases": [{"curve": STEADY, "count": 5}, {"curve": DOUBLING}], "limit": 5}, {},
          "phases[1] would begin with retry 6, and limit is 5"),
         ("deadline-cuts-limit", {"curve": STEADY, "deadline": "5m", "limit": 20}, {}, "at most 5 of 20 retries"),
@@ -152,12 +163,16 @@ def test_what_a_rule_says(rule: str, policy: Any, stated: dict[str, Any], words:
         # 25 retries in 20 to 25 days, the dead kept for 7.
         ("even", {"dead-gone-early"}),
         ("zizq", {"dead-gone-early", "thin-jitter"}),
-        # 30 faces for 1,000 jobs; a second wait in [16, 74] below a first one in [15, 44] in 28^2 / 2 / 29 / 58 = 23 %.
-        ("faktory", {"few-faces", "dead-gone-early", "thin-jitter", "waits-shrink"}),
-        ("sidekiq", {"few-faces", "dead-gone-early", "thin-jitter", "waits-shrink"}),
+        # 30 faces are enough for 1,000 jobs; a second wait in [16, 74] below a first one in [15, 44] in 28^2 / 2 / 29 / 58 = 23 %.
+        ("faktory", {"dead-gone-early", "thin-jitter", "waits-shrink"}),
+        ("sidekiq", {"dead-gone-early", "thin-jitter", "waits-shrink"}),
+        # Ten faces: a tenth of the jobs at once.
+        ("sidekiq7", {"few-faces", "dead-gone-early", "thin-jitter"}),
         ("constant", {"no-jitter"}),
         # 60 * 2^25 s is 23,300 days.
-        ("exponential", {"overflow", "limit-out-of-reach", "no-jitter", "dead-gone-early"}),
+        ("exponential", {"overflow", "limit-out-of-reach", "no-jitter"}),
+        # Doubles past a year, and waits a day at most.
+        ("airflow", {"cap-hides-jitter", "resonance", "dead-gone-early"}),
         ("linear", {"no-jitter"}),
         ("buckets", set()),
         ("zzz_jobs", set()),

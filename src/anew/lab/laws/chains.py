@@ -1,0 +1,182 @@
+"""The two jitters that remember: their laws from retry to retry.
+
+``decorrelated``: the law of the wait before is held as masses in the cells of a geometric grid, and each retry spreads
+every cell evenly over what it may become. ``slices``: two numbers decide a wait; 987 pairs stand for all.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from itertools import pairwise
+from typing import Final
+
+from anew.lab.laws.pieces import Mixture, Piece
+from anew.lab.laws.shapes import Law, Stretch, Table, tabled
+
+_CELLS: Final = 400
+_SAME: Final = 1e-12
+LEAST: Final = 1e-3
+"""Milliseconds that make no difference, and by which nothing is divided."""
+
+# A Fibonacci lattice: pairs (j/n, j*m/n mod 1) that fill the square evenly, and each side with n different numbers.
+_PAIRS: Final = 987
+_TURN: Final = 610
+_KNOTS: Final = 330
+
+
+class Carried:
+    """The law of what ``decorrelated`` carries: masses in geometric cells, and a lump at the ceiling.
+
+    Args:
+        nominal: The nominal waits.
+        times: How many times the wait before a wait may be.
+        ceil: No wait is longer.
+        cells: Cells of the grid.
+    """
+
+    def __init__(
+        self, nominal: Callable[[int], float], times: float, ceil: float, cells: int = _CELLS
+    ) -> None:
+        start = nominal(1)
+        self.times, self.ceil = times, float(ceil)
+        lowest = min((wait for wait in (start, nominal(2), nominal(3)) if wait > LEAST), default=1.0)
+        lowest = min(lowest, self.ceil / 2) or 1.0
+        ratio = (self.ceil / lowest) ** (1 / cells) if self.ceil > lowest else 2.0
+        self.edges = [lowest * ratio**index for index in range(cells)] + [self.ceil]
+        self.middles = [(a + b) / 2 for a, b in pairwise(self.edges)]
+        self.masses = [0.0] * cells
+        # Values that are met exactly: the first wait before, the nominal wait, the ceiling.
+        self.lumps: dict[float, float] = {min(start, self.ceil): 1.0}
+        self._settled: tuple[float, float] | None = None
+        self._law: Law | None = None
+
+    def step(self, nominal: float) -> None:
+        """Go on by one retry with this nominal wait."""
+        if self._settled is not None and self._settled[0] == nominal:
+            return
+        before, lumps = self.masses, self.lumps
+        pairs = [(self.times * x, mass) for x, mass in zip(self.middles, before, strict=True) if mass > 1e-15]
+        pairs = sorted([*pairs, *((self.times * x, mass) for x, mass in lumps.items())], reverse=True)
+        self.lumps = {}
+        if nominal >= self.ceil:
+            self._lump(self.ceil, 1.0)
+            self.masses = [0.0] * len(before)
+        else:
+            self._lump(nominal, math.fsum(mass for high, mass in pairs if high - nominal <= LEAST))
+            wide = [(high, mass) for high, mass in pairs if high - nominal > LEAST]
+            self.masses = self._spread(nominal, wide)
+        self._law = None
+        moved = max(abs(a - b) for a, b in zip(before, self.masses, strict=True))
+        if moved < _SAME and lumps.keys() == self.lumps.keys():
+            self._settled = (nominal, moved)
+
+    def _lump(self, value: float, mass: float) -> None:
+        if mass > 0:
+            self.lumps[value] = self.lumps.get(value, 0.0) + mass
+
+    def _spread(self, nominal: float, pairs: list[tuple[float, float]]) -> list[float]:
+        """Spread each mass over ``[nominal, high)``; ``pairs`` come with the highest first."""
+        masses, density, index = [0.0] * len(self.middles), 0.0, 0
+        edges, ceil = self.edges, self.ceil
+        over = 0.0
+        while index < len(pairs) and pairs[index][0] >= ceil:
+            high, mass = pairs[index]
+            over += mass * (high - ceil) / (high - nominal)
+            density += mass / (high - nominal)
+            index += 1
+        self._lump(ceil, over)
+        for cell in range(len(masses) - 1, -1, -1):
+            low, top = max(edges[cell], nominal), edges[cell + 1]
+            if top <= nominal:
+                break
+            mass = density * (top - low)
+            while index < len(pairs) and pairs[index][0] > low:
+                high, part = pairs[index]
+                mass += part * (high - low) / (high - nominal)
+                density += part / (high - nominal)
+                index += 1
+            masses[cell] = mass
+        if nominal < edges[0]:
+            # Below the grid all is as good as nominal.
+            self._lump(nominal, density * (edges[0] - nominal) + math.fsum(part for _, part in pairs[index:]))
+        return masses
+
+    def law(self, floor: float) -> Law:
+        """Give the law of the wait, held to the policy's floor."""
+        if self._law is None:
+            whole = [Stretch(value, value, mass) for value, mass in self.lumps.items()]
+            cells = zip(self.edges, self.edges[1:], self.masses, strict=False)
+            parts = [*(Stretch(a, b, mass) for a, b, mass in cells if mass > 0), *whole]
+            parts.sort(key=lambda part: (part.low, part.high))
+            self._law = Table(_parted(_floored(parts, floor) if parts[0].low < floor else parts))
+        return self._law
+
+
+def _floored(stretches: list[Stretch], floor: float) -> list[Stretch]:
+    """Hold stretches to a floor: what lies below it becomes one value."""
+    kept, under = [], 0.0
+    for stretch in stretches:
+        share = 0.0
+        if stretch.high <= floor:
+            share = 1.0
+        elif stretch.low < floor:
+            share = (floor - stretch.low) / (stretch.high - stretch.low)
+        under += stretch.weight * share
+        if share < 1:
+            kept.append(Stretch(max(stretch.low, floor), stretch.high, stretch.weight * (1 - share)))
+    return [Stretch(floor, floor, under), *kept]
+
+
+def _parted(stretches: list[Stretch]) -> list[Stretch]:
+    """Part a stretch around a lump that lies inside it, so that all are in order."""
+    parted: list[Stretch] = []
+    for stretch in stretches:
+        last = parted[-1] if parted else None
+        if last is None or stretch.low >= last.high or last.low == last.high:
+            parted.append(stretch)
+            continue
+        share = (stretch.low - last.low) / (last.high - last.low)
+        parted[-1] = Stretch(last.low, stretch.low, last.weight * share)
+        parted += [stretch, Stretch(stretch.high, last.high, last.weight * (1 - share))]
+    return parted
+
+
+class Fronts:
+    """The laws of ``slices``: the wait is ``(F(k - 1 + U) - F(k - 2 + U before)) * unit``.
+
+    Args:
+        unit: ``c(1) / 1.4``.
+        floor: No wait is shorter.
+        ceil: No wait is longer.
+    """
+
+    def __init__(self, unit: float, floor: float, ceil: float) -> None:
+        self._unit, self._floor, self._ceil = unit, floor, ceil
+        self._before: tuple[int, list[float]] = (0, [0.0] * _PAIRS)
+
+    def law(self, retry: int) -> Law:
+        """Give the law of the wait before a retry."""
+        unit, floor, ceil = self._unit, self._floor, self._ceil
+        if not unit or front(retry - 1) * unit > ceil * 1e5:
+            # A wait below the ceiling is a matter of one in ten thousand millions by now.
+            return Mixture([Piece.atom(1.0, min(max(0.0, floor), ceil) if not unit else ceil)])
+        ends, starts = self._fronts(retry), self._fronts(retry - 1)
+        self._before = (retry, ends)
+        waits = [end - starts[index * _TURN % _PAIRS] for index, end in enumerate(ends)]
+        # The lattice leaves out the corners, where the shortest and the longest wait lie.
+        waits += [0.0, (front(retry) - front(max(retry - 2, 0))) * unit]
+        return tabled([min(max(wait, floor), ceil) for wait in sorted(waits)], knots=_KNOTS)
+
+    def _fronts(self, retry: int) -> list[float]:
+        """Give the instant of a retry for evenly spaced numbers; before the first it is 0."""
+        if retry == self._before[0]:
+            return self._before[1]
+        if retry < 1:
+            return [0.0] * _PAIRS
+        return [front(retry - 1 + (index + 0.5) / _PAIRS) * self._unit for index in range(_PAIRS)]
+
+
+def front(t: float) -> float:
+    """Give ``2**t * tanh(sqrt(4t))``, Polly's curve; from 1,000 on it goes no further, far past every ceiling."""
+    return math.tanh(math.sqrt(4 * t)) * math.pow(2, min(t, 1_000.0))

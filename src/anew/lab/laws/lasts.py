@@ -1,0 +1,305 @@
+"""The law of the last retry: of the sum of all waits, or of what a deadline leaves of it.
+
+Where one number decides a job's life, exactly; where waits owe each other nothing, by convolution, or by the central
+limit theorem beyond a few hundred; ``decorrelated`` as a chain; ``slices`` telescopes. What is left (dither, slices at a
+ceiling, memory and a deadline together) is walked for a thousand jobs in strata.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable, Iterator, Sequence
+from itertools import pairwise
+from typing import Final
+
+from anew.backoff import Decorrelated, Even, NoJitter, Policy, Slices
+from anew.backoff.windows import Windowed
+from anew.lab.laws.chained import chained
+from anew.lab.laws.chains import front
+from anew.lab.laws.pieces import Mixture, Piece
+from anew.lab.laws.shapes import Function, Law, Stretch, Table, tabled
+from anew.lab.laws.spans import spans
+from anew.lab.laws.sums import CELLS, Deadlined, Grid, normal
+from anew.lab.laws.wait import law, laws, pieces_of
+from anew.lab.laws.walks import (
+    MAX_STEPS,
+    evenly,
+    last_instant,
+    monotone_parts,
+    one_wait,
+    stratified,
+    walkable,
+)
+
+MANY: Final = 400
+"""Beyond so many waits a sum is as good as normal."""
+
+_LONG_CHAIN: Final = 64
+_DEADLINED: Final = 1_500
+_NOTHING_LEFT: Final = 1e-7
+_PLAIN_STEPS: Final = 200_000
+_LAST_SLICE: Final = 1_000
+_FAR: Final = 1_000_000
+_SURE: Final = 8
+_WHOLE: Final = (0.0, math.nextafter(1.0, 0.0))
+
+
+def last_law(policy: Policy) -> Law | None:
+    """Give the law of the time from the first failure to the last retry, runs taking no time.
+
+    Args:
+        policy: A policy that asks no custom function and ends: by its limit, its phases or its deadline.
+
+    Returns:
+        The law; None where a deadline comes only after more waits than can be walked.
+    """
+    if policy.deadline_ms is None:
+        return _law(policy)
+    if policy.retries is not None:
+        free = dataclasses.replace(policy, deadline_ms=None)
+        if ends(free)[1] <= policy.deadline_ms:
+            return _law(free)
+    return _until_deadline(policy)
+
+
+def _law(policy: Policy) -> Law:
+    """Give the law of the sum of all waits, no deadline."""
+    retries = policy.retries or 0
+    jitter = policy.jitter
+    match jitter:
+        case Decorrelated():
+            return _chain(policy, retries)
+        case Slices():
+            return _telescoped(policy, retries)
+        case Even() if jitter.dither and retries <= MANY:
+            return tabled([float(at) for at in stratified(policy, retries, retries)], cut=False)
+        case Windowed() if jitter.source != "job":
+            return _summed(policy, retries)
+        case _:
+            return _of_one_number(policy, retries, retries)
+
+
+def _until_deadline(policy: Policy) -> Law | None:
+    """Give the law of the last retry before the deadline."""
+    jitter, retries = policy.jitter, policy.retries if policy.retries is not None else MAX_STEPS + 1
+    if isinstance(jitter, Windowed) and jitter.source != "job":
+        return _deadlined(policy, retries)
+    # The lowest numbers leave room for the most retries.
+    most = _PLAIN_STEPS if isinstance(jitter, NoJitter) else MAX_STEPS
+    at, steps = last_instant(policy, most + 1 if policy.retries is None else min(retries, most + 1), 0.0)
+    if steps > most:
+        return None
+    if isinstance(jitter, NoJitter):
+        return Mixture([Piece.atom(1.0, float(at))])
+    if isinstance(jitter, Decorrelated | Slices) or (isinstance(jitter, Even) and jitter.dither):
+        return tabled([float(end) for end in stratified(policy, retries, steps)], cut=False)
+    return _of_one_number(policy, retries, steps)
+
+
+def _of_one_number(policy: Policy, retries: int, steps: int) -> Law:
+    """Give the law where one number for life decides, or none."""
+    if policy.deadline_ms is None and retries > MANY:
+        blocks = list(_blocks(policy, retries))
+
+        def summed(number: float) -> float:
+            return math.fsum(count * one_wait(policy, retry, number) for retry, count in blocks)
+
+        return Function(summed, [_WHOLE], _mean(policy, retries)[0])
+
+    def value(number: float) -> float:
+        return float(last_instant(policy, retries, number)[0])
+
+    parts = monotone_parts(policy, retries, steps)
+    if parts is None:
+        return tabled([float(at) for at in evenly(policy, retries, steps)], cut=False)
+    if len(parts) > 1:
+        return _parted(value, parts, max(walkable(steps) // 4, 16))
+    return Function(value, parts, None if policy.deadline_ms is not None else _mean(policy, retries)[0])
+
+
+def _parted(value: Callable[[float], float], parts: Sequence[tuple[float, float]], points: int) -> Law:
+    """Give the law of a function that rises in each part and falls between them, straight between points."""
+    pieces = []
+    for low, high in parts:
+        count = max(math.ceil(points * (high - low)), 2)
+        marks = [value(low + (high - low) * index / count) for index in range(count + 1)]
+        share = (high - low) / count
+        pieces += [Piece(share, a, b) if b > a else Piece.atom(share, a) for a, b in pairwise(marks)]
+    return Mixture(pieces)
+
+
+# -- sums of waits that owe each other nothing
+
+
+def _summed(policy: Policy, retries: int) -> Law:
+    if retries > MANY:
+        mean, sd = _mean(policy, retries)
+        earliest, latest = ends(policy)
+        return Table(normal(mean, sd, earliest, latest), cut=False)
+    parts = [pieces_of(policy, retry) or [] for retry in range(1, retries + 1)]
+    uncertain = [pieces for pieces in parts if not _is_certain(pieces)]
+    certain = sum(int(pieces[0].low) for pieces in parts if _is_certain(pieces))
+    if len(uncertain) <= 1:
+        moved = uncertain[0] if uncertain else [Piece.atom(1.0, 0.0)]
+        return Mixture(piece._replace(low=piece.low + certain, high=piece.high + certain) for piece in moved)
+    width = sum(
+        max(piece.high for piece in pieces) - min(piece.low for piece in pieces) for pieces in uncertain
+    )
+    grid = Grid(float(certain), width)
+    for pieces in uncertain:
+        grid.add(pieces)
+    return _centred(grid.stretches(), _mean(policy, retries)[0])
+
+
+def _is_certain(pieces: list[Piece]) -> bool:
+    return len(pieces) == 1 and pieces[0].top == pieces[0].low
+
+
+def _centred(stretches: list[Stretch], mean: float) -> Law:
+    """Give the law of stretches moved to a mean that is known exactly: the grid knows nothing of cut milliseconds."""
+    shift = mean - Table(stretches, cut=False).mean_ms
+    moved = (Stretch(stretch.low + shift, stretch.high + shift, stretch.weight) for stretch in stretches)
+    return Table(moved, cut=False)
+
+
+def _deadlined(policy: Policy, retries: int) -> Law | None:
+    deadline = float(policy.deadline_ms or 0)
+    settled = pieces_of(policy, _DEADLINED) or []
+    late = Mixture(settled)
+    if late.mean_ms * _DEADLINED / 2 < deadline and settled == pieces_of(policy, _FAR):
+        return _after_very_many(policy, late)
+    walk = Deadlined(deadline, CELLS if retries <= MANY else CELLS // 2)
+    for retry in range(1, min(retries, _DEADLINED) + 1):
+        walk.add(pieces_of(policy, retry) or [])
+        if walk.left < _NOTHING_LEFT:
+            break
+    else:
+        if retries > _DEADLINED:
+            return None
+    return Table(walk.stretches(clip=policy.on_deadline == "clip"), cut=False)
+
+
+def _after_very_many(policy: Policy, late: Mixture) -> Law | None:
+    """Give the law of the last retry where a deadline is many waits of one law away."""
+    deadline = float(policy.deadline_ms or 0)
+    if policy.retries is not None:
+        mean, sd = _mean(policy, policy.retries)
+        if mean + _SURE * sd < deadline:
+            return _law(dataclasses.replace(policy, deadline_ms=None))
+        if mean - _SURE * sd < deadline:
+            return None
+    # Only where sums have spread over more than a wait is nothing left of the beginning.
+    spread = late.sd_ms * math.sqrt(deadline / late.mean_ms) if late.mean_ms else 0.0
+    return _renewed(policy, late) if spread > late.mean_ms else None
+
+
+def _renewed(policy: Policy, late: Mixture) -> Law:
+    """Give the law of the last retry before a deadline that comes after very many waits of one law.
+
+    By then nothing is left of the beginning: the time from the last retry to the deadline has the density
+    ``P(wait > t) / mean wait``, as for any renewal process that has run for long.
+    """
+    deadline = float(policy.deadline_ms or 0)
+    if policy.on_deadline == "clip":
+        return Mixture([Piece.atom(1.0, deadline)])
+    longest = min(float(late.latest_ms + 1), deadline)
+    marks = [longest * index / CELLS for index in range(CELLS + 1)]
+    return Table(
+        Stretch(deadline - b, deadline - a, (b - a) * (1 - late.below((a + b) / 2)))
+        for a, b in reversed([*pairwise(marks)])
+    )
+
+
+# -- the two that remember
+
+
+def _chain(policy: Policy, retries: int) -> Law:
+    if retries == 1:
+        found = law(policy, 1)
+        assert found is not None
+        return found
+    mean = _mean(policy, retries)[0]
+    earliest, latest = ends(policy)
+    if retries <= _LONG_CHAIN:
+        return _centred(chained(policy, (retries,), latest)[0], mean)
+    # Long after it has settled, a chain adds the same variance with every retry.
+    marks = (_LONG_CHAIN // 2, _LONG_CHAIN)
+    end = ends(policy.with_limit(_LONG_CHAIN))[1]
+    half, whole = (Table(found, cut=False).sd_ms ** 2 for found in chained(policy, marks, end))
+    variance = whole + (retries - _LONG_CHAIN) * max(whole - half, 0.0) / (_LONG_CHAIN // 2)
+    return Table(normal(mean, math.sqrt(variance), earliest, latest), cut=False)
+
+
+def _telescoped(policy: Policy, retries: int) -> Law:
+    """Give the law of the last instant of ``slices``: one draw of its curve, unless a clamp has come between."""
+    unit, ceil = policy.nominal(1) / 1.4, policy.highest_ms
+    longest = (front(retries) - front(max(retries - 2, 0))) * unit
+    if not unit or (retries < _LAST_SLICE and longest <= ceil and not policy.floor_ms):
+        return Function(
+            lambda number: float(int(front(retries - 1 + number) * unit)) if unit else 0.0, [_WHOLE]
+        )
+    # From some retry on, the ceiling is all there is.
+    varied = next((k for k in range(1, _LAST_SLICE) if front(k) * unit > ceil * 1e5), _LAST_SLICE)
+    varied = min(varied, retries)
+    rest = (retries - varied) * ceil
+    return tabled([float(at + rest) for at in stratified(policy, varied, varied)], cut=False)
+
+
+# -- moments and bounds of any number of waits
+
+
+def _mean(policy: Policy, retries: int) -> tuple[float, float]:
+    """Give mean and standard deviation of the sum of waits, each by itself."""
+    if retries <= MANY or isinstance(policy.jitter, Decorrelated):
+        each = [(1, found) for found in laws(policy, min(retries, MAX_STEPS)) if found is not None]
+        # A chain has long settled by then.
+        each.append((retries - len(each), each[-1][1]))
+    else:
+        each = [
+            (n, found) for retry, n in _blocks(policy, retries) if (found := law(policy, retry)) is not None
+        ]
+    mean = math.fsum(count * found.mean_ms for count, found in each)
+    return mean, math.sqrt(math.fsum(count * found.sd_ms**2 for count, found in each))
+
+
+def ends(policy: Policy) -> tuple[int, int]:
+    """Give the earliest and the latest time of the last retry, no deadline."""
+    retries = policy.retries or 0
+    *_, last = spans(policy, min(retries, MAX_STEPS))
+    earliest, latest = last.window_earliest_ms or 0, last.window_latest_ms or 0
+    before = float(last.latest_ms or 0)
+    for retry, count in _blocks(policy, retries, start=MAX_STEPS + 1):
+        nominal = policy.nominal(retry)
+        reach = policy.jitter.reach(retry, policy.place(retry)[1], nominal, policy.nominal, before)
+        low, high = (min(max(int(end), policy.floor_ms), policy.highest_ms) for end in reach[:2])
+        earliest, latest = earliest + count * low, latest + count * high
+    return earliest, latest
+
+
+def _blocks(policy: Policy, retries: int, start: int = 1) -> Iterator[tuple[int, int]]:
+    """Give retries that stand for many: one by one at first, then in blocks that end where a phase does.
+
+    Args:
+        policy: The policy.
+        retries: The last retry.
+        start: The first one.
+
+    Yields:
+        A retry in the middle of its block, and how many it stands for.
+    """
+    ends, retry = [], 0
+    for phase in policy.phases:
+        if phase.count is None or retry >= retries:
+            break
+        retry += phase.count
+        ends.append(retry)
+    begun = 1
+    for end in [*(end for end in ends if end < retries), retries]:
+        at = max(begun, start)
+        while at <= end:
+            # A hundredth of the way from the phase's beginning: no curve but an explosive one bends in that.
+            size = min(max(1, (at - begun) // 200), end - at + 1)
+            yield at + size // 2, size
+            at += size
+        begun = end + 1

@@ -1,0 +1,209 @@
+"""Laws of a number of whole milliseconds: what all can tell, and those given by a table or by a function.
+
+All answer the same questions (mean, standard deviation, percentiles, share up to a value). Waits are cut down to
+whole milliseconds, and so are the answers: the mean of "anything in [0, 10 ms)" is 4.5 ms.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Sequence
+from itertools import accumulate, pairwise
+from typing import Final, NamedTuple
+
+FEW: Final = 256
+"""Below this many possible values, cutting to milliseconds is reckoned value by value; above, it takes half a
+millisecond from the mean, to within a thousandth."""
+
+# Nodes and weights of Gauss and Legendre on [0, 1]: three points are exact up to degree 5, eight up to 15.
+GAUSS_3: Final = ((0.5 - math.sqrt(0.15), 5 / 18), (0.5, 4 / 9), (0.5 + math.sqrt(0.15), 5 / 18))
+GAUSS_8: Final = tuple(
+    (0.5 + side * node / 2, weight / 2)
+    for node, weight in (
+        (0.1834346424956498, 0.3626837833783620),
+        (0.5255324099163290, 0.3137066458778873),
+        (0.7966664774136267, 0.2223810344533745),
+        (0.9602898564975363, 0.1012285362903763),
+    )
+    for side in (-1, 1)
+)
+
+
+class Law:
+    """What is known of a number of milliseconds beforehand.
+
+    Args:
+        earliest_ms: The lowest value.
+        latest_ms: The highest value.
+        mean_ms: The expected value.
+        sd_ms: The standard deviation.
+    """
+
+    __slots__ = ("earliest_ms", "latest_ms", "mean_ms", "sd_ms")
+
+    earliest_ms: int
+    latest_ms: int
+    mean_ms: float
+    sd_ms: float
+
+    def cdf(self, ms: float) -> float:
+        """Give the share of values that are at most so many milliseconds."""
+        if ms < self.earliest_ms:
+            return 0.0
+        return 1.0 if ms >= self.latest_ms else min(max(self.below(math.floor(ms) + 1), 0.0), 1.0)
+
+    def below(self, ms: float) -> float:
+        """Give the share of values, before they are cut to whole milliseconds, that lie below ``ms``."""
+        raise NotImplementedError
+
+    def percentile(self, percent: float) -> int:
+        """Give the lowest value that at least so many percent of all values do not exceed.
+
+        Args:
+            percent: 0 to 100; 0 gives the lowest value, 100 the highest.
+        """
+        low, high = self.earliest_ms - 1, self.latest_ms
+        # A share such as 0.05 has no exact binary form: without leave for the last bits, a step may be missed.
+        share = percent / 100 - 1e-12
+        while high - low > 1:
+            middle = (low + high) // 2
+            if self.cdf(middle) >= share:
+                high = middle
+            else:
+                low = middle
+        return high
+
+
+def mixed(parts: Iterable[tuple[float, float, float]]) -> tuple[float, float]:
+    """Give mean and standard deviation of a mixture of parts: weight, mean and variance of each."""
+    known = list(parts)
+    mean = math.fsum(weight * value for weight, value, _ in known)
+    variance = math.fsum(weight * (spread + (value - mean) ** 2) for weight, value, spread in known)
+    return mean, math.sqrt(max(variance, 0.0))
+
+
+class Stretch(NamedTuple):
+    """Some share of all values, spread evenly over ``[low, high]``; one value if both are equal.
+
+    Args:
+        low: The lower end.
+        high: The upper end.
+        weight: The share.
+    """
+
+    low: float
+    high: float
+    weight: float
+
+
+class Table(Law):
+    """A law given by stretches: what quadrature, a chain or a sum of laws comes to.
+
+    Args:
+        stretches: In the order of their values; they do not overlap. Weights add up to 1, or are made to.
+        cut: Whether values are yet to be cut to whole milliseconds.
+    """
+
+    __slots__ = ("_highs", "_lows", "_shares")
+
+    def __init__(self, stretches: Iterable[Stretch], *, cut: bool = True) -> None:
+        kept = [stretch for stretch in stretches if stretch.weight > 0]
+        total = math.fsum(stretch.weight for stretch in kept)
+        self._lows = [stretch.low for stretch in kept]
+        self._highs = [stretch.high for stretch in kept]
+        self._shares = [0.0, *accumulate(stretch.weight / total for stretch in kept)]
+        self.earliest_ms, self.latest_ms = math.floor(kept[0].low), math.floor(kept[-1].high)
+        half = 0.5 if cut else 0.0
+        self.mean_ms, self.sd_ms = mixed(
+            (
+                stretch.weight / total,
+                (stretch.low + stretch.high) / 2 - (half if stretch.high > stretch.low else 0.0),
+                (stretch.high - stretch.low) ** 2 / 12,
+            )
+            for stretch in kept
+        )
+
+    def below(self, ms: float) -> float:
+        """Give the share of values below ``ms``."""
+        index = bisect_left(self._highs, ms)
+        if index == len(self._highs):
+            return 1.0
+        low, high, start = self._lows[index], self._highs[index], self._shares[index]
+        if ms <= low:
+            return start
+        return start + (self._shares[index + 1] - start) * (ms - low) / (high - low)
+
+    def percentile(self, percent: float) -> int:
+        """Give the lowest value that at least so many percent of all values do not exceed."""
+        share = percent / 100
+        index = min(max(bisect_left(self._shares, share - 1e-12) - 1, 0), len(self._lows) - 1)
+        start, end = self._shares[index], self._shares[index + 1]
+        part = min(max((share - start) / (end - start), 0.0), 1.0)
+        return math.floor(self._lows[index] + part * (self._highs[index] - self._lows[index]))
+
+
+def tabled(values: Sequence[float], *, cut: bool = True, knots: int = 512) -> Table:
+    """Give the law of equally likely values, drawn out between neighbours.
+
+    Args:
+        values: In order.
+        cut: Whether they are yet to be cut to whole milliseconds.
+        knots: Stretches at most.
+    """
+    count = len(values)
+    every = max(1, count // knots)
+    marks = [*range(0, count - 1, every), count - 1]
+    if len(marks) == 1:
+        return Table([Stretch(values[0], values[0], 1.0)], cut=cut)
+    return Table([Stretch(values[a], values[b], b - a) for a, b in pairwise(marks)], cut=cut)
+
+
+class Function(Law):
+    """The law of a function of one number anywhere in [0, 1) that never falls inside each of its parts; exact.
+
+    Args:
+        value: The function, in whole milliseconds.
+        parts: Where its monotone parts begin and end, in order; the last one ends just below 1.
+        mean_ms: Its expected value, if that is known more exactly than from samples.
+    """
+
+    __slots__ = ("_parts", "_value")
+
+    def __init__(
+        self,
+        value: Callable[[float], float],
+        parts: Sequence[tuple[float, float]],
+        mean_ms: float | None = None,
+    ) -> None:
+        self._value, self._parts = value, parts
+        self.earliest_ms = int(min(value(low) for low, _ in parts))
+        self.latest_ms = int(max(value(high) for _, high in parts))
+        samples = [
+            ((high - low) / 8 * weight, value(low + (high - low) * (eighth + node) / 8), 0.0)
+            for low, high in parts
+            for eighth in range(8)
+            for node, weight in GAUSS_3
+        ]
+        mean, self.sd_ms = mixed(samples)
+        self.mean_ms = mean if mean_ms is None else mean_ms
+
+    def below(self, ms: float) -> float:
+        """Give the share of values below ``ms``."""
+        return sum(self._reached(low, high, ms) - low for low, high in self._parts)
+
+    def _reached(self, low: float, high: float, ms: float) -> float:
+        if self._value(low) >= ms:
+            return low
+        if self._value(high) < ms:
+            return high
+        while high - low > 1e-9:
+            middle = (low + high) / 2
+            low, high = (middle, high) if self._value(middle) < ms else (low, middle)
+        return high
+
+    def percentile(self, percent: float) -> int:
+        """Give the lowest value that at least so many percent of all values do not exceed."""
+        if len(self._parts) == 1:
+            return int(self._value(min(max(percent / 100, 0.0), self._parts[0][1])))
+        return super().percentile(percent)

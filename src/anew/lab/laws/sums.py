@@ -1,0 +1,175 @@
+"""Sums of waits that owe each other nothing: the law of the whole window, by convolution on a grid.
+
+The share of sums up to each point of a grid is kept, a straight line between the points. Adding a wait that lies
+anywhere in a window is then one running sum and two readings of it, whatever the window's width.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from itertools import accumulate, pairwise
+from typing import Final
+
+from anew.lab.laws.pieces import Piece
+from anew.lab.laws.shapes import Stretch
+
+CELLS: Final = 1_024
+# Dice whose values lie closer than so many cells are taken as a window.
+_COARSE: Final = 4
+
+
+class Grid:
+    """The shares of a sum up to each point of a grid.
+
+    Args:
+        origin: The sum to begin with.
+        width: How far sums can lie above the lowest.
+        cells: Cells of the grid.
+    """
+
+    def __init__(self, origin: float, width: float, cells: int = CELLS) -> None:
+        self.origin = origin
+        self.cell = width / cells or 1.0
+        self.shares = [1.0] * (cells + 1)
+
+    def add(self, pieces: Sequence[Piece], *, fixed: bool = False) -> None:
+        """Add one wait.
+
+        Args:
+            pieces: Its law.
+            fixed: True: the grid stays where it is, and what lies beyond its end is lost from the shares. False: it
+                begins at the lowest sum.
+        """
+        boxes = [box for piece in pieces for box in self._boxes(piece)]
+        start = 0.0 if fixed else min(low for _, low, _ in boxes)
+        self.origin += start
+        sums = [0.0, *accumulate((a + b) / 2 for a, b in pairwise(self.shares))]
+        total = [0.0] * len(self.shares)
+        for weight, low, high in boxes:
+            a, b = (low - start) / self.cell, (high - start) / self.cell
+            part = self._moved(a) if b - a < 1e-6 else self._boxed(sums, a, b)
+            total = [old + weight * new for old, new in zip(total, part, strict=True)]
+        self.shares = total
+
+    def _boxes(self, piece: Piece) -> list[tuple[float, float, float]]:
+        """Give a piece as windows and single values: weight, low end, high end."""
+        weight, low, high, faces = piece
+        if not faces or high == low:
+            return [(weight, low, high)]
+        step = piece.step
+        if step < _COARSE * self.cell and faces > 1:
+            return [(weight, max(low - step / 2, 0.0), high - step / 2)]
+        return [(weight / faces, low + face * step, low + face * step) for face in range(faces)]
+
+    def _moved(self, by: float) -> list[float]:
+        """Give the shares moved up by so many cells."""
+        shares, count = self.shares, len(self.shares)
+        whole = min(math.floor(by), count)
+        part = by - math.floor(by)
+        if part < 1e-9:
+            return ([0.0] * whole + shares)[:count]
+        line = [high * (1 - part) + low * part for low, high in pairwise(shares)]
+        return ([0.0] * (whole + 1) + line)[:count]
+
+    def _boxed(self, sums: list[float], a: float, b: float) -> list[float]:
+        """Give the shares after adding anything between a and b cells."""
+        return [
+            (upper - lower) / (b - a)
+            for upper, lower in zip(self._summed(sums, a), self._summed(sums, b), strict=True)
+        ]
+
+    def _summed(self, sums: list[float], by: float) -> list[float]:
+        """Give the running sum of the shares, read so many cells further down; exact between the points."""
+        shares, count = self.shares, len(self.shares)
+        whole = min(math.floor(by), count)
+        part = by - math.floor(by)
+        if part < 1e-9:
+            return ([0.0] * whole + sums)[:count]
+        left = 1 - part
+        line = [
+            total + left * (low + left * (high - low) / 2)
+            for total, low, high in zip(sums, shares, shares[1:], strict=False)
+        ]
+        return ([0.0] * (whole + 1) + line)[:count]
+
+    def stretches(self, least: float = 0.0) -> list[Stretch]:
+        """Give the law as stretches; a share that is there at the first point already is a single value."""
+        first = [Stretch(self.origin, self.origin, self.shares[0])] if self.shares[0] > 0 else []
+        points = pairwise(self.shares)
+        return first + [
+            Stretch(self.origin + index * self.cell, self.origin + (index + 1) * self.cell, high - low)
+            for index, (low, high) in enumerate(points)
+            if high - low > least
+        ]
+
+
+class Deadlined:
+    """A sum of waits until the next one would pass a deadline: the law of the last instant before it.
+
+    Args:
+        deadline: No sum is larger.
+    """
+
+    def __init__(self, deadline: float, cells: int = CELLS) -> None:
+        self.deadline = deadline
+        self.alive = Grid(0.0, deadline, cells)
+        self.ended = [0.0] * (cells + 1)
+
+    @property
+    def left(self) -> float:
+        """Give the share of jobs that still have time."""
+        return self.alive.shares[-1]
+
+    def add(self, pieces: Sequence[Piece]) -> None:
+        """Add one wait; jobs whose next instant would pass the deadline end where they are."""
+        before, cell = self.alive.shares, self.alive.cell
+        self.alive.add(pieces, fixed=True)
+        lost = before[-1] - self.alive.shares[-1]
+        if lost <= 0:
+            return
+        top = max(piece.high if not piece.faces else piece.top for piece in pieces)
+        late = [0.0] * len(before)
+        late[0] = before[0] * _beyond(pieces, self.deadline)
+        for index in range(max(0, math.floor((self.deadline - top) / cell) - 1), len(before) - 1):
+            here = before[index + 1] - before[index]
+            if here > 0:
+                late[index + 1] = here * _beyond(pieces, self.deadline - (index + 0.5) * cell)
+        total = math.fsum(late)
+        scale = lost / total if total else 0.0
+        if not total:
+            late[-1], scale = lost, 1.0
+        self.ended = [old + scale * new for old, new in zip(self.ended, late, strict=True)]
+
+    def stretches(self, *, clip: bool) -> list[Stretch]:
+        """Give the law of the last instant.
+
+        Args:
+            clip: True: those who would have passed the deadline make a last try exactly there.
+        """
+        if clip:
+            rest = 1 - self.left
+            return [*self.alive.stretches(), Stretch(self.deadline, self.deadline, rest)]
+        cell, shares = self.alive.cell, self.alive.shares
+        masses = [high - low for low, high in zip([0.0, *shares], shares, strict=False)]
+        whole = [a + b for a, b in zip(masses, self.ended, strict=True)]
+        first = Stretch(0.0, 0.0, whole[0])
+        return [first] + [
+            Stretch(index * cell, (index + 1) * cell, mass) for index, mass in enumerate(whole[1:])
+        ]
+
+
+def _beyond(pieces: Sequence[Piece], ms: float) -> float:
+    return sum(piece.weight * (1 - piece.below(ms + 1e-9)) for piece in pieces)
+
+
+def normal(mean: float, sd: float, earliest: float, latest: float) -> list[Stretch]:
+    """Give the law of a sum of very many waits, by the central limit theorem, inside its bounds."""
+    if sd <= 0 or latest <= earliest:
+        return [Stretch(mean, mean, 1.0)]
+    points = [min(max(mean + sd * (index - 400) / 50, earliest), latest) for index in range(801)]
+    shares = [(1 + math.erf((index - 400) / 50 / math.sqrt(2))) / 2 for index in range(801)]
+    return [
+        Stretch(low, high, b - a)
+        for low, high, a, b in zip(points, points[1:], shares, shares[1:], strict=False)
+    ]

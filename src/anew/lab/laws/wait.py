@@ -1,0 +1,203 @@
+"""The law of one wait: what next_wait would give if it were asked for ever, reckoned instead of drawn.
+
+Windows, dice, steps and ``even`` have closed forms; ``decorrelated`` is carried from retry to retry as a chain over a
+grid, ``slices`` as 987 pairs of numbers. The policy's cap, clamp and cut to whole milliseconds are in it,
+the deadline is not, for what it leaves depends on the time that has passed.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator
+from typing import Final
+
+from anew.backoff import Decorrelated, Draws, Even, NoJitter, Policy, Slices, UpTo
+from anew.backoff.curves import is_custom
+from anew.backoff.windows import Windowed
+from anew.lab.laws.chains import Carried, Fronts
+from anew.lab.laws.pieces import Mixture, Piece
+from anew.lab.laws.shapes import GAUSS_8, Law, tabled
+from anew.lab.laws.slides import Slide
+
+_NODES: Final = 1_024
+
+
+def law(policy: Policy, retry: int) -> Law | None:
+    """Give the law of the wait before one retry.
+
+    Args:
+        policy: The policy.
+        retry: Which retry, 1 = the first. Where waits depend on each other, those before it are walked through.
+
+    Returns:
+        The law; None where a custom function decides.
+    """
+    if not isinstance(policy.jitter, Decorrelated | Slices):
+        return next(laws(policy, retry, first=retry))
+    *_, found = laws(policy, retry)
+    return found
+
+
+def laws(policy: Policy, retries: int, *, first: int = 1) -> Iterator[Law | None]:
+    """Give the laws of the waits before retries ``first`` to ``retries``, the policy's own limit left aside.
+
+    Args:
+        policy: The policy.
+        retries: The last retry.
+        first: The first one; 1 for ``decorrelated`` and ``slices``, which remember.
+    """
+    jitter = policy.jitter
+    if isinstance(jitter, Decorrelated | Slices):
+        yield from _remembering(policy, jitter, retries)
+        return
+    # Beyond a cap all waits have the same law.
+    known: dict[tuple[float, ...], Law] = {}
+    for retry in range(first, retries + 1):
+        yield None if asks_custom(policy, retry) else _one(policy, retry, known)
+
+
+def asks_custom(policy: Policy, retry: int) -> bool:
+    """Tell whether a user's own function takes part in a retry's wait."""
+    near = (retry - 1, retry, retry + 1) if isinstance(policy.jitter, Even) else (1, retry)
+    curves = [policy.place(max(1, number))[0] for number in near]
+    if isinstance(policy.jitter, UpTo):
+        curves.append(policy.jitter.curve)
+    return any(is_custom(curve) for curve in curves)
+
+
+def pieces_of(policy: Policy, retry: int) -> list[Piece] | None:
+    """Give the pieces of a wait that needs one fresh number at most, clamped; None for other jitters."""
+    nominal = policy.nominal(retry)
+    jitter = policy.jitter
+    if isinstance(jitter, Windowed):
+        low, high = jitter.ends(retry, policy.place(retry)[1], nominal)
+        pieces = _windowed(jitter, low, high)
+    elif isinstance(jitter, NoJitter):
+        pieces = [Piece.atom(1.0, nominal)]
+    else:
+        return None
+    return [held for piece in pieces for held in piece.held(policy.floor_ms, policy.highest_ms)]
+
+
+def slide_of(policy: Policy, retry: int) -> tuple[float, float, float]:
+    """Give a, b, c of ``a + b*p + c*p**2``, the wait of ``even`` for the phase p before dither and clamp."""
+    jitter = policy.jitter
+    assert isinstance(jitter, Even)
+    nominal, after = policy.nominal(retry), policy.nominal(retry + 1)
+    spread, start = jitter.spread, 0.5 - jitter.spread / 2
+    # In x = start + spread * p: u + v*x + w*x**2, see `anew.backoff.even.slide`.
+    if retry == 1:
+        u, v, w = nominal / 2, nominal, (after - nominal) / 2
+    else:
+        fall, rise = policy.nominal(retry - 1) - nominal, after - nominal
+        u, v, w = nominal + fall / 2, -fall, (fall + rise) / 2
+    return u + start * (v + start * w), spread * (v + 2 * start * w), spread * spread * w
+
+
+def _one(policy: Policy, retry: int, known: dict[tuple[float, ...], Law]) -> Law:
+    pieces = pieces_of(policy, retry)
+    if pieces is not None:
+        key = tuple(number for piece in pieces for number in piece)
+        if key not in known:
+            known[key] = Mixture(pieces)
+        return known[key]
+    if not isinstance(policy.jitter, Even):
+        return _asked(policy, retry)
+    key = slide_of(policy, retry)
+    if key not in known:
+        known[key] = _slid(policy, *key, dither=policy.jitter.dither)
+    return known[key]
+
+
+def _slid(policy: Policy, a: float, b: float, c: float, *, dither: float) -> Law:
+    floor, ceil = policy.floor_ms, policy.highest_ms
+    if abs(b) + abs(c) >= dither * a:
+        return Slide(a, b, c, dither=dither, floor=floor, ceil=ceil)
+    # Where the dither is wider than the slide, it is the slide that is reckoned at eight points.
+    waits = [(a + p * (b + p * c), weight) for p, weight in GAUSS_8]
+    pieces = [Piece(weight, wait * (1 - dither / 2), wait * (1 + dither / 2)) for wait, weight in waits]
+    return Mixture(held for piece in pieces for held in piece.held(floor, ceil))
+
+
+def _windowed(jitter: Windowed, low: float, high: float) -> list[Piece]:
+    width = high - low
+    if not width > 0:
+        return [Piece.atom(1.0, low)]
+    if jitter.step_ms is not None:
+        faces = max(1, int(width // jitter.step_ms))
+        return [Piece(1.0, low, low + faces * jitter.step_ms, faces)]
+    if jitter.faces is not None:
+        return [Piece(1.0, low, high, jitter.faces)]
+    if jitter.cut_ms is not None:
+        return _trimmed(low, width, jitter.cut_ms)
+    redraw = jitter.redraw_ms
+    if redraw is None or high <= redraw:
+        return [Piece(1.0, low, high)]
+    again = Piece((high - max(low, redraw)) / width, redraw / 2, float(redraw))
+    return [Piece(1 - again.weight, low, float(redraw)), again] if low < redraw else [again]
+
+
+def _trimmed(low: float, width: float, unit: int) -> list[Piece]:
+    """Give the pieces of a window whose drawn part is cut down to a unit: the last one may be a rarer value."""
+    faces = int(width // unit)
+    rest = 1 - faces * unit / width
+    pieces = [Piece(1 - rest, low, low + faces * unit, faces)] if faces else []
+    return [*pieces, Piece.atom(rest, low + faces * unit)] if rest > 1e-12 else pieces
+
+
+class _Number(Draws, frozen=True):
+    """Chance that gives one number whatever it is asked."""
+
+    number: float = 0.5
+
+    def lifelong(self) -> float:
+        return self.number
+
+    def hashed(self, retry: int) -> float:
+        return self.number
+
+
+def _asked(policy: Policy, retry: int) -> Law:
+    """Give the law of a jitter that is none of ours: a table of what it answers to evenly spaced numbers."""
+    nominal, place = policy.nominal(retry), policy.place(retry)[1]
+    values = []
+    for index in range(_NODES):
+        number = (index + 0.5) / _NODES
+        draws = _Number(lambda number=number: number, number=number)  # type: ignore[misc]
+        wait = policy.jitter.draw(retry, place, nominal, policy.nominal, draws, None).wait
+        values.append(float(min(max(wait, policy.floor_ms), policy.highest_ms)))
+    return tabled(sorted(values))
+
+
+def _remembering(policy: Policy, jitter: Decorrelated | Slices, retries: int) -> Iterator[Law | None]:
+    floor, ceil = policy.floor_ms, policy.highest_ms
+    if any(asks_custom(policy, retry) for retry in (1, *_phase_starts(policy))):
+        for _ in range(retries):
+            yield None
+        return
+    if isinstance(jitter, Slices):
+        fronts = Fronts(policy.nominal(1) / 1.4, floor, ceil)
+        for retry in range(1, retries + 1):
+            yield fronts.law(retry)
+        return
+    yield from _carried(policy, jitter.times, retries)
+
+
+@functools.lru_cache(maxsize=16)
+def _carried(policy: Policy, times: float, retries: int) -> list[Law]:
+    """Walk the chain; remembered, because rows and window ask for the same one."""
+    carried = Carried(policy.nominal, times, policy.highest_ms)
+    found = []
+    for retry in range(1, retries + 1):
+        carried.step(policy.nominal(retry))
+        found.append(carried.law(policy.floor_ms))
+    return found
+
+
+def _phase_starts(policy: Policy) -> Iterator[int]:
+    retry = 1
+    for phase in policy.phases:
+        yield retry
+        if phase.count is None:
+            return
+        retry += phase.count

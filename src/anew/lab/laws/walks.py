@@ -1,0 +1,146 @@
+"""Single jobs walked from their first failure to their last retry, where one wait tells of the next.
+
+A job whose waits hang on one number for life is walked for that number. What else has no closed form is walked for a
+thousand jobs whose numbers are drawn in strata, one in each thousandth.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from itertools import pairwise
+from random import Random
+from typing import Final
+
+from anew.backoff import Draws, Policy
+
+MAX_STEPS: Final = 5_000
+"""The most retries of one job that are walked one by one."""
+
+_JOBS: Final = 1_024
+_STEPS: Final = 150_000
+_LONG: Final = 150
+_MOST_PARTS: Final = 4
+_LAST_NUMBER: Final = math.nextafter(1.0, 0.0)
+_SCANNED: Final = 64
+_SEED: Final = 20_260
+
+
+class Chance(Draws, frozen=True):
+    """Chance that gives one number at every draw, and one for life."""
+
+    fresh: float = 0.5
+
+    @classmethod
+    def of(cls, fresh: float, lifelong: float) -> Chance:
+        """Build it: the number that each draw gives, and the one for life."""
+        return cls(rng=lambda: fresh, phase=lifelong, fresh=fresh)
+
+    def hashed(self, retry: int) -> float:
+        """Give the number of this retry."""
+        return self.fresh
+
+
+def last_instant(policy: Policy, retries: int, number: float) -> tuple[int, int]:
+    """Walk one job whose waits hang on one number, until its retries or its time are spent.
+
+    Args:
+        policy: The policy; its jitter draws nothing but the number for life.
+        retries: Retries at most.
+        number: The number, in [0, 1).
+
+    Returns:
+        When its last retry comes after the first failure in milliseconds, and which that is.
+    """
+    draws = Chance.of(number, number)
+    return _walk(policy, retries, lambda retry: draws)
+
+
+def _walk(policy: Policy, retries: int, draws: Callable[[int], Draws]) -> tuple[int, int]:
+    """Do what `next_wait` does, again and again, without the words."""
+    jitter, curve, place = policy.jitter, policy.nominal, policy.place
+    low, high = policy.floor_ms, policy.highest_ms
+    deadline, clip = policy.deadline_ms, policy.on_deadline == "clip"
+    at, carry = 0, None
+    for retry in range(1, retries + 1):
+        wait, _, carry = jitter.draw(retry, place(retry)[1], curve(retry), curve, draws(retry), carry)
+        if carry is not None and carry > high:
+            carry = float(high)
+        wait_ms = int(low if wait < low else high if wait > high else wait)
+        if deadline is not None and at + wait_ms > deadline:
+            return (deadline, retry) if clip and at < deadline else (at, retry - 1)
+        at += wait_ms
+    return at, retries
+
+
+def one_wait(policy: Policy, retry: int, number: float) -> int:
+    """Give one wait of a job whose waits hang on one number, the deadline left aside."""
+    place, curve = policy.place(retry)[1], policy.nominal
+    wait = policy.jitter.draw(retry, place, curve(retry), curve, Chance.of(number, number), None).wait
+    return int(min(max(wait, policy.floor_ms), policy.highest_ms))
+
+
+def monotone_parts(policy: Policy, retries: int, steps: int) -> list[tuple[float, float]] | None:
+    """Give the stretches of the number for life on which the last instant never falls.
+
+    A deadline parts them: jobs with a higher number may fit in a retry less. None if it falls inside a part, or if there
+    are many parts.
+
+    Args:
+        policy: The policy.
+        retries: Retries at most.
+        steps: How many of them a job makes, for the time that this may take.
+    """
+    scanned = _SCANNED if steps <= _LONG else _SCANNED // 4
+    marks = [index / scanned for index in range(scanned)] + [_LAST_NUMBER]
+    walked = [last_instant(policy, retries, mark) for mark in marks]
+    parts: list[tuple[float, float]] = []
+    start = 0.0
+    for (low, high), (before, after) in zip(pairwise(marks), pairwise(walked), strict=True):
+        if before[1] - after[1] > 1 or len(parts) > _MOST_PARTS:
+            return None
+        if before[1] != after[1]:
+            end, following = _change(policy, retries, low, high, before[1])
+            parts.append((start, end))
+            start = following
+        elif after[0] < before[0]:
+            return None
+    return [*parts, (start, _LAST_NUMBER)]
+
+
+def evenly(policy: Policy, retries: int, steps: int) -> list[int]:
+    """Walk jobs whose numbers for life are evenly spaced; give their last instants, in order."""
+    jobs = walkable(steps)
+    return sorted(last_instant(policy, retries, (index + 0.5) / jobs)[0] for index in range(jobs))
+
+
+def walkable(steps: int) -> int:
+    """Give how many jobs of so many steps are walked: half a second's worth, at most a thousand."""
+    return min(max(_STEPS // max(steps, 1), 64), _JOBS)
+
+
+def _change(policy: Policy, retries: int, low: float, high: float, count: int) -> tuple[float, float]:
+    """Give the last number with so many retries, and the next one, a thousand-millionth higher."""
+    while high - low > 1e-9:
+        middle = (low + high) / 2
+        low, high = (middle, high) if last_instant(policy, retries, middle)[1] == count else (low, middle)
+    return low, high
+
+
+def stratified(policy: Policy, retries: int, steps: int) -> list[int]:
+    """Walk jobs all of whose numbers are spread as evenly as can be; give their last instants, in order."""
+    chance = Random(_SEED)  # noqa: S311 - for figures, not for secrets
+    jobs = walkable(steps)
+    strata = [(index + 0.5) / jobs for index in range(jobs)]
+    fresh: dict[int, list[float]] = {}
+
+    def numbers(retry: int) -> list[float]:
+        if retry not in fresh:
+            fresh[retry] = chance.sample(strata, jobs)
+        return fresh[retry]
+
+    def last(job: int) -> int:
+        phase = strata[job]
+        return _walk(policy, retries, lambda retry: Chance.of(numbers(retry)[job], phase))[0]
+
+    return sorted(last(job) for job in range(jobs))

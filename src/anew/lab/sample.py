@@ -1,0 +1,68 @@
+"""Waits drawn by the engine itself, so that anybody can hold a policy against the library it is named after."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Final
+
+from anew.backoff import Decorrelated, Policy, Previous, Slices, Wait, next_wait
+from anew.errors import InvalidInput
+from anew.lab.chance import LabDraws, PhaseKind
+from anew.units import shown
+
+MAX_WAITS: Final = 1_000_000
+MAX_DRAWS: Final = 2_000_000
+"""The most decisions of one sample, at some 5 µs each: jitter that remembers takes one for every retry before."""
+
+MAX_RETRY: Final = 1_000_000
+
+
+def sample(
+    policy: Policy, retry: int, count: int, *, seed: int = 1, phase: PhaseKind = "seq", first: int = 0
+) -> list[int]:
+    """Draw one retry's waits of many jobs.
+
+    Each wait is what ``next_wait`` decides for a job of its own. Where waits depend on those before, the job is
+    walked through retries 1 to ``retry``. The deadline is left aside: it depends on the time that has passed.
+
+    Args:
+        policy: The policy.
+        retry: Which retry, 1 = the first.
+        count: How many jobs.
+        seed: Where the chance begins; the same seed gives the same waits.
+        phase: Numbers for life: ``seq``, those of jobs that fail one after the other; ``hash``, independent ones.
+        first: Number of the first job.
+
+    Returns:
+        Waits in whole milliseconds, in the order of the jobs.
+
+    Raises:
+        InvalidInput: A number is out of its range, or all of it together is too much.
+    """
+    most = MAX_RETRY if policy.retries is None else policy.retries
+    if not 1 <= retry <= most:
+        expected = f"a whole number from 1 to {most}" if most else "another policy: this one has no retry"
+        raise _invalid("retry", retry, expected + (", the policy's last retry" if policy.retries else ""))
+    if not 1 <= count <= MAX_WAITS:
+        raise _invalid("n", count, f"a whole number from 1 to {MAX_WAITS}")
+    remembers = isinstance(policy.jitter, Decorrelated | Slices)
+    if count * (retry if remembers else 1) > MAX_DRAWS:
+        raise _invalid("n", count, f"at most {MAX_DRAWS // retry}: {retry} waits of each job are drawn")
+    free = dataclasses.replace(policy, deadline_ms=None)
+    start = 1 if remembers else retry
+    return [_drawn(free, start, retry, seed, job, phase) for job in range(first, first + count)]
+
+
+def _drawn(policy: Policy, start: int, retry: int, seed: int, job: int, phase: PhaseKind) -> int:
+    previous = None
+    wait_ms = 0
+    for number in range(start, retry + 1):
+        wait = next_wait(policy, number, LabDraws.of(seed, job, number, phase), previous=previous)
+        assert isinstance(wait, Wait)
+        previous, wait_ms = Previous(wait.carry), wait.wait_ms
+    return wait_ms
+
+
+def _invalid(field: str, value: object, expected: str) -> InvalidInput:
+    message = f"{field}: {shown(value)} is not valid; expected {expected}"
+    return InvalidInput(message, field=field, value=value)
