@@ -94,6 +94,12 @@ class EngineCollector(Collector):
         yield CounterMetricFamily("anew_requests", "Requests that arrived whole.", context.counters.requests)
         yield GaugeMetricFamily("anew_connections", "Open connections.", context.counters.connections)
         yield GaugeMetricFamily(
+            "anew_unfinished_bytes", "Bytes of bodies that are coming in.", context.counters.unfinished
+        )
+        yield GaugeMetricFamily(
+            "anew_unsent_bytes", "Bytes of answers that peers have not taken yet.", context.counters.unsent
+        )
+        yield GaugeMetricFamily(
             "anew_take_streams", "Open take streams.", len(context.engine.dispatcher.takers)
         )
         yield GaugeMetricFamily(

@@ -10,7 +10,10 @@ from typing import cast
 import pytest
 
 from anew.http.seam import Request
+from anew.http.wire.http1 import Http1Connection
+from anew.http.wire.server import HttpServer
 from tests.unit.http.http1_peer import fetch, get, post
+from tests.unit.http.http2_peer import FakeTransport, in_loop
 from tests.unit.http.loopback import Site, run
 
 # ---- the ordinary
@@ -78,6 +81,19 @@ def test_every_split_of_a_request_reads_the_same(loop: str) -> None:
             assert [(await client.reply()).body for _ in range(2)] == [b"ab", b"ab"]
 
     run(test, loop)
+
+
+@in_loop
+async def test_a_head_without_its_end_is_waited_for_though_all_its_lines_are_known() -> None:
+    seen: list[Request] = []
+    conn = Http1Connection(HttpServer(seen.append))
+    conn.connection_made(FakeTransport())
+    conn.data_received(get)
+    seen.pop().reply(204, b"", None)
+    conn.data_received(get.removesuffix(b"\r\n\r\n"))
+    assert seen == []
+    conn.data_received(b"\r\n\r\n")
+    assert [request.path for request in seen] == [b"/a"]
 
 
 def test_answers_without_body(loop: str) -> None:

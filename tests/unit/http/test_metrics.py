@@ -111,11 +111,14 @@ def test_whether_new_jobs_are_accepted_is_told(full: bool, figure: float) -> Non
 def test_the_edge_tells_requests_refusals_connections_and_streams() -> None:
     page = Page()
     page.counters.requests, page.counters.connections = 5, 3
+    page.counters.unfinished, page.counters.unsent = 5, 7
     page.counters.refuse("host")
     page.counters.refuse("host")
     assert page.figure("anew_requests_total") == 5
     assert page.figure("anew_requests_refused_total", reason="host") == 2
     assert page.figure("anew_connections") == 3
+    assert page.figure("anew_unfinished_bytes") == 5
+    assert page.figure("anew_unsent_bytes") == 7
     assert page.figure("anew_take_streams") == 2
 
 

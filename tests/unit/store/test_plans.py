@@ -146,6 +146,7 @@ def test_every_statement_is_accounted_for() -> None:
     writes_only = {
         "insert_plain",
         "insert_rich",
+        "insert_usual",
         "insert_payload",
         "stage",
         "delete_all_payloads",

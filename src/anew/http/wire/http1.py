@@ -28,11 +28,12 @@ if TYPE_CHECKING:
 class Http1Connection(ReadingSide):
     """One client's connection. Made by the server for each accepted socket."""
 
-    __slots__ = ("_fields", "_hand", "_lines")
+    __slots__ = ("_fields", "_hand", "_lines", "_parser")
 
     def __init__(self, server: HttpServer) -> None:
         super().__init__(server)
         self._hand = server.gate.hand
+        self._parser = server.head_parser
         self._lines = server.head_parser.lines
         self._fields = server.head_parser.fields
 
@@ -49,18 +50,16 @@ class Http1Connection(ReadingSide):
 
     def data_received(self, data: bytes) -> None:
         if not self._stage and self.current is None:
-            end = data.find(b"\r\n\r\n") + 4
-            eol = data.find(b"\r\n")
-            line = self._lines.get(data[:eol])
-            fields = self._fields.get(data[eol:end])
-            if (line is None or fields is None) and eol > 0 and end > 3:
-                parser = self._server.head_parser
-                line = line or parser.plain_line(data[:eol])
-                fields = fields or parser.plain_block(data[eol:end])
-            if fields is not None and line is not None and fields.length == len(data) - end:
+            head, end, body = data.partition(b"\r\n\r\n")
+            raw_line, _, raw_block = head.partition(b"\r\n")
+            line = fields = None
+            if end:
+                line = self._lines.get(raw_line) or self._parser.plain_line(raw_line)
+                fields = self._fields.get(raw_block) or self._parser.plain_block(raw_block)
+            if line is not None and fields is not None and fields.length == len(body):
                 self._fresh = False
                 self._counters.requests += 1
-                self.current = request = Http1Request(self, line, fields, data[end:])
+                self.current = request = Http1Request(self, line, fields, body)
                 self._hand(request)
                 return
         self._take(data)

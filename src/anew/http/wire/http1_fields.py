@@ -110,18 +110,18 @@ class FieldsParser:
         """Parse one block.
 
         Args:
-            raw: From the CRLF that ends the request line to the empty line, both included.
+            raw: The lines without the CRLF of the last.
 
         Raises:
             Refused: 400, 413 or 431.
         """
-        count = raw.count(b"\r\n") - 2
-        if len(raw) - 4 > self._limits.max_head or count > self._limits.max_headers:
+        count = raw.count(b"\r\n") + 1 if raw else 0
+        if len(raw) + 2 > self._limits.max_head or count > self._limits.max_headers:
             raise large_head(self._limits)
         found = self._found
         found.clear()
         try:
-            self._parser.feed_data(b"POST / HTTP/1.1" + raw)
+            self._parser.feed_data(_message(raw))
         except (httptools.HttpParserError, httptools.HttpParserUpgrade):
             found.clear()
         if len(found) != count or not count:
@@ -149,7 +149,7 @@ class FieldsParser:
     def _collect(self, raw: bytes, count: int) -> list[tuple[bytes, bytes]]:
         collector = _Collector()
         try:
-            httptools.HttpRequestParser(collector).feed_data(b"POST / HTTP/1.1" + raw)
+            httptools.HttpRequestParser(collector).feed_data(_message(raw))
         except httptools.HttpParserUpgrade:
             pass  # the head is complete and valid; a server may ignore Upgrade (RFC 9110, 7.8), and we do
         except httptools.HttpParserError:
@@ -206,6 +206,11 @@ class FieldsParser:
         return length
 
 
+def _message(block: bytes) -> bytes:
+    """Give a parser something whole to parse."""
+    return b"POST / HTTP/1.1\r\n%b\r\n" % (block and block + b"\r\n")
+
+
 def _with_manners(fields: Fields, connection: bytes) -> Fields:
     """Note what Connection and Expect say."""
     tokens = [token.strip() for token in connection.lower().split(b",")]
@@ -227,7 +232,7 @@ def _twice(name: bytes) -> Refused:
 
 def _why_refused(raw: bytes) -> Refused:
     """Name the reason for the counter; the parser itself has decided already."""
-    lower = raw.lower()
+    lower = b"\n" + raw.lower()
     has_length, has_encoding = b"\ncontent-length:" in lower, b"\ntransfer-encoding:" in lower
     if has_length and has_encoding:
         return two_framings()

@@ -19,6 +19,9 @@ cached_entries = 1024
 cached_bytes = 1024
 """Bounds of what is remembered: this many of each half, none longer than this (so at most 2 MiB)."""
 
+cached_line_bytes = 40
+"""The same for lines: longer ones have a job's id in them and hardly come again."""
+
 control_characters = re.compile(rb"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 
 
@@ -48,17 +51,10 @@ class HeadParser:
         Raises:
             Refused: 400, 414, 501 or 505.
         """
-        line = self.lines.get(raw)
-        if line is None:
-            line = self._line_parser.parse(raw)
-            if line.plain and len(raw) <= cached_bytes:
-                if len(self.lines) >= cached_entries:
-                    self.lines.clear()
-                self.lines[raw] = line
-        return line
+        return self.lines.get(raw) or self.plain_line(raw) or self._line_parser.parse(raw)
 
     def block(self, raw: bytes) -> Fields:
-        """Parse a block of header lines, given from the CRLF of the request line to the empty line.
+        """Parse a block of header lines, given without the CRLF of the last.
 
         Raises:
             Refused: 400, 413 or 431.
@@ -73,12 +69,13 @@ class HeadParser:
         return fields
 
     def plain_line(self, raw: bytes) -> Line | None:
-        """Parse a request line; None if there is anything special about it, be it good or bad."""
-        try:
-            line = self.line(raw)
-        except Refused:
-            return None
-        return line if line.plain else None
+        """Parse a request line that is not remembered; None if there is anything special about it, be it good or bad."""
+        line = self._line_parser.parse_plain(raw)
+        if line is not None and len(raw) <= cached_line_bytes:
+            if len(self.lines) >= cached_entries:
+                self.lines.clear()
+            self.lines[raw] = line
+        return line
 
     def plain_block(self, raw: bytes) -> Fields | None:
         """Parse a block of header lines; None if there is anything special about it, be it good or bad."""

@@ -51,8 +51,15 @@ class LineParser:
         self._limits = limits
         self._parser = httptools.HttpRequestParser(object())
 
+    def parse_plain(self, raw: bytes) -> Line | None:
+        """Parse one line that no parser has anything to say about; None if it is another."""
+        found = plain_line.fullmatch(raw)
+        if found is None or len(raw) > self._limits.max_target:
+            return None
+        return Line(found[1], found[2], True, None)
+
     def parse(self, raw: bytes) -> Line:
-        """Parse one line.
+        """Parse any line.
 
         Args:
             raw: The line without its CRLF.
@@ -60,9 +67,6 @@ class LineParser:
         Raises:
             Refused: 400, 414, 501 or 505.
         """
-        plain = plain_line.fullmatch(raw)
-        if plain is not None and len(raw) <= self._limits.max_target:
-            return Line(plain[1], plain[2], True, None)
         parts = raw.split(b" ")
         if len(parts) != 3:
             raise malformed("a request line is a method, a target and a version, with one space between")

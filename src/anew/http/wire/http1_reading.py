@@ -111,7 +111,7 @@ class ReadingSide(WaitingSide):
             end = data.find(b"\r\n\r\n", at) + 4
             if end >= 4:
                 eol = data.find(b"\r\n", at)
-                return self._begin(data[at:eol], data[eol:end], data, end)
+                return self._begin(data[at:eol], data[eol + 2 : end - 4], data, end)
             self._unfinished(data[at:], 0 if at else self._seen)
         return len(data)
 

@@ -5,6 +5,11 @@
 -- New jobs that say nothing of their own beyond the usual.
 INSERT INTO job (id, queue, type, priority, state, ready_at, payload) VALUES @rows(7);
 
+-- name: insert_usual
+-- The same where priority, state and time are the same for all: they are bound once.
+INSERT INTO job (id, queue, type, payload, priority, state, ready_at)
+SELECT column1, column2, column3, column4, ?1, ?2, ?3 FROM (VALUES @rows(4));
+
 -- name: insert_rich
 -- New jobs with limits, policy, retention or a payload that is kept apart.
 INSERT INTO job (id, queue, type, priority, state, ready_at, retry_limit, policy, retention, payload_bytes, payload)
@@ -148,6 +153,7 @@ WHERE job_id = ? AND attempt < ? ORDER BY attempt DESC, id DESC LIMIT ?;
 SELECT DISTINCT job_id FROM attempt WHERE job_id < ? AND outcome = 'error' ORDER BY job_id DESC LIMIT ?;
 
 -- name: failures
+-- When each recorded failure of these jobs began and ended, job by job.
 SELECT job_id, dequeued_at, failed_at FROM attempt WHERE job_id IN (@marks) AND outcome = 'error' ORDER BY job_id;
 
 -- name: read_counters

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import chain
+from itertools import chain, count
 from typing import Any
 
 from anew.jobs.codec import DEFAULT_PRIORITY, NewJob
@@ -49,16 +49,15 @@ class SqliteStore(ReadingStore):
 
     def insert_plain(self, first_key: int, jobs: Sequence[NewJob], now: int) -> None:
         """As `insert`, for jobs that say nothing beyond type, queue and payload, so that nothing more is looked at."""
-        if any(len(job.payload) > INLINE_BYTES for job in jobs):
+        if max([len(job.payload) for job in jobs], default=0) > INLINE_BYTES:
             self.insert(first_key, jobs, now)
             return
-        self._many(
-            "insert_plain",
-            [
-                (key, job.queue, job.type, DEFAULT_PRIORITY, READY, now, bytes(job.payload))
-                for key, job in enumerate(jobs, first_key)
-            ],
-        )
+        keys = count(first_key)
+        for part in in_widths(jobs):
+            values: list[Any] = [DEFAULT_PRIORITY, READY, now]
+            for job, key in zip(part, keys):  # noqa: B905 - the keys have no end
+                values += (key, job.queue, job.type, bytes(job.payload))
+            self._execute(sql("insert_usual", len(part)), values)
         for queue, n in tally([job.queue for job in jobs]).items():
             self._counts.add(queue, READY, n)
 
