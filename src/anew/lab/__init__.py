@@ -10,9 +10,9 @@ from anew.lab.compare import Comparison, compare
 from anew.lab.explain import Explanation, Forecast, explain
 from anew.lab.fit import Fit, fit
 from anew.lab.lint import RULES, Finding, lint
-from anew.lab.outcome import Outcome
-from anew.lab.scenario import Scenario
-from anew.lab.simulate import simulate
+from anew.lab.simulation.outcome import Outcome
+from anew.lab.simulation.scenario import Scenario
+from anew.lab.simulation.simulate import simulate
 
 if TYPE_CHECKING:
     from anew.lab.herd import instants

@@ -14,10 +14,10 @@ from anew.lab.charts.pictures import Load, LoadLine, Named, Picture
 from anew.lab.charts.waves import has_numpy
 from anew.lab.laws.outlive import outlives, window
 from anew.lab.laws.spans import spans
-from anew.lab.outcome import Downstream, Outcome
-from anew.lab.scenario import Scenario
-from anew.lab.simulate import simulate
-from anew.units import format_duration, format_duration_about, shown
+from anew.lab.simulation.outcome import Downstream, Outcome
+from anew.lab.simulation.scenario import Scenario
+from anew.lab.simulation.simulate import simulate
+from anew.units import format_duration, format_duration_about, refused
 
 if TYPE_CHECKING:
     from anew.lab.envelope import Millis
@@ -154,11 +154,7 @@ def compare(
     """
     scenario = Scenario() if scenario is None else scenario
     if not 2 <= len(policies) <= MAX_POLICIES:
-        raise InvalidInput(
-            f"policies: {shown(len(policies))} is not valid; expected 2 to {MAX_POLICIES} policies to compare",
-            field="policies",
-            value=len(policies),
-        )
+        raise refused("policies", len(policies), f"2 to {MAX_POLICIES} policies to compare")
     named = [
         Named(f"policy {number}", item) if isinstance(item, Policy) else item
         for number, item in enumerate(policies, start=1)

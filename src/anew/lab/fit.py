@@ -11,7 +11,7 @@ from anew.backoff import CEILING_MS, Policy
 from anew.errors import InvalidInput
 from anew.lab.families import FAMILIES, Family, Step
 from anew.lab.laws.spans import spans
-from anew.units import MAX_DURATION_MS, format_duration, format_duration_short, shown
+from anew.units import MAX_DURATION_MS, format_duration, format_duration_short, refused
 
 MAX_RETRIES: Final = 1_000
 TOLERANCE: Final = 1e-3
@@ -76,9 +76,9 @@ def fit(window_ms: int, first_ms: int, retries: int, *, like: str = "even", cap_
     """
     family = FAMILIES.get(like)
     if family is None:
-        raise _refused("like", like, f"one of: {', '.join(FAMILIES)}")
+        raise refused("like", like, f"one of: {', '.join(FAMILIES)}")
     if isinstance(retries, bool) or not isinstance(retries, int) or not 1 <= retries <= MAX_RETRIES:
-        raise _refused("retries", retries, f"a whole number from 1 to {MAX_RETRIES}")
+        raise refused("retries", retries, f"a whole number from 1 to {MAX_RETRIES}")
     goal = _Goal(family, window_ms, first_ms, retries, cap_ms)
     goal.check()
     solved: dict[str, str] = {}
@@ -134,9 +134,9 @@ class _Goal:
             ("window", self.window_ms, MAX_DURATION_MS),
         ):
             if not 1 <= ms <= most:
-                raise _refused(name, ms, f"a duration from 1 ms to {format_duration_short(most)}")
+                raise refused(name, ms, f"a duration from 1 ms to {format_duration_short(most)}")
         if self.cap_ms is not None and not 1 <= self.cap_ms <= CEILING_MS:
-            raise _refused("cap", self.cap_ms, f"a duration from 1 ms to {format_duration_short(CEILING_MS)}")
+            raise refused("cap", self.cap_ms, f"a duration from 1 ms to {format_duration_short(CEILING_MS)}")
         first = format_duration(self.first_ms)
         highest = self._highest()
         if highest < self.first_ms:
@@ -146,7 +146,7 @@ class _Goal:
                 else f" (even stays 1/18 below it, at {format_duration(highest)})"
             )
             cap = format_duration_short(self.cap_ms or 0)
-            raise _refused("cap", cap, f"at least the first wait, which is {first}{detuned}")
+            raise refused("cap", cap, f"at least the first wait, which is {first}{detuned}")
         least, most = self.retries * self.first_ms, self.first_ms + (self.retries - 1) * highest
         if self.window_ms < least * (1 - TOLERANCE):
             raise _unreachable(
@@ -262,12 +262,6 @@ def _spread(earliest: int, latest: int) -> str:
 
 def _counted(retries: int) -> str:
     return "1 retry" if retries == 1 else f"{retries} retries"
-
-
-def _refused(field: str, value: object, expected: str) -> InvalidInput:
-    return InvalidInput(
-        f"{field}: {shown(value)} is not valid; expected {expected}", field=field, value=value
-    )
 
 
 def _unreachable(window_ms: int, why: str, expected: str) -> InvalidInput:

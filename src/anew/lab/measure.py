@@ -19,7 +19,7 @@ import numpy as np
 
 from anew.errors import InvalidInput
 from anew.lab.envelope import Envelope, Floats, Millis, mean_waits
-from anew.units import HOUR_MS, MINUTE_MS, SECOND_MS, shown
+from anew.units import HOUR_MS, MINUTE_MS, SECOND_MS, refused, shown
 
 BINS: Final = (4, 16, 64, 256)
 """Bins per gap; each divides the last."""
@@ -264,9 +264,7 @@ def _window(window: tuple[int, int], retries: int) -> tuple[int, int]:
     first, end = window
     if not 0 <= first < end <= min(retries, _MAX_GAPS):
         expected = f"two whole numbers from 0 to the retries, which are {retries}, the first one lower"
-        raise InvalidInput(
-            f"window: {shown(window)} is not valid; expected {expected}", field="window", value=window
-        )
+        raise refused("window", window, expected)
     return first, end
 
 

@@ -22,8 +22,10 @@ from anew.lab.chance import LabDraws
 from anew.lab.evidence import Evidence, Verdict, succeeded_at
 
 MAX_JOBS: Final = 100_000
-_MAX_CALLS: Final = 10_000
-"""Calls of one job that are followed; under a policy that retries every few milliseconds it counts as waiting then."""
+"""The most jobs of one replay."""
+
+MAX_CALLS: Final = 10_000_000
+"""The most calls that one replay follows, at less than 10 µs each."""
 
 
 class Shift(msgspec.Struct, frozen=True):
@@ -48,7 +50,7 @@ class Tally(msgspec.Struct, frozen=True):
     Args:
         succeeded: Jobs that end well.
         dead: Jobs that are given up.
-        waiting: Jobs still on their way when the record ends, or after 10,000 calls, which is as far as a job is followed.
+        waiting: Jobs still on their way when the record ends.
         calls: Runs in all, the first ones included.
     """
 
@@ -153,16 +155,20 @@ def replay(policy: Policy, histories: Sequence[History], now: int, *, seed: int 
         seed: For the jitter's draws.
 
     Raises:
-        InvalidInput: There are too many jobs.
+        InvalidInput: There are too many jobs, or the policy makes them call too often.
     """
     if len(histories) > MAX_JOBS:
         raise InvalidInput(
             f"histories: {len(histories)} jobs are too many; expected at most {MAX_JOBS}", field="histories"
         )
     evidence = Evidence(histories)
-    walks = [_Walk(policy, evidence, history, number, seed, now) for number, history in enumerate(histories)]
-    best = [walk.course(hope=True) for walk in walks]
-    worst = [walk.course(hope=False) for walk in walks]
+    best, worst = list[_Course](), list[_Course]()
+    left = MAX_CALLS
+    for number, history in enumerate(histories):
+        walk = _Walk(policy, evidence, history, number, seed, now)
+        for courses, hope in ((best, True), (worst, False)):
+            courses.append(walk.course(hope=hope, most=left))
+            left -= courses[-1].calls
     retries = sum(course.calls - 1 for course in worst)
     return Replay(
         policy=policy.to_json(),
@@ -184,12 +190,12 @@ class _Walk:
         self._number, self._seed = number, seed
         self._run_ms = round(statistics.median(span.ended_at - span.began_at for span in history.failures))
 
-    def course(self, *, hope: bool) -> _Course:
-        """Follow the job to its end, or the record's; `hope`: unknown calls succeed."""
+    def course(self, *, hope: bool, most: int) -> _Course:
+        """Follow the job to its end, or the record's, for so many calls at most; `hope`: unknown calls succeed."""
         began = failed_at = self._history.failures[0].ended_at
         carry: float | None = None
         calls, unknown = 1, 0
-        while calls < _MAX_CALLS:
+        while True:
             previous = None if carry is None else Previous(carry=carry)
             draws = LabDraws.of(self._seed, self._number, calls)
             answer = next_wait(self._policy, calls, draws, previous=previous, elapsed_ms=failed_at - began)
@@ -198,14 +204,23 @@ class _Walk:
             carry = answer.carry
             at = failed_at + answer.wait_ms
             if at > self._now:
-                break
+                return _Course(None, False, calls, unknown)
             verdict = self._evidence.verdict(self._history, at)
             calls += 1
+            if calls > most:
+                raise _too_many_calls()
             unknown += verdict is Verdict.UNKNOWN
             if verdict is Verdict.SUCCEEDS or (hope and verdict is Verdict.UNKNOWN):
                 return _Course(at, False, calls, unknown)
             failed_at = at + self._run_ms
-        return _Course(None, False, calls, unknown)
+
+
+def _too_many_calls() -> InvalidInput:
+    return InvalidInput(
+        f"policy: it makes these jobs call more than {MAX_CALLS:,} times before the record ends; "
+        "expected longer waits, a limit, or fewer jobs",
+        field="policy",
+    )
 
 
 def _recorded_course(history: History) -> _Course:

@@ -6,9 +6,8 @@ import dataclasses
 from typing import Final
 
 from anew.backoff import Decorrelated, Policy, Previous, Slices, Wait, next_wait
-from anew.errors import InvalidInput
 from anew.lab.chance import LabDraws, PhaseKind
-from anew.units import shown
+from anew.units import refused
 
 MAX_WAITS: Final = 1_000_000
 MAX_DRAWS: Final = 2_000_000
@@ -42,12 +41,12 @@ def sample(
     most = MAX_RETRY if policy.retries is None else policy.retries
     if not 1 <= retry <= most:
         expected = f"a whole number from 1 to {most}" if most else "another policy: this one has no retry"
-        raise _invalid("retry", retry, expected + (", the policy's last retry" if policy.retries else ""))
+        raise refused("retry", retry, expected + (", the policy's last retry" if policy.retries else ""))
     if not 1 <= count <= MAX_WAITS:
-        raise _invalid("n", count, f"a whole number from 1 to {MAX_WAITS}")
+        raise refused("n", count, f"a whole number from 1 to {MAX_WAITS}")
     remembers = isinstance(policy.jitter, Decorrelated | Slices)
     if count * (retry if remembers else 1) > MAX_DRAWS:
-        raise _invalid("n", count, f"at most {MAX_DRAWS // retry}: {retry} waits of each job are drawn")
+        raise refused("n", count, f"at most {MAX_DRAWS // retry}: {retry} waits of each job are drawn")
     free = dataclasses.replace(policy, deadline_ms=None)
     start = 1 if remembers else retry
     return [_drawn(free, start, retry, seed, job, phase) for job in range(first, first + count)]
@@ -61,8 +60,3 @@ def _drawn(policy: Policy, start: int, retry: int, seed: int, job: int, phase: P
         assert isinstance(wait, Wait)
         previous, wait_ms = Previous(wait.carry), wait.wait_ms
     return wait_ms
-
-
-def _invalid(field: str, value: object, expected: str) -> InvalidInput:
-    message = f"{field}: {shown(value)} is not valid; expected {expected}"
-    return InvalidInput(message, field=field, value=value)

@@ -44,7 +44,7 @@ class Card:
         json: Its canonical JSON; what was given, where that does not fit.
         of: What the controls belong to. If the choice is another one, they say nothing.
         summary: One line about the preset.
-    traps: What surprises people about it.
+        traps: What surprises people about it.
         error: What is wrong with it as a whole.
         restructured: It has other controls than the page that asked.
         unknown: Names of the query that nothing has read.

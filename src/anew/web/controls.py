@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from anew.backoff.kinds import CEILING_MS, Choice, Duration, Flag, Integer, Kind, ListOf, Number
@@ -27,6 +27,7 @@ class Slider:
         low, high, step: Of its positions.
         at: Its position now.
         ladder: The positions are steps of this ladder; "": they are the values themselves.
+        empty: It has one step more, behind the last, where the box is empty: no bound, which is more than any.
     """
 
     low: float
@@ -34,6 +35,12 @@ class Slider:
     step: float
     at: float
     ladder: str = ""
+    empty: bool = False
+
+    @property
+    def end(self) -> float:
+        """Its last position."""
+        return self.high + self.step if self.empty else self.high
 
 
 @dataclass(slots=True, kw_only=True)
@@ -156,8 +163,17 @@ def slider(kind: Kind, leaf: str, value: Any) -> Slider | None:
     Args:
         kind: What the value may be.
         leaf: Its own name, such as ``exponent``.
-        value: What it is, in its inner form; None stands at the low end.
+        value: What it is, in its inner form; None stands at the low end, or behind the high one where the box may be
+            empty.
     """
+    made = _slider(kind, leaf, value)
+    if made is None or not getattr(kind, "optional", False):
+        return made
+    made = replace(made, empty=True)
+    return replace(made, at=made.end) if value is None else made
+
+
+def _slider(kind: Kind, leaf: str, value: Any) -> Slider | None:
     if isinstance(kind, Duration):
         low, high = ladders.steps_between("duration", 0, min(kind.maximum_ms, CEILING_MS))
         return _on_ladder("duration", low, high, value)

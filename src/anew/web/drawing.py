@@ -6,7 +6,12 @@ import math
 from collections.abc import Sequence
 from typing import Any, Final
 
-from anew.lab.charts.colours import POLICY_COLOURS, RETRY_COLOURS_DARK, RETRY_COLOURS_LIGHT
+from anew.lab.charts.colours import (
+    POLICY_COLOURS,
+    POLICY_COLOURS_DARK,
+    RETRY_COLOURS_DARK,
+    RETRY_COLOURS_LIGHT,
+)
 from anew.lab.charts.waves import ABSENT, tally
 from anew.web.cards import LETTERS
 from anew.web.herds import DOTS, Herd, greatest, least
@@ -17,10 +22,13 @@ _FAR: Final = 30
 """Waits that differ by more than so many times are shown on an axis of powers, if one is wanted."""
 
 COLOURS: Final = {
-    "light": RETRY_COLOURS_LIGHT,
-    "dark": RETRY_COLOURS_DARK,
-    "policies": dict(zip(LETTERS, POLICY_COLOURS, strict=False)),
+    "light": {"retries": RETRY_COLOURS_LIGHT, "policies": dict(zip(LETTERS, POLICY_COLOURS, strict=False))},
+    "dark": {
+        "retries": RETRY_COLOURS_DARK,
+        "policies": dict(zip(LETTERS, POLICY_COLOURS_DARK, strict=False)),
+    },
 }
+"""What is drawn by day and by night; the style sheet has the policies' own colours too."""
 
 
 def curves(herds: Sequence[Herd]) -> list[dict[str, Any]]:

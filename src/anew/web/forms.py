@@ -66,7 +66,9 @@ def _zizq(policy: Policy) -> Form:
         },
         "retry_limit": policy.limit,
     }
-    return Form("Zizq", json.dumps(body), "Members of a new job.")
+    return Form(
+        "Zizq", json.dumps(body), "Members of a new job. What stands under backoff is a policy for Anew, too."
+    )
 
 
 def _not_zizq(policy: Policy) -> str:

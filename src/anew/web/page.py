@@ -181,7 +181,8 @@ def _data(state: State, herds: list[Herd], played: list[scenes.Scene]) -> dict[s
     log = state.scale == "log"
     first, last = drawing.span(herds, state.values["until"])
     bounds = drawing.edges(first, last, drawing.BINS, log=log)
-    tables = {one.key: drawing.heat(one, bounds, log=log) for one in herds}
+    counted = herds if not played or state.herd_as != "dots" else []
+    tables = {one.key: drawing.heat(one, bounds, log=log) for one in counted}
     return {
         "log": log,
         "jobs": state.values["jobs"],

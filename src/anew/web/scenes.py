@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import functools
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any, Final
 
-from anew.lab.outcome import Outcome
-from anew.lab.scenario import Scenario
-from anew.lab.simulate import simulate
+from anew.backoff import Policy
+from anew.lab.simulation.outcome import Outcome
+from anew.lab.simulation.scenario import Scenario
+from anew.lab.simulation.simulate import simulate
 from anew.units import DAY_MS, MINUTE_MS, format_duration
 from anew.web.herds import MAX_CALLS, Herd, retries_shown
 from anew.web.state import SCENARIO
@@ -20,6 +22,9 @@ _PLAIN: Final = frozenset({"jobs", "seed", "phase"})
 
 _NEAR_MS: Final = (30 * MINUTE_MS, 2 * DAY_MS)
 """Ends of further looks at the beginning, which show it more finely on an axis of powers."""
+
+_KEPT: Final = 12
+"""Scenes that are kept for the next page."""
 
 _LOOKED_AT_TWICE: Final = 60_000
 """Calls that meet in a queue, up to which a further look is cheap."""
@@ -74,12 +79,18 @@ def scene(herd: Herd, scenario: Scenario, *, log: bool) -> Scene:
     policy = herd.policy
     if scenario.success == 0 and policy.retries is None:
         policy = policy.with_limit(retries_shown(policy))
+    looks = _looks(policy, scenario, log)
+    return Scene(herd.key, herd.label, looks[-1], looks)
+
+
+@functools.lru_cache(maxsize=_KEPT)
+def _looks(policy: Policy, scenario: Scenario, log: bool) -> tuple[Outcome, ...]:
+    """Play the scenario, whole and, where that is cheap, up to earlier ends. A slider moves one policy, the others stay."""
     whole = simulate(policy, scenario, max_calls=MAX_CALLS)
     last = len(whole.load.counts) * whole.load.bin_ms
     cheap = not scenario.coupled or whole.calls < _LOOKED_AT_TWICE
     near = [end for end in _NEAR_MS if log and cheap and 4 * end < last]
-    looks = [simulate(policy, _until(scenario, end), max_calls=MAX_CALLS) for end in near]
-    return Scene(herd.key, herd.label, whole, (*looks, whole))
+    return (*(simulate(policy, _until(scenario, end), max_calls=MAX_CALLS) for end in near), whole)
 
 
 def _until(scenario: Scenario, end_ms: int) -> Scenario:
@@ -189,11 +200,12 @@ def said(scenes: Sequence[Scene], jobs: int) -> list[str]:
 
 
 def _collapse(outcome: Outcome) -> str:
-    """Say that the downstream works for nobody, where it mostly does."""
+    """Say that the downstream works for nobody, where it mostly does, and whether it comes out of that."""
     if outcome.downstream is None:
         return ""
     wasted, served = sum(outcome.downstream.wasted), sum(outcome.downstream.served)
     if wasted <= served:
         return ""
     share = 100 * wasted / (wasted + served)
-    return f" {share:.0f} % of what the downstream does is for callers who have given up, and so it does not recover."
+    end = "it recovers late" if outcome.succeeded == outcome.jobs else "it does not recover"
+    return f" {share:.0f} % of what the downstream does is for callers who have given up, and so {end}."

@@ -9,7 +9,7 @@ from urllib.parse import parse_qsl, urlencode
 
 from anew.backoff.fields import fields_of
 from anew.backoff.kinds import CEILING_MS, Duration, Integer, Kind
-from anew.lab.scenario import PAGE_JOBS, Scenario
+from anew.lab.simulation.scenario import PAGE_JOBS, Scenario
 from anew.web.cards import LETTERS, Card, read_card
 from anew.web.classic import Classic, read_classic
 from anew.web.controls import Control, control
@@ -55,7 +55,7 @@ UNTIL: Final = "until"
 OUTAGE: Final = Duration(optional=True, maximum_ms=CEILING_MS)
 _LOOK: Final = OUTAGE
 
-_SELDOM: Final = frozenset({"seed", "phase", "latency", "timeout", "workers", "rate", UNTIL})
+_SELDOM: Final = frozenset({"seed", "phase", "latency", "workers", "rate", UNTIL})
 
 RETRY: Final = Integer(1, 100)
 SCALES: Final = ("log", "linear")

@@ -92,13 +92,35 @@ def test_the_same_seed_gives_the_same_answer() -> None:
     assert replay(law, jobs, END, seed=3) != replay(law, jobs, END, seed=4)
 
 
-def test_a_policy_without_waits_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_MAX_CALLS", 100)
+def test_a_policy_without_waits_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Calls that take no time and retries that wait for nothing never reach the end of the record."""
+    monkeypatch.setattr(module, "MAX_CALLS", 100)
     one = History(
         history([0, 500]).job,
         tuple(span._replace(ended_at=span.began_at) for span in history([0, 500]).failures),
     )
-    assert replay(policy(0, None), [one], END).worst == Tally(succeeded=0, dead=0, waiting=1, calls=100)
+    with pytest.raises(
+        InvalidInput, match=r"^policy: it makes these jobs call more than 100 times"
+    ) as caught:
+        replay(policy(0, None), [one], END)
+    assert caught.value.field == "policy"
+
+
+def test_a_policy_of_very_many_short_waits_is_followed_to_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Failed at 10, then every 500 ms, 10 ms a run: the k-th call is made at 510 k. Success came at 20,000,000.
+
+    The 39,216th is the first not before that (20,000,000 / 510 = 39,215.7); at best the second, at 1,020, is enough,
+    being the first after the last recorded failure. Both ways together are what is bounded.
+    """
+    one = history([0, 1_000], success=20_000_000)
+    found = replay(policy(500, None), [one], 2 * 20_000_000)
+    assert found.worst == Tally(succeeded=1, dead=0, waiting=0, calls=1 + 39_216)
+    assert found.best == Tally(succeeded=1, dead=0, waiting=0, calls=1 + 2)
+    monkeypatch.setattr(module, "MAX_CALLS", 39_217 + 3)
+    assert replay(policy(500, None), [one], 2 * 20_000_000) == found
+    monkeypatch.setattr(module, "MAX_CALLS", 39_217 + 2)
+    with pytest.raises(InvalidInput, match="expected longer waits, a limit, or fewer jobs"):
+        replay(policy(500, None), [one], 2 * 20_000_000)
 
 
 def test_too_many_jobs_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:

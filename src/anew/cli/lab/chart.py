@@ -178,7 +178,7 @@ def _composed(specs: tuple[str, ...], kind: str, options: dict[str, Any], log: b
 
 
 def _scenario(plain: dict[str, Any]) -> Any:
-    from anew.lab.scenario import Scenario
+    from anew.lab.simulation.scenario import Scenario
 
     return Scenario.from_json({"success": 1.0 if "outage" in plain else 0.0, **plain})
 
@@ -187,7 +187,12 @@ def _check_options(options: dict[str, Any], taken: tuple[str, ...], what: str) -
     for name, value in options.items():
         if name not in taken:
             expected = ", ".join(f"--{other}" for other in taken)
-            message = f"--{name}: {shown(value)} is not valid; {what} takes: {expected}"
+            goes = [f"--kind {kind}" for kind, names in _TAKES.items() if name in names]
+            goes += [f"the picture {classic}" for classic, names in _CLASSICS.items() if name in names]
+            message = (
+                f"--{name}: {shown(value)} is not valid; {what} takes: {expected}; expected --{name} with "
+                f"{', '.join(goes)}"
+            )
             raise InvalidInput(message, field=f"--{name}", value=value)
 
 

@@ -13,7 +13,7 @@ from anew.cli.output import show_json, show_table
 from anew.cli.values import read_policy
 
 if TYPE_CHECKING:
-    from anew.lab.scenario import Scenario
+    from anew.lab.simulation.scenario import Scenario
 
 
 @click.command("compare")

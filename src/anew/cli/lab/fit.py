@@ -24,14 +24,15 @@ from anew.units import parse_duration
 def fit_policy(window: str, first: str, retries: int, like: str, cap: str | None, as_json: bool) -> None:
     """Propose a policy with a stated window, first wait and number of retries.
 
-    Prints the policy, then how it was found: the curve, the equation that was solved, what remains off (at most
-    0.1 %), and what the jitter makes of it. Window and first wait are those of the curve, before the jitter.
+    The first line is the policy, for a file or another command. Below it stands how it was found: the curve, the
+    equation that was solved, what remains off (at most 0.1 %), and what the jitter makes of it. Window and first wait are those of the curve, before the jitter.
 
     \b
     Examples:
       anew lab fit --window 3d --first 10s --retries 12
       anew lab fit --window 3d --first 10s --retries 12 --like sidekiq
       anew lab fit --window 1d --first 1s --retries 40 --like exponential --cap 1h --json
+      anew lab fit --window 3d --first 10s --retries 12 | head -n 1 > policy.json
     """
     from anew.lab.fit import fit
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from anew.cli.output import moment, now_ms, show_json, show_table
+from anew.cli.output import moment, now_ms, percent, show_json, show_table
 from anew.cli.values import read_policy
 from anew.lab.replay import MAX_JOBS, Record, Replay, Shift, Tally
 from anew.units import format_duration, parse_duration
@@ -67,7 +67,7 @@ def replay(
 
     policies = [Policy.from_json(read_policy(spec)) for spec in specs]
     now = now_ms()
-    start = 0 if since is None else now - parse_duration(since, field="since")
+    start = 0 if since is None else now - parse_duration(since, field="--since")
     histories = select(recorded_failures(root_dir), limit, queues=queue, types=types, since=start)
     record = recorded(histories, now)
     results = [replayed(policy, histories, now, seed=seed) for policy in policies]
@@ -88,7 +88,7 @@ def _show(record: Record, specs: tuple[str, ...], results: list[Replay], now: in
                 spec if len(spec) <= 30 else spec[:27] + "...",
                 *_cells(result.worst, result.best),
                 _moved(result.worst_shift, result.best_shift),
-                f"{result.unknown:.0%}",
+                percent(result.unknown),
             )
         )
     click.echo(f"{record.jobs} jobs that failed, the first {moment(record.first_at, now)}\n")

@@ -12,6 +12,7 @@ import click
 from anew import __version__
 from anew.cli.output import show_json
 from anew.errors import InvalidInput, NotSupported
+from anew.units import refused, shown
 
 _DEFAULT: Final = "report.html"
 
@@ -48,9 +49,7 @@ def report(output: Path | None, quick: bool, seed: int, as_json: bool) -> None:
     if output is None and not as_json:
         output = Path(_DEFAULT)
     if output == Path("-") and as_json:
-        raise InvalidInput(
-            "output: '-' is not valid; expected a file, as --json takes stdout", field="output", value="-"
-        )
+        raise refused("output", "-", "a file, as --json takes stdout")
     if output is not None:
         # Known before the work, not after it.
         _require_writable(output)
@@ -84,23 +83,13 @@ def _require_writable(path: Path) -> None:
         return
     folder = path.parent
     if not folder.is_dir():
-        raise InvalidInput(
-            f"output: {str(path)!r} is not valid; expected a file in a folder that exists, and {str(folder)!r} does not",
-            field="output",
-            value=str(path),
+        raise refused(
+            "output", str(path), f"a file in a folder that exists, and {shown(str(folder))} does not"
         )
     if path.is_dir():
-        raise InvalidInput(
-            f"output: {str(path)!r} is not valid; expected a file, and this is a folder",
-            field="output",
-            value=str(path),
-        )
+        raise refused("output", str(path), "a file, and this is a folder")
     if not os.access(path if path.exists() else folder, os.W_OK):
-        raise InvalidInput(
-            f"output: {str(path)!r} is not valid; expected a file that may be written",
-            field="output",
-            value=str(path),
-        )
+        raise refused("output", str(path), "a file that may be written")
 
 
 def _write(path: Path, text: str) -> None:
@@ -111,7 +100,7 @@ def _write(path: Path, text: str) -> None:
         path.write_text(text, encoding="utf-8")
     except OSError as error:
         raise InvalidInput(
-            f"output: {str(path)!r} cannot be written ({error.strerror}); expected a file that may be",
+            f"output: {shown(str(path))} cannot be written ({error.strerror}); expected a file that may be",
             field="output",
             value=str(path),
         ) from error

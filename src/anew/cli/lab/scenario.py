@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import click
 
 if TYPE_CHECKING:
-    from anew.lab.scenario import Scenario
+    from anew.lab.simulation.scenario import Scenario
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -50,6 +50,6 @@ def scenario_options(function: F) -> F:
 
 def _scenario(given: dict[str, Any]) -> Scenario:
     # Inside: the lab is not small, and --help does not need it.
-    from anew.lab.scenario import Scenario
+    from anew.lab.simulation.scenario import Scenario
 
     return Scenario.from_json({name: value for name, value in given.items() if value is not None})

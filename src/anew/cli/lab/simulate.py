@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from anew.cli.lab.scenario import scenario_options
-from anew.cli.output import show_json, show_table
+from anew.cli.output import percent, show_json, show_table
 from anew.cli.values import read_policy
 from anew.units import SECOND_MS, format_duration, format_duration_about
 
 if TYPE_CHECKING:
-    from anew.lab.outcome import Downstream, Outcome
-    from anew.lab.scenario import Scenario
+    from anew.lab.simulation.outcome import Downstream, Outcome
+    from anew.lab.simulation.scenario import Scenario
 
 _ROWS: Final = 30
 """Retries shown, unless more are asked for."""
@@ -58,7 +58,7 @@ def simulate_policy(spec: str, scenario: Scenario, exact: bool, rows: int, as_js
       anew lab simulate even --jobs 500 --outage 10s --capacity 50 --timeout 5s --base-rate 5 --horizon 15m
     """
     from anew.backoff import Policy
-    from anew.lab.simulate import simulate
+    from anew.lab.simulation.simulate import simulate
 
     policy = Policy.from_json(read_policy(spec))
     with_progress = _Progress()
@@ -84,10 +84,10 @@ class _Progress:
         self._told = -1
 
     def __call__(self, share: float) -> None:
-        percent = int(share * 100)
-        if percent > self._told and sys.stderr.isatty() and self._clock() - self._begun > _QUIET_S:
-            self._told = percent
-            click.echo(f"\r{percent:3d} % simulated", nl=False, err=True)
+        done = int(share * 100)
+        if done > self._told and sys.stderr.isatty() and self._clock() - self._begun > _QUIET_S:
+            self._told = done
+            click.echo(f"\r{done:3d} % simulated", nl=False, err=True)
 
     def end(self) -> None:
         if self._told >= 0:
@@ -178,7 +178,7 @@ def _ends(outcome: Outcome) -> str:
 
 
 def _calls(outcome: Outcome) -> str:
-    share = _percent(outcome.wasted, outcome.calls)
+    share = percent(outcome.wasted, outcome.calls)
     # Beside fresh calls the retries are not the herd's alone.
     each = "" if outcome.fresh else f", {outcome.calls / outcome.jobs:.1f} a job"
     return (
@@ -198,22 +198,13 @@ def _peaks(outcome: Outcome) -> list[str]:
         f"{format_duration_about(last - first)} it would be {_figure(even)} a second, {_figure(even * 60)} a minute."
     ]
     if outcome.empty_minutes:
-        lines.append(
-            f"No call came in {outcome.empty_minutes:.0%} of the minutes from the first to the last."
-        )
+        share = percent(outcome.empty_minutes)
+        lines.append(f"No call came in {share} of the minutes from the first to the last.")
     return lines
 
 
 def _counted(count: int, one: str, many: str = "") -> str:
     return f"1 {one}" if count == 1 else f"{count:,} {many or one + 's'}"
-
-
-def _percent(part: float, whole: float) -> str:
-    """Give a share in whole per cent; only what is all or nothing reads 100 or 0."""
-    percent = 100 * part / whole
-    if 0 < percent < 1 or 99 < percent < 100:
-        return "less than 1 %" if percent < 1 else "over 99 %"
-    return f"{percent:.0f} %"
 
 
 def _figure(value: float) -> str:
@@ -223,7 +214,7 @@ def _figure(value: float) -> str:
 def _downstream(downstream: Downstream) -> list[str]:
     served, wasted = sum(downstream.served), sum(downstream.wasted)
     done = served + wasted
-    share = f" ({_percent(wasted, done)})" if done else ""
+    share = f" ({percent(wasted, done)})" if done else ""
     lines = [
         f"The downstream did {done:,} calls, {wasted:,} of them{share} for callers who had given up; "
         f"at most {max(downstream.backlog):,} were in its queue."

@@ -14,7 +14,7 @@ from anew.backoff import Policy
 from anew.errors import InvalidInput
 from anew.lab.charts.data import MAX_RETRIES, curve_band, dots, on_one_axis, whole
 from anew.lab.charts.pictures import Named, Picture
-from anew.units import HOUR_MS, SECOND_MS, format_duration, format_duration_short, shown
+from anew.units import HOUR_MS, SECOND_MS, format_duration, format_duration_short, refused
 
 CLASSICS: Final = {
     "zizq": "Zizq's band for any base, exponent and jitter",
@@ -181,8 +181,7 @@ def classic(name: str, given: Mapping[str, Any]) -> Picture:
         InvalidInput: No such picture, no such parameter, or a value that does not fit.
     """
     if name not in _PARAMETERS:
-        message = f"classic: {shown(name)} is not valid; expected one of: {', '.join(CLASSICS)}"
-        raise InvalidInput(message, field="classic", value=name)
+        raise refused("classic", name, f"one of: {', '.join(CLASSICS)}")
     make, names = _PARAMETERS[name]
     for other in given:
         if other not in names:

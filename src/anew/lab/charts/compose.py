@@ -12,15 +12,18 @@ from anew.errors import InvalidInput
 from anew.lab.charts.colours import POLICY_COLOURS
 from anew.lab.charts.data import curve_band, dots, heat, histogram, load, on_one_axis, shown_retries
 from anew.lab.charts.pictures import Named, Picture
-from anew.units import format_duration, shown
+from anew.units import format_duration, refused
 
 if TYPE_CHECKING:
-    from anew.lab.scenario import Scenario
+    from anew.lab.simulation.scenario import Scenario
 
 KINDS: Final = ("band", "dots", "heat", "histogram", "load")
 """The kinds of pictures."""
 
 MAX_POLICIES: Final = len(POLICY_COLOURS)
+LONG_TITLE: Final = 76
+"""Characters for which a figure is wide enough."""
+
 _LABEL: Final = 40
 _HEAT: Final = {
     "retry": "A row for each retry; the stronger the colour, the more jobs retry together.",
@@ -58,11 +61,11 @@ def compose(
         InvalidInput: A value does not fit; names field, value and expectation.
     """
     _checked(kind, policies)
-    names = _joined([label for label, _ in policies])
+    names = [label for label, _ in policies]
     match kind:
         case "band":
             return Picture(
-                f"The wait before each retry: {names}",
+                _title("The wait before each retry", names),
                 (curve_band(policies, retries),),
                 log=log,
                 caption="The shade reaches from the earliest to the latest wait, the line is the mean.",
@@ -71,7 +74,7 @@ def compose(
             count = 100 if jobs is None else jobs
             panels = on_one_axis([dots(named, count, retries, seed) for named in policies])
             return Picture(
-                f"{_counted(count)}, and at every retry: {names}",
+                _title(f"{_counted(count)}, and at every retry", names),
                 panels,
                 log=log,
                 caption="A row for each job, a dot for each retry.",
@@ -79,14 +82,14 @@ def compose(
         case "heat":
             count = 1_000 if jobs is None else jobs
             return Picture(
-                f"{_counted(count)}, and at every retry: {names}",
+                _title(f"{_counted(count)}, and at every retry", names),
                 heat(policies, count, retries, seed, rows=by, log=log is not False),
                 caption=_HEAT[by],
             )
         case "histogram":
             count = 10_000 if jobs is None else jobs
             return Picture(
-                f"The wait before retry {retry}: {names}",
+                _title(f"The wait before retry {retry}", names),
                 tuple(histogram(named, retry, count, seed) for named in policies),
             )
         case _:
@@ -94,14 +97,14 @@ def compose(
 
 
 def _load_picture(
-    policies: Sequence[Named], retries: int | None, scenario: Scenario | None, names: str
+    policies: Sequence[Named], retries: int | None, scenario: Scenario | None, names: Sequence[str]
 ) -> Picture:
-    from anew.lab.scenario import Scenario
+    from anew.lab.simulation.scenario import Scenario
 
     given = Scenario(success=0.0) if scenario is None else scenario
     held = [Named(label, policy.with_limit(shown_retries(policy, retries))) for label, policy in policies]
     return Picture(
-        f"{_story(given)}: {names}",
+        _title(_story(given), names),
         (load(held, given),),
         log=False,
         caption="Calls that reach what is called, after the first failure of each job; the same axes for all.",
@@ -118,8 +121,7 @@ def _story(scenario: Scenario) -> str:
 
 def _checked(kind: str, policies: Sequence[Named]) -> None:
     if kind not in KINDS:
-        message = f"kind: {shown(kind)} is not valid; expected one of: {', '.join(KINDS)}"
-        raise InvalidInput(message, field="kind", value=kind)
+        raise refused("kind", kind, f"one of: {', '.join(KINDS)}")
     if not 1 <= len(policies) <= MAX_POLICIES:
         message = (
             f"policies: {len(policies)} of them are not valid; expected 1 to {MAX_POLICIES} in one picture"
@@ -137,8 +139,12 @@ def _counted(jobs: int, over_ms: int = 0) -> str:
     return f"{jobs:,} jobs fail {f'within {format_duration(over_ms)}' if over_ms else 'together'}"
 
 
-def _joined(names: Sequence[str]) -> str:
-    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+def _title(what: str, names: Sequence[str]) -> str:
+    """Say what is shown and of which policies; of many long names, each of which stands at its line, how many."""
+    if len(names) == 1:
+        return f"{what}: {names[0]}"
+    title = f"{what}: {', '.join(names[:-1])} and {names[-1]}"
+    return title if len(title) <= LONG_TITLE else f"{what}: {len(names)} policies"
 
 
 def labels(forms: Sequence[Any]) -> list[str]:

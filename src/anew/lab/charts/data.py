@@ -18,10 +18,10 @@ from anew.lab.charts.pictures import Band, BandLine, BandPoint, Dots, Heat, Hist
 from anew.lab.charts.waves import Wave, ends, instants, tally, waits_between, waves
 from anew.lab.explain import explain
 from anew.lab.laws.wait import laws
-from anew.units import shown
+from anew.units import refused
 
 if TYPE_CHECKING:
-    from anew.lab.scenario import Scenario
+    from anew.lab.simulation.scenario import Scenario
 
 DEFAULT_RETRIES: Final = 25
 """Retries of a picture where neither the policy nor the caller sets an end."""
@@ -189,10 +189,7 @@ def histogram(named: Named, retry: int, jobs: int = 10_000, seed: int = 1, *, bi
     found = waves(named.policy, jobs, retry, seed)
     drawn = waits_between(found[-1], found[-2] if retry > 1 else None)
     if not len(drawn):
-        message = (
-            f"retry: {retry} is not valid; expected a retry that comes before the deadline of {named.label}"
-        )
-        raise InvalidInput(message, field="retry", value=retry)
+        raise refused("retry", retry, f"a retry that comes before the deadline of {named.label}")
     low, high = int(min(drawn)), int(max(drawn)) + 1
     edges = tuple(low + (high - low) * place / bins for place in range(bins + 1))
     counts = _flat(drawn, edges)
@@ -208,7 +205,7 @@ def load(policies: Sequence[Named], scenario: Scenario) -> Load:
         policies: The policies.
         scenario: How many jobs fail, for how long, and so on.
     """
-    from anew.lab.simulate import simulate
+    from anew.lab.simulation.simulate import simulate
 
     outcomes = [simulate(policy, scenario) for _, policy in policies]
     # Bins of different widths are multiples of each other: the widest suit all.
@@ -243,7 +240,4 @@ def whole(field: str, value: int | None, low: int, high: int, what: str) -> None
         InvalidInput: Names field, value and expectation.
     """
     if value is not None and not low <= value <= high:
-        message = (
-            f"{field}: {shown(value)} is not valid; expected a whole number from {low:,} to {high:,}, {what}"
-        )
-        raise InvalidInput(message, field=field, value=value)
+        raise refused(field, value, f"a whole number from {low:,} to {high:,}, {what}")

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 
     from anew.lab.charts.theme import Theme
 
-FORMATS: Final = ("svg", "png")
 _WIDTH: Final = 8.4
 _DOTS_PER_INCH: Final = 150
 

@@ -10,7 +10,8 @@ from anew.backoff import Policy
 # Each of these three registers its rules.
 from anew.lab.lint import ends, herds, shapes
 from anew.lab.lint.facts import Facts
-from anew.lab.lint.finding import RULES, Context, Finding, Rule, Severity, refused
+from anew.lab.lint.finding import RULES, Context, Finding, Rule, Severity
+from anew.units import refused
 
 __all__ = ["RULES", "Context", "Finding", "Rule", "Severity", "check_rules", "lint"]
 

@@ -17,13 +17,12 @@ from typing import Any, Final
 import msgspec
 
 from anew.backoff import DEFAULT_LIMIT, Policy
-from anew.backoff.form import SHARED
+from anew.backoff.form import SHARED, json_object
 from anew.errors import InvalidInput
 from anew.lab.lint import check_rules
-from anew.lab.lint.finding import refused
-from anew.lab.lint.lines import Lines, json_object
+from anew.lab.lint.lines import Lines
 from anew.lab.lint.table import Stated, read_table
-from anew.units import parse_duration, shown
+from anew.units import parse_duration, refused, shown
 
 MAX_BYTES: Final = 1 << 20
 MAX_POLICIES: Final = 1_000
@@ -130,10 +129,12 @@ def read_document(content: bytes, file: str) -> Document:
         return Document(
             problems=(Problem(file=file, message=f"there is no policy in it; expected {expected}"),)
         )
-    problems = tuple(problem for entry in found if (problem := reader.problem(entry)) is not None)
-    broken = {problem.policy for problem in problems}
-    entries = tuple(entry for entry in found if entry.name not in broken)
-    return Document(entries=entries, problems=problems, stated=stated)
+    looked_at = [(entry, reader.problem(entry)) for entry in found]
+    return Document(
+        entries=tuple(entry for entry, problem in looked_at if problem is None),
+        problems=tuple(problem for _, problem in looked_at if problem is not None),
+        stated=stated,
+    )
 
 
 def _stated(value: Mapping[str, Any]) -> Stated:

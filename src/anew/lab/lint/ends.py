@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from anew.lab.laws.outlive import Window
 from anew.lab.lint.facts import Facts
 from anew.lab.lint.finding import Context, Severity, rule
 from anew.units import DAY_MS, MINUTE_MS, format_duration, format_duration_about
@@ -50,7 +51,7 @@ def brief_window(facts: Facts, context: Context) -> Iterator[str]:
     """Retries that are all over within a minute do not even outlive the restart of what they call."""
     if facts.window and not context.outages_ms and facts.rows and facts.window.latest_ms < MINUTE_MS:
         latest = format_duration_about(facts.window.latest_ms)
-        yield f"the last retry comes at most {latest} after the first failure"
+        yield f"the last retry comes at most {latest} after the first failure; raise limit to outlive a restart"
 
 
 @rule("unlimited", Severity.WARNING, {"curve": _STEADY, "jitter": "even", "limit": None})
@@ -63,11 +64,15 @@ def unlimited(facts: Facts, context: Context) -> Iterator[str]:
 @rule("limit-out-of-reach", Severity.WARNING, {"curve": _STEEP, "jitter": "even", "limit": 60})
 def limit_out_of_reach(facts: Facts, context: Context) -> Iterator[str]:
     """A limit that is met after years is one that no job and no team outlives."""
-    if facts.window and facts.window.earliest_ms >= _YEAR_MS:
+    if facts.window and _is_years(facts.window):
         yield (
             f"the last of {facts.policy.retries:,} retries comes {format_duration(facts.window.earliest_ms)} after the first "
             "failure; lower limit, or give a cap"
         )
+
+
+def _is_years(window: Window) -> bool:
+    return window.earliest_ms >= _YEAR_MS
 
 
 @rule(
@@ -95,9 +100,11 @@ def dead_gone_early(facts: Facts, context: Context) -> Iterator[str]:
     kept, window = context.dead_retention_ms, facts.window
     if kept is None or window is None or facts.policy.on_exhausted != "dead" or window.latest_ms <= kept:
         return
+    if _is_years(window):
+        return  # The limit is what is wrong then: nobody keeps the dead for years.
     yield (
         f"retries take up to {format_duration(window.latest_ms)}, but a dead job is kept for {format_duration(kept)} only; "
-        "raise the retention of dead jobs"
+        "raise default-dead-job-retention"
     )
 
 

@@ -13,10 +13,10 @@ from anew.backoff.jitter import Reach
 from anew.backoff.kinds import Duration, Kind, ListOf
 from anew.backoff.policy import JITTERS
 from anew.backoff.presets import find_preset
-from anew.lab.laws import laws
-from anew.lab.outlive import Window, is_endless, window
-from anew.lab.shapes import Law
-from anew.lab.spans import Span, spans
+from anew.lab.laws.outlive import Window, is_endless, window
+from anew.lab.laws.shapes import Law
+from anew.lab.laws.spans import Span, spans
+from anew.lab.laws.wait import laws
 
 MAX_ROWS: Final = 1_000
 """Retries that are worked out one by one."""

@@ -10,9 +10,8 @@ from typing import Any, Final
 import msgspec
 
 from anew.backoff import DEFAULT_LIMIT
-from anew.errors import InvalidInput
 from anew.lab.lint.facts import Facts
-from anew.units import format_duration_short, shown
+from anew.units import format_duration_short, refused
 
 DEFAULT_JOBS: Final = 1_000
 """Jobs that fail together when one dependency goes down, where nobody says otherwise."""
@@ -141,10 +140,3 @@ def rule(name: str, severity: Severity, example: Any, **stated: Any) -> Callable
         return look
 
     return register
-
-
-def refused(field: str, value: object, expected: str) -> InvalidInput:
-    """Build the error that names field, value and expectation."""
-    return InvalidInput(
-        f"{field}: {shown(value)} is not valid; expected {expected}", field=field, value=value
-    )

@@ -14,6 +14,9 @@ from anew.units import HOUR_MS, MINUTE_MS, format_duration
 MANY: Final = 10
 """From so many jobs on it matters that they come back together."""
 
+CROWD: Final = 100
+"""So many calls at the same instant are a blow, however small a part of the herd they are."""
+
 _PILE: Final = 0.1
 _THIN: Final = 0.01
 _SHRINKS: Final = 0.2
@@ -31,7 +34,7 @@ def no_jitter(facts: Facts, context: Context) -> Iterator[str]:
 
 @rule("few-faces", Severity.WARNING, {"curve": _DOUBLING, "jitter": {"add": {"by": "1s", "faces": 4}}})
 def few_faces(facts: Facts, context: Context) -> Iterator[str]:
-    """A die with few faces has few instants to send jobs to: many of them share each one."""
+    """A die with few faces has few instants to send jobs to: a tenth of them, or a hundred and more, share each."""
     jitter, policy = facts.policy.jitter, facts.policy
     if not isinstance(jitter, Windowed):
         return
@@ -45,11 +48,12 @@ def few_faces(facts: Facts, context: Context) -> Iterator[str]:
     if not counted:
         return
     faces, retry = min(counted)
-    if context.jobs >= MANY * faces:
+    together = context.jobs // faces
+    if together >= MANY and (together >= CROWD or together >= _PILE * context.jobs):
         name = "faces" if jitter.faces else "step" if jitter.step_ms else "cut"
         yield (
             f"retry {retry} has {_counted(faces, 'possible wait')}: of {_jobs(context)} that fail together some "
-            f"{context.jobs // faces:,} share each instant; without {name} there "
+            f"{together:,} share each instant; without {name} there "
             "are as many as milliseconds"
         )
 
@@ -111,6 +115,10 @@ def _escape(facts: Facts) -> str:
     jitter = facts.policy.jitter
     if isinstance(jitter, Even) and facts.policy.cap_ms is not None:
         return "leave detune at its 1/18"
+    if isinstance(jitter, Even):
+        return "wait a little less (57m for 1h)"
+    if any(reach.latest > reach.earliest for reach in facts.reaches):
+        return "let the jitter act: use cap in place of ceil"
     return "wait a little less (57m for 1h), or add a jitter"
 
 
@@ -135,7 +143,7 @@ def waits_shrink(facts: Facts, context: Context) -> Iterator[str]:
     if share >= _SHRINKS and len(facts.rows) > 1:
         yield (
             f"in up to {share * 100:.0f} % of cases (at retry {retry}) a wait is shorter than the one before, "
-            "though the curve grows"
+            "though the curve grows; even keeps each job's waits in order"
         )
 
 
@@ -167,7 +175,8 @@ def full_halves_window(facts: Facts, context: Context) -> Iterator[str]:
         whole = int(sum(facts.nominals))
         yield (
             f"{len(facts.rows):,} retries take {format_duration(whole // 2)} on average, not the "
-            f"{format_duration(whole)} of the curve, and any wait may be next to nothing"
+            f"{format_duration(whole)} of the curve, and any wait may be next to nothing; raise limit for the whole "
+            "window, or use even"
         )
 
 
@@ -179,9 +188,13 @@ def _piles(facts: Facts, context: Context, shares: list[float], where: str) -> I
     ]
     if context.jobs < MANY or not piled:
         return
+    first, last = piled[0][0], piled[-1][0]
+    when = f"at retries {first} to {last}" if first < last else f"at retry {first}"
+    if last == min(len(facts.rows), len(shares)):
+        when = f"from retry {first} on"
     worst = max(share for _, share in piled)
     some = "all jobs" if worst > 0.995 else f"up to {worst * 100:.0f} % of the jobs"
-    yield f"from retry {piled[0][0]} on {some} {where}"
+    yield f"{when} {some} {where}"
 
 
 def _jobs(context: Context) -> str:

@@ -5,26 +5,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
-from typing import Any, Final
-
-from anew.units import shown
+from typing import Final
 
 _SPACE: Final = re.compile(r"[\s,:]*")
 _PLAIN: Final = re.compile(r"[A-Za-z0-9_-]+")
-
-
-def json_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Build an object from its pairs.
-
-    Raises:
-        ValueError: A name stands there twice, so one of two policies would silently be lost.
-    """
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
-        raise ValueError(f"{shown(twice)} stands in one object twice; expected different names")
-    return found
 
 
 class Lines:

@@ -9,7 +9,7 @@ from anew.backoff import CEILING_MS, Exponential, Linear, Power
 from anew.backoff.curves import CustomFailed
 from anew.lab.lint.facts import Facts
 from anew.lab.lint.finding import Context, Severity, rule
-from anew.units import DAY_MS, format_duration, shown
+from anew.units import DAY_MS, format_duration, format_duration_short, shown
 
 _LEAST_MS: Final = 100
 _MOST_MS: Final = 30 * DAY_MS
@@ -35,12 +35,16 @@ def first_wait_zero(facts: Facts, context: Context) -> Iterator[str]:
     """A first retry at once helps against a lost packet and against nothing that lasts."""
     spent = [row.retry for row in facts.rows if row.latest_ms == 0]
     if spent == [1]:
-        yield "the first retry follows the failure at once, in the same instant for all jobs"
+        yield (
+            "the first retry follows the failure at once, in the same instant for all jobs; give it a wait, or a jitter"
+        )
 
 
 @rule("overflow", Severity.ERROR, {"curve": {"exponential": {"base": "15s"}}, "jitter": "even", "limit": 25})
 def overflow(facts: Facts, context: Context) -> Iterator[str]:
     """A curve that meets the ceiling of 365 days no longer follows its formula, and no job gets that far."""
+    if facts.policy.highest_ms < CEILING_MS:
+        return  # The policy's own ceil comes first.
     rows = facts.rows if facts.policy.retries is not None else facts.rows[:_PRACTICAL]
     for row, nominal in zip(rows, facts.nominals, strict=False):
         if nominal >= CEILING_MS:
@@ -59,7 +63,7 @@ def curve_shrinks(facts: Facts, context: Context) -> Iterator[str]:
         if int(after) < int(before):
             yield (
                 f"retry {row.retry} waits {format_duration(int(after))}, less than the {format_duration(int(before))} "
-                "before it"
+                "before it; let the waits grow, or stay"
             )
             return
 
@@ -92,7 +96,9 @@ def accidental_constant(facts: Facts, context: Context) -> Iterator[str]:
             if policy.floor_ms == policy.ceil_ms
             else "floor or ceil holds them all"
         )
-        yield f"every wait is {format_duration(rows[0].earliest_ms or 0)}, because {bound}"
+        yield (
+            f"every wait is {format_duration(rows[0].earliest_ms or 0)}, because {bound}; say constant if that is meant"
+        )
     for path, curve in facts.curves():
         if (field := _flat(curve)) is not None:
             yield f"{path}.{field}: the curve never grows; say constant if that is meant"
@@ -126,7 +132,10 @@ def cap_below_first_wait(facts: Facts, context: Context) -> Iterator[str]:
     except CustomFailed:
         return
     if policy.cap_ms <= first < second:
-        yield f"cap is {format_duration(policy.cap_ms)} and the curve begins at {_long(first)}: every wait is the cap"
+        yield (
+            f"cap is {format_duration(policy.cap_ms)} and the curve begins at {_long(first)}: every wait is the cap; "
+            "raise cap, or say constant"
+        )
 
 
 def _long(ms: float) -> str:
@@ -145,7 +154,10 @@ def unreachable_phase(facts: Facts, context: Context) -> Iterator[str]:
     begun = 0
     for index, phase in enumerate(facts.policy.phases):
         if facts.policy.limit is not None and begun >= facts.policy.limit and phase.count != 0:
-            yield f"phases[{index}] would begin with retry {begun + 1}, and limit is {facts.policy.limit}"
+            yield (
+                f"phases[{index}] would begin with retry {begun + 1}, and limit is {facts.policy.limit}; raise limit, or "
+                "leave the phase out"
+            )
         begun += phase.count or 0
 
 
@@ -178,8 +190,11 @@ def bare_number(facts: Facts, context: Context) -> Iterator[str]:
         return
     for path, value in written:
         number = _bare(value)
-        if number and number >= _LEAST_MS:
-            yield f"{path}: {shown(value)} has no unit while others have one; it is {format_duration(number)}"
+        if number and number >= _LEAST_MS and not path.endswith("_ms"):
+            yield (
+                f"{path}: {shown(value)} has no unit while others have one; write "
+                f'"{format_duration_short(number)}", which it is'
+            )
 
 
 def _bare(value: Any) -> int | None:

@@ -1,13 +1,15 @@
 """Snapshots: the schedules of named policies, kept beside them, so that none changes by surprise.
 
-The file is JSON with one block a policy, the names sorted, and one line a retry: ``"30s 15s 52.5s"`` is the
-nominal wait, the earliest and the latest. It holds what a policy does, not how it is written: a preset that is
-spelled out stays the same, and one that changes its numbers under its name does not.
+The file is JSON with one block a policy, the names sorted, and one line a retry: ``"30s (15s to 52.5s)"`` is the
+nominal wait, and in brackets the earliest and the latest, left out where all are the same. It holds what a policy does,
+not how it is written: a preset that is spelled out stays the same, and one that changes its numbers under its name does
+not.
 """
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Mapping, Sequence
 from itertools import zip_longest
 from typing import Any, Final, Literal
@@ -15,15 +17,18 @@ from typing import Any, Final, Literal
 import msgspec
 
 from anew.backoff import Policy
+from anew.backoff.form import json_object
 from anew.errors import InvalidInput
-from anew.lab.lint.finding import refused
-from anew.lab.lint.lines import json_object
-from anew.lab.spans import spans
-from anew.units import format_duration, format_duration_short, parse_duration
+from anew.lab.laws.spans import spans
+from anew.units import format_duration, format_duration_short, parse_duration, refused
 
 MAX_BYTES: Final = 1 << 24
 SHOWN_RETRIES: Final = 100
 """Retries that a snapshot holds; what comes after them is in the number of retries and in the last wait."""
+
+
+_WAIT: Final = re.compile(r"(\S+)(?: \((\S+)(?: to (\S+))?\))?")
+"""Nominal wait, and earliest and latest where they differ from it."""
 
 
 class Schedule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -32,9 +37,9 @@ class Schedule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     Args:
         retries: How many there are: ``"25"``, ``"no end"``, ``"25, 10 before the deadline"``.
         window: Time of the last retry shown after the first failure: ``"20d to 22d"``.
-        jitter: The jitter's JSON form: two jitters may share their bounds and differ inside.
+        jitter: The jitter's JSON form without quotation marks: two jitters may share their bounds and differ inside.
         then: What becomes of a job that spent them, ``dead`` or ``discard``.
-        waits: Nominal, earliest and latest wait of each retry.
+        waits: Each retry's wait, such as ``"30s (15s to 52.5s)"``.
     """
 
     retries: str
@@ -85,8 +90,8 @@ def schedule_of(policy: Policy) -> Schedule:
         jitter=_written(policy.to_json().get("jitter", "none")),
         then=policy.on_exhausted,
         waits=tuple(
-            " ".join(
-                format_duration_short(ms or 0) for ms in (row.nominal_ms, row.earliest_ms, row.latest_ms)
+            _wait(
+                *(format_duration_short(ms or 0) for ms in (row.nominal_ms, row.earliest_ms, row.latest_ms))
             )
             for row in rows
         ),
@@ -123,7 +128,7 @@ def read_snapshot(content: bytes) -> dict[str, Schedule]:
         InvalidInput: It is none; names what does not fit.
     """
     if len(content) > MAX_BYTES:
-        raise refused("snapshot", f"{len(content)} bytes", f"at most {MAX_BYTES} bytes")
+        raise refused("snapshot", f"more than {MAX_BYTES} bytes", f"at most {MAX_BYTES} bytes")
     try:
         value = json.loads(content, object_pairs_hook=json_object)
         schedules = msgspec.convert(value, dict[str, Schedule])
@@ -138,8 +143,8 @@ def _check(schedule: Schedule) -> None:
     """Insist on texts that can be said in words later."""
     _plain(schedule.window)
     for wait in schedule.waits:
-        if len(wait.split()) != 3:
-            raise ValueError(f"{wait!r} is not nominal, earliest and latest wait")
+        if not wait:
+            raise ValueError("a wait is empty")
         _said(wait)
 
 
@@ -191,14 +196,24 @@ def _plain(text: str) -> str:
 
 
 def _said(wait: str) -> str:
-    """Give ``"30s 15s 52.5s"`` as ``30 s (15 s to 52.5 s)``, and three equal ones as one."""
+    """Give a stored wait for people, rounded as everywhere."""
     if not wait:
-        return "-"
-    nominal, earliest, latest = (format_duration(parse_duration(part)) for part in wait.split())
+        return "none"
+    found = _WAIT.fullmatch(wait)
+    if found is None:
+        raise ValueError(f"{wait!r} is no wait such as '30s (15s to 52.5s)'")
+    nominal, earliest, latest = found.groups()
+    earliest = earliest or nominal
+    return _wait(*(format_duration(parse_duration(text)) for text in (nominal, earliest, latest or earliest)))
+
+
+def _wait(nominal: str, earliest: str, latest: str) -> str:
+    """Put three durations together: what is the same is written once."""
     if earliest == latest:
         return earliest if nominal == earliest else f"{nominal} ({earliest})"
     return f"{nominal} ({earliest} to {latest})"
 
 
 def _written(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value, sort_keys=True)
+    # Inside a JSON text quotation marks would each need a backslash.
+    return value if isinstance(value, str) else json.dumps(value, sort_keys=True).replace('"', "")

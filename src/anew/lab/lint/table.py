@@ -7,8 +7,7 @@ from typing import Any, Final
 
 import msgspec
 
-from anew.lab.lint.finding import refused
-from anew.units import parse_duration
+from anew.units import parse_duration, refused
 
 
 class Stated(msgspec.Struct, frozen=True, kw_only=True):

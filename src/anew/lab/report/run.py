@@ -17,12 +17,11 @@ from typing import Any, Final
 import msgspec
 import numpy as np
 
-from anew.errors import InvalidInput
 from anew.lab.envelope import Millis
 from anew.lab.measure import Yardstick, deviations, empty_share, longest_silence_ms, measure, worst_bin
 from anew.lab.report.published import SAMPLE, TABLES, Column, Table
 from anew.lab.report.schemes import SCHEMES, Scheme
-from anew.units import MINUTE_MS, SECOND_MS, shown
+from anew.units import MINUTE_MS, SECOND_MS, refused
 
 SEED: Final = 1
 """Repeat r of herds of N jobs has the seed ``SEED + 1000 r + N``."""
@@ -273,8 +272,4 @@ def _check(effort: Effort, seed: int) -> None:
         ("chart_repeats", effort.chart_repeats, 2, 100_000),
     ):
         if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
-            raise InvalidInput(
-                f"{name}: {shown(value)} is not valid; expected a whole number from {low} to {high}",
-                field=name,
-                value=value,
-            )
+            raise refused(name, value, f"a whole number from {low} to {high}")

@@ -10,6 +10,7 @@ import numpy as np
 
 from anew.backoff import Policy
 from anew.lab import chance, herd
+from anew.lab.charts.classics import HERD
 from anew.lab.envelope import Floats, Millis
 
 Json = dict[str, Any]
@@ -28,12 +29,8 @@ BUCKETS_MEAN: Final[Json] = {
 _UPWARDS: Final[Json] = {"power": {"base": "2s", "exponent": 4, "origin": 1, "scale": "1150ms"}}
 _HOUR: Final[Json] = {"curve": {"exponential": {"base": "15s"}}, "cap": "1h"}
 _DOUBLING: Final[Json] = {"curve": {"exponential": {"base": "1s"}}}
-_CHART_SIDEKIQ: Final[Json] = {
-    "curve": {"power": {"base": "15s", "exponent": 4, "origin": 1}},
-    "jitter": {"window": {"low": {"times": 1}, "high": {"times": 1, "grow": "30s", "add": "30s"}}},
-}
-_CHART_SIDEKIQ_MEAN: Final[Json] = {"power": {"base": "30s", "exponent": 4, "origin": 1, "slope": "15s"}}
-_CHART_EXPONENTIAL: Final[Json] = {"sum": [{"constant": "3m"}, {"exponential": {"base": "2m"}}]}
+_ORIGINAL: Final[dict[str, Json]] = dict(HERD)
+"""The functions of the original chart, which is one of the classic pictures too."""
 
 
 class Scheme(msgspec.Struct, frozen=True, kw_only=True):
@@ -192,12 +189,12 @@ def _chart(key: str, label: str, policy: Json, phase: chance.PhaseKind = "seq") 
 
 _CHART: Final = (
     _chart("constant", "constant, 5 min", {"preset": "constant"}),
-    _chart("constant_even", "even on constant", _on({"constant": "5m"}, "even")),
+    _chart("constant_even", "even on constant", _ORIGINAL["even on constant"]),
     _chart("exponential", "exponential, 180 + 60·2ᵏ s", {"preset": "exponential"}),
-    _chart("exponential_even", "even on exponential", _on(_CHART_EXPONENTIAL, "even")),
-    _chart("sidekiq", "Sidekiq, counted from 1", _CHART_SIDEKIQ),
-    _chart("sidekiq_hash", "even (hash) on Sidekiq's mean", _on(_CHART_SIDEKIQ_MEAN, "even"), "hash"),
-    _chart("sidekiq_even", "even on Sidekiq's mean", _on(_CHART_SIDEKIQ_MEAN, "even")),
+    _chart("exponential_even", "even on exponential", _ORIGINAL["even on exponential"]),
+    _chart("sidekiq", "Sidekiq, counted from 1", _ORIGINAL["sidekiq"]),
+    _chart("sidekiq_hash", "even (hash) on Sidekiq's mean", _ORIGINAL["even on sidekiq's mean"], "hash"),
+    _chart("sidekiq_even", "even on Sidekiq's mean", _ORIGINAL["even on sidekiq's mean"]),
     _chart("buckets", "buckets", {"preset": "buckets"}),
     _chart("buckets_hash", "even (hash) on buckets' mean", _on(BUCKETS_MEAN, "even"), "hash"),
     _chart("buckets_even", "even on buckets' mean", _on(BUCKETS_MEAN, "even")),

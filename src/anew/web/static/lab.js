@@ -41,7 +41,6 @@ function say(text) {
 
 function showTheme() {
   const button = document.getElementById("theme");
-  button.setAttribute("aria-pressed", String(isDark()));
   button.textContent = isDark() ? "Light" : "Dark";
 }
 

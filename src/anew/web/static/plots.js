@@ -197,7 +197,7 @@ function durationAxis(label, log) {
 function durationAxisX(label, log) {
   return {
     ...axis(label),
-    splits: (plot, _, low, high) => durationTicks(low, high, log, plot.bbox.width / devicePixelRatio / 70),
+    splits: (plot, _, low, high) => durationTicks(low, high, log, plot.bbox.width / devicePixelRatio / (log ? 70 : 96)),
     values: (plot, ticks) => ticks.map(duration), filter: (plot, ticks) => ticks,
   };
 }

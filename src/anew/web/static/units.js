@@ -39,9 +39,10 @@ export function durationTicks(low, high, log, room) {
     return inside.filter((_, place) => (inside.length - 1 - place) % stride === 0);
   }
   const step = STEPS.find((one) => (high - low) / one <= room) ?? (high - low) / room;
-  const ticks = [];
-  for (let tick = Math.ceil(low / step) * step; tick <= high * 1.0001; tick += step) ticks.push(tick);
-  return ticks;
+  // A part of a step more for what rounding takes, not of the time itself: that may be a million steps.
+  const first = Math.ceil(low / step - 0.001);
+  const count = Math.max(0, Math.floor(high / step + 0.001) - first + 1);
+  return Array.from({ length: Math.min(count, Math.ceil(room) + 1) }, (_, place) => (first + place) * step);
 }
 
 /** Gives the powers of ten of an axis of numbers, no more than fit. */

@@ -13,7 +13,7 @@ from anew.lab.charts.figures import figure
 from anew.lab.charts.ink import Style
 from anew.lab.charts.pictures import Named
 from anew.lab.charts.terminal import draw
-from anew.lab.scenario import Scenario
+from anew.lab.simulation.scenario import Scenario
 
 TWO = [Named("even", preset("even", limit=4)), Named("zizq", preset("zizq", limit=4))]
 
@@ -31,6 +31,13 @@ def test_the_title_tells_what_happens() -> None:
     assert compose("dots", TWO[:1], jobs=1, retries=2).title == "One job fails, and at every retry: even"
     load = compose("load", TWO, scenario=Scenario(jobs=1_500, over_ms=60_000, outage_ms=7_200_000))
     assert load.title == "1,500 jobs fail within 1 min, in an outage of 2 h: even and zizq"
+
+
+def test_many_long_names_are_counted_where_a_figure_has_no_room() -> None:
+    named = [Named(f"zizq, limit {number}", preset("zizq", limit=number)) for number in range(10, 16)]
+    # "The wait before each retry: " has 28 letters, each name 14, and ", " or " and " comes between.
+    assert compose("band", named[:2]).title.endswith(": zizq, limit 10 and zizq, limit 11")
+    assert compose("band", named).title == "The wait before each retry: 6 policies"
 
 
 def test_policies_have_names_of_their_own() -> None:

@@ -11,7 +11,7 @@ from anew.backoff import Policy, preset
 from anew.errors import InvalidInput
 from anew.lab.charts.data import curve_band, dots, heat, histogram, load, on_one_axis
 from anew.lab.charts.pictures import Named
-from anew.lab.scenario import Scenario
+from anew.lab.simulation.scenario import Scenario
 
 
 def named(name: str, **more: Any) -> Named:

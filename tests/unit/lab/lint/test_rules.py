@@ -121,6 +121,11 @@ def test_every_rule_has_such_a_neighbour() -> None:
         # Half of all draws below 4 s fall under a floor of 2 s; all of those below 1 s and 2 s do.
         ("floor-hides-jitter", {"curve": {"constant": "4s"}, "jitter": "full", "floor": "2s"}, {},
          "from retry 1 on up to 50 % of the jobs wait exactly floor, 2 s"),
+        # Uniform below 1, 2, 4 and 8 s falls under half a second in a half, a quarter, an eighth, and then too rarely.
+        ("floor-hides-jitter", {"curve": DOUBLING, "jitter": "full", "floor": "500ms", "limit": 6}, {},
+         "at retries 1 to 3 up to 50 % of the jobs wait exactly floor, 500 ms"),
+        ("floor-hides-jitter", {"curve": {"table": ["1s", "1m"]}, "jitter": "full", "floor": "500ms", "limit": 6}, {},
+         "at retry 1 up to 50 % of the jobs"),
         # 2^11 s = 34 min 8 s.
         ("thin-jitter", {"curve": DOUBLING, "jitter": {"add": "1s"}, "limit": 12}, {},
          "retry 12 spreads 1,000 jobs over 1 s of a wait of 34 min 8 s"),
@@ -151,6 +156,10 @@ def test_every_rule_has_such_a_neighbour() -> None:
          "phases[1] would begin with retry 6, and limit is 5"),
         ("deadline-cuts-limit", {"curve": STEADY, "deadline": "5m", "limit": 20}, {}, "at most 5 of 20 retries"),
         ("resonance", {"curve": {"constant": "2h"}, "limit": 3}, {}, "3 retries wait exactly 2 h"),
+        ("resonance", {"curve": {"constant": "2h"}, "limit": 3}, {}, "(57m for 1h), or add a jitter"),
+        ("resonance", {"curve": {"constant": "1h"}, "jitter": "even"}, {}, "of the hour; wait a little less (57m for 1h)"),
+        ("resonance", {"curve": DOUBLING, "jitter": {"above": 0.5}, "ceil": "1h"}, {}, "use cap in place of ceil"),
+        ("resonance", {"curve": DOUBLING, "cap": "1h", "jitter": {"even": {"detune": 0}}}, {}, "leave detune at its 1/18"),
     ],
 )  # fmt: skip
 def test_what_a_rule_says(rule: str, policy: Any, stated: dict[str, Any], words: str) -> None:

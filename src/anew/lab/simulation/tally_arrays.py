@@ -8,7 +8,7 @@ from typing import Final, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from anew.lab.outcome import SHOWN_RETRIES, RetryOutcome, Times, bin_width_ms, nearest_rank
+from anew.lab.simulation.outcome import SHOWN_RETRIES, RetryOutcome, Times, bin_width_ms, nearest_rank
 from anew.units import MINUTE_MS, SECOND_MS
 
 Counts: TypeAlias = NDArray[np.int64]

@@ -1,6 +1,6 @@
 """Counts the calls of a simulation and makes its outcome of them, in plain Python.
 
-This is the meaning of every number in an `Outcome`; `anew.lab.tally_arrays` counts the same faster.
+This is the meaning of every number in an `Outcome`; `anew.lab.simulation.tally_arrays` counts the same faster.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import Protocol
 
-from anew.lab.outcome import (
+from anew.lab.simulation.outcome import (
     SHOWN_JOBS,
     SHOWN_RETRIES,
     Downstream,
@@ -23,7 +23,7 @@ from anew.lab.outcome import (
     bin_width_ms,
     percentile,
 )
-from anew.lab.scenario import Scenario
+from anew.lab.simulation.scenario import Scenario
 from anew.units import MINUTE_MS, SECOND_MS
 
 

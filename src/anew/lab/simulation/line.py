@@ -1,12 +1,12 @@
-"""The line in which calls stand: workers and the downstream's queue. The model is told in `anew.lab.queueing`."""
+"""The line in which calls stand: workers and the downstream's queue. The model is told in `anew.lab.simulation.queueing`."""
 
 from __future__ import annotations
 
 from collections import deque
 from typing import Final
 
-from anew.lab.record import Record
-from anew.lab.scenario import Scenario
+from anew.lab.simulation.record import Record
+from anew.lab.simulation.scenario import Scenario
 
 NS: Final = 1_000_000
 """Nanoseconds in a millisecond."""

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from anew.backoff import Policy
-from anew.lab.outcome import Downstream, Fresh, Outcome
-from anew.lab.scenario import Scenario
-from anew.lab.simulate import simulate
+from anew.lab.simulation.outcome import Downstream, Fresh, Outcome
+from anew.lab.simulation.scenario import Scenario
+from anew.lab.simulation.simulate import simulate
 
 EVERY_SECOND = Policy.from_json({"curve": {"constant": "1s"}, "limit": 25})
 
@@ -196,7 +196,7 @@ def test_waits_that_grow_let_it_recover(spec: Any) -> None:
 def test_rows_end_and_jobs_are_asked_singly_beyond(monkeypatch: pytest.MonkeyPatch) -> None:
     """Few jobs with very many retries do not cost a row of all jobs each; their waits are the same."""
     pytest.importorskip("numpy", reason="pip install 'anew[lab]'")
-    from anew.lab import rows
+    from anew.lab.simulation import rows
 
     policy = Policy.from_json(
         {"curve": {"constant": "1s"}, "jitter": {"decorrelated": 2}, "ceil": "20s", "limit": None}

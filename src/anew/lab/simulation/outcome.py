@@ -20,6 +20,9 @@ SHOWN_RETRIES: Final = 12
 SHOWN_JOBS: Final = 100
 """So many jobs have their instants told one by one."""
 
+SHOWN_DOTS: Final = 1_000
+"""The most instants of each of them: a hundred jobs with a hundred thousand retries would take a gigabyte."""
+
 BIN_WIDTHS_MS: Final = (
     1, 2, 10, 20, 100, 200, SECOND_MS, 2 * SECOND_MS, 10 * SECOND_MS, 30 * SECOND_MS, MINUTE_MS, 5 * MINUTE_MS,
     10 * MINUTE_MS, 30 * MINUTE_MS, HOUR_MS, 3 * HOUR_MS, 6 * HOUR_MS, 12 * HOUR_MS, DAY_MS, 5 * DAY_MS, 10 * DAY_MS,
@@ -129,7 +132,7 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
         empty_minutes: Share of minutes without any call, from the first call's to the last call's.
         success_ms: How long the herd's successes took; None if there was none.
         through_ms: When the last job of the herd had ended; None if any was still waiting.
-        dots: The instants at which each of the first 100 jobs was retried.
+        dots: The instants at which each of the first 100 jobs was retried, of each the first 1,000.
         downstream: What the limited downstream went through; None if nothing was limited.
         fresh: What became of fresh calls; None if there were none.
     """

@@ -6,9 +6,9 @@ from array import array
 from collections import Counter
 from dataclasses import dataclass, field
 
-from anew.lab.outcome import SHOWN_JOBS, Fresh, Outcome
-from anew.lab.scenario import Scenario
-from anew.lab.tally import Ends, Passage, Tally, outcome, times
+from anew.lab.simulation.outcome import SHOWN_DOTS, SHOWN_JOBS, Fresh, Outcome
+from anew.lab.simulation.scenario import Scenario
+from anew.lab.simulation.tally import Ends, Passage, Tally, outcome, times
 
 
 def _column() -> array[int]:
@@ -63,7 +63,11 @@ class Record:
             self.made[retry].append(at)
         else:
             self.made[retry] = array("q", (at,))
-        if job < SHOWN_JOBS and job < len(self.dots):
+        self.show(job, at)
+
+    def show(self, job: int, at: int) -> None:
+        """Keep a retry's instant if it is one of those that are shown."""
+        if job < len(self.dots) and len(self.dots[job]) < SHOWN_DOTS:
             self.dots[job].append(at)
 
     def outcome(

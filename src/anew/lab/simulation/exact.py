@@ -8,12 +8,12 @@ from typing import Final, cast
 
 from anew.backoff import Policy
 from anew.jobs import Defaults, Failed, Job, State, decide_failure
-from anew.lab.bounds import Budget
 from anew.lab.chance import ARRIVAL, SUCCESS, LabDraws, PhaseKind, number
-from anew.lab.outcome import Outcome
-from anew.lab.record import Record
-from anew.lab.scenario import Scenario
-from anew.lab.tally import PlainTally
+from anew.lab.simulation.bounds import Budget
+from anew.lab.simulation.outcome import Outcome
+from anew.lab.simulation.record import Record
+from anew.lab.simulation.scenario import Scenario
+from anew.lab.simulation.tally import PlainTally
 
 _FAILURE: Final = Failed(message="")
 _NEW_JOB: Final = Job(

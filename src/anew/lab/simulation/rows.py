@@ -14,7 +14,7 @@ from anew.backoff import Exhausted, Policy, Previous, next_wait
 from anew.backoff.vector import Floats, Millis, Waits
 from anew.lab.chance import LabDraws, PhaseKind
 from anew.lab.herd import HerdChance
-from anew.lab.scenario import Scenario
+from anew.lab.simulation.scenario import Scenario
 
 _ROW_BYTES: Final = 96 * 2**20
 """So much memory for rows of waits; retries beyond it are few jobs' and decided one by one."""

@@ -7,7 +7,7 @@ from importlib.util import find_spec
 
 from anew.backoff import Policy
 from anew.errors import InvalidInput
-from anew.lab.bounds import (
+from anew.lab.simulation.bounds import (
     COUPLED_CALL,
     MAX_CALLS,
     MAX_COUPLED_CALLS,
@@ -16,8 +16,8 @@ from anew.lab.bounds import (
     PLAIN_JOBS,
     Budget,
 )
-from anew.lab.outcome import Outcome
-from anew.lab.scenario import Scenario
+from anew.lab.simulation.outcome import Outcome
+from anew.lab.simulation.scenario import Scenario
 
 
 def simulate(
@@ -33,7 +33,7 @@ def simulate(
 
     Each job has failed once, at a moment of its own within ``over_ms``. It is retried as the policy says until a call
     succeeds or its retries are spent. Where the scenario limits capacity or workers, or adds fresh calls, the calls
-    meet in a queue; see `anew.lab.queueing` for that model and its limits.
+    meet in a queue; see `anew.lab.simulation.queueing` for that model and its limits.
 
     Args:
         policy: The law of all jobs.
@@ -58,6 +58,9 @@ def simulate(
         bound = min(bound, max_calls // COUPLED_CALL if scenario.coupled else max_calls)
     budget = Budget(bound, progress)
     budget.admit(scenario.jobs)
+    if scenario.success == 0 and scenario.end_ms is None and policy.deadline_ms is None:
+        # Nothing but its limit ends a job, and without one this would have been refused above.
+        budget.foresee(scenario.jobs, policy.retries or 0)
     found = _run(policy, scenario, budget, plain=plain)
     return found if bin_ms is None else found.rebinned(bin_ms)
 
@@ -65,14 +68,14 @@ def simulate(
 def _run(policy: Policy, scenario: Scenario, budget: Budget, *, plain: bool) -> Outcome:
     # Inside, because NumPy is optional, and slow to import for a command that does not need it.
     if scenario.coupled:
-        from anew.lab.queueing import simulate_queueing
+        from anew.lab.simulation.queueing import simulate_queueing
 
         return simulate_queueing(policy, scenario, budget, exact=plain)
     if plain:
-        from anew.lab.exact import simulate_exactly
+        from anew.lab.simulation.exact import simulate_exactly
 
         return simulate_exactly(policy, scenario, budget)
-    from anew.lab.fast import simulate_fast
+    from anew.lab.simulation.fast import simulate_fast
 
     return simulate_fast(policy, scenario, budget)
 

@@ -8,10 +8,10 @@ import pytest
 
 from anew.backoff import Policy
 from anew.errors import InvalidInput
-from anew.lab.outcome import MAX_BINS, bin_width_ms, percentile, widened
-from anew.lab.scenario import Scenario
-from anew.lab.simulate import simulate
-from anew.lab.tally import PlainTally, Tally
+from anew.lab.simulation.outcome import MAX_BINS, bin_width_ms, percentile, widened
+from anew.lab.simulation.scenario import Scenario
+from anew.lab.simulation.simulate import simulate
+from anew.lab.simulation.tally import PlainTally, Tally
 from anew.units import DAY_MS, HOUR_MS
 
 
@@ -38,7 +38,7 @@ def test_percentiles_are_nearest_ranks() -> None:
 
 def tallies() -> list[Tally]:
     pytest.importorskip("numpy", reason="pip install 'anew[lab]'")
-    from anew.lab.tally_arrays import ArrayTally
+    from anew.lab.simulation.tally_arrays import ArrayTally
 
     return [PlainTally(), ArrayTally()]
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from anew.errors import InvalidInput
-from anew.lab.scenario import Scenario
+from anew.lab.simulation.scenario import Scenario
 
 
 def test_defaults_are_a_thousand_jobs_that_fail_at_once_and_succeed_at_the_first_retry() -> None:

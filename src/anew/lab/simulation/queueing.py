@@ -32,16 +32,16 @@ from heapq import heappop, heappush
 from typing import TYPE_CHECKING, Final
 
 from anew.backoff import Policy
-from anew.lab.bounds import Budget
-from anew.lab.exact import TrueJobs, arrivals, succeeds
-from anew.lab.line import NS, Line
-from anew.lab.outcome import SHOWN_JOBS, Outcome
-from anew.lab.record import Record
-from anew.lab.scenario import Scenario
-from anew.lab.tally import Ends, PlainTally, Tally
+from anew.lab.simulation.bounds import Budget
+from anew.lab.simulation.exact import TrueJobs, arrivals, succeeds
+from anew.lab.simulation.line import NS, Line
+from anew.lab.simulation.outcome import SHOWN_JOBS, Outcome
+from anew.lab.simulation.record import Record
+from anew.lab.simulation.scenario import Scenario
+from anew.lab.simulation.tally import Ends, PlainTally, Tally
 
 if TYPE_CHECKING:
-    from anew.lab.rows import Round, RowJobs
+    from anew.lab.simulation.rows import Round, RowJobs
 
 _MAX_NUMBER: Final = 2**25
 """Numbers of jobs lie below this (`MAX_COUPLED_CALLS` does), so that a due time and a number fit one integer, which sorts fast."""
@@ -82,9 +82,9 @@ def _ways(
     if exact:
         return TrueJobs(policy, scenario), PlainTally(), arrivals(scenario)
     # Inside: NumPy is optional.
-    from anew.lab import fast
-    from anew.lab.rows import RowJobs
-    from anew.lab.tally_arrays import ArrayTally
+    from anew.lab.simulation import fast
+    from anew.lab.simulation.rows import RowJobs
+    from anew.lab.simulation.tally_arrays import ArrayTally
 
     firsts: list[int] = fast.arrivals(scenario).tolist()
     return RowJobs(policy, scenario, fresh), ArrayTally(), firsts
@@ -145,8 +145,7 @@ class _Traffic:
         if len(calling):
             record.made.setdefault(retry, array("q")).frombytes(instants.tobytes())
         for job, at in zip(calling[:SHOWN_JOBS].tolist(), instants[:SHOWN_JOBS].tolist(), strict=True):
-            if job < len(record.dots):
-                record.dots[job].append(at)
+            record.show(job, at)
         for job, at in zip(turn.dead[0].tolist(), turn.dead[1].tolist(), strict=True):
             self._ends(job).death(at)
         for job, due in zip(turn.later[0].tolist(), turn.later[1].tolist(), strict=True):

@@ -25,8 +25,9 @@ PLAIN_JOBS: Final = 20_000
 COUPLED_CALL: Final = 10
 """A call that meets a queue takes as long as so many that do not."""
 
-MAX_ROUNDS: Final = 200_000
-"""The most retries of one job: Amazon SNS makes 100,015."""
+MAX_ROUNDS: Final = 110_000
+"""The most retries of one job, unless a thousandth of the calls' bound is less: Amazon SNS makes 100,015. So many take
+some ten seconds, however few the jobs."""
 
 # A retry of a few jobs takes as long as one of about so many.
 _CALLS_A_ROUND: Final = 1_000
@@ -58,6 +59,19 @@ class Budget:
         if callers > self._calls:
             raise self._too_much()
 
+    def foresee(self, jobs: int, retries: int) -> None:
+        """Refuse at once what is certain to end beyond the bounds.
+
+        Args:
+            jobs: How many there are.
+            retries: What each of them will make.
+
+        Raises:
+            InvalidInput: That is too much.
+        """
+        self.admit(jobs * retries)
+        self._follow(retries)
+
     def spend(self, calls: int, retry: int) -> None:
         """Count calls.
 
@@ -71,6 +85,9 @@ class Budget:
         self._left -= calls
         if self._left < 0:
             raise self._too_much()
+        self._follow(retry)
+
+    def _follow(self, retry: int) -> None:
         if retry > self._rounds:
             raise InvalidInput(
                 f"policy: a job of this scenario is retried more than {self._rounds:,} times; "

@@ -10,12 +10,12 @@ from numpy.typing import NDArray
 from anew.backoff import Policy
 from anew.backoff.vector import Floats, Millis, Waits
 from anew.lab import chance
-from anew.lab.bounds import Budget
 from anew.lab.herd import BLOCK, HerdChance
-from anew.lab.outcome import SHOWN_JOBS, Outcome
-from anew.lab.scenario import Scenario
-from anew.lab.tally import outcome
-from anew.lab.tally_arrays import ArrayTally, times_of
+from anew.lab.simulation.bounds import Budget
+from anew.lab.simulation.outcome import SHOWN_DOTS, SHOWN_JOBS, Outcome
+from anew.lab.simulation.scenario import Scenario
+from anew.lab.simulation.tally import outcome
+from anew.lab.simulation.tally_arrays import ArrayTally, times_of
 
 
 def simulate_fast(policy: Policy, scenario: Scenario, budget: Budget) -> Outcome:
@@ -32,8 +32,9 @@ def simulate_fast(policy: Policy, scenario: Scenario, budget: Budget) -> Outcome
             break
         budget.spend(len(calls), retry)
         tally.add(retry, calls, succeeded)
-        for job, instant in zip(callers[:shown].tolist(), calls[:shown].tolist(), strict=True):
-            if job < shown:
+        seen = shown if retry <= SHOWN_DOTS else 0
+        for job, instant in zip(callers[:seen].tolist(), calls[:seen].tolist(), strict=True):
+            if job < seen:
                 dots[job].append(instant)
         budget.tell(max(retry / (policy.retries or retry + 25), 1 - herd.alive / scenario.jobs), 1.0)
     return outcome(

@@ -9,8 +9,8 @@ import pytest
 
 from anew.backoff import PRESETS, Policy
 from anew.errors import InvalidInput
-from anew.lab.scenario import Scenario
-from anew.lab.simulate import simulate
+from anew.lab.simulation.scenario import Scenario
+from anew.lab.simulation.simulate import simulate
 
 
 def policy_of(form: Any, **fields: Any) -> Policy:
@@ -162,7 +162,7 @@ def test_deadlines_phases_and_ends_are_the_same_both_ways(form: Any, scenario: d
 def test_a_scenario_in_blocks_is_one_scenario(monkeypatch: pytest.MonkeyPatch) -> None:
     """Squeezing out ended jobs moves others across the borders of blocks; nobody may notice."""
     pytest.importorskip("numpy", reason="pip install 'anew[lab]'")
-    from anew.lab import fast
+    from anew.lab.simulation import fast
 
     scenario = Scenario(jobs=500, over_ms=60_000, outage_ms=600_000, success=0.4)
     policy = Policy.from_json(
@@ -213,7 +213,7 @@ def test_each_way_has_a_bound_of_its_own(
     """Fifteen hundred jobs with three retries each are 4,500 calls."""
     pytest.importorskip("numpy", reason="pip install 'anew[lab]'")
     policy, given = policy_of("5s", limit=3), Scenario(jobs=1_500, success=0, **scenario)
-    module = import_module("anew.lab.simulate")
+    module = import_module("anew.lab.simulation.simulate")
     monkeypatch.setattr(module, bound, 4_500)
     assert simulate(policy, given, exact=exact).calls == 4_500
     monkeypatch.setattr(module, bound, 4_499)
@@ -221,10 +221,32 @@ def test_each_way_has_a_bound_of_its_own(
         simulate(policy, given, exact=exact)
 
 
+@pytest.mark.parametrize("scenario", [{}, {"capacity": 1_000}])
+def test_what_is_certain_to_be_too_much_is_refused_before_it_is_done(scenario: Any) -> None:
+    """Nothing ever succeeds, so all retries will be made: 200,000 of each job, or a billion of all."""
+    told: list[float] = []
+    for retries, jobs, words in (
+        (200_000, 2, r"^policy: .* retried more than [0-9,]+ times; expected .*a limit"),
+        (1_000, 1_000_000, r"^jobs: .* more than [0-9,]+ calls; expected fewer jobs or retries"),
+    ):
+        with pytest.raises(InvalidInput, match=words):
+            simulate(policy_of("1ms", limit=retries), Scenario(jobs=jobs, success=0, **scenario), progress=told.append)
+    assert told == []
+
+
+@pytest.mark.parametrize("exact", [True, False])
+@pytest.mark.parametrize("scenario", [{}, {"workers": 5}])
+def test_of_a_long_life_only_the_beginning_is_shown(scenario: Any, exact: bool) -> None:
+    outcome = simulate(policy_of("1s", limit=1_500), Scenario(jobs=2, success=0, **scenario), exact=exact)
+    assert outcome.calls == 3_000
+    assert [len(job) for job in outcome.dots] == [1_000, 1_000]
+    assert outcome.dots[0][-1] == 1_000_000
+
+
 def test_without_numpy_small_herds_go_the_exact_way(monkeypatch: pytest.MonkeyPatch) -> None:
     expected = simulate(policy_of("5s"), Scenario(jobs=20), exact=True)
-    # By its full name: anew.lab.simulate is the function.
-    monkeypatch.setattr(import_module("anew.lab.simulate"), "find_spec", lambda name: None)
+    # By its full name: anew.lab.simulation.simulate is the function.
+    monkeypatch.setattr(import_module("anew.lab.simulation.simulate"), "find_spec", lambda name: None)
     assert simulate(policy_of("5s"), Scenario(jobs=20)) == expected
     with pytest.raises(InvalidInput, match=r"at most 20000 without NumPy \(pip install 'anew\[lab\]'\)"):
         simulate(policy_of("5s"), Scenario(jobs=20_001))
