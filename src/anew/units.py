@@ -96,7 +96,7 @@ def parse_duration(value: str | int, *, field: str = "duration") -> int:
     """
     ms = value if isinstance(value, int) and not isinstance(value, bool) else _duration_text(value)
     if ms is None or not 0 <= ms <= MAX_DURATION_MS:
-        raise _invalid(field, value, _DURATION_EXPECTED)
+        raise refused(field, value, _DURATION_EXPECTED)
     return ms
 
 
@@ -209,7 +209,7 @@ def parse_size(value: str | int, *, field: str = "size") -> int:
     """
     size = value if isinstance(value, int) and not isinstance(value, bool) else _size_text(value)
     if size is None or not 0 <= size <= MAX_SIZE:
-        raise _invalid(field, value, _SIZE_EXPECTED)
+        raise refused(field, value, _SIZE_EXPECTED)
     return size
 
 
@@ -261,6 +261,13 @@ def shown(value: object) -> str:
     return text if len(text) <= _MAX_TEXT else text[: _MAX_TEXT - 1] + "…"
 
 
-def _invalid(field: str, value: object, expected: str) -> InvalidInput:
+def refused(field: str, value: object, expected: str) -> InvalidInput:
+    """Build the error that names field, value and what was expected.
+
+    Args:
+        field: Where the value stands.
+        value: What was given; may be huge.
+        expected: What would have been valid, to be read after "expected".
+    """
     message = f"{field}: {shown(value)} is not valid; expected {expected}"
     return InvalidInput(message, field=field, value=value)

@@ -152,6 +152,51 @@ def test_what_does_not_fit_is_told_beside_its_field(lab: LabPage) -> None:
     assert lab.data()["curves"][1]["nominal"][0] == 20_000
 
 
+def test_wrong_json_is_marked_and_the_keyboard_keeps_its_place(tabs: Callable[..., LabPage]) -> None:
+    lab = tabs().open("?a=json")
+    text = lab.page.locator(box("a.json"))
+    text.fill('{"curve": {"exponentail": {"base": "1s"}}}')
+    before = lab.drawn()
+    text.press("Tab")  # to controls that go away, as there is no policy any more
+    lab.await_change(before)
+    assert text.get_attribute("aria-invalid") == "true"
+    assert "exponentail" in lab.page.locator('[data-error="a"]').inner_text()
+    assert lab.page.evaluate("document.activeElement.name") == "a.json"
+    text.fill('{"curve": {"exponential": {"base": "1s"}}, "limit": 3}')
+    before = lab.drawn()
+    text.press("Tab")
+    assert lab.await_change(before)["curves"][0]["nominal"] == [1_000, 2_000, 4_000]
+    assert text.get_attribute("aria-invalid") is None
+
+
+def test_by_keyboard_policies_come_and_go(lab: LabPage) -> None:
+    for count in (3, 4, 3):
+        before = lab.drawn()
+        if count == 3 and "c=" in lab.page.url:
+            lab.page.get_by_role("button", name="Remove policy D").focus()
+        elif lab.page.evaluate("document.activeElement === document.body"):
+            lab.page.get_by_role("button", name="Add a policy to compare").focus()
+        lab.page.keyboard.press("Enter")
+        assert len(lab.await_change(before)["curves"]) == count
+        here = lab.page.evaluate("document.activeElement.closest('.choose, .add')?.innerText ?? ''")
+        assert here.startswith("Add a policy" if count == 3 else "custom")
+
+
+def test_a_slider_reaches_no_bound_at_its_end(lab: LabPage) -> None:
+    track = lab.page.locator(slider("b.cap"))
+    track.focus()
+    assert track.get_attribute("aria-valuetext") == "none"
+    before = lab.drawn()
+    lab.page.keyboard.press("ArrowLeft")
+    lab.await_change(before)
+    assert lab.page.locator(box("b.cap")).input_value() == "365d"
+    before = lab.drawn()
+    lab.page.keyboard.press("End")
+    lab.await_change(before)
+    assert lab.page.locator(box("b.cap")).input_value() == ""
+    assert "b.cap" not in lab.page.url
+
+
 def test_enter_in_a_box_shows_the_picture_and_nothing_else(lab: LabPage) -> None:
     before = lab.drawn()
     lab.page.locator(box("b.base")).fill("30s")
@@ -173,6 +218,11 @@ def test_light_and_dark(tabs: Callable[..., LabPage]) -> None:
     assert day.page.evaluate(ground) == dark
     day.page.get_by_role("button", name="Light").click()
     assert day.page.evaluate(ground) == light
+    badges = "getComputedStyle(document.querySelector('.legend .badge')).backgroundColor"
+    assert (day.page.evaluate(badges), night.page.evaluate(badges)) == (  # the first of either palette
+        "rgb(0, 114, 178)",
+        "rgb(58, 160, 224)",
+    )
 
 
 @pytest.mark.parametrize(
@@ -276,6 +326,15 @@ def test_the_classic_herds_are_one_link(tabs: Callable[..., LabPage]) -> None:
     assert {len(herd["dots"]) for herd in herds} == {100}
     assert herds[0]["dots"][0] == [300_000 * k for k in range(1, 6)]
     assert lab.page.locator("#plots-herd canvas").count() == 8
+
+
+def test_equal_waits_of_a_year_are_drawn_at_once(tabs: Callable[..., LabPage]) -> None:
+    """Their histogram is two milliseconds wide and 365 days away from zero: an axis of few ticks all the same."""
+    for scale in ("log", "linear"):
+        lab = tabs()
+        lab.page.set_default_timeout(10_000)
+        lab.open(f'?a=json&a.json={{"curve":{{"constant":"365d"}},"limit":25}}&scale={scale}')
+        assert lab.page.locator("#plots-waits canvas").count() == 1
 
 
 def test_hostile_text_stays_text(tabs: Callable[..., LabPage]) -> None:

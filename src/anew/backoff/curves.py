@@ -185,8 +185,7 @@ class Sum(Piece):
 
     def check(self) -> None:
         """Refuse curves in curves in curves."""
-        if depth(self) > MAX_DEPTH:
-            raise refused("curves", self, f"curves nested at most {MAX_DEPTH} deep")
+        _refuse_deep(self, "curves")
 
     def at(self, k: int) -> float:
         """Give the sum of the waits before retry k."""
@@ -203,8 +202,7 @@ class Scale(Piece):
 
     def check(self) -> None:
         """Refuse curves in curves in curves."""
-        if depth(self) > MAX_DEPTH:
-            raise refused("curve", self, f"curves nested at most {MAX_DEPTH} deep")
+        _refuse_deep(self, "curve")
 
     def at(self, k: int) -> float:
         """Give the scaled wait before retry k."""
@@ -228,8 +226,7 @@ class Stretch(Piece):
 
     def check(self) -> None:
         """Refuse curves in curves in curves."""
-        if depth(self) > MAX_DEPTH:
-            raise refused("curve", self, f"curves nested at most {MAX_DEPTH} deep")
+        _refuse_deep(self, "curve")
 
     def at(self, k: int) -> float:
         """Give what the curve says at the retry's place on it."""
@@ -245,6 +242,12 @@ def depth(curve: Curve) -> int:
         case Scale() | Stretch():
             return 1 + depth(curve.curve)
     return 1
+
+
+def _refuse_deep(curve: Curve, field: str) -> None:
+    levels = depth(curve)
+    if levels > MAX_DEPTH:
+        raise refused(field, f"{levels} levels", f"curves nested at most {MAX_DEPTH} deep")
 
 
 def is_custom(curve: Curve) -> bool:

@@ -77,16 +77,21 @@ class Duration:
 class Number:
     """A finite number in a range."""
 
-    def __init__(self, low: float = 0.0, high: float = MAX_NUMBER, *, above: bool = False) -> None:
-        self.low, self.high, self.above = low, high, above
+    def __init__(
+        self, low: float = 0.0, high: float = MAX_NUMBER, *, above: bool = False, optional: bool = False
+    ) -> None:
+        self.low, self.high, self.above, self.optional = low, high, above, optional
 
     @property
     def expected(self) -> str:
         """A number, and its range."""
-        return f"a number {'above' if self.above else 'from'} {self.low:g} to {self.high:g}"
+        span = f"a number {'above' if self.above else 'from'} {self.low:g} to {self.high:g}"
+        return span + (", or null" if self.optional else "")
 
-    def read(self, value: Any, field: str) -> float:
-        """Read a number; text, booleans, NaN and the infinities are none."""
+    def read(self, value: Any, field: str) -> float | None:
+        """Read a number, and None where that is allowed; text, booleans, NaN and the infinities are none."""
+        if value is None and self.optional:
+            return None
         number = math.nan
         if isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) <= 1e300:
             number = float(value)
@@ -95,8 +100,8 @@ class Number:
         return number
 
     def write(self, value: Any) -> Any:
-        """Give an integer where the number is whole, so that ``4.0`` reads ``4``."""
-        return int(value) if value == int(value) else value
+        """Give an integer where the number is whole, so that ``4.0`` reads ``4``; None stays None."""
+        return int(value) if value is not None and value == int(value) else value
 
 
 class Integer:

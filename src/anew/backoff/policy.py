@@ -135,7 +135,7 @@ class Policy(Piece):
                 return
             if low > high:
                 expected = f"a curve that is never below the policy's own (at retry {retry} it is)"
-                raise refused("jitter.up_to", jitter.curve, expected)
+                raise refused("jitter.up_to", A_CURVE.write(jitter.curve), expected)
 
     def _count_retries(self) -> int | None:
         counts = [phase.count for phase in self.phases]

@@ -101,12 +101,13 @@ def _redraw(policy: Policy, row: Row, chance: Chance, carry: Floats | None) -> D
     low, high = row[:2]
     assert isinstance(policy.jitter, Windowed)
     longest = float(policy.jitter.redraw_ms or 0)
-    start = np.maximum(low, longest)
-    width = np.where(high > start, high - start, 1.0)
-    again = longest / 2 + (wait - start) / width * (longest / 2)
+    start = max(low, longest)
+    if not high > start:
+        # Nothing can reach so far; and a window without width draws nothing, not even once more.
+        return wait, None
+    again = longest / 2 + (wait - start) / (high - start) * (longest / 2)
     np.minimum(again, math.nextafter(longest, 0.0), out=again)
-    # A window without width draws nothing, not even once more.
-    return np.where((wait >= longest) & (high > np.asarray(low)), again, wait), None
+    return np.where(wait >= longest, again, wait), None
 
 
 def _even(policy: Policy, row: Row, chance: Chance, carry: Floats | None) -> Drawn:

@@ -14,6 +14,7 @@ import click
 from anew.client import Client, Filters
 from anew.config import find_file, load_connect
 from anew.errors import InvalidInput
+from anew.units import shown
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -121,18 +122,30 @@ def confirm(question: str, *, yes: bool) -> None:
     click.confirm(question, abort=True)
 
 
-def given_text(value: str) -> bytes:
+def given_text(value: str, at_most: int | None = None) -> bytes:
     """Read an argument that may point elsewhere: ``@file`` is the file's content, ``-`` is stdin's.
 
+    Args:
+        value: The argument.
+        at_most: Bytes that make sense; of a file or a stream without end no more is read.
+
     Raises:
-        InvalidInput: The file cannot be read.
+        InvalidInput: The file cannot be read, or there are more bytes.
     """
+    size = -1 if at_most is None else at_most + 1
     if value == "-":
-        return sys.stdin.buffer.read()
-    if value.startswith("@"):
+        content = sys.stdin.buffer.read(size)
+    elif value.startswith("@"):
         try:
             with open(value[1:], "rb") as file:
-                return file.read()
+                content = file.read(size)
         except OSError as error:
             raise InvalidInput(f"{value}: {error.strerror}", field="file", value=value) from error
-    return value.encode(errors="surrogateescape")
+    else:
+        content = value.encode(errors="surrogateescape")
+    if at_most is not None and len(content) > at_most:
+        what = shown(value)[1:-1]
+        raise InvalidInput(
+            f"{what}: is too long; expected at most {at_most:,} bytes", field="file", value=value
+        )
+    return content

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Sequence
 from typing import Final
 
@@ -24,6 +25,9 @@ _COMMANDS: Final = {
     "config": ("anew.cli.config", "Show the settings and where they come from."),
 }
 """Subcommands: see `LazyGroup`."""
+
+_LONGEST: Final = 1_000
+"""Characters of a line of an error; what is longer repeats an argument that nobody wants to read again."""
 
 
 @click.group(
@@ -69,14 +73,26 @@ def run(arguments: Sequence[str] | None = None) -> int:
             args=None if arguments is None else [*arguments], prog_name="anew", standalone_mode=False
         )
     except click.ClickException as error:
-        error.show()
+        told = io.StringIO()
+        error.show(told)
+        _complain(told.getvalue().rstrip("\n"))
         return error.exit_code
     except click.Abort:
         return 130
     except AnewError as error:
-        from anew.cli.output import one_line  # only where something is wrong: help starts fast
-
-        lines = map(one_line, f"Error: {explained(error)}".split("\n"))
-        click.echo("\n".join(lines), err=True)
+        _complain(f"Error: {explained(error)}")
         return exit_code(error)
     return result if isinstance(result, int) else 0
+
+
+def _complain(text: str) -> None:
+    """Write an error, without what a terminal would obey: it repeats what somebody gave."""
+    from anew.cli.output import one_line  # only where something is wrong: help starts fast
+
+    click.echo("\n".join(_shortened(one_line(line)) for line in text.split("\n")), err=True)
+
+
+def _shortened(line: str) -> str:
+    """Leave the middle out of a line that repeats a huge argument."""
+    half = _LONGEST // 2
+    return line if len(line) <= _LONGEST else f"{line[:half]} ... {line[-half:]}"

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import datetime
-from typing import Any
+import json
+from typing import Any, Final
 
 import msgspec
 
 from anew.cli.remote import given_text
 from anew.errors import InvalidInput, InvalidJob, InvalidPolicy
+from anew.units import shown
+
+_POLICY_BYTES: Final = 1 << 20
+"""The longest text of a policy that is read here, blanks and line ends included."""
 
 
 def read_policy(text: str) -> Any:
@@ -19,13 +24,22 @@ def read_policy(text: str) -> Any:
     """
     # Inside: most commands meet no policy, and the engine is not small.
     from anew.backoff import Policy
+    from anew.backoff.form import json_object
 
-    content = given_text(text).strip()
+    content = given_text(text, _POLICY_BYTES).strip()
     value: Any = content.decode(errors="replace")
+    if not content:
+        where = "stdin (which can be read once)" if text == "-" else shown(text)
+        raise InvalidPolicy(
+            f"policy: {where} holds nothing; expected JSON or the name of a preset",
+            field="policy",
+            value=text,
+        )
     if content[:1] in (b"{", b"[", b'"'):
         try:
+            json.loads(content, object_pairs_hook=json_object)
             value = msgspec.json.decode(content)
-        except msgspec.DecodeError as error:
+        except (ValueError, RecursionError) as error:  # msgspec's errors are ValueErrors
             raise InvalidPolicy(
                 f"policy: {value[:60]!r} is not JSON ({error}); expected JSON or the name of a preset",
                 field="policy",
@@ -44,10 +58,10 @@ def read_payload(text: str) -> msgspec.Raw:
     content = given_text(text).strip()
     try:
         msgspec.json.decode(content)
-    except (msgspec.DecodeError, RecursionError) as error:
-        shown = content[:60].decode(errors="replace")
+    except (ValueError, RecursionError) as error:  # msgspec's errors are ValueErrors
+        given = content[:60].decode(errors="replace")
         raise InvalidJob(
-            f"payload: {shown!r} is not JSON ({error}); a text is written with its own quotes: '\"text\"'",
+            f"payload: {given!r} is not JSON ({error}); a text is written with its own quotes: '\"text\"'",
             field="payload",
         ) from error
     return msgspec.Raw(content)

@@ -121,9 +121,7 @@ def _from_one(first: int, retries: int) -> list[Step]:
 
 
 def _finer_from_one(first: int, retries: int, scale: float) -> Step:
-    equation = (
-        f"{retries} * {_short(round(first - scale))} + {_short(round(scale))} * (1 + {_sum(_to_the_e, 2, retries)})"
-    )
+    equation = f"{retries} * {_short(round(first - scale))} + {_short(round(scale))} * (1 + {_sum(_to_the_e, 2, retries)})"
     return Step(unknown=_EXPONENT, curve=lambda e: _power(first - scale, scale, e, 1), equation=equation)
 
 

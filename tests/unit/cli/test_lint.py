@@ -108,13 +108,20 @@ def test_github_gets_annotations(capsys: pytest.CaptureFixture[str]) -> None:
     Path("bad.json").write_text("{", "utf-8")
     code, out, _ = lint(capsys, "web.toml", "bad.json", "--policy", "zizq", "--format", "github")
     assert code == 2
-    error, warning, *notices = out.splitlines()
+    error, warning, *notices, last = out.splitlines()
     assert error.startswith("::error file=bad.json,line=1,title=cannot be read::no JSON: ")
     assert warning.startswith(
         "::warning file=web.toml,line=1,title=web%3A no-jitter::1,000 jobs that fail together"
     )
     assert all(notice.startswith("::notice title=zizq%3A ") for notice in notices)
-    assert "0.2 %25" not in out
+    assert last == "2 policies: 1 warning, 2 info"
+
+
+def test_what_github_reads_as_a_sign_is_escaped(capsys: pytest.CaptureFixture[str]) -> None:
+    # Uniform below 2 s against uniform below 1 s: a quarter.
+    policy = '{"curve": {"exponential": {"base": "1s"}}, "jitter": "full", "limit": 2}'
+    _, out, _ = lint(capsys, "--policy", policy, "--select", "waits-shrink", "--format", "github")
+    assert out.startswith("::notice title=policy%3A waits-shrink::in up to 25 %25 of cases (at retry 2)")
 
 
 def test_what_cannot_be_read_gives_two_and_hides_nothing(capsys: pytest.CaptureFixture[str]) -> None:
@@ -144,7 +151,7 @@ def test_stdin_is_read(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFi
         (("web.toml", "--update-snapshot"), "--update-snapshot needs --snapshot FILE"),
         (
             ("web.toml", "--snapshot", "none.json"),
-            "none.json: No such file or directory; --update-snapshot writes it",
+            "none.json: No such file or directory; expected a snapshot; --update-snapshot writes it",
         ),
     ],
 )
@@ -227,10 +234,37 @@ def test_a_snapshot_is_not_written_from_half_of_the_policies(capsys: pytest.Capt
     assert not Path("s.json").exists()
 
 
+def test_what_cannot_be_read_is_not_taken_for_removed(capsys: pytest.CaptureFixture[str]) -> None:
+    lint(capsys, "good.toml", "--snapshot", "s.json", "--update-snapshot")
+    Path("good.toml").write_text(GOOD.replace("5m", "5 moons"), "utf-8")
+    code, out, err = lint(capsys, "good.toml", "--snapshot", "s.json")
+    assert (code, out) == (2, "0 policies: nothing found\n")
+    assert "good.toml:2: good: " in err
+
+
 def test_two_policies_of_one_name_have_no_snapshot(capsys: pytest.CaptureFixture[str]) -> None:
     code, _, err = lint(capsys, "good.toml", "good.toml", "--snapshot", "s.json", "--update-snapshot")
     assert code == 2
-    assert "is the name of two policies; a snapshot expects different names" in err
+    assert (
+        '"good" is the name of two policies, the second in good.toml; a snapshot expects different names'
+        in err
+    )
+
+
+def test_a_snapshot_that_cannot_be_read_hides_no_finding(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, err = lint(capsys, "web.toml", "--snapshot", "none.json")
+    assert (code, "web.toml:1: web: warning: no-jitter" in out) == (2, True)
+    assert err.startswith("Error: none.json: No such file")
+    code, report = as_json(capsys, "web.toml", "--snapshot", "none.json")
+    assert (code, [problem["file"] for problem in report["problems"]]) == (2, ["none.json"])
+    _, out, _ = lint(capsys, "web.toml", "--snapshot", "none.json", "--format", "github")
+    assert out.startswith("::error file=none.json,title=cannot be read::No such file")
+
+
+def test_a_snapshot_that_cannot_be_written_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    code, _, err = lint(capsys, "good.toml", "--snapshot", "no/where.json", "--update-snapshot")
+    assert code == 2
+    assert "no/where.json: No such file or directory; expected a file that can be written" in err
 
 
 def test_what_is_no_snapshot_is_refused(capsys: pytest.CaptureFixture[str]) -> None:

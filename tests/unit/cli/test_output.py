@@ -6,7 +6,7 @@ import datetime
 
 import pytest
 
-from anew.cli.output import clock_time, moment, table
+from anew.cli.output import clock_time, moment, percent, table
 
 NOW = 1_764_000_000_000  # 2025-11-24 16:00:00 UTC
 UTC = datetime.UTC
@@ -31,6 +31,23 @@ def test_a_moment_is_told_both_ways(distance_ms: int, text: str) -> None:
 
 def test_a_moment_past_all_calendars_is_no_crash() -> None:
     assert clock_time(2**63, NOW, UTC) == "after all calendars"
+
+
+@pytest.mark.parametrize(
+    ("part", "whole", "text"),
+    [
+        (0, 7, "0 %"),
+        (1, 101, "less than 1 %"),
+        (1, 100, "1 %"),
+        (2, 3, "67 %"),
+        (99, 100, "99 %"),
+        (991, 1_000, "over 99 %"),
+        (7, 7, "100 %"),
+    ],
+)
+def test_only_all_or_nothing_reads_100_or_0(part: int, whole: int, text: str) -> None:
+    assert percent(part, whole) == text
+    assert percent(part / whole) == text
 
 
 def test_columns_line_up_and_control_sequences_do_not_reach_the_terminal() -> None:

@@ -57,10 +57,10 @@ def test_the_page_on_stdout(capsys: pytest.CaptureFixture[str]) -> None:
     [
         (
             ["-o", "gone/report.html"],
-            "output: 'gone/report.html' is not valid; expected a file in a folder that exists",
+            'output: "gone/report.html" is not valid; expected a file in a folder that exists, and "gone" does not',
         ),
         (["-o", "."], "expected a file, and this is a folder"),
-        (["-o", "-", "--json"], "output: '-' is not valid; expected a file, as --json takes stdout"),
+        (["-o", "-", "--json"], 'output: "-" is not valid; expected a file, as --json takes stdout'),
         (["--seed", "-1"], "0<=x<=4294967296"),
         (["--seed", "x"], "'x' is not a valid integer"),
     ],

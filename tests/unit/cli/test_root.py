@@ -174,3 +174,21 @@ def test_a_switch_that_is_not_given_does_not_hide_its_variable(
     monkeypatch.setenv("ANEW_INSECURE", "true")
     assert run(["config", "show", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["server.insecure"] == "true"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["lab", "simulate", "even", "--jobs", "\x1b[31m" + "9" * 90_000],
+        ["lab", "\x1b[31m" + "9" * 90_000],
+        ["policy", "explain", "even", "--\x1b[31m" + "9" * 90_000],
+    ],
+)
+def test_an_error_repeats_no_huge_argument_and_nothing_that_a_terminal_obeys(
+    words: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(words) == 2
+    told = capsys.readouterr().err
+    assert "999 ... 999" in told
+    assert len(told) < 1_500
+    assert "\x1b" not in told

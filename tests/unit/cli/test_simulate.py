@@ -46,6 +46,21 @@ def test_the_dead_are_told(capsys: pytest.CaptureFixture[str]) -> None:
     assert "Of 5 jobs 0 succeeded and 5 died; the last ended after 3 min." in out
 
 
+def test_silence_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    """Calls at 5 and 10 min: of the six minutes from the one to the other four pass without a call."""
+    _, out, _ = simulate(
+        capsys, '{"curve": {"constant": "5m"}, "limit": 2}', "--jobs", "3", "--success", "0"
+    )  # fmt: skip
+    assert "No call came in 67 % of the minutes from the first to the last.\n" in out
+
+
+def test_calls_that_find_no_worker_before_the_horizon_are_told(capsys: pytest.CaptureFixture[str]) -> None:
+    _, out, _ = simulate(
+        capsys, '{"curve": {"constant": "1s"}}', "--jobs", "100", "--workers", "1", "--latency", "10s", "--horizon", "15s",
+    )  # fmt: skip
+    assert "At most 99 calls were due and had no worker.\n" in out
+
+
 def test_a_limited_downstream_is_told(capsys: pytest.CaptureFixture[str]) -> None:
     _, out, _ = simulate(
         capsys, '{"curve": {"constant": "1s"}, "limit": 5}', "--jobs", "100", "--capacity", "10", "--timeout", "1s",
@@ -109,7 +124,7 @@ def test_bad_input_says_what_was_expected(
 def test_without_numpy_it_says_how_to_get_it(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(import_module("anew.lab.simulate"), "find_spec", lambda name: None)
+    monkeypatch.setattr(import_module("anew.lab.simulation.simulate"), "find_spec", lambda name: None)
     code, out, _ = simulate(capsys, "even", "--jobs", "20", "--outage", "1h")
     assert (code, "none of them dead" in out) == (0, True)
     code, _, err = simulate(capsys, "even", "--jobs", "30000")

@@ -81,3 +81,12 @@ def test_a_file_that_is_no_database_is_refused(tmp_path: Path) -> None:
     (tmp_path / "anew.db").write_bytes(b"no database at all" * 100)
     with pytest.raises(StoreFailed, match="the store cannot be read"):
         SqliteArchive(tmp_path)
+
+
+def test_a_directory_that_may_not_be_entered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(self: Path) -> bool:
+        raise PermissionError(13, "Permission denied", str(self))
+
+    monkeypatch.setattr(Path, "is_file", refused)
+    with pytest.raises(StoreFailed, match=r"^\".*cannot be read: Permission denied$"):
+        SqliteArchive(tmp_path)

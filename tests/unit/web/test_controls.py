@@ -90,7 +90,20 @@ def test_a_slider_covers_what_is_usual(kind: Kind, leaf: str, low: float, high: 
     made = slider(kind, leaf, None)
     assert made is not None
     assert (made.low, made.high, made.ladder) == (low, high, ladder)
-    assert made.at == low
+    assert made.at == (made.end if made.empty else low)
+
+
+def test_no_bound_is_more_than_any() -> None:
+    """A slider reaches the empty box behind its last step, so that 1 ms is not what comes next to no cap at all."""
+    made = slider(Integer(0, 10**9, optional=True), "limit", None)
+    assert made is not None
+    assert (made.high, made.end, made.at) == (50, 51, 51)
+    there = slider(Integer(0, 10**9, optional=True), "limit", 25)
+    assert there is not None
+    assert (there.end, there.at) == (51, 25)
+    bounded = slider(Duration(), "base", 15_000)
+    assert bounded is not None
+    assert bounded.end == bounded.high
 
 
 def test_words_have_no_slider() -> None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+from importlib.resources import files
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from anew.backoff import PRESETS
+from anew.web import drawing
 
 from .pages import page
 
@@ -231,3 +233,16 @@ def test_the_json_block_cannot_be_left() -> None:
     made = page({"a": "json", "a.json": "</script>"})
     assert not re.search(r"</script>[^\n]*errors", made.html)
     assert made.data["set"]["texts"]["a.json"] == "</script>"
+
+
+def test_the_style_sheet_has_the_colours_of_the_charts() -> None:
+    """What is drawn and the badge beside it are one colour, by day and by night."""
+    sheet = (files("anew.web") / "static" / "lab.css").read_text()
+    for theme, times in (("light", 1), ("dark", 2)):
+        for key, colour in drawing.COLOURS[theme]["policies"].items():
+            assert sheet.count(f"--{key}: {colour};") == times
+
+
+def test_words_of_the_form_are_explained() -> None:
+    told = [one.text for one in page("a=even").named("dt")]
+    assert {"spread", "dither", "detune", "capacity", "time-out"} <= set(told)

@@ -149,6 +149,18 @@ def test_a_collapse_that_lasts_is_called_that() -> None:
     assert int(rows["In vain"][0].replace(",", "")) > 1_000
 
 
+def test_a_collapse_that_ends_is_no_lasting_one() -> None:
+    """200 jobs each minute, 10 calls a second, given up after 5 s: 50 a wave get through, all 200 in four waves."""
+    values = DEFAULTS | {"jobs": 200, "capacity": 10.0, "timeout": 5_000, "outage": 30_000}
+    played = scenes.scene(
+        herd_of(preset("constant", wait="1m"), jobs=200), scenes.scenario_of(values), log=False
+    )
+    assert played.outcome.succeeded == 200
+    assert scenes.said([played], 200)[0].endswith(
+        "60 % of what the downstream does is for callers who have given up, and so it recovers late."
+    )
+
+
 def test_too_many_calls_that_meet_are_refused() -> None:
     scenario = scenes.scenario_of(DEFAULTS | {"jobs": 100_000, "capacity": 10.0})
     with pytest.raises(InvalidInput, match="more than 300,000 calls"):

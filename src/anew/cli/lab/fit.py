@@ -25,7 +25,8 @@ def fit_policy(window: str, first: str, retries: int, like: str, cap: str | None
     """Propose a policy with a stated window, first wait and number of retries.
 
     The first line is the policy, for a file or another command. Below it stands how it was found: the curve, the
-    equation that was solved, what remains off (at most 0.1 %), and what the jitter makes of it. Window and first wait are those of the curve, before the jitter.
+    equation that was solved, what remains off (at most 0.1 %), and what the jitter makes of it. Window and first wait
+    are those of the curve, before the jitter.
 
     \b
     Examples:

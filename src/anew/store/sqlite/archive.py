@@ -31,7 +31,11 @@ class SqliteArchive:
 
     def __init__(self, directory: Path) -> None:
         path = directory / FILE
-        if not path.is_file():
+        try:
+            there = path.is_file()
+        except OSError as error:
+            raise StoreFailed(f"{shown(str(directory))} cannot be read: {error.strerror}") from error
+        if not there:
             raise NotFound(f"{shown(str(directory))} holds no store; expected the --root-dir of a server")
         try:
             self._connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)

@@ -74,6 +74,6 @@ function keepPlace() {
   const card = held.closest(".card")?.id;
   const near = (held.id && document.getElementById(held.id))
     || (card && (document.querySelector(`#${card} textarea`) ?? document.querySelector(`#${card} select`)))
-    || document.querySelector(".add button, .card select");
+    || [...document.querySelectorAll(".choose select, .add button")].at(-1);
   near?.focus({ preventScroll: true });
 }

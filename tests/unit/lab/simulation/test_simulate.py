@@ -230,7 +230,11 @@ def test_what_is_certain_to_be_too_much_is_refused_before_it_is_done(scenario: A
         (1_000, 1_000_000, r"^jobs: .* more than [0-9,]+ calls; expected fewer jobs or retries"),
     ):
         with pytest.raises(InvalidInput, match=words):
-            simulate(policy_of("1ms", limit=retries), Scenario(jobs=jobs, success=0, **scenario), progress=told.append)
+            simulate(
+                policy_of("1ms", limit=retries),
+                Scenario(jobs=jobs, success=0, **scenario),
+                progress=told.append,
+            )
     assert told == []
 
 
