@@ -109,7 +109,7 @@ def _results(state: State, *, compute: bool) -> dict[str, Any]:
     figures = words.facts(herds, jobs) if herds else []
     return {
         "herds": herds,
-        "facts": figures + (scenes.facts(played) if len(played) == len(herds) else []) if played else figures,
+        "facts": figures + (_aligned(scenes.facts(played), played, herds) if played else []),
         "said": {
             "curve": words.about_curves(herds),
             "herd": words.about_herds(herds),
@@ -119,6 +119,17 @@ def _results(state: State, *, compute: bool) -> dict[str, Any]:
         "forms": [(card, forms(card)) for card in state.cards if card.policy is not None],
         "data": _data(state, herds, played),
     }
+
+
+def _aligned(
+    rows: list[tuple[str, str, list[str]]], played: list[scenes.Scene], herds: list[Herd]
+) -> list[tuple[str, str, list[str]]]:
+    """Put each scene's figures below its own policy; a policy that could not be played has dashes."""
+    places = {one.key: place for place, one in enumerate(played)}
+    return [
+        (name, meaning, [cells[places[one.key]] if one.key in places else "–" for one in herds])
+        for name, meaning, cells in rows
+    ]
 
 
 def _classic(state: State, shown: classic.Classic) -> dict[str, Any]:
@@ -170,7 +181,7 @@ def _blame(state: State, key: str, error: AnewError) -> None:
     field = error.field if isinstance(error, InvalidInput) else ""
     name = next((name for name, (own, *_) in SCENARIO.items() if own == field), "")
     if name:
-        state.controls[name].error = state.controls[name].error or str(error)
+        state.controls[name].error = state.controls[name].error or f"{error} (policy {key.upper()})"
         return
     card = next(card for card in state.cards if card.key == key)
     card.error = card.error or str(error)

@@ -25,11 +25,13 @@ def between(low: int | None, high: int | None) -> str:
 
 
 def percent(share: float) -> str:
-    """Write a share as people read it: whole percents, tenths where it is small."""
+    """Write a share as people read it: whole percents, tenths where it is small; only the whole is 100 %."""
     value = share * 100
     return (
         "0 %"
         if value == 0
+        else "over 99 %"
+        if 99.5 <= value < 100
         else f"{value:.0f} %"
         if value >= 9.95 or value == int(value)
         else f"{value:.1f} %"

@@ -55,7 +55,7 @@ def test_a_picture_in_the_terminal(words: list[str], said: str, capsys: pytest.C
     shown = capsys.readouterr().out
     assert said in shown
     assert "\x1b" not in shown
-    drawing = shown.partition("\n\nThe same on the lab's page")[0]
+    drawing = shown.partition("\n\nOn the lab's page")[0]
     assert max(map(len, drawing.split("\n"))) <= 60
 
 

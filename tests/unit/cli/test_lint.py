@@ -271,3 +271,10 @@ def test_what_is_no_snapshot_is_refused(capsys: pytest.CaptureFixture[str]) -> N
     code, _, err = lint(capsys, "good.toml", "--snapshot", "good.toml")
     assert code == 2
     assert "good.toml: snapshot: " in err
+
+
+def test_a_word_that_can_be_no_preset_is_not_repeated(capsys: pytest.CaptureFixture[str]) -> None:
+    code, _, err = lint(capsys, "--policy", "x" * 100_000)
+    assert code == 2
+    assert "is not valid; expected the name of a preset" in err
+    assert len(err) < 300

@@ -38,6 +38,14 @@ def test_retries_load_and_summary(capsys: pytest.CaptureFixture[str]) -> None:
         assert words in out
 
 
+def test_of_less_than_a_minute_no_minute_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    """Calls at 10, 20 and 30 s: 30 in 20 s."""
+    _, out, _ = simulate(
+        capsys, '{"curve": {"constant": "10s"}, "limit": 3}', "--jobs", "10", "--success", "0"
+    )  # fmt: skip
+    assert "The fullest second had 10; spread evenly over 20 s it would be 1.5 a second.\n" in out
+
+
 def test_the_dead_are_told(capsys: pytest.CaptureFixture[str]) -> None:
     _, out, _ = simulate(
         capsys, '{"curve": {"constant": "1m"}, "limit": 3}', "--jobs", "5", "--success", "0", "--retries", "1"

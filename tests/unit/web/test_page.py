@@ -246,3 +246,12 @@ def test_the_style_sheet_has_the_colours_of_the_charts() -> None:
 def test_words_of_the_form_are_explained() -> None:
     told = [one.text for one in page("a=even").named("dt")]
     assert {"spread", "dither", "detune", "capacity", "time-out"} <= set(told)
+
+
+def test_a_policy_that_is_too_much_work_is_named_and_the_others_keep_their_figures() -> None:
+    """Without end and once a second, 1,000 jobs would make 600,000 calls in ten minutes."""
+    made = page("a=constant&b=constant&b.wait=1s&b.limit=&outage=10m&capacity=50&jobs=1000")
+    assert "more than 300,000 calls" in made.error("jobs")
+    assert made.error("jobs").endswith("(policy B)")
+    row = made.html.partition("Got through")[2].partition("</tr>")[0]
+    assert "<td>1,000</td><td>–</td>" in row

@@ -78,7 +78,16 @@ def test_ordinals(n: int, text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("share", "text"), [(0, "0 %"), (0.005, "0.5 %"), (0.05, "5 %"), (0.943, "94 %"), (1.25, "125 %")]
+    ("share", "text"),
+    [
+        (0, "0 %"),
+        (0.005, "0.5 %"),
+        (0.05, "5 %"),
+        (0.943, "94 %"),
+        (0.997, "over 99 %"),
+        (1, "100 %"),
+        (1.25, "125 %"),
+    ],
 )
 def test_percents(share: float, text: str) -> None:
     assert words.percent(share) == text

@@ -125,7 +125,7 @@ def chart(
 
         click.echo(draw(picture, style_of(sys.stdout, width=width, dark=dark)))
     if picture.link and not as_json:
-        click.echo(f"\nThe same on the lab's page (anew lab, anew serve): {picture.link}")
+        click.echo(f"\nOn the lab's page (anew lab, anew serve): {picture.link}")
 
 
 def picture_format(out: Path | None) -> Literal["svg", "png"] | None:

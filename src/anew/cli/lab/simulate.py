@@ -13,7 +13,7 @@ import click
 from anew.cli.lab.scenario import scenario_options
 from anew.cli.output import percent, show_json, show_table
 from anew.cli.values import read_policy
-from anew.units import SECOND_MS, format_duration, format_duration_about
+from anew.units import MINUTE_MS, SECOND_MS, format_duration, format_duration_about
 
 if TYPE_CHECKING:
     from anew.lab.simulation.outcome import Downstream, Outcome
@@ -193,10 +193,11 @@ def _peaks(outcome: Outcome) -> list[str]:
     if last - first < SECOND_MS:
         return ["All of them came within a second."]
     even = outcome.calls / (last - first) * SECOND_MS
-    lines = [
-        f"The fullest second had {outcome.peak_second:,}, the fullest minute {outcome.peak_minute:,}; spread evenly over "
-        f"{format_duration_about(last - first)} it would be {_figure(even)} a second, {_figure(even * 60)} a minute."
-    ]
+    had, be = f"The fullest second had {outcome.peak_second:,}", f"{_figure(even)} a second"
+    if last - first >= MINUTE_MS:
+        had += f", the fullest minute {outcome.peak_minute:,}"
+        be += f", {_figure(even * 60)} a minute"
+    lines = [f"{had}; spread evenly over {format_duration_about(last - first)} it would be {be}."]
     if outcome.empty_minutes:
         share = percent(outcome.empty_minutes)
         lines.append(f"No call came in {share} of the minutes from the first to the last.")

@@ -130,7 +130,8 @@ def _document_of(spec: str) -> Document:
     from anew.cli.values import read_policy
     from anew.lab.lint.documents import Document, Entry, Problem
 
-    name = spec if spec.isidentifier() else "policy"
+    # No preset has a name so long, and nobody wants to read it in each finding.
+    name = spec if spec.isidentifier() and len(spec) <= 64 else "policy"
     try:
         value = read_policy(spec)
     except InvalidInput as error:
