@@ -39,6 +39,6 @@ def serve(**options: Any) -> int:
     except InvalidConfig as error:
         click.echo(f"Error: {error}", err=True)
         return REFUSED
-    from anew.app import serve as serve_until_stopped
+    from anew.app.server import serve as serve_until_stopped
 
     return serve_until_stopped(settings)

@@ -10,7 +10,7 @@ import jsonschema_rs
 import msgspec
 import pytest
 
-from anew.app import add_routes
+from anew.app.server import add_routes
 from anew.backoff import policy_from_json
 from anew.clock import ManualClock
 from anew.engine import Engine

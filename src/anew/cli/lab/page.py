@@ -45,6 +45,6 @@ def open_lab(**options: Any) -> int:
     except InvalidConfig as error:
         click.echo(f"Error: {error}", err=True)
         return REFUSED
-    from anew.app import serve_lab
+    from anew.app.lab import serve_lab
 
     return serve_lab(listen.listen, lambda url: click.echo(f"The lab: {url}  (end it with Ctrl-C)"))

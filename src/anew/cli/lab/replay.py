@@ -60,7 +60,7 @@ def replay(
       anew lab replay zizq '{"preset": "exponential", "limit": 8}' --type webhook --since 7d
       anew lab replay even --json
     """
-    from anew.app import recorded_failures
+    from anew.app.records import recorded_failures
     from anew.backoff import Policy
     from anew.lab.replay import recorded, select
     from anew.lab.replay import replay as replayed

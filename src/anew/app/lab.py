@@ -1,0 +1,61 @@
+"""The lab's page alone, without any store."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import Callable
+
+from anew import logs
+from anew.app.running import address_of, cannot_listen, run_loop
+from anew.app.settled import api_settings, wire_limits
+from anew.config import Listen, Settings, require_safe_bind
+from anew.http.api import Alone, Api
+from anew.http.router import Router
+from anew.http.seam import WireCounters
+from anew.http.wire.server import HttpServer
+from anew.web import lab
+from anew.web.helper_process import HelperProcess
+
+
+def serve_lab(listen: Listen, ready: Callable[[str], None] | None = None) -> int:
+    """Serve the lab alone, without any store, until told to stop.
+
+    Args:
+        listen: Where, and for whom.
+        ready: Called with the page's address once it is served.
+
+    Returns:
+        The process's exit code.
+
+    Raises:
+        InvalidConfig: The bind is not safe.
+        Unavailable: The address cannot be listened on.
+    """
+    settings = Settings(listen=listen)
+    require_safe_bind(settings)
+    logs.set_up("auto", "warn")
+    return run_loop(_serve_lab(settings, ready))
+
+
+async def _serve_lab(settings: Settings, ready: Callable[[str], None] | None) -> int:
+    loop = asyncio.get_running_loop()
+    stopping = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stopping.set)
+    edge = Alone(api_settings(settings), WireCounters())
+    helper = HelperProcess()
+    router = Router()
+    router.add("GET", "/", lab.to_the_lab, streams=True)
+    lab.add_routes(router, helper)
+    server = HttpServer(Api(edge, router), wire_limits(settings), edge.counters)
+    try:
+        host, port = await server.start(settings.listen.host, settings.listen.port)
+    except OSError as error:
+        raise cannot_listen(settings.listen, error) from error
+    if ready is not None:
+        ready(f"http://{address_of(host, port)}{lab.LAB}")
+    await stopping.wait()
+    server.close()
+    await helper.close()
+    return 0

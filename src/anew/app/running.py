@@ -1,0 +1,42 @@
+"""Runs a coroutine on the fastest loop there is, and words for the address that it serves."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import os
+import sys
+from typing import Any
+
+from anew.config import Listen
+from anew.errors import Unavailable
+
+SWITCH_INTERVAL_S = 0.0005
+"""How long a busy thread keeps the interpreter's lock when another wants it: the reader's thread must not make the loop's thread
+wait the usual 5 ms at each of its steps."""
+
+
+def run_loop(main: Any) -> int:
+    """Run a coroutine on the fastest loop there is."""
+    sys.setswitchinterval(SWITCH_INTERVAL_S)
+    gc.collect()
+    gc.freeze()  # what was imported stays; the collector need not walk it again and again
+    try:
+        import uvloop
+    except ImportError:
+        return int(asyncio.run(main))
+    return int(uvloop.run(main))
+
+
+def address_of(host: str, port: int) -> str:
+    """Write an address as a URL has it."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def cannot_listen(listen: Listen, error: OSError) -> Unavailable:
+    """Build the error that says what could not be listened on, why, and what would do."""
+    reason = os.strerror(error.errno).lower() if error.errno else str(error)
+    return Unavailable(
+        f"cannot listen on --host {listen.host} --port {listen.port} ({reason}); expected an address of this machine and "
+        "a port that no other program has (--port 0 takes a free one)"
+    )

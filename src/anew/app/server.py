@@ -1,0 +1,163 @@
+"""The server: store, engine, edge and pages, put together and run until told to stop."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+import sys
+from collections.abc import Callable
+
+from anew.app.running import address_of, cannot_listen, run_loop
+from anew.app.settled import api_settings, defaults_of, open_store, set_up_logs, wire_limits
+from anew.clock import Clock, SystemClock
+from anew.config import Settings, require_safe_bind
+from anew.engine import Engine, GroupCommit, recover
+from anew.engine import Limits as EngineLimits
+from anew.errors import AnewError
+from anew.http import changes, enqueue, jobs, metrics, openapi, probes, service, settle, take, v1
+from anew.http.api import Api, Context
+from anew.http.reads import Reads
+from anew.http.router import Router
+from anew.http.seam import WireCounters
+from anew.http.wire.server import HttpServer
+from anew.store.protocol import Store
+from anew.web import lab
+from anew.web.helper_process import HelperProcess
+
+log = logging.getLogger("anew.server")
+
+
+class Server:
+    """One server: a store, an engine, and the HTTP edge around it, in one event loop.
+
+    Args:
+        settings: Everything that was said about it.
+        store: An open store; the server closes it.
+        clock: Where time comes from.
+    """
+
+    def __init__(self, settings: Settings, store: Store, clock: Clock | None = None) -> None:
+        self.settings = settings
+        self.store = store
+        self.engine = Engine(
+            store,
+            clock=clock or SystemClock(),
+            defaults=defaults_of(settings),
+            limits=EngineLimits(
+                global_in_flight=settings.limits.global_in_flight,
+                max_lease_ms=settings.timing.max_lease_ms,
+                min_free_bytes=settings.limits.min_free_disk,
+            ),
+        )
+        self._stopping: asyncio.Event | None = None
+        self.exit_code = 0
+
+    async def run(self, ready: Callable[[str, int], None] | None = None) -> int:
+        """Serve until told to stop.
+
+        Args:
+            ready: Called with the bound address once requests are served.
+
+        Returns:
+            The process's exit code.
+
+        Raises:
+            Unavailable: Its address cannot be listened on.
+        """
+        loop = asyncio.get_running_loop()
+        self._stopping = asyncio.Event()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self.stop)
+        commit = GroupCommit(self.engine, loop, self._fatal, reap_ms=self.settings.timing.reaper_interval_ms)
+        reads = Reads(self.store.reader(), loop)
+        counters = WireCounters()
+        context = Context(self.engine, commit, reads, api_settings(self.settings), counters)
+        router = Router()
+        streams = add_routes(router, context, loop)
+        helper = HelperProcess()
+        lab.add_routes(router, helper)
+        server = HttpServer(Api(context, router), wire_limits(self.settings), counters)
+        server.on_drain = streams.end_all
+        server.gate.on_late = commit.set_late
+        commit.start()
+        try:
+            host, port = await server.start(self.settings.listen.host, self.settings.listen.port)
+        except OSError as error:
+            commit.close()
+            reads.close()
+            raise cannot_listen(self.settings.listen, error) from error
+        if ready is not None:
+            ready(host, port)
+        await self._stopping.wait()
+        if self.exit_code == 0:
+            log.info("draining", extra={"timeout_ms": self.settings.timing.drain_timeout_ms})
+            await server.drain(self.settings.timing.drain_timeout_ms)
+            commit.close()
+        else:
+            server.close()
+        await helper.close()
+        reads.close()
+        return self.exit_code
+
+    def stop(self) -> None:
+        """Stop gracefully; called a second time, at once."""
+        assert self._stopping is not None
+        if self._stopping.is_set():
+            log.warning("stopping at once")
+            os._exit(130)
+        self._stopping.set()
+
+    def _fatal(self) -> None:
+        """The store has failed: what was in doubt is settled by the next start, so end now."""
+        assert self._stopping is not None
+        self.exit_code = 1
+        self._stopping.set()
+
+
+def add_routes(router: Router, context: Context, loop: asyncio.AbstractEventLoop) -> take.TakeRoutes:
+    """Serve every route; give the one that holds streams."""
+    enqueue.add_routes(router, context)
+    settle.add_routes(router, context)
+    for module in (jobs, changes, service, v1, metrics, probes, openapi):
+        module.add_routes(router, context)
+    return take.add_routes(router, context, loop)
+
+
+def serve(settings: Settings) -> int:
+    """Run a server in this process until it is told to stop.
+
+    Returns:
+        The process's exit code.
+
+    Raises:
+        AnewError: It cannot start: the bind is not safe, the store is held or was written by a newer program.
+    """
+    require_safe_bind(settings)
+    set_up_logs(settings)
+    store = open_store(settings)
+    try:
+        server = Server(settings, store)
+        returned = recover(server.engine)
+        if returned:
+            log.info("jobs in flight at the last stop are ready again", extra={"jobs": returned})
+        if settings.store.commit == "relaxed":
+            log.warning("commit is relaxed: a power cut may lose what was answered in the last moments")
+        return run_loop(server.run(_announce))
+    finally:
+        _close(store)
+
+
+def _announce(host: str, port: int) -> None:
+    address = address_of(host, port)
+    log.info("listening", extra={"api": "primary", "addr": address, "scheme": "http"})
+    if sys.stderr.isatty():
+        print(f"Anew serves on http://{address}; stop it with Ctrl-C", file=sys.stderr)
+
+
+def _close(store: Store) -> None:
+    try:
+        store.close()
+    except AnewError:
+        log.exception("the store did not close cleanly; the next start recovers it")

@@ -1,0 +1,88 @@
+"""From settings to the parts of a server: the store, the engine's defaults, the limits of the edge, the logs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from anew import logs
+from anew.backoff import Policy
+from anew.config import Settings
+from anew.errors import InvalidConfig
+from anew.http.api import ApiSettings
+from anew.http.seam import WireLimits
+from anew.jobs import Defaults
+from anew.store.protocol import Store
+from anew.store.sqlite import SqliteStore
+
+
+def open_store(settings: Settings) -> Store:
+    """Open the store that the settings name.
+
+    Raises:
+        StoreBusy: Another server holds it.
+        NewerStore: A newer program wrote it.
+        InvalidConfig: The directory cannot be used.
+    """
+    relaxed = settings.store.commit == "relaxed"
+    try:
+        return SqliteStore(Path(settings.store.root_dir), relaxed=relaxed, background=True)
+    except InvalidConfig as error:
+        # The store does not know what its directory is called where people set it.
+        raise InvalidConfig(f"--root-dir: {error}", field="root-dir", value=error.value) from error
+
+
+def defaults_of(settings: Settings) -> Defaults:
+    """Give what holds for jobs that say nothing of their own."""
+    policy = Policy.from_json(settings.retry.document())
+    if settings.retry.limit is not None:
+        policy = policy.with_limit(settings.retry.limit)
+    return Defaults(
+        policy=policy,
+        completed_ms=settings.retention.completed_ms,
+        dead_ms=settings.retention.dead_ms,
+        interruption_limit=settings.retry.interruption_limit,
+    )
+
+
+def api_settings(settings: Settings) -> ApiSettings:
+    """Give what the routes need to know."""
+    listen, limits = settings.listen, settings.limits
+    hosts = {name.lower().encode() for name in listen.allowed_hosts} | {_bracketed(listen.host)}
+    return ApiSettings(
+        token=listen.token,
+        allowed_hosts=frozenset(hosts),
+        heartbeat_ms=settings.timing.heartbeat_interval_ms,
+        max_job_bytes=limits.max_job,
+        max_bulk=limits.max_bulk,
+        max_streams=limits.max_streams,
+        max_stream_jobs=limits.max_stream_jobs,
+        version=listen.reported_version,
+        commit=settings.store.commit,
+    )
+
+
+def wire_limits(settings: Settings) -> WireLimits:
+    """Give what a peer may ask of the wires."""
+    limits = settings.limits
+    return WireLimits(
+        max_body=limits.max_body,
+        max_unfinished=16 * limits.max_body,
+        max_connections=limits.max_connections,
+        header_timeout_ms=limits.header_timeout_ms,
+        stall_timeout_ms=limits.stream_stall_timeout_ms,
+    )
+
+
+def set_up_logs(settings: Settings) -> None:
+    """Send logs where the settings say."""
+    chosen = settings.log
+    if not chosen.to_disk and chosen.dir is None:
+        logs.set_up(chosen.format, chosen.level)
+        return
+    folder = chosen.dir or settings.store.root_dir / "log"
+    handler = logs.rotating(folder, chosen.rotation, chosen.max_size, chosen.max_files)
+    logs.set_up(chosen.format, chosen.level, rotation=handler)
+
+
+def _bracketed(host: str) -> bytes:
+    return f"[{host}]".encode() if ":" in host else host.encode()
