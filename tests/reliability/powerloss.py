@@ -25,7 +25,7 @@ import pytest
 from anew.backoff import preset
 from anew.clock import ManualClock
 from anew.engine import Engine, Enqueue, Fail, Limits, Op, Succeed, Taker, staging
-from anew.engine.staging import Staging
+from anew.engine.staging import Staging, payload_bytes
 from anew.errors import AnewError
 from anew.jobs import Defaults, Failed, NewJob
 from anew.store.sqlite import SqliteStore, connection, payloads
@@ -107,7 +107,8 @@ class Workload:
         self._clock.advance(self._rng.randrange(1, 20_000))
         if self._rng.random() < 0.2 and not self._portions:
             jobs = [self._job(self._rng.randrange(3_000, 30_000))]
-            self._staging.add(Enqueue(jobs, lambda result: self._stored(1, result)))
+            op = Enqueue(jobs, lambda result: self._stored(1, result))
+            self._staging.add(op, payload_bytes(op))
         portions = self._portions[:]
         self._portions.clear()
         self._engine.apply([*portions, *(self._operation() for _ in range(self._rng.randrange(1, 9)))])
