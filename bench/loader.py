@@ -1,7 +1,7 @@
 """The load, as a process of its own: `python -m bench.loader SPEC` prints what it saw as one line of JSON.
 
 The modes: `enqueue` (one job a request; HTTP/2 with `h2`), `bulk`, `work` (take and acknowledge until `jobs` are done),
-and from `bench.paced` `beside` and `burst`, which send at a steady rate.
+and from `bench.paced` `beside`, `heavy` and `burst`, which send at a steady rate.
 """
 
 import asyncio
@@ -245,7 +245,7 @@ async def run(spec: Spec) -> dict[str, Any]:
     load = Load(spec)
     if spec.mode == "work":
         return await Work(load).run()
-    if spec.mode in ("beside", "burst"):
+    if spec.mode in ("beside", "heavy", "burst"):
         return await paced.run(load)
     return await (enqueue_h2(load) if spec.h2 else enqueue(load))
 

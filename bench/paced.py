@@ -2,8 +2,10 @@
 
 import asyncio
 import json
+import sys
 import time
 from collections import deque
+from dataclasses import asdict, replace
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +13,7 @@ from bench import loader
 from bench.http1 import Caller, request
 
 if TYPE_CHECKING:
-    from bench.loader import Load
+    from bench.loader import Load, Spec
 
 _TICK_S = 0.001
 _LOOK_S = 0.01
@@ -64,28 +66,44 @@ class Pace:
 
 
 async def run(load: "Load") -> dict[str, Any]:
-    """Run `beside` (small jobs beside heavy ones) or `burst` (small jobs while very many come due)."""
-    small = Pace(load, request("POST", "/jobs", loader.job(load.spec)), load.spec.rate, load.samples_ns)
-    await (_beside(load, small) if load.spec.mode == "beside" else _burst(load, small))
+    """Run `beside` (small jobs beside heavy ones), `heavy` (those alone) or `burst` (small jobs while very many come due)."""
+    await {"beside": _beside, "heavy": _heavy, "burst": _burst}[load.spec.mode](load)
     if not load.finished.done():
         load.finished.set_result(None)
     return await load.wait(load.extra.pop("begun"))
 
 
-async def _beside(load: "Load", small: Pace) -> None:
+async def _beside(load: "Load") -> None:
+    """Send small jobs. The heavy ones have a process of their own: to write ten megabytes would hold up the small ones here."""
     spec = load.spec
     load.extra["begun"] = perf_counter_ns()
-    heavy: list[int] = []
-    if spec.heavy:
-        big = request("POST", "/jobs", loader.job(spec, spec.heavy))
-        await Pace(load, big, spec.heavy_rate, heavy).start(2)
-    await small.start(spec.conns)
+    heavy = await _other(replace(spec, mode="heavy")) if spec.heavy else None
+    await _small(load).start(spec.conns)
     await asyncio.wait({load.finished}, timeout=spec.seconds)
-    load.extra["heavy_sent"] = len(heavy)
+    if heavy is not None:
+        told, _ = await heavy.communicate()
+        load.extra["heavy_sent"] = json.loads(told)["jobs"]
 
 
-async def _burst(load: "Load", small: Pace) -> None:
+async def _other(spec: "Spec") -> asyncio.subprocess.Process:
+    words = (sys.executable, "-m", "bench.loader", json.dumps(asdict(spec)))
+    return await asyncio.create_subprocess_exec(*words, stdout=asyncio.subprocess.PIPE)
+
+
+async def _heavy(load: "Load") -> None:
     spec = load.spec
+    load.extra["begun"] = perf_counter_ns()
+    big = request("POST", "/jobs", loader.job(spec, spec.heavy))
+    await Pace(load, big, spec.heavy_rate, load.samples_ns).start(2)
+    await asyncio.wait({load.finished}, timeout=spec.seconds)
+
+
+def _small(load: "Load") -> Pace:
+    return Pace(load, request("POST", "/jobs", loader.job(load.spec)), load.spec.rate, load.samples_ns)
+
+
+async def _burst(load: "Load") -> None:
+    spec, small = load.spec, _small(load)
     assert spec.due_at is not None
     watch = Watch(load)
     await watch.start()
