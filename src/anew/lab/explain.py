@@ -158,7 +158,7 @@ class Explanation(msgspec.Struct, frozen=True):
         count = "unlimited retries" if self.total is None else _counted(self.total)
         if self.ended_by_deadline:
             count += f", {len(self.rows)} before the deadline"
-        elif not self.complete:
+        elif self.rows and not self.complete:
             count += f", the first {len(self.rows)} shown"
         last = self.rows[-1] if self.rows else None
         if last is None or last.window_earliest_ms is None or last.window_latest_ms is None:

@@ -148,3 +148,8 @@ def test_a_histogram_of_many_values_has_twenty_lines() -> None:
 
 def test_a_histogram_of_one_value_has_one_line() -> None:
     assert [line.split()[-1] for line in histogram([5, 5, 5])] == ["3"]
+
+
+def test_no_row_is_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["policy", "explain", '{"curve": {"constant": "1m"}, "limit": 3}', "--retries", "0"]) == 0
+    assert capsys.readouterr().out.splitlines()[:2] == ["3 retries", "4 runs in all."]

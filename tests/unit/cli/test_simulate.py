@@ -46,6 +46,12 @@ def test_of_less_than_a_minute_no_minute_is_told(capsys: pytest.CaptureFixture[s
     assert "The fullest second had 10; spread evenly over 20 s it would be 1.5 a second.\n" in out
 
 
+def test_no_retry_is_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
+    _, out, _ = simulate(capsys, '{"curve": {"constant": "1m"}, "limit": 3}', "--jobs", "5", "--retries", "0")
+    assert "RETRY" not in out
+    assert "retries more" not in out
+
+
 def test_the_dead_are_told(capsys: pytest.CaptureFixture[str]) -> None:
     _, out, _ = simulate(
         capsys, '{"curve": {"constant": "1m"}, "limit": 3}', "--jobs", "5", "--success", "0", "--retries", "1"

@@ -104,10 +104,12 @@ def _show_retries(outcome: Outcome, rows: int) -> None:
         )
         for line in outcome.retries[:rows]
     ]
-    if lines:
-        show_table(("RETRY", "CALLS", "SUCCEEDED", "EARLIEST", "MEDIAN", "LATEST"), lines)
+    if not lines:
+        return
+    show_table(("RETRY", "CALLS", "SUCCEEDED", "EARLIEST", "MEDIAN", "LATEST"), lines)
     if len(outcome.retries) > rows:
         click.echo(f"... and {len(outcome.retries) - rows:,} retries more (--retries {len(outcome.retries)})")
+    click.echo()
 
 
 def _show_load(outcome: Outcome) -> None:
@@ -123,7 +125,6 @@ def _show_load(outcome: Outcome) -> None:
         return
     columns = max(20, min(shutil.get_terminal_size().columns, 120) - 26)
     blocks = "utf" in (getattr(sys.stdout, "encoding", None) or "").lower()
-    click.echo()
     for name, row in rows:
         drawn = sparkline([*row, *[0] * (length - len(row))], columns, blocks=blocks)
         click.echo(f"{name:<8} {drawn} at most {max(row):,}")

@@ -54,7 +54,8 @@ def explain_policy(
         show_json(explanation.to_json())
         return
     heading, *rows = explanation.table(None if percentiles is None else explanation.percents)
-    show_table([name.upper() for name in heading], rows)
+    if rows:
+        show_table([name.upper() for name in heading], rows)
     click.echo(explanation.summary())
     for line in explanation.words():
         click.echo(line)
