@@ -10,6 +10,7 @@ Source: SplitMix64 (G. Steele, D. Lea, C. Flood, "Fast Splittable Pseudorandom N
 from __future__ import annotations
 
 import functools
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from anew.backoff import Draws, phase_of_ordinal
@@ -40,6 +41,11 @@ _GOLDEN: Final = 0x9E3779B97F4A7C15
 _MIX_1: Final = 0xBF58476D1CE4E5B9
 _MIX_2: Final = 0x94D049BB133111EB
 _UNIT: Final = 2.0**-53
+
+
+def has_numpy() -> bool:
+    """Tell whether NumPy can be imported, without doing it."""
+    return find_spec("numpy") is not None
 
 
 def number(seed: int, stream: int, job: int, retry: int) -> float:

@@ -9,12 +9,11 @@ import msgspec
 
 from anew.backoff import Policy
 from anew.errors import InvalidInput
-from anew.lab.chance import PhaseKind
+from anew.lab.chance import PhaseKind, has_numpy
 from anew.lab.charts.pictures import Load, LoadLine, Named, Picture
-from anew.lab.charts.waves import has_numpy
 from anew.lab.laws.outlive import outlives, window
 from anew.lab.laws.spans import spans
-from anew.lab.simulation.outcome import Downstream, Outcome
+from anew.lab.simulation.outcome import Downstream, Outcome, in_same_bins
 from anew.lab.simulation.scenario import Scenario
 from anew.lab.simulation.simulate import simulate
 from anew.units import format_duration, format_duration_about, refused
@@ -163,10 +162,9 @@ def compare(
         simulate(policy, scenario, exact=exact, progress=_part(progress, index, len(named)))
         for index, (_, policy) in enumerate(named)
     ]
-    bin_ms = max(outcome.load.bin_ms for outcome in outcomes)
     sides = (
-        _side(label, policy, scenario, outcome.rebinned(bin_ms), measured=measured)
-        for (label, policy), outcome in zip(named, outcomes, strict=True)
+        _side(label, policy, scenario, outcome, measured=measured)
+        for (label, policy), outcome in zip(named, in_same_bins(outcomes), strict=True)
     )
     return Comparison(scenario, tuple(sides))
 

@@ -138,7 +138,7 @@ def test_bad_input_says_what_was_expected(
 def test_without_numpy_it_says_how_to_get_it(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(import_module("anew.lab.simulation.simulate"), "find_spec", lambda name: None)
+    monkeypatch.setattr(import_module("anew.lab.simulation.simulate"), "has_numpy", lambda: False)
     code, out, _ = simulate(capsys, "even", "--jobs", "20", "--outage", "1h")
     assert (code, "none of them dead" in out) == (0, True)
     code, _, err = simulate(capsys, "even", "--jobs", "30000")

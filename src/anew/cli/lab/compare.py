@@ -48,9 +48,9 @@ def compare_policies(
     """
     from anew.backoff import Policy
     from anew.cli.lab.chart import picture_format, style_of, write_picture
+    from anew.lab.chance import has_numpy
     from anew.lab.charts.compose import labels
     from anew.lab.charts.pictures import Named
-    from anew.lab.charts.waves import has_numpy
     from anew.lab.compare import compare
 
     form = picture_format(out)

@@ -205,16 +205,14 @@ def load(policies: Sequence[Named], scenario: Scenario) -> Load:
         policies: The policies.
         scenario: How many jobs fail, for how long, and so on.
     """
+    from anew.lab.simulation.outcome import in_same_bins
     from anew.lab.simulation.simulate import simulate
 
-    outcomes = [simulate(policy, scenario) for _, policy in policies]
-    # Bins of different widths are multiples of each other: the widest suit all.
-    bin_ms = max(outcome.load.bin_ms for outcome in outcomes)
+    outcomes = in_same_bins([simulate(policy, scenario) for _, policy in policies])
     lines = [
-        LoadLine(name, outcome.rebinned(bin_ms).load.counts)
-        for (name, _), outcome in zip(policies, outcomes, strict=True)
+        LoadLine(name, outcome.load.counts) for (name, _), outcome in zip(policies, outcomes, strict=True)
     ]
-    return Load(scenario.jobs, bin_ms, tuple(lines))
+    return Load(scenario.jobs, outcomes[0].load.bin_ms, tuple(lines))
 
 
 def _herd(policy: Policy, jobs: int, retries: int | None, herds: int = 1) -> int:

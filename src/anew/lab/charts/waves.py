@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import importlib.util
 from bisect import bisect_right
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from anew.backoff import Exhausted, Policy, Previous, next_wait
-from anew.lab.chance import LabDraws, PhaseKind
+from anew.lab.chance import LabDraws, PhaseKind, has_numpy
 
 if TYPE_CHECKING:
     import numpy as np
@@ -19,11 +18,6 @@ Wave: TypeAlias = "list[int] | NDArray[np.int64]"
 
 ABSENT: Final = -1
 """Stands for the instant of a retry that a deadline forbids."""
-
-
-def has_numpy() -> bool:
-    """Tell whether NumPy can be imported, without doing it."""
-    return importlib.util.find_spec("numpy") is not None
 
 
 def instants(policy: Policy, job: int, retries: int, seed: int, phase: PhaseKind = "seq") -> tuple[int, ...]:

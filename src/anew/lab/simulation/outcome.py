@@ -214,3 +214,12 @@ def nearest_rank(count: int, share: float) -> int:
     """Give the place, from 0, of a percentile among so many sorted values."""
     # In hundredths, so that 0.95 of 20 is the 19th whatever the last bit of 0.95 says.
     return max(0, -(-round(share * 100) * count // 100) - 1)
+
+
+def in_same_bins(outcomes: Sequence[Outcome]) -> list[Outcome]:
+    """Give outcomes whose loads can be laid over each other.
+
+    Bins of different widths are multiples of each other: the widest suit all.
+    """
+    bin_ms = max(outcome.load.bin_ms for outcome in outcomes)
+    return [outcome.rebinned(bin_ms) for outcome in outcomes]

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from importlib.util import find_spec
 
 from anew.backoff import Policy
 from anew.errors import InvalidInput
+from anew.lab.chance import has_numpy
 from anew.lab.simulation.bounds import (
     COUPLED_CALL,
     MAX_CALLS,
@@ -51,7 +51,7 @@ def simulate(
     Raises:
         InvalidInput: The work would be without end or beyond bounds, or NumPy is needed and missing.
     """
-    plain = exact or find_spec("numpy") is None
+    plain = exact or not has_numpy()
     _check(policy, scenario, exact=exact, plain=plain)
     bound = MAX_EXACT_CALLS if plain else MAX_COUPLED_CALLS if scenario.coupled else MAX_CALLS
     if max_calls is not None:

@@ -250,7 +250,7 @@ def test_of_a_long_life_only_the_beginning_is_shown(scenario: Any, exact: bool) 
 def test_without_numpy_small_herds_go_the_exact_way(monkeypatch: pytest.MonkeyPatch) -> None:
     expected = simulate(policy_of("5s"), Scenario(jobs=20), exact=True)
     # By its full name: anew.lab.simulation.simulate is the function.
-    monkeypatch.setattr(import_module("anew.lab.simulation.simulate"), "find_spec", lambda name: None)
+    monkeypatch.setattr(import_module("anew.lab.simulation.simulate"), "has_numpy", lambda: False)
     assert simulate(policy_of("5s"), Scenario(jobs=20)) == expected
     with pytest.raises(InvalidInput, match=r"at most 20000 without NumPy \(pip install 'anew\[lab\]'\)"):
         simulate(policy_of("5s"), Scenario(jobs=20_001))
