@@ -6,9 +6,6 @@ from typing import Final
 
 import msgspec
 
-CPU_S: Final = 2.0
-"""Processor time that one page may take."""
-
 LENGTH_BYTES: Final = 4
 MAX_ANSWER: Final = 32 << 20
 """Bytes of one answer; a page has a few hundred thousand."""

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 import click
 
 from anew.cli.output import coloured, show_json
+from anew.cli.patience import patience_option
 from anew.cli.values import read_policy
 from anew.errors import InvalidInput, NotSupported
 from anew.units import parse_duration, shown
@@ -74,6 +75,7 @@ _BRAILLE: Final = "⠿│┤└─┬░▒▓█▄→…×"
 @click.option(
     "--width", type=click.IntRange(30, 1_000), metavar="N", help="Characters across. [the terminal's]"
 )
+@patience_option(large=True)
 @click.option("--json", "as_json", is_flag=True, help="Give the data in JSON.")
 def chart(
     specs: tuple[str, ...],

@@ -10,6 +10,7 @@ import click
 
 from anew.cli.lab.scenario import scenario_options
 from anew.cli.output import show_json, show_table
+from anew.cli.patience import patience_option
 from anew.cli.values import read_policy
 
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     "--out", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help="Write .svg or .png."
 )
 @click.option("--dark/--light", "dark", default=None, help="The ground. [files: light; else the terminal's]")
+@patience_option(large=True)
 @click.option("--json", "as_json", is_flag=True, help="Answer in JSON.")
 def compare_policies(
     specs: tuple[str, ...],

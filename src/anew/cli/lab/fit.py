@@ -6,6 +6,7 @@ import click
 import msgspec
 
 from anew.cli.output import show_json
+from anew.cli.patience import patience_option
 from anew.units import parse_duration
 
 
@@ -20,6 +21,7 @@ from anew.units import parse_duration
     help="even, sidekiq, faktory, zizq, river, power, exponential, zzz_jobs, linear, between or constant. [even]",
 )
 @click.option("--cap", metavar="TIME", help="No wait of the curve is longer.")
+@patience_option()
 @click.option("--json", "as_json", is_flag=True, help="Answer in JSON.")
 def fit_policy(window: str, first: str, retries: int, like: str, cap: str | None, as_json: bool) -> None:
     """Propose a policy with a stated window, first wait and number of retries.

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Final
 
 import click
 
 from anew.cli.output import moment, now_ms, percent, show_json, show_table
+from anew.cli.patience import within
 from anew.cli.values import read_policy
 from anew.lab.replay import MAX_JOBS, Record, Replay, Shift, Tally
+from anew.patience import CPU_S
 from anew.units import format_duration, parse_duration
+
+_A_JOB_S: Final = 0.001
+"""Processor time that a policy may take for each job on record: a hundred calls."""
 
 
 @click.command("replay")
@@ -36,6 +42,11 @@ from anew.units import format_duration, parse_duration
 @click.option(
     "--seed", type=click.IntRange(0, 2**32), default=1, metavar="N", help="For the jitter's draws. [1]"
 )
+@click.option(
+    "--patience",
+    metavar="TIME",
+    help="Processor time for each policy. [2s and 1 ms a job; and 256 MiB of memory]",
+)
 @click.option("--json", "as_json", is_flag=True, help="Answer in JSON.")
 def replay(
     specs: tuple[str, ...],
@@ -45,6 +56,7 @@ def replay(
     since: str | None,
     limit: int,
     seed: int,
+    patience: str | None,
     as_json: bool,
 ) -> None:
     """Tell what other policies would have made of the attempts that a store has recorded.
@@ -70,7 +82,10 @@ def replay(
     start = 0 if since is None else now - parse_duration(since, field="--since")
     histories = select(recorded_failures(root_dir), limit, queues=queue, types=types, since=start)
     record = recorded(histories, now)
-    results = [replayed(policy, histories, now, seed=seed) for policy in policies]
+    results = []
+    for policy in policies:
+        with within(patience, usual_s=CPU_S + len(histories) * _A_JOB_S):
+            results.append(replayed(policy, histories, now, seed=seed))
     if as_json:
         show_json({"record": record, "policies": results})
         return

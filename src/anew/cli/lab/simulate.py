@@ -12,6 +12,7 @@ import click
 
 from anew.cli.lab.scenario import scenario_options
 from anew.cli.output import percent, show_json, show_table
+from anew.cli.patience import patience_option
 from anew.cli.values import read_policy
 from anew.units import MINUTE_MS, SECOND_MS, format_duration, format_duration_about
 
@@ -33,6 +34,7 @@ _QUIET_S: Final = 0.5
 @click.option(
     "--retries", "rows", type=click.IntRange(0), default=_ROWS, metavar="N", help=f"Show so many. [{_ROWS}]"
 )
+@patience_option(large=True)
 @click.option("--json", "as_json", is_flag=True, help="Answer in JSON.")
 def simulate_policy(spec: str, scenario: Scenario, exact: bool, rows: int, as_json: bool) -> None:
     """Let jobs fail together and see what becomes of them: when they return, what load they make, who dies.

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from anew.cli.failures import REFUSED, USAGE
-from anew.errors import InvalidInput
+from anew.cli.patience import within
+from anew.errors import InvalidInput, TooLarge
 from anew.units import parse_duration, shown
 
 if TYPE_CHECKING:
@@ -48,6 +49,9 @@ if TYPE_CHECKING:
     "--format", "form", type=click.Choice(["text", "json", "github"]), default="text", help="[text]"
 )
 @click.option("--json", "as_json", is_flag=True, help="The same as --format json.")
+@click.option(
+    "--patience", metavar="TIME", help="Processor time for each policy. [2s, and 256 MiB of memory]"
+)
 @click.option("--snapshot", metavar="FILE", help="Exit code 5 if a schedule is not the one stored there.")
 @click.option("--update-snapshot", is_flag=True, help="Write the schedules there.")
 @click.option("--rules", is_flag=True, help="List the rules, each with its reason and an example.")
@@ -62,6 +66,7 @@ def lint_policies(
     rules: bool,
     select: tuple[str, ...],
     ignore: tuple[str, ...],
+    patience: str | None,
     **stated: Any,
 ) -> int:
     """Look for what a policy does that its author may not have meant.
@@ -93,7 +98,7 @@ def lint_policies(
         raise click.UsageError("nothing to look at; give FILE, - for stdin, or --policy")
     if update_snapshot and snapshot is None:
         raise click.UsageError("--update-snapshot needs --snapshot FILE, the file to write")
-    report = _looked_at([*_documents(files, specs)], _given(stated, select, ignore))
+    report = _looked_at([*_documents(files, specs)], _given(stated, select, ignore), patience)
     if snapshot is not None:
         try:
             _hold_against(report, Path(snapshot), write=update_snapshot)
@@ -168,7 +173,7 @@ def _given(stated: dict[str, Any], select: Sequence[str], ignore: Sequence[str])
     )
 
 
-def _looked_at(documents: Sequence[Document], given: Stated) -> Report:
+def _looked_at(documents: Sequence[Document], given: Stated, patience: str | None) -> Report:
     from anew.cli.policy.lint_report import SPEC, Report
     from anew.lab.lint import lint
     from anew.lab.lint.documents import Problem
@@ -184,14 +189,20 @@ def _looked_at(documents: Sequence[Document], given: Stated) -> Report:
             continue
         for entry in document.entries:
             report.entries.append(entry)
-            found = lint(
-                entry.value,
-                _with_limit(context, entry.default_limit),
-                name=entry.name,
-                select=given.select or document.stated.select,
-                ignore=given.ignore + document.stated.ignore,
-            )
-            report.findings.extend((entry, finding) for finding in found)
+            try:
+                with within(patience):
+                    found = lint(
+                        entry.value,
+                        _with_limit(context, entry.default_limit),
+                        name=entry.name,
+                        select=given.select or document.stated.select,
+                        ignore=given.ignore + document.stated.ignore,
+                    )
+            except TooLarge as error:
+                problem = Problem(file=entry.file, policy=entry.name, field=error.field, message=str(error))
+                report.problems.append(problem)
+            else:
+                report.findings.extend((entry, finding) for finding in found)
     return report
 
 

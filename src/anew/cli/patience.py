@@ -1,0 +1,100 @@
+"""``--patience``: commands that reckon keep to a bound of processor time and memory, unless more is asked for."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+from collections.abc import Callable, Iterator
+from typing import Any, Final, TypeVar
+
+import click
+
+from anew.errors import TooLarge
+from anew.patience import CPU_S, MEMORY_BYTES, patience
+from anew.units import SECOND_MS, parse_duration, refused
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+FIELD: Final = "--patience"
+_HELP: Final = "Processor time that this may take, such as 30s. [2s, and 256 MiB of memory{}]"
+
+
+def patience_option(*, large: bool = False) -> Callable[[F], F]:
+    """Give a command ``--patience``, and hold it to that; without one, to what the lab's page may take.
+
+    Args:
+        large: Whether the command takes a number of jobs. A herd larger than the page's is large on purpose: then
+            nothing but the bounds on its calls holds.
+    """
+    words = _HELP.format("; above 100,000 jobs any" if large else "")
+
+    def decorated(function: F) -> F:
+        return click.option(FIELD, metavar="TIME", help=words)(_held(function))
+
+    return decorated
+
+
+def _held(function: F) -> F:
+    @functools.wraps(function)
+    def command(*args: Any, patience: str | None, **options: Any) -> Any:
+        if options.get("out"):
+            _load_figures()
+        with within(patience, jobs=_jobs(options)):
+            return function(*args, **options)
+
+    return command  # type: ignore[return-value]
+
+
+@contextlib.contextmanager
+def within(given: str | None, *, jobs: int = 0, usual_s: float = CPU_S) -> Iterator[None]:
+    """Hold what runs inside to the time that was given, or to the usual bounds.
+
+    Args:
+        given: The option's value.
+        jobs: The size of the herd.
+        usual_s: Seconds of processor time where nothing was given.
+
+    Raises:
+        TooLarge: It was not enough.
+        InvalidInput: It is no duration above 0.
+    """
+    # Inside: the lab is not small, and --help does not need it.
+    from anew.lab.chance import has_numpy
+    from anew.lab.simulation.scenario import PAGE_JOBS
+
+    if has_numpy():
+        import numpy as np  # noqa: F401 - the stacks of its threads are no part of what is asked
+
+    cpu_s: float | None = usual_s
+    memory: int | None = MEMORY_BYTES
+    if given is not None:
+        # No more memory is promised than time is: whoever waits longer takes what there is.
+        cpu_s, memory = parse_duration(given, field=FIELD) / SECOND_MS, None
+        if not cpu_s:
+            raise refused(FIELD, given, "longer than nothing, such as 30s")
+    elif jobs > PAGE_JOBS:
+        cpu_s = memory = None
+    try:
+        with patience(cpu_s, memory):
+            yield
+    except TooLarge as error:
+        if error.field not in ("time", "memory"):
+            raise
+        more = f"{FIELD} 30s" if given is None else f"more {FIELD}"
+        message = f"{error}; expected fewer jobs or retries, longer waits, or {more}"
+        raise TooLarge(message, field=FIELD, value=given) from None
+
+
+def _load_figures() -> None:
+    """Import matplotlib if it is there: half a second that is no part of what is asked."""
+    from anew.lab.charts.figures import has_matplotlib
+
+    if has_matplotlib():
+        from anew.lab.charts import plots  # noqa: F401
+
+
+def _jobs(options: dict[str, Any]) -> int:
+    """Tell how many jobs a command was given: of a scenario, or of an option of its own."""
+    scenario = options.get("scenario")
+    found = options.get("jobs") or options.get("count") if scenario is None else scenario.jobs
+    return found or 0

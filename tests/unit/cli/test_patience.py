@@ -1,0 +1,105 @@
+"""``--patience``: no command of the lab burns more than the page may, unless it is asked to."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from anew.cli import patience
+from anew.cli.root import run
+
+from ..store.recording import Recording
+
+ENDLESS = '{"curve": {"constant": "1ms"}, "limit": null, "deadline": "365d"}'
+"""Thirty thousand million calls of each job where nothing ever succeeds."""
+
+PHASES = ",".join(['{"curve": {"exponential": {"base": "1s"}}, "count": 1000000000}'] * 32)
+LONG = f'{{"phases": [{PHASES}], "limit": null, "jitter": "full"}}'
+
+Bounds = list[tuple[float | None, int | None]]
+
+
+@pytest.fixture
+def bounds(monkeypatch: pytest.MonkeyPatch) -> Bounds:
+    """The bounds that commands were held to."""
+    seen: Bounds = []
+
+    @contextlib.contextmanager
+    def noted(cpu_s: float | None, memory_bytes: int | None) -> Iterator[None]:
+        seen.append((cpu_s, memory_bytes))
+        yield
+
+    monkeypatch.setattr(patience, "patience", noted)
+    return seen
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["lab", "simulate", ENDLESS, "--success", "0"],
+        ["lab", "compare", ENDLESS, "even", "--success", "0"],
+        ["lab", "chart", "even", "zizq", "--kind", "heat", "--jobs", "100000"],
+        ["policy", "explain", LONG],
+        ["policy", "sample", "even", "-n", "100000"],
+    ],
+    ids=lambda command: " ".join(command[:2]),
+)
+def test_what_takes_too_long_says_so(command: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert run([*command, "--patience", "30ms"]) == 2
+    assert capsys.readouterr().err == (
+        "Error: this takes longer than 30 ms of processor time; expected fewer jobs or retries, longer waits, or more "
+        "--patience\n"
+    )
+
+
+def test_a_policy_that_takes_too_long_hides_no_other(capsys: pytest.CaptureFixture[str]) -> None:
+    code = run(["policy", "lint", "--policy", LONG, "--policy", "faktory", "--patience", "100ms"])
+    shown = capsys.readouterr()
+    assert code == 2
+    assert "policy: this takes longer than 100 ms of processor time" in shown.out + shown.err
+    assert "faktory: " in shown.out
+
+
+@pytest.mark.parametrize("given", ["0", "x", "-1s"])
+def test_it_is_a_duration(given: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["policy", "explain", "even", "--patience", given]) == 2
+    assert f'--patience: "{given}" is not valid; expected ' in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["lab", "simulate", "even", "--jobs", "10"],
+        ["lab", "compare", "even", "zizq", "--jobs", "10"],
+        ["lab", "chart", "even"],
+        ["lab", "fit", "--window", "3d", "--first", "10s", "--retries", "12"],
+        ["policy", "explain", "even"],
+        ["policy", "sample", "even", "-n", "10"],
+        ["policy", "lint", "--policy", "even"],
+    ],
+    ids=lambda command: " ".join(command[:2]),
+)
+def test_two_seconds_and_256_mib_unless_more_is_asked_for(command: list[str], bounds: Bounds) -> None:
+    run(command)
+    run([*command, "--patience", "1m"])
+    assert bounds == [(2.0, 268_435_456), (60.0, None)]
+
+
+def test_a_herd_above_the_pages_is_large_on_purpose(bounds: Bounds) -> None:
+    run(["lab", "simulate", "even", "--jobs", "100001"])
+    run(["policy", "sample", "even", "-n", "100001"])
+    run(["lab", "chart", "even", "--kind", "load", "--jobs", "100001"])
+    run(["lab", "simulate", "even", "--jobs", "100001", "--patience", "1m"])
+    assert bounds == [(None, None)] * 3 + [(60.0, None)]
+
+
+def test_a_replay_may_take_a_millisecond_more_for_each_recorded_job(tmp_path: Path, bounds: Bounds) -> None:
+    past = Recording(tmp_path)
+    for _ in range(3):
+        past.run(past.enqueue("mail"), 0, fails=True)
+    past.close()
+    run(["lab", "replay", "even", "zizq", "--root-dir", str(tmp_path)])
+    assert bounds == [(2.003, 268_435_456)] * 2

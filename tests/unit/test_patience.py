@@ -1,0 +1,106 @@
+"""What one question may burn: the bounds hold whatever runs inside, and are gone afterwards."""
+
+from __future__ import annotations
+
+import resource
+import signal
+import sys
+import threading
+
+import pytest
+
+from anew.errors import TooLarge
+from anew.patience import patience
+
+MIB = 1 << 20
+
+needs_statm = pytest.mark.skipif(
+    sys.platform != "linux", reason="the size of a process is told by Linux only"
+)
+
+
+def spin() -> None:
+    while True:
+        pass
+
+
+def test_what_has_no_end_is_ended() -> None:
+    with (
+        pytest.raises(TooLarge, match=r"^this takes longer than 20 ms of processor time$") as told,
+        patience(0.02, None),
+    ):
+        spin()
+    assert told.value.field == "time"
+
+
+def test_a_part_that_expects_failures_does_not_swallow_the_end() -> None:
+    def stubborn() -> None:
+        while True:
+            try:
+                spin()
+            except Exception:
+                continue
+
+    with pytest.raises(TooLarge), patience(0.02, None):
+        stubborn()
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_an_end_that_is_lost_comes_again() -> None:
+    """Python drops what is raised while an object is deleted."""
+
+    class Slow:
+        def __del__(self) -> None:
+            spin()
+
+    def twice() -> None:
+        Slow()
+        spin()
+
+    with pytest.raises(TooLarge), patience(0.02, None):
+        twice()
+
+
+def test_afterwards_nothing_is_bounded() -> None:
+    handler, size = signal.getsignal(signal.SIGPROF), resource.getrlimit(resource.RLIMIT_AS)
+    with patience(60, 64 * MIB):
+        assert signal.getitimer(signal.ITIMER_PROF)[0] > 0
+    assert signal.getitimer(signal.ITIMER_PROF) == (0, 0)
+    assert signal.getsignal(signal.SIGPROF) == handler
+    assert resource.getrlimit(resource.RLIMIT_AS) == size
+
+
+def test_other_errors_pass_and_lift_the_bounds() -> None:
+    with pytest.raises(KeyError), patience(60, 64 * MIB):
+        raise KeyError("other")
+    assert signal.getitimer(signal.ITIMER_PROF) == (0, 0)
+
+
+@needs_statm
+def test_memory_beyond_the_bound_is_refused() -> None:
+    with (
+        pytest.raises(TooLarge, match=r"^this needs more than 64 MiB of memory$") as told,
+        patience(None, 64 * MIB),
+    ):
+        bytearray(512 * MIB)
+    assert told.value.field == "memory"
+    assert len(bytearray(128 * MIB)) == 128 * MIB
+
+
+@needs_statm
+def test_within_the_bounds_nothing_is_said() -> None:
+    with patience(60, 64 * MIB):
+        assert len(bytearray(16 * MIB)) == 16 * MIB
+
+
+def test_in_a_thread_there_are_no_signals_and_no_bounds() -> None:
+    seen = []
+
+    def inside() -> None:
+        with patience(60, None):
+            seen.append(signal.getitimer(signal.ITIMER_PROF))
+
+    thread = threading.Thread(target=inside)
+    thread.start()
+    thread.join()
+    assert seen == [(0.0, 0.0)]
