@@ -87,12 +87,12 @@ def bound_memory(extra: int) -> bool:
 @contextlib.contextmanager
 def _memory(extra: int | None) -> Iterator[None]:
     before = resource.getrlimit(resource.RLIMIT_AS)
-    if extra is not None:
-        bound_memory(extra)
+    bounded = extra is not None and bound_memory(extra)
     try:
         yield
     finally:
-        resource.setrlimit(resource.RLIMIT_AS, before)
+        if bounded:
+            resource.setrlimit(resource.RLIMIT_AS, before)
 
 
 @contextlib.contextmanager
