@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar, Final
 
 from anew.backoff.fields import Piece, of
-from anew.backoff.kinds import Choice, Duration, Integer, Number, refused
+from anew.backoff.kinds import Choice, Duration, Integer, Number, invalid_policy
 from anew.units import format_duration_short
 
 _MAX_RETRIES: Final = 1_000_000
@@ -38,11 +38,11 @@ class Between(Piece):
         """Refuse ends that are the wrong way round, and a ratio to nothing."""
         if self.low_ms > self.high_ms:
             high, low = format_duration_short(self.high_ms), format_duration_short(self.low_ms)
-            raise refused("high", high, f"at least low, which is {low}")
+            raise invalid_policy("high", high, f"at least low, which is {low}")
         if self._is_geometric() and self.low_ms == 0 < self.high_ms:
-            raise refused("low", 0, f"more than 0, because shape {self.shape} multiplies it")
+            raise invalid_policy("low", 0, f"more than 0, because shape {self.shape} multiplies it")
         if self.base != 1 and self.shape != "exponential":
-            raise refused("base", self.base, "no base unless shape is exponential")
+            raise invalid_policy("base", self.base, "no base unless shape is exponential")
 
     def _is_geometric(self) -> bool:
         return self.shape == "geometric" or (self.shape == "exponential" and self.base == 1)

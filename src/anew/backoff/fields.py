@@ -13,7 +13,7 @@ import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, Final, TypeVar
 
-from anew.backoff.kinds import Kind, missing, refused
+from anew.backoff.kinds import Kind, invalid_policy, missing
 from anew.errors import InvalidInput, InvalidPolicy
 from anew.units import shown
 
@@ -121,7 +121,7 @@ def read_object(
     """
     names = ", ".join((*known, *besides)) or "none"
     if not isinstance(value, Mapping):
-        raise refused(path or "policy", value, f"an object with fields out of: {names}")
+        raise invalid_policy(path or "policy", value, f"an object with fields out of: {names}")
     for name in value:
         if name not in known:
             field = join(path, name if isinstance(name, str) and name.isidentifier() else shown(name))
@@ -174,7 +174,7 @@ class Tagged:
         if isinstance(value, str):
             value = {value: {}}
         if not isinstance(value, Mapping) or len(value) != 1 or next(iter(value)) not in pieces:
-            raise refused(field, value, self.expected)
+            raise invalid_policy(field, value, self.expected)
         name, body = next(iter(value.items()))
         piece = pieces[name]
         if not body and isinstance(body, Mapping) and not _required(piece):

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from anew.backoff.fields import read_object
-from anew.backoff.kinds import MAX_NUMBER, Integer, Kind, Number, missing, refused
+from anew.backoff.kinds import MAX_NUMBER, Integer, Kind, Number, invalid_policy, missing
 from anew.backoff.presets import find_preset
 from anew.units import shown
 
@@ -60,7 +60,7 @@ def expand(value: Any) -> Mapping[str, Any]:
         value = {"preset": value}
     if not isinstance(value, Mapping):
         expected = 'an object such as {"curve": ...}, {"preset": "zizq"}, or the name of a preset'
-        raise refused("policy", value, expected)
+        raise invalid_policy("policy", value, expected)
     body = _limit_from_attempts(value)
     if "preset" in body:
         return _from_preset(body)
@@ -75,7 +75,7 @@ def _bounded(value: Any) -> None:
     while level:
         nodes, depth = nodes + len(level), depth + 1
         if depth > _MAX_DEPTH or nodes > _MAX_NODES:
-            raise refused("policy", value, f"at most {_MAX_DEPTH} levels and {_MAX_NODES} values")
+            raise invalid_policy("policy", value, f"at most {_MAX_DEPTH} levels and {_MAX_NODES} values")
         level = [inner for outer in level for inner in _inside(outer)]
 
 
@@ -90,7 +90,9 @@ def _limit_from_attempts(value: Mapping[str, Any]) -> dict[str, Any]:
     if "max_attempts" in body:
         attempts = Integer(1, optional=True).read(body.pop("max_attempts"), "max_attempts")
         if "limit" in body:
-            raise refused("max_attempts", attempts, "either limit or max_attempts (limit + 1), not both")
+            raise invalid_policy(
+                "max_attempts", attempts, "either limit or max_attempts (limit + 1), not both"
+            )
         body["limit"] = None if attempts is None else attempts - 1
     return body
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any, Final, Protocol
 
 from anew.errors import InvalidInput, InvalidPolicy
-from anew.units import DAY_MS, format_duration_short, parse_duration, shown
+from anew.units import DAY_MS, format_duration_short, parse_duration, refused_as
 
 CEILING_MS: Final = 365 * DAY_MS
 """No wait is ever longer, whatever a policy says: far ahead, due times leave the range of calendars."""
@@ -17,10 +17,9 @@ MAX_WAITS: Final = 1_000
 MAX_NUMBER: Final = 1e12
 
 
-def refused(field: str, value: object, expected: str) -> InvalidPolicy:
+def invalid_policy(field: str, value: object, expected: str) -> InvalidPolicy:
     """Build the error that names field, value and expectation."""
-    message = f"{field}: {shown(value)} is not valid; expected {expected}"
-    return InvalidPolicy(message, field=field, value=value)
+    return refused_as(InvalidPolicy, field, value, expected)
 
 
 def missing(field: str, expected: str) -> InvalidPolicy:
@@ -66,7 +65,7 @@ class Duration:
         except InvalidInput:
             ms = -1
         if not 0 <= ms <= self.maximum_ms:
-            raise refused(field, value, self.expected)
+            raise invalid_policy(field, value, self.expected)
         return ms
 
     def write(self, value: Any) -> Any:
@@ -96,7 +95,7 @@ class Number:
         if isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) <= 1e300:
             number = float(value)
         if not self.low <= number <= self.high or (self.above and number == self.low):
-            raise refused(field, value, self.expected)
+            raise invalid_policy(field, value, self.expected)
         return number
 
     def write(self, value: Any) -> Any:
@@ -121,7 +120,7 @@ class Integer:
             return None
         whole = int(value) if isinstance(value, float) and value.is_integer() else value
         if not isinstance(whole, int) or isinstance(whole, bool) or not self.low <= whole <= self.high:
-            raise refused(field, value, self.expected)
+            raise invalid_policy(field, value, self.expected)
         return whole
 
     def write(self, value: Any) -> Any:
@@ -137,7 +136,7 @@ class Flag:
     def read(self, value: Any, field: str) -> bool:
         """Read a boolean and nothing that merely looks like one."""
         if not isinstance(value, bool):
-            raise refused(field, value, self.expected)
+            raise invalid_policy(field, value, self.expected)
         return value
 
     def write(self, value: Any) -> Any:
@@ -159,7 +158,7 @@ class Choice:
     def read(self, value: Any, field: str) -> str:
         """Read one of the words, spelled exactly."""
         if not isinstance(value, str) or value not in self.words:
-            raise refused(field, value, self.expected)
+            raise invalid_policy(field, value, self.expected)
         return value
 
     def write(self, value: Any) -> Any:
@@ -181,9 +180,9 @@ class ListOf:
     def read(self, value: Any, field: str) -> tuple[Any, ...]:
         """Read each element; an error names its position."""
         if not isinstance(value, Sequence) or isinstance(value, (str, bytes)):
-            raise refused(field, value, self.expected)
+            raise invalid_policy(field, value, self.expected)
         if not self.low <= len(value) <= self.high:
-            raise refused(field, f"{len(value)} elements", self.expected)
+            raise invalid_policy(field, f"{len(value)} elements", self.expected)
         return tuple(self.kind.read(element, f"{field}[{index}]") for index, element in enumerate(value))
 
     def write(self, value: Any) -> Any:

@@ -13,7 +13,16 @@ from anew.backoff.even import Even
 from anew.backoff.fields import One, Piece, Tagged, fields_of, of, read_fields, write_piece
 from anew.backoff.form import expand
 from anew.backoff.jitter import Jitter, NoJitter
-from anew.backoff.kinds import CEILING_MS, MAX_COUNT, Choice, Duration, Integer, ListOf, missing, refused
+from anew.backoff.kinds import (
+    CEILING_MS,
+    MAX_COUNT,
+    Choice,
+    Duration,
+    Integer,
+    ListOf,
+    invalid_policy,
+    missing,
+)
 from anew.backoff.stateful import Decorrelated, Slices
 from anew.backoff.windows import Above, Add, Around, Below, Equal, Full, Grow, UpTo, Window
 from anew.units import format_duration_short
@@ -108,7 +117,9 @@ class Policy(Piece):
     def _check_phases(self) -> None:
         if (self.curve is None) == (not self.phases):
             if self.phases:
-                raise refused("phases", f"{len(self.phases)} phases", "either curve or phases, not both")
+                raise invalid_policy(
+                    "phases", f"{len(self.phases)} phases", "either curve or phases, not both"
+                )
             raise missing("curve", "either curve or phases")
         for index, phase in enumerate(self.phases[:-1]):
             if phase.count is None:
@@ -118,14 +129,16 @@ class Policy(Piece):
         for name, upper in (("ceil", self.ceil_ms), ("cap", self.cap_ms)):
             if upper is not None and self.floor_ms > upper:
                 floor = format_duration_short(self.floor_ms)
-                raise refused(name, format_duration_short(upper), f"at least floor, which is {floor}")
+                raise invalid_policy(name, format_duration_short(upper), f"at least floor, which is {floor}")
 
     def _check_jitter(self) -> None:
         if not isinstance(self.jitter, Slices):
             return
         curve = self.curve
         if not isinstance(curve, Exponential) or curve.factor != 2 or curve.knee is not None:
-            raise refused("jitter", "slices", "slices only on an exponential curve with factor 2 and no knee")
+            raise invalid_policy(
+                "jitter", "slices", "slices only on an exponential curve with factor 2 and no knee"
+            )
 
     def _probe(self, jitter: UpTo) -> None:
         for retry in range(1, _PROBED + 1):
@@ -135,7 +148,7 @@ class Policy(Piece):
                 return
             if low > high:
                 expected = f"a curve that is never below the policy's own (at retry {retry} it is)"
-                raise refused("jitter.up_to", A_CURVE.write(jitter.curve), expected)
+                raise invalid_policy("jitter.up_to", A_CURVE.write(jitter.curve), expected)
 
     def _count_retries(self) -> int | None:
         counts = [phase.count for phase in self.phases]
@@ -242,11 +255,11 @@ def policy_from_json(text: bytes, *, default_limit: int | None = DEFAULT_LIMIT) 
         InvalidPolicy: It is no JSON, is too long, or does not fit.
     """
     if len(text) > MAX_POLICY_BYTES:
-        raise refused("policy", f"{len(text)} bytes", f"at most {MAX_POLICY_BYTES} bytes of JSON")
+        raise invalid_policy("policy", f"{len(text)} bytes", f"at most {MAX_POLICY_BYTES} bytes of JSON")
     try:
         value = msgspec.json.decode(text)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise refused("policy", text, f"JSON ({error})") from None
+        raise invalid_policy("policy", text, f"JSON ({error})") from None
     return Policy.from_json(value, default_limit=default_limit)
 
 

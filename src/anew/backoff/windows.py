@@ -16,7 +16,7 @@ from anew.backoff.chance import Draws
 from anew.backoff.curves import A_CURVE, Curve
 from anew.backoff.fields import One, Piece, of
 from anew.backoff.jitter import Drawn, JitterPiece, Nominal, Reach
-from anew.backoff.kinds import CEILING_MS, Choice, Duration, Integer, Number, refused
+from anew.backoff.kinds import CEILING_MS, Choice, Duration, Integer, Number, invalid_policy
 from anew.units import format_duration_short
 
 
@@ -47,15 +47,17 @@ class Windowed(JitterPiece):
     def check(self) -> None:
         """Refuse two dice in one hand, and units of nothing."""
         if self.faces is not None and self.step_ms is not None:
-            raise refused("step", self.step_ms, "either faces or step, not both")
+            raise invalid_policy("step", self.step_ms, "either faces or step, not both")
         for name, value in (("step", self.step_ms), ("cut", self.cut_ms), ("redraw", self.redraw_ms)):
             if value == 0:
-                raise refused(name, 0, f"a {name} above 0, or null")
+                raise invalid_policy(name, 0, f"a {name} above 0, or null")
         for name, value in (("cut", self.cut_ms), ("redraw", self.redraw_ms)):
             if value is not None and (self.faces is not None or self.step_ms is not None):
-                raise refused(name, format_duration_short(value), f"no {name} beside faces or step")
+                raise invalid_policy(name, format_duration_short(value), f"no {name} beside faces or step")
         if self.cut_ms is not None and self.redraw_ms is not None:
-            raise refused("redraw", format_duration_short(self.redraw_ms), "either cut or redraw, not both")
+            raise invalid_policy(
+                "redraw", format_duration_short(self.redraw_ms), "either cut or redraw, not both"
+            )
 
     def bounds(self, k: int, nominal: float) -> tuple[float, float]:
         """Give both ends of the window in milliseconds, ``since`` and ``redraw`` left aside."""
@@ -246,7 +248,9 @@ class Window(Windowed):
             low, high = getattr(self.low, name), getattr(self.high, name)
             if low > high:
                 field_name = name.removesuffix("_ms")
-                raise refused(f"high.{field_name}", high, f"at least low.{field_name}, which is {low:g}")
+                raise invalid_policy(
+                    f"high.{field_name}", high, f"at least low.{field_name}, which is {low:g}"
+                )
 
     def bounds(self, k: int, nominal: float) -> tuple[float, float]:
         """Give ``[low, high)``."""

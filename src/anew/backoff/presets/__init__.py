@@ -9,7 +9,7 @@ from typing import Final
 
 # Importing a family declares its presets, and lists show them in this order.
 # isort: off
-from anew.backoff.presets import seeds, clouds, notifications, queues, python, retriers, clients
+from anew.backoff.presets import seeds, clouds, notifications, queues, lists, python, retriers, clients
 # isort: on
 
 from anew.backoff.presets.registry import ALIASES, PRESETS, Form, Preset, find_preset
@@ -26,6 +26,7 @@ __all__ = [
     "clients",
     "clouds",
     "find_preset",
+    "lists",
     "notifications",
     "python",
     "queues",

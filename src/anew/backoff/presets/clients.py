@@ -95,16 +95,19 @@ def _faktory_worker_node() -> Form:
 
 @_client(
     "faktory_worker_go",
-    source="faktory_worker_go, the fetch loop",
+    source="faktory_worker_go 1.6.1 and 1.7, runner.go",
     origin="no counter: the wait doubles after each error",
     counts="nothing: it fetches for ever",
     traps=(
         "The larger of twice the wait and 30 s is taken where the smaller was meant: waits grow without bound.",
+        "It was meant for a server that cannot be reached, but the branches are swapped: then it fetches again every 50 ms, "
+        "and this is for jobs of a type that nobody handles.",
+        "Since 1.7 a result that cannot be reported waits alike, and is given up after 30 s.",
         "No jitter.",
     ),
 )
 def _faktory_worker_go() -> Form:
-    """faktory_worker_go, fetching: 1 s, 30 s, then doubling without end."""
+    """faktory_worker_go, after a job that nobody handles: 1 s, 30 s, then doubling without end."""
     return {
         "phases": [
             {"curve": {"constant": "1s"}, "count": 1},

@@ -76,6 +76,7 @@ def _aws_decorrelated(base: int = 1_000, times: float = 3) -> Form:
         "Both retries may come within a millisecond.",
         "botocore 1.44 keeps it for throttling only; other errors go by the rules of 2026: aws_sdk_2026.",
         "botocore's own default before 1.44 was the legacy mode: 4 retries, the same doubling, and no cap.",
+        "Adaptive mode has the same waits, and holds back first tries besides.",
         "A bucket of 500 tokens limits retries besides: one costs 5, and none is left in a long outage.",
     ),
     takes={"base": WAIT},
@@ -143,37 +144,44 @@ def _cloud_tasks(base: int = 100, doublings: int = 16) -> Form:
 @_cloud(
     "kubernetes_job",
     "k8s_job",
-    source="Kubernetes, Job backoffLimit",
+    source="Kubernetes, Job backoffLimit; its controller, pkg/controller/job",
     origin="counts from 0",
     counts="retries: backoffLimit 6, so 7 runs",
     traps=(
-        "The manual says that waits stop at six minutes; the controller's code says ten. It takes a seventh retry to see.",
+        "The manual says that waits stop at six minutes; the controller stops them at ten. It takes a seventh retry to see.",
+        "A pod that succeeds sets the counter back.",
         "No jitter.",
     ),
     takes={"base": WAIT},
 )
 def _kubernetes_job(base: int = 10_000) -> Form:
-    """A Kubernetes Job: 10 s doubling to 6 minutes; 6 retries in 10.5 minutes."""
-    return {"curve": {"exponential": {"base": base}}, "cap": "6m", "limit": 6}
+    """A Kubernetes Job: 10 s doubling to 10 minutes; 6 retries in 10.5 minutes."""
+    return {"curve": {"exponential": {"base": base}}, "cap": "10m", "limit": 6}
 
 
 @_cloud(
     "kubernetes_crash_loop",
     "crash_loop_back_off",
     "k8s_crash_loop",
-    source="Kubernetes, restart policy of containers",
-    origin="counts from 0",
+    source="Kubernetes, restart policy of containers; the kubelet",
+    origin="the first restart comes at once, and from there it counts from 0",
     counts="nothing: it restarts for ever",
     traps=(
+        "The first restart does not wait: 10 s come before the second.",
         "Ten minutes of health set the counter back.",
+        "Since Kubernetes 1.35 a node's own configuration may lower the cap.",
         "Kubernetes 1.33 has a gate, off by default, that starts at 1 s and stops at a minute.",
         "No jitter.",
     ),
     takes={"base": WAIT},
 )
 def _kubernetes_crash_loop(base: int = 10_000) -> Form:
-    """CrashLoopBackOff of Kubernetes: 10 s doubling to 5 minutes, for ever."""
-    return {"curve": {"exponential": {"base": base}}, "cap": "5m", "limit": None}
+    """CrashLoopBackOff of Kubernetes: at once, then 10 s doubling to 5 minutes, for ever."""
+    return {
+        "phases": [{"curve": {"constant": 0}, "count": 1}, {"curve": {"exponential": {"base": base}}}],
+        "cap": "5m",
+        "limit": None,
+    }
 
 
 @_cloud(

@@ -1,7 +1,7 @@
-"""Deliveries of notifications in phases: OpenStack Zaqar as specified and as shipped, and Amazon SNS.
+"""Deliveries of notifications: OpenStack Zaqar as specified and as shipped, Amazon SNS, webhooks.
 
-Both know four phases: retries at once, retries at the least wait, a backoff from the least to the greatest wait,
-and retries at the greatest.
+The first two know four phases: retries at once, retries at the least wait, a backoff from the least to the greatest
+wait, and retries at the greatest.
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ from __future__ import annotations
 import math
 from typing import Any, Final
 
-from anew.backoff.kinds import Choice, Duration, Integer, Number, refused
-from anew.backoff.presets.registry import COUNT, FLAG, SOME, WAIT, Family, Form
+from anew.backoff.kinds import Choice, Duration, Integer, Number, invalid_policy
+from anew.backoff.presets.registry import COUNT, FLAG, SOME, WAIT, WAITS, Family, Form
 
 _notification = Family("notifications")
 
@@ -26,7 +26,7 @@ def _phases(*parts: tuple[int, dict[str, Any]]) -> Form:
     """Give the policy of counted phases, those without retries left out."""
     kept = [{"curve": curve, "count": count} for count, curve in parts if count]
     if not kept:
-        raise refused("retries", 0, "at least one retry in one of the phases")
+        raise invalid_policy("retries", 0, "at least one retry in one of the phases")
     return {"phases": kept, "limit": sum(count for count, _ in parts)}
 
 
@@ -124,9 +124,9 @@ def shipped_waits(function: str, low_ms: int, high_ms: int) -> list[int]:
     """
     for name, value in (("low", low_ms), ("high", high_ms)):
         if value % 1_000 or not value:
-            raise refused(name, value, "whole seconds above 0, which is all that Zaqar takes")
+            raise invalid_policy(name, value, "whole seconds above 0, which is all that Zaqar takes")
     if high_ms - low_ms < 2 * _ZAQAR_STEP_MS:
-        raise refused("high", high_ms, "at least 10 s above low: two steps of 5 s")
+        raise invalid_policy("high", high_ms, "at least 10 s above low: two steps of 5 s")
     if function == "linear":
         return [*range(low_ms, high_ms, _ZAQAR_STEP_MS)]
     low, high, count = low_ms // 1_000, high_ms // 1_000, (high_ms - low_ms) // _ZAQAR_STEP_MS
@@ -211,10 +211,37 @@ def _sns_http(
     """Amazon SNS to HTTP/S: three retries, 20 s apart."""
     left = retries - immediate - before - after
     if left < 0:
-        raise refused("retries", retries, "at least what immediate, before and after add up to")
+        raise invalid_policy("retries", retries, "at least what immediate, before and after add up to")
     return _phases(
         (immediate, {"constant": 0}),
         (before, {"constant": low}),
         (left, _between(low, high, left, function) if left else {}),
         (after, {"constant": high}),
     )
+
+
+_SECOND_MS: Final = 1_000
+_MINUTE_MS: Final = 60 * _SECOND_MS
+_HOUR_MS: Final = 60 * _MINUTE_MS
+_WEBHOOKS: Final = (
+    5 * _SECOND_MS, 5 * _MINUTE_MS, 30 * _MINUTE_MS, 2 * _HOUR_MS, 5 * _HOUR_MS, 10 * _HOUR_MS, 14 * _HOUR_MS,
+    20 * _HOUR_MS, 24 * _HOUR_MS,
+)  # fmt: skip
+
+
+@_notification(
+    "standard_webhooks",
+    "webhooks",
+    source="Standard Webhooks, the example of its chapter on deliverability",
+    origin="no counter: the first wait of the list comes first",
+    counts="retries: as many as the list is long, 9",
+    traps=(
+        "It is an example, not a rule, and asks for jitter without saying which: this has none unless you add one.",
+        'Svix waits 5 s, 5 min, 30 min, 2 h, 5 h, 10 h and 10 h, a fifth either way: give these waits and {"around": 0.2}.',
+        "Stripe (up to three days), Shopify (8 times in 4 hours) and GitHub (not at all) publish no list of waits.",
+    ),
+    takes={"waits": WAITS},
+)
+def _standard_webhooks(waits: tuple[int, ...] = _WEBHOOKS) -> Form:
+    """Standard Webhooks' schedule: 5 s, 5 min, 30 min, 2, 5, 10, 14, 20 and 24 h; 9 retries in 75.6 hours."""
+    return {"curve": {"table": [*waits]}, "limit": len(waits)}

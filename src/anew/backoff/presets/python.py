@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from anew.backoff.kinds import Integer, refused
-from anew.backoff.presets.queues import WAITS
-from anew.backoff.presets.registry import FACTOR, FLAG, WAIT, Family, Form
+from anew.backoff.kinds import Integer, invalid_policy
+from anew.backoff.presets.registry import FACTOR, FLAG, WAIT, WAITS, Family, Form
 from anew.units import format_duration_short
 
 _python = Family("python")
@@ -41,7 +40,7 @@ def _celery(base: int = 1_000) -> Form:
 @_python(
     "celery_retry",
     "default_retry_delay",
-    source="Celery, Task.retry without a countdown",
+    source="Celery 5.6, Task.retry without a countdown",
     origin="no counter",
     counts="retries: max_retries 3, so 4 runs",
     traps=("No backoff and no jitter unless asked for.",),
@@ -180,6 +179,6 @@ def _procrastinate(wait: int = 3_000, linear: int = 3_000, exponential: int = 3)
 def _airflow(base: int = 300_000, factor: float = 2) -> Form:
     """Airflow's exponential backoff: 5 minutes doubling, up to twice that by a hash, never above a day."""
     if base % 1_000 or not base:
-        raise refused("base", format_duration_short(base), "whole seconds above 0")
+        raise invalid_policy("base", format_duration_short(base), "whole seconds above 0")
     jitter = {"above": {"share": 1, "step": "1s", "source": "hash"}}
     return {"curve": {"exponential": {"base": base, "factor": factor}}, "jitter": jitter, "ceil": "24h"}

@@ -1,24 +1,23 @@
-"""What job queues outside Python do: Ruby, Elixir, Go, .NET, Node, PHP, PostgreSQL."""
+"""What job queues outside Python do: Ruby, Elixir, Go, .NET, Node, PHP, Java, PostgreSQL."""
 
 from __future__ import annotations
 
 import math
 from typing import Any, Final
 
-from anew.backoff.kinds import CEILING_MS, MAX_WAITS, Duration, Integer, ListOf
-from anew.backoff.presets.registry import SHARE, WAIT, Family, Form
+from anew.backoff.kinds import CEILING_MS, Integer
+from anew.backoff.presets.registry import FACTOR, SHARE, WAIT, Family, Form
 from anew.backoff.presets.seeds import sidekiq_form
 
 _queue = Family("queues")
 
 _FROM_0: Final = "counts from 0: the first retry sees 0"
 _FROM_1: Final = "counts from 1: the first retry sees 1"
-WAITS: Final = ListOf(Duration(), 1, MAX_WAITS)
 
 
 @_queue(
     "hangfire",
-    source="Hangfire, AutomaticRetry",
+    source="Hangfire 1.4 to 1.8, AutomaticRetryAttribute",
     origin="passes 1 and subtracts 1: from 0 in effect",
     counts="retries: Attempts 10, so 11 runs",
     traps=("It is Sidekiq's older law, with ten retries in its place of 25: over in less than five hours.",),
@@ -63,7 +62,7 @@ def _exq() -> Form:
 
 @_queue(
     "oban",
-    source="Oban 2.23, Oban.Worker's backoff",
+    source="Oban 2.15 to 2.23, Oban.Worker's backoff",
     origin=_FROM_1,
     counts="runs: max_attempts 20, so 19 retries",
     traps=(
@@ -105,14 +104,18 @@ def _river(share: float = 0.1) -> Form:
     "active_job",
     "polynomially_longer",
     "exponentially_longer",
-    source="Rails, ActiveJob retry_on with wait: :polynomially_longer",
+    "good_job",
+    "solid_queue",
+    source="Rails 6.1 to 8.2, ActiveJob retry_on with wait: :polynomially_longer",
     origin=_FROM_1,
     counts="runs: attempts 5, so 4 retries",
     traps=(
         "It was called exponentially_longer for years; it is a polynomial.",
+        "Without wait: :polynomially_longer retry_on waits 3 s every time, and up to 15 % more.",
+        "GoodJob and Solid Queue have no waits of their own, only these; GoodJob's manual asks for endless attempts.",
         "Each group of exceptions has a counter of its own.",
         "Four retries are over within seven minutes.",
-        "Older applications have no jitter.",
+        "Applications that keep the defaults of Rails 6.0 or older have no jitter.",
     ),
     takes={"share": SHARE},
 )
@@ -125,10 +128,10 @@ def _rails(share: float = 0.15) -> Form:
 
 @_queue(
     "delayed_job",
-    source="delayed_job, Delayed::Job#reschedule",
+    source="delayed_job 4.2, reschedule_at",
     origin=_FROM_1,
     counts="runs: max_attempts 25, so 24 retries",
-    traps=("No jitter.",),
+    traps=("No jitter.", "A job that is given up is deleted, unless destroy_failed_jobs is false."),
 )
 def _delayed_job() -> Form:
     """delayed_job: 5 + k^4 s, the ancestor of that family; 24 retries in 20.4 days."""
@@ -137,10 +140,10 @@ def _delayed_job() -> Form:
 
 @_queue(
     "que",
-    source="Que, retry_interval",
+    source="Que 1.0 to 2.4, retry_interval",
     origin=_FROM_1,
     counts="retries: 15, so 16 runs",
-    traps=("No jitter.",),
+    traps=("No jitter.", "Before 1.0 it retried for ever."),
 )
 def _que() -> Form:
     """Que: 3 + k^4 s; 15 retries in 2 days."""
@@ -149,7 +152,6 @@ def _que() -> Form:
 
 @_queue(
     "bullmq",
-    "bull",
     source="BullMQ 6.7, the exponential backoff strategy",
     origin="counts attempts made from 1 and subtracts 1: from 0 in effect",
     counts="runs: attempts 1, so no retry unless asked for",
@@ -157,12 +159,33 @@ def _que() -> Form:
         "The jitter goes downwards only; some pages say both ways.",
         "No cap: 1 s becomes infinite at the attempt 1,016.",
         "attempts: 3 without a backoff retries at once.",
+        "Bull, which it comes from, takes another power: bull.",
     ),
     takes={"base": WAIT, "share": SHARE},
 )
 def _bullmq(base: int = 1_000, share: float = 0) -> Form:
     """BullMQ's exponential strategy: 1 s doubling, down by the share that is asked for."""
     return {"curve": {"exponential": {"base": base}}, "jitter": {"below": share} if share else "none"}
+
+
+@_queue(
+    "bull",
+    source="Bull 3 and 4, the exponential backoff strategy",
+    origin="counts attempts made: from 1",
+    counts="runs: attempts 1, so no retry unless asked for",
+    traps=(
+        "It takes 1 off the power, not off the exponent: 1, 3, 7 and 15 s where BullMQ waits 1, 2, 4 and 8.",
+        "A move to BullMQ with the same options nearly halves the window.",
+        "No cap and no jitter.",
+    ),
+    takes={"base": WAIT},
+)
+def _bull(base: int = 1_000) -> Form:
+    """Bull's exponential strategy: 2^k - 1 s, so 1, 3, 7, 15 s."""
+    waits = [base]
+    while 0 < waits[-1] < CEILING_MS:
+        waits.append(min(2 * waits[-1] + base, CEILING_MS))
+    return {"curve": {"table": waits}}
 
 
 @_queue(
@@ -204,47 +227,37 @@ def _pg_boss(base: int = 1_000) -> Form:
 
 
 @_queue(
-    "table",
-    "intervals",
-    "delays",
-    "wait_chain",
-    source="Laravel, Hangfire, Resque, tenacity's wait_chain: a list of waits",
-    origin="no counter: the first wait of the list comes first",
-    counts="nothing: the list says no more than the waits",
-    traps=("The last wait repeats for further retries; in RQ the first one does: rq.", "No jitter."),
-    takes={"waits": WAITS},
-)
-def _table(waits: tuple[int, ...] = (10_000, 60_000, 300_000)) -> Form:
-    """A list of waits whose last one repeats; 10 s, 1 minute and 5 minutes unless told otherwise."""
-    return {"curve": {"table": [*waits]}}
-
-
-@_queue(
-    "laravel",
-    source="Laravel, a job's backoff: the list of its manual",
-    origin="no counter: the first wait of the list comes first",
-    counts="runs: tries 1, so no retry unless asked for",
-    traps=("Without a backoff the retries come at once.", "The last wait repeats for further retries.", "No jitter."),
-    takes={"waits": WAITS},
-)  # fmt: skip
-def _laravel(waits: tuple[int, ...] = (1_000, 5_000, 10_000)) -> Form:
-    """Laravel's list of waits, by default that of its manual: 1, 5 and 10 s."""
-    return {"curve": {"table": [*waits]}}
-
-
-@_queue(
-    "resque",
-    "resque_retry",
-    source="resque-retry, ExponentialBackoff",
-    origin="no counter: the first wait of the list comes first",
-    counts="retries: as many as the list is long, 6",
+    "symfony",
+    "symfony_messenger",
+    "messenger",
+    source="Symfony 7.1, Messenger's MultiplierRetryStrategy as FrameworkBundle sets it",
+    origin=_FROM_0,
+    counts="retries: max_retries 3, so 4 runs",
     traps=(
-        "Named exponential, it is a list.",
-        "The first retry comes at once.",
-        "No jitter unless its two multiplicands differ; then a wait is multiplied and cut to whole seconds.",
+        "The class alone multiplies by 1; it is the bundle's configuration that doubles.",
+        "The jitter exists since 7.1.",
+        "max_delay, off by default, comes after the jitter: add a ceil for that.",
+        "After the third retry a message is gone unless there is a failure transport.",
     ),
-    takes={"waits": WAITS},
+    takes={"base": WAIT, "factor": FACTOR, "share": SHARE},
 )
-def _resque(waits: tuple[int, ...] = (0, 60_000, 600_000, 3_600_000, 10_800_000, 21_600_000)) -> Form:
-    """resque-retry's list of waits: at once, 1 min, 10 min, 1 h, 3 h, 6 h; 6 retries in 10.2 hours."""
-    return {"curve": {"table": [*waits]}, "limit": len(waits)}
+def _symfony(base: int = 1_000, factor: float = 2, share: float = 0.1) -> Form:
+    """Symfony Messenger: 1 s doubling, a tenth either way; 3 retries in 7 s."""
+    around = {"around": share} if share else "none"
+    return {"curve": {"exponential": {"base": base, "factor": factor}}, "jitter": around, "limit": 3}
+
+
+@_queue(
+    "jobrunr",
+    source="JobRunr 5 to 8.7, RetryFilter",
+    origin="counts failures, the one that asks included: from 1",
+    counts="retries: 10, so 11 runs",
+    traps=(
+        "No cap and no jitter: the tenth wait is 16.4 hours.",
+        "Its server looks every 15 s for what falls due in the next 15 s, so the waits of 3 s and 9 s are lost in that.",
+    ),
+    takes={"seed": Integer(2, 1_000)},
+)
+def _jobrunr(seed: int = 3) -> Form:
+    """JobRunr: 3^k s; 10 retries in 24.6 hours."""
+    return {"curve": {"exponential": {"base": 1_000 * seed, "factor": seed}}, "limit": 10}

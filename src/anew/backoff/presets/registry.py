@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final, TypeVar
 
-from anew.backoff.kinds import Duration, Flag, Integer, Kind, Number, refused
+from anew.backoff.kinds import MAX_WAITS, Duration, Flag, Integer, Kind, ListOf, Number, invalid_policy
 
 Form = dict[str, Any]
 """A policy's JSON form."""
@@ -21,6 +21,7 @@ SOME: Final = Integer(0, 1_000_000)
 FACTOR: Final = Number(0, 1e6, above=True)
 SHARE: Final = Number(0, 1)
 FLAG: Final = Flag()
+WAITS: Final = ListOf(Duration(), 1, MAX_WAITS)
 
 _LONGEST_GUESS: Final = 60
 
@@ -138,7 +139,7 @@ def find_preset(given: object) -> Preset:
         found = PRESETS.get(ALIASES.get(given, given))
         if found is not None:
             return found
-    raise refused("preset", given, _expected(given))
+    raise invalid_policy("preset", given, _expected(given))
 
 
 def _expected(given: object) -> str:

@@ -1,4 +1,4 @@
-"""Libraries that retry a call inside a process: Polly, tenacity, stamina, cenkalti/backoff."""
+"""Libraries that retry a call inside a process: Polly, tenacity, stamina, backoff, cenkalti/backoff."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from anew.backoff.presets.registry import FACTOR, SHARE, WAIT, Family, Form
 
 _retrier = Family("retriers")
 
-_POLLY: Final = "Polly 8, RetryStrategyOptions"
+_POLLY: Final = "Polly 8.7, RetryStrategyOptions"
 _POLLY_ORIGIN: Final = "counts attempts from 0"
 _POLLY_COUNTS: Final = "retries: MaxRetryAttempts 3, so 4 runs"
 _POLLY_JITTER: Final = (
@@ -50,7 +50,10 @@ def _polly_linear(base: int = 2_000) -> Form:
     source=_POLLY,
     origin=_POLLY_ORIGIN,
     counts=_POLLY_COUNTS,
-    traps=("Jitter is off by default; switched on, it is another law: polly_v2.",),
+    traps=(
+        "Polly's own default is polly_constant.",
+        "Jitter is off by default; switched on, it is another law: polly_v2.",
+    ),
     takes={"base": WAIT},
 )
 def _polly_exponential(base: int = 2_000) -> Form:
@@ -62,12 +65,12 @@ def _polly_exponential(base: int = 2_000) -> Form:
     "polly_v2",
     "polly_jitter",
     "decorrelated_jitter_v2",
-    source="Polly 8 with jitter; Polly.Contrib.WaitAndRetry, DecorrelatedJitterBackoffV2",
+    source="Polly 8.7 with jitter; Polly.Contrib.WaitAndRetry, DecorrelatedJitterBackoffV2",
     origin=_POLLY_ORIGIN,
     counts=_POLLY_COUNTS,
     traps=(
         "Each retry's instant is drawn in its own slice of time, so the number before must be stored with the job.",
-        "Any of the first three waits may be next to nothing.",
+        "Any wait may be next to nothing, not only the first.",
         "A maximum delay (a ceil) cuts the slices: jobs that meet it coincide again.",
     ),
     takes={"base": WAIT},
@@ -186,6 +189,25 @@ def _stamina(base: int = 100, factor: float = 2, jitter_by: int = 1_000) -> Form
         "limit": 9,
         "deadline": "45s",
     }
+
+
+@_retrier(
+    "backoff_expo",
+    "backoff",
+    "on_exception",
+    source="backoff 2.2 for Python, on_exception with expo",
+    origin="counts from 0",
+    counts="runs, by max_tries; nothing stops it by default",
+    traps=(
+        "A wait may be next to nothing: it is full jitter.",
+        "No cap unless max_value is given: add a cap for that.",
+        "What it calls factor is the base here, and what it calls base is the factor.",
+    ),
+    takes={"base": WAIT, "factor": FACTOR},
+)
+def _backoff_expo(base: int = 1_000, factor: float = 2) -> Form:
+    """backoff.expo of Python's backoff: anything below 1 s doubling."""
+    return {"curve": {"exponential": {"base": base, "factor": factor}}, "jitter": "full"}
 
 
 @_retrier(

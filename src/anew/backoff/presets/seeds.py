@@ -111,10 +111,14 @@ def _faktory(base: int = 15_000, exponent: float = 4, grow: int = 30_000, faces:
     "sidekiq",
     "sidekiq5",
     "sidekiq6",
-    source="Sidekiq up to 6.2.1",
+    source="Sidekiq 2.6 to 6.2.1, job_retry.rb",
     origin=_N4_FROM_0,
     counts="retries: 25, so 26 runs",
-    traps=("Thirty values a retry, k seconds apart: a thousand jobs share thirty seconds.",),
+    traps=(
+        "Thirty values a retry, k seconds apart: a thousand jobs share thirty seconds.",
+        "From 6.2.2 on Sidekiq 6 has the smaller jitter of sidekiq7.",
+        "Before 2.6 there was no jitter.",
+    ),
     takes={"base": WAIT, "exponent": Number(0), "grow": WAIT, "faces": COUNT},
 )
 def _sidekiq(base: int = 15_000, exponent: float = 4, grow: int = 30_000, faces: int = 30) -> Form:
@@ -125,7 +129,7 @@ def _sidekiq(base: int = 15_000, exponent: float = 4, grow: int = 30_000, faces:
 @_seed(
     "sidekiq7",
     "sidekiq_7",
-    source="Sidekiq 6.2.2 to 7, after the change of 2021",
+    source="Sidekiq 6.2.2 to 7.3, after the change of 2021",
     origin=_N4_FROM_0,
     counts="retries: 25, so 26 runs",
     traps=(
@@ -141,7 +145,7 @@ def _sidekiq7() -> Form:
 @_seed(
     "sidekiq8",
     "sidekiq_8",
-    source="Sidekiq 8.1, after the change of 2024",
+    source="Sidekiq 8.0 and 8.1, after the change of 2024",
     origin=_N4_FROM_0,
     counts="retries: 25, so 26 runs",
     traps=(
@@ -203,15 +207,18 @@ def _exponential(offset: int = 180_000, base: int = 120_000, factor: float = 2) 
 
 @_seed(
     "linear",
-    source='"Retry Strategies" (zzz_jobs), which names a linear strategy without its formula',
-    origin="counts from 0, as its delay table does",
-    counts="nothing said of this strategy alone",
-    traps=("No jitter.",),
+    source="zzz_jobs 0.1 to 0.3 (now pidgn_jobs), its README",
+    origin="counts from 0 by its README; its code counts from 1",
+    counts="runs: max_attempts 20, so 19 retries, whatever the strategy",
+    traps=(
+        "No cap and no jitter.",
+        "Its code raises the counter first: there the first wait is 120 s, and a minute more each time all the same.",
+    ),
     takes={"base": WAIT, "step": WAIT},
 )
-def _linear(base: int = 15_000, step: int | None = None) -> Form:
-    """15k s up to an hour: the linear strategy of zzz_jobs."""
-    return {"curve": {"linear": {"base": base, "step": base if step is None else step}}, "cap": "1h"}
+def _linear(base: int = 60_000, step: int | None = None) -> Form:
+    """60k s: the linear strategy of zzz_jobs."""
+    return {"curve": {"linear": {"base": base, "step": base if step is None else step}}}
 
 
 @_seed(
@@ -222,6 +229,7 @@ def _linear(base: int = 15_000, step: int | None = None) -> Form:
     traps=(
         "One wait in eight is shorter than the one before it.",
         "From 0 the first retry may come at once.",
+        "The text has the power 3; the script that draws its chart has 3.5.",
         "The jitter's share falls as the retries go on: 53 % at the first, 6.7 % at the 25th.",
     ),
     takes={"origin": Integer(0, 1)},
@@ -234,12 +242,15 @@ def _buckets(origin: int = 1) -> Form:
 
 @_seed(
     "zzz_jobs",
-    source='"Retry Strategies" (zzz_jobs)',
-    origin="counts from 0 by its delay table; read to the letter (literal) from 1",
+    source='"Retry Strategies" (zzz_jobs); zzz_jobs 0.1 to 0.3 (now pidgn_jobs), src/retry.zig',
+    origin="counts from 0 by its delay table; read to the letter (literal), and in its code, from 1",
     counts="runs: max_attempts 20, so 19 retries",
     traps=(
         "The jitter is added after the cap: the longest wait is 4,500 s although the cap is 3,600 s.",
-        "The steps say that the counter is raised first, the table says that it is not: twice the wait hangs on it.",
+        "The steps say that the counter is raised first, the table says that it is not: twice the wait hangs on it. "
+        "The code does what the steps say: literal.",
+        "In the code the jitter comes from the second of the failure, not from the job: jobs that fail in one second "
+        "come back in one second. Here each job has its own.",
         "Discarded jobs are kept, with their error.",
     ),
     takes={"base": WAIT, "literal": FLAG},

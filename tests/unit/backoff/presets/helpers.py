@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from anew.backoff import Draws, Policy, Previous, Wait, next_wait
+from anew.backoff import Draws, Policy, Previous, Wait, find_preset, next_wait
 
 DAY = 86_400
 HOUR = 3_600
@@ -75,3 +75,9 @@ def histories(given: Any, retries: int, jobs: int, seed: int = 1) -> Iterator[li
             previous = Previous(wait.carry)
             waits.append(wait.wait_ms / 1000)
         yield waits
+
+
+def told(name: str) -> str:
+    """All that a preset says of itself besides its law."""
+    found = find_preset(name)
+    return " ".join([found.source, found.origin, found.counts, *found.traps])

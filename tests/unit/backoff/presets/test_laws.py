@@ -57,6 +57,8 @@ def airflow(k: int) -> Law:
     return Law(seconds, 2 * seconds, seconds)
 
 
+INNGEST = (15, 30, 60, 120, 300, 600, 1_200, 2_400, 3_600, 7_200)
+
 LAWS: list[tuple[Any, Callable[[int], Law]]] = [
     ("zizq", lambda k: Law(15 + k**4, 15 + k**4 + 30 * k)),
     ("zizq_from_zero", lambda k: Law(15 + (k - 1) ** 4, 15 + (k - 1) ** 4 + 30 * (k - 1))),
@@ -79,6 +81,9 @@ LAWS: list[tuple[Any, Callable[[int], Law]]] = [
     ("river", lambda k: Law(0.9 * k**4, 1.1 * k**4)),
     ("rails", lambda k: Law(2 + k**4, 2 + 1.15 * k**4)),
     ({"preset": "bullmq", "share": 0.5}, doubling(1, 0.5, 1)),
+    ("symfony", doubling(1, 0.9, 1.1)),
+    ("inngest", lambda k: Law(INNGEST[k - 1], INNGEST[k - 1] + 30)),
+    ("backoff_expo", doubling(1, 0, 1)),
     ("pg_boss", doubling(1, 1, 2)),
     ("celery", celery),
     ("dramatiq", doubling(15, 1, 2)),

@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 import pytest
 from urllib3.util.retry import RequestHistory, Retry
 
-from anew.backoff import Policy, find_preset
+from anew.backoff import Policy
 
-from .helpers import draw, reaches
+from .helpers import draw, reaches, told
 
 JOBS = 2_000
 # Five times the deviation of a share of 2,000 jobs, and what 10,000 draws leave open of a percentile.
@@ -163,12 +163,6 @@ def test_waits_are_the_librarys_own(library: str, given: Any, waits: list[float]
 )  # fmt: skip
 def test_as_many_retries_as_the_library_makes(name: str, retries: int) -> None:
     assert Policy.from_json(name).retries == retries
-
-
-def told(name: str) -> str:
-    """All that a preset says of itself besides its law."""
-    found = find_preset(name)
-    return " ".join([found.source, found.origin, found.counts, *found.traps])
 
 
 @pytest.mark.parametrize(

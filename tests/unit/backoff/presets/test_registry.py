@@ -23,7 +23,7 @@ def test_the_presets_of_the_field_are_there() -> None:
         "zaqar", "sns_managed", "sns_customer", "sns_http", "aws_full", "aws_equal", "aws_decorrelated", "polly_v2",
         "temporal", "celery", "bullmq", "oban", "river", "rails", "delayed_job", "que", "dramatiq", "cloud_tasks",
         "graphile", "pg_boss", "procrastinate", "airflow", "grpc", "cenkalti", "tenacity_jitter", "stamina", "table",
-        "linear", "even",
+        "linear", "even", "bull", "symfony", "jobrunr", "inngest", "standard_webhooks", "backoff_expo",
     } <= PRESETS.keys()  # fmt: skip
 
 
@@ -67,6 +67,9 @@ def test_the_defaults_that_are_told_are_the_ones_that_hold(name: str) -> None:
         ("polynomially_longer", "rails"), ("exponentially_longer", "rails"), ("backoff_factor", "urllib3"),
         ("wait_random_exponential", "tenacity_random_exponential"), ("polly", "polly_exponential"),
         ("crash_loop_back_off", "kubernetes_crash_loop"), ("zizq_0_6_0", "zizq_before_0_6_1"),
+        ("good_job", "rails"), ("solid_queue", "rails"), ("symfony_messenger", "symfony"), ("messenger", "symfony"),
+        ("webhooks", "standard_webhooks"), ("backoff", "backoff_expo"), ("on_exception", "backoff_expo"),
+        ("illuminate", "laravel"),
     ],
 )  # fmt: skip
 def test_names_that_people_search_for(alias: str, name: str) -> None:
@@ -153,7 +156,7 @@ def test_presets_are_records_that_cannot_change() -> None:
         ),
         ("constant", {"curve": {"constant": "5m"}}),
         ("exponential", {"curve": {"sum": [{"constant": "3m"}, {"exponential": {"base": "2m"}}]}}),
-        ("linear", {"curve": {"linear": {"base": "15s", "step": "15s"}}, "cap": "1h"}),
+        ("linear", {"curve": {"linear": {"base": "1m", "step": "1m"}}}),
         (
             "buckets",
             {

@@ -52,7 +52,7 @@ ROWS: list[tuple[Any, str]] = [
         {"preset": "zzz_jobs", "literal": True},
         "30-37.5 60-75 120-150 240-300 480-600 960-1200 1920-2400 3600-4500 3600-4500 3600-4500",
     ),
-    ("linear", "15 30 45 60 75 90 105 120 135 150"),
+    ("linear", "60 120 180 240 300 360 420 480 540 600"),
     ("even", "15-53 38-61 61-116 116-251 251-538 538-1073 1073-1976 1976-3391 3391-5486 5486-8453"),
     # Clouds.
     ("aws_full", FULL_20),
@@ -67,8 +67,8 @@ ROWS: list[tuple[Any, str]] = [
     ({"preset": "step_functions", "jitter": "full"}, "0-1 0-2 0-4 0-8"),
     ("cloud_tasks", "0.1 0.2 0.4 0.8 1.6 3.2 6.4 12.8 25.6 51.2"),
     ({"preset": "cloud_tasks", "base": "10s", "doublings": 3, "cap": "300s"}, TO_300),
-    ("kubernetes_job", "10 20 40 80 160 320 360 360"),
-    ("kubernetes_crash_loop", "10 20 40 80 160 300 300 300"),
+    ("kubernetes_job", "10 20 40 80 160 320 600 600"),
+    ("kubernetes_crash_loop", "0 10 20 40 80 160 300 300 300"),
     (
         "azure_storage",
         "15-21 21-27 39-45 93-99 255-261 741-747 2199-2205 6573-6579 19695-19701 59061-59067",
@@ -81,6 +81,7 @@ ROWS: list[tuple[Any, str]] = [
     ("sns_managed", "0 0 0 1 1 1"),
     ("sns_customer", "10 10 10"),
     ("sns_http", "20 20 20"),
+    ("standard_webhooks", "5 300 1800 7200 18000 36000 50400 72000 86400"),
     # Queues.
     ("oban", "17-18 19-20 23-25 31-34 47-51 79-86 143-157 271-298 527-579 1039-1142"),
     (
@@ -98,12 +99,21 @@ ROWS: list[tuple[Any, str]] = [
         {"preset": "bullmq", "share": 0.5},
         "0.5-1 1-2 2-4 4-8 8-16 16-32 32-64 64-128 128-256 256-512",
     ),
+    ("bull", "1 3 7 15 31 63 127 255 511 1023"),
+    ({"preset": "bull", "base": "5s"}, "5 15 35 75"),
     ("graphile", "2.718 7.389 20.09 54.6 148.4 403.4 1097 2981 8103 22026 22026"),
     ("pg_boss", "1-2 2-4 4-8 8-16 16-32 32-64 64-128 128-256 256-512 512-1024"),
     ({"preset": "table", "waits": ["10s", "1m", "5m"]}, "10 60 300 300 300"),
     ("table", "10 60 300 300 300"),
     ("laravel", "1 5 10 10"),
     ("resque", "0 60 600 3600 10800 21600 21600"),
+    ("symfony", "0.9-1.1 1.8-2.2 3.6-4.4"),
+    ("jobrunr", "3 9 27 81 243 729 2187 6561 19683 59049"),
+    ({"preset": "jobrunr", "seed": 2}, "2 4 8 16"),
+    (
+        "inngest",
+        "15-45 30-60 60-90 120-150 300-330 600-630 1200-1230 2400-2430 3600-3630 7200-7230 7200-7230",
+    ),
     # Python's queues.
     ("celery", "0-1 0-2 0-4 0-8 0-16 0-32 0-64 0-128 0-256 0-512 0-600"),
     ("celery_retry", "180 180 180"),
@@ -140,6 +150,7 @@ ROWS: list[tuple[Any, str]] = [
     ("tenacity_exponential", DOUBLING),
     ("tenacity_random_exponential", "0-1 0-2 0-4 0-8 0-16 0-32 0-60 0-60 0-60 0-60"),
     ("tenacity_jitter", "1-2 2-3 4-5 8-9 16-17 32-33 64-65 128-129 256-257 512-513"),
+    ("backoff_expo", "0-1 0-2 0-4 0-8 0-16 0-32 0-64 0-128 0-256 0-512"),
     ("stamina", "0.1-1.1 0.2-1.2 0.4-1.4 0.8-1.8 1.6-2.6 3.2-4.2 5 5 5 5"),
     (
         "cenkalti",
@@ -194,7 +205,8 @@ def test_every_preset_has_a_row() -> None:
         ({"preset": "buckets", "origin": 0}, 5, 100, 440),
         ("zzz_jobs", None, 43_425, 54_281.25),
         ({"preset": "zzz_jobs", "literal": True}, None, 47_010, 58_762.5),
-        ("linear", 25, 4_875, 4_875),
+        # 60 * (1 + 2 + ... + 25).
+        ("linear", 25, 19_500, 19_500),
         ("aws_sdk", None, 0, 3),
         ("aws_sdk_2026", None, 0, 0.15),
         ("step_functions", None, 7, 7),
@@ -211,6 +223,12 @@ def test_every_preset_has_a_row() -> None:
         ("delayed_job", None, 1_763_140, 1_763_140),
         ("pg_boss", None, 3, 6),
         ("resque", None, 36_660, 36_660),
+        # 75 h 35 min 5 s, as its table says.
+        ("standard_webhooks", None, 272_105, 272_105),
+        ("symfony", None, 6.3, 7.7),
+        # (3^11 - 3) / 2.
+        ("jobrunr", None, 88_572, 88_572),
+        ("inngest", None, 225, 345),
         ("celery", None, 0, 7),
         ("celery_retry", None, 540, 540),
         # A base of an hour meets the cap of ten minutes at the first retry.
@@ -270,7 +288,10 @@ def test_the_window_that_is_published(
         ("polly_exponential", 3), ("polly_v2", 3), ("zaqar", 14), ("sns_managed", 100_015),
         ("sns_customer", 50), ("sns_http", 3), ("delayed_job", 24), ("que", 15), ("pg_boss", 2), ("temporal", None),
         ("step_functions", 3), ("grpc", None), ("cenkalti", None), ("azure_core", 3), ("azure_storage", 3),
+        ("standard_webhooks", 9), ("symfony", 3), ("jobrunr", 10), ("inngest", 4),
         ({"preset": "aws_sdk_2026", "max_attempts": 4}, 3),
+        ({"preset": "bull", "max_attempts": 3}, 2),
+        ({"preset": "standard_webhooks", "waits": ["5s", "5m"]}, 2),
         ({"preset": "bullmq", "max_attempts": 5}, 4),
         ({"preset": "temporal", "max_attempts": 6}, 5),
         ({"preset": "oban", "max_attempts": 10}, 9),
