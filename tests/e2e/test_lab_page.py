@@ -138,6 +138,151 @@ def test_every_part_of_a_policy_can_be_changed(lab: LabPage) -> None:
     assert lab.await_change(before)["curves"][1]["nominal"] == [10_000, 60_000, 60_000]
 
 
+WATCH_FOR_BLANKS = """() => { window.blanks = 0; (function look() {
+    const there = ["#plots-curve canvas", "#plots-herd canvas", ".facts table", ".card select"];
+    window.blanks += there.some(one => document.querySelector(one) === null) ? 1 : 0;
+    requestAnimationFrame(look); })(); }"""
+"""Counts the frames in which something is missing."""
+
+
+def test_back_undoes_what_was_chosen_and_no_number(lab: LabPage) -> None:
+    page = lab.page
+    page.evaluate("window.same = true")
+    begin = page.evaluate("history.length")
+    lab.set(box("b.base"), "33s")
+    assert page.evaluate("history.length") == begin  # a number makes no entry
+    curve, herd = lab.canvas("#plots-curve"), lab.canvas("#plots-herd")
+    before = lab.drawn()
+    page.get_by_role("button", name="Add a policy to compare").click()
+    lab.await_change(before)
+    lab.set(box("jobs"), "500")
+    before = lab.drawn()
+    page.get_by_role("button", name="Remove policy A").click()
+    assert len(lab.await_change(before)["curves"]) == 2
+    assert page.evaluate("history.length") == begin + 2
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    page.evaluate(WATCH_FOR_BLANKS)
+
+    def travel(go: Callable[[], Any]) -> Any:
+        before = lab.drawn()
+        go()
+        data = lab.await_change(before)
+        assert data["url"] == page.url.removeprefix(lab.base)
+        return data
+
+    assert [line["key"] for line in travel(page.go_back)["curves"]] == ["a", "b", "c"]
+    assert page.locator(box("jobs")).input_value() == "500"
+    assert [line["key"] for line in travel(page.go_back)["curves"]] == ["a", "b"]
+    assert page.locator(box("jobs")).input_value() == "1000"
+    assert page.locator(box("b.base")).input_value() == "33s"
+    assert (lab.canvas("#plots-curve"), lab.canvas("#plots-herd")) == (curve, herd)
+    assert [line["key"] for line in travel(page.go_forward)["curves"]] == ["a", "b", "c"]
+    assert [line["key"] for line in travel(page.go_forward)["curves"]] == ["b", "c"]
+    assert page.locator("#choice-a").count() == 0
+    assert page.evaluate("history.length") == begin + 2
+    # Each once: neither the whole page again, nor round and round. (Browsers look for an icon at every address.)
+    assert sum("/lab?" in url for url in asked) == 4
+    assert page.evaluate("window.blanks") == 0
+    assert page.evaluate("window.same")
+
+
+def test_back_brings_the_view_back_too(lab: LabPage) -> None:
+    page = lab.page
+    for label, name in (("linear", "scale"), ("all as heat", "herd"), ("load", "chart")):
+        before = lab.drawn()
+        field = page.get_by_label(label, exact=True)
+        field.set_checked(name != "chart")
+        lab.await_change(before)
+    assert not page.locator("#figure-load").is_visible()
+    for _ in range(3):
+        before = lab.drawn()
+        page.go_back()
+        lab.await_change(before)
+    assert page.locator("#figure-load").is_visible()
+    checked = page.evaluate(
+        "[...document.querySelectorAll('.view :checked, .switch :checked')].map(e => e.value)"
+    )
+    assert checked == ["log", "curve", "herd", "load", "waits", "dots"]
+
+
+def test_who_goes_back_in_the_middle_of_a_drag_is_back(lab: LabPage) -> None:
+    page = lab.page
+    before = lab.drawn()
+    page.get_by_label("linear").check()
+    lab.await_change(before)
+    page.locator(slider("jobs")).focus()
+    before = lab.drawn()
+    for _ in range(5):
+        page.keyboard.press("ArrowLeft")
+    page.go_back()
+    page.wait_for_function("() => document.getElementById('data').textContent.includes('\"restored\":true')")
+    assert lab.data()["log"]
+    assert page.locator(box("jobs")).input_value() == "1000"
+    assert page.url == f"{lab.base}/lab"
+    assert page.locator("#notice").text_content() == ""
+
+
+def test_what_was_opened_stays_open(lab: LabPage) -> None:
+    page = lab.page
+    page.get_by_text("sidekiq: every retry as a table").click()
+    page.get_by_text("sidekiq: to copy").click()
+    page.locator("#card-a .more > summary").click()
+    lab.set(box("b.base"), "33s")
+    before = lab.drawn()
+    page.get_by_role("button", name="Add a policy to compare").click()
+    lab.await_change(before)
+    opened = (
+        "[...document.querySelectorAll('details:not(.parameters)')].filter(e => e.open).map(e => e.className)"
+    )
+    assert page.evaluate(opened) == ["more", "numbers policy-b", "copies policy-b"]
+
+
+def test_what_was_folded_stays_folded_on_a_phone(tabs: Callable[..., LabPage]) -> None:
+    lab = tabs(has_touch=True)
+    lab.page.set_viewport_size(PHONE)
+    lab.open()
+    lab.page.locator("#card-b .parameters > summary").tap()
+    before = lab.drawn()
+    lab.page.get_by_role("button", name="Add a policy to compare").tap()
+    lab.await_change(before)
+    opened = (
+        "[...document.querySelectorAll('.parameters')].filter(e => e.open).map(e => e.closest('.card').id)"
+    )
+    assert lab.page.evaluate(opened) == ["card-b"]
+
+
+def test_a_new_policy_is_brought_into_sight(tabs: Callable[..., LabPage]) -> None:
+    lab = tabs().open("?a=even&b=sidekiq&c=zizq")
+    before = lab.drawn()
+    lab.page.get_by_role("button", name="Add a policy to compare").click()
+    lab.await_change(before)
+    lab.page.wait_for_function(
+        "() => document.querySelector('#choice-d').getBoundingClientRect().bottom <= innerHeight"
+    )
+
+
+@pytest.mark.parametrize("size", [(1280, 800), (1440, 900), (1920, 1080)])
+def test_what_matters_is_within_sight(tabs: Callable[..., LabPage], size: tuple[int, int]) -> None:
+    """The outage to play with, both policies, how to add one, the figures and a curve: without scrolling."""
+    lab = tabs()
+    lab.page.set_viewport_size({"width": size[0], "height": size[1]})
+    lab.open()
+    wanted = (
+        slider("outage"),
+        slider("capacity"),
+        "#choice-a",
+        "#choice-b",
+        "#add",
+        ".facts table",
+        "#plots-curve canvas",
+    )
+    for place in wanted:
+        room = lab.page.locator(place).bounding_box()
+        assert room is not None
+        assert room["y"] + room["height"] <= size[1], place
+
+
 def test_what_does_not_fit_is_told_beside_its_field(lab: LabPage) -> None:
     picture = lab.data()["curves"]
     lab.page.locator(box("b.base")).fill("15 parsecs")
@@ -155,10 +300,17 @@ def test_what_does_not_fit_is_told_beside_its_field(lab: LabPage) -> None:
 def test_wrong_json_is_marked_and_the_keyboard_keeps_its_place(tabs: Callable[..., LabPage]) -> None:
     lab = tabs().open("?a=json")
     text = lab.page.locator(box("a.json"))
+    pixels = [lab.canvas(f"#plots-{name}") for name in ("curve", "herd", "load", "waits")]
+    below = "document.getElementById('figure-waits').getBoundingClientRect().top + scrollY"
+    place = lab.page.evaluate(below)
     text.fill('{"curve": {"exponentail": {"base": "1s"}}}')
     before = lab.drawn()
-    text.press("Tab")  # to controls that go away, as there is no policy any more
+    text.press("Tab")  # to controls that cannot be used now, as they belong to other JSON
     lab.await_change(before)
+    assert [lab.canvas(f"#plots-{name}") for name in ("curve", "herd", "load", "waits")] == pixels
+    assert lab.page.evaluate(below) == place
+    assert "A custom waits" in lab.page.locator("#words-curve").inner_text()
+    assert lab.page.locator("#card-a [inert]").count() == 1
     assert text.get_attribute("aria-invalid") == "true"
     assert "exponentail" in lab.page.locator('[data-error="a"]').inner_text()
     assert lab.page.evaluate("document.activeElement.name") == "a.json"
@@ -167,19 +319,19 @@ def test_wrong_json_is_marked_and_the_keyboard_keeps_its_place(tabs: Callable[..
     text.press("Tab")
     assert lab.await_change(before)["curves"][0]["nominal"] == [1_000, 2_000, 4_000]
     assert text.get_attribute("aria-invalid") is None
+    assert lab.page.locator("#card-a [inert]").count() == 0
 
 
 def test_by_keyboard_policies_come_and_go(lab: LabPage) -> None:
-    for count in (3, 4, 3):
-        before = lab.drawn()
-        if count == 3 and "c=" in lab.page.url:
+    """The focus stays where it was, or near to it: on the button, then on the last policy, then on the last again."""
+    lab.page.get_by_role("button", name="Add a policy to compare").focus()
+    for count, focused in ((3, "add"), (4, "choice-d"), (3, "choice-c")):
+        if focused == "choice-c":
             lab.page.get_by_role("button", name="Remove policy D").focus()
-        elif lab.page.evaluate("document.activeElement === document.body"):
-            lab.page.get_by_role("button", name="Add a policy to compare").focus()
+        before = lab.drawn()
         lab.page.keyboard.press("Enter")
         assert len(lab.await_change(before)["curves"]) == count
-        here = lab.page.evaluate("document.activeElement.closest('.choose, .add')?.innerText ?? ''")
-        assert here.startswith("Add a policy" if count == 3 else "custom")
+        assert lab.page.evaluate("document.activeElement.id") == focused
 
 
 def test_a_slider_reaches_no_bound_at_its_end(lab: LabPage) -> None:

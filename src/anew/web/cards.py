@@ -29,6 +29,8 @@ _SIMPLE_JITTERS: Final = ("none", "full", "equal", "even", "decorrelated")
 
 _SHARED: Final = ("limit", "cap", "floor", "ceil", "deadline")
 
+_SUCH_AS: Final = 'an object such as {"curve": {"exponential": {"base": "1s"}}}'
+
 
 @dataclass(slots=True, kw_only=True)
 class Card:
@@ -47,6 +49,7 @@ class Card:
         traps: What surprises people about it.
         error: What is wrong with it as a whole.
         restructured: It has other controls than the page that asked.
+        unread: Its JSON cannot be read. A page that is open keeps the controls of the JSON before, out of reach.
         unknown: Names of the query that nothing has read.
     """
 
@@ -62,6 +65,7 @@ class Card:
     traps: tuple[str, ...] = ()
     error: str = ""
     restructured: bool = False
+    unread: bool = False
     unknown: list[str] = field(default_factory=list)
 
     @property
@@ -75,11 +79,15 @@ class Card:
         own = {self.key: self.error} if self.error else {}
         return own | {item.name: item.error for item in self.controls if item.error}
 
+    def kind(self) -> list[tuple[str, str]]:
+        """Give the pairs that say what it is made of, without its numbers and texts."""
+        return [(self.key, self.choice), *((item.name, item.text) for item in self.controls if item.options)]
+
     def link(self) -> list[tuple[str, str]]:
         """Give the pairs that bring this policy back; what is wrong stays in, so that a link shows the same."""
         if self.choice == JSON:
             return [(self.key, JSON), (f"{self.key}.json", self.json)]
-        said = [(item.name, item.text) for item in self.controls if item.text.strip() != item.default]
+        said = [(item.name, item.text) for item in self.controls if item.said]
         return [(self.key, self.choice), *said]
 
 
@@ -92,7 +100,7 @@ def read_card(key: str, given: Mapping[str, str]) -> Card:
     """
     own = {name: text for name, text in given.items() if name == key or name.startswith(f"{key}.")}
     choice, before = own.pop(key, "").strip(), own.pop(f"{key}.of", "")
-    text = own.pop(f"{key}.json", "")
+    text = own.pop(f"{key}.json", None)
     if choice[:1] in ("{", "["):
         choice, text = JSON, choice
     if choice == JSON:
@@ -118,7 +126,7 @@ def _read_preset(key: str, choice: str, own: Mapping[str, str]) -> Card:
     for name, kind in preset.parameters.items():
         made, value = _parameter(kind, f"{key}.{name}", own, preset.defaults[name])
         card.controls.append(made)
-        if made.text.strip() != made.default and not made.error:
+        if made.said and not made.error:
             form[name] = kind.write(value)
     card.form, card.policy = form, _build(card, form)
     _add_shared(card, form, own, taken=set(preset.parameters))
@@ -151,7 +159,7 @@ def _add_shared(card: Card, form: dict[str, Any], own: Mapping[str, str], taken:
             hint=hint, more=seldom, placeholder="none",
         )  # fmt: skip
         card.controls.append(made)
-        if made.text.strip() != made.default and not made.error:
+        if made.said and not made.error:
             said[name] = kind.write(value)
     if "jitter" not in taken:
         said |= _jitter(card, base, own)
@@ -184,19 +192,22 @@ def _jitter(card: Card, base: Policy, own: Mapping[str, str]) -> dict[str, Any]:
 # ---- as JSON
 
 
-def _read_json(key: str, text: str, before: str, own: Mapping[str, str]) -> Card:
-    card = Card(key=key, choice=JSON, json=text)
-    if not text and before and before != JSON and not before.startswith(f"{JSON}:"):
+def _read_json(key: str, text: str | None, before: str, own: Mapping[str, str]) -> Card:
+    card = Card(key=key, choice=JSON, json=text or "", of=before)
+    if text is None and before and not before.startswith(JSON):
         # A preset was on the page, and all its parts are wanted.
         start = _read_preset(key, before, own)
         card.json, card.restructured, own = start.json, True, {}
-    elif not text:
+    elif text is None:
         card.json = compact(Policy.from_json("even"))
     elif before and before != _of(text):
         # The text was edited: what the controls hold belongs to the text before.
         card.restructured, own = True, {}
     policy = _parse(card)
     if policy is None:
+        # Whatever can be read next has controls that this page does not have yet.
+        card.unread, card.of = True, before or JSON
+        card.restructured = card.restructured and not before.startswith(JSON)
         return card
     taken = take_apart(policy, key, own)
     card.controls, card.restructured = taken.controls, card.restructured or taken.changed
@@ -213,6 +224,9 @@ def _of(text: str) -> str:
 
 
 def _parse(card: Card) -> Policy | None:
+    if not card.json.strip():
+        card.error = f"policy: the box is empty; expected {_SUCH_AS}"
+        return None
     if len(card.json) > MAX_POLICY_BYTES:
         card.error = f"policy: {len(card.json)} characters are too many; expected at most {MAX_POLICY_BYTES}"
         return None
@@ -221,10 +235,7 @@ def _parse(card: Card) -> Policy | None:
         value = msgspec.json.decode(card.json)
     except (ValueError, RecursionError) as error:  # msgspec's errors are ValueErrors
         reason = "nested too deeply" if isinstance(error, RecursionError) else str(error)
-        card.error = (
-            f"policy: {card.json.strip()[:60]!r} is not JSON ({reason}); expected an object such as "
-            + ('{"curve": {"exponential": {"base": "1s"}}}')
-        )
+        card.error = f"policy: {card.json.strip()[:60]!r} is not JSON ({reason}); expected {_SUCH_AS}"
         return None
     return _build(card, value)
 

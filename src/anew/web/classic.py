@@ -63,7 +63,7 @@ class Classic:
 
     def link(self) -> list[tuple[str, str]]:
         """Give the pairs that bring this picture back."""
-        said = [(item.name, item.text) for item in self.controls if item.text.strip() != item.default]
+        said = [(item.name, item.text) for item in self.controls if item.said]
         return [("classic", self.name), *said]
 
 

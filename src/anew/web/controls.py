@@ -74,6 +74,11 @@ class Control:
     more: bool = False
 
     @property
+    def said(self) -> bool:
+        """It holds something that a link must keep, right or wrong."""
+        return self.text.strip() != self.default
+
+    @property
     def id(self) -> str:
         """A name that HTML and CSS both like."""
         return "f-" + re.sub(r"[^A-Za-z0-9]+", "-", self.name)

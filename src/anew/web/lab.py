@@ -38,16 +38,17 @@ class LabRoutes:
     def page(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
         """Give the page of the state in the query; to a page that is open already, what has changed."""
         partial = request.headers.get(b"hx-request") == b"true"
+        restored = request.headers.get(b"hx-history-restore-request") == b"true"
 
         def done(made: Made | AnewError) -> None:
             if isinstance(made, AnewError):
                 _refuse(request, made, partial=partial)
                 return
-            extra = ((b"hx-replace-url", made.url.encode()),) if partial and made.url else ()
-            request.reply(200, made.html, headers.HTML, (*headers.PAGE, *extra))
+            request.reply(200, made.html, headers.HTML, headers.PAGE)
 
         try:
-            self._helper.ask(Ask(request.query, partial=partial), done, lambda: request.gone)
+            ask = Ask(request.query, partial=partial, restored=partial and restored)
+            self._helper.ask(ask, done, lambda: request.gone)
         except AnewError as error:
             _refuse(request, error, partial=partial)
 

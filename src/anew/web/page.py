@@ -15,7 +15,7 @@ from anew.lab.charts.classics import CLASSICS
 from anew.units import format_duration
 from anew.web import classic, drawing, ladders, scenes, words
 from anew.web.assets import Assets
-from anew.web.cards import LETTERS
+from anew.web.cards import JSON, LETTERS
 from anew.web.controls import Control
 from anew.web.forms import forms
 from anew.web.herds import Herd, herd
@@ -92,10 +92,16 @@ def make(ask: Ask) -> Made:
         The page, with the address that gives it again.
     """
     state = read_state(ask.query)
+    state.restructured = state.restructured or ask.restored
     values: dict[str, Any] = {"state": state, "problem": ask.problem, "partial": ask.partial}
-    values |= (
-        _results(state, compute=not ask.problem) if state.classic is None else _classic(state, state.classic)
-    )
+    if state.classic is not None:
+        values |= _classic(state, state.classic)
+    else:
+        values |= _results(state, compute=not ask.problem)
+    # Where nothing can be drawn an open page keeps what it has: half-typed JSON must not make it jump.
+    data = values["data"]
+    kept = ask.partial and not ask.restored and not data["curves"] and not data["herds"]
+    values |= {"kept": kept, "data": data | _about(state, ask, kept=kept)}
     template = _TEMPLATES.get_template("parts.html" if ask.partial else "page.html")
     html = template.render(values)
     return Made(html.encode(), url=state.url())
@@ -138,9 +144,6 @@ def _classic(state: State, shown: classic.Classic) -> dict[str, Any]:
     data = classic.drawn(picture) | {
         "classic": shown.name,
         "log": state.scale == "log",
-        "errors": state.errors(),
-        "set": _set(state),
-        "url": state.url(),
     }
     heading, rows = classic.table(picture)
     return {
@@ -215,9 +218,6 @@ def _data(state: State, herds: list[Herd], played: list[scenes.Scene]) -> dict[s
         "load": _played_load(state, played, first) if played else _bare_load(herds, tables, bounds),
         "waits": drawing.histograms(herds, state.retry_number, log=log),
         "retry": state.retry_number,
-        "errors": state.errors(),
-        "set": _set(state),
-        "url": state.url(),
     }
 
 
@@ -253,11 +253,42 @@ def _played_load(state: State, played: list[scenes.Scene], first: int) -> dict[s
     return {"edges": bounds, "lines": lines, "capacity": values["capacity"], "outage": values["outage"]}
 
 
-def _set(state: State) -> dict[str, Any]:
-    """Give where sliders stand, and what hidden fields and JSON boxes hold, by the name in the query."""
-    sliders = {item.name: item.slider.at for item in _controls(state) if item.slider is not None}
+def _about(state: State, ask: Ask, *, kept: bool) -> dict[str, Any]:
+    """Give what the browser needs besides the pictures: what does not fit, what the form holds, where the state lives.
+
+    Args:
+        state: The state.
+        ask: How the page asked.
+        kept: Nothing is drawn, and the pictures of the state before stay.
+    """
+    errors = state.errors()
+    if kept:
+        errors = {name: f"{text}. The picture is the one before." for name, text in errors.items()}
+    return {
+        "errors": errors,
+        "unread": [card.key for card in state.cards if card.unread],
+        "set": _set(state, whole=ask.restored),
+        "step": state.step(),
+        "url": state.url(),
+        "kept": kept,
+        "restored": ask.restored,
+    }
+
+
+def _set(state: State, *, whole: bool) -> dict[str, Any]:
+    """Give where sliders stand, and what fields hold that the user has not just filled, by the name in the query.
+
+    Args:
+        state: The state.
+        whole: All fields are told, as none of them may hold what it should.
+    """
+    controls = _controls(state)
+    sliders = {item.name: item.slider.at for item in controls if item.slider is not None}
     texts = {f"{card.key}.of": card.of for card in state.cards}
-    texts |= {f"{card.key}.json": card.json for card in state.cards if card.choice == "json"}
+    texts |= {f"{card.key}.json": card.json for card in state.cards if card.choice == JSON}
+    if whole:
+        texts |= {item.name: item.text for item in controls}
+        texts |= {"scale": state.scale, "herd": state.herd_as}
     return {"sliders": sliders, "texts": texts}
 
 

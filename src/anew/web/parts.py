@@ -136,6 +136,7 @@ def _value(kind: Kind, value: Any, path: str, given: Mapping[str, str], taken: T
         value,
         label=_label(path),
         hint=HINTS.get(leaf, ""),
+        placeholder="none" if getattr(kind, "optional", False) else "",
         more=_seldom(leaf, kind),
     )
     taken.controls.append(made)

@@ -10,7 +10,7 @@ from urllib.parse import parse_qsl, urlencode
 from anew.backoff.fields import fields_of
 from anew.backoff.kinds import CEILING_MS, Duration, Integer, Kind
 from anew.lab.simulation.scenario import PAGE_JOBS, Scenario
-from anew.web.cards import LETTERS, Card, read_card
+from anew.web.cards import JSON, LETTERS, Card, read_card
 from anew.web.classic import Classic, read_classic
 from anew.web.controls import Control, control
 
@@ -55,7 +55,7 @@ UNTIL: Final = "until"
 OUTAGE: Final = Duration(optional=True, maximum_ms=CEILING_MS)
 _LOOK: Final = OUTAGE
 
-_SELDOM: Final = frozenset({"seed", "phase", "latency", "workers", "rate", UNTIL})
+_SELDOM: Final = frozenset({"over", "timeout", "seed", "phase", "latency", "workers", "rate", UNTIL})
 
 RETRY: Final = Integer(1, 100)
 SCALES: Final = ("log", "linear")
@@ -117,18 +117,27 @@ class State:
         """Give the address of this state."""
         return f"{PATH}?{encoded(self._pairs())}"
 
+    def step(self) -> str:
+        """Give what is chosen, without what is typed or slid: where it differs, Back leads from one state to the other."""
+        if self.classic is not None:
+            return encoded([("classic", self.classic.name), ("scale", self.scale)])
+        pairs = [pair for card in self.cards for pair in card.kind()]
+        pairs += [(name, item.text) for name, item in self.controls.items() if item.options]
+        pairs += [("scale", self.scale), ("herd", self.herd_as), *(("chart", name) for name in self.charts)]
+        return encoded(pairs)
+
     def _pairs(self) -> list[tuple[str, str]]:
         if self.classic is not None:
             return self.classic.link() + ([("scale", self.scale)] if self.scale != "linear" else [])
         pairs = [pair for card in self.cards for pair in card.link()]
-        pairs += [(n, item.text) for n, item in self.controls.items() if item.text.strip() != item.default]
+        pairs += [(name, item.text) for name, item in self.controls.items() if item.said]
         if self.scale != SCALES[0]:
             pairs.append(("scale", self.scale))
         if self.herd_as != "dots":
             pairs.append(("herd", self.herd_as))
         if self.charts != tuple(CHARTS):
             pairs += [("chart", name) for name in self.charts]
-        if self.retry.text.strip() != self.retry.default:
+        if self.retry.said:
             pairs.append(("retry", self.retry.text))
         return pairs
 
@@ -229,6 +238,9 @@ def _read_cards(state: State) -> None:
         state.cards.append(read_card(free, {free: added}))
         state.cards.sort(key=lambda card: card.key)
     state.restructured = bool(added or removed) or any(card.restructured for card in state.cards)
+    for card in state.cards:
+        if state.restructured and card.unread:
+            card.of = JSON  # the form is drawn anew, without the controls that it had
 
 
 def _note_unknown(state: State) -> None:

@@ -60,6 +60,11 @@ class Page(HTMLParser):
         return box.text if box.name == "textarea" else box.attributes["value"]
 
     @property
+    def ids(self) -> set[str]:
+        """Names of its places."""
+        return {one.attributes["id"] or "" for one in self.elements if "id" in one.attributes}
+
+    @property
     def data(self) -> Any:
         """What the browser draws."""
         (block,) = [one for one in self.elements if one.attributes.get("id") == "data"]
@@ -72,8 +77,8 @@ class Page(HTMLParser):
         return place.text.strip()
 
 
-def page(query: str | dict[str, str] = "", *, partial: bool = False, problem: str = "") -> Page:
-    """Make a page from a query, or from its texts by name."""
+def page(query: str | dict[str, str] = "", **how: Any) -> Page:
+    """Make a page from a query, or from its texts by name; `how` are further fields of `Ask`."""
     text = query if isinstance(query, str) else urlencode(query)
-    made = make(Ask(text.encode(), partial=partial, problem=problem))
+    made = make(Ask(text.encode(), **how))
     return Page(made.html.decode(), made.url)

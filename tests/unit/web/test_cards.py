@@ -53,6 +53,13 @@ def test_controls_change_the_json() -> None:
     assert again.restructured  # another jitter has other controls
 
 
+def test_an_empty_box_says_what_it_means() -> None:
+    """The same in a preset and in JSON: no cap."""
+    for made in (card(a="zizq"), card(a="json")):
+        (cap,) = [item for item in made.controls if item.label == "cap"]
+        assert (cap.text, cap.placeholder) == ("", "none")
+
+
 def test_edited_json_wins_over_controls() -> None:
     start = card(a="json", a__json='{"curve": {"constant": "5m"}}')
     again = card(a="json", a__json='{"curve": {"constant": "9m"}}', a__of=start.of, a__curve__wait="7m")

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from anew.backoff import PRESETS
+from anew.lab.charts.classics import CLASSICS
 from anew.web import drawing
 
 from .pages import page
@@ -160,7 +161,7 @@ def test_a_problem_leaves_the_form() -> None:
 
 def test_a_part_brings_the_form_only_where_it_has_changed() -> None:
     def has_form(query: str) -> bool:
-        return any(one.attributes.get("id") == "policies" for one in page(query, partial=True).elements)
+        return "policies" in page(query, partial=True).ids
 
     assert not has_form("a=zizq&a.of=zizq&a.base=20s")
     assert has_form("a=faktory&a.of=zizq&a.base=20s")
@@ -202,6 +203,10 @@ def test_every_preset_can_be_taken_apart(name: str) -> None:
         "classic=zizq&base=1m&exponent=3&scale=log",
         "classic=herd&jobs=20",
         "capacity=20&timeout=5s&latency=20ms&workers=3&rate=2&outage=1m",
+        "a=even&b=json&b.json=",
+        "a=json&a.json=%20",
+        "a=json&a.json={",
+        "a=",
     ],
 )
 def test_an_address_gives_its_own_state_again(query: str) -> None:
@@ -223,6 +228,129 @@ def test_any_query_is_a_page_and_its_address_settles(query: dict[str, str]) -> N
     first = page({"jobs": "20"} | query)
     second = page(first.url.partition("?")[2])
     assert page(second.url.partition("?")[2]).url == second.url
+
+
+def test_an_empty_box_stays_empty() -> None:
+    """A link that says that the box is empty says just that, not what a new box would hold."""
+    made = page("a=even&b=json&b.json=")
+    assert made.url == "/lab?a=even&b=json&b.json="
+    assert made.data["set"]["texts"]["b.json"] == ""
+    assert made.error("b").startswith("policy: the box is empty; expected an object such as")
+    assert [line["key"] for line in made.data["curves"]] == ["a"]
+    assert '"curve"' in (
+        page("b=json").value("b.json") or ""
+    )  # where nothing is said there is something to begin with
+
+
+@pytest.mark.parametrize("name", list(CLASSICS))
+def test_the_words_of_a_classic_hold_wherever_its_panels_stand(name: str) -> None:
+    """On a phone they stand above each other."""
+    said = page(f"classic={name}").html.partition("<figcaption>")[2].partition("</figcaption>")[0].lower()
+    assert len(said) > 50
+    assert not {"left", "right", "above", "below", "beside"} & set(re.findall("[a-z]+", said))
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("a=zizq", "a=faktory"),
+        ("a=zizq", "a=zizq&b=even"),
+        ("a=even&b=zizq", "b=zizq"),
+        ("a=zizq", "a=zizq&a.jitter=full"),
+        ("a=zizq", "a=zizq&scale=linear"),
+        ("a=zizq", "a=zizq&herd=heat"),
+        ("a=zizq", "a=zizq&chart=load"),
+        ("a=zizq", "a=zizq&phase=hash"),
+        ('a=json&a.json={"curve":{"constant":"5m"}}', 'a=json&a.json={"curve":{"fibonacci":"5m"}}'),
+        ("classic=zizq", "classic=zizq&scale=log"),
+    ],
+)
+def test_what_is_chosen_is_a_step(before: str, after: str) -> None:
+    assert page(before).data["step"] != page(after).data["step"]
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("", "a=even&b=sidekiq"),
+        ("a=zizq", "a=zizq&a.base=20s&a.limit=3&jobs=50&outage=1h&retry=2"),
+        ("a=zizq", "a=zizq&a.base=nonsense"),
+        ('a=json&a.json={"curve":{"constant":"5m"}}', 'a=json&a.json={"curve":{"constant":"6m"},"limit":3}'),
+        ("classic=zizq", "classic=zizq&base=20s"),
+    ],
+)
+def test_numbers_are_no_step(before: str, after: str) -> None:
+    assert page(before).data["step"] == page(after).data["step"]
+
+
+def test_a_page_that_goes_back_is_told_what_all_its_fields_hold() -> None:
+    query = "a=zizq&a.base=20s&jobs=50&until=1h&scale=linear&herd=heat&chart=load&retry=3"
+    made = page(query, partial=True, restored=True)
+    assert "policies" in made.ids
+    texts = made.data["set"]["texts"]
+    assert {"a.base", "jobs", "until", "scale", "herd", "retry", "outage"} <= texts.keys()
+    assert (texts["jobs"], texts["until"], texts["outage"]) == ("50", "1h", "")
+    assert (texts["scale"], texts["herd"], texts["retry"]) == ("linear", "heat", "3")
+    assert [name for name, wanted in made.data["charts"].items() if wanted] == ["load"]
+    assert "jobs" not in page(query, partial=True).data["set"]["texts"]  # somebody may just be typing there
+
+
+@pytest.mark.parametrize(
+    ("query", "how"),
+    [
+        ("a=json&a.json={", {}),
+        ("a=json&a.json=", {}),
+        ("a=zizq&a.limit=100&jobs=100000", {}),
+        ("a=zizq", {"problem": "this takes longer than 2 s"}),
+        ("classic=zizq&base=long", {}),
+    ],
+)
+def test_where_nothing_can_be_drawn_an_open_page_keeps_what_it_has(query: str, how: dict[str, str]) -> None:
+    part = page(query, partial=True, **how)
+    assert part.data["kept"]
+    assert part.ids.isdisjoint({"facts", "tables", "forms", "policies", "words-curve", "classic-title"})
+    assert all(text.endswith(". The picture is the one before.") for text in part.data["errors"].values())
+    whole, back = page(query, **how), page(query, partial=True, restored=True, **how)
+    assert not whole.data["kept"]
+    assert not back.data["kept"]
+
+
+def test_json_that_cannot_be_read_leaves_the_controls_of_the_json_before() -> None:
+    good = page('a=json&a.json={"curve":{"constant":"5m"}}')
+    asked = {"a": "json", "a.of": good.value("a.of") or "", "a.curve.wait": "7m"}
+    bad = page(asked | {"a.json": "{"}, partial=True)
+    assert bad.data["unread"] == ["a"]
+    assert bad.data["set"]["texts"]["a.of"] == asked["a.of"]
+    assert "policies" not in bad.ids
+    # What can be read next brings its own controls, and theirs say nothing about it.
+    mended = page(asked | {"a.json": '{"curve":{"constant":"6m"}}'}, partial=True)
+    assert "policies" in mended.ids
+    assert mended.data["curves"][0]["nominal"][0] == 360_000
+    # The same as before finds the controls that are still there.
+    same = page({"a": "json", "a.of": asked["a.of"], "a.json": good.value("a.json") or ""}, partial=True)
+    assert "policies" not in same.ids
+    assert same.data["unread"] == []
+
+
+def test_json_that_could_never_be_read_gets_controls_with_the_first_that_can() -> None:
+    bad = page("a=json&a.json={")
+    asked = {"a": "json", "a.of": bad.value("a.of") or "", "a.json": '{"curve":{"constant":"6m"}}'}
+    assert "policies" in page(asked, partial=True).ids
+    # And so where the form came anew, and its controls were gone.
+    swapped = page({"a": "json", "a.of": "json:0", "a.json": "{", "add": "even"}, partial=True)
+    assert swapped.value("a.of") == swapped.data["set"]["texts"]["a.of"] == "json"
+
+
+def test_the_outage_comes_before_the_policies_and_what_a_link_says_is_not_folded_away() -> None:
+    names = [one.attributes.get("name") for one in page("a=even&b=sidekiq").elements]
+    assert names.index("outage") < names.index("a")
+
+    def open_folds(query: str) -> int:
+        return sum(one.attributes.get("class") == "more" and "open" in one.attributes
+                   for one in page(query).named("details"))  # fmt: skip
+
+    assert open_folds("a=even") == 0
+    assert open_folds("a=even&workers=3") == 1
 
 
 def test_a_link_is_readable() -> None:

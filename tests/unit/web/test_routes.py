@@ -59,16 +59,18 @@ def test_a_page_can_load_from_nowhere_else() -> None:
     assert answer.content_type == b"text/html; charset=utf-8"
 
 
-def test_an_open_page_gets_a_part_and_the_address_of_its_state() -> None:
+def test_an_open_page_gets_a_part() -> None:
     answer, helper = get("/lab?a=even", Made(b"<p>", url="/lab?a=even"), hx_request="true")
     assert helper.asked == [Ask(b"a=even", partial=True)]
-    assert dict(answer.extra)[b"hx-replace-url"] == b"/lab?a=even"
+    assert answer.body == b"<p>"
 
 
-def test_a_whole_page_keeps_the_address_that_was_asked_for() -> None:
-    answer, helper = get("/lab?a=even", Made(b"<p>", url="/lab?a=even"))
-    assert helper.asked == [Ask(b"a=even", partial=False)]
-    assert b"hx-replace-url" not in dict(answer.extra)
+def test_a_page_that_went_back_gets_its_form_too() -> None:
+    back = {"hx_history_restore_request": "true"}
+    _, helper = get("/lab?a=even", Made(b"<p>"), hx_request="true", **back)
+    assert helper.asked == [Ask(b"a=even", partial=True, restored=True)]
+    _, helper = get("/lab?a=even", Made(b"<p>"), **back)
+    assert helper.asked == [Ask(b"a=even")]  # a page that is not open has no form to correct
 
 
 def test_too_many_pages_at_once_are_refused_with_a_page() -> None:

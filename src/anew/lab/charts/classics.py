@@ -19,7 +19,7 @@ from anew.units import HOUR_MS, SECOND_MS, format_duration, format_duration_shor
 CLASSICS: Final = {
     "zizq": "Zizq's band for any base, exponent and jitter",
     "zaqar": "the four functions between two waits, named by Zaqar and SNS",
-    "herd": "herds as dots: constant, exponential, Sidekiq and buckets, each with even beside it",
+    "herd": "herds as dots: constant, exponential, Sidekiq and buckets, each followed by even",
 }
 """Their names, and what is seen."""
 
@@ -165,7 +165,7 @@ def herd(jobs: int = 100, retries: int = 5, seed: int = 1) -> Picture:
         columns=2,
         log=False,
         link=_link("herd", jobs=jobs, retries=retries, **changed),
-        caption="A row for each job, a dot for each retry. Left the function, right even on the same mean waits.",
+        caption="A row for each job, a dot for each retry. Each function is followed by even on the same mean waits.",
     )
 
 

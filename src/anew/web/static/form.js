@@ -2,12 +2,19 @@
 
 import { ladders } from "./look.js";
 
-const form = document.getElementById("form");
-let held = null;
+export const form = document.getElementById("form");
+
+const phone = matchMedia("(max-width: 40rem)");
+const folds = new Map();
+let held = null, cards = new Set();
 
 /** Lets sliders write into their boxes, and asks for a new picture at each step. */
 export function listen() {
   document.addEventListener("focusin", (event) => { held = event.target; });
+  document.addEventListener("click", ({ target }) => {
+    const part = target.closest?.("summary")?.parentElement;
+    if (part) folds.set(foldName(part), !part.open);
+  });
   document.addEventListener("input", (event) => {
     const slide = event.target;
     // Half-typed JSON is none: it is read when its box is left.
@@ -41,8 +48,35 @@ export function ask() {
   form.dispatchEvent(new CustomEvent("lab:set", { bubbles: true }));
 }
 
-/** Shows what the server says about the form: errors, where sliders stand, what hidden fields and JSON boxes hold. */
+/** Shows what the server says about the form: errors, where sliders stand, what fields hold that nobody has just filled. */
 export function apply(data) {
+  fold();
+  showErrors(data);
+  fill(data);
+  for (const [name, wanted] of Object.entries(data.charts ?? {})) {
+    document.getElementById(`figure-${name}`)?.toggleAttribute("hidden", !wanted);
+  }
+  keepPlace();
+  showNew(data);
+}
+
+/** Leaves open what was open: parts of the page that come anew come folded as they first were. */
+function fold() {
+  for (const part of document.querySelectorAll("details")) {
+    const name = foldName(part);
+    // On a phone the picture comes first; what can be changed is a tap away.
+    const first = part.open && !(phone.matches && part.matches(".parameters") && !part.querySelector(".wrong"));
+    const open = folds.get(name) ?? first;
+    if (part.open !== open) part.open = open;
+    folds.set(name, open);
+  }
+}
+
+function foldName(part) {
+  return `${part.closest("fieldset")?.id ?? ""} ${part.className}`;
+}
+
+function showErrors(data) {
   for (const place of document.querySelectorAll("[data-error]")) {
     const text = data.errors[place.dataset.error] ?? "";
     if (place.textContent !== text) place.textContent = text;
@@ -52,27 +86,43 @@ export function apply(data) {
       else field.removeAttribute("aria-invalid");
     }
   }
+  for (const card of document.querySelectorAll(".card")) {
+    // What the controls hold belongs to other JSON than the one in the box.
+    const unread = data.unread.includes(card.id.at(-1));
+    card.querySelector(".parameters")?.toggleAttribute("inert", unread);
+  }
+}
+
+function fill(data) {
+  const free = (field) => data.restored || field !== document.activeElement;
+  for (const [name, text] of Object.entries(data.set.texts)) {
+    const field = form.elements.namedItem(name);
+    if (field && free(field) && field.value !== text) field.value = text;
+  }
   for (const slide of document.querySelectorAll("input.slide")) {
     const at = data.set.sliders[slide.dataset.name];
-    if (at !== undefined && slide !== document.activeElement) slide.value = at;
+    if (at !== undefined && free(slide)) slide.value = at;
     const box = document.getElementById(slide.dataset.for);
     slide.setAttribute("aria-valuetext", box.value || box.placeholder);
   }
-  for (const [name, text] of Object.entries(data.set.texts)) {
-    const field = form.elements.namedItem(name);
-    if (field && field !== document.activeElement && field.value !== text) field.value = text;
-  }
-  for (const [name, wanted] of Object.entries(data.charts ?? {})) {
-    document.getElementById(`figure-${name}`)?.toggleAttribute("hidden", !wanted);
-  }
-  keepPlace();
+  if (!data.restored) return;
+  for (const box of document.querySelectorAll('[name="chart"]')) box.checked = data.charts[box.value];
+}
+
+/** Brings a policy that was just added into sight, which many others may have pushed away. */
+function showNew(data) {
+  const there = [...document.querySelectorAll(".card")];
+  const added = there.find((card) => !cards.has(card.id));
+  if (added && cards.size && !data.restored) added.scrollIntoView({ block: "nearest" });
+  cards = new Set(there.map((card) => card.id));
 }
 
 /** Puts the focus near to where it was, if that has gone: whoever works by keyboard need not begin again at the top. */
 function keepPlace() {
-  if (held === null || held.isConnected || document.activeElement !== document.body) return;
+  const inert = held?.closest("[inert]");
+  if (held === null || (!inert && (held.isConnected || document.activeElement !== document.body))) return;
   const card = held.closest(".card")?.id;
-  const near = (held.id && document.getElementById(held.id))
+  const near = (!inert && held.id && document.getElementById(held.id))
     || (card && (document.querySelector(`#${card} textarea`) ?? document.querySelector(`#${card} select`)))
     || [...document.querySelectorAll(".choose select, .add button")].at(-1);
   near?.focus({ preventScroll: true });

@@ -1,6 +1,7 @@
 // The lab's page: draws what the server has worked out, and asks it again when something is changed.
 
-import { apply, listen } from "./form.js";
+import { comeBack, follow } from "./address.js";
+import { apply, ask, form, listen } from "./form.js";
 import { drawHerds } from "./herds.js";
 import { isDark } from "./look.js";
 import { drawCurves, drawLoad, drawWaits, forget } from "./plots.js";
@@ -9,9 +10,17 @@ let data = null;
 
 /** Reads what the server has sent and shows it. */
 function show() {
-  data = JSON.parse(document.getElementById("data").textContent);
+  const fresh = JSON.parse(document.getElementById("data").textContent);
+  if (!follow(fresh)) return;
+  data = fresh.kept && data !== null ? { ...data, ...without(fresh) } : fresh;
+  document.getElementById("results").classList.toggle("kept", data.kept);
   apply(data);
   draw();
+}
+
+/** Gives what a state says that has no picture: the one before stays. */
+function without({ errors, unread, set, charts, url, kept, restored }) {
+  return { errors, unread, set, charts, url, kept, restored };
 }
 
 function draw() {
@@ -93,11 +102,7 @@ addEventListener("resize", () => {
   requestAnimationFrame(draw);
 });
 
-// On a phone the picture comes first; what can be changed is a tap away.
-if (matchMedia("(max-width: 40rem)").matches) {
-  for (const part of document.querySelectorAll(".parameters")) if (!part.querySelector(".wrong")) part.open = false;
-}
-
 listen();
+comeBack(form, ask);
 showTheme();
 show();

@@ -25,7 +25,8 @@ export function duration(ms) {
 export function short(value) {
   if (value === 0) return "0";
   const digits = Math.abs(value) >= 100 ? 0 : Math.abs(value) >= 10 ? 1 : 2;
-  if (Math.abs(value) < 0.01) return value.toExponential(0).replace("e-", "e−");
+  if (Math.abs(value) < 0.0001) return value.toExponential(0).replace("e-", "e−");
+  if (Math.abs(value) < 0.01) return String(Number(value.toPrecision(2)));
   const text = value.toFixed(digits);
   const bare = text.includes(".") ? text.replace(/\.?0+$/, "") : text;
   return Math.abs(value) >= 1000 ? Number(bare).toLocaleString("en") : bare;

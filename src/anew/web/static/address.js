@@ -1,0 +1,46 @@
+// The address keeps the state. What is chosen makes an entry that Back undoes; what is slid or typed rewrites the entry.
+
+const RESTORE = "HX-History-Restore-Request";
+
+let here = location.search;
+let step = null;
+let wanted = false;
+
+/** Follows a state that is about to be shown; false where it is stale: somebody has gone back since it was asked for. */
+export function follow(data) {
+  if (wanted && !data.restored) return false;
+  wanted = false;
+  if (step === null || data.restored) {
+    // The page as it was opened, or an entry gone back to: the address is that already.
+    step = data.step;
+    return true;
+  }
+  // JSON that cannot be read has no parts to compare: it makes no entry.
+  const next = data.unread?.length ? step : data.step;
+  history[next === step ? "replaceState" : "pushState"](null, "", data.url);
+  step = next;
+  here = location.search;
+  return true;
+}
+
+/** Brings the state back to which somebody went, Back or Forward; `ask` asks the server for what the form holds. */
+export function comeBack(form, ask) {
+  addEventListener("popstate", () => {
+    if (location.search === here) return;  // another place of the same state
+    here = location.search;
+    wanted = true;
+    form.dispatchEvent(new CustomEvent("htmx:abort"));
+    ask();
+  });
+  document.addEventListener("htmx:config:request", ({ detail: { ctx } }) => {
+    if (!wanted) return;
+    ctx.request.body = fields(here);
+    ctx.request.headers[RESTORE] = "true";
+  });
+}
+
+function fields(query) {
+  const made = new FormData();
+  for (const [name, text] of new URLSearchParams(query)) made.append(name, text);
+  return made;
+}
