@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from anew.clock import Clock
+from anew.engine.answers import answer, deliver
 from anew.engine.numbers import Numbers
 from anew.engine.ops import Call, Enqueue, Fail, Op, Release, Succeed
 from anew.engine.settle import release_interrupted, settle_failures, settle_successes
@@ -102,7 +103,7 @@ class Engine:
         settled by the next start.
         """
         if self.failed is not None:
-            _answer([(op, self.failed) for op in ops])
+            answer([(op, self.failed) for op in ops])
             return
         try:
             answers, deliveries, now = self._transact(ops)
@@ -113,8 +114,8 @@ class Engine:
         except Exception:
             self._apply_singly(ops)
         else:
-            _answer(answers)
-            _deliver(deliveries, now)
+            answer(answers)
+            deliver(deliveries, now)
 
     def _transact(
         self, ops: Sequence[Op]
@@ -240,7 +241,7 @@ class Engine:
         log.error("no space left; new jobs are refused until there is some", extra={"reason": str(error)})
         rest = list(ops)
         for wanted in (_is_not_new, _settles):
-            _answer([(op, error) for op in rest if not wanted(op)])
+            answer([(op, error) for op in rest if not wanted(op)])
             rest = [op for op in rest if wanted(op)]
             if not rest and not self.dispatcher.can_take():
                 return
@@ -256,44 +257,26 @@ class Engine:
                 self._apply_singly(rest)
                 return
             else:
-                _answer(answers)
-                _deliver(deliveries, now)
+                answer(answers)
+                deliver(deliveries, now)
                 return
-        _answer([(op, error) for op in rest])
+        answer([(op, error) for op in rest])
 
     def _give_up(self, ops: Sequence[Op], error: StoreFailed) -> None:
         """The store has failed: nothing is accepted from now on."""
         self.failed = error
         log.critical("the store failed; nothing more is accepted", extra={"reason": str(error)})
-        _answer([(op, error) for op in ops])
+        answer([(op, error) for op in ops])
 
     def _apply_singly(self, ops: Sequence[Op]) -> None:
         """Something in the batch broke in a way nobody foresaw: give each operation a transaction of its own."""
         if len(ops) <= 1:
             log.exception("an operation failed")
-            _answer([(op, InternalError("internal server error")) for op in ops])
+            answer([(op, InternalError("internal server error")) for op in ops])
             return
         log.exception("a batch failed; applying its operations one by one")
         for op in ops:
             self.apply([op])
-
-
-def _answer(answers: Sequence[tuple[Op, Any]]) -> None:
-    """Call each operation's `done`; one that raises hurts nobody else."""
-    for op, result in answers:
-        try:
-            op.done(result)
-        except Exception:
-            log.exception("an answer could not be delivered")
-
-
-def _deliver(deliveries: Sequence[tuple[Taker, list[TakenRow]]], now: int) -> None:
-    """Hand out what was taken; a taker that raises hurts nobody else, and holds its jobs until it leaves."""
-    for taker, rows in deliveries:
-        try:
-            taker.deliver(rows, now)
-        except Exception:
-            log.exception("taken jobs could not be delivered")
 
 
 def _is_not_new(op: Op) -> bool:

@@ -15,7 +15,7 @@ from anew.jobs import (
     decide_failure,
     decide_interruption,
 )
-from anew.jobs.decide import Change, after
+from anew.jobs.change import Change, after
 
 if TYPE_CHECKING:
     from anew.engine.engine import Engine

@@ -14,7 +14,7 @@ from typing import TypeVar
 import msgspec
 
 from anew.errors import MalformedRequest
-from anew.http.formats import JSON, Format, Unreadable, body_format, reason_of
+from anew.http.formats import JSON, Format, Unreadable, reason_of, written_in
 from anew.http.payloads import count_values
 from anew.http.portions import at_once
 from anew.http.repacking import counting, unpacked
@@ -38,10 +38,14 @@ class Repeated(Exception):
     """A structured object has a key twice."""
 
 
-def body_of(request: Request) -> tuple[bytes, Format] | None:
-    """Give a request's body and how to read it; None if its content type is nothing we read."""
-    form = body_format(request.headers)
-    return None if form is None else (request.body, form)
+def body_as(request: Request, kind: type[T]) -> T | None:
+    """Decode a request's body into a Struct, thoroughly; None if its content type is nothing we read, which has been answered.
+
+    Raises:
+        MalformedRequest: As for `decode`.
+    """
+    form = written_in(request)
+    return None if form is None else decode(request.body, form, kind)
 
 
 def decode(body: bytes, form: Format, kind: type[T], *, where: str = "") -> T:

@@ -13,10 +13,10 @@ from anew.engine import Call, Engine, verbs
 from anew.errors import IllegalTransition, InvalidJob
 from anew.http.answers import answering
 from anew.http.api import Context
-from anew.http.bodies import body_of, decode
+from anew.http.bodies import body_as
 from anew.http.failures import reply_error
 from anew.http.filters import FILTERS, query_pairs, selection
-from anew.http.formats import Format, unsupported_media_type
+from anew.http.formats import Format
 from anew.http.jobrules import check_backoff, check_name, check_retention, check_u64
 from anew.http.render import STATUS, job_object
 from anew.http.router import Router
@@ -62,7 +62,7 @@ class ChangeRoutes:
 
     def patch_one(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
         """Change one job."""
-        body = self._body(request)
+        body = body_as(request, PatchBody)
         if body is None:
             return
         patch = patch_of(body)
@@ -84,7 +84,7 @@ class ChangeRoutes:
 
     def patch_many(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
         """Change all jobs that match and have not ended."""
-        body = self._body(request)
+        body = body_as(request, PatchBody)
         if body is None:
             return
         patch = patch_of(body)
@@ -122,14 +122,6 @@ class ChangeRoutes:
 
     def _answer_count(self, request: Request, form: Format, name: str, verb: Verb) -> None:
         self._submit(Call(verb, answering(request, form, lambda n: form.reply(request, 200, {name: n}))))
-
-    def _body(self, request: Request) -> PatchBody | None:
-        """Read the body; None if its content type has been refused."""
-        body = body_of(request)
-        if body is None:
-            unsupported_media_type(request)
-            return None
-        return decode(*body, PatchBody)
 
     def _ended(self, key: int, error: IllegalTransition) -> str:
         jobs = self._engine.store.load([key])

@@ -13,7 +13,7 @@ from anew.errors import AnewError, Overloaded
 from anew.http.answers import answering
 from anew.http.api import Context
 from anew.http.failures import reply_error
-from anew.http.formats import JSON, Format, body_format, unsupported_media_type
+from anew.http.formats import JSON, Format, written_in
 from anew.http.newjobs import LONG_BODY, LONG_BULK, one_job, reading_many, reading_one
 from anew.http.portions import Portions, Work, at_once
 from anew.http.render import shown_policy
@@ -150,12 +150,8 @@ class EnqueueRoutes:
 
     def one(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
         """Store one job."""
-        if self._commit.late:
-            self.refused(request, form, _LATE)
-            return
-        written = body_format(request.headers)
+        written = self._admitted(request, form)
         if written is None:
-            unsupported_media_type(request)
             return
         if len(request.body) <= LONG_BODY:
             job, plain = one_job(request.body, written, self._max_bytes)
@@ -169,12 +165,8 @@ class EnqueueRoutes:
 
     def many(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
         """Store many jobs, all or none."""
-        if self._commit.late:
-            self.refused(request, form, _LATE)
-            return
-        written = body_format(request.headers)
+        written = self._admitted(request, form)
         if written is None:
-            unsupported_media_type(request)
             return
 
         def store(read: tuple[list[NewJob], bool]) -> None:
@@ -185,6 +177,13 @@ class EnqueueRoutes:
             store(at_once(work))
         else:
             self._read_long(work, request, form, store)
+
+    def _admitted(self, request: Request, form: Format) -> Format | None:
+        """Give how the new jobs are written; None if they come too late, or as nothing we read, which has been answered."""
+        if self._commit.late:
+            self.refused(request, form, _LATE)
+            return None
+        return written_in(request)
 
     def _read_long(
         self, work: Work[Any], request: Request, form: Format, store: Callable[[Any], None]

@@ -100,7 +100,15 @@ def not_acceptable(request: Request, supported: list[str]) -> None:
     JSON.reply(request, 406, {"error": "not acceptable", "supported": supported})
 
 
-def unsupported_media_type(request: Request) -> None:
+def written_in(request: Request) -> Format | None:
+    """Tell how to read a request's body; None if its content type is nothing we read, and 415 has been answered."""
+    form = body_format(request.headers)
+    if form is None:
+        _unsupported_media_type(request)
+    return form
+
+
+def _unsupported_media_type(request: Request) -> None:
     """Answer 415, in MessagePack if that is what the client reads."""
     form = MSGPACK if _MSGPACK_TYPE in request.headers.get(b"accept", b"") else JSON
     form.reply(request, 415, {"error": "unsupported media type", "supported": SUPPORTED})

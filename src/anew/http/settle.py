@@ -9,9 +9,9 @@ import msgspec
 from anew.engine import Fail, Succeed
 from anew.errors import AnewError, MalformedRequest, TooLarge
 from anew.http.api import Context
-from anew.http.bodies import body_of, decode, malformed_json
+from anew.http.bodies import body_as, decode, malformed_json
 from anew.http.failures import reply_error
-from anew.http.formats import JSON, Format, Unreadable, unsupported_media_type
+from anew.http.formats import JSON, Format, Unreadable, written_in
 from anew.http.jobrules import check_u64, enough_to_refuse
 from anew.http.render import job_object
 from anew.http.router import Router
@@ -82,11 +82,10 @@ class SettleRoutes:
 
     def successes(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
         """Complete many jobs; those not in flight are listed, the others are completed all the same."""
-        body = body_of(request)
-        if body is None:
-            unsupported_media_type(request)
+        written = written_in(request)
+        if written is None:
             return
-        ids = self._ids_of(*body)
+        ids = self._ids_of(request.body, written)
         read = self._read
         keys = [read(text) for text in ids]
 
@@ -104,11 +103,9 @@ class SettleRoutes:
 
     def failure(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
         """Report a failed attempt."""
-        body = body_of(request)
-        if body is None:
-            unsupported_media_type(request)
+        report = body_as(request, FailureReport)
+        if report is None:
             return
-        report = decode(*body, FailureReport)
         check_u64(report.retry_at, "retry_at")
         failed = Failed(
             message=_cut(report.message),

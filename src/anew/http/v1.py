@@ -12,9 +12,9 @@ from anew.engine import Call, verbs
 from anew.engine.walks import Walks
 from anew.http.answers import answering
 from anew.http.api import Context
-from anew.http.bodies import body_of, decode
+from anew.http.bodies import body_as
 from anew.http.filters import FILTERS, query_pairs, selection
-from anew.http.formats import Format, unsupported_media_type
+from anew.http.formats import Format
 from anew.http.render import job_object
 from anew.http.router import Router
 from anew.http.seam import Request
@@ -86,13 +86,7 @@ def _later(seconds: float, go_on: Callable[[], None]) -> None:
 
 def _redrive(request: Request) -> Redrive | None:
     """Read the body, which may be missing; None if its content type has been refused."""
-    if not request.body:
-        return Redrive()
-    body = body_of(request)
-    if body is None:
-        unsupported_media_type(request)
-        return None
-    return decode(*body, Redrive)
+    return body_as(request, Redrive) if request.body else Redrive()
 
 
 def add_routes(router: Router, context: Context) -> None:

@@ -1,14 +1,8 @@
 """What a job is, which moves are legal, and every decision about it. Pure: no clock, no chance, no I/O."""
 
+from anew.jobs.change import AttemptRecord, Change
 from anew.jobs.codec import Backoff, NewJob, Retention
-from anew.jobs.decide import (
-    AttemptRecord,
-    Change,
-    Defaults,
-    decide_completion,
-    decide_failure,
-    initial_state,
-)
+from anew.jobs.decide import Defaults, decide_completion, decide_failure, initial_state
 from anew.jobs.ids import IdText
 from anew.jobs.interruption import decide_interruption
 from anew.jobs.job import ErrorRecord, History, Job, Span

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import assert_never
 
-import msgspec
-
 from anew.backoff import Draws, Exhausted, Policy, Previous, Wait, next_wait
+from anew.jobs.change import AttemptRecord, Change, Decision
 from anew.jobs.codec import LAST_INSTANT
 from anew.jobs.job import Job
 from anew.jobs.outcomes import Failed
@@ -32,67 +31,6 @@ class Defaults:
     completed_ms: int = 0
     dead_ms: int = 7 * 86_400_000
     interruption_limit: int = 0
-
-
-class Decision(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The arithmetic of one decision, stored with the attempt as JSON and shown wherever somebody asks why.
-
-    Attributes:
-        verdict: ``retry`` or ``dead``.
-        reason: One sentence for people.
-        nominal_ms: The curve's wait, held to the cap, before any jitter.
-        draw: The number in [0, 1) that was used, if one was.
-        cap_ms: The cap on nominal waits, or else the ceiling on all waits, if there is either.
-        wait_ms: What it came to.
-        due_at: When the job runs again, epoch ms.
-    """
-
-    verdict: str
-    reason: str
-    nominal_ms: float | None = None
-    draw: float | None = None
-    cap_ms: float | None = None
-    wait_ms: int | None = None
-    due_at: int | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AttemptRecord:
-    """One ended attempt that did not simply succeed, as it is stored."""
-
-    job_key: int
-    attempt: int
-    outcome: str
-    message: str
-    error_type: str | None
-    backtrace: str | None
-    dequeued_at: int
-    failed_at: int
-    decision: bytes
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Change:
-    """What a failed or interrupted attempt makes of its job. `remove` means that nothing of it is kept.
-
-    Attributes:
-        ready_at: When it may run, epoch ms; None leaves what it was.
-        first_failed_at: When it failed for the first time, epoch ms; None if it has only been interrupted.
-        interruptions: How many in a row it has had with this one; 0 for a failure.
-    """
-
-    key: int
-    state: State
-    ready_at: int | None
-    attempts: int
-    failed_at: int
-    first_failed_at: int | None
-    purge_at: int | None
-    phase: float | None
-    carry: float | None
-    remove: bool
-    attempt: AttemptRecord
-    interruptions: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,23 +179,20 @@ def _change(
     carry: float | None,
     purge_at: int | None = None,
 ) -> Change:
-    attempts = job.attempts + 1
-    record = AttemptRecord(
-        job_key=job.key,
-        attempt=attempts,
+    record = AttemptRecord.of(
+        job,
+        decision,
+        now,
         outcome="error",
         message=failure.message,
         error_type=failure.error_type,
         backtrace=failure.backtrace,
-        dequeued_at=now if job.dequeued_at is None else job.dequeued_at,
-        failed_at=now,
-        decision=msgspec.json.encode(decision),
     )
     return Change(
         key=job.key,
         state=target(State.IN_FLIGHT, move),
         ready_at=decision.due_at,
-        attempts=attempts,
+        attempts=record.attempt,
         failed_at=now,
         first_failed_at=_first(job, now),
         purge_at=purge_at,
@@ -265,20 +200,4 @@ def _change(
         carry=carry,
         remove=move is Move.DIE and purge_at is None,
         attempt=record,
-    )
-
-
-def after(job: Job, change: Change) -> Job:
-    """Give a job as it stands after a change, for those who are told of it."""
-    return replace(
-        job,
-        state=change.state,
-        ready_at=job.ready_at if change.ready_at is None else change.ready_at,
-        attempts=change.attempts,
-        interruptions=change.interruptions,
-        failed_at=change.failed_at,
-        first_failed_at=change.first_failed_at,
-        purge_at=change.purge_at,
-        phase=change.phase,
-        carry=change.carry,
     )

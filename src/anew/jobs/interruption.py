@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-import msgspec
-
 from anew.backoff import Draws, Exhausted, Policy, next_wait
-from anew.jobs.decide import AttemptRecord, Change, Decision, Defaults, dead_purge_at
+from anew.jobs.change import AttemptRecord, Change, Decision
+from anew.jobs.decide import Defaults, dead_purge_at
 from anew.jobs.job import Job
 from anew.jobs.outcomes import Interrupted
 from anew.jobs.own import retention_and_note
@@ -87,16 +86,9 @@ def _change(
     count: int,
     purge_at: int | None = None,
 ) -> Change:
-    record = AttemptRecord(
-        job_key=job.key,
-        attempt=job.attempts + 1,
-        outcome="interrupted",
-        message=_MESSAGES[interrupted.cause],
-        error_type="Interrupted",
-        backtrace=None,
-        dequeued_at=now if job.dequeued_at is None else job.dequeued_at,
-        failed_at=now,
-        decision=msgspec.json.encode(decision),
+    message = _MESSAGES[interrupted.cause]
+    record = AttemptRecord.of(
+        job, decision, now, outcome="interrupted", message=message, error_type="Interrupted"
     )
     return Change(
         key=job.key,

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
 from anew.errors import AnewError
+from anew.jobs.change import Change
 from anew.jobs.codec import NewJob
-from anew.jobs.decide import Change
 from anew.jobs.job import ErrorRecord, Job
 from anew.jobs.state import State
 

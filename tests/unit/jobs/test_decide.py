@@ -16,8 +16,9 @@ from anew.jobs import (
     decide_failure,
     initial_state,
 )
+from anew.jobs.change import after
 from anew.jobs.codec import LAST_INSTANT
-from anew.jobs.decide import after, dead_purge_at, is_zizq_backoff
+from anew.jobs.decide import dead_purge_at, is_zizq_backoff
 from anew.jobs.own import policy_and_note
 
 from .helpers import DAY_MS, JOB_ID, NOW, make_defaults, make_failing, make_job, no_chance

@@ -6,8 +6,9 @@ from typing import Any
 
 import msgspec
 
+from anew.jobs.change import Change
 from anew.jobs.codec import LAST_INSTANT, NewJob
-from anew.jobs.decide import Change, initial_state
+from anew.jobs.decide import initial_state
 from anew.jobs.job import ErrorRecord, Job
 from anew.store.protocol import Rewrite
 from anew.store.sqlite.codes import CODE, READY, STATES

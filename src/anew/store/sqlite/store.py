@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from itertools import chain, count
 from typing import Any
 
+from anew.jobs.change import Change
 from anew.jobs.codec import DEFAULT_PRIORITY, NewJob
-from anew.jobs.decide import Change
 from anew.store.protocol import LAST_KEY, Lease, Position, Rewrite, TakenRow
 from anew.store.sqlite.codes import CODE, COMPLETED, IN_FLIGHT, READY
 from anew.store.sqlite.counts import tally
