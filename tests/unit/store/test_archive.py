@@ -14,6 +14,12 @@ from anew.store.sqlite import SqliteArchive, SqliteStore
 from .recording import NOW, Recording
 
 
+def files_open_below(folder: Path) -> list[str]:
+    """The databases in a folder to which there is a connection."""
+    names = [connection.db_filename("main") for connection in apsw.connections()]
+    return [name for name in names if Path(name).is_relative_to(folder)]
+
+
 def test_failures_are_read_beside_the_writer_the_latest_job_first(tmp_path: Path) -> None:
     writer = Recording(tmp_path)
     first, second = writer.enqueue("a"), writer.enqueue("b")
@@ -30,8 +36,10 @@ def test_failures_are_read_beside_the_writer_the_latest_job_first(tmp_path: Path
     assert found[0].failures == (Span(NOW, NOW + 2_000),)
     writer.run(second, 0, fails=True)
     assert archive.histories(None, 1)[0].failures[1].ended_at == NOW + 64_000, "it sees what came since"
-    archive.close()
     writer.close()
+    assert files_open_below(tmp_path) == [str(tmp_path / "anew.db")]
+    archive.close()
+    assert files_open_below(tmp_path) == []
 
 
 def test_it_is_read_in_pages(tmp_path: Path) -> None:
@@ -73,14 +81,18 @@ def test_a_store_of_another_kind_is_refused(
     connection = apsw.Connection(str(tmp_path / "anew.db"))
     connection.execute(f"PRAGMA {pragma}")
     connection.close()
-    with pytest.raises(error, match=words):
+    with pytest.raises(error, match=words) as raised:
         SqliteArchive(tmp_path)
+    assert raised.tb is not None, "whose frames would keep a connection that was left open"
+    assert files_open_below(tmp_path) == []
 
 
 def test_a_file_that_is_no_database_is_refused(tmp_path: Path) -> None:
     (tmp_path / "anew.db").write_bytes(b"no database at all" * 100)
-    with pytest.raises(StoreFailed, match="the store cannot be read"):
+    with pytest.raises(StoreFailed, match="the store cannot be read") as raised:
         SqliteArchive(tmp_path)
+    assert raised.tb is not None
+    assert files_open_below(tmp_path) == []
 
 
 def test_a_directory_that_may_not_be_entered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

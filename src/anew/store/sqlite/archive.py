@@ -38,9 +38,7 @@ class SqliteArchive:
         if not there:
             raise NotFound(f"{shown(str(directory))} holds no store; expected the --root-dir of a server")
         try:
-            self._connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)
-            self._connection.set_busy_timeout(5_000)
-            self._check_schema()
+            self._connection = _opened(path)
         except apsw.Error as error:
             raise _unreadable(error) from error
 
@@ -72,20 +70,32 @@ class SqliteArchive:
             found += [History(job, spans[job.key]) for job in reversed(jobs) if job.key in spans]
         return found
 
-    def _check_schema(self) -> None:
-        owner, present = (self._connection.pragma(name) for name in ("application_id", "user_version"))
-        newest = max(number for number, _ in migrations())
-        if owner != APPLICATION_ID:
-            raise StoreFailed("the database file belongs to another program; expected a store of Anew's")
-        if present > newest:
-            raise NewerStore(
-                f"the store has schema {present}, this program knows up to {newest}; use the newer Anew that wrote it"
-            )
-        if present < newest:
-            raise StoreFailed(
-                f"the store has schema {present}, this program reads {newest}; "
-                "start its server once with this version, which brings it up to date"
-            )
+
+def _opened(path: Path) -> apsw.Connection:
+    connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)
+    try:
+        connection.set_busy_timeout(5_000)
+        _check_schema(connection)
+    except BaseException:
+        connection.close()  # as nobody gets an archive to close
+        raise
+    return connection
+
+
+def _check_schema(connection: apsw.Connection) -> None:
+    owner, present = (connection.pragma(name) for name in ("application_id", "user_version"))
+    newest = max(number for number, _ in migrations())
+    if owner != APPLICATION_ID:
+        raise StoreFailed("the database file belongs to another program; expected a store of Anew's")
+    if present > newest:
+        raise NewerStore(
+            f"the store has schema {present}, this program knows up to {newest}; use the newer Anew that wrote it"
+        )
+    if present < newest:
+        raise StoreFailed(
+            f"the store has schema {present}, this program reads {newest}; "
+            "start its server once with this version, which brings it up to date"
+        )
 
 
 def _unreadable(error: apsw.Error) -> StoreFailed:
