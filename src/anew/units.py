@@ -1,4 +1,4 @@
-"""Durations and sizes: integers inside, ``"15s"`` and ``"64MiB"`` for people.
+"""Durations, sizes and shares: numbers inside, ``"15s"``, ``"64MiB"`` and ``"36 %"`` for people.
 
 Inside the program a duration is whole milliseconds (names end in ``_ms``), an instant is whole milliseconds
 since the Unix epoch in UTC (names end in ``_at``), a size is whole bytes. Nothing here uses floating point:
@@ -11,9 +11,11 @@ import json
 import re
 import reprlib
 from decimal import Decimal
-from typing import Final
+from typing import Final, TypeVar
 
 from anew.errors import InvalidInput
+
+Refusal = TypeVar("Refusal", bound=InvalidInput)
 
 SECOND_MS: Final = 1_000
 MINUTE_MS: Final = 60 * SECOND_MS
@@ -246,6 +248,21 @@ def format_size(size: int) -> str:
     return f"{size} B" if unit == 1 else f"{Decimal(size) / unit:.2f} {names[name]}"
 
 
+def format_share(share: float) -> str:
+    """Write a share of 1 in whole per cent; only what is all or nothing reads 100 or 0.
+
+    Args:
+        share: In [0, 1].
+
+    Returns:
+        Text such as ``"36 %"``, ``"less than 1 %"``, ``"over 99 %"``.
+    """
+    percent = 100 * share
+    if 0 < percent < 1 or 99 < percent < 100:
+        return "less than 1 %" if percent < 1 else "over 99 %"
+    return f"{percent:.0f} %"
+
+
 def shown(value: object) -> str:
     """Write any value on one short line, for an error message.
 
@@ -269,5 +286,10 @@ def refused(field: str, value: object, expected: str) -> InvalidInput:
         value: What was given; may be huge.
         expected: What would have been valid, to be read after "expected".
     """
+    return refused_as(InvalidInput, field, value, expected)
+
+
+def refused_as(kind: type[Refusal], field: str, value: object, expected: str) -> Refusal:
+    """Build the same as `refused` with a narrower class of error."""
     message = f"{field}: {shown(value)} is not valid; expected {expected}"
-    return InvalidInput(message, field=field, value=value)
+    return kind(message, field=field, value=value)

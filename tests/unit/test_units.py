@@ -1,16 +1,19 @@
-"""Durations and sizes as people write them, and back."""
+"""Durations and sizes as people write them, and back; shares as they read them."""
 
 import pytest
 
-from anew.errors import InvalidInput
+from anew.errors import InvalidInput, InvalidPolicy
 from anew.units import (
     MAX_DURATION_MS,
     MAX_SIZE,
     format_duration,
     format_duration_short,
+    format_share,
     format_size,
     parse_duration,
     parse_size,
+    refused,
+    refused_as,
     shown,
 )
 
@@ -182,3 +185,29 @@ def test_any_value_is_shown_on_one_short_line() -> None:
         assert len(text) <= 64
         assert "\n" not in text
     assert shown(10**5_000) == "an integer of 16610 bits"
+
+
+@pytest.mark.parametrize(
+    ("share", "text"),
+    [
+        (0, "0 %"),
+        (1e-17, "less than 1 %"),
+        (0.0099, "less than 1 %"),
+        (0.01, "1 %"),
+        (1 / 3, "33 %"),
+        (0.99, "99 %"),
+        (0.9901, "over 99 %"),
+        (1 - 2**-53, "over 99 %"),
+        (1, "100 %"),
+    ],
+)
+def test_only_all_or_nothing_reads_100_or_0_per_cent(share: float, text: str) -> None:
+    assert format_share(share) == text
+
+
+def test_a_refusal_names_field_value_and_expectation_whatever_its_class() -> None:
+    plain, narrow = refused("n", 0, "1 or more"), refused_as(InvalidPolicy, "n", 0, "1 or more")
+    assert str(plain) == str(narrow) == "n: 0 is not valid; expected 1 or more"
+    assert (plain.field, plain.value) == (narrow.field, narrow.value) == ("n", 0)
+    assert type(plain) is InvalidInput
+    assert type(narrow) is InvalidPolicy

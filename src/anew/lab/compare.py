@@ -237,6 +237,7 @@ def _window(side: Side) -> str:
 
 
 def _percent(share: float | None) -> str:
+    """Write a share as a figure of a table: always to the tenth, so that columns compare, where `format_share` speaks."""
     return "-" if share is None else f"{share * 100:.1f} %"
 
 

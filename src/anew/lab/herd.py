@@ -154,6 +154,24 @@ def blocks(
         yield start, block
 
 
+def past_deadline(waits: Millis, left_ms: Millis, *, clip: bool) -> NDArray[np.bool_]:
+    """Hold one wait of many jobs to a deadline, as `anew.backoff.next_wait` does for one job.
+
+    Args:
+        waits: The wait of each job. With ``clip`` those that are cut short are so in place.
+        left_ms: What is left until the job's deadline when its wait begins.
+        clip: Cut short the waits that would pass a deadline that is still ahead.
+
+    Returns:
+        Which jobs have no retry any more.
+    """
+    late: NDArray[np.bool_] = waits > left_ms
+    if clip:
+        np.minimum(waits, left_ms, out=waits)
+        late &= left_ms <= 0
+    return late
+
+
 def _checked(policy: Policy, jobs: int, retries: int | None, first: int) -> int:
     """Give the number of retries, all arguments being within bounds."""
     count = policy.retries if retries is None else retries

@@ -58,20 +58,25 @@ def waves(policy: Policy, jobs: int, retries: int, seed: int, phase: PhaseKind =
     from anew.lab import herd
 
     table = herd.instants(policy, jobs, retries=retries, seed=seed, phase=phase)
-    return [_until(policy, table[k], table[k - 1] if k else None) for k in range(retries)]
+    if policy.deadline_ms is None:
+        return [*table]
+    return _until_deadline(table, policy.deadline_ms, clip=policy.on_deadline == "clip")
 
 
-def _until(policy: Policy, wave: NDArray[np.int64], before: NDArray[np.int64] | None) -> NDArray[np.int64]:
-    """Apply the deadline, of which the herd knows nothing."""
+def _until_deadline(table: NDArray[np.int64], deadline_ms: int, *, clip: bool) -> list[Wave]:
+    """Hold a herd's instants, one row a retry, to the deadline, of which the herd knows nothing."""
     import numpy as np
 
-    end = policy.deadline_ms
-    if end is None:
-        return wave
-    if policy.on_deadline == "finish":
-        return np.where(wave <= end, wave, ABSENT)
-    over = np.zeros(len(wave), dtype=bool) if before is None else before >= end
-    return np.where(over | (end <= 0), ABSENT, np.minimum(wave, end))
+    from anew.lab.herd import past_deadline
+
+    now = np.zeros(table.shape[1], dtype=np.int64)
+    over = np.zeros(len(now), dtype=np.bool_)
+    found: list[Wave] = []
+    for wait in np.diff(table, axis=0, prepend=0):
+        over |= past_deadline(wait, deadline_ms - now, clip=clip)
+        now = now + wait
+        found.append(np.where(over, ABSENT, now))
+    return found
 
 
 def waits_between(wave: Wave, before: Wave | None) -> Wave:

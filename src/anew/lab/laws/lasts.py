@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import Final
 
@@ -19,9 +19,9 @@ from anew.lab.laws.chained import chained
 from anew.lab.laws.chains import front
 from anew.lab.laws.pieces import Mixture, Piece
 from anew.lab.laws.shapes import Function, Law, Stretch, Table, tabled
-from anew.lab.laws.spans import spans
 from anew.lab.laws.sums import CELLS, Deadlined, Grid, normal
-from anew.lab.laws.wait import law, laws, pieces_of
+from anew.lab.laws.totals import MANY, blocks, ends, moments
+from anew.lab.laws.wait import law, pieces_of
 from anew.lab.laws.walks import (
     MAX_STEPS,
     evenly,
@@ -31,9 +31,6 @@ from anew.lab.laws.walks import (
     stratified,
     walkable,
 )
-
-MANY: Final = 400
-"""Beyond so many waits a sum is as good as normal."""
 
 _LONG_CHAIN: Final = 64
 _DEADLINED: Final = 1_500
@@ -100,12 +97,12 @@ def _until_deadline(policy: Policy) -> Law | None:
 def _of_one_number(policy: Policy, retries: int, steps: int) -> Law:
     """Give the law where one number for life decides, or none."""
     if policy.deadline_ms is None and retries > MANY:
-        blocks = list(_blocks(policy, retries))
+        found = list(blocks(policy, retries))
 
         def summed(number: float) -> float:
-            return math.fsum(count * one_wait(policy, retry, number) for retry, count in blocks)
+            return math.fsum(count * one_wait(policy, retry, number) for retry, count in found)
 
-        return Function(summed, [_WHOLE], _mean(policy, retries)[0])
+        return Function(summed, [_WHOLE], moments(policy, retries)[0])
 
     def value(number: float) -> float:
         return float(last_instant(policy, retries, number)[0])
@@ -115,7 +112,7 @@ def _of_one_number(policy: Policy, retries: int, steps: int) -> Law:
         return tabled([float(at) for at in evenly(policy, retries, steps)], cut=False)
     if len(parts) > 1:
         return _parted(value, parts, max(walkable(steps) // 4, 16))
-    return Function(value, parts, None if policy.deadline_ms is not None else _mean(policy, retries)[0])
+    return Function(value, parts, None if policy.deadline_ms is not None else moments(policy, retries)[0])
 
 
 def _parted(value: Callable[[float], float], parts: Sequence[tuple[float, float]], points: int) -> Law:
@@ -134,7 +131,7 @@ def _parted(value: Callable[[float], float], parts: Sequence[tuple[float, float]
 
 def _summed(policy: Policy, retries: int) -> Law:
     if retries > MANY:
-        mean, sd = _mean(policy, retries)
+        mean, sd = moments(policy, retries)
         earliest, latest = ends(policy)
         return Table(normal(mean, sd, earliest, latest), cut=False)
     parts = [pieces_of(policy, retry) or [] for retry in range(1, retries + 1)]
@@ -149,7 +146,7 @@ def _summed(policy: Policy, retries: int) -> Law:
     grid = Grid(float(certain), width)
     for pieces in uncertain:
         grid.add(pieces)
-    return _centred(grid.stretches(), _mean(policy, retries)[0])
+    return _centred(grid.stretches(), moments(policy, retries)[0])
 
 
 def _is_certain(pieces: list[Piece]) -> bool:
@@ -184,7 +181,7 @@ def _after_very_many(policy: Policy, late: Mixture) -> Law | None:
     """Give the law of the last retry where a deadline is many waits of one law away."""
     deadline = float(policy.deadline_ms or 0)
     if policy.retries is not None:
-        mean, sd = _mean(policy, policy.retries)
+        mean, sd = moments(policy, policy.retries)
         if mean + _SURE * sd < deadline:
             return _law(dataclasses.replace(policy, deadline_ms=None))
         if mean - _SURE * sd < deadline:
@@ -219,7 +216,7 @@ def _chain(policy: Policy, retries: int) -> Law:
         found = law(policy, 1)
         assert found is not None
         return found
-    mean = _mean(policy, retries)[0]
+    mean = moments(policy, retries)[0]
     earliest, latest = ends(policy)
     if retries <= _LONG_CHAIN:
         return _centred(chained(policy, (retries,), latest)[0], mean)
@@ -244,62 +241,3 @@ def _telescoped(policy: Policy, retries: int) -> Law:
     varied = min(varied, retries)
     rest = (retries - varied) * ceil
     return tabled([float(at + rest) for at in stratified(policy, varied, varied)], cut=False)
-
-
-# -- moments and bounds of any number of waits
-
-
-def _mean(policy: Policy, retries: int) -> tuple[float, float]:
-    """Give mean and standard deviation of the sum of waits, each by itself."""
-    if retries <= MANY or isinstance(policy.jitter, Decorrelated):
-        each = [(1, found) for found in laws(policy, min(retries, MAX_STEPS)) if found is not None]
-        # A chain has long settled by then.
-        each.append((retries - len(each), each[-1][1]))
-    else:
-        each = [
-            (n, found) for retry, n in _blocks(policy, retries) if (found := law(policy, retry)) is not None
-        ]
-    mean = math.fsum(count * found.mean_ms for count, found in each)
-    return mean, math.sqrt(math.fsum(count * found.sd_ms**2 for count, found in each))
-
-
-def ends(policy: Policy) -> tuple[int, int]:
-    """Give the earliest and the latest time of the last retry, no deadline."""
-    retries = policy.retries or 0
-    *_, last = spans(policy, min(retries, MAX_STEPS))
-    earliest, latest = last.window_earliest_ms or 0, last.window_latest_ms or 0
-    before = float(last.latest_ms or 0)
-    for retry, count in _blocks(policy, retries, start=MAX_STEPS + 1):
-        nominal = policy.nominal(retry)
-        reach = policy.jitter.reach(retry, policy.place(retry)[1], nominal, policy.nominal, before)
-        low, high = (min(max(int(end), policy.floor_ms), policy.highest_ms) for end in reach[:2])
-        earliest, latest = earliest + count * low, latest + count * high
-    return earliest, latest
-
-
-def _blocks(policy: Policy, retries: int, start: int = 1) -> Iterator[tuple[int, int]]:
-    """Give retries that stand for many: one by one at first, then in blocks that end where a phase does.
-
-    Args:
-        policy: The policy.
-        retries: The last retry.
-        start: The first one.
-
-    Yields:
-        A retry in the middle of its block, and how many it stands for.
-    """
-    ends, retry = [], 0
-    for phase in policy.phases:
-        if phase.count is None or retry >= retries:
-            break
-        retry += phase.count
-        ends.append(retry)
-    begun = 1
-    for end in [*(end for end in ends if end < retries), retries]:
-        at = max(begun, start)
-        while at <= end:
-            # A hundredth of the way from the phase's beginning: no curve but an explosive one bends in that.
-            size = min(max(1, (at - begun) // 200), end - at + 1)
-            yield at + size // 2, size
-            at += size
-        begun = end + 1

@@ -10,9 +10,10 @@ import dataclasses
 import functools
 
 from anew.backoff import Policy
-from anew.lab.laws.lasts import ends, last_law
+from anew.lab.laws.lasts import last_law
 from anew.lab.laws.pieces import Mixture, Piece
 from anew.lab.laws.shapes import Law
+from anew.lab.laws.totals import ends
 from anew.lab.laws.wait import asks_custom
 
 
@@ -104,7 +105,8 @@ def window(policy: Policy) -> Window | None:
     if policy.deadline_ms is None:
         earliest, latest = ends(policy)
     else:
-        earliest, latest = found.earliest_ms, found.latest_ms
+        # A law that was moved to its exact mean may reach a little beyond what can be.
+        earliest, latest = max(found.earliest_ms, 0), min(found.latest_ms, policy.deadline_ms)
     mean = min(max(found.mean_ms, earliest), latest)
     sd = found.sd_ms if latest > earliest else 0.0
     return Window(policy.retries, earliest, latest, mean, sd, found)

@@ -7,7 +7,7 @@ anywhere in a window is then one running sum and two readings of it, whatever th
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import accumulate, pairwise
 from typing import Final
 
@@ -64,13 +64,11 @@ class Grid:
 
     def _moved(self, by: float) -> list[float]:
         """Give the shares moved up by so many cells."""
-        shares, count = self.shares, len(self.shares)
-        whole = min(math.floor(by), count)
-        part = by - math.floor(by)
-        if part < 1e-9:
-            return ([0.0] * whole + shares)[:count]
-        line = [high * (1 - part) + low * part for low, high in pairwise(shares)]
-        return ([0.0] * (whole + 1) + line)[:count]
+
+        def between(part: float) -> list[float]:
+            return [high * (1 - part) + low * part for low, high in pairwise(self.shares)]
+
+        return _pushed(self.shares, by, between)
 
     def _boxed(self, sums: list[float], a: float, b: float) -> list[float]:
         """Give the shares after adding anything between a and b cells."""
@@ -81,17 +79,15 @@ class Grid:
 
     def _summed(self, sums: list[float], by: float) -> list[float]:
         """Give the running sum of the shares, read so many cells further down; exact between the points."""
-        shares, count = self.shares, len(self.shares)
-        whole = min(math.floor(by), count)
-        part = by - math.floor(by)
-        if part < 1e-9:
-            return ([0.0] * whole + sums)[:count]
-        left = 1 - part
-        line = [
-            total + left * (low + left * (high - low) / 2)
-            for total, low, high in zip(sums, shares, shares[1:], strict=False)
-        ]
-        return ([0.0] * (whole + 1) + line)[:count]
+
+        def between(part: float) -> list[float]:
+            left = 1 - part
+            return [
+                total + left * (low + left * (high - low) / 2)
+                for total, (low, high) in zip(sums, pairwise(self.shares), strict=False)
+            ]
+
+        return _pushed(sums, by, between)
 
     def stretches(self, least: float = 0.0) -> list[Stretch]:
         """Give the law as stretches; a share that is there at the first point already is a single value."""
@@ -102,6 +98,21 @@ class Grid:
             for index, (low, high) in enumerate(points)
             if high - low > least
         ]
+
+
+def _pushed(values: list[float], by: float, between: Callable[[float], list[float]]) -> list[float]:
+    """Give as many values, pushed up by so many cells, from 0 on.
+
+    Args:
+        values: One for each point.
+        by: How far.
+        between: Gives the values that lie so far, as a part of a cell, before the second point, the third and so on.
+    """
+    whole = min(math.floor(by), len(values))
+    part = by - math.floor(by)
+    if part < 1e-9:
+        return ([0.0] * whole + values)[: len(values)]
+    return ([0.0] * (whole + 1) + between(part))[: len(values)]
 
 
 class Deadlined:

@@ -8,7 +8,7 @@ from typing import Final
 from anew.lab.laws.outlive import Window
 from anew.lab.lint.facts import Facts
 from anew.lab.lint.finding import Context, Severity, rule
-from anew.units import DAY_MS, MINUTE_MS, format_duration, format_duration_about
+from anew.units import DAY_MS, MINUTE_MS, format_duration, format_duration_about, format_share
 
 _YEAR_MS: Final = 365 * DAY_MS
 _STEADY: Final = {"constant": "1m"}
@@ -29,21 +29,11 @@ def outage_outlives_window(facts: Facts, context: Context) -> Iterator[str]:
     for outage in sorted(set(context.outages_ms)):
         dead = 1 - window.outlives(outage)
         if dead > 0:
-            who = "every job dies" if dead == 1 else f"{_share(dead)} of the jobs die"
+            who = "every job dies" if dead == 1 else f"{format_share(dead)} of the jobs die"
             yield (
                 f"{who} in an outage of {format_duration(outage)}: the last retry comes {when} after the first "
                 "failure; raise limit, or let the curve grow"
             )
-
-
-def _share(share: float) -> str:
-    return (
-        f"{share * 100:.0f} %"
-        if 0.01 <= share <= 0.99
-        else "less than 1 %"
-        if share < 0.5
-        else "more than 99 %"
-    )
 
 
 @rule("brief-window", Severity.INFO, {"curve": {"constant": "1s"}, "jitter": "even", "limit": 3})

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from anew.backoff import Policy
 from anew.backoff.vector import Floats, Millis, Waits
 from anew.lab import chance
-from anew.lab.herd import BLOCK, HerdChance
+from anew.lab.herd import BLOCK, HerdChance, past_deadline
 from anew.lab.simulation.bounds import Budget
 from anew.lab.simulation.outcome import SHOWN_DOTS, SHOWN_JOBS, Outcome
 from anew.lab.simulation.scenario import Scenario
@@ -123,26 +123,19 @@ class _Herd:
             if self._carry is None:
                 self._carry = np.full(self._scenario.jobs, np.nan)
             self._carry[block] = carry
-        picked = self._before_deadline(wait, failed, block)
+        picked = None
+        if self._policy.deadline_ms is not None:
+            elapsed = failed if self._first is None else failed - self._first[block]
+            clip = self._policy.on_deadline == "clip"
+            late = past_deadline(wait, self._policy.deadline_ms - elapsed, clip=clip)
+            self._die(failed[late])
+            picked = ~late
         wait += failed
         horizon_ms = self._scenario.end_ms
         if horizon_ms is not None and len(wait) and int(wait.max()) > horizon_ms:
             early = wait <= horizon_ms
             picked = early if picked is None else picked & early
         return (wait, None) if picked is None else (wait[picked], picked)
-
-    def _before_deadline(self, wait: Millis, failed: Millis, block: slice) -> NDArray[np.bool_] | None:
-        """Let those die whose wait would pass the deadline, or cut the wait short, as the policy says."""
-        deadline_ms = self._policy.deadline_ms
-        if deadline_ms is None:
-            return None
-        left = deadline_ms - (failed if self._first is None else failed - self._first[block])
-        late = wait > left
-        if self._policy.on_deadline == "clip":
-            np.minimum(wait, left, out=wait)
-            late &= left <= 0
-        self._die(failed[late])
-        return ~late
 
     def _answer(self, retry: int, due: Millis, places: slice | NDArray[np.int64], kept: int) -> int:
         """Let the calls of a block succeed or fail; move those that failed to the place ``kept``; tell how many."""

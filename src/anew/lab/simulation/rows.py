@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from anew.backoff import Exhausted, Policy, Previous, next_wait
 from anew.backoff.vector import Floats, Millis, Waits
 from anew.lab.chance import LabDraws, PhaseKind
-from anew.lab.herd import HerdChance
+from anew.lab.herd import HerdChance, past_deadline
 from anew.lab.simulation.scenario import Scenario
 
 _ROW_BYTES: Final = 96 * 2**20
@@ -107,10 +107,7 @@ class RowJobs:
             late = np.zeros(len(alive), dtype=np.bool_)
             if policy.deadline_ms is not None:
                 left = policy.deadline_ms - (failed - first)
-                late = wait > left
-                if policy.on_deadline == "clip":
-                    np.minimum(wait, left, out=wait)
-                    late &= left <= 0
+                late = past_deadline(wait, left, clip=policy.on_deadline == "clip")
             due = failed + wait
             early, later = (due < until_ms) & ~late, (due >= until_ms) & ~late
             self._note(alive[later], first[later], retry)

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar, Final
 
 from anew.backoff.fields import Piece, fields_of, of, read_fields
-from anew.backoff.kinds import Choice, Duration, Integer, Number, refused
+from anew.backoff.kinds import Choice, Duration, Integer, Number
 from anew.errors import InvalidInput, InvalidPolicy
-from anew.units import DAY_MS, MAX_DURATION_MS, MINUTE_MS
+from anew.units import DAY_MS, MAX_DURATION_MS, MINUTE_MS, refused
 
 MAX_JOBS: Final = 10_000_000
 """The largest herd of one simulation."""

@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final, TypeAlias
+from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from anew.lab.simulation.outcome import SHOWN_RETRIES, RetryOutcome, Times, bin_width_ms, nearest_rank
+from anew.lab.simulation.tally_late import Counts, LateCalls
 from anew.units import MINUTE_MS, SECOND_MS
 
-Counts: TypeAlias = NDArray[np.int64]
-
 _DENSE_S: Final = 60 * 2**18
-"""Seconds that have a cell each, half a year of them; later ones are kept as lists of those with a call."""
-
-_COUNT_BITS: Final = 24
-"""A second holds fewer calls than 2**24: every job calls at most once a retry, and there are at most 10 million."""
+"""Seconds that have a cell each, half a year of them; of later ones only those with a call are kept."""
 
 _MINUTE_S: Final = MINUTE_MS // SECOND_MS
 
@@ -30,8 +25,7 @@ class ArrayTally:
         self.calls = 0
         self._lines: list[RetryOutcome] = []
         self._seconds = np.zeros(0, dtype=np.int32)
-        # Second and count in one number each, so that sorting them needs no memory besides.
-        self._late: list[Counts] = []
+        self._late = LateCalls()
         self._bin_ms = 1
         # One row per shown retry, and one for all later ones.
         self._rows: dict[int, Counts] = {}
@@ -67,11 +61,11 @@ class ArrayTally:
         return total, [rows[retry].tolist() if retry in rows else [0] * bins for retry in range(1, shown + 1)]
 
     def by_second(self) -> tuple[int, int, float]:
-        """Give the fullest second, the fullest minute, and the share of minutes that are empty. To be asked once."""
+        """Give the fullest second, the fullest minute, and the share of minutes that are empty."""
         if not self._lines:
             return 0, 0, 0.0
         per_minute = self._seconds.reshape(-1, _MINUTE_S).sum(axis=1, dtype=np.int64)
-        late_second, late_minute, late_filled = self._late_peaks()
+        late_second, late_minute, late_filled = self._late.peaks()
         filled = int(np.count_nonzero(per_minute)) + late_filled
         first = min(line.earliest_ms for line in self._lines) // MINUTE_MS
         span = self.last_ms // MINUTE_MS - first + 1
@@ -91,7 +85,7 @@ class ArrayTally:
         late = int(np.searchsorted(seconds, _DENSE_S))
         if late < len(seconds):
             some = counts[late:] > 0
-            self._late.append(seconds[late:][some] << _COUNT_BITS | counts[late:][some])
+            self._late.add(seconds[late:][some], counts[late:][some])
             seconds, counts = seconds[:late], counts[:late]
         if late == 0:
             return
@@ -103,21 +97,6 @@ class ArrayTally:
             grown[: len(self._seconds)] = self._seconds
             self._seconds = grown
         self._seconds[seconds] += counts.astype(np.int32)
-
-    def _late_peaks(self) -> tuple[int, int, int]:
-        """Give fullest second, fullest minute and number of minutes with a call, of the late ones."""
-        if not self._late:
-            return 0, 0, 0
-        # There may be millions, so as much as can be is done in place.
-        keys = np.concatenate(self._late)
-        self._late.clear()
-        keys.sort()
-        counts = (keys & (2**_COUNT_BITS - 1)).astype(np.int32)
-        keys >>= _COUNT_BITS
-        second = int(_summed(keys, counts).max())
-        keys //= _MINUTE_S
-        minutes = _summed(keys, counts)
-        return second, int(minutes.max()), len(minutes)
 
     def _bin(self, retry: int, cells: Counts, weights: Counts | None) -> None:
         slot = min(retry, SHOWN_RETRIES + 1)
@@ -131,7 +110,7 @@ class ArrayTally:
         if factor <= 1:
             return
         for slot, row in self._rows.items():
-            self._rows[slot] = _fitted(row, -(-len(row) // factor) * factor).reshape(-1, factor).sum(axis=1)
+            self._rows[slot] = np.add.reduceat(row, np.arange(0, len(row), factor))
         self._bin_ms = bin_ms
 
 
@@ -157,13 +136,6 @@ def _runs(seconds: Counts, first: int, last: int) -> tuple[Counts, Counts]:
         seconds -= first
         return np.arange(first, last + 1), np.bincount(seconds, minlength=last - first + 1)
     return np.unique(seconds, return_counts=True)
-
-
-def _summed(keys: Counts, counts: NDArray[np.int32]) -> NDArray[np.int32]:
-    """Add up the counts of equal neighbours among sorted keys."""
-    new = np.ones(len(keys), dtype=np.bool_)
-    np.not_equal(keys[1:], keys[:-1], out=new[1:])
-    return counts if new.all() else np.add.reduceat(counts, np.flatnonzero(new), dtype=np.int32)
 
 
 def _fitted(row: Counts, size: int) -> Counts:

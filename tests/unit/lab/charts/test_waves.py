@@ -34,6 +34,10 @@ def test_a_job_without_jitter_comes_back_every_time_after_the_same_wait() -> Non
         ({"curve": {"constant": "10s"}, "jitter": "full", "deadline": "30s"}, 8),
         ({"curve": {"constant": "10s"}, "jitter": "full", "deadline": "30s", "on_deadline": "clip"}, 8),
         ({"curve": {"constant": "10s"}, "deadline": "20s"}, 4),
+        # A wait of nothing passes no deadline, not even one that is met already.
+        ({"curve": {"table": ["10s", "0s", "3s"]}, "deadline": "5s", "on_deadline": "clip"}, 3),
+        ({"curve": {"table": ["0s", "0s", "3s"]}, "deadline": "0s", "on_deadline": "clip"}, 3),
+        ({"curve": {"table": ["3s", "10s", "0s", "3s"]}, "deadline": "5s"}, 4),
     ],
 )
 def test_large_herds_do_what_each_of_their_jobs_does(

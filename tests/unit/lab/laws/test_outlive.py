@@ -109,6 +109,24 @@ def test_a_deadline_beyond_the_window_changes_nothing() -> None:
     assert window_of(form | {"deadline": "30d"}).percentile(30) == window_of(form).percentile(30)
 
 
+@pytest.mark.parametrize(("limit", "wait_ms"), [(2, 1), (8, 140)])
+def test_no_retry_comes_before_the_first_failure(limit: int, wait_ms: int) -> None:
+    """A law moved to its exact mean reaches a little below 0, and nobody may see that: an outage of nothing kills no job."""
+    curve = {"constant": wait_ms}
+    found = window_of(
+        Policy.from_json(
+            {"curve": curve, "jitter": "full", "limit": limit, "deadline": (limit // 2) * wait_ms}
+        )
+    )
+    assert found.earliest_ms >= 0
+    assert found.outlives(0) == 1
+    far = window_of(
+        Policy.from_json({"curve": curve, "jitter": "full", "limit": limit, "deadline": limit * wait_ms})
+    )
+    assert 0 <= far.earliest_ms <= far.latest_ms <= limit * wait_ms
+    assert far.outlives(0) == 1
+
+
 def test_even_and_a_deadline_is_still_exact() -> None:
     """300 s for ever, 450 s in all: below p = 1/2 the first wait is up to 300 s and a second one has no time, or just."""
     found = window_of({"curve": {"constant": "5m"}, "jitter": "even", "limit": None, "deadline": "450s"})
