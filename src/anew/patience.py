@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import resource
 import signal
+import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -25,8 +26,11 @@ CPU_S: Final = 2.0
 MEMORY_BYTES: Final = 256 << 20
 """Address space that it may take beyond what the process has when all is loaded."""
 
-_AGAIN_S: Final = 0.25
+_AGAIN_S: Final = 0.05
 """An exception that comes while an object is being deleted is lost; the next one comes so much later."""
+
+_SPARED: Final = (__name__, contextlib.__name__)
+"""Where the time is never over: an exception from between here and what runs inside would leave the bounds in force."""
 
 
 class _Spent(BaseException):
@@ -49,18 +53,35 @@ def patience(cpu_s: float | None = CPU_S, memory_bytes: int | None = MEMORY_BYTE
     if threading.current_thread() is not threading.main_thread():
         yield
         return
+    ends: list[int] = []
     try:
-        with _memory(memory_bytes), _time(cpu_s):
+        with _quiet(), _memory(memory_bytes), _time(cpu_s, ends):
             yield
     except _Spent:
-        assert cpu_s is not None
-        told = format_duration(round(cpu_s * SECOND_MS))
-        raise TooLarge(f"this takes longer than {told} of processor time", field="time") from None
-    except MemoryError:
-        if memory_bytes is None:
+        raise _late(cpu_s) from None
+    except (MemoryError, SystemError) as error:
+        # Code in C does not always say that it got no memory: "returned NULL without setting an exception".
+        if memory_bytes is None and not ends:
             raise
-        told = f"{memory_bytes >> 20} MiB"
-        raise TooLarge(f"this needs more than {told} of memory", field="memory") from None
+        raise _large(memory_bytes) if memory_bytes is not None else _late(cpu_s) from error
+    except Exception as error:
+        # Code in C may have put its own exception in place of the end's.
+        if not ends:
+            raise
+        raise _late(cpu_s) from error
+    if ends:
+        # It may have gone on with what was not finished, too.
+        raise _late(cpu_s)
+
+
+def _late(cpu_s: float | None) -> TooLarge:
+    assert cpu_s is not None
+    told = format_duration(round(cpu_s * SECOND_MS))
+    return TooLarge(f"this takes longer than {told} of processor time", field="time")
+
+
+def _large(memory_bytes: int) -> TooLarge:
+    return TooLarge(f"this needs more than {memory_bytes >> 20} MiB of memory", field="memory")
 
 
 def bound_memory(extra: int) -> bool:
@@ -85,6 +106,22 @@ def bound_memory(extra: int) -> bool:
 
 
 @contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """Print nothing about an end that was lost, which Python does otherwise, traceback and all."""
+    before = sys.unraisablehook
+
+    def told(lost: sys.UnraisableHookArgs) -> None:
+        if not isinstance(lost.exc_value, (_Spent, MemoryError)):
+            before(lost)
+
+    sys.unraisablehook = told
+    try:
+        yield
+    finally:
+        sys.unraisablehook = before
+
+
+@contextlib.contextmanager
 def _memory(extra: int | None) -> Iterator[None]:
     before = resource.getrlimit(resource.RLIMIT_AS)
     bounded = extra is not None and bound_memory(extra)
@@ -96,18 +133,21 @@ def _memory(extra: int | None) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _time(cpu_s: float | None) -> Iterator[None]:
+def _time(cpu_s: float | None, ends: list[int]) -> Iterator[None]:
+    """Raise `_Spent` inside when the time is over, and note it in ``ends``: not every exception arrives."""
     if cpu_s is None:
         yield
         return
-    before = signal.signal(signal.SIGPROF, _stop)
-    signal.setitimer(signal.ITIMER_PROF, cpu_s, _AGAIN_S)
+
+    def stop(signum: int, frame: FrameType | None) -> None:
+        if frame is None or frame.f_globals.get("__name__") not in _SPARED:
+            ends.append(signum)
+            raise _Spent
+
+    before = signal.signal(signal.SIGPROF, stop)
     try:
+        signal.setitimer(signal.ITIMER_PROF, cpu_s, _AGAIN_S)
         yield
     finally:
         signal.setitimer(signal.ITIMER_PROF, 0)
         signal.signal(signal.SIGPROF, before)
-
-
-def _stop(signum: int, frame: FrameType | None) -> None:
-    raise _Spent

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import resource
 import signal
 import sys
@@ -45,7 +46,6 @@ def test_a_part_that_expects_failures_does_not_swallow_the_end() -> None:
         stubborn()
 
 
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_an_end_that_is_lost_comes_again() -> None:
     """Python drops what is raised while an object is deleted."""
 
@@ -59,6 +59,58 @@ def test_an_end_that_is_lost_comes_again() -> None:
 
     with pytest.raises(TooLarge), patience(0.02, None):
         twice()
+
+
+@pytest.mark.filterwarnings("error")
+def test_what_is_lost_is_not_printed() -> None:
+    """A figure holds its parts in weak dictionaries, whose callbacks may be what the end meets: Python tells of it."""
+
+    class Slow:
+        def __del__(self) -> None:
+            spin()
+
+    before = sys.unraisablehook
+    with pytest.raises(TooLarge), patience(0.02, None):
+        Slow()
+    assert sys.unraisablehook is before
+
+
+def test_another_exception_in_place_of_the_end_is_the_end() -> None:
+    """As matplotlib's `ValueError: Invalid affine transformation matrix`, when it is the end that it met."""
+
+    def replaced() -> None:
+        try:
+            spin()
+        except BaseException:
+            raise ValueError("Invalid affine transformation matrix") from None
+
+    with pytest.raises(TooLarge, match="longer than 20 ms"), patience(0.02, None):
+        replaced()
+
+
+def test_what_goes_on_after_the_end_has_no_result() -> None:
+    with (
+        pytest.raises(TooLarge, match="longer than 20 ms"),
+        patience(0.02, None),
+        contextlib.suppress(BaseException),
+    ):
+        spin()
+
+
+def test_code_that_does_not_say_that_it_got_no_memory() -> None:
+    with pytest.raises(TooLarge, match="more than 64 MiB"), patience(60, 64 * MIB):
+        raise SystemError("returned NULL without setting an exception")
+    with pytest.raises(SystemError), patience(60, None):
+        raise SystemError("no bound, no excuse")
+
+
+def test_the_end_spares_what_takes_the_bounds_away() -> None:
+    """An end on the way out of the block would leave the timer running, for the next command in the process to meet."""
+    with patience(60, None):
+        stop = signal.getsignal(signal.SIGPROF)
+        assert callable(stop)
+        for module in (contextlib, sys.modules["anew.patience"]):
+            stop(signal.SIGPROF, eval("__import__('sys')._getframe()", vars(module)))
 
 
 def test_afterwards_nothing_is_bounded() -> None:

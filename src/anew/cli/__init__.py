@@ -17,12 +17,15 @@ _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 
 def main() -> None:
     """Run the command line of this process and exit with its code."""
-    # Inside, so that importing this package costs nothing.
-    from anew.cli.root import run
-
     _open_what_is_closed()
     try:
+        # Inside, so that importing this package costs nothing.
+        from anew.cli.root import run
+
         raise SystemExit(run())
+    except KeyboardInterrupt:
+        # While something was imported: commands themselves are ended by `run`.
+        raise SystemExit(130) from None
     except OSError as error:
         # Files that commands read and write are named by the commands themselves; what is left is the output.
         if error.filename is not None or error.errno not in _FULL:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import json
 import os
 import sys
 from collections.abc import Iterable, Sequence
@@ -11,7 +12,7 @@ from typing import Any, Final
 import click
 import msgspec
 
-from anew.units import format_duration_about
+from anew.units import format_duration_about, format_share
 
 _COLOURS: Final = {
     "ready": "green",
@@ -35,7 +36,12 @@ def paint(text: str, status: str, *, colour: bool) -> str:
 
 def show_json(value: Any) -> None:
     """Print one JSON document, indented. `msgspec.Raw` inside is printed as the server sent it."""
-    click.echo(msgspec.json.format(msgspec.json.encode(value), indent=2).decode())
+    try:
+        text = msgspec.json.format(msgspec.json.encode(value), indent=2).decode()
+    except UnicodeEncodeError:
+        # An argument or the name of a file that is no UTF-8.
+        text = whole(json.dumps(msgspec.to_builtins(value), indent=2, ensure_ascii=False))
+    click.echo(text)
 
 
 def table(heading: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
@@ -68,11 +74,8 @@ def show_table(
 
 
 def percent(part: float, whole: float = 1) -> str:
-    """Say a share in whole per cent; only what is all or nothing reads 100 or 0."""
-    share = 100 * part / whole
-    if 0 < share < 1 or 99 < share < 100:
-        return "less than 1 %" if share < 1 else "over 99 %"
-    return f"{share:.0f} %"
+    """Say a part of a whole in per cent, as `anew.units.format_share` does."""
+    return format_share(part / whole)
 
 
 def moment(at: int, now: int, zone: datetime.tzinfo | None = None) -> str:
@@ -103,6 +106,11 @@ def now_ms() -> int:
     from anew.clock import SystemClock
 
     return SystemClock().now()
+
+
+def whole(text: str) -> str:
+    """Give a text with a mark in place of what is half a character, which no UTF-8 can hold."""
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def one_line(text: str) -> str:

@@ -38,7 +38,9 @@ def _held(function: F) -> F:
     @functools.wraps(function)
     def command(*args: Any, patience: str | None, **options: Any) -> Any:
         if options.get("out"):
-            _load_figures()
+            from anew.lab.charts.figures import load_matplotlib
+
+            load_matplotlib()
         with within(patience, jobs=_jobs(options)):
             return function(*args, **options)
 
@@ -69,9 +71,7 @@ def within(given: str | None, *, jobs: int = 0, usual_s: float = CPU_S) -> Itera
     memory: int | None = MEMORY_BYTES
     if given is not None:
         # No more memory is promised than time is: whoever waits longer takes what there is.
-        cpu_s, memory = parse_duration(given, field=FIELD) / SECOND_MS, None
-        if not cpu_s:
-            raise refused(FIELD, given, "longer than nothing, such as 30s")
+        cpu_s, memory = patience_s(given), None
     elif jobs > PAGE_JOBS:
         cpu_s = memory = None
     try:
@@ -83,14 +83,23 @@ def within(given: str | None, *, jobs: int = 0, usual_s: float = CPU_S) -> Itera
         more = f"{FIELD} 30s" if given is None else f"more {FIELD}"
         message = f"{error}; expected fewer jobs or retries, longer waits, or {more}"
         raise TooLarge(message, field=FIELD, value=given) from None
+    except MemoryError:
+        message = "this needs more memory than there is; expected fewer jobs or retries, or longer waits"
+        raise TooLarge(message, field="memory") from None
 
 
-def _load_figures() -> None:
-    """Import matplotlib if it is there: half a second that is no part of what is asked."""
-    from anew.lab.charts.figures import has_matplotlib
+def patience_s(given: str | None) -> float | None:
+    """Read the option's value: seconds; None if it was not given.
 
-    if has_matplotlib():
-        from anew.lab.charts import plots  # noqa: F401
+    Raises:
+        InvalidInput: It is no duration above 0.
+    """
+    if given is None:
+        return None
+    cpu_s = parse_duration(given, field=FIELD) / SECOND_MS
+    if not cpu_s:
+        raise refused(FIELD, given, "longer than nothing, such as 30s")
+    return cpu_s
 
 
 def _jobs(options: dict[str, Any]) -> int:

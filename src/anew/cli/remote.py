@@ -140,7 +140,8 @@ def given_text(value: str, at_most: int | None = None) -> bytes:
             with open(value[1:], "rb") as file:
                 content = file.read(size)
         except OSError as error:
-            raise InvalidInput(f"{value}: {error.strerror}", field="file", value=value) from error
+            message = f"{value}: {error.strerror}; expected a file that can be read"
+            raise InvalidInput(message, field="file", value=value) from error
     else:
         content = value.encode(errors="surrogateescape")
     if at_most is not None and len(content) > at_most:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import json
+import os
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
@@ -106,6 +109,23 @@ def test_what_does_not_fit_is_told(
     output = capsys.readouterr()
     assert output.out == ""
     assert said in output.err
+
+
+def test_a_file_that_cannot_be_written_stays_as_it_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "p.svg"
+    out.write_bytes(b"old")
+
+    def full(*names: str) -> NoReturn:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "replace", full)
+    assert run(["lab", "chart", "even", "--out", str(out)]) == 2
+    assert (
+        "cannot be written (No space left on device); expected a place for a file" in capsys.readouterr().err
+    )
+    assert [(file.name, file.read_bytes()) for file in tmp_path.iterdir()] == [("p.svg", b"old")]
 
 
 def test_a_missing_matplotlib_says_how_to_get_it(

@@ -278,3 +278,19 @@ def test_a_word_that_can_be_no_preset_is_not_repeated(capsys: pytest.CaptureFixt
     assert code == 2
     assert "is not valid; expected the name of a preset" in err
     assert len(err) < 300
+
+
+@pytest.mark.parametrize("form", ["text", "json", "github"])
+def test_names_that_are_no_text_break_nothing(form: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """A name may be bytes that are no UTF-8; what JSON calls half a character is refused where it is read."""
+    Path("half.json").write_text(r'{"\ud800": "even"}', "utf-8")
+    code, out, err = lint(capsys, "no\udcff.toml", "half.json", "web.toml", "--format", form)
+    assert code == 2
+    (out + err).encode()
+    assert "half of a pair" in out + err
+    assert "no-jitter" in out
+
+
+def test_a_file_that_is_too_long_is_told_once_what_was_expected(capsys: pytest.CaptureFixture[str]) -> None:
+    _, _, err = lint(capsys, "/dev/zero")
+    assert err == "Error: /dev/zero: is too long; expected at most 1,048,576 bytes\n"

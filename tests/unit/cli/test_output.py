@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import datetime
+import json
 
 import pytest
 
-from anew.cli.output import clock_time, moment, percent, table
+from anew.cli.output import clock_time, moment, percent, show_json, table, whole
 
 NOW = 1_764_000_000_000  # 2025-11-24 16:00:00 UTC
 UTC = datetime.UTC
@@ -56,3 +57,13 @@ def test_columns_line_up_and_control_sequences_do_not_reach_the_terminal() -> No
         "aaa  b",
         "c    x [31my",
     ]
+
+
+def test_half_a_character_is_marked() -> None:
+    assert whole("a\udcffb \U0001f600") == "a\ufffdb \U0001f600"
+
+
+def test_json_holds_whatever_somebody_called_a_file(capsysbinary: pytest.CaptureFixture[bytes]) -> None:
+    """Bytes of an argument that are no UTF-8 come in as halves of surrogate pairs."""
+    show_json({"file": "a\udcff.toml", "found": [1, None, "\u00e9"]})
+    assert json.loads(capsysbinary.readouterr().out) == {"file": "a\ufffd.toml", "found": [1, None, "\u00e9"]}

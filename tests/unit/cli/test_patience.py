@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import json
 from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -63,10 +65,54 @@ def test_a_policy_that_takes_too_long_hides_no_other(capsys: pytest.CaptureFixtu
     assert "faktory: " in shown.out
 
 
+def test_a_document_that_takes_too_long_hides_no_other(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """A dotted key is read in the square of its parts."""
+    dotted = tmp_path / "dotted.toml"
+    dotted.write_text("a" + ".a" * 20_000 + " = 1\n", "utf-8")
+    code = run(["policy", "lint", str(dotted), "--policy", "faktory", "--patience", "100ms"])
+    shown = capsys.readouterr()
+    assert code == 2
+    assert "dotted.toml: this takes longer than 100 ms of processor time" in shown.err
+    assert "faktory: " in shown.out
+
+
+def test_a_snapshot_that_takes_too_long_says_so(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    one = {
+        "retries": "100",
+        "window": "1s",
+        "jitter": "none",
+        "then": "dead",
+        "waits": ["1h30m (15s to 52.5s)"] * 100,
+    }
+    stored = tmp_path / "stored.json"
+    stored.write_text(json.dumps({f"p{number}": one for number in range(1_000)}), "utf-8")
+    words = ["policy", "lint", "--policy", "faktory", "--snapshot", str(stored)]
+    assert run([*words, "--patience", "100ms"]) == 2
+    assert "stored.json: this takes longer than 100 ms of processor time" in capsys.readouterr().err
+
+
+def test_memory_that_is_not_there_is_told(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With --patience nothing is promised about memory, but there is an end to it."""
+
+    def greedy(*args: object, **options: object) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr(import_module("anew.lab.simulation.simulate"), "simulate", greedy)
+    assert run(["lab", "simulate", "even", "--patience", "30s"]) == 2
+    assert capsys.readouterr().err == (
+        "Error: this needs more memory than there is; expected fewer jobs or retries, or longer waits\n"
+    )
+
+
 @pytest.mark.parametrize("given", ["0", "x", "-1s"])
-def test_it_is_a_duration(given: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["policy", "explain", "even", "--patience", given]) == 2
-    assert f'--patience: "{given}" is not valid; expected ' in capsys.readouterr().err
+@pytest.mark.parametrize("command", [["policy", "explain", "even"], ["policy", "lint", "--policy", "even"]])
+def test_it_is_a_duration(command: list[str], given: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run([*command, "--patience", given]) == 2
+    assert f'Error: --patience: "{given}" is not valid; expected ' in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

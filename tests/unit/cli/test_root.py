@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.abc
 import json
 import sys
 from collections.abc import Iterator
@@ -11,6 +12,7 @@ import click
 import pytest
 
 from anew import __version__
+from anew.cli import main
 from anew.cli.root import root, run
 from anew.config import FOREIGN, declared
 
@@ -192,3 +194,16 @@ def test_an_error_repeats_no_huge_argument_and_nothing_that_a_terminal_obeys(
     assert "999 ... 999" in told
     assert len(told) < 1_500
     assert "\x1b" not in told
+
+
+def test_ctrl_c_while_something_is_imported_is_no_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Interrupted(importlib.abc.MetaPathFinder):
+        def find_spec(self, name: str, path: object, target: object = None) -> None:
+            if name == "anew.cli.root":
+                raise KeyboardInterrupt
+
+    monkeypatch.delitem(sys.modules, "anew.cli.root")
+    monkeypatch.setattr(sys, "meta_path", [Interrupted(), *sys.meta_path])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == 130

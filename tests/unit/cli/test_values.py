@@ -66,6 +66,13 @@ def test_a_file_without_end_is_not_read_to_its_end() -> None:
         read_policy("@/dev/zero")
 
 
+def test_a_file_that_is_not_there_says_what_was_expected() -> None:
+    with pytest.raises(
+        InvalidInput, match=r"^@no/such/file: No such file or directory; expected a file that can be read$"
+    ):
+        read_policy("@no/such/file")
+
+
 def test_neither_is_one_that_is_linted(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["policy", "lint", "/dev/zero"]) == 2
     assert "/dev/zero: is too long" in capsys.readouterr().err

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 import click
 
+from anew.cli.files import write_whole
 from anew.cli.output import coloured, show_json
 from anew.cli.patience import patience_option
 from anew.cli.values import read_policy
@@ -211,7 +212,7 @@ def write_picture(picture: Picture, out: Path, form: Literal["svg", "png"], *, d
         raise NotSupported("--out needs matplotlib, which is not installed: pip install 'anew[lab]'")
     content = figure(picture, form, dark=dark)
     try:
-        out.write_bytes(content)
+        write_whole(out, content)
     except OSError as error:
         message = (
             f"--out: {shown(str(out))} cannot be written ({error.strerror}); expected a place for a file"

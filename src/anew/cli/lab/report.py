@@ -10,6 +10,7 @@ from typing import Final
 import click
 
 from anew import __version__
+from anew.cli.files import write_whole
 from anew.cli.output import show_json
 from anew.errors import InvalidInput, NotSupported
 from anew.units import refused, shown
@@ -97,7 +98,7 @@ def _write(path: Path, text: str) -> None:
         click.echo(text, nl=False)
         return
     try:
-        path.write_text(text, encoding="utf-8")
+        write_whole(path, text.encode())
     except OSError as error:
         raise InvalidInput(
             f"output: {shown(str(path))} cannot be written ({error.strerror}); expected a file that may be",

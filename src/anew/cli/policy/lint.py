@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from anew.cli.failures import REFUSED, USAGE
-from anew.cli.patience import within
+from anew.cli.files import write_whole
+from anew.cli.patience import patience_s, within
 from anew.errors import InvalidInput, TooLarge
+from anew.patience import CPU_S
 from anew.units import parse_duration, shown
 
 if TYPE_CHECKING:
@@ -18,6 +21,9 @@ if TYPE_CHECKING:
     from anew.lab.lint import Context
     from anew.lab.lint.documents import Document
     from anew.lab.lint.table import Stated
+
+_A_STORED_S: Final = 0.01
+"""Processor time that reading a snapshot may take more for each policy that is held against it."""
 
 
 @click.command("lint")
@@ -98,10 +104,12 @@ def lint_policies(
         raise click.UsageError("nothing to look at; give FILE, - for stdin, or --policy")
     if update_snapshot and snapshot is None:
         raise click.UsageError("--update-snapshot needs --snapshot FILE, the file to write")
-    report = _looked_at([*_documents(files, specs)], _given(stated, select, ignore), patience)
+    # Once: else each policy would be told that it is no duration.
+    patience_s(patience)
+    report = _looked_at([*_documents(files, specs, patience)], _given(stated, select, ignore), patience)
     if snapshot is not None:
         try:
-            _hold_against(report, Path(snapshot), write=update_snapshot)
+            _hold_against(report, Path(snapshot), patience, write=update_snapshot)
         except InvalidInput as error:
             # A problem among others: what was found in the policies is told all the same.
             report.problems.append(Problem(file=snapshot, field=error.field, message=str(error)))
@@ -111,7 +119,7 @@ def lint_policies(
     return REFUSED if report.fails(Severity(fail_on)) else 0
 
 
-def _documents(files: Sequence[str], specs: Sequence[str]) -> Iterator[Document]:
+def _documents(files: Sequence[str], specs: Sequence[str], patience: str | None) -> Iterator[Document]:
     """Read all that was given; what cannot be read becomes a document with a problem."""
     from anew.cli.remote import given_text
     from anew.lab.lint.documents import MAX_BYTES, Document, Problem, read_document
@@ -121,10 +129,10 @@ def _documents(files: Sequence[str], specs: Sequence[str]) -> Iterator[Document]
             content = given_text("-" if file == "-" else f"@{file}", MAX_BYTES)
         except InvalidInput as error:
             words = str(error).removeprefix(f"@{file}: ")
-            problem = Problem(file=file, message=f"{words}; expected a TOML or JSON file")
+            problem = Problem(file=file, message=words.replace("file that can be read", "TOML or JSON file"))
             yield Document(problems=(problem,))
         else:
-            yield read_document(content, file)
+            yield read_document(content, file, hold=functools.partial(within, patience))
     for spec in specs:
         yield _document_of(spec)
 
@@ -231,11 +239,12 @@ def _with_limit(context: Context, limit: int | None) -> Context:
     return msgspec.structs.replace(context, default_limit=limit)
 
 
-def _hold_against(report: Report, path: Path, *, write: bool) -> None:
+def _hold_against(report: Report, path: Path, patience: str | None, *, write: bool) -> None:
     """Compare the schedules with the stored ones, or store them.
 
     Raises:
         InvalidInput: The file cannot be read or written, or two policies have one name.
+        TooLarge: It takes too long.
     """
     from anew.lab.lint.snapshot import changes, read_snapshot, schedule_of, write_snapshot
 
@@ -247,16 +256,19 @@ def _hold_against(report: Report, path: Path, *, write: bool) -> None:
                 "different names",
                 field=entry.name,
             )
-        now[entry.name] = schedule_of(entry.policy())
+        with within(patience):
+            now[entry.name] = schedule_of(entry.policy())
     try:
-        stored = read_snapshot(_snapshot_bytes(path)) if path.exists() or not write else {}
+        with within(patience, usual_s=CPU_S + len(now) * _A_STORED_S):
+            stored = read_snapshot(_snapshot_bytes(path)) if path.exists() or not write else {}
+            found = changes(stored, now)
         # What could not be read is not gone.
         whole = not report.problems
-        report.changes = [change for change in changes(stored, now) if whole or change.kind != "removed"]
+        report.changes = [change for change in found if whole or change.kind != "removed"]
         if write and report.problems:
             report.unwritten = str(path)
         elif write:
-            path.write_bytes(write_snapshot(now))
+            write_whole(path, write_snapshot(now))
             report.written = str(path)
     except OSError as error:
         expected = "a file that can be written" if write else "a snapshot; --update-snapshot writes it"

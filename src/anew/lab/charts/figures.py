@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final, Literal, assert_never
 
 from anew.errors import NotSupported
+from anew.lab.chance import has_numpy
 from anew.lab.charts.pictures import Band, Dots, Heat, Histogram, Load, Panel, Picture
 from anew.lab.charts.terminal import log_of
 
@@ -20,10 +21,18 @@ _DOTS_PER_INCH: Final = 150
 
 
 def has_matplotlib() -> bool:
-    """Tell whether figures can be drawn here."""
+    """Tell whether figures can be drawn here: matplotlib draws them, and itself needs NumPy."""
     import importlib.util
 
-    return importlib.util.find_spec("matplotlib") is not None
+    return has_numpy() and importlib.util.find_spec("matplotlib") is not None
+
+
+def load_matplotlib() -> None:
+    """Import what draws figures, if it is there: half a second, and libraries that scarce memory would refuse."""
+    if has_matplotlib():
+        from matplotlib.backends import backend_agg, backend_svg  # noqa: F401
+
+        from anew.lab.charts import plots  # noqa: F401
 
 
 def figure(picture: Picture, form: Literal["svg", "png"], *, dark: bool = False) -> bytes:

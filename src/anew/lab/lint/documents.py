@@ -7,21 +7,20 @@ taken: ``policies`` (a mapping or a list), ``policy``, ``server`` (whose ``defau
 
 from __future__ import annotations
 
-import json
-import re
-import tomllib
-from collections.abc import Iterator, Mapping
+import contextlib
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import PurePath
 from typing import Any, Final
 
 import msgspec
 
 from anew.backoff import DEFAULT_LIMIT, Policy
-from anew.backoff.form import SHARED, json_object
-from anew.errors import InvalidInput
+from anew.backoff.form import SHARED
+from anew.errors import InvalidInput, TooLarge
 from anew.lab.lint import check_rules
 from anew.lab.lint.lines import Lines
 from anew.lab.lint.table import Stated, read_table
+from anew.lab.lint.texts import POLICIES, Unreadable, parse, strict_json
 from anew.units import parse_duration, refused, shown
 
 MAX_BYTES: Final = 1 << 20
@@ -29,7 +28,6 @@ MAX_POLICIES: Final = 1_000
 
 _FIELDS: Final = {"preset", "curve", "phases", "base_ms", "exponent", "jitter_ms", "max_attempts", *SHARED}
 _TAKEN: Final = ("policies", "policy", "server", "client", "lint")
-_LINE: Final = re.compile(r"\(at line (\d+), column (\d+)\)")
 _DEFAULT: Final = "default-policy"
 _RETENTION: Final = "default-dead-job-retention"
 _ZIZQ: Final = {
@@ -97,39 +95,47 @@ class Document(msgspec.Struct, frozen=True, kw_only=True):
     stated: Stated = Stated()
 
 
-def read_document(content: bytes, file: str) -> Document:
+Hold = Callable[[], contextlib.AbstractContextManager[None]]
+"""Makes a context that ends what takes too long, as `anew.patience.patience` does: with `TooLarge`."""
+
+
+def read_document(content: bytes, file: str, *, hold: Hold = contextlib.nullcontext) -> Document:
     """Read a document.
 
     Args:
         content: TOML or JSON text; which of the two follows from the name's ending, or else from the text.
         file: Its name; a policy that has none is called after it.
+        hold: Entered for the text, and again for each policy in it.
 
     Returns:
         What it holds. Nothing is raised: what cannot be read is among the problems.
     """
+    text = ""
     try:
         if len(content) > MAX_BYTES:
             raise refused("size", f"{len(content)} bytes", f"at most {MAX_BYTES} bytes")
-        text = content.decode("utf-8-sig")
-        value = _parse(text, PurePath(file).suffix.lower())
-        reader = _Reader(file, Lines(text))
-        stated = _stated(value) if isinstance(value, dict) else Stated()
-        found = list(reader.entries(value))
+        with hold():
+            text = content.decode("utf-8-sig")
+            value = parse(text, PurePath(file).suffix.lower())
+            reader = _Reader(file, Lines(text))
+            stated = _stated(value) if isinstance(value, dict) else Stated()
+            found = list(reader.entries(value))
+    except TooLarge as error:
+        return Document(problems=(Problem(file=file, field=error.field, message=str(error)),))
     except UnicodeDecodeError as error:
         return Document(
             problems=(Problem(file=file, message=f"byte {error.start} is not UTF-8; expected text"),)
         )
-    except _Unreadable as error:
+    except Unreadable as error:
         return Document(problems=(Problem(file=file, line=error.line, message=str(error)),))
     except InvalidInput as error:
         line = Lines(text).of_field(error.field) if error.field != "size" else None
         return Document(problems=(Problem(file=file, line=line, field=error.field, message=str(error)),))
     if not found and not (isinstance(value, dict) and {"server", "client", "lint"} & value.keys()):
-        expected = "a policy, a list of policies, or names with a policy each"
         return Document(
-            problems=(Problem(file=file, message=f"there is no policy in it; expected {expected}"),)
+            problems=(Problem(file=file, message=f"there is no policy in it; expected {POLICIES}"),)
         )
-    looked_at = [(entry, reader.problem(entry)) for entry in found]
+    looked_at = [(entry, reader.problem(entry, hold)) for entry in found]
     return Document(
         entries=tuple(entry for entry, problem in looked_at if problem is None),
         problems=tuple(problem for _, problem in looked_at if problem is not None),
@@ -148,53 +154,6 @@ def _stated(value: Mapping[str, Any]) -> Stated:
                 kept_ms = parse_duration(server[name], field=f"server.{name}")
                 return msgspec.structs.replace(stated, dead_retention_ms=kept_ms)
     return stated
-
-
-class _Unreadable(Exception):
-    """Text that is no TOML or no JSON."""
-
-    def __init__(self, message: str, line: int | None) -> None:
-        super().__init__(message)
-        self.line = line
-
-
-def _parse(text: str, ending: str) -> Any:
-    if ending == ".toml":
-        return _toml(text)
-    if ending == ".json":
-        return _json(text)
-    try:
-        return _json(text)
-    except _Unreadable:
-        if text.lstrip().startswith(("{", '"')):
-            raise
-    bare = text.strip()
-    return bare if re.fullmatch(r"[a-z][a-z0-9_]*", bare) else _toml(text)
-
-
-def _json(text: str) -> Any:
-    try:
-        return json.loads(text, object_pairs_hook=json_object, parse_constant=_no_constant)
-    except json.JSONDecodeError as error:
-        raise _Unreadable(f"no JSON: {error.msg} at column {error.colno}", error.lineno) from None
-    except (ValueError, RecursionError) as error:
-        raise _Unreadable(f"no JSON that can be read: {str(error)[:200]}", None) from None
-
-
-def _no_constant(word: str) -> Any:
-    raise ValueError(f"{word} is no number of JSON")
-
-
-def _toml(text: str) -> Any:
-    try:
-        return tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        place = _LINE.search(str(error))
-        column = f" at column {place[2]}" if place else ""
-        what = _LINE.sub("", str(error)).strip()
-        raise _Unreadable(f"no TOML: {what}{column}", int(place[1]) if place else None) from None
-    except (ValueError, RecursionError) as error:
-        raise _Unreadable(f"no TOML that can be read: {str(error)[:200]}", None) from None
 
 
 class _Reader:
@@ -220,10 +179,11 @@ class _Reader:
         rest = {name: inner for name, inner in value.items() if name not in _TAKEN}
         yield from self._several(rest, self._stem, (), limit)
 
-    def problem(self, entry: Entry) -> Problem | None:
+    def problem(self, entry: Entry, hold: Hold) -> Problem | None:
         """Give what is wrong with a policy; None if it can be built."""
         try:
-            entry.policy()
+            with hold():
+                entry.policy()
         except InvalidInput as error:
             line = self._lines.of_field(error.field, entry.line) or entry.line
             return Problem(
@@ -267,7 +227,7 @@ class _Reader:
 
 def _inner_json(text: str) -> Any:
     try:
-        return json.loads(text, object_pairs_hook=json_object, parse_constant=_no_constant)
+        return strict_json(text)
     except (ValueError, RecursionError) as error:
         raise refused(f"server.{_DEFAULT}", text, f"a policy as JSON ({error})") from None
 

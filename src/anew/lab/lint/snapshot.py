@@ -17,9 +17,9 @@ from typing import Any, Final, Literal
 import msgspec
 
 from anew.backoff import Policy
-from anew.backoff.form import json_object
 from anew.errors import InvalidInput
 from anew.lab.laws.spans import spans
+from anew.lab.lint.texts import strict_json
 from anew.units import format_duration, format_duration_short, parse_duration, refused
 
 MAX_BYTES: Final = 1 << 24
@@ -130,8 +130,7 @@ def read_snapshot(content: bytes) -> dict[str, Schedule]:
     if len(content) > MAX_BYTES:
         raise refused("snapshot", f"more than {MAX_BYTES} bytes", f"at most {MAX_BYTES} bytes")
     try:
-        value = json.loads(content, object_pairs_hook=json_object)
-        schedules = msgspec.convert(value, dict[str, Schedule])
+        schedules = msgspec.convert(strict_json(content.decode()), dict[str, Schedule])
         for schedule in schedules.values():
             _check(schedule)
     except (ValueError, RecursionError, InvalidInput) as error:  # msgspec's errors are ValueErrors
@@ -142,6 +141,10 @@ def read_snapshot(content: bytes) -> dict[str, Schedule]:
 def _check(schedule: Schedule) -> None:
     """Insist on texts that can be said in words later."""
     _plain(schedule.window)
+    if len(schedule.waits) > SHOWN_RETRIES:
+        raise ValueError(
+            f"{len(schedule.waits)} waits of one policy, and a snapshot has at most {SHOWN_RETRIES}"
+        )
     for wait in schedule.waits:
         if not wait:
             raise ValueError("a wait is empty")

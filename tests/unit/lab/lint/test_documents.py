@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
 from anew.backoff import Policy
-from anew.lab.lint.documents import MAX_BYTES, Document, read_document
+from anew.errors import TooLarge
+from anew.lab.lint.documents import MAX_BYTES, Document, Problem, read_document
+from anew.lab.lint.lines import Lines
 from anew.lab.lint.table import NAMES, Stated
 from anew.units import DAY_MS
 
@@ -125,16 +129,42 @@ def test_policies_are_found_on_their_lines() -> None:
     assert lines(read('[server]\nport = 1\ndefault_policy = "even"', "anew.toml")) == {"default-policy": 3}
 
 
+def test_an_empty_name_has_a_line() -> None:
+    assert lines(read('a = "even"\n\n"" = "zizq"\n', "p.toml")) == {"a": 1, "": 3}
+    assert lines(read('[a]\npreset = "even"\n\n[[""]]\npreset = "zizq"', "p.toml"))["a"] == 1
+
+
+def test_a_list_is_searched_once_and_not_for_each_of_its_policies(monkeypatch: pytest.MonkeyPatch) -> None:
+    searched: list[object] = []
+    for name in ("_members", "_toml_places"):
+        whole = getattr(Lines, name)
+
+        def noted(self: Lines, what: object, whole: Callable[[Lines, object], object] = whole) -> object:
+            searched.append(what)
+            return whole(self, what)
+
+        monkeypatch.setattr(Lines, name, noted)
+    many = read("[\n" + ",\n".join(['"even"'] * 50) + "]", "p.json")
+    assert [entry.line for entry in many.entries] == [*range(2, 52)]
+    assert len(searched) == 1
+    many = read("[[policies]]\npreset = 'even'\n" * 50, "p.toml")
+    assert [entry.line for entry in many.entries] == [*range(1, 101, 2)]
+    assert searched.count(("policies",)) == 1
+
+
 @pytest.mark.parametrize(
     ("text", "file", "line", "field", "words"),
     [
         ('{"web": \n', "p.json", 2, "", "no JSON: Expecting value at column 1"),
         ('{"a": "even",\n "a": "zizq"}', "p.json", None, "", "stands in one object twice"),
+        ('{"\\ud800": "even"}', "p.json", None, "", "\\ud800 is half of a pair, and the other half is missing; expected"),
+        ('{"a": {"curve": {"constant": "\\uDFFF"}}}', "p.json", None, "", "\\udfff is half of a pair"),
+        ('[server]\ndefault-policy = \'{"preset": "\\ud800"}\'', "anew.toml", 2, "server.default-policy", "half of a pair"),
         ('{"a": NaN}', "p.json", None, "", "NaN is no number of JSON"),
         ("[web\nx = 1", "p.toml", 1, "", "no TOML: Expected ']' at the end of a table declaration at column 5"),
         ("[a]\nx = 1\n[a]\n", "p.toml", 3, "", "no TOML: Cannot declare"),
-        ("[" * 100_000, "p.json", None, "", "no JSON that can be read"),
-        ("x = " + "[" * 100_000, "p.toml", None, "", "no TOML that can be read"),
+        ("[" * 100_000, "p.json", None, "", "; expected a policy, a list of policies"),
+        ("x = " + "[" * 100_000, "p.toml", None, "", "names with a policy each as TOML"),
         ("", "p.toml", None, "", "there is no policy in it; expected a policy, a list of policies, or names"),
         ("[]", "p.json", None, "", "there is no policy in it"),
         ("x" * (MAX_BYTES + 1), "p.toml", None, "size", "expected at most 1048576 bytes"),
@@ -156,6 +186,32 @@ def test_what_cannot_be_read_is_told(text: str, file: str, line: int | None, fie
     (problem,) = read(text, file).problems
     assert (problem.file, problem.line, problem.field) == (file, line, field)
     assert words in problem.message
+
+
+def test_a_whole_pair_is_a_character() -> None:
+    assert [entry.name for entry in read('{"\\ud83d\\ude00": "even"}', "p.json").entries] == ["\U0001f600"]
+
+
+def test_the_text_and_each_policy_are_held_for_themselves() -> None:
+    """A dotted key of a hundred thousand parts takes a minute to read."""
+    held: list[str] = []
+
+    @contextlib.contextmanager
+    def hold() -> Iterator[None]:
+        held.append("")
+        if len(held) == 3:
+            raise TooLarge("this takes too long", field="time")
+        yield
+
+    document = read_document(b'{"one": "even", "two": "even", "three": "even"}', "p.json", hold=hold)
+    assert len(held) == 4
+    assert [entry.name for entry in document.entries] == ["one", "three"]
+    (problem,) = document.problems
+    assert (problem.policy, problem.message) == ("two", "this takes too long")
+    held[:] = ["", ""]
+    assert read_document(b'"even"', "p.json", hold=hold) == Document(
+        problems=(Problem(file="p.json", field="time", message="this takes too long"),)
+    )
 
 
 def test_bytes_that_are_no_text_are_told() -> None:

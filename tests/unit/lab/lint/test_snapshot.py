@@ -127,6 +127,9 @@ def test_new_and_removed_policies_are_told() -> None:
         '{"web": {"retries": "1", "window": "1s", "jitter": "none", "then": "dead", "waits": ["1s (2s to"]}}',
         '{"web": {"retries": "1", "window": "1s", "jitter": "none", "then": "dead", "waits": ["1s (2s to x)"]}}',
         '{"web": {"retries": "1", "window": "1s", "jitter": "none", "then": "dead", "waits": [], "more": 1}}',
+        '{"web": {"retries": "\\ud800", "window": "1s", "jitter": "none", "then": "dead", "waits": []}}',
+        '{"\\udfff": {"retries": "1", "window": "1s", "jitter": "none", "then": "dead", "waits": []}}',
+        '{"web": {"retries": "1", "window": "1s", "jitter": "none", "then": "dead", "waits": [' + '"1s", ' * 100 + '"1s"]}}',
     ],
 )  # fmt: skip
 def test_what_is_no_snapshot_is_refused(text: str) -> None:
