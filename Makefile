@@ -8,7 +8,7 @@ LOCK := requirements/dev.txt
 PYTEST := $(BIN)/python -m pytest -q
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint types check bench nightly lock clean
+.PHONY: help setup demo test lint types check bench nightly examples lock clean
 
 help: ## print the targets
 	@awk -F':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -45,6 +45,9 @@ bench: $(STAMP) ## measure; figures go to bench/RESULTS.md by hand
 
 nightly: $(STAMP) ## the long set: more kills, more images, more trials
 	@ANEW_NIGHTLY=1 $(PYTEST)
+
+examples: $(STAMP) ## run the documents' examples again and write what they print and draw
+	@$(BIN)/python -m tests.unit.examples
 
 lock: $(STAMP) ## make the lock file anew
 	@$(BIN)/python -m pip install -q uv
