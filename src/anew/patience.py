@@ -42,6 +42,7 @@ def patience(cpu_s: float | None = CPU_S, memory_bytes: int | None = MEMORY_BYTE
     """Hold what runs inside to so much processor time and memory.
 
     What is imported inside counts too. In threads besides the main one nothing is bounded: signals do not reach them.
+    Not to be nested: the end of an inner one lifts the bound on the time of the outer one.
 
     Args:
         cpu_s: Seconds of processor time; None: any.
@@ -107,7 +108,7 @@ def bound_memory(extra: int) -> bool:
 
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
-    """Print nothing about an end that was lost, which Python does otherwise, traceback and all."""
+    """Keep Python from printing a traceback about an end that was lost."""
     before = sys.unraisablehook
 
     def told(lost: sys.UnraisableHookArgs) -> None:

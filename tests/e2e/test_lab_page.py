@@ -223,6 +223,30 @@ def test_who_goes_back_in_the_middle_of_a_drag_is_back(lab: LabPage) -> None:
     assert page.locator("#notice").text_content() == ""
 
 
+def test_a_state_that_was_refused_comes_with_the_next_answer(lab: LabPage) -> None:
+    """The entry that somebody has gone back to is not overwritten with the state that is still shown."""
+    page = lab.page
+    for label in ("linear", "all as heat"):
+        before = lab.drawn()
+        page.get_by_label(label, exact=True).check()
+        lab.await_change(before)
+    before = lab.drawn()
+    page.go_back()
+    lab.await_change(before)
+    busy = '<p id="notice" class="notice" role="alert" hx-swap-oob="true">busy</p>'
+    page.route("**/lab*", lambda route: route.fulfill(status=503, content_type="text/html", body=busy))
+    page.go_back()
+    page.wait_for_function("() => document.getElementById('notice').textContent === 'busy'")
+    assert page.url == f"{lab.base}/lab"
+    page.unroute("**/lab*")
+    assert lab.set(box("jobs"), "500")["log"]
+    assert page.url == f"{lab.base}/lab"
+    assert page.locator(box("jobs")).input_value() == "1000"
+    assert page.locator("#notice").text_content() == ""
+    assert all("503" in line for line in lab.wrong)
+    lab.wrong.clear()
+
+
 def test_what_was_opened_stays_open(lab: LabPage) -> None:
     page = lab.page
     page.get_by_text("sidekiq: every retry as a table").click()

@@ -18,12 +18,13 @@ def write_whole(path: Path, content: bytes) -> None:
     Raises:
         OSError: It cannot be written.
     """
-    target = path.resolve()
-    if target.exists() and not (target.is_file() and os.access(target, os.W_OK)):
+    # Not Path.resolve, to which a link that leads to itself is no OSError.
+    target = Path(os.path.realpath(path))
+    if os.path.lexists(target) and not (target.is_file() and os.access(target, os.W_OK)):
         target.write_bytes(content)
         return
     try:
-        number, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name[:100]}.")
+        number, name = tempfile.mkstemp(dir=target.parent, prefix=".anew-")
     except PermissionError:
         # Where no file may be made, one that is there may still be written.
         target.write_bytes(content)

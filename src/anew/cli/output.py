@@ -40,7 +40,7 @@ def show_json(value: Any) -> None:
         text = msgspec.json.format(msgspec.json.encode(value), indent=2).decode()
     except UnicodeEncodeError:
         # An argument or the name of a file that is no UTF-8.
-        text = whole(json.dumps(msgspec.to_builtins(value), indent=2, ensure_ascii=False))
+        text = encodable(json.dumps(msgspec.to_builtins(value), indent=2, ensure_ascii=False))
     click.echo(text)
 
 
@@ -108,8 +108,8 @@ def now_ms() -> int:
     return SystemClock().now()
 
 
-def whole(text: str) -> str:
-    """Give a text with a mark in place of what is half a character, which no UTF-8 can hold."""
+def encodable(text: str) -> str:
+    """Give a text with a mark in place of each half of a character, which UTF-8 cannot hold."""
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 

@@ -122,12 +122,13 @@ def confirm(question: str, *, yes: bool) -> None:
     click.confirm(question, abort=True)
 
 
-def given_text(value: str, at_most: int | None = None) -> bytes:
+def given_text(value: str, at_most: int | None = None, *, expected: str = "a file that can be read") -> bytes:
     """Read an argument that may point elsewhere: ``@file`` is the file's content, ``-`` is stdin's.
 
     Args:
         value: The argument.
         at_most: Bytes that make sense; of a file or a stream without end no more is read.
+        expected: What a file should have been, for the error.
 
     Raises:
         InvalidInput: The file cannot be read, or there are more bytes.
@@ -140,7 +141,7 @@ def given_text(value: str, at_most: int | None = None) -> bytes:
             with open(value[1:], "rb") as file:
                 content = file.read(size)
         except OSError as error:
-            message = f"{value}: {error.strerror}; expected a file that can be read"
+            message = f"{value}: {error.strerror}; expected {expected}"
             raise InvalidInput(message, field="file", value=value) from error
     else:
         content = value.encode(errors="surrogateescape")

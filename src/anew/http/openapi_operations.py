@@ -60,9 +60,9 @@ def operation(
     return made
 
 
-def one_form_operation(name: str, about: str, answer: Schema) -> Operation:
+def one_form_operation(name: str, about: str, success: Schema) -> Operation:
     """Describe an operation that answers in one way whatever ``Accept`` says."""
-    responses = {"200": answer} | {str(status): _failure(status) for status in (401, 403, 500)}
+    responses = {"200": success} | {str(status): _failure(status) for status in (401, 403, 500)}
     return {"tags": ["server"], "operationId": name, "summary": about, "responses": responses}
 
 

@@ -158,12 +158,12 @@ def past_deadline(waits: Millis, left_ms: Millis, *, clip: bool) -> NDArray[np.b
     """Hold one wait of many jobs to a deadline, as `anew.backoff.next_wait` does for one job.
 
     Args:
-        waits: The wait of each job. With ``clip`` those that are cut short are so in place.
+        waits: The wait of each job. With ``clip`` they are cut short in place.
         left_ms: What is left until the job's deadline when its wait begins.
         clip: Cut short the waits that would pass a deadline that is still ahead.
 
     Returns:
-        Which jobs have no retry any more.
+        Which jobs have no further retry.
     """
     late: NDArray[np.bool_] = waits > left_ms
     if clip:

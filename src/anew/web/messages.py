@@ -32,13 +32,11 @@ class Made(msgspec.Struct, frozen=True, array_like=True):
 
     Attributes:
         html: Its bytes; empty if it could not be made.
-        url: The address that gives this state again.
         problem: Why there is none, for people; "" if there is.
         trace: The same for the log; "" if nothing is wrong with the program.
     """
 
     html: bytes
-    url: str = ""
     problem: str = ""
     trace: str = ""
 
@@ -49,5 +47,5 @@ def framed(message: msgspec.Struct) -> bytes:
     return len(body).to_bytes(LENGTH_BYTES, "big") + body
 
 
-READY: Final = Made(b"", url="ready")
+READY: Final = Made(b"ready")
 """What the helper says first: all it needs is loaded, and its bounds are set."""

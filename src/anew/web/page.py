@@ -89,7 +89,7 @@ def make(ask: Ask) -> Made:
         ask: The state, and whether the whole page is wanted.
 
     Returns:
-        The page, with the address that gives it again.
+        The page; its data say which address gives it again.
     """
     state = read_state(ask.query)
     state.restructured = state.restructured or ask.restored
@@ -104,7 +104,7 @@ def make(ask: Ask) -> Made:
     values |= {"kept": kept, "data": data | _about(state, ask, kept=kept)}
     template = _TEMPLATES.get_template("parts.html" if ask.partial else "page.html")
     html = template.render(values)
-    return Made(html.encode(), url=state.url())
+    return Made(html.encode())
 
 
 def _results(state: State, *, compute: bool) -> dict[str, Any]:
@@ -263,7 +263,7 @@ def _about(state: State, ask: Ask, *, kept: bool) -> dict[str, Any]:
     """
     errors = state.errors()
     if kept:
-        errors = {name: f"{text}. The picture is the one before." for name, text in errors.items()}
+        errors = {name: f"{text}. The picture is still the previous one." for name, text in errors.items()}
     return {
         "errors": errors,
         "unread": [card.key for card in state.cards if card.unread],

@@ -72,6 +72,21 @@ def test_a_link_stays_one(tmp_path: Path) -> None:
     assert (tmp_path / "target.svg").read_bytes() == b"picture"
 
 
+def test_a_name_may_be_as_long_as_names_may_be(tmp_path: Path) -> None:
+    """255 bytes: the file that is written first needs a name, too."""
+    path = tmp_path / ("字" * 85)
+    write_whole(path, b"picture")
+    assert path.read_bytes() == b"picture"
+
+
+def test_a_link_that_leads_nowhere_but_to_itself_is_an_error_of_the_system(tmp_path: Path) -> None:
+    link = tmp_path / "loop.svg"
+    link.symlink_to(link)
+    with pytest.raises(OSError, match="Too many levels of symbolic links"):
+        write_whole(link, b"picture")
+    assert link.is_symlink()
+
+
 def test_what_is_no_file_is_written_to() -> None:
     write_whole(Path(os.devnull), b"picture")
     assert not Path(os.devnull).is_file()

@@ -7,7 +7,7 @@ import json
 
 import pytest
 
-from anew.cli.output import clock_time, moment, percent, show_json, table, whole
+from anew.cli.output import clock_time, encodable, moment, percent, show_json, table
 
 NOW = 1_764_000_000_000  # 2025-11-24 16:00:00 UTC
 UTC = datetime.UTC
@@ -60,7 +60,7 @@ def test_columns_line_up_and_control_sequences_do_not_reach_the_terminal() -> No
 
 
 def test_half_a_character_is_marked() -> None:
-    assert whole("a\udcffb \U0001f600") == "a\ufffdb \U0001f600"
+    assert encodable("a\udcffb \U0001f600") == "a\ufffdb \U0001f600"
 
 
 def test_json_holds_whatever_somebody_called_a_file(capsysbinary: pytest.CaptureFixture[bytes]) -> None:

@@ -27,7 +27,6 @@ class Page(HTMLParser):
     """A page's elements, in order, each with the text directly behind its start."""
 
     html: str
-    url: str
     elements: list[Element] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -65,6 +64,11 @@ class Page(HTMLParser):
         return {one.attributes["id"] or "" for one in self.elements if "id" in one.attributes}
 
     @property
+    def url(self) -> str:
+        """The address that gives this state again."""
+        return str(self.data["url"])
+
+    @property
     def data(self) -> Any:
         """What the browser draws."""
         (block,) = [one for one in self.elements if one.attributes.get("id") == "data"]
@@ -81,4 +85,4 @@ def page(query: str | dict[str, str] = "", **how: Any) -> Page:
     """Make a page from a query, or from its texts by name; `how` are further fields of `Ask`."""
     text = query if isinstance(query, str) else urlencode(query)
     made = make(Ask(text.encode(), **how))
-    return Page(made.html.decode(), made.url)
+    return Page(made.html.decode())

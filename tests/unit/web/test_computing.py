@@ -13,7 +13,7 @@ from anew.web.messages import Ask, Made, framed
 
 
 def test_a_page_that_is_made_is_the_answer() -> None:
-    made = Made(b"<p>", url="/lab")
+    made = Made(b"<p>", trace="line 1")
     assert answer(lambda ask: made, Ask(b"")) is made
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from importlib.resources import files
+from urllib.parse import urlencode
 
 import pytest
 from hypothesis import given, settings
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 from anew.backoff import PRESETS
 from anew.lab.charts.classics import CLASSICS
 from anew.web import drawing
+from anew.web.state import read_state
 
 from .pages import page
 
@@ -59,7 +61,7 @@ def test_hostile_text_stays_text(name: str, text: str) -> None:
         made = page({"jobs": "5"} | query, partial=partial)
         assert {one.name for one in made.elements} <= plain
         assert not [one for one in made.elements if any(key.startswith("on") for key in one.attributes)]
-        assert made.data["url"] == made.url
+        assert made.url == read_state(urlencode({"jobs": "5"} | query).encode()).url()
         assert "49" not in made.notice
 
 
@@ -309,7 +311,9 @@ def test_where_nothing_can_be_drawn_an_open_page_keeps_what_it_has(query: str, h
     part = page(query, partial=True, **how)
     assert part.data["kept"]
     assert part.ids.isdisjoint({"facts", "tables", "forms", "policies", "words-curve", "classic-title"})
-    assert all(text.endswith(". The picture is the one before.") for text in part.data["errors"].values())
+    errors = part.data["errors"].values()
+    assert errors or "problem" in how
+    assert all(text.endswith(". The picture is still the previous one.") for text in errors)
     whole, back = page(query, **how), page(query, partial=True, restored=True, **how)
     assert not whole.data["kept"]
     assert not back.data["kept"]

@@ -60,7 +60,7 @@ def test_a_page_can_load_from_nowhere_else() -> None:
 
 
 def test_an_open_page_gets_a_part() -> None:
-    answer, helper = get("/lab?a=even", Made(b"<p>", url="/lab?a=even"), hx_request="true")
+    answer, helper = get("/lab?a=even", Made(b"<p>"), hx_request="true")
     assert helper.asked == [Ask(b"a=even", partial=True)]
     assert answer.body == b"<p>"
 

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from anew.backoff.kinds import Choice, Duration, Integer, Number, invalid_policy
 from anew.backoff.presets.registry import COUNT, FLAG, SOME, WAIT, WAITS, Family, Form
+from anew.units import HOUR_MS, MINUTE_MS, SECOND_MS
 
 _notification = Family("notifications")
 
@@ -220,12 +221,9 @@ def _sns_http(
     )
 
 
-_SECOND_MS: Final = 1_000
-_MINUTE_MS: Final = 60 * _SECOND_MS
-_HOUR_MS: Final = 60 * _MINUTE_MS
 _WEBHOOKS: Final = (
-    5 * _SECOND_MS, 5 * _MINUTE_MS, 30 * _MINUTE_MS, 2 * _HOUR_MS, 5 * _HOUR_MS, 10 * _HOUR_MS, 14 * _HOUR_MS,
-    20 * _HOUR_MS, 24 * _HOUR_MS,
+    5 * SECOND_MS, 5 * MINUTE_MS, 30 * MINUTE_MS, 2 * HOUR_MS, 5 * HOUR_MS, 10 * HOUR_MS, 14 * HOUR_MS, 20 * HOUR_MS,
+    24 * HOUR_MS,
 )  # fmt: skip
 
 

@@ -15,7 +15,7 @@ from anew.patience import CPU_S
 from anew.units import format_duration, parse_duration
 
 _A_JOB_S: Final = 0.001
-"""Processor time that a policy may take for each job on record: a hundred calls."""
+"""Seconds of processor time that a policy may take on top for each job on record: enough for a hundred calls."""
 
 
 @click.command("replay")

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from anew.lab.lint.table import Stated
 
 _A_STORED_S: Final = 0.01
-"""Processor time that reading a snapshot may take more for each policy that is held against it."""
+"""Seconds of processor time that a snapshot may take on top for each policy that is held against it."""
 
 
 @click.command("lint")
@@ -126,10 +126,11 @@ def _documents(files: Sequence[str], specs: Sequence[str], patience: str | None)
 
     for file in files:
         try:
-            content = given_text("-" if file == "-" else f"@{file}", MAX_BYTES)
+            content = given_text(
+                "-" if file == "-" else f"@{file}", MAX_BYTES, expected="a TOML or JSON file"
+            )
         except InvalidInput as error:
-            words = str(error).removeprefix(f"@{file}: ")
-            problem = Problem(file=file, message=words.replace("file that can be read", "TOML or JSON file"))
+            problem = Problem(file=file, message=str(error).removeprefix(f"@{file}: "))
             yield Document(problems=(problem,))
         else:
             yield read_document(content, file, hold=functools.partial(within, patience))

@@ -11,7 +11,7 @@ from typing import Any, Final
 import click
 import msgspec
 
-from anew.cli.output import coloured, one_line, show_json, table, whole
+from anew.cli.output import coloured, encodable, one_line, show_json, table
 from anew.lab.lint import RULES, Finding, Severity
 from anew.lab.lint.documents import Entry, Problem
 from anew.lab.lint.snapshot import Change
@@ -56,7 +56,7 @@ def show(report: Report, form: str) -> None:
             show_json(_as_json(report))
         case "github":
             for line in _annotations(report):
-                click.echo(whole(line))
+                click.echo(encodable(line))
             click.echo(_summary(report))
         case _:
             _show_text(report)

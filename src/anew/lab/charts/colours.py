@@ -5,8 +5,8 @@ visible without any colour vision; the same retry has the same hue by day and by
 the grounds of pictures and page by a contrast of 3 or more, as WCAG 2.2 (1.4.11) wants it of graphics, and from its
 neighbours and rivals under protanopia, deuteranopia and tritanopia, too.
 
-Source of the policies' colours: M. Okabe, K. Ito, "Color Universal Design", 2008. On a light ground the last three of
-theirs that are used here are too pale; they are darker here.
+Source of the policies' colours: M. Okabe, K. Ito, "Color Universal Design", 2008. Three of theirs are too pale on a light
+ground; darker ones stand in for them there, the last three of `POLICY_COLOURS`.
 """
 
 from __future__ import annotations

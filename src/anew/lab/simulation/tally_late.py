@@ -64,8 +64,10 @@ class _Block(NamedTuple):
 
 
 class _Memory:
-    """Room for many small arrays that stay, apart from the large ones that come and go: between those, they would keep the
-    holes that each leaves too small for the next."""
+    """Room for many small arrays that stay, apart from the large ones that come and go.
+
+    Small ones among the large would split the room that these leave into pieces too small for the next.
+    """
 
     def __init__(self) -> None:
         self._room = np.empty(0, dtype=np.uint8)

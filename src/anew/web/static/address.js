@@ -1,9 +1,13 @@
 // The address keeps the state. What is chosen makes an entry that Back undoes; what is slid or typed rewrites the entry.
 
+/** Tells the server that the form holds another state than the address: it is to send what every field holds. */
 const RESTORE = "HX-History-Restore-Request";
 
+/** The query of the state that is shown, or has been gone back to. */
 let here = location.search;
+/** What is chosen in that state; null before the first one. */
 let step = null;
+/** Somebody has gone back, and that state has not come yet. */
 let wanted = false;
 
 /** Follows a state that is about to be shown; false where it is stale: somebody has gone back since it was asked for. */
@@ -23,7 +27,7 @@ export function follow(data) {
   return true;
 }
 
-/** Brings the state back to which somebody went, Back or Forward; `ask` asks the server for what the form holds. */
+/** Brings back the state to which somebody went, Back or Forward; `ask` asks the server for what the form holds. */
 export function comeBack(form, ask) {
   addEventListener("popstate", () => {
     if (location.search === here) return;  // another place of the same state
@@ -34,6 +38,7 @@ export function comeBack(form, ask) {
   });
   document.addEventListener("htmx:config:request", ({ detail: { ctx } }) => {
     if (!wanted) return;
+    // What is asked for is the state of the address, not that of the form.
     ctx.request.body = fields(here);
     ctx.request.headers[RESTORE] = "true";
   });

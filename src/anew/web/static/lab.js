@@ -7,19 +7,23 @@ import { isDark } from "./look.js";
 import { drawCurves, drawLoad, drawWaits, forget } from "./plots.js";
 
 let data = null;
+let read = null;
 
 /** Reads what the server has sent and shows it. */
 function show() {
-  const fresh = JSON.parse(document.getElementById("data").textContent);
+  const place = document.getElementById("data");
+  if (place === read) return;  // a refusal brings no data
+  read = place;
+  const fresh = JSON.parse(place.textContent);
   if (!follow(fresh)) return;
-  data = fresh.kept && data !== null ? { ...data, ...without(fresh) } : fresh;
+  data = fresh.kept && data !== null ? { ...data, ...withoutPicture(fresh) } : fresh;
   document.getElementById("results").classList.toggle("kept", data.kept);
   apply(data);
   draw();
 }
 
-/** Gives what a state says that has no picture: the one before stays. */
-function without({ errors, unread, set, charts, url, kept, restored }) {
+/** Gives what a state without a picture says of itself: the previous picture stays. */
+function withoutPicture({ errors, unread, set, charts, url, kept, restored }) {
   return { errors, unread, set, charts, url, kept, restored };
 }
 
@@ -92,7 +96,7 @@ document.addEventListener("click", (event) => {
 
 document.addEventListener("htmx:after:swap", show);
 document.addEventListener("htmx:error", () => {
-  document.getElementById("notice").textContent = "The server does not answer; the picture is the one before.";
+  document.getElementById("notice").textContent = "The server does not answer; the picture is still the previous one.";
 });
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => { showTheme(); redraw(); });
 let width = innerWidth;
