@@ -2,6 +2,7 @@
 
 `wait` gives the law of one wait, built of `pieces` (windows, dice, clamps), `slides` (``even``) and `chains` (the jitters that
 remember); `shapes` holds what every law can tell. `spans` gives the bounds of every retry. `lasts` adds waits up to the
-last retry, by `sums` where they owe each other nothing, by `chained` and `walks` where they do; `totals` knows the mean
-and the ends of any number of them. `outlive` asks `lasts`.
+last retry: where waits owe each other nothing `independent` adds them, value by value (`splits`, `lattices`, which make `lumps`)
+and on a grid (`sums`); where they do, `chained` and `walks`. `totals` knows the mean and the ends of any number of them.
+`outlive` asks `lasts`.
 """

@@ -1,8 +1,9 @@
 """The law of the last retry: of the sum of all waits, or of what a deadline leaves of it.
 
-Where one number decides a job's life, exactly; where waits owe each other nothing, by convolution, or by the central
-limit theorem beyond a few hundred; ``decorrelated`` as a chain; ``slices`` telescopes. What is left (dither, slices at a
-ceiling, memory and a deadline together) is walked for a thousand jobs in strata.
+Where one number decides a job's life, exactly; where waits owe each other nothing, value by value, on a grid where
+values are too many, or by the central limit theorem beyond a few hundred; ``decorrelated`` as a chain; ``slices``
+telescopes. What is left (dither, slices at a ceiling, memory and a deadline together) is walked for a thousand jobs in
+strata.
 """
 
 from __future__ import annotations
@@ -17,9 +18,12 @@ from anew.backoff import Decorrelated, Even, NoJitter, Policy, Slices
 from anew.backoff.windows import Windowed
 from anew.lab.laws.chained import chained
 from anew.lab.laws.chains import front
+from anew.lab.laws.independent import deadlined, fitted, summed
+from anew.lab.laws.lumps import Lumps
 from anew.lab.laws.pieces import Mixture, Piece
 from anew.lab.laws.shapes import Function, Law, Stretch, Table, tabled
-from anew.lab.laws.sums import CELLS, Deadlined, Grid, normal
+from anew.lab.laws.splits import split
+from anew.lab.laws.sums import CELLS, Deadlined, normal
 from anew.lab.laws.totals import MANY, blocks, ends, moments
 from anew.lab.laws.wait import law, pieces_of
 from anew.lab.laws.walks import (
@@ -37,6 +41,7 @@ _DEADLINED: Final = 1_500
 _NOTHING_LEFT: Final = 1e-7
 _PLAIN_STEPS: Final = 200_000
 _LAST_SLICE: Final = 1_000
+_COARSE: Final = 2_000
 _FAR: Final = 1_000_000
 _SURE: Final = 8
 _WHOLE: Final = (0.0, math.nextafter(1.0, 0.0))
@@ -72,7 +77,7 @@ def _law(policy: Policy) -> Law:
         case Even() if jitter.dither and retries <= MANY:
             return tabled([float(at) for at in stratified(policy, retries, retries)], cut=False)
         case Windowed() if jitter.source != "job":
-            return _summed(policy, retries)
+            return summed(policy, retries)
         case _:
             return _of_one_number(policy, retries, retries)
 
@@ -102,7 +107,7 @@ def _of_one_number(policy: Policy, retries: int, steps: int) -> Law:
         def summed(number: float) -> float:
             return math.fsum(count * one_wait(policy, retry, number) for retry, count in found)
 
-        return Function(summed, [_WHOLE], moments(policy, retries)[0])
+        return Function(summed, [_WHOLE], moments(policy, retries)[0], jumps=_jumps(policy))
 
     def value(number: float) -> float:
         return float(last_instant(policy, retries, number)[0])
@@ -112,7 +117,14 @@ def _of_one_number(policy: Policy, retries: int, steps: int) -> Law:
         return tabled([float(at) for at in evenly(policy, retries, steps)], cut=False)
     if len(parts) > 1:
         return _parted(value, parts, max(walkable(steps) // 4, 16))
-    return Function(value, parts, None if policy.deadline_ms is not None else moments(policy, retries)[0])
+    mean = None if policy.deadline_ms is not None else moments(policy, retries)[0]
+    return Function(value, parts, mean, jumps=_jumps(policy))
+
+
+def _jumps(policy: Policy) -> bool:
+    """Tell whether the number for life throws dice."""
+    jitter = policy.jitter
+    return isinstance(jitter, Windowed) and bool(jitter.faces or jitter.step_ms or jitter.cut_ms)
 
 
 def _parted(value: Callable[[float], float], parts: Sequence[tuple[float, float]], points: int) -> Law:
@@ -126,38 +138,7 @@ def _parted(value: Callable[[float], float], parts: Sequence[tuple[float, float]
     return Mixture(pieces)
 
 
-# -- sums of waits that owe each other nothing
-
-
-def _summed(policy: Policy, retries: int) -> Law:
-    if retries > MANY:
-        mean, sd = moments(policy, retries)
-        earliest, latest = ends(policy)
-        return Table(normal(mean, sd, earliest, latest), cut=False)
-    parts = [pieces_of(policy, retry) or [] for retry in range(1, retries + 1)]
-    uncertain = [pieces for pieces in parts if not _is_certain(pieces)]
-    certain = sum(int(pieces[0].low) for pieces in parts if _is_certain(pieces))
-    if len(uncertain) <= 1:
-        moved = uncertain[0] if uncertain else [Piece.atom(1.0, 0.0)]
-        return Mixture(piece._replace(low=piece.low + certain, high=piece.high + certain) for piece in moved)
-    width = sum(
-        max(piece.high for piece in pieces) - min(piece.low for piece in pieces) for pieces in uncertain
-    )
-    grid = Grid(float(certain), width)
-    for pieces in uncertain:
-        grid.add(pieces)
-    return _centred(grid.stretches(), moments(policy, retries)[0])
-
-
-def _is_certain(pieces: list[Piece]) -> bool:
-    return len(pieces) == 1 and pieces[0].top == pieces[0].low
-
-
-def _centred(stretches: list[Stretch], mean: float) -> Law:
-    """Give the law of stretches moved to a mean that is known exactly: the grid knows nothing of cut milliseconds."""
-    shift = mean - Table(stretches, cut=False).mean_ms
-    moved = (Stretch(stretch.low + shift, stretch.high + shift, stretch.weight) for stretch in stretches)
-    return Table(moved, cut=False)
+# -- a deadline
 
 
 def _deadlined(policy: Policy, retries: int) -> Law | None:
@@ -166,6 +147,9 @@ def _deadlined(policy: Policy, retries: int) -> Law | None:
     late = Mixture(settled)
     if late.mean_ms * _DEADLINED / 2 < deadline and settled == pieces_of(policy, _FAR):
         return _after_very_many(policy, late)
+    exact = deadlined(policy, retries)
+    if exact is not None:
+        return exact
     walk = Deadlined(deadline, CELLS if retries <= MANY else CELLS // 2)
     for retry in range(1, min(retries, _DEADLINED) + 1):
         walk.add(pieces_of(policy, retry) or [])
@@ -191,6 +175,20 @@ def _after_very_many(policy: Policy, late: Mixture) -> Law | None:
     return _renewed(policy, late) if spread > late.mean_ms else None
 
 
+def _lattice(policy: Policy) -> int:
+    """Give the step whose multiples all waits are, if it is so coarse that it shows; else 0."""
+    settled = split(policy, _DEADLINED)
+    step = settled.step
+    if step and settled.width <= _COARSE * step:
+        for retry in range(1, _DEADLINED):
+            wait = split(policy, retry)
+            if wait.pieces == settled.pieces:
+                return step
+            if wait.step % step or not wait.step:
+                break
+    return 0
+
+
 def _renewed(policy: Policy, late: Mixture) -> Law:
     """Give the law of the last retry before a deadline that comes after very many waits of one law.
 
@@ -200,6 +198,11 @@ def _renewed(policy: Policy, late: Mixture) -> Law:
     deadline = float(policy.deadline_ms or 0)
     if policy.on_deadline == "clip":
         return Mixture([Piece.atom(1.0, deadline)])
+    step = _lattice(policy)
+    if step:
+        values = range(0, min(late.latest_ms + step, int(deadline)) // step * step + 1, step)
+        ends = [int(deadline) // step * step - value for value in reversed(values)]
+        return Lumps((end, 1 - late.cdf(deadline - end)) for end in ends)
     longest = min(float(late.latest_ms + 1), deadline)
     marks = [longest * index / CELLS for index in range(CELLS + 1)]
     return Table(
@@ -219,7 +222,7 @@ def _chain(policy: Policy, retries: int) -> Law:
     mean = moments(policy, retries)[0]
     earliest, latest = ends(policy)
     if retries <= _LONG_CHAIN:
-        return _centred(chained(policy, (retries,), latest)[0], mean)
+        return fitted(chained(policy, (retries,), latest)[0], mean)
     # Long after it has settled, a chain adds the same variance with every retry.
     marks = (_LONG_CHAIN // 2, _LONG_CHAIN)
     end = ends(policy.with_limit(_LONG_CHAIN))[1]

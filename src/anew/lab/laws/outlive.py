@@ -60,7 +60,9 @@ class Window:
 
     def outlived_by(self, percent: float) -> int:
         """Give the longest outage that at least so many percent of the jobs outlive."""
-        return self.percentile(100 - percent)
+        if percent <= 0:
+            return self.latest_ms
+        return min(max(self.law.reached_by(percent), self.earliest_ms), self.latest_ms)
 
 
 def outlives(policy: Policy, outage_ms: int) -> float | None:

@@ -74,6 +74,28 @@ class Law:
                 low = middle
         return high
 
+    def reached_by(self, percent: float) -> int:
+        """Give the highest value that at least so many percent of all values reach or exceed.
+
+        Where the law has no jumps, that is the percentile from the other end.
+
+        Args:
+            percent: 0 to 100; 100 gives the lowest value.
+        """
+        return self.percentile(100 - percent)
+
+    def highest(self, percent: float) -> int:
+        """Look for what `reached_by` gives between the lowest and the highest value: right for laws that jump, too."""
+        low, high = self.earliest_ms, self.latest_ms + 1
+        share = percent / 100 - 1e-12
+        while high - low > 1:
+            middle = (low + high) // 2
+            if 1 - self.below(middle) >= share:
+                low = middle
+            else:
+                high = middle
+        return low
+
 
 def mixed(parts: Iterable[tuple[float, float, float]]) -> tuple[float, float]:
     """Give mean and standard deviation of a mixture of parts: weight, mean and variance of each."""
@@ -166,17 +188,22 @@ class Function(Law):
         value: The function, in whole milliseconds.
         parts: Where its monotone parts begin and end, in order; the last one ends just below 1.
         mean_ms: Its expected value, if that is known more exactly than from samples.
+        jumps: Whether it stands still but for jumps, as where the number throws a die.
     """
 
-    __slots__ = ("_parts", "_value")
+    __slots__ = ("_nudge", "_parts", "_value")
 
     def __init__(
         self,
         value: Callable[[float], float],
         parts: Sequence[tuple[float, float]],
         mean_ms: float | None = None,
+        *,
+        jumps: bool = False,
     ) -> None:
         self._value, self._parts = value, parts
+        # A percentile may fall on a jump: then the lowest value is asked for, or the highest.
+        self._nudge = 1e-12 if jumps else 0.0
         self.earliest_ms = int(min(value(low) for low, _ in parts))
         self.latest_ms = int(max(value(high) for _, high in parts))
         samples = [
@@ -197,7 +224,7 @@ class Function(Law):
             return low
         if self._value(high) < ms:
             return high
-        while high - low > 1e-9:
+        while high - low > (self._nudge or 1e-9):
             middle = (low + high) / 2
             low, high = (middle, high) if self._value(middle) < ms else (low, middle)
         return high
@@ -205,5 +232,11 @@ class Function(Law):
     def percentile(self, percent: float) -> int:
         """Give the lowest value that at least so many percent of all values do not exceed."""
         if len(self._parts) == 1:
-            return int(self._value(min(max(percent / 100, 0.0), self._parts[0][1])))
+            return int(self._value(min(max(percent / 100 - self._nudge, 0.0), self._parts[0][1])))
         return super().percentile(percent)
+
+    def reached_by(self, percent: float) -> int:
+        """Give the highest value that at least so many percent of all values reach or exceed."""
+        if len(self._parts) > 1 or not self._nudge:
+            return self.percentile(100 - percent)
+        return int(self._value(min(max(1 - percent / 100 + self._nudge, 0.0), self._parts[0][1])))

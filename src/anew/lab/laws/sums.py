@@ -7,7 +7,9 @@ anywhere in a window is then one running sum and two readings of it, whatever th
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+import operator
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Sequence
 from itertools import accumulate, pairwise
 from typing import Final
 
@@ -26,12 +28,13 @@ class Grid:
         origin: The sum to begin with.
         width: How far sums can lie above the lowest.
         cells: Cells of the grid.
+        share: The share of jobs that are at the first sum; 0 where all are held elsewhere as yet.
     """
 
-    def __init__(self, origin: float, width: float, cells: int = CELLS) -> None:
+    def __init__(self, origin: float, width: float, cells: int = CELLS, share: float = 1.0) -> None:
         self.origin = origin
         self.cell = width / cells or 1.0
-        self.shares = [1.0] * (cells + 1)
+        self.shares = [share] * (cells + 1)
 
     def add(self, pieces: Sequence[Piece], *, fixed: bool = False) -> None:
         """Add one wait.
@@ -44,12 +47,42 @@ class Grid:
         boxes = [box for piece in pieces for box in self._boxes(piece)]
         start = 0.0 if fixed else min(low for _, low, _ in boxes)
         self.origin += start
+        if not self.shares[-1]:
+            return
         sums = [0.0, *accumulate((a + b) / 2 for a, b in pairwise(self.shares))]
         total = [0.0] * len(self.shares)
         for weight, low, high in boxes:
             a, b = (low - start) / self.cell, (high - start) / self.cell
-            part = self._moved(a) if b - a < 1e-6 else self._boxed(sums, a, b)
-            total = [old + weight * new for old, new in zip(total, part, strict=True)]
+            if b - a < 1e-6:
+                moved = self._moved(a)
+                total = [old + weight * new for old, new in zip(total, moved, strict=True)]
+                continue
+            # The shares after adding anything between a and b cells.
+            upper, lower, each = self._summed(sums, a), self._summed(sums, b), weight / (b - a)
+            total = [old + each * (x - y) for old, x, y in zip(total, upper, lower, strict=True)]
+        self.shares = total
+
+    def receive(self, lumps: Sequence[tuple[int, float]], origin: float, pieces: Sequence[Piece]) -> None:
+        """Take in the shares of sums that were held value by value until now.
+
+        Args:
+            lumps: These sums with their shares, in order, before they are added to.
+            origin: The lowest of all sums before.
+            pieces: What is added to them: windows, or dice that cannot be held any longer. The grid itself has had
+                its whole wait added already.
+        """
+        start, cell, count = self.origin - origin, self.cell, len(self.shares)
+        known = _Lumps([value - origin for value, _ in lumps], [share for _, share in lumps])
+        total = self.shares
+        for weight, low, high in (box for piece in pieces for box in self._boxes(piece)):
+            if high - low < 1e-6 * cell:
+                part = known.upto(start - low, cell, count)
+                total = [old + weight * new for old, new in zip(total, part, strict=True)]
+                continue
+            each = weight / (high - low)
+            upper = known.areas(start - low, cell, count)
+            lower = known.areas(start - high, cell, count)
+            total = [old + each * (x - y) for old, x, y in zip(total, upper, lower, strict=True)]
         self.shares = total
 
     def _boxes(self, piece: Piece) -> list[tuple[float, float, float]]:
@@ -66,26 +99,20 @@ class Grid:
         """Give the shares moved up by so many cells."""
 
         def between(part: float) -> list[float]:
-            return [high * (1 - part) + low * part for low, high in pairwise(self.shares)]
+            left = 1 - part
+            return [high * left + low * part for low, high in pairwise(self.shares)]
 
         return _pushed(self.shares, by, between)
-
-    def _boxed(self, sums: list[float], a: float, b: float) -> list[float]:
-        """Give the shares after adding anything between a and b cells."""
-        return [
-            (upper - lower) / (b - a)
-            for upper, lower in zip(self._summed(sums, a), self._summed(sums, b), strict=True)
-        ]
 
     def _summed(self, sums: list[float], by: float) -> list[float]:
         """Give the running sum of the shares, read so many cells further down; exact between the points."""
 
         def between(part: float) -> list[float]:
             left = 1 - part
-            return [
-                total + left * (low + left * (high - low) / 2)
-                for total, (low, high) in zip(sums, pairwise(self.shares), strict=False)
-            ]
+            b = left * left / 2
+            a = left - b
+            each = zip(sums, self.shares, self.shares[1:], strict=False)
+            return [total + a * low + b * high for total, low, high in each]
 
         return _pushed(sums, by, between)
 
@@ -98,6 +125,40 @@ class Grid:
             for index, (low, high) in enumerate(points)
             if high - low > least
         ]
+
+
+class _Lumps:
+    """Single values in order, read at evenly spaced points: so many from a start on, a cell apart."""
+
+    def __init__(self, values: Sequence[float], shares: Sequence[float]) -> None:
+        self._values = values
+        self._shares = [*accumulate(shares, initial=0.0)]
+        self._weighed = [*accumulate(map(operator.mul, values, shares), initial=0.0)]
+
+    def _runs(self, start: float, cell: float, count: int) -> Iterator[tuple[int, int, int]]:
+        """Give runs of points with as many lumps up to them: the first, the one after the last, how many lumps."""
+        point = index = 0
+        while point < count:
+            index = bisect_right(self._values, start + point * cell, index)
+            end = count
+            if index < len(self._values):
+                end = min(max(math.ceil((self._values[index] - start) / cell), point + 1), count)
+            yield point, end, index
+            point = end
+
+    def upto(self, start: float, cell: float, count: int) -> list[float]:
+        """Give the share of lumps up to each point."""
+        shares = self._shares
+        return [shares[index] for a, b, index in self._runs(start, cell, count) for _ in range(a, b)]
+
+    def areas(self, start: float, cell: float, count: int) -> list[float]:
+        """Give the area under that up to each point."""
+        found: list[float] = []
+        for a, b, index in self._runs(start, cell, count):
+            share = self._shares[index]
+            first, slope = start * share - self._weighed[index], cell * share
+            found += [first + slope * point for point in range(a, b)]
+        return found
 
 
 def _pushed(values: list[float], by: float, between: Callable[[float], list[float]]) -> list[float]:

@@ -71,7 +71,7 @@ def pieces_of(policy: Policy, retry: int) -> list[Piece] | None:
     jitter = policy.jitter
     if isinstance(jitter, Windowed):
         low, high = jitter.ends(retry, policy.place(retry)[1], nominal)
-        pieces = _windowed(jitter, low, high)
+        pieces = windowed(jitter, low, high)
     elif isinstance(jitter, NoJitter):
         pieces = [Piece.atom(1.0, nominal)]
     else:
@@ -119,7 +119,8 @@ def _slid(policy: Policy, a: float, b: float, c: float, *, dither: float) -> Law
     return Mixture(held for piece in pieces for held in piece.held(floor, ceil))
 
 
-def _windowed(jitter: Windowed, low: float, high: float) -> list[Piece]:
+def windowed(jitter: Windowed, low: float, high: float) -> list[Piece]:
+    """Give the pieces of a window with these ends, in the order of the numbers drawn, not yet clamped."""
     width = high - low
     if not width > 0:
         return [Piece.atom(1.0, low)]
