@@ -110,3 +110,27 @@ class LabPage:
         parts = urlsplit(request.url)
         if f"{parts.scheme}://{parts.netloc}" != self.base and parts.scheme != "data":
             self.wrong.append(f"request: {request.url}")
+
+
+def slider(name: str) -> str:
+    """Where the slider of a value is."""
+    return f'input.slide[data-name="{name}"]'
+
+
+def box(name: str) -> str:
+    """Where its box is."""
+    return f'[name="{name}"]'
+
+
+def drag(lab: LabPage, name: str, share: float) -> Any:
+    """Drag a slider with the mouse to a share of its width; give the new data."""
+    before = lab.drawn()
+    track = lab.page.locator(slider(name))
+    track.scroll_into_view_if_needed()
+    room = track.bounding_box()
+    middle = room["y"] + room["height"] / 2
+    lab.page.mouse.move(room["x"] + room["width"] / 2, middle)
+    lab.page.mouse.down()
+    lab.page.mouse.move(room["x"] + room["width"] * share, middle, steps=4)
+    lab.page.mouse.up()
+    return lab.await_change(before)

@@ -6,13 +6,16 @@ import itertools
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from .client import Client
 from .server import ServerProcess
 from .worker import Gate
+
+if TYPE_CHECKING:
+    from .browser import LabPage
 
 HEARTBEAT_S = 0.2
 """Interval of the shared server's heartbeats: tests wait for two of them to see that nothing came."""
@@ -95,3 +98,41 @@ def gate(tmp_path: Path) -> Iterator[Gate]:
     gate = Gate(tmp_path)
     yield gate
     gate.close()
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    """The system's Chromium."""
+    from .browser import (
+        ARGUMENTS,
+        chromium,
+        sync_api,
+    )  # where there is no playwright, only these tests are skipped
+
+    path = chromium()
+    with sync_api.sync_playwright() as playwright:
+        started = playwright.chromium.launch(executable_path=path, args=list(ARGUMENTS))
+        yield started
+        started.close()
+
+
+@pytest.fixture
+def tabs(browser: Any, server: ServerProcess) -> Iterator[Callable[..., LabPage]]:
+    """Open tabs; at the end each of them must have behaved."""
+    from .browser import LabPage
+
+    opened: list[LabPage] = []
+
+    def tab(**options: Any) -> LabPage:
+        opened.append(LabPage(browser, server.address, **options))
+        return opened[-1]
+
+    yield tab
+    for one in opened:
+        one.close()
+
+
+@pytest.fixture
+def lab(tabs: Callable[..., LabPage]) -> LabPage:
+    """The page as it comes, without any state."""
+    return tabs().open()

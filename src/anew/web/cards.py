@@ -14,8 +14,10 @@ from anew.backoff import Policy, find_preset
 from anew.backoff.fields import fields_of
 from anew.backoff.form import json_object
 from anew.backoff.policy import MAX_POLICY_BYTES
+from anew.backoff.presets.registry import ALIASES
 from anew.errors import InvalidInput
-from anew.web.controls import Control, control
+from anew.web.controls import Control, control, for_a_box
+from anew.web.idle import idle
 from anew.web.parts import HINTS, take_apart
 
 JSON: Final = "json"
@@ -28,6 +30,9 @@ _SIMPLE_JITTERS: Final = ("none", "full", "equal", "even", "decorrelated")
 """Jitters that need no number and so can be put on any preset."""
 
 _SHARED: Final = ("limit", "cap", "floor", "ceil", "deadline")
+
+KNOWN_AS: Final = {"sidekiq": "sidekiq (up to 6.2.1)"}
+"""What presets are called whose name alone would be taken for another law."""
 
 _SUCH_AS: Final = 'an object such as {"curve": {"exponential": {"base": "1s"}}}'
 
@@ -71,8 +76,13 @@ class Card:
     @property
     def label(self) -> str:
         """What charts and tables call it."""
-        name = "custom" if self.choice == JSON else self.choice[:40]
+        name = "custom" if self.choice == JSON else KNOWN_AS.get(self.choice, self.choice[:40])
         return f"{self.key.upper()} {name}"
+
+    @property
+    def changed(self) -> bool:
+        """It is a preset, but not as it comes."""
+        return len(self.form) > 1
 
     def errors(self) -> dict[str, str]:
         """Give what is wrong by the name of the field."""
@@ -105,7 +115,7 @@ def read_card(key: str, given: Mapping[str, str]) -> Card:
         choice, text = JSON, choice
     if choice == JSON:
         return _read_json(key, text, before, own)
-    moved = bool(before) and before != choice
+    moved = bool(before) and before not in (choice, ALIASES.get(choice))
     card = _read_preset(key, choice, {} if moved else own)
     card.restructured = moved
     return card
@@ -121,19 +131,24 @@ def _read_preset(key: str, choice: str, own: Mapping[str, str]) -> Card:
     except InvalidInput as error:
         card.error = str(error)
         return card
-    card.preset, card.summary, card.traps = preset.name, preset.summary, preset.traps
+    card.preset = card.of = preset.name
+    card.summary, card.traps = preset.summary, preset.traps
     form: dict[str, Any] = {"preset": preset.name}
+    values: dict[str, Any] = {}
     for name, kind in preset.parameters.items():
-        made, value = _parameter(kind, f"{key}.{name}", own, preset.defaults[name])
+        made, values[name] = _parameter(kind, f"{key}.{name}", own, preset.defaults[name])
         card.controls.append(made)
         if made.said and not made.error:
-            form[name] = kind.write(value)
+            form[name] = kind.write(values[name])
     card.form, card.policy = form, _build(card, form)
     _add_shared(card, form, own, taken=set(preset.parameters))
     used = {item.name for item in card.controls}
     card.unknown = [name for name in own if name not in used]
     if card.policy is not None:
         card.json = compact(card.policy)
+        dead = idle(card.form, card.policy, preset.parameters, values)
+        for item in card.controls:
+            item.idle = item.name.partition(".")[2] in dead
     return card
 
 
@@ -253,7 +268,7 @@ def _build(card: Card, form: Any) -> Policy | None:
         path = f"{card.key}.{error.field}"
         for item in card.controls:
             if item.name == path and not item.error:
-                item.error = str(error)
+                item.error = for_a_box(error)
                 return None
-        card.error = card.error or str(error)
+        card.error = card.error or (str(error) if card.choice == JSON else for_a_box(error))
         return None

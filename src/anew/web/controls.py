@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from anew.backoff.kinds import CEILING_MS, Choice, Duration, Flag, Integer, Kind, ListOf, Number
-from anew.errors import InvalidInput
+from anew.errors import AnewError, InvalidInput
 from anew.units import format_duration_short
 from anew.web import ladders
 
@@ -59,6 +59,7 @@ class Control:
         placeholder: Shown in the empty box.
         error: What is wrong with the text.
         more: It is seldom needed, and folded away.
+        idle: It does nothing as the other controls stand, and is hidden.
     """
 
     name: str
@@ -72,11 +73,19 @@ class Control:
     placeholder: str = ""
     error: str = ""
     more: bool = False
+    idle: bool = False
 
     @property
     def said(self) -> bool:
         """It holds something that a link must keep, right or wrong."""
         return self.text.strip() != self.default
+
+    @property
+    def instead(self) -> str:
+        """What holds where the text does not fit."""
+        if self.options:
+            return dict(self.options).get(self.default) or self.text
+        return self.default or self.placeholder or "an empty box"
 
     @property
     def id(self) -> str:
@@ -162,6 +171,11 @@ def _plain(kind: Kind, text: str) -> Any:
     return text
 
 
+def for_a_box(error: AnewError) -> str:
+    """Say what is wrong in the words of a page, where nothing is an empty box."""
+    return str(error).replace(", or null", ", or empty")
+
+
 def slider(kind: Kind, leaf: str, value: Any) -> Slider | None:
     """Give the slider of a value; None if it has none.
 
@@ -237,7 +251,7 @@ def control(kind: Kind, name: str, given: str | None, default: Any, **rest: Any)
         try:
             value = read(kind, given, label)
         except InvalidInput as caught:
-            error = str(caught)
+            error = for_a_box(caught)
     made = Control(
         name=name,
         label=label,

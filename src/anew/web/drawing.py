@@ -13,6 +13,7 @@ from anew.lab.charts.colours import (
     RETRY_COLOURS_LIGHT,
 )
 from anew.lab.charts.waves import ABSENT, tally
+from anew.units import SECOND_MS
 from anew.web.cards import LETTERS
 from anew.web.herds import DOTS, Herd, greatest, least
 
@@ -106,6 +107,38 @@ def heat(herd: Herd, bounds: Sequence[float], *, log: bool) -> list[list[int]]:
         np.bincount(numbers[inside], minlength=rows * bins).reshape(rows, bins).tolist()
     )
     return counted
+
+
+def load_edges(first: int, last: int, *, log: bool) -> list[float]:
+    """Give where bins for calls per second begin and end: on whole seconds, so that each is a second or more.
+
+    A rate that is counted over less makes a crowd out of a few calls in the same millisecond. Where all is over within a
+    second, tenths of that time take its place.
+
+    Args:
+        first: Where an axis of powers begins; it has no place for 0, so its first bin is drawn from there and reaches back
+            to 0 all the same.
+        last: What lies at or before it is in a bin.
+        log: The bins are equally far apart on an axis of powers, as far as whole seconds allow.
+    """
+    unit = SECOND_MS if last >= SECOND_MS else max(-(-last // 10), 1)
+    end = (last // unit + 1) * unit
+    if not log:
+        width = -(-end // (BINS * unit)) * unit
+        return [float(place * width) for place in range(-(-end // width) + 1)]
+    inner = {math.ceil(bound / unit) * unit for bound in edges(first, last, BINS, log=True)}
+    bounds = [*map(float, sorted(bound for bound in inner if bound < end)), float(end)]
+    if len(bounds) > 2 and end - bounds[-2] < (bounds[-2] - bounds[-3]) / 2:
+        # The instant after the last call would be a bin of its own, far narrower than those before.
+        del bounds[-2]
+    return bounds if first >= unit and len(bounds) > 1 else [bounds[0] / 2, *bounds]
+
+
+def load_counts(herd: Herd, bounds: Sequence[float]) -> list[int]:
+    """Count all of a herd's retries between bounds; the first bin reaches back to 0, what lies behind the last is left out."""
+    wide = [*bounds, math.inf]
+    rows = [tally(wave, wide, None, 1)[0][:-1] for wave in herd.waves]
+    return [sum(column) for column in zip(*rows, strict=True)]
 
 
 def rates(counts: Sequence[int], bounds: Sequence[float]) -> list[float]:

@@ -35,7 +35,11 @@ def forms(card: Card) -> list[Form]:
             compact(policy),
             "A job's policy, --default-policy, or an argument of anew policy and anew lab.",
         ),
-        Form("Python", _python(card, policy), ""),
+        Form(
+            "Python",
+            _python(card, policy),
+            "For anew.lab in a program of yours; a client enqueues a job with policy=policy.to_json().",
+        ),
         _zizq(policy),
         _faktory(policy),
     ]
@@ -67,7 +71,10 @@ def _zizq(policy: Policy) -> Form:
         "retry_limit": policy.limit,
     }
     return Form(
-        "Zizq", json.dumps(body), "Members of a new job. What stands under backoff is a policy for Anew, too."
+        "Zizq",
+        json.dumps(body),
+        "Fields of a job, not a policy: for POST /jobs, or a client of Zizq's. "
+        "What stands under backoff is a policy for Anew, too.",
     )
 
 
@@ -88,6 +95,7 @@ def _not_zizq(policy: Policy) -> str:
     return ""
 
 
+_FAKTORY_USE = "A field of a job, not a policy: for PUSH, or a client of Faktory's. When it retries is the server's own law."
 _FAKTORY = Policy.from_json("faktory")
 
 
@@ -95,4 +103,4 @@ def _faktory(policy: Policy) -> Form:
     if policy.with_limit(25) != _FAKTORY.with_limit(25) or policy.limit is None:
         note = "Faktory cannot express this policy: its clients say how often, and its server alone says when"
         return Form("Faktory", "", f"{note} (15 s + (k-1)^4 s, plus k times a die of 30 faces).")
-    return Form("Faktory", f'{{"retry": {policy.limit}}}', "A member of a job; the law is the server's own.")
+    return Form("Faktory", f'{{"retry": {policy.limit}}}', _FAKTORY_USE)

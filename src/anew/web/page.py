@@ -13,13 +13,14 @@ from anew.backoff import PRESETS
 from anew.errors import AnewError, InvalidInput
 from anew.lab.charts.classics import CLASSICS
 from anew.units import format_duration
-from anew.web import classic, drawing, ladders, scenes, words
+from anew.web import answers, classic, drawing, ladders, scenes, words
 from anew.web.assets import Assets
-from anew.web.cards import JSON, LETTERS
-from anew.web.controls import Control
+from anew.web.cards import KNOWN_AS, LETTERS
+from anew.web.controls import for_a_box
 from anew.web.forms import forms
 from anew.web.herds import Herd, herd
 from anew.web.messages import Ask, Made
+from anew.web.parts import CURVE_STARTS
 from anew.web.state import CHARTS, HERDS, SCALES, SCENARIO, State, read_state
 
 _ASSETS: Final = Assets()
@@ -56,6 +57,7 @@ def _environment() -> Environment:
         "asset": _ASSETS.url,
         "version": __version__,
         "presets": _by_family(),
+        "starts": _starts(),
         "classics": CLASSICS,
         "charts": CHARTS,
         "scales": SCALES,
@@ -67,11 +69,19 @@ def _environment() -> Environment:
     return made
 
 
-def _by_family() -> dict[str, list[str]]:
-    families: dict[str, list[str]] = {}
-    for preset in PRESETS.values():
-        families.setdefault(preset.family, []).append(preset.name)
+def _by_family() -> dict[str, dict[str, str]]:
+    families: dict[str, dict[str, str]] = {}
+    for name, preset in PRESETS.items():
+        families.setdefault(preset.family, {})[name] = KNOWN_AS.get(name, name)
     return families
+
+
+def _starts() -> dict[str, str]:
+    """Give policies of a bare curve to begin with, where no preset is one: JSON stands in place of a name."""
+    return {
+        name: msgspec.json.encode({"curve": {name: CURVE_STARTS[name]}, "limit": 25}).decode()
+        for name in ("power", "between", "fibonacci")
+    }
 
 
 _TEMPLATES: Final = _environment()
@@ -101,7 +111,7 @@ def make(ask: Ask) -> Made:
     # Where nothing can be drawn an open page keeps what it has: half-typed JSON must not make it jump.
     data = values["data"]
     kept = ask.partial and not ask.restored and not data["curves"] and not data["herds"]
-    values |= {"kept": kept, "data": data | _about(state, ask, kept=kept)}
+    values |= {"kept": kept, "data": data | answers.about(state, ask, kept=kept)}
     template = _TEMPLATES.get_template("parts.html" if ask.partial else "page.html")
     html = template.render(values)
     return Made(html.encode())
@@ -109,21 +119,27 @@ def make(ask: Ask) -> Made:
 
 def _results(state: State, *, compute: bool) -> dict[str, Any]:
     """Give what the templates show beside the form."""
+    wrong = answers.unfit(state)
     herds = _herds(state) if compute else []
+    holds = answers.say_what_holds(state, wrong, herds)
+    answers.summarize(state.cards, herds)
     played = _scenes(state, herds) if compute else []
     jobs = state.values["jobs"]
     figures = words.facts(herds, jobs) if herds else []
+    data = _data(state, herds, played)
+    load = scenes.said(played, jobs) if played else words.about_load(herds, jobs)
     return {
         "herds": herds,
+        "answers": holds,
         "facts": figures + (_aligned(scenes.facts(played), played, herds) if played else []),
         "said": {
             "curve": words.about_curves(herds),
             "herd": words.about_herds(herds),
-            "load": scenes.said(played, jobs) if played else words.about_load(herds, jobs),
+            "load": [*load, *words.counted_over(data["load"]["edges"])] if load else [],
             "waits": words.about_waits(herds, state.retry_number),
         },
         "forms": [(card, forms(card)) for card in state.cards if card.policy is not None],
-        "data": _data(state, herds, played),
+        "data": data,
     }
 
 
@@ -184,7 +200,9 @@ def _blame(state: State, key: str, error: AnewError) -> None:
     field = error.field if isinstance(error, InvalidInput) else ""
     name = next((name for name, (own, *_) in SCENARIO.items() if own == field), "")
     if name:
-        state.controls[name].error = state.controls[name].error or f"{error} (policy {key.upper()})"
+        state.controls[name].error = (
+            state.controls[name].error or f"{for_a_box(error)} (policy {key.upper()})"
+        )
         return
     card = next(card for card in state.cards if card.key == key)
     card.error = card.error or str(error)
@@ -195,8 +213,6 @@ def _data(state: State, herds: list[Herd], played: list[scenes.Scene]) -> dict[s
     log = state.scale == "log"
     first, last = drawing.span(herds, state.values["until"])
     bounds = drawing.edges(first, last, drawing.BINS, log=log)
-    counted = herds if not played or state.herd_as != "dots" else []
-    tables = {one.key: drawing.heat(one, bounds, log=log) for one in counted}
     return {
         "log": log,
         "jobs": state.values["jobs"],
@@ -211,23 +227,25 @@ def _data(state: State, herds: list[Herd], played: list[scenes.Scene]) -> dict[s
                 "label": one.label,
                 "retries": one.retries,
                 "dots": drawing.dots(one, last) if state.herd_as == "dots" else None,
-                "heat": None if state.herd_as == "dots" else tables[one.key],
+                "heat": None if state.herd_as == "dots" else drawing.heat(one, bounds, log=log),
             }
             for one in herds
         ],
-        "load": _played_load(state, played, first) if played else _bare_load(herds, tables, bounds),
+        "load": _played_load(state, played, first)
+        if played
+        else _bare_load(herds, drawing.load_edges(first, last, log=log)),
         "waits": drawing.histograms(herds, state.retry_number, log=log),
         "retry": state.retry_number,
     }
 
 
-def _bare_load(herds: list[Herd], tables: dict[str, Any], bounds: list[float]) -> dict[str, Any]:
+def _bare_load(herds: list[Herd], bounds: list[float]) -> dict[str, Any]:
     """Give the load of herds whose every retry fails: all their retries."""
     lines = [
         {
             "key": one.key,
             "label": one.label,
-            "rates": drawing.rates([*map(sum, zip(*tables[one.key], strict=True))], bounds),
+            "rates": drawing.rates(drawing.load_counts(one, bounds), bounds),
         }
         for one in herds
         if one.waves
@@ -236,10 +254,10 @@ def _bare_load(herds: list[Herd], tables: dict[str, Any], bounds: list[float]) -
 
 
 def _played_load(state: State, played: list[scenes.Scene], first: int) -> dict[str, Any]:
-    last = min(scenes.last_ms(played), state.values["until"] or scenes.last_ms(played))
-    bounds = drawing.edges(
-        min(first, max(last // 2, 1)), max(last, 2), drawing.BINS, log=state.scale == "log"
-    )
+    # The bins of what was played end there, and those of the picture need not begin another one.
+    end = scenes.last_ms(played) - 1
+    last = min(end, state.values["until"] or end)
+    bounds = drawing.load_edges(min(first, max(last // 2, 1)), max(last, 2), log=state.scale == "log")
     lines = [
         {
             "key": one.key,
@@ -251,48 +269,3 @@ def _played_load(state: State, played: list[scenes.Scene], first: int) -> dict[s
     ]
     values = state.values
     return {"edges": bounds, "lines": lines, "capacity": values["capacity"], "outage": values["outage"]}
-
-
-def _about(state: State, ask: Ask, *, kept: bool) -> dict[str, Any]:
-    """Give what the browser needs besides the pictures: what does not fit, what the form holds, where the state lives.
-
-    Args:
-        state: The state.
-        ask: How the page asked.
-        kept: Nothing is drawn, and the pictures of the state before stay.
-    """
-    errors = state.errors()
-    if kept:
-        errors = {name: f"{text}. The picture is still the previous one." for name, text in errors.items()}
-    return {
-        "errors": errors,
-        "unread": [card.key for card in state.cards if card.unread],
-        "set": _set(state, whole=ask.restored),
-        "step": state.step(),
-        "url": state.url(),
-        "kept": kept,
-        "restored": ask.restored,
-    }
-
-
-def _set(state: State, *, whole: bool) -> dict[str, Any]:
-    """Give where sliders stand, and what fields hold that the user has not just filled, by the name in the query.
-
-    Args:
-        state: The state.
-        whole: All fields are told, as none of them may hold what it should.
-    """
-    controls = _controls(state)
-    sliders = {item.name: item.slider.at for item in controls if item.slider is not None}
-    texts = {f"{card.key}.of": card.of for card in state.cards}
-    texts |= {f"{card.key}.json": card.json for card in state.cards if card.choice == JSON}
-    if whole:
-        texts |= {item.name: item.text for item in controls}
-        texts |= {"scale": state.scale, "herd": state.herd_as}
-    return {"sliders": sliders, "texts": texts}
-
-
-def _controls(state: State) -> list[Control]:
-    if state.classic is not None:
-        return state.classic.controls
-    return [*state.controls.values(), state.retry, *(item for card in state.cards for item in card.controls)]

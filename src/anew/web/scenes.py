@@ -10,12 +10,12 @@ from itertools import accumulate
 from typing import Any, Final
 
 from anew.backoff import Policy
-from anew.lab.simulation.outcome import Outcome
+from anew.lab.simulation.outcome import Downstream, Outcome
 from anew.lab.simulation.scenario import Scenario
 from anew.lab.simulation.simulate import simulate
 from anew.units import DAY_MS, MINUTE_MS, format_duration
 from anew.web.herds import MAX_CALLS, Herd, retries_shown
-from anew.web.state import SCENARIO
+from anew.web.state import SCENARIO, UNTIL
 
 _PLAIN: Final = frozenset({"jobs", "seed", "phase"})
 """What a herd has even where nothing ever succeeds and nothing is limited."""
@@ -25,6 +25,9 @@ _NEAR_MS: Final = (30 * MINUTE_MS, 2 * DAY_MS)
 
 _KEPT: Final = 12
 """Scenes that are kept for the next page."""
+
+_LATE: Final = 20
+"""Whether the downstream has recovered is told by the last twentieth of the time."""
 
 _LOOKED_AT_TWICE: Final = 60_000
 """Calls that meet in a queue, up to which a further look is cheap."""
@@ -38,12 +41,14 @@ class Scene:
         key: The policy's letter.
         label: What charts call it.
         outcome: What came of it.
+        end_ms: When the scenario ends at the latest; None: when all is over.
         looks: The same, seen up to an earlier end each, the earliest first, and the outcome itself.
     """
 
     key: str
     label: str
     outcome: Outcome
+    end_ms: int | None
     looks: tuple[Outcome, ...]
 
 
@@ -62,7 +67,12 @@ def scenario_of(values: Mapping[str, Any]) -> Scenario:
     if body["outage"] is None:
         # An outage without end, unless a chance of success is named: then there is none.
         body |= {"outage": 0, "success": 0 if body["success"] == SCENARIO["success"][2] else body["success"]}
-    return Scenario.from_json(body)
+    scenario = Scenario.from_json(body)
+    until = values.get(UNTIL)
+    if scenario.base_rate and until and until > (scenario.end_ms or 0):
+        # Fresh calls never end; whoever wants to look farther than that is usually enough says so here.
+        scenario = Scenario.from_json(body | {"horizon_ms": until})
+    return scenario
 
 
 def scene(herd: Herd, scenario: Scenario, *, log: bool) -> Scene:
@@ -80,7 +90,7 @@ def scene(herd: Herd, scenario: Scenario, *, log: bool) -> Scene:
     if scenario.success == 0 and policy.retries is None:
         policy = policy.with_limit(retries_shown(policy))
     looks = _looks(policy, scenario, log)
-    return Scene(herd.key, herd.label, looks[-1], looks)
+    return Scene(herd.key, herd.label, looks[-1], scenario.end_ms, looks)
 
 
 @functools.lru_cache(maxsize=_KEPT)
@@ -150,16 +160,23 @@ def _at(instant: float, marks: Sequence[float], sums: Sequence[float]) -> float:
 def facts(scenes: Sequence[Scene]) -> list[tuple[str, str, list[str]]]:
     """Give what the scenario adds to the table of figures."""
     outcomes = [one.outcome for one in scenes]
+    beside = any(one.fresh for one in outcomes)
     rows = [
         ("Got through", "jobs", [_through(one) for one in outcomes]),
         ("Half of them", "after the first failure", [_time(one, "p50") for one in outcomes]),
         ("The last of them", "after the first failure", [_time(one, "max") for one in outcomes]),
-        ("Calls made", "after the first failures", [f"{one.calls:,}" for one in outcomes]),
+        ("Calls made", "after the first failures", [f"{one.herd_calls:,}" for one in outcomes]),
     ]
+    if beside:
+        rows.append(("Others' retries", "of the calls beside the herd", [_others(one) for one in outcomes]))
     if any(one.downstream for one in outcomes):
         rows.append(("In vain", "calls nobody waited for any more", [_in_vain(one) for one in outcomes]))
         rows.append(("Longest queue", "calls not yet done", [_queue(one) for one in outcomes]))
     return rows
+
+
+def _others(one: Outcome) -> str:
+    return "–" if one.fresh is None else f"{one.fresh.retries:,}"
 
 
 def _through(one: Outcome) -> str:
@@ -184,12 +201,17 @@ def said(scenes: Sequence[Scene], jobs: int) -> list[str]:
     for one in scenes:
         outcome, times = one.outcome, one.outcome.success_ms
         if times is None:
-            sentences.append(f"{one.label}: not one of {jobs:,} jobs gets through.{_collapse(outcome)}")
+            sentences.append(f"{one.label}: not one of {jobs:,} jobs gets through.{_collapse(one)}")
             continue
         all_ = "all" if outcome.succeeded == outcome.jobs else f"{outcome.succeeded:,}"
         sentences.append(
             f"{one.label}: {all_} of {jobs:,} jobs get through, half of them within {format_duration(times.p50)} and the "
-            f"last after {format_duration(times.max)}; {outcome.peak_second:,} calls in the busiest second.{_collapse(outcome)}"
+            f"last after {format_duration(times.max)}; {outcome.peak_second:,} calls in the busiest second.{_collapse(one)}"
+        )
+    end_ms = scenes[0].end_ms if scenes else None
+    if end_ms is not None:
+        sentences.append(
+            f"Looked at until {format_duration(end_ms)}, as the other calls never end; “look at” can name a later end."
         )
     if any(one.outcome.downstream for one in scenes):
         sentences.append(
@@ -199,13 +221,23 @@ def said(scenes: Sequence[Scene], jobs: int) -> list[str]:
     return sentences
 
 
-def _collapse(outcome: Outcome) -> str:
+def _collapse(one: Scene) -> str:
     """Say that the downstream works for nobody, where it mostly does, and whether it comes out of that."""
-    if outcome.downstream is None:
+    down = one.outcome.downstream
+    if down is None:
         return ""
-    wasted, served = sum(outcome.downstream.wasted), sum(outcome.downstream.served)
+    wasted, served = sum(down.wasted), sum(down.served)
     if wasted <= served:
         return ""
     share = 100 * wasted / (wasted + served)
-    end = "it recovers late" if outcome.succeeded == outcome.jobs else "it does not recover"
-    return f" {share:.0f} % of what the downstream does is for callers who have given up, and so {end}."
+    return f" {share:.0f} % of what the downstream does is for callers who have given up, and so {_end(one, down)}."
+
+
+def _end(one: Scene, down: Downstream) -> str:
+    bins = len(down.wasted)
+    late = slice(bins - max(bins // _LATE, 1), bins)
+    if one.end_ms is not None and sum(down.wasted[late]) > sum(down.served[late]):
+        return f"it has not recovered by {format_duration(one.end_ms)}"
+    if one.outcome.dead:
+        return f"{one.outcome.dead:,} jobs die"
+    return "it recovers late"

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Final
 
 from anew.lab.explain import Forecast
-from anew.units import format_duration
-from anew.web.herds import Busy, Herd, moments
+from anew.lab.rhythm import Rhythm
+from anew.units import SECOND_MS, format_duration
+from anew.web.herds import Herd, moments
 
 _NO_SILENCE: Final = 0.01
 _LITTLE_SILENCE: Final = 0.2
 _ENDINGS: Final = {1: "st", 2: "nd", 3: "rd"}
-_FLAT: Final = 1.15
-"""A busiest second of so many even shares is still called that."""
 
 
 def between(low: int | None, high: int | None) -> str:
@@ -49,9 +49,9 @@ def facts(herds: Sequence[Herd], jobs: int) -> list[tuple[str, str, list[str]]]:
         ("First wait", "", [_first_wait(herd) for herd in herds]),
         ("Whole window", "first failure to last retry", [_window(last) for last in lasts]),
         ("Outage outlived", "by every job", [_outlived(last) for last in lasts]),
-        ("Busiest second", "calls, × the even share", [_second(herd.busy) for herd in herds]),
-        ("Busiest minute", "calls, % of the jobs", [percent(herd.busy.minute / jobs) for herd in herds]),
-        ("Silence", "between first and last call", [_silent(herd.busy) for herd in herds]),
+        ("Busiest second", "calls, % of the jobs", [_busiest(one.rhythm.peak_second, jobs) for one in herds]),
+        ("Busiest minute", "calls, % of the jobs", [_busiest(one.rhythm.peak_minute, jobs) for one in herds]),
+        ("Silence", "between first and last call", [_silent(one.rhythm) for one in herds]),
     ]
 
 
@@ -80,17 +80,15 @@ def _outlived(last: Forecast | None) -> str:
     return format_duration(last.window_earliest_ms)
 
 
-def _second(one: Busy) -> str:
-    return f"{one.second:,} ({times(one.second / one.share)})"
+def _busiest(calls: int, jobs: int) -> str:
+    return f"{calls:,}, {percent(calls / jobs)}" if calls else "no call"
 
 
-def times(ratio: float) -> str:
-    """Write a ratio."""
-    return f"{ratio:.1f}×" if ratio < 10 else f"{ratio:,.0f}×"
-
-
-def _silent(one: Busy) -> str:
-    return f"{percent(one.silent)} of the {one.stretch}"
+def _silent(rhythm: Rhythm) -> str:
+    silence = rhythm.silence
+    if silence is None:
+        return "all in one moment" if rhythm.calls else "no call"
+    return f"{percent(silence.share)} of the {silence.unit}"
 
 
 # ---- sentences
@@ -117,43 +115,69 @@ def about_curves(herds: Sequence[Herd]) -> list[str]:
 
 def about_herds(herds: Sequence[Herd]) -> list[str]:
     """Say whether waves stand apart."""
-    said = []
-    for herd in herds:
-        one = herd.busy
-        if not herd.waves or one.second == 0:
-            continue
-        if one.silent < _NO_SILENCE:
-            said.append(
-                f"{herd.label}: no silence; the waves of the herd meet, and somebody is always about to try."
-            )
-        elif one.silent < _LITTLE_SILENCE:
-            said.append(f"{herd.label}: hardly any silence, {percent(one.silent)} of the {one.stretch}.")
-        else:
-            said.append(
-                f"{herd.label}: {percent(one.silent)} of the {one.stretch} pass without a call, and what should have "
-                "been spread over them comes in waves."
-            )
-    return said
+    return [f"{herd.label}: {_waves(herd)}." for herd in herds if herd.rhythm.calls]
+
+
+def _waves(herd: Herd) -> str:
+    """Say of a herd with calls whether its waves meet, and how much is silence. Few calls leave silence, even if they do."""
+    silence = herd.rhythm.silence
+    if silence is None:
+        return "all calls come in one moment"
+    share, unit = percent(silence.share), silence.unit
+    if herd.meeting is None:
+        return f"{share} of the {unit} between the first call and the last pass without one"
+    if herd.meeting:
+        if silence.share < _NO_SILENCE:
+            return "no silence; the waves of the herd meet, and somebody is always about to try"
+        return f"the waves of the herd meet; {share} of the {unit} pass without a call where few are left to come"
+    if silence.share < _NO_SILENCE:
+        return f"hardly any of the {unit} passes without a call, but waves stand apart within them"
+    if silence.share < _LITTLE_SILENCE:
+        return f"little silence, {share} of the {unit}, but waves stand apart"
+    return f"{share} of the {unit} pass without a call, and what should have been spread over them comes in waves"
 
 
 def about_load(herds: Sequence[Herd], jobs: int) -> list[str]:
     """Say what the thing that is called gets to see."""
-    said = []
-    for herd in herds:
-        one = herd.busy
-        if one.second == 0:
-            continue
-        ratio = one.second / one.share
-        verdict = "about the even share" if ratio <= _FLAT else f"{times(ratio)} the even share"
-        said.append(
-            f"{herd.label}: {one.second:,} calls of {jobs:,} jobs in the busiest second, {verdict} "
-            f"of {_per_second(one.share)} a second."
+    return [f"{herd.label}: {_busy(herd, jobs)}." for herd in herds if herd.rhythm.calls]
+
+
+def _busy(herd: Herd, jobs: int) -> str:
+    """Hold the busiest second against what is even: the jobs over their mean first wait, all calls over the whole time."""
+    one, even = herd.rhythm, herd.rhythm.even_second
+    first_ms = moments(herd.waits(1))[0]
+    said = f"{_counted(one.peak_second, 'call')} of {_counted(jobs, 'job')} in the busiest second"
+    if even is None:
+        return f"{said}, which is the only one"
+    if first_ms >= SECOND_MS:
+        said += (
+            f"; the jobs over their mean first wait of {about(first_ms)} are {_rate(jobs * 1_000 / first_ms)}"
         )
-    return said
+    return f"{said}; all {one.calls:,} calls, spread evenly from the first to the last, are {_rate(even)}"
 
 
-def _per_second(rate: float) -> str:
-    return f"{rate:,.0f}" if rate >= 100 else f"{rate:.3g}"
+def _rate(per_second: float) -> str:
+    """Write a rate by the unit that makes a number of it that can be read."""
+    units = ((1, "a second"), (60, "a minute"), (3_600, "an hour"), (86_400, "a day"))
+    seconds, unit = next((pair for pair in units if per_second * pair[0] >= 1), units[-1])
+    rate = per_second * seconds
+    return (f"{rate:,.0f}" if rate >= 100 else f"{rate:.3g}") + f" {unit}"
+
+
+def _counted(count: int, name: str) -> str:
+    return f"{count:,} {name}" if count == 1 else f"{count:,} {name}s"
+
+
+def counted_over(bounds: Sequence[float]) -> list[str]:
+    """Say over what time the calls per second of a load are counted.
+
+    Args:
+        bounds: Where its bins begin and the last one ends; the first reaches back to 0.
+    """
+    widths = [high - low for low, high in pairwise([0.0, *bounds[1:]])]
+    least, most = about(min(widths)), about(max(widths))
+    width = least if least == most else f"between {least} and {most}"
+    return [f"Calls per second are counted over {width} at each step of the picture."]
 
 
 def about_waits(herds: Sequence[Herd], retry: int) -> list[str]:

@@ -110,6 +110,15 @@ def test_the_forms_to_copy() -> None:
     assert written(card(a="faktory", a__limit="7"), "Faktory") == '{"retry": 7}'
 
 
+def test_beside_each_form_stands_where_it_goes() -> None:
+    notes = {form.name: form.note for form in forms(card(a="zizq"))}
+    assert notes["Zizq"].startswith("Fields of a job, not a policy: for POST /jobs, or a client of Zizq's.")
+    assert "policy=policy.to_json()" in notes["Python"]
+    assert all(notes.values())
+    (faktory,) = [form.note for form in forms(card(a="faktory")) if form.name == "Faktory"]
+    assert faktory.startswith("A field of a job, not a policy: for PUSH")
+
+
 @pytest.mark.parametrize("name", list(PRESETS))
 def test_the_python_form_builds_the_policy(name: str) -> None:
     for made in (card(a=name), card(a=name, a__limit="3"), card(a="json", a__of=name)):

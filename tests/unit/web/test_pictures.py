@@ -13,6 +13,8 @@ from anew.web import drawing, scenes, words
 from anew.web.herds import Herd, herd
 from anew.web.state import SCENARIO
 
+from .pages import page
+
 DEFAULTS: dict[str, Any] = {name: default for name, (_, _, default, _) in SCENARIO.items()}
 
 
@@ -25,24 +27,78 @@ CONSTANT = herd_of(preset("constant", limit=5), jobs=100)
 
 
 def test_a_herd_without_jitter_comes_in_waves() -> None:
-    """100 jobs every 5 minutes: all in one second, and 5 of 1,201 seconds have calls."""
-    busy = CONSTANT.busy
-    assert (busy.second, busy.minute) == (100, 100)
-    assert busy.share == pytest.approx(100 / 300)
-    assert busy.stretch == "minutes"
-    assert busy.silent == pytest.approx(1 - 5 / 21)  # minutes 5 to 25
+    """100 jobs every 5 minutes: all in one second, and 5 of the 1,201 seconds from 5 to 25 minutes have calls."""
+    assert (CONSTANT.rhythm.peak_second, CONSTANT.rhythm.peak_minute) == (100, 100)
+    assert CONSTANT.meeting is False
     assert words.about_herds([CONSTANT]) == [
-        "A it: 76 % of the minutes pass without a call, and what should have been spread over them comes in waves."
+        "A it: over 99 % of the seconds pass without a call, and what should have been spread over them comes in waves."
     ]
+    # 100 jobs in 300 s are 20 a minute, 500 calls in 1,201 s are 25.
     assert words.about_load([CONSTANT], 100) == [
-        "A it: 100 calls of 100 jobs in the busiest second, 300× the even share of 0.333 a second."
+        "A it: 100 calls of 100 jobs in the busiest second; the jobs over their mean first wait of 5 min are 20 a minute; "
+        "all 500 calls, spread evenly from the first to the last, are 25 a minute."
     ]
 
 
 def test_even_leaves_no_silence() -> None:
     even = herd_of(preset("even"), jobs=1_000)
-    assert even.busy.silent == 0
-    assert "no silence" in words.about_herds([even])[0]
+    assert words.about_herds([even]) == [
+        "A it: no silence; the waves of the herd meet, and somebody is always about to try."
+    ]
+
+
+def test_a_herd_of_single_milliseconds_is_not_called_even() -> None:
+    """Celery calls at 0 ... 7 s sharp: 63 of 71 tenths of a second are silent, and 60,000 calls in eight seconds are 7,500 each."""
+    celery = herd_of(preset("celery"), jobs=20_000)
+    assert words.about_herds([celery]) == [
+        "A it: 89 % of the tenths of a second pass without a call, and what should have been spread over them comes in waves."
+    ]
+    (said,) = words.about_load([celery], 20_000)
+    assert said.endswith("; all 60,000 calls, spread evenly from the first to the last, are 7,500 a second.")
+    cells = {name: values[0] for name, _, values in words.facts([celery], 20_000)}
+    assert cells["Busiest second"].endswith(", 94 %")  # 14/15 by hand, 93.6 % of these
+    assert cells["Busiest minute"] == "60,000, 300 %"
+
+
+@pytest.mark.parametrize(
+    ("form", "herd_said", "load_said", "cells"),
+    [
+        ({"limit": 0}, [], [], ["no call", "no call", "no call"]),
+        (
+            {"limit": 1},
+            ["A it: all calls come in one moment."],
+            ["A it: 50 calls of 50 jobs in the busiest second, which is the only one."],
+            ["50, 100 %", "50, 100 %", "all in one moment"],
+        ),
+        (
+            {"limit": 2},
+            [
+                "A it: 99 % of the tenths of a second pass without a call, and what should have been spread over them "
+                "comes in waves."
+            ],
+            [
+                "A it: 50 calls of 50 jobs in the busiest second; the jobs over their mean first wait of 20 s are 2.5 a second; "
+                "all 100 calls, spread evenly from the first to the last, are 4.76 a second."
+            ],
+            ["50, 100 %", "100, 200 %", "99 % of the tenths of a second"],
+        ),
+    ],
+)
+def test_few_retries_or_none(form: Any, herd_said: list[str], load_said: list[str], cells: list[str]) -> None:
+    """A wave at 20 s, perhaps one at 40 s: 2 of 201 tenths of a second, 100 calls in 21 seconds."""
+    one = herd_of(Policy.from_json({"curve": {"constant": "20s"}} | form), jobs=50)
+    assert words.about_herds([one]) == herd_said
+    assert words.about_load([one], 50) == load_said
+    found = {name: values[0] for name, _, values in words.facts([one], 50)}
+    assert [found[name] for name in ("Busiest second", "Busiest minute", "Silence")] == cells
+
+
+def test_few_jobs_leave_silence_however_evenly_they_come() -> None:
+    (said,) = words.about_herds([herd_of(preset("even"), jobs=100)])
+    assert said.startswith("A it: the waves of the herd meet; ")
+    assert said.endswith(" of the hours pass without a call where few are left to come.")
+    (said,) = words.about_herds([herd_of(preset("even"), jobs=3)])
+    assert said.endswith(" of the hours between the first call and the last pass without one.")
 
 
 def test_the_table_of_figures() -> None:
@@ -52,9 +108,9 @@ def test_the_table_of_figures() -> None:
         "First wait": ["5 min"],
         "Whole window": ["25 min"],
         "Outage outlived": ["25 min"],
-        "Busiest second": ["100 (300×)"],
-        "Busiest minute": ["100 %"],
-        "Silence": ["76 % of the minutes"],
+        "Busiest second": ["100, 100 %"],
+        "Busiest minute": ["100, 100 %"],
+        "Silence": ["over 99 % of the seconds"],
     }
 
 
@@ -91,6 +147,48 @@ def test_ordinals(n: int, text: str) -> None:
 )
 def test_percents(share: float, text: str) -> None:
     assert words.percent(share) == text
+
+
+@pytest.mark.parametrize("log", [False, True])
+@pytest.mark.parametrize(
+    ("first", "last"),
+    [
+        (1, 7_000),
+        (1, 1),
+        (1, 900),
+        (500, 1_000),
+        (1_000, 1_000),
+        (15_000, 53_000),
+        (16, 5 * 10**7),
+        (20, 10**12),
+    ],
+)
+def test_calls_per_second_are_counted_over_whole_seconds(first: int, last: int, log: bool) -> None:
+    bounds = drawing.load_edges(first, last, log=log)
+    assert bounds == sorted(set(bounds))
+    assert len(bounds) <= drawing.BINS + 2
+    assert bounds[-1] > last
+    widths = [high - low for low, high in zip([0.0, *bounds[1:]], bounds[1:], strict=False)]
+    if last >= 1_000:
+        assert min(widths) >= 1_000
+        assert all(bound % 1_000 == 0 for bound in bounds[1:])
+    assert bounds[0] > 0 if log else bounds[0] == 0
+
+
+def test_a_moment_with_many_calls_is_no_rate_of_its_own() -> None:
+    """A thousand jobs of Celery never call more than a thousand times a second, whatever the axis."""
+    celery = herd_of(preset("celery"), jobs=1_000)
+    for log in (False, True):
+        bounds = drawing.load_edges(*drawing.span([celery], None), log=log)
+        counts = drawing.load_counts(celery, bounds)
+        assert sum(counts) == 3_000
+        assert max(drawing.rates(counts, bounds)) == max(counts) == celery.rhythm.peak_second
+    assert words.counted_over([0.0, 1_000.0, 2_000.0]) == [
+        "Calls per second are counted over 1 s at each step of the picture."
+    ]
+    assert words.counted_over([500.0, 1_000.0, 4_000.0]) == [
+        "Calls per second are counted over between 1 s and 3 s at each step of the picture."
+    ]
 
 
 def test_every_call_is_in_one_bin() -> None:
@@ -151,8 +249,9 @@ def test_a_collapse_that_lasts_is_called_that() -> None:
     """20 fresh calls a second, 30 can be done: a minute's outage is enough, since callers give up after 2 s and call again."""
     values = DEFAULTS | {"jobs": 500, "rate": 20.0, "capacity": 30.0, "timeout": 2_000, "outage": 60_000}
     played = scenes.scene(herd_of(preset("even"), jobs=500), scenes.scenario_of(values), log=False)
-    first, about = scenes.said([played], 500)
-    assert "for callers who have given up, and so it does not recover" in first
+    first, until, about = scenes.said([played], 500)
+    assert "for callers who have given up, and so it has not recovered by 12 min." in first
+    assert until.startswith("Looked at until 12 min, as the other calls never end")
     assert about.startswith("Shaded is the outage")
     rows = {name: cells for name, _, cells in scenes.facts([played])}
     assert int(rows["In vain"][0].replace(",", "")) > 1_000
@@ -174,6 +273,42 @@ def test_too_many_calls_that_meet_are_refused() -> None:
     scenario = scenes.scenario_of(DEFAULTS | {"jobs": 100_000, "capacity": 10.0})
     with pytest.raises(InvalidInput, match="more than 300,000 calls"):
         scenes.scene(herd_of(preset("constant", limit=5), jobs=100_000), scenario, log=False)
+
+
+def test_whoever_looks_farther_than_fresh_calls_are_followed_sees_more() -> None:
+    values = DEFAULTS | {"outage": 60_000, "rate": 1.0}
+    assert scenes.scenario_of(values | {"until": None}).end_ms == 720_000
+    assert scenes.scenario_of(values | {"until": 60_000}).end_ms == 720_000
+    assert scenes.scenario_of(values | {"until": 3_600_000}).end_ms == 3_600_000
+    assert scenes.scenario_of(DEFAULTS | {"until": 3_600_000}).end_ms is None
+
+
+@pytest.mark.parametrize("scale", ["log", "linear"])
+def test_the_load_ends_where_the_scenario_does(scale: str) -> None:
+    """An outage of a minute and fresh calls: ten minutes and two, and no second more, though calls go on every 10 s."""
+    form = '{"curve":{"constant":"10s"},"limit":100}'
+    made = page(
+        {
+            "a": "json",
+            "a.json": form,
+            "outage": "1m",
+            "success": "0",
+            "rate": "1",
+            "jobs": "5",
+            "scale": scale,
+        }
+    )
+    assert made.data["load"]["edges"][-1] == 720_000
+
+
+def test_retries_of_the_calls_beside_the_herd_are_told_apart() -> None:
+    """One job every second, a fresh call each second, an outage of 3.5 s: four calls of its own, six of the others."""
+    values = DEFAULTS | {"jobs": 1, "outage": 3_500, "rate": 1.0, "until": None}
+    played = scenes.scene(
+        herd_of(preset("constant", wait="1s"), jobs=1), scenes.scenario_of(values), log=False
+    )
+    rows = {name: cells for name, _, cells in scenes.facts([played])}
+    assert (rows["Calls made"], rows["Others' retries"]) == (["4"], ["6"])
 
 
 def test_an_outage_that_ends() -> None:

@@ -1,5 +1,6 @@
 // The form: sliders and their boxes, errors beside their fields, what the server has set.
 
+import { listenToChoices } from "./choices.js";
 import { ladders } from "./look.js";
 
 export const form = document.getElementById("form");
@@ -8,8 +9,17 @@ const phone = matchMedia("(max-width: 40rem)");
 const folds = new Map();
 let held = null, cards = new Set();
 
+/** What fields have been given by hand, by name, and after which request. */
+const given = new Map();
+/** The number of each request, which is answered later, and of the last. */
+const numbers = new WeakMap();
+let asked = 0, behind = false;
+
 /** Lets sliders write into their boxes, and asks for a new picture at each step. */
 export function listen() {
+  document.addEventListener("input", ({ target }) => note(target), { capture: true });
+  document.addEventListener("htmx:config:request", ({ detail }) => { numbers.set(detail.ctx, ++asked); });
+  listenToChoices(ask);
   document.addEventListener("focusin", (event) => { held = event.target; });
   document.addEventListener("click", ({ target }) => {
     const part = target.closest?.("summary")?.parentElement;
@@ -23,6 +33,7 @@ export function listen() {
     event.stopPropagation();
     const box = document.getElementById(slide.dataset.for);
     box.value = written(slide);
+    note(box);
     slide.setAttribute("aria-valuetext", box.value || box.placeholder);
     performance.mark("lab:input");
     ask();
@@ -34,6 +45,11 @@ export function listen() {
   document.getElementById("results")?.addEventListener("input", (event) => {
     if (event.target.form === form && !event.target.matches("input.slide")) ask();
   });
+}
+
+/** Keeps in mind what a field has been given: an answer to what was asked before does not know of it. */
+function note(field) {
+  if (field.form === form && field.name) given.set(field.name, { after: asked, text: field.value });
 }
 
 /** Writes what a slider stands for: a step of its ladder, its own number, or nothing at the end where there is no bound. */
@@ -48,10 +64,22 @@ export function ask() {
   form.dispatchEvent(new CustomEvent("lab:set", { bubbles: true }));
 }
 
-/** Shows what the server says about the form: errors, where sliders stand, what fields hold that nobody has just filled. */
-export function apply(data) {
+/**
+ * Shows what the server says about the form: errors, where sliders stand, what fields hold that nobody has just filled.
+ * `answered` is the request that it answers.
+ */
+export function apply(data, answered) {
+  // Somebody was faster than the answers: the controls are those of a policy that is no longer chosen.
+  behind = !behind && !data.policies && !belongs(data);
+  if (behind) {
+    ask();
+    return;
+  }
+  if (data.restored) given.clear();
+  if (data.policies) refill(numbers.get(answered) ?? asked);
   fold();
   showErrors(data);
+  showPolicies(data);
   fill(data);
   for (const [name, wanted] of Object.entries(data.charts ?? {})) {
     document.getElementById(`figure-${name}`)?.toggleAttribute("hidden", !wanted);
@@ -90,6 +118,47 @@ function showErrors(data) {
     // What the controls hold belongs to other JSON than the one in the box.
     const unread = data.unread.includes(card.id.at(-1));
     card.querySelector(".parameters")?.toggleAttribute("inert", unread);
+  }
+}
+
+/** Tells whether the controls on the page are those that the server speaks of. */
+function belongs(data) {
+  return Object.entries(data.set.texts).filter(([name]) => name.endsWith(".of")).every(([name, text]) => {
+    const here = form.elements.namedItem(name)?.value ?? text;
+    return here === text || (here.startsWith("json") && text.startsWith("json"));
+  });
+}
+
+/**
+ * Gives fields of policies what their new markup says. They are the elements that they were, so that nobody loses the
+ * focus or what is typed ahead; and what somebody has done since that answer was asked for stays.
+ */
+function refill(number) {
+  let typed = false;
+  for (const field of document.querySelectorAll("#policies :is(select, textarea, input:not(.slide))")) {
+    const since = given.get(field.name);
+    const newer = since !== undefined && since.after >= number;
+    const text = newer ? since.text : marked(field);
+    if (field.value !== text) field.value = text;
+    typed ||= newer && field.matches("input") && text !== marked(field);
+  }
+  // Asked for beside the choice before, it was taken for a parameter of that.
+  if (typed) ask();
+}
+
+function marked(field) {
+  if (!field.options) return field.defaultValue;
+  return ([...field.options].find((option) => option.defaultSelected) ?? field.options[0]).value;
+}
+
+/** Says what each policy comes to, and hides what does nothing under its jitter. */
+function showPolicies(data) {
+  for (const [key, text] of Object.entries(data.summaries ?? {})) {
+    const place = document.querySelector(`#card-${key} .summary`);
+    if (place && place.textContent !== text) place.textContent = text;
+  }
+  for (const place of document.querySelectorAll(".card [data-error]")) {
+    place.closest(".control")?.toggleAttribute("hidden", data.idle?.includes(place.dataset.error) ?? false);
   }
 }
 

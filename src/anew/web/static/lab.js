@@ -10,7 +10,7 @@ let data = null;
 let read = null;
 
 /** Reads what the server has sent and shows it. */
-function show() {
+function show(event) {
   const place = document.getElementById("data");
   if (place === read) return;  // a refusal brings no data
   read = place;
@@ -18,13 +18,13 @@ function show() {
   if (!follow(fresh)) return;
   data = fresh.kept && data !== null ? { ...data, ...withoutPicture(fresh) } : fresh;
   document.getElementById("results").classList.toggle("kept", data.kept);
-  apply(data);
+  apply(data, event?.detail.ctx);
   draw();
 }
 
 /** Gives what a state without a picture says of itself: the previous picture stays. */
-function withoutPicture({ errors, unread, set, charts, url, kept, restored }) {
-  return { errors, unread, set, charts, url, kept, restored };
+function withoutPicture({ errors, unread, summaries, idle, policies, set, charts, url, kept, restored }) {
+  return { errors, unread, summaries, idle, policies, set, charts, url, kept, restored };
 }
 
 function draw() {

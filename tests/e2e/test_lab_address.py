@@ -1,0 +1,195 @@
+"""What the address of the lab's page keeps, in the system's Chromium: Back and Forward, links, and one entry a choice."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from .browser import LabPage, box, slider
+
+WATCH_FOR_BLANKS = """() => { window.blanks = 0; (function look() {
+    const there = ["#plots-curve canvas", "#plots-herd canvas", ".facts table", ".card select"];
+    window.blanks += there.some(one => document.querySelector(one) === null) ? 1 : 0;
+    requestAnimationFrame(look); })(); }"""
+"""Counts the frames in which something is missing."""
+
+
+def test_back_undoes_what_was_chosen_and_no_number(lab: LabPage) -> None:
+    page = lab.page
+    page.evaluate("window.same = true")
+    begin = page.evaluate("history.length")
+    lab.set(box("b.base"), "33s")
+    assert page.evaluate("history.length") == begin  # a number makes no entry
+    curve, herd = lab.canvas("#plots-curve"), lab.canvas("#plots-herd")
+    before = lab.drawn()
+    page.get_by_role("button", name="Add a policy to compare").click()
+    lab.await_change(before)
+    lab.set(box("jobs"), "500")
+    before = lab.drawn()
+    page.get_by_role("button", name="Remove policy A").click()
+    assert len(lab.await_change(before)["curves"]) == 2
+    assert page.evaluate("history.length") == begin + 2
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    page.evaluate(WATCH_FOR_BLANKS)
+
+    def travel(go: Callable[[], Any]) -> Any:
+        before = lab.drawn()
+        go()
+        data = lab.await_change(before)
+        assert data["url"] == page.url.removeprefix(lab.base)
+        return data
+
+    assert [line["key"] for line in travel(page.go_back)["curves"]] == ["a", "b", "c"]
+    assert page.locator(box("jobs")).input_value() == "500"
+    assert [line["key"] for line in travel(page.go_back)["curves"]] == ["a", "b"]
+    assert page.locator(box("jobs")).input_value() == "1000"
+    assert page.locator(box("b.base")).input_value() == "33s"
+    assert (lab.canvas("#plots-curve"), lab.canvas("#plots-herd")) == (curve, herd)
+    assert [line["key"] for line in travel(page.go_forward)["curves"]] == ["a", "b", "c"]
+    assert [line["key"] for line in travel(page.go_forward)["curves"]] == ["b", "c"]
+    assert page.locator("#choice-a").count() == 0
+    assert page.evaluate("history.length") == begin + 2
+    # Each once: neither the whole page again, nor round and round. (Browsers look for an icon at every address.)
+    assert sum("/lab?" in url for url in asked) == 4
+    assert page.evaluate("window.blanks") == 0
+    assert page.evaluate("window.same")
+
+
+def test_back_brings_the_view_back_too(lab: LabPage) -> None:
+    page = lab.page
+    for label, name in (("linear", "scale"), ("all as heat", "herd"), ("load", "chart")):
+        before = lab.drawn()
+        field = page.get_by_label(label, exact=True)
+        field.set_checked(name != "chart")
+        lab.await_change(before)
+    assert not page.locator("#figure-load").is_visible()
+    for _ in range(3):
+        before = lab.drawn()
+        page.go_back()
+        lab.await_change(before)
+    assert page.locator("#figure-load").is_visible()
+    checked = page.evaluate(
+        "[...document.querySelectorAll('.view :checked, .switch :checked')].map(e => e.value)"
+    )
+    assert checked == ["log", "curve", "herd", "load", "waits", "dots"]
+
+
+def test_who_goes_back_in_the_middle_of_a_drag_is_back(lab: LabPage) -> None:
+    page = lab.page
+    before = lab.drawn()
+    page.get_by_label("linear").check()
+    lab.await_change(before)
+    page.locator(slider("jobs")).focus()
+    before = lab.drawn()
+    for _ in range(5):
+        page.keyboard.press("ArrowLeft")
+    page.go_back()
+    page.wait_for_function("() => document.getElementById('data').textContent.includes('\"restored\":true')")
+    assert lab.data()["log"]
+    assert page.locator(box("jobs")).input_value() == "1000"
+    assert page.url == f"{lab.base}/lab"
+    assert page.locator("#notice").text_content() == ""
+
+
+def test_a_state_that_was_refused_comes_with_the_next_answer(lab: LabPage) -> None:
+    """The entry that somebody has gone back to is not overwritten with the state that is still shown."""
+    page = lab.page
+    for label in ("linear", "all as heat"):
+        before = lab.drawn()
+        page.get_by_label(label, exact=True).check()
+        lab.await_change(before)
+    before = lab.drawn()
+    page.go_back()
+    lab.await_change(before)
+    busy = '<p id="notice" class="notice" role="alert" hx-swap-oob="true">busy</p>'
+    page.route("**/lab*", lambda route: route.fulfill(status=503, content_type="text/html", body=busy))
+    page.go_back()
+    page.wait_for_function("() => document.getElementById('notice').textContent === 'busy'")
+    assert page.url == f"{lab.base}/lab"
+    page.unroute("**/lab*")
+    assert lab.set(box("jobs"), "500")["log"]
+    assert page.url == f"{lab.base}/lab"
+    assert page.locator(box("jobs")).input_value() == "1000"
+    assert page.locator("#notice").text_content() == ""
+    assert all("503" in line for line in lab.wrong)
+    lab.wrong.clear()
+
+
+def test_a_link_brings_the_whole_state_back(tabs: Callable[..., LabPage]) -> None:
+    lab = tabs(permissions=["clipboard-read", "clipboard-write"]).open("?a=zizq&b=json&retry=3")
+    lab.set(box("a.base"), "42s")
+    lab.set(box("jobs"), "250")
+    before = lab.drawn()
+    lab.page.get_by_label("all as heat").check()
+    lab.await_change(before)
+    before = lab.drawn()
+    lab.page.get_by_label("load", exact=True).uncheck()
+    data = lab.await_change(before)
+    lab.page.get_by_role("button", name="Copy link").click()
+    link = lab.page.evaluate("navigator.clipboard.readText()")
+    other = tabs().open(link.removeprefix(f"{lab.base}/lab"))
+    assert other.data() == data
+    assert not other.page.locator("#figure-load").is_visible()
+    assert other.page.locator(box("a.base")).input_value() == "42s"
+
+
+def test_back_after_a_choice_and_numbers_returns_to_just_before_the_choice(lab: LabPage) -> None:
+    """Numbers belong to the entry that they were changed in: those before the choice are kept, those since go with it."""
+    page = lab.page
+    lab.set(box("jobs"), "500")
+    before = lab.drawn()
+    page.get_by_role("button", name="Remove policy B").click()
+    lab.await_change(before)
+    page.locator(slider("a.spread")).focus()
+    for _ in range(3):
+        before = lab.drawn()
+        page.keyboard.press("ArrowLeft")
+        lab.await_change(before)
+    before = lab.drawn()
+    page.go_back()
+    assert [line["key"] for line in lab.await_change(before)["curves"]] == ["a", "b"]
+    assert page.locator(box("a.spread")).input_value() == "1"
+    assert page.locator(box("jobs")).input_value() == "500"
+    before = lab.drawn()
+    page.go_forward()
+    assert [line["key"] for line in lab.await_change(before)["curves"]] == ["a"]
+    assert page.locator(box("a.spread")).input_value() == "0.97"
+    assert page.locator(box("jobs")).input_value() == "500"
+
+
+def test_what_arrow_keys_pass_by_makes_no_entry(lab: LabPage) -> None:
+    page = lab.page
+    begin = page.evaluate("history.length")
+    before = lab.drawn()
+    page.locator(box("b.jitter")).focus()
+    for _ in range(4):  # none, full, equal, even
+        page.keyboard.press("ArrowDown")
+    assert "b.jitter=even" in lab.await_change(before)["url"]
+    assert page.evaluate("history.length") == begin + 1
+    before = lab.drawn()
+    page.get_by_label("100 jobs as dots").focus()
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("ArrowRight")
+    assert lab.await_change(before)["herdAs"] == "lines"
+    assert page.evaluate("history.length") == begin + 2
+    for shown, jitter in (("dots", "even"), ("dots", "")):
+        before = lab.drawn()
+        page.go_back()
+        assert lab.await_change(before)["herdAs"] == shown
+        assert page.locator(box("b.jitter")).input_value() == jitter
+
+
+def test_who_leaves_a_list_has_chosen(lab: LabPage) -> None:
+    """Without waiting for what might still be pressed; and by mouse, or another device than the keyboard, at once."""
+    page = lab.page
+    page.evaluate("window.setTimeout = () => 1")  # nothing ever settles
+    for leave in (
+        lambda: page.keyboard.press("Tab"),
+        lambda: page.locator("#choice-b").select_option("celery"),
+    ):
+        before = lab.drawn()
+        page.locator("#choice-a").focus()
+        page.keyboard.press("ArrowDown")
+        leave()
+        assert lab.await_change(before)["curves"][0]["label"] != "A even"

@@ -1,0 +1,146 @@
+"""What the page says of values that do not fit, of presets that were changed, and of parameters that do nothing."""
+
+from __future__ import annotations
+
+import pytest
+
+from anew.backoff import PRESETS
+
+from .pages import Page, page
+
+
+def summary(made: Page, key: str = "a") -> str:
+    """The line below a policy's name, which is the same to an open page."""
+    (place,) = [one for one in made.named("p") if one.attributes.get("class") == "summary"]
+    assert made.data["summaries"] == {key: place.text.strip()}
+    return place.text.strip()
+
+
+@pytest.mark.parametrize("name", list(PRESETS))
+def test_a_preset_as_it_comes_has_its_own_summary(name: str) -> None:
+    made = page(f"a={name}&jobs=5")
+    assert summary(made) == PRESETS[name].summary
+    assert made.data["idle"] == []
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        # 15 s + 0 to 29 s, then 16 s + twice 0 to 29 s.
+        ("a=sidekiq&a.limit=2", "After sidekiq (up to 6.2.1), changed: 2 retries in 31 s to 1 min 58 s."),
+        ("a=constant&a.wait=1m&a.limit=1", "After constant, changed: 1 retry in 1 min."),
+        ("a=constant&a.limit=0", "After constant, changed: no retry."),
+        ("a=constant&a.limit=", "After constant, changed: retries without end."),
+        ("a=constant&a.limit=200", "After constant, changed: 200 retries."),  # more than the page works out
+        ("a=constant&a.limit=30&a.deadline=12m", "After constant, changed: at most 2 retries within 12 min."),
+        (
+            "a=temporal&a.deadline=1h",
+            "After temporal, changed: as many retries as begin within 1 h.",
+        ),
+        # 100 retries of 100,000 jobs are too many to be worked out.
+        ("a=constant&a.limit=100&jobs=100000", "After constant, changed."),
+    ],
+)
+def test_a_changed_preset_says_what_it_comes_to(query: str, expected: str) -> None:
+    assert summary(page(query)) == expected
+
+
+def test_what_surprises_about_a_preset_is_said_of_it_as_it_comes() -> None:
+    heading = "Worth knowing"
+    (plain,) = [one.text.strip() for one in page("a=sidekiq").named("h3") if one.text.startswith(heading)]
+    (changed,) = [
+        one.text.strip() for one in page("a=sidekiq&a.limit=3").named("h3") if one.text.startswith(heading)
+    ]
+    assert (plain, changed) == (heading, "Worth knowing of sidekiq as it comes")
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ("a=sidekiq&a.jitter=even", ["a.grow", "a.faces"]),
+        ("a=sidekiq&a.jitter=even&a.grow=5s&a.limit=18", ["a.grow", "a.faces"]),
+        ("a=even&a.jitter=full", ["a.spread", "a.dither", "a.detune"]),
+        ("a=river&a.jitter=none", ["a.share"]),
+        ("a=aws_full&a.jitter=equal", []),
+        ("a=sidekiq&a.limit=3", []),
+    ],
+)
+def test_what_does_nothing_under_another_jitter_is_hidden(query: str, expected: list[str]) -> None:
+    made = page(query)
+    assert made.data["idle"] == expected
+    controls = [one for one in made.named("div") if "control" in (one.attributes.get("class") or "").split()]
+    assert sum("hidden" in one.attributes for one in controls) == len(expected)
+    # What it holds stays in the address, for the jitter that it belongs to.
+    assert page(made.url.partition("?")[2]).url == made.url
+    assert ("a.grow=5s" in made.url) == ("a.grow=5s" in query)
+
+
+@pytest.mark.parametrize(
+    ("query", "name", "holds"),
+    [
+        ("a=zizq&outage=soon", "outage", "outage: for ever"),
+        ("a=zizq&outage=soon&success=0.5", "outage", "outage: none"),
+        ("a=zizq&jobs=x", "jobs", "jobs: 1000"),
+        ("a=zizq&capacity=x", "capacity", "capacity: any"),
+    ],
+)
+def test_where_a_value_does_not_fit_the_figures_say_for_what_they_are(
+    query: str, name: str, holds: str
+) -> None:
+    for partial in (False, True):
+        made = page(query, partial=partial)
+        assert made.data["errors"][name].endswith(f". The picture is for {holds}")
+        assert f"These figures are for {holds}. What its box holds does not fit." in made.html
+        assert made.data["curves"]
+
+
+@pytest.mark.parametrize(
+    ("query", "name", "holds"),
+    [
+        ("a=zizq&a.base=long", "a.base", "base: 15s"),
+        ("a=zizq&a.jitter=lots", "a.jitter", "jitter: its own (grow)"),
+        ("a=json&a.curve=spiral", "a.curve", "curve: "),
+        ("a=zizq&retry=x", "retry", "retry: 10"),
+    ],
+)
+def test_beside_a_value_that_does_not_fit_stands_what_holds(query: str, name: str, holds: str) -> None:
+    made = page(query)
+    assert f". The picture is for {holds}" in made.error(name)
+    assert "These figures are for" not in made.html
+
+
+def test_nothing_holds_where_nothing_is_drawn() -> None:
+    assert "picture is for" not in page("a=zizq&a.floor=1h&a.cap=1m").html
+    assert "picture is for" not in page("classic=zizq&base=long").html
+
+
+@pytest.mark.parametrize("query", ["a=zizq&outage=soon", "a=zizq&a.cap=soon", "a=zizq&timeout=0&outage=1m"])
+def test_nothing_is_an_empty_box(query: str) -> None:
+    """Null is what JSON has for it."""
+    (error,) = page(query).data["errors"].values()
+    assert ", or empty" in error
+    assert "null" not in error
+
+
+def test_another_name_of_a_preset_keeps_its_parameters() -> None:
+    first = page("a=full_jitter&a.base=2s")
+    again = page({"a": "aws_full", "a.of": first.value("a.of") or "", "a.base": "2s"})
+    assert again.url == "/lab?a=aws_full&a.base=2s"
+
+
+def test_presets_that_are_often_taken_for_another_say_which_they_are() -> None:
+    made = page("a=sidekiq")
+    assert made.data["curves"][0]["label"] == "A sidekiq (up to 6.2.1)"
+    (option,) = [one for one in made.named("option") if one.attributes.get("value") == "sidekiq"]
+    assert option.text.strip() == "sidekiq (up to 6.2.1)"
+
+
+@pytest.mark.parametrize("name", ["power", "between", "fibonacci"])
+def test_a_bare_curve_can_be_chosen_like_a_preset(name: str) -> None:
+    made = page("a=even")
+    (option,) = [one for one in made.named("option") if one.text.strip() == name]
+    chosen = page({"a": option.attributes["value"] or "", "a.of": "even", "a.spread": "0.5"}, partial=True)
+    assert chosen.data["errors"] == {}
+    assert chosen.data["policies"]
+    assert chosen.data["curves"][0]["label"] == "A custom"
+    assert f'{{"curve": {{"{name}"' in (chosen.value("a.json") or "")
