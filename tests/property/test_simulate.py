@@ -58,6 +58,9 @@ def add_up(outcome: Outcome) -> None:
     assert outcome.succeeded + outcome.dead + outcome.waiting == outcome.jobs
     assert sum(line.calls for line in outcome.retries) == outcome.calls == sum(outcome.load.counts)
     assert outcome.peak_second <= outcome.peak_minute <= outcome.calls
+    assert outcome.herd_calls + (outcome.fresh.retries if outcome.fresh else 0) == outcome.calls
+    assert outcome.even_second is None or 0 < outcome.even_second <= outcome.peak_second
+    assert outcome.silence is None or 0 <= outcome.silence.share < 1
     assert all(line.earliest_ms <= line.median_ms <= line.latest_ms for line in outcome.retries)
     down = outcome.downstream
     if down is not None:
@@ -69,12 +72,21 @@ def add_up(outcome: Outcome) -> None:
         assert min(down.held, default=0) >= 0
 
 
+def end_in_time(outcome: Outcome, scenario: Scenario) -> None:
+    """No bin begins at the horizon or later, and none is missing."""
+    if scenario.end_ms:
+        bins = -(-scenario.end_ms // outcome.load.bin_ms)
+        assert len(outcome.load.counts) <= bins
+        assert outcome.downstream is None or len(outcome.downstream.offered) <= bins
+
+
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(limited(), scenarios)
 def test_jobs_apart(policy: Policy, body: dict[str, Any]) -> None:
     scenario = Scenario.from_json(body)
     outcome = simulate(policy, scenario)
     add_up(outcome)
+    end_in_time(outcome, scenario)
     assert outcome == simulate(policy, scenario, exact=True)
 
 
@@ -84,4 +96,5 @@ def test_jobs_that_hinder_each_other(policy: Policy, body: dict[str, Any], bound
     scenario = Scenario.from_json(body | bounds)
     outcome = simulate(policy, scenario)
     add_up(outcome)
+    end_in_time(outcome, scenario)
     assert outcome == simulate(policy, scenario, exact=True)

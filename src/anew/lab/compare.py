@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -13,10 +13,11 @@ from anew.lab.chance import PhaseKind, has_numpy
 from anew.lab.charts.pictures import Load, LoadLine, Named, Picture
 from anew.lab.laws.outlive import outlives, window
 from anew.lab.laws.spans import spans
+from anew.lab.rhythm import Silence
 from anew.lab.simulation.outcome import Downstream, Outcome, in_same_bins
 from anew.lab.simulation.scenario import Scenario
 from anew.lab.simulation.simulate import simulate
-from anew.units import format_duration, format_duration_about, refused
+from anew.units import SECOND_MS, format_duration, format_duration_about, refused
 
 if TYPE_CHECKING:
     from anew.lab.envelope import Millis
@@ -63,7 +64,7 @@ class Side(msgspec.Struct, frozen=True, kw_only=True):
         first_ms: Earliest, nominal and latest first wait; None if there is none, or it cannot be told.
         window_ms: Earliest and latest time of the last retry after the first failure; None: no end, or not known.
         outlives: Share of the jobs that have a retry left after the scenario's outage; None if it cannot be told.
-        calls_a_job: Calls after the first failure, divided by the jobs.
+        calls_a_job: Calls of the herd after its first failures, divided by the jobs; those of fresh calls are none of them.
         spread: Its evenness; None where it was not measured: without NumPy, with fewer than 6 retries, or with waits
             of nothing.
         outcome: All that the simulation gives.
@@ -123,13 +124,13 @@ class Comparison(msgspec.Struct, frozen=True):
             # Whose they are is said at each line: six names would not fit here.
             f"{self.scenario.jobs:,} jobs, the calls after their first failures",
             (Load(self.scenario.jobs, bin_ms, lines),),
-            log=False,
+            log=None,
             caption=f"Calls in each {format_duration(bin_ms)}; the same jobs, the same seed, the same axes.",
         )
 
 
 def compare(
-    policies: Sequence[Named | Policy],
+    policies: Sequence[Named | Policy | str | Mapping[str, Any]],
     scenario: Scenario | None = None,
     *,
     exact: bool = False,
@@ -139,7 +140,8 @@ def compare(
     """Put policies side by side.
 
     Args:
-        policies: Two to six, each perhaps with a label; without one they are called ``policy 1``, ``policy 2`` ...
+        policies: Two to six, or the JSON values that they are read from, each perhaps with a label; without one they
+            are called ``policy 1``, ``policy 2`` ...
         scenario: What they go through; None: 1,000 jobs that fail together and succeed at the first retry.
         exact: Ask the engine's own decision about every failure; see ``simulate``.
         measured: Also measure how even each is, which takes a third of a second each and NumPy.
@@ -155,7 +157,7 @@ def compare(
     if not 2 <= len(policies) <= MAX_POLICIES:
         raise refused("policies", len(policies), f"2 to {MAX_POLICIES} policies to compare")
     named = [
-        Named(f"policy {number}", item) if isinstance(item, Policy) else item
+        item if isinstance(item, tuple) else Named(f"policy {number}", Policy.from_json(item))
         for number, item in enumerate(policies, start=1)
     ]
     outcomes = [
@@ -185,7 +187,7 @@ def _side(label: str, policy: Policy, scenario: Scenario, outcome: Outcome, *, m
         first_ms=None if first is None else _told(first.earliest_ms, first.nominal_ms, first.latest_ms),
         window_ms=None if whole is None else (whole.earliest_ms, whole.latest_ms),
         outlives=outlives(policy, scenario.outage_ms),
-        calls_a_job=outcome.calls / outcome.jobs,
+        calls_a_job=outcome.herd_calls / outcome.jobs,
         spread=_spread(policy, scenario) if measured else None,
         outcome=outcome,
     )
@@ -246,6 +248,13 @@ def _took(side: Side, which: str) -> str:
     return "-" if times is None else format_duration_about(getattr(times, which))
 
 
+def _silent(silence: Silence | None) -> str:
+    if silence is None:
+        return "-"
+    unit = silence.unit if silence.unit_ms >= SECOND_MS else f"{silence.unit_ms} ms"
+    return f"{_percent(silence.share)} of {unit}"
+
+
 _WAITING: Final = "still waiting"
 _ROWS: Final[tuple[tuple[str, Callable[[Side], str]], ...]] = (
     ("retries", lambda side: "no end" if side.retries is None else f"{side.retries:,}"),
@@ -260,7 +269,7 @@ _ROWS: Final[tuple[tuple[str, Callable[[Side], str]], ...]] = (
     ("calls wasted", lambda side: f"{side.outcome.wasted:,}"),
     ("peak second", lambda side: f"{side.outcome.peak_second:,}"),
     ("peak minute", lambda side: f"{side.outcome.peak_minute:,}"),
-    ("empty minutes", lambda side: _percent(side.outcome.empty_minutes)),
+    ("silent", lambda side: _silent(side.outcome.silence)),
 )
 
 _DOWNSTREAM: Final[tuple[tuple[str, Callable[[Outcome], str]], ...]] = (

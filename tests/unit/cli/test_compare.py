@@ -64,3 +64,11 @@ def test_bad_input_says_what_was_expected(
     code, _, err = compare(capsys, *arguments)
     assert code == 2
     assert words in err
+
+
+def test_a_policy_from_a_file_is_called_as_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "policies.toml"
+    file.write_text('[policies.web]\ncurve = {constant = "1m"}\nlimit = 3\n', "utf-8")
+    assert run(["lab", "compare", f"@{file}", '{"preset": "celery", "limit": null}', "--outage", "2m"]) == 0
+    heading = capsys.readouterr().out.splitlines()[0]
+    assert heading.split(maxsplit=1) == ["WEB", "CELERY, NO LIMIT"]

@@ -22,7 +22,8 @@ def test_retries_load_and_summary(capsys: pytest.CaptureFixture[str]) -> None:
         capsys, '{"curve": {"constant": "30s"}}', "--jobs", "10", "--outage", "100s"
     )  # fmt: skip
     assert (code, err) == (0, "")
-    heading, *rows = out.splitlines()[:5]
+    said, empty, heading, *rows = out.splitlines()[:7]
+    assert (said, empty) == ("10 jobs, outage 1 min 40 s", "")
     assert heading.split() == ["RETRY", "CALLS", "SUCCEEDED", "EARLIEST", "MEDIAN", "LATEST"]
     assert rows[0].split() == ["1", "10", "0", "30", "s", "30", "s", "30", "s"]
     assert rows[3].split() == ["4", "10", "10", "2", "min", "2", "min", "2", "min"]
@@ -32,18 +33,18 @@ def test_retries_load_and_summary(capsys: pytest.CaptureFixture[str]) -> None:
         "Through after 2 min: 10 jobs, none of them dead.",
         "From failure to success: half within 2 min, 99 % within 2 min, the longest 2 min.",
         "40 retries, 4.0 a job; 30 of them (75 %) in vain.",
-        "The fullest second had 10, the fullest minute 20; spread evenly over 1 min 30 s it would be 0.44 a second, "
-        "27 a minute.",
+        "The fullest second had 10, the fullest minute 20; spread evenly over 91 seconds it would be 0.44 a second.",
+        "No call came in 96 % of the seconds from the first to the last.",
     ):
         assert words in out
 
 
 def test_of_less_than_a_minute_no_minute_is_told(capsys: pytest.CaptureFixture[str]) -> None:
-    """Calls at 10, 20 and 30 s: 30 in 20 s."""
+    """Calls at 10, 20 and 30 s: 30 in 21 seconds of the clock."""
     _, out, _ = simulate(
         capsys, '{"curve": {"constant": "10s"}, "limit": 3}', "--jobs", "10", "--success", "0"
     )  # fmt: skip
-    assert "The fullest second had 10; spread evenly over 20 s it would be 1.5 a second.\n" in out
+    assert "The fullest second had 10; spread evenly over 21 seconds it would be 1.4 a second.\n" in out
 
 
 def test_no_retry_is_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
@@ -61,11 +62,73 @@ def test_the_dead_are_told(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_silence_is_told(capsys: pytest.CaptureFixture[str]) -> None:
-    """Calls at 5 and 10 min: of the six minutes from the one to the other four pass without a call."""
+    """Calls at 30, 60 and 90 min: of the 61 minutes from the first to the last 58 pass without a call."""
     _, out, _ = simulate(
-        capsys, '{"curve": {"constant": "5m"}, "limit": 2}', "--jobs", "3", "--success", "0"
+        capsys, '{"curve": {"constant": "30m"}, "limit": 3}', "--jobs", "3", "--success", "0"
     )  # fmt: skip
-    assert "No call came in 67 % of the minutes from the first to the last.\n" in out
+    assert "No call came in 95 % of the minutes from the first to the last.\n" in out
+
+
+def test_silence_of_seconds_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    """Celery calls at 0 ... 7 s sharp: 8 of 71 tenths of a second, and 1,500 calls in eight seconds."""
+    _, out, _ = simulate(capsys, "celery", "--jobs", "500", "--success", "0")
+    assert "spread evenly over 8 seconds it would be 188 a second.\n" in out
+    assert "No call came in 89 % of the tenths of a second from the first to the last.\n" in out
+
+
+def test_a_limit_of_0_says_nothing_of_calls(capsys: pytest.CaptureFixture[str]) -> None:
+    _, out, _ = simulate(capsys, '{"curve": {"constant": "1m"}, "limit": 0}', "--jobs", "5")
+    assert out.splitlines()[2] == "Of 5 jobs 0 succeeded and 5 died; the last ended after 0 ms."
+    assert "No call" not in out
+    assert "fullest" not in out
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ((), "1,000 jobs"),
+        (("--jobs", "1", "--outage", "3600ms"), "1 job, outage 3.6 s"),
+        (
+            ("--jobs", "20", "--over", "10m", "--outage", "2h", "--success", "0.9", "--latency", "250ms", "--seed", "7"),
+            "20 jobs, failing over 10 min, outage 2 h, success 0.9, latency 250 ms, seed 7",
+        ),
+        (
+            ("--jobs", "2", "--capacity", "50", "--timeout", "5s", "--workers", "3", "--base-rate", "0.5", "--phase", "hash",
+             "--outage", "1m"),
+            "2 jobs, outage 1 min, capacity 50 a second, time-out 5 s, 3 workers, 0.5 fresh calls a second, phase hash, "
+            "until 12 min",
+        ),
+    ],
+)  # fmt: skip
+def test_the_scenario_is_echoed(
+    given: tuple[str, ...], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _, out, _ = simulate(capsys, "even", *given)
+    assert out.splitlines()[:2] == [said, ""]
+
+
+def test_the_load_ends_at_the_horizon(capsys: pytest.CaptureFixture[str]) -> None:
+    """Always busy from 10 s to the horizon: 50 a second for 710 s and for 0.3 s, which is no whole bin of a second."""
+    for horizon, said, done in (("12m", "12 min", "35,500"), ("720300ms", "12 min", "35,515")):
+        _, out, _ = simulate(
+            capsys, '{"curve": {"constant": "1s"}, "limit": null}', "--jobs", "500", "--outage", "10s", "--capacity", "50",
+            "--timeout", "5s", "--base-rate", "5", "--horizon", horizon,
+        )  # fmt: skip
+        assert f"from 0 to {said}, in bins of 1 s\n" in out
+        assert f"The downstream did {done} calls" in out
+
+
+def test_where_fresh_calls_would_never_end_it_says_where_it_does(capsys: pytest.CaptureFixture[str]) -> None:
+    """Ten minutes and twice the outage; asked for, it is said at the head alone."""
+    _, out, _ = simulate(capsys, "even", "--jobs", "2", "--base-rate", "1", "--outage", "1m")
+    assert (
+        "Looked at until 12 min (10 min and twice the time in which things fail), as fresh calls never end; "
+        "--horizon for another end.\n"
+    ) in out
+    _, out, _ = simulate(
+        capsys, "even", "--jobs", "2", "--base-rate", "1", "--outage", "1m", "--horizon", "5m"
+    )
+    assert "Looked at" not in out
 
 
 def test_calls_that_find_no_worker_before_the_horizon_are_told(capsys: pytest.CaptureFixture[str]) -> None:
@@ -90,6 +153,8 @@ def test_fresh_calls_are_told(capsys: pytest.CaptureFixture[str]) -> None:
         "--horizon", "10s",
     )  # fmt: skip
     assert "Of 10 fresh calls 7 succeeded at once and 3 later; 0 died, 0 still retry." in out
+    # The herd's job calls at 1, 2, 3 and 4 s; the fresh calls of 1, 2 and 3 s again at 2, 3, 4 - 3, 4 - and 4 s.
+    assert "10 retries, 4 of them the herd's, 4.0 a job; 6 of all (60 %) in vain." in out
 
 
 def test_json_has_policy_scenario_and_outcome(capsys: pytest.CaptureFixture[str]) -> None:

@@ -11,6 +11,7 @@ from anew.backoff import Policy, preset
 from anew.errors import InvalidInput
 from anew.lab.charts.pictures import Load, Named
 from anew.lab.compare import Comparison, compare
+from anew.lab.rhythm import Silence
 from anew.lab.simulation.scenario import Scenario
 from anew.units import MINUTE_MS
 
@@ -32,8 +33,9 @@ def test_figures_by_hand(two: Comparison) -> None:
     assert (one.calls_a_job, five.calls_a_job) == (12, 3)
     assert (one.outcome.wasted, five.outcome.wasted) == (110, 20)
     assert (one.outcome.peak_second, five.outcome.peak_second) == (10, 10)
-    # Of the minutes 5 to 15 three have calls.
-    assert (one.outcome.empty_minutes, five.outcome.empty_minutes) == (0, 8 / 11)
+    # From 1 to 12 min there are 661 seconds, of which twelve have calls; from 5 to 15 min 601, of which three.
+    assert one.outcome.silence == Silence(1_000, 1 - 12 / 661)
+    assert five.outcome.silence == Silence(1_000, 1 - 3 / 601)
     assert (one.window_ms, five.window_ms) == ((20 * MINUTE_MS,) * 2, (100 * MINUTE_MS,) * 2)
     assert five.first_ms == (5 * MINUTE_MS,) * 3
     assert (one.outlives, five.outlives) == (1.0, 1.0)
@@ -47,7 +49,7 @@ def test_the_table_has_a_column_for_each(two: Comparison) -> None:
     assert rows["window"] == ["20 min", "1 h 40 min"]
     assert rows["outlive 12 min"] == ["100.0 %", "100.0 %"]
     assert rows["calls a job"] == ["12.00", "3.00"]
-    assert rows["empty minutes"] == ["0.0 %", "72.7 %"]
+    assert rows["silent"] == ["98.2 % of seconds", "99.5 % of seconds"]
     assert rows["last success after"] == ["12 min", "15 min"]
     assert "still waiting" not in rows
     assert not any("cv16" in name or "queue" in name for name in rows)
@@ -61,6 +63,26 @@ def test_a_limited_downstream_has_its_rows() -> None:
     rows = {row[0]: row[1:] for row in compare(named, limited, measured=False).table()}
     assert rows["longest queue"] == ["10", "0"]
     assert rows["done for nobody"] == ["5", "0"]
+
+
+def test_silence_is_told_in_the_unit_that_suits_each() -> None:
+    """Celery calls at 0 ... 7 s sharp: 63 of 71 tenths of a second are silent. Of no call, or one moment, nothing is said."""
+    named = [
+        Named("celery", preset("celery")),
+        Named("hourly", steady("1h", 60)),
+        Named("once", steady("1m", 1)),
+        Named("no", steady("1m", 0)),
+    ]
+    rows = {row[0]: row[1:] for row in compare(named, Scenario(jobs=500, success=0), measured=False).table()}
+    assert rows["silent"] == ["88.7 % of 100 ms", "0.0 % of hours", "-", "-"]
+
+
+def test_calls_a_job_are_the_herds_own() -> None:
+    """Ten jobs call at 1 ... 4 s; three fresh calls of the outage call again, six times in all."""
+    named = [Named("a", steady("1s")), Named("b", steady("1s"))]
+    scenario = Scenario(jobs=10, outage_ms=3_500, base_rate=1, horizon_ms=10_000)
+    rows = {row[0]: row[1:] for row in compare(named, scenario, measured=False).table()}
+    assert rows["calls a job"] == ["4.00", "4.00"]
 
 
 def test_the_bins_are_the_same_for_all(two: Comparison) -> None:

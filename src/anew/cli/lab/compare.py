@@ -11,7 +11,7 @@ import click
 from anew.cli.lab.scenario import scenario_options
 from anew.cli.output import show_json, show_table
 from anew.cli.patience import patience_option
-from anew.cli.values import read_policy
+from anew.cli.values import given_policy
 
 if TYPE_CHECKING:
     from anew.lab.simulation.scenario import Scenario
@@ -37,9 +37,9 @@ def compare_policies(
 ) -> None:
     """Put policies side by side: the same jobs, the same seed, the same trouble.
 
-    POLICY is JSON, the name of a preset (anew policy list), @FILE, or - for stdin; two to six. The last lines of the
-    table measure a herd that fails together and at every retry: a cv16 of 0 is a perfectly even load, a pk16 of 1 no
-    peak at all. They need NumPy (pip install 'anew[lab]'), as --out needs matplotlib.
+    POLICY is JSON, the name of a preset (anew policy list), @FILE, @FILE:NAME, or - for stdin; two to six. The last
+    lines of the table measure a herd that fails together and at every retry: a cv16 of 0 is a perfectly even load, a
+    pk16 of 1 no peak at all. They need NumPy (pip install 'anew[lab]'), as --out needs matplotlib.
 
     \b
     Examples:
@@ -56,8 +56,9 @@ def compare_policies(
     from anew.lab.compare import compare
 
     form = picture_format(out)
-    forms = [read_policy(spec) for spec in specs]
-    named = [Named(label, Policy.from_json(value)) for label, value in zip(labels(forms), forms, strict=True)]
+    given = [given_policy(spec) for spec in specs]
+    called = labels([one.value for one in given], [one.name for one in given])
+    named = [Named(label, Policy.from_json(one.value)) for label, one in zip(called, given, strict=True)]
     found = compare(named, scenario, exact=exact)
     if out and form:
         write_picture(found.picture(), out, form, dark=bool(dark))

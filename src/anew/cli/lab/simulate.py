@@ -23,6 +23,12 @@ if TYPE_CHECKING:
 _ROWS: Final = 30
 """Retries shown, unless more are asked for."""
 
+_MINUTES: Final = 10
+"""From so many on it hardly matters that the first and the last minute have calls in a part of them only."""
+
+_SECONDS: Final = 100
+"""Fewer are counted: calls at 0 s and at 7 s lie in 8 seconds of the clock, and 7 s lie between them."""
+
 _QUIET_S: Final = 0.5
 """Work that takes no longer needs no progress line."""
 
@@ -39,9 +45,9 @@ _QUIET_S: Final = 0.5
 def simulate_policy(spec: str, scenario: Scenario, exact: bool, rows: int, as_json: bool) -> None:
     """Let jobs fail together and see what becomes of them: when they return, what load they make, who dies.
 
-    POLICY is JSON, the name of a preset (anew policy list), @FILE, or - for stdin. Every job has failed once when the
-    simulation begins, or within --over; then it is retried as the policy says. Until --outage is over every call is
-    refused; afterwards a call succeeds with the probability --success.
+    POLICY is JSON, the name of a preset (anew policy list), @FILE, @FILE:NAME, or - for stdin. Every job has failed
+    once when the simulation begins, or within --over; then it is retried as the policy says. Until --outage is over
+    every call is refused; afterwards a call succeeds with the probability --success.
 
     With --capacity, --workers or --base-rate calls meet in a queue: the downstream does so many a second, callers
     give up after --timeout while the work is still done, and fresh calls come beside the herd. A policy that retries
@@ -71,8 +77,9 @@ def simulate_policy(spec: str, scenario: Scenario, exact: bool, rows: int, as_js
     if as_json:
         show_json({"policy": policy.to_json(), "scenario": scenario.to_json(), "outcome": outcome})
         return
+    click.echo(f"{scenario.words()}\n")
     _show_retries(outcome, rows)
-    _show_load(outcome)
+    _show_load(outcome, scenario)
     for line in summary(outcome, scenario):
         click.echo(line)
 
@@ -114,7 +121,7 @@ def _show_retries(outcome: Outcome, rows: int) -> None:
     click.echo()
 
 
-def _show_load(outcome: Outcome) -> None:
+def _show_load(outcome: Outcome, scenario: Scenario) -> None:
     """Draw the load as lines of text, and what a limited downstream did."""
     from anew.lab.charts.tallies import sparkline
 
@@ -131,7 +138,11 @@ def _show_load(outcome: Outcome) -> None:
         drawn = sparkline([*row, *[0] * (length - len(row))], columns, blocks=blocks)
         click.echo(f"{name:<8} {drawn} at most {max(row):,}")
     bins = format_duration(outcome.load.bin_ms)
-    click.echo(f"{'':<8} from 0 to {format_duration(length * outcome.load.bin_ms)}, in bins of {bins}")
+    end_ms = length * outcome.load.bin_ms
+    if scenario.end_ms:
+        # The last bin may reach beyond the horizon; what is counted does not.
+        end_ms = min(end_ms, scenario.end_ms)
+    click.echo(f"{'':<8} from 0 to {format_duration(end_ms)}, in bins of {bins}")
     click.echo()
 
 
@@ -146,6 +157,8 @@ def summary(outcome: Outcome, scenario: Scenario) -> list[str]:
         One sentence or two a line.
     """
     lines = [_ends(outcome)]
+    if scenario.horizon_ms is None and scenario.end_ms is not None:
+        lines.append(_looked_at(scenario))
     took = outcome.success_ms
     if took is not None:
         half, most, last = (format_duration_about(ms) for ms in (took.p50, took.p99, took.max))
@@ -182,29 +195,43 @@ def _ends(outcome: Outcome) -> str:
 
 def _calls(outcome: Outcome) -> str:
     share = percent(outcome.wasted, outcome.calls)
-    # Beside fresh calls the retries are not the herd's alone.
-    each = "" if outcome.fresh else f", {outcome.calls / outcome.jobs:.1f} a job"
-    return (
-        f"{_counted(outcome.calls, 'retry', 'retries')}{each}; {outcome.wasted:,} of them ({share}) in vain."
-    )
+    each = f"{outcome.herd_calls / outcome.jobs:.1f} a job"
+    if outcome.fresh:
+        each = f"{outcome.herd_calls:,} of them the herd's, {each}"
+    vain = f"{outcome.wasted:,} of {'all' if outcome.fresh else 'them'} ({share}) in vain"
+    return f"{_counted(outcome.calls, 'retry', 'retries')}, {each}; {vain}."
+
+
+def _looked_at(scenario: Scenario) -> str:
+    """Say where the simulation ends that would have no end by itself."""
+    end = format_duration(scenario.end_ms or 0)
+    twice = " and twice the time in which things fail" if scenario.over_ms or scenario.outage_ms else ""
+    return f"Looked at until {end} (10 min{twice}), as fresh calls never end; --horizon for another end."
 
 
 def _peaks(outcome: Outcome) -> list[str]:
     """Hold the fullest second and minute against the same calls spread evenly from the first to the last."""
     first = min(line.earliest_ms for line in outcome.retries)
     last = max(line.latest_ms for line in outcome.retries)
-    if last - first < SECOND_MS:
-        return ["All of them came within a second."]
-    even = outcome.calls / (last - first) * SECOND_MS
-    had, be = f"The fullest second had {outcome.peak_second:,}", f"{_figure(even)} a second"
-    if last - first >= MINUTE_MS:
-        had += f", the fullest minute {outcome.peak_minute:,}"
-        be += f", {_figure(even * 60)} a minute"
-    lines = [f"{had}; spread evenly over {format_duration_about(last - first)} it would be {be}."]
-    if outcome.empty_minutes:
-        share = percent(outcome.empty_minutes)
-        lines.append(f"No call came in {share} of the minutes from the first to the last.")
+    had, even = f"The fullest second had {outcome.peak_second:,}", outcome.even_second
+    lines = ["All of them came within a second."]
+    if last - first >= SECOND_MS and even is not None:
+        be = f"{_figure(even)} a second"
+        if last - first >= MINUTE_MS:
+            had += f", the fullest minute {outcome.peak_minute:,}"
+        if last - first >= _MINUTES * MINUTE_MS:
+            be += f", {_figure(even * 60)} a minute"
+        lines = [f"{had}; spread evenly over {_over(first, last)} it would be {be}."]
+    silence = outcome.silence
+    if silence is not None and silence.share:
+        share = percent(silence.share)
+        lines.append(f"No call came in {share} of the {silence.unit} from the first to the last.")
     return lines
+
+
+def _over(first_ms: int, last_ms: int) -> str:
+    seconds = last_ms // SECOND_MS - first_ms // SECOND_MS + 1
+    return f"{seconds} seconds" if seconds < _SECONDS else format_duration_about(last_ms - first_ms)
 
 
 def _counted(count: int, one: str, many: str = "") -> str:

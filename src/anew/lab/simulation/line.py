@@ -42,15 +42,21 @@ class Line:
         if in_time:
             free = self._free
             done = self._free = (start if start > free else free) + self._service
-            record.done.append(done // NS)
+            worked = _within(start, done)
+            record.done.append(worked)
             answered = done + self._latency
             if self._timeout is not None and answered - start > self._timeout:
                 in_time = False
                 answered = start + self._timeout
-                record.wasted.append(done // NS)
+                record.wasted.append(worked)
             else:
-                record.served.append(answered // NS)
+                record.served.append(_within(start, answered))
         if self._busy is not None:
             self._busy.append(answered)
         self.answered = answered
         return in_time
+
+
+def _within(start: int, end: int) -> int:
+    """Give the millisecond in which something ended: what ends on the stroke of a second was done in the second before."""
+    return (end - 1 if end > start else end) // NS

@@ -9,6 +9,7 @@ from typing import Final
 import msgspec
 
 from anew.errors import InvalidInput
+from anew.lab.rhythm import Silence
 from anew.units import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS
 
 MAX_BINS: Final = 2_000
@@ -79,6 +80,7 @@ class Fresh(msgspec.Struct, frozen=True, gc=False):
 
     Args:
         calls: Fresh calls made.
+        retries: Retries of those that failed.
         at_once: Those that succeeded at the first try.
         succeeded: Those that succeeded sooner or later, at the first try or a retry.
         dead: Those whose retries were spent.
@@ -86,6 +88,7 @@ class Fresh(msgspec.Struct, frozen=True, gc=False):
     """
 
     calls: int
+    retries: int
     at_once: int
     succeeded: int
     dead: int
@@ -95,7 +98,8 @@ class Fresh(msgspec.Struct, frozen=True, gc=False):
 class Downstream(msgspec.Struct, frozen=True):
     """What the thing that is called went through, per bin, fresh calls included; same bins as the load.
 
-    The bins reach to the last call and the last work done, but not beyond the horizon.
+    The bins reach to the last call, work and answer, but not beyond the horizon; what happens later does not count,
+    and calls that begin exactly then belong to the last bin. What is done on the stroke of a bin's end was done in that bin.
 
     Args:
         bin_ms: The width of a bin.
@@ -123,13 +127,16 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
         dead: Those whose retries were spent (limit, phases or deadline).
         waiting: Those still to be retried at the end.
         calls: Calls after a first failure, the retries of failed fresh calls included; so are they in what follows.
+        herd_calls: Those of the herd's own jobs among them.
         wasted: Calls that brought nothing: refused, failed, or answered too late.
         retries: One line per retry.
         load: Calls per bin.
         by_retry: The same of the first retries alone, the first 12 at most.
         peak_second: Most calls in one second (of the scenario's clock).
         peak_minute: Most calls in one minute.
-        empty_minutes: Share of minutes without any call, from the first call's to the last call's.
+        even_second: Calls in each second if all were spread evenly, from the first call's to the last call's; None if
+            they lie in the same second, or there are none.
+        silence: How much of the time between the first call and the last passes without one; None if no time does.
         success_ms: How long the herd's successes took; None if there was none.
         through_ms: When the last job of the herd had ended; None if any was still waiting.
         dots: The instants at which each of the first 100 jobs was retried, of each the first 1,000.
@@ -142,13 +149,15 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     dead: int
     waiting: int
     calls: int
+    herd_calls: int
     wasted: int
     retries: tuple[RetryOutcome, ...]
     load: Load
     by_retry: tuple[tuple[int, ...], ...]
     peak_second: int
     peak_minute: int
-    empty_minutes: float
+    even_second: float | None
+    silence: Silence | None
     success_ms: Times | None
     through_ms: int | None
     dots: tuple[tuple[int, ...], ...]

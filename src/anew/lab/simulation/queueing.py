@@ -141,6 +141,7 @@ class _Traffic:
         retry, record = turn.retry, self.record
         calling, instants = turn.refused
         self._budget.spend(len(calling), retry)
+        record.fresh_retries += int((calling >= self._scenario.jobs).sum())
         record.offer(array("q", instants.tobytes()))
         if len(calling):
             record.made.setdefault(retry, array("q")).frombytes(instants.tobytes())
@@ -157,6 +158,7 @@ class _Traffic:
         begin, call, retried, lucky = line.begin, line.call, record.retried, self._lucky
         due_append, offered, retries, fail = record.due.append, record.offered, self._retries, self._jobs.fail
         end_ms = _NEVER if self._end_ms is None else self._end_ms
+        herd = self._scenario.jobs
         begun = len(offered)
         while pending:
             due, job = divmod(heappop(pending), _MAX_NUMBER)
@@ -173,6 +175,7 @@ class _Traffic:
                 begun = self._spend(begun, retry)
             if retry:
                 retried(job, retry, at)
+                record.fresh_retries += job >= herd
             else:
                 record.fresh_calls += 1
                 self._next_fresh(job + 1 - self._scenario.jobs)

@@ -25,12 +25,13 @@ class Record:
         ends: How the herd's jobs ended.
         fresh_ends: How the fresh calls ended.
         fresh_calls: Fresh calls made.
+        fresh_retries: Retries of those that failed.
         at_once: Those of them that succeeded at the first try.
         dots: The instants of each of the first jobs.
         due: When each call should have begun; this and what follows is kept where calls meet in a queue.
         offered: When each began.
-        served: When each was answered in time.
-        done: When the work for each that was not refused was done.
+        served: In which millisecond each was answered in time.
+        done: In which millisecond the work for each that was not refused was done.
         wasted: The same for those whose callers had given up.
     """
 
@@ -39,6 +40,7 @@ class Record:
     ends: Ends = field(default_factory=Ends)
     fresh_ends: Ends = field(default_factory=Ends)
     fresh_calls: int = 0
+    fresh_retries: int = 0
     at_once: int = 0
     dots: list[list[int]] = field(default_factory=list)
     due: array[int] = field(default_factory=_column)
@@ -105,6 +107,7 @@ class Record:
         ends = self.fresh_ends
         return Fresh(
             calls=self.fresh_calls,
+            retries=self.fresh_retries,
             at_once=self.at_once,
             succeeded=ends.succeeded,
             dead=ends.dead,

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Final
 from anew.backoff.fields import Piece, fields_of, of, read_fields
 from anew.backoff.kinds import Choice, Duration, Integer, Number
 from anew.errors import InvalidInput, InvalidPolicy
-from anew.units import DAY_MS, MAX_DURATION_MS, MINUTE_MS, refused
+from anew.units import DAY_MS, MAX_DURATION_MS, MINUTE_MS, format_duration, refused
 
 MAX_JOBS: Final = 10_000_000
 """The largest herd of one simulation."""
@@ -38,7 +38,7 @@ class Scenario(Piece):
         base_rate: Fresh calls per second beside the herd, evenly spaced; one that fails is retried like any job.
         phase: Where phases come from: ``seq``, ordinals in a row; ``hash``, as good as hashed ids.
         horizon_ms: Calls that would start later are not made. None: all are, or, with fresh calls (which never
-            end), ten minutes and twice the time in which things fail.
+            end), those until ten minutes and twice the time in which things fail (``over_ms`` and ``outage_ms``).
 
     Raises:
         InvalidInput: A value does not fit; names field, value and expectation.
@@ -84,6 +84,33 @@ class Scenario(Piece):
         if self.horizon_ms is not None or not self.base_rate:
             return self.horizon_ms
         return 10 * MINUTE_MS + 2 * (self.over_ms + self.outage_ms)
+
+    def words(self) -> str:
+        """Say on one line what differs from a thousand jobs that fail together and meet no trouble, the jobs in any case."""
+        said = ["1 job" if self.jobs == 1 else f"{self.jobs:,} jobs"]
+        if self.over_ms:
+            said.append(f"failing over {format_duration(self.over_ms)}")
+        if self.outage_ms:
+            said.append(f"outage {format_duration(self.outage_ms)}")
+        if self.success != 1:
+            said.append(f"success {self.success:g}")
+        if self.capacity is not None:
+            said.append(f"capacity {self.capacity:g} a second")
+        if self.latency_ms:
+            said.append(f"latency {format_duration(self.latency_ms)}")
+        if self.timeout_ms is not None:
+            said.append(f"time-out {format_duration(self.timeout_ms)}")
+        if self.workers is not None:
+            said.append("1 worker" if self.workers == 1 else f"{self.workers:,} workers")
+        if self.base_rate:
+            said.append(f"{self.base_rate:g} fresh calls a second")
+        if self.phase != "seq":
+            said.append(f"phase {self.phase}")
+        if self.seed != 1:
+            said.append(f"seed {self.seed}")
+        if self.end_ms is not None:
+            said.append(f"until {format_duration(self.end_ms)}")
+        return ", ".join(said)
 
     @classmethod
     def from_json(cls, value: object) -> Scenario:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from anew.backoff import Policy
 from anew.errors import InvalidInput
@@ -21,7 +22,7 @@ from anew.lab.simulation.scenario import Scenario
 
 
 def simulate(
-    policy: Policy,
+    policy: Policy | str | Mapping[str, Any],
     scenario: Scenario,
     *,
     exact: bool = False,
@@ -36,7 +37,7 @@ def simulate(
     meet in a queue; see `anew.lab.simulation.queueing` for that model and its limits.
 
     Args:
-        policy: The law of all jobs.
+        policy: The law of all jobs, or the JSON value that it is read from.
         scenario: What happens to them.
         exact: Ask the engine's own decision about every failure, as the server does, instead of the vectorised form.
             The outcome is the same; it takes a hundred times as long. Without NumPy this is the only way.
@@ -49,8 +50,10 @@ def simulate(
         The outcome, equal for equal policy and scenario.
 
     Raises:
+        InvalidPolicy: The value is no policy.
         InvalidInput: The work would be without end or beyond bounds, or NumPy is needed and missing.
     """
+    policy = Policy.from_json(policy)
     plain = exact or not has_numpy()
     _check(policy, scenario, exact=exact, plain=plain)
     bound = MAX_EXACT_CALLS if plain else MAX_COUPLED_CALLS if scenario.coupled else MAX_CALLS

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import Protocol
 
+from anew.lab.rhythm import Silence, even_second, silence, silence_unit_ms
 from anew.lab.simulation.outcome import (
     SHOWN_JOBS,
     SHOWN_RETRIES,
@@ -61,8 +62,8 @@ class Passage:
         due: When each call should have begun, those too that found no worker before the horizon.
         offered: When each began.
         taken: When each that was not refused began.
-        served: When each was answered in time.
-        done: When the work for each that was not refused was done.
+        served: In which millisecond each was answered in time; on the stroke of one it was the one before.
+        done: In which millisecond the work for each that was not refused was done.
         wasted: The same for those whose callers had given up.
     """
 
@@ -89,11 +90,13 @@ class Tally(Protocol):
     def load(self, bin_ms: int) -> tuple[list[int], list[list[int]]]:
         """Give the calls per bin: all, and those of each of the first retries."""
 
-    def by_second(self) -> tuple[int, int, float]:
-        """Give the fullest second, the fullest minute, and the share of minutes that are empty."""
+    def peaks(self) -> tuple[int, int, Silence | None]:
+        """Give the calls of the fullest second and of the fullest minute, and how much is silence."""
 
-    def histogram(self, instants: Sequence[int], bin_ms: int, bins: int) -> list[int]:
-        """Count any instants in so many bins; what lies beyond does not count."""
+    def histogram(
+        self, instants: Sequence[int], bin_ms: int, bins: int, until_ms: int | None = None
+    ) -> list[int]:
+        """Count any instants in so many bins; what lies beyond, or later than ``until_ms``, does not count."""
 
 
 class PlainTally:
@@ -135,20 +138,24 @@ class PlainTally:
             [self.histogram(self._instants.get(retry, ()), bin_ms, bins) for retry in range(1, shown + 1)],
         )
 
-    def by_second(self) -> tuple[int, int, float]:
-        """Give the fullest second, the fullest minute, and the share of minutes that are empty."""
+    def peaks(self) -> tuple[int, int, Silence | None]:
+        """Give the calls of the fullest second and of the fullest minute, and how much is silence."""
+        if not self._instants:
+            return 0, 0, None
         seconds = Counter(instant // SECOND_MS for instant in self._all())
         minutes = Counter(instant // MINUTE_MS for instant in self._all())
-        if not minutes:
-            return 0, 0, 0.0
-        span = max(minutes) - min(minutes) + 1
-        return max(seconds.values()), max(minutes.values()), 1 - len(minutes) / span
+        first = min(row[0] for row in self._instants.values())
+        unit = silence_unit_ms(first, self.last_ms)
+        filled = {instant // unit for instant in self._all()}
+        return max(seconds.values()), max(minutes.values()), silence(first, self.last_ms, len(filled))
 
-    def histogram(self, instants: Sequence[int], bin_ms: int, bins: int) -> list[int]:
+    def histogram(
+        self, instants: Sequence[int], bin_ms: int, bins: int, until_ms: int | None = None
+    ) -> list[int]:
         """Count any instants in so many bins."""
         counts = [0] * bins
         for instant in instants:
-            if instant // bin_ms < bins:
+            if instant // bin_ms < bins and (until_ms is None or instant <= until_ms):
                 counts[instant // bin_ms] += 1
         return counts
 
@@ -183,9 +190,11 @@ def outcome(
     """
     end_ms = tally.last_ms if passage is None else _end_ms(scenario, tally, passage)
     bin_ms = bin_width_ms(end_ms)
+    bins = _bins(scenario, end_ms, bin_ms)
     counts, by_retry = tally.load(bin_ms)
-    second, minute, empty = tally.by_second()
+    second, minute, silent = tally.peaks()
     lines = tally.lines()
+    first_ms = min((line.earliest_ms for line in lines), default=0)
     waiting = scenario.jobs - succeeded - dead
     return Outcome(
         jobs=scenario.jobs,
@@ -193,17 +202,19 @@ def outcome(
         dead=dead,
         waiting=waiting,
         calls=tally.calls,
+        herd_calls=tally.calls - (fresh.retries if fresh else 0),
         wasted=tally.calls - sum(line.succeeded for line in lines),
         retries=tuple(lines),
-        load=Load(bin_ms, tuple(counts)),
-        by_retry=tuple(tuple(row) for row in by_retry),
+        load=Load(bin_ms, _closed(counts, bins)),
+        by_retry=tuple(_closed(row, bins) for row in by_retry),
         peak_second=second,
         peak_minute=minute,
-        empty_minutes=empty,
+        even_second=even_second(tally.calls, first_ms, tally.last_ms),
+        silence=silent,
         success_ms=took_ms,
         through_ms=None if waiting else last_ms,
         dots=tuple(tuple(job) for job in dots)[:SHOWN_JOBS],
-        downstream=None if passage is None else _downstream(tally, passage, bin_ms, end_ms // bin_ms + 1),
+        downstream=None if passage is None else _downstream(tally, passage, bin_ms, bins, scenario.end_ms),
         fresh=fresh,
     )
 
@@ -217,25 +228,42 @@ def times(took_ms: Iterable[int]) -> Times | None:
 
 
 def _end_ms(scenario: Scenario, tally: Tally, passage: Passage) -> int:
-    """Give how far the bins reach: to the last call that began or was due, and to the last work before the horizon."""
-    done_ms = max(passage.done, default=0)
+    """Give how far the bins reach: to the last call that began or was due, and to the last work or answer before the horizon."""
+    done_ms = max(max(passage.done, default=0), max(passage.served, default=0))
     if scenario.end_ms is not None:
         done_ms = min(done_ms, scenario.end_ms)
     return max(tally.last_ms, max(passage.offered, default=0), max(passage.due, default=0), done_ms)
 
 
-def _downstream(tally: Tally, passage: Passage, bin_ms: int, bins: int) -> Downstream:
-    def counts(instants: Sequence[int]) -> list[int]:
-        return tally.histogram(instants, bin_ms, bins)
+def _bins(scenario: Scenario, end_ms: int, bin_ms: int) -> int:
+    """Give how many bins reach to an instant: past it, but where it is the horizon only to it, so that none lies beyond."""
+    whole, rest = divmod(end_ms, bin_ms)
+    return whole if end_ms == scenario.end_ms and whole and not rest else whole + 1
 
-    offered = counts(passage.offered)
+
+def _closed(counts: Sequence[int], bins: int) -> tuple[int, ...]:
+    """Count what lies exactly at the end of the last bin to that bin."""
+    if len(counts) <= bins:
+        return tuple(counts)
+    return (*counts[: bins - 1], sum(counts[bins - 1 :]))
+
+
+def _downstream(tally: Tally, passage: Passage, bin_ms: int, bins: int, horizon_ms: int | None) -> Downstream:
+    def begun(instants: Sequence[int]) -> tuple[int, ...]:
+        return _closed(tally.histogram(instants, bin_ms, bins + 1), bins)
+
+    def ended(milliseconds: Sequence[int]) -> list[int]:
+        # Work and answers may come later than any call; the millisecond that begins with the horizon is beyond it.
+        return tally.histogram(milliseconds, bin_ms, bins, None if horizon_ms is None else horizon_ms - 1)
+
+    offered = begun(passage.offered)
     return Downstream(
         bin_ms=bin_ms,
-        offered=tuple(offered),
-        served=tuple(counts(passage.served)),
-        wasted=tuple(counts(passage.wasted)),
-        backlog=_inside(counts(passage.taken), counts(passage.done)),
-        held=_inside(counts(passage.due), offered),
+        offered=offered,
+        served=tuple(ended(passage.served)),
+        wasted=tuple(ended(passage.wasted)),
+        backlog=_inside(begun(passage.taken), ended(passage.done)),
+        held=_inside(begun(passage.due), offered),
     )
 
 

@@ -6,7 +6,9 @@ from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
+from anew.lab.rhythm import FINE_MS, Silence, silence, silence_unit_ms
 from anew.lab.simulation.outcome import SHOWN_RETRIES, RetryOutcome, Times, bin_width_ms, nearest_rank
 from anew.lab.simulation.tally_late import Counts, LateCalls
 from anew.units import MINUTE_MS, SECOND_MS
@@ -26,6 +28,10 @@ class ArrayTally:
         self._lines: list[RetryOutcome] = []
         self._seconds = np.zeros(0, dtype=np.int32)
         self._late = LateCalls()
+        self._first_ms = 0
+        # Which milliseconds have a call, so many before and behind the first that came; None: they lie too far apart.
+        self._fine: NDArray[np.bool_] | None = np.zeros(2 * FINE_MS, dtype=np.bool_)
+        self._fine_ms = 0
         self._bin_ms = 1
         # One row per shown retry, and one for all later ones.
         self._rows: dict[int, Counts] = {}
@@ -37,6 +43,7 @@ class ArrayTally:
         self._lines.append(
             RetryOutcome(retry, len(row), succeeded, earliest, _median(row, earliest, latest), latest)
         )
+        self._mark(row, earliest, latest)
         self.calls += len(row)
         self.last_ms = max(self.last_ms, latest)
         self._widen(bin_width_ms(self.last_ms))
@@ -60,26 +67,51 @@ class ArrayTally:
         shown = min(SHOWN_RETRIES, max((line.retry for line in self._lines), default=0))
         return total, [rows[retry].tolist() if retry in rows else [0] * bins for retry in range(1, shown + 1)]
 
-    def by_second(self) -> tuple[int, int, float]:
-        """Give the fullest second, the fullest minute, and the share of minutes that are empty."""
+    def peaks(self) -> tuple[int, int, Silence | None]:
+        """Give the calls of the fullest second and of the fullest minute, and how much is silence."""
         if not self._lines:
-            return 0, 0, 0.0
+            return 0, 0, None
         per_minute = self._seconds.reshape(-1, _MINUTE_S).sum(axis=1, dtype=np.int64)
-        late_second, late_minute, late_filled = self._late.peaks()
-        filled = int(np.count_nonzero(per_minute)) + late_filled
-        first = min(line.earliest_ms for line in self._lines) // MINUTE_MS
-        span = self.last_ms // MINUTE_MS - first + 1
+        unit_ms = silence_unit_ms(self._first_ms, self.last_ms)
+        filled, last = self._filled(per_minute, unit_ms)
+        late_second, late_minute, late_filled = self._late.peaks(max(unit_ms // SECOND_MS, 1), last)
+        if unit_ms >= SECOND_MS:
+            filled += late_filled
         return (
             max(int(self._seconds.max(initial=0)), late_second),
             max(int(per_minute.max(initial=0)), late_minute),
-            1 - filled / span,
+            silence(self._first_ms, self.last_ms, filled),
         )
 
-    def histogram(self, instants: Sequence[int] | Counts, bin_ms: int, bins: int) -> list[int]:
+    def histogram(
+        self, instants: Sequence[int] | Counts, bin_ms: int, bins: int, until_ms: int | None = None
+    ) -> list[int]:
         """Count any instants in so many bins."""
-        cells = np.asarray(instants, dtype=np.int64) // bin_ms
+        row = np.asarray(instants, dtype=np.int64)
+        cells = (row if until_ms is None else row[row <= until_ms]) // bin_ms
         found: list[int] = np.bincount(cells[cells < bins], minlength=bins).tolist()
         return found
+
+    def _mark(self, row: Counts, earliest: int, latest: int) -> None:
+        """Note which milliseconds have a call, unless the calls lie too far apart for that to matter."""
+        if not self.calls:
+            self._first_ms, self._fine_ms = earliest, earliest - FINE_MS
+        self._first_ms = min(self._first_ms, earliest)
+        if max(self.last_ms, latest) - self._first_ms >= FINE_MS:
+            self._fine = None
+        elif self._fine is not None:
+            self._fine[row - self._fine_ms] = True
+
+    def _filled(self, per_minute: Counts, unit_ms: int) -> tuple[int, int]:
+        """Give how many bins of a unit have a call, but for the late ones, and the last of them (-1: none)."""
+        if unit_ms < SECOND_MS:
+            assert self._fine is not None
+            return len(np.unique((np.flatnonzero(self._fine) + self._fine_ms) // unit_ms)), -1
+        if unit_ms == SECOND_MS:
+            # Late seconds are other ones.
+            return int(np.count_nonzero(self._seconds)), -1
+        bins = np.unique(np.flatnonzero(per_minute) // (unit_ms // MINUTE_MS))
+        return len(bins), int(bins[-1]) if len(bins) else -1
 
     def _keep(self, seconds: Counts, counts: Counts) -> None:
         late = int(np.searchsorted(seconds, _DENSE_S))

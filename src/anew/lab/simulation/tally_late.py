@@ -102,18 +102,27 @@ class LateCalls:
         if self._loose_seconds >= _BLOCK:
             self._pack()
 
-    def peaks(self) -> tuple[int, int, int]:
-        """Give the fullest second, the fullest minute, and how many minutes have a call."""
+    def peaks(self, unit_s: int = _MINUTE_S, beyond: int = -1) -> tuple[int, int, int]:
+        """Give the fullest second, the fullest minute, and how many bins of a unit have a call.
+
+        Args:
+            unit_s: The unit's width in seconds.
+            beyond: Bins of the unit up to this one do not count.
+        """
         self._pack()
-        second = minute = minutes = 0
+        second = minute = filled = 0
         for low, high, blocks in _slices(self._blocks):
             found, counts = _together([block.unpacked(low, high) for block in blocks])
             if len(found):
                 _, per_minute = _merged(found // _MINUTE_S, counts)
                 second = max(second, int(counts.max()))
                 minute = max(minute, int(per_minute.max()))
-                minutes += len(per_minute)
-        return second, minute, minutes
+                # A slice may end in the middle of a unit.
+                bins = found // unit_s
+                bins = bins[_starts(bins)]
+                filled += int(np.count_nonzero(bins > beyond))
+                beyond = max(beyond, int(bins[-1]))
+        return second, minute, filled
 
     def _pack(self) -> None:
         if not self._loose:

@@ -8,6 +8,7 @@ import pytest
 
 from anew.backoff import Policy
 from anew.errors import InvalidInput
+from anew.lab.rhythm import Silence
 from anew.lab.simulation.outcome import MAX_BINS, bin_width_ms, percentile, widened
 from anew.lab.simulation.scenario import Scenario
 from anew.lab.simulation.simulate import simulate
@@ -57,7 +58,7 @@ def test_both_tallies_count_the_same(reach_ms: int, calls: int) -> None:
             tally.add(retry, row, retry)
     plain, arrays = both
     assert arrays.lines() == plain.lines()
-    assert arrays.by_second() == plain.by_second()
+    assert arrays.peaks() == plain.peaks()
     assert (arrays.calls, arrays.last_ms) == (plain.calls, plain.last_ms)
     for wider in (1, 5):
         bin_ms = bin_width_ms(plain.last_ms * wider)
@@ -72,10 +73,28 @@ def test_tallies_count_by_hand() -> None:
             (900, 500, 61_000),
             (999, 999, 250_000),
         ]
-        # Second 0 has three calls, and so has minute 0; minutes 1 and 4 have one each, 2 and 3 none.
-        assert tally.by_second() == (3, 3, pytest.approx(2 / 5))
+        # Second 0 has three calls, and so has minute 0. Of the 251 seconds from 0 to 250 three have a call: 0, 61 and 250.
+        assert tally.peaks() == (3, 3, Silence(1_000, pytest.approx(248 / 251)))
         assert tally.load(60_000) == ([3, 1, 0, 0, 1], [[2, 1, 0, 0, 0], [1, 0, 0, 0, 1]])
         assert tally.histogram([5, 59_999, 120_000], 60_000, 2) == [2, 0]
+
+
+def test_calls_close_together_far_away_are_told_apart() -> None:
+    """Half a year and more ahead, 30 ms apart at most: of 31 milliseconds three have a call, in whatever order they came."""
+    for start_ms in (HOUR_MS, 400 * DAY_MS):
+        for tally in tallies():
+            tally.add(1, [start_ms + 30, start_ms + 20], 0)
+            tally.add(2, [start_ms, start_ms + 30], 0)
+            assert tally.peaks() == (4, 4, Silence(1, pytest.approx(28 / 31)))
+
+
+def test_days_are_counted_across_the_end_of_what_has_a_cell_each() -> None:
+    """Seconds have cells up to 60 * 2**18 s, in the course of day 182: calls on days 0, 182 before and after, and 400."""
+    edge_ms = 60 * 2**18 * 1_000
+    assert edge_ms // DAY_MS == 182
+    for tally in tallies():
+        tally.add(1, [0, edge_ms - 1_000, edge_ms + 1_000, 400 * DAY_MS], 0)
+        assert tally.peaks() == (1, 1, Silence(DAY_MS, pytest.approx(398 / 401)))
 
 
 def test_an_outcome_can_have_wider_bins_but_not_others() -> None:
@@ -97,9 +116,9 @@ def test_a_downstreams_levels_are_those_at_the_ends_of_wider_bins() -> None:
     """Ten calls at 1 s, one done every 100 ms: at the end of each wider bin what is left is left."""
     policy = Policy.from_json({"curve": {"constant": "1s"}})
     narrow = simulate(policy, Scenario(jobs=10, capacity=10))
-    wide = narrow.rebinned(1_000)
+    wide = narrow.rebinned(500)
     assert narrow.downstream is not None
     assert wide.downstream is not None
-    assert wide.downstream.offered == (0, 10, 0)
-    assert wide.downstream.backlog == (0, 1, 0)
+    assert wide.downstream.offered == (0, 0, 10, 0)
+    assert wide.downstream.backlog == (0, 0, 5, 0)
     assert sum(narrow.downstream.served) == sum(wide.downstream.served) == 10

@@ -29,15 +29,24 @@ def test_a_queue_is_worked_off_at_capacity() -> None:
     assert max(downstream.backlog) == 100
     wide = outcome.rebinned(1_000).downstream
     assert wide is not None
-    # Each second ten leave; what is done on the stroke of a second counts in the second that begins.
-    assert wide.backlog == (0, 91, 81, 71, 61, 51, 41, 31, 21, 11, 1, 0)
-    assert wide.served == (0, 9, *[10] * 9, 1)
+    # Each second ten leave; what is done on the stroke of a second was done in the second that ends.
+    assert wide.backlog == (0, 90, 80, 70, 60, 50, 40, 30, 20, 10, 0)
+    assert wide.served == (0, *[10] * 10)
 
 
 def test_a_capacity_that_divides_nothing_loses_nothing() -> None:
     """Three a second: the 300th call is done 100 s after the first came."""
     outcome, _ = run(jobs=300, capacity=3)
     assert outcome.through_ms == 101_000
+
+
+def test_answers_that_come_after_the_last_work_are_counted() -> None:
+    """Ten calls at 1 s, done by 2 s, answered half a second later each: the last at 2.5 s; by 2.1 s six are."""
+    outcome, downstream = run(jobs=10, capacity=10, latency_ms=500)
+    assert sum(downstream.served) == outcome.succeeded == 10
+    assert len(downstream.served) * downstream.bin_ms == outcome.through_ms == 2_500
+    _, until = run(jobs=10, capacity=10, latency_ms=500, horizon_ms=2_100)
+    assert (sum(until.served), until.backlog[-1]) == (6, 0)
 
 
 def test_workers_take_turns() -> None:
@@ -67,20 +76,53 @@ def test_the_work_of_those_who_left_is_done_all_the_same() -> None:
     assert (outcome.succeeded, outcome.dead, outcome.calls, outcome.wasted) == (10, 90, 460, 450)
     assert (sum(downstream.served), sum(downstream.wasted)) == (10, 450)
     assert outcome.through_ms == 10_000  # the fifth retry begins at 9 s
-    assert (
-        (len(downstream.wasted) - 1) * downstream.bin_ms
-        <= 47_000
-        < len(downstream.wasted) * downstream.bin_ms
-    )
+    assert len(downstream.wasted) * downstream.bin_ms == 47_000
     assert downstream.backlog[-1] == 0
 
 
 def test_below_capacity_hardly_anybody_waits() -> None:
     """Fresh calls, four a second where five fit: each takes 200 ms, and one call more is soon made up for."""
     outcome, downstream = run(jobs=1, capacity=5, base_rate=4, horizon_ms=100_000, timeout_ms=500)
-    assert outcome.fresh == Fresh(calls=400, at_once=400, succeeded=400, dead=0, waiting=0)
+    assert outcome.fresh == Fresh(calls=400, retries=0, at_once=400, succeeded=400, dead=0, waiting=0)
     # The herd's only job calls at 1 s together with the fourth fresh call, which has to wait for it (jobs go by number).
     assert max(downstream.backlog) == 2
+
+
+@pytest.mark.parametrize("exact", [False, True])
+@pytest.mark.parametrize("horizon_ms", [300_000, 300_010])
+def test_a_busy_downstream_does_no_more_than_the_time_allows(horizon_ms: int, exact: bool) -> None:
+    """Up from 10 s on, and never idle after the first calls come at 10 s: 50 a second for 290 s are 14,500.
+
+    500 jobs call each second; what is done by the horizon counts, the last at 300 s sharp, and nothing later.
+    """
+    scenario = Scenario(
+        jobs=500, capacity=50, timeout_ms=5_000, outage_ms=10_000, base_rate=5, horizon_ms=horizon_ms
+    )
+    outcome = simulate(EVERY_SECOND.with_limit(None), scenario, exact=exact)
+    downstream = outcome.downstream
+    assert downstream is not None
+    assert sum(downstream.served) + sum(downstream.wasted) == 14_500
+    done = [a + b for a, b in zip(downstream.served, downstream.wasted, strict=True)]
+    assert max(done) == 10  # in 200 ms
+    taken = sum(downstream.offered) - sum(downstream.offered[: 10_000 // downstream.bin_ms])
+    assert downstream.backlog[-1] == taken - 14_500
+    assert len(downstream.wasted) == -(-horizon_ms // downstream.bin_ms)
+    assert len(outcome.load.counts) <= len(downstream.wasted)
+
+
+def test_the_herds_own_calls_are_told_apart() -> None:
+    """In an outage that outlasts the horizon two jobs and one fresh call a second retry each second until 5 s.
+
+    The herd calls five times each, at 1 ... 5 s; the fresh calls of 1, 2, 3, 4 and 5 s retry 4, 3, 2, 1 and 0 times.
+    """
+    for exact in (False, True):
+        outcome = simulate(
+            EVERY_SECOND,
+            Scenario(jobs=2, base_rate=1, outage_ms=9_000, horizon_ms=5_000, over_ms=0),
+            exact=exact,
+        )
+        assert (outcome.calls, outcome.herd_calls) == (20, 10)
+        assert outcome.fresh == Fresh(calls=5, retries=10, at_once=0, succeeded=0, dead=0, waiting=5)
 
 
 def test_where_callers_are_impatient_a_single_call_too_many_is_enough() -> None:
@@ -97,8 +139,7 @@ def test_where_callers_are_impatient_a_single_call_too_many_is_enough() -> None:
 def test_above_capacity_the_queue_grows_as_fluid_does() -> None:
     """Six a second where five fit, for 100 s: one call in six is left over, 100 at the end."""
     _, downstream = run(jobs=1, capacity=5, base_rate=6, horizon_ms=100_000)
-    at_the_end = downstream.backlog[100_000 // downstream.bin_ms]
-    assert abs(at_the_end - 101) <= 1
+    assert abs(downstream.backlog[-1] - 101) <= 1
 
 
 def test_refused_calls_cost_the_downstream_nothing() -> None:
@@ -113,9 +154,10 @@ def test_refused_calls_cost_the_downstream_nothing() -> None:
 def test_fresh_calls_that_fail_are_retried_like_any_job() -> None:
     """One a second in an outage of 3.5 s: those at 1, 2, 3 s are refused and return each second."""
     outcome, _ = run(jobs=1, base_rate=1, outage_ms=3_500, horizon_ms=10_000)
-    assert outcome.fresh == Fresh(calls=10, at_once=7, succeeded=10, dead=0, waiting=0)
+    assert outcome.fresh == Fresh(calls=10, retries=6, at_once=7, succeeded=10, dead=0, waiting=0)
     # The herd's job at 1, 2, 3, 4 s; the others at 2, 3, 4 - 3, 4 - and 4.
     assert outcome.calls == 4 + 3 + 2 + 1
+    assert outcome.herd_calls == 4
 
 
 def test_what_is_due_after_the_horizon_is_not_called() -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from anew.backoff import PRESETS, Policy
 from anew.errors import InvalidInput
+from anew.lab.rhythm import Silence
 from anew.lab.simulation.scenario import Scenario
 from anew.lab.simulation.simulate import simulate
 
@@ -32,7 +33,10 @@ def test_constant_waits_by_hand() -> None:
     assert outcome.success_ms is not None
     assert (outcome.success_ms.p50, outcome.success_ms.max) == (120_000, 120_000)
     assert outcome.through_ms == 120_000
-    assert outcome.empty_minutes == 0
+    # From 30 to 120 s there are 91 seconds, four of which have a call.
+    assert outcome.silence == Silence(1_000, pytest.approx(87 / 91))
+    assert outcome.even_second == pytest.approx(40 / 91)
+    assert outcome.herd_calls == 40
     assert outcome.dots == ((30_000, 60_000, 90_000, 120_000),) * 10
     assert sum(outcome.load.counts) == 40
 
@@ -61,6 +65,17 @@ def test_a_horizon_leaves_jobs_waiting() -> None:
     assert outcome.through_ms is None
 
 
+@pytest.mark.parametrize("exact", [False, True])
+@pytest.mark.parametrize(("horizon_ms", "bin_ms", "bins"), [(40_000, 100, 400), (40_050, 100, 401)])
+def test_no_bin_lies_beyond_the_horizon(horizon_ms: int, bin_ms: int, bins: int, exact: bool) -> None:
+    """Calls at 10, 20, 30 and 40 s: one exactly at the horizon is made, and belongs to the bin that ends there."""
+    outcome = simulate(policy_of("10s"), Scenario(jobs=4, success=0, horizon_ms=horizon_ms), exact=exact)
+    assert outcome.calls == sum(outcome.load.counts) == 16
+    assert (outcome.load.bin_ms, len(outcome.load.counts)) == (bin_ms, bins)
+    assert outcome.load.counts[-1] == 4
+    assert [sum(row) for row in outcome.by_retry] == [4, 4, 4, 4]
+
+
 def test_deadlines_end_jobs() -> None:
     """Waits of 10 s, dead by 25 s after the first failure: two retries; clipped to it, three."""
     finish = simulate(policy_of("10s", deadline="25s"), Scenario(jobs=3, success=0))
@@ -73,6 +88,7 @@ def test_no_retry_at_all() -> None:
     outcome = simulate(policy_of("10s", limit=0), Scenario(jobs=3))
     assert (outcome.calls, outcome.dead, outcome.through_ms) == (0, 3, 0)
     assert (outcome.load.counts, outcome.by_retry, outcome.peak_second) == ((), (), 0)
+    assert (outcome.even_second, outcome.silence) == (None, None)
     assert outcome == simulate(policy_of("10s", limit=0), Scenario(jobs=3), exact=True)
 
 

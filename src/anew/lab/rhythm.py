@@ -1,0 +1,198 @@
+"""How calls lie in time: the fullest second and minute, what an even load would be, how much is silence, whether waves meet.
+
+One meaning for the simulation, the comparison and the page. Bins are those of the scenario's clock, which begins at 0.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Sequence
+from itertools import chain, pairwise
+from typing import Final
+
+import msgspec
+
+from anew.lab.charts.waves import ABSENT, Wave
+from anew.units import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS
+
+_UNITS: Final = {
+    DAY_MS: "days",
+    HOUR_MS: "hours",
+    MINUTE_MS: "minutes",
+    SECOND_MS: "seconds",
+    100: "tenths of a second",
+    10: "hundredths of a second",
+    1: "milliseconds",
+}
+
+ENOUGH: Final = 50
+"""Silence is counted in the largest unit that fits so many times between the first call and the last."""
+
+FINE_MS: Final = ENOUGH * SECOND_MS
+"""Between calls that lie closer together silence is counted in parts of a second."""
+
+_PARTS: Final = (8, 16)
+_A_PART: Final = 5
+"""Calls that each part of the way from wave to wave would have in an even herd: an empty one is no accident then."""
+
+_EMPTY: Final = 1 / 8
+
+
+class Silence(msgspec.Struct, frozen=True, gc=False):
+    """How much of the time between the first call and the last passes without one.
+
+    Args:
+        unit_ms: What is counted: the largest of a day, an hour, a minute, a second, 100, 10 and 1 ms that fits 50 times
+            between the first call and the last.
+        share: Of these, from the first call's to the last call's, those without a call; in [0, 1).
+    """
+
+    unit_ms: int
+    share: float
+
+    @property
+    def unit(self) -> str:
+        """The unit in words: ``hours``, ``tenths of a second``."""
+        return _UNITS[self.unit_ms]
+
+
+class Rhythm(msgspec.Struct, frozen=True, gc=False):
+    """How some calls lie in time.
+
+    Args:
+        calls: How many.
+        first_ms: When the first came; 0 without any.
+        last_ms: When the last came.
+        peak_second: Most calls in one second.
+        peak_minute: Most calls in one minute.
+        silence: See `Silence`; None if all came in the same millisecond, or none at all.
+    """
+
+    calls: int
+    first_ms: int
+    last_ms: int
+    peak_second: int
+    peak_minute: int
+    silence: Silence | None
+
+    @property
+    def even_second(self) -> float | None:
+        """Calls in each second if they were spread evenly; see `even_second`."""
+        return even_second(self.calls, self.first_ms, self.last_ms)
+
+
+def silence_unit_ms(first_ms: int, last_ms: int) -> int:
+    """Give the unit in which silence between two instants is counted."""
+    return next((unit for unit in _UNITS if (last_ms - first_ms) // unit >= ENOUGH), 1)
+
+
+def silence(first_ms: int, last_ms: int, filled: int) -> Silence | None:
+    """Tell how much is silence.
+
+    Args:
+        first_ms: The first call.
+        last_ms: The last call.
+        filled: How many bins of `silence_unit_ms` have a call.
+    """
+    if first_ms == last_ms:
+        return None
+    unit = silence_unit_ms(first_ms, last_ms)
+    return Silence(unit, 1 - filled / (last_ms // unit - first_ms // unit + 1))
+
+
+def even_second(calls: int, first_ms: int, last_ms: int) -> float | None:
+    """Give the calls of each second if as many were spread evenly over all seconds from the first call's to the last's.
+
+    The fullest second has never fewer, as it is one of these. None where all calls lie in the same second: there is
+    nothing to spread them over.
+    """
+    seconds = last_ms // SECOND_MS - first_ms // SECOND_MS + 1
+    return calls / seconds if calls and seconds > 1 else None
+
+
+def rhythm(waves: Sequence[Wave]) -> Rhythm:
+    """Tell how the calls of a herd lie in time.
+
+    Args:
+        waves: Instants in ms, a wave for each retry; `ABSENT` does not count.
+    """
+    ordered = _ordered(waves)
+    if not len(ordered):
+        return Rhythm(0, 0, 0, 0, 0, None)
+    first, last = int(ordered[0]), int(ordered[-1])
+    filled = _bins(ordered, silence_unit_ms(first, last))[1]
+    return Rhythm(
+        calls=len(ordered),
+        first_ms=first,
+        last_ms=last,
+        peak_second=_bins(ordered, SECOND_MS)[0],
+        peak_minute=_bins(ordered, MINUTE_MS)[0],
+        silence=silence(first, last, filled),
+    )
+
+
+def waves_meet(waves: Sequence[Wave]) -> bool | None:
+    """Tell whether a herd's waves flow into each other.
+
+    They do if calls come all the time on the way from the middle of each wave to the middle of the next: of the
+    sixteenths of that time (or of fewer parts, down to eight, for fewer than 80 jobs) at most an eighth has no call. That
+    does not depend on how fast the waits grow.
+
+    Args:
+        waves: Instants in ms, a wave for each retry; `ABSENT` does not count.
+
+    Returns:
+        Whether; None where there are fewer than two waves or forty jobs.
+    """
+    fewest, most = _PARTS
+    parts = min(most, len(waves[0]) // _A_PART) if waves else 0
+    middles = [_middle(wave) for wave in waves]
+    there = [middle for middle in middles if middle is not None]
+    if parts < fewest or len(there) < 2:
+        return None
+    ordered = _ordered(waves)
+    for low, high in pairwise(there):
+        places = [_place(ordered, low + (high - low) * part / parts) for part in range(parts + 1)]
+        if high > low and sum(a == b for a, b in pairwise(places)) > parts * _EMPTY:
+            return False
+    return True
+
+
+def _ordered(waves: Sequence[Wave]) -> Wave:
+    if not waves or isinstance(waves[0], list):
+        return sorted(int(ms) for ms in chain.from_iterable(waves) if ms != ABSENT)
+    import numpy as np
+
+    whole = np.concatenate([np.asarray(wave, dtype=np.int64) for wave in waves])
+    ordered: Wave = np.sort(whole[whole != ABSENT])
+    return ordered
+
+
+def _bins(ordered: Wave, bin_ms: int) -> tuple[int, int]:
+    """Give the calls in the fullest bin, and how many bins have any."""
+    if isinstance(ordered, list):
+        counts = Counter(ms // bin_ms for ms in ordered)
+        return max(counts.values()), len(counts)
+    import numpy as np
+
+    starts = np.flatnonzero(np.diff(ordered // bin_ms, prepend=-1))
+    return int(np.diff(starts, append=len(ordered)).max()), len(starts)
+
+
+def _middle(wave: Wave) -> int | None:
+    if isinstance(wave, list):
+        present = sorted(ms for ms in wave if ms != ABSENT)
+        return present[(len(present) - 1) // 2] if present else None
+    import numpy as np
+
+    there = wave[wave != ABSENT]
+    place = (len(there) - 1) // 2
+    return int(np.partition(there, place)[place]) if len(there) else None
+
+
+def _place(ordered: Wave, instant: float) -> int:
+    # Among whole numbers a fraction lies where the next whole one does, and an array need not be copied to compare.
+    whole = math.ceil(instant)
+    return bisect_left(ordered, whole) if isinstance(ordered, list) else int(ordered.searchsorted(whole))
