@@ -4,30 +4,84 @@ from __future__ import annotations
 
 import datetime
 import json
-from typing import Any, Final
+import re
+from collections.abc import Sequence
+from os.path import exists, isfile
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import msgspec
 
 from anew.cli.remote import given_text
 from anew.errors import InvalidInput, InvalidJob, InvalidPolicy
-from anew.units import shown
+from anew.units import parse_duration, refused, shown
+
+if TYPE_CHECKING:
+    from anew.lab.lint.documents import Entry, Problem
 
 _POLICY_BYTES: Final = 1 << 20
 """The longest text of a policy that is read here, blanks and line ends included."""
 
+_PATH: Final = 4_096
+"""No path is longer, so nothing longer is looked for."""
+
+_NAMES: Final = 12
+"""So many names of a file's policies are listed."""
+
+_DURATION: Final = "a duration such as 500ms, 12.5s, 1h30m, 7d or PT1H, at most 36500d"
+_BARE: Final = re.compile(r"0*[1-9][0-9]{0,14}")
+
+
+class GivenPolicy(NamedTuple):
+    """A policy as it was given.
+
+    Args:
+        name: What it is called in its file, or the file; "" where it came from elsewhere.
+        value: Its JSON value.
+    """
+
+    name: str
+    value: Any
+
 
 def read_policy(text: str) -> Any:
-    """Read a policy's JSON value from an argument: JSON, a preset's name, ``@file`` or ``-``.
+    """Read a policy's JSON value from an argument, as `given_policy` does."""
+    return given_policy(text).value
+
+
+def given_policy(text: str) -> GivenPolicy:
+    """Read a policy from an argument: JSON, a preset's name, ``@file``, ``@file:name`` or ``-``.
+
+    A file, and stdin, may hold JSON or TOML as `anew policy lint` reads it: one policy, or several with names.
 
     Raises:
-        InvalidPolicy: It is no JSON, or it is no policy; the message names field, value and expectation.
+        InvalidInput: The file cannot be read.
+        InvalidPolicy: It is no policy; the message names field, value and expectation.
     """
+    if text == "-" or text.startswith("@"):
+        return _pointed_at(text)
     # Inside: most commands meet no policy, and the engine is not small.
     from anew.backoff import Policy
+
+    value = _json_or_word(text, given_text(text, _POLICY_BYTES))
+    try:
+        Policy.from_json(value)
+    except InvalidPolicy as error:
+        file, _ = _file_and_name(f"@{text}")
+        if isinstance(value, str) and isfile(file[1:]):
+            message = (
+                f"policy: {shown(text)} is not valid: it is no preset, but a file; did you mean @{text}?"
+            )
+            raise InvalidPolicy(message, field="policy", value=text) from error
+        raise
+    return GivenPolicy("", value)
+
+
+def _json_or_word(text: str, content: bytes) -> Any:
+    """Read JSON, or a word that may be the name of a preset."""
     from anew.backoff.form import json_object
 
-    content = given_text(text, _POLICY_BYTES).strip()
-    value: Any = content.decode(errors="replace")
+    content = content.strip()
+    word = content.decode(errors="replace")
     if not content:
         where = "stdin (which can be read once)" if text == "-" else shown(text)
         raise InvalidPolicy(
@@ -35,18 +89,79 @@ def read_policy(text: str) -> Any:
             field="policy",
             value=text,
         )
-    if content[:1] in (b"{", b"[", b'"'):
-        try:
-            json.loads(content, object_pairs_hook=json_object)
-            value = msgspec.json.decode(content)
-        except (ValueError, RecursionError) as error:  # msgspec's errors are ValueErrors
-            raise InvalidPolicy(
-                f"policy: {value[:60]!r} is not JSON ({error}); expected JSON or the name of a preset",
-                field="policy",
-                value=text,
-            ) from error
-    Policy.from_json(value)
-    return value
+    if content[:1] not in (b"{", b"[", b'"'):
+        return word
+    try:
+        json.loads(content, object_pairs_hook=json_object)
+        return msgspec.json.decode(content)
+    except (ValueError, RecursionError) as error:  # msgspec's errors are ValueErrors
+        raise InvalidPolicy(
+            f"policy: {word[:60]!r} is not JSON ({error}); expected JSON or the name of a preset",
+            field="policy",
+            value=text,
+        ) from error
+
+
+def _pointed_at(text: str) -> GivenPolicy:
+    """Read the policy of a file, or of stdin, that has one, or the one of its policies that was named."""
+    file, name = _file_and_name(text)
+    content = given_text(file, _POLICY_BYTES)
+    if not content.strip():
+        _json_or_word(text, content)
+    # Inside: this is lint's reader, which no other way to give a policy needs.
+    from anew.lab.lint.documents import read_document
+
+    path = "-" if file == "-" else file[1:]
+    word = content.strip().decode(errors="replace")
+    document = read_document(content, "-" if word.isidentifier() else path)
+    for problem in document.problems:
+        if not problem.policy:
+            raise InvalidPolicy(_told(file, problem), field=problem.field or "policy", value=text)
+    found = [entry for entry in document.entries if name in ("", entry.name)]
+    wrong = [problem for problem in document.problems if problem.policy and name in ("", problem.policy)]
+    if len(found) + len(wrong) != 1:
+        names = [entry.name for entry in document.entries] + [problem.policy for problem in document.problems]
+        raise InvalidPolicy(_choice(file, name, names), field="policy", value=text)
+    if wrong:
+        raise InvalidPolicy(_told(file, wrong[0]), field=wrong[0].field, value=text)
+    return GivenPolicy("" if word.isidentifier() else found[0].name, _held(found[0]))
+
+
+def _file_and_name(text: str) -> tuple[str, str]:
+    """Part ``@file:name``; a colon may also stand in the name of a file."""
+    if len(text) <= _PATH and not exists(text[1:]):
+        for place, sign in enumerate(text):
+            if sign == ":" and exists(text[1:place]):
+                return text[:place], text[place + 1 :]
+    return text, ""
+
+
+def _told(file: str, problem: Problem) -> str:
+    """Say what is wrong in a file, and where."""
+    where = "stdin" if file == "-" else file
+    return f"{where}{'' if problem.line is None else f', line {problem.line}'}: {problem.message}"
+
+
+def _choice(file: str, name: str, names: Sequence[str]) -> str:
+    """Say which policies a file has."""
+    where = "stdin" if file == "-" else file
+    if not names:
+        return f"policy: {where} holds no policy; expected one, or several with names"
+    listed = ", ".join(names[:_NAMES]) + (f" and {len(names) - _NAMES} more" if len(names) > _NAMES else "")
+    what = f"holds {len(names)} policies" if not name or name in names else f"holds no policy {shown(name)}"
+    if file == "-":
+        return f"policy: {where} {what}: {listed}; expected one, or a file: @FILE:{names[0]}"
+    return f"policy: {where} {what}; expected one of {listed}: {file}:{names[0]}"
+
+
+def _held(entry: Entry) -> Any:
+    """Give a policy's JSON value, to which its file may add a limit of its own."""
+    from anew.backoff import DEFAULT_LIMIT
+
+    if entry.default_limit == DEFAULT_LIMIT or entry.policy().limit_given:
+        return entry.value
+    own = {"preset": entry.value} if isinstance(entry.value, str) else entry.value
+    return own | {"limit": entry.default_limit}
 
 
 def read_payload(text: str) -> msgspec.Raw:
@@ -65,6 +180,32 @@ def read_payload(text: str) -> msgspec.Raw:
             field="payload",
         ) from error
     return msgspec.Raw(content)
+
+
+def read_duration(text: str, field: str) -> int:
+    """Read a duration as people type it: with its unit, unless it is 0.
+
+    Args:
+        text: Such as ``12.5s``, ``1h30m`` or ``PT1H``.
+        field: The option's name, for errors.
+
+    Returns:
+        Whole milliseconds.
+
+    Raises:
+        InvalidInput: It is none; or a bare number, which in JSON would be milliseconds and is rarely meant so here.
+    """
+    number = text.strip()
+    if _BARE.fullmatch(number):
+        raise InvalidInput(
+            f'{field}: "{text}" has no unit; expected {number}s, {number}ms or the like',
+            field=field,
+            value=text,
+        )
+    try:
+        return parse_duration(text, field=field)
+    except InvalidInput:
+        raise refused(field, text, _DURATION) from None
 
 
 def read_moment(text: str, field: str) -> int:

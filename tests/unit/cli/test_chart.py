@@ -62,6 +62,49 @@ def test_a_picture_in_the_terminal(words: list[str], said: str, capsys: pytest.C
     assert max(map(len, drawing.split("\n"))) <= 60
 
 
+def test_the_link_can_be_opened_as_it_is(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["lab", "chart", '{"preset": "celery", "limit": null}', "--retries", "3"]) == 0
+    assert capsys.readouterr().out.endswith(
+        "\n\nOn the lab's page (start it with: anew lab): "
+        "http://127.0.0.1:7891/lab?a=%7B%22preset%22:%22celery%22,%22limit%22:null%7D&chart=curve\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("words", "ticks", "scale"),
+    [
+        (["--outage", "3h"], "0 10 s 1 min 10 min 1 h", ""),
+        (["--outage", "3h", "--log"], "0 10 s 1 min 10 min 1 h", ""),
+        (["--outage", "3h", "--linear"], "0 1 h 2 h 3 h 4 h 5 h", "&scale=linear"),
+        # Three retries within minutes of a failure within ten minutes: nothing crowds anywhere.
+        (["--over", "10m", "--retries", "3"], "0 2 min 4 min 6 min 8 min 10 min 12 min", "&scale=linear"),
+    ],
+)
+def test_the_axis_of_a_load_shows_most_unless_told(
+    words: list[str], ticks: str, scale: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["lab", "chart", "celery", "even", "--kind", "load", "--width", "80", *words]) == 0
+    shown = capsys.readouterr().out
+    assert {" ".join(line.split()) for line in shown.split("\n") if line.strip().startswith("0  ")} == {ticks}
+    assert ("&scale=linear" if "&scale=linear" in shown else "") == scale
+
+
+def test_policies_of_a_file_keep_their_names(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "policies.toml").write_text(
+        '[webhooks]\npreset = "zizq"\nlimit = 6\n[mails]\npreset = "celery"\n'
+    )
+    (tmp_path / "own.json").write_text('{"curve": {"constant": "5m"}, "limit": 3}')
+    words = [
+        "@policies.toml:webhooks",
+        "@own.json",
+        '{"preset": "celery", "limit": null}',
+        "@policies.toml:mails",
+    ]
+    assert run(["lab", "chart", *words, "--json"]) == 0
+    (panel,) = json.loads(capsys.readouterr().out)["panels"]
+    assert [line["label"] for line in panel["lines"]] == ["webhooks", "own", "celery, no limit", "mails"]
+
+
 def test_the_data_in_json(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["lab", "chart", "zaqar", "--json"]) == 0
     picture = json.loads(capsys.readouterr().out)

@@ -13,9 +13,9 @@ import click
 from anew.cli.files import write_whole
 from anew.cli.output import coloured, show_json
 from anew.cli.patience import patience_option
-from anew.cli.values import read_policy
+from anew.cli.values import given_policy, read_duration
 from anew.errors import InvalidInput, NotSupported
-from anew.units import parse_duration, shown
+from anew.units import shown
 
 if TYPE_CHECKING:
     from anew.lab.charts.ink import Style
@@ -90,9 +90,9 @@ def chart(
 ) -> None:
     """Draw retry policies, in the terminal or as a file.
 
-    POLICY is JSON, the name of a preset (anew policy list), @FILE, or - for stdin; up to six share a picture. Kinds:
-    band (each retry's wait, earliest to latest), dots (a row for each job, a dot for each retry), heat (the same for
-    any number of jobs), histogram (one retry's waits), load (calls that reach what is called).
+    POLICY is JSON, the name of a preset (anew policy list), @FILE, @FILE:NAME, or - for stdin; up to six share a
+    picture. Kinds: band (each retry's wait, earliest to latest), dots (a row for each job, a dot for each retry), heat
+    (the same for any number of jobs), histogram (one retry's waits), load (calls that reach what is called).
 
     Three pictures have a name: zizq, Zizq's band for any base, exponent and jitter; zaqar, the four functions between
     two waits; herd, the dots of constant, exponential, Sidekiq and buckets, each with even beside it.
@@ -128,7 +128,9 @@ def chart(
 
         click.echo(draw(picture, style_of(sys.stdout, width=width, dark=dark)))
     if picture.link and not as_json:
-        click.echo(f"\nOn the lab's page (anew lab, anew serve): {picture.link}")
+        from anew.cli.lab.page import PORT
+
+        click.echo(f"\nOn the lab's page (start it with: anew lab): http://127.0.0.1:{PORT}{picture.link}")
 
 
 def picture_format(out: Path | None) -> Literal["svg", "png"] | None:
@@ -156,7 +158,7 @@ def _classic(name: str, options: dict[str, Any]) -> Picture:
 
 
 def _plain(name: str, value: Any) -> Any:
-    return parse_duration(value, field=f"--{name}") if isinstance(value, str) else value
+    return read_duration(value, f"--{name}") if isinstance(value, str) else value
 
 
 def _composed(specs: tuple[str, ...], kind: str, options: dict[str, Any], log: bool | None) -> Picture:
@@ -165,18 +167,21 @@ def _composed(specs: tuple[str, ...], kind: str, options: dict[str, Any], log: b
     from anew.lab.charts.pictures import Named
 
     _check_options(options, _TAKES[kind], f"--kind {kind}")
-    forms = [read_policy(spec) for spec in specs]
-    policies = [
-        Named(label, Policy.from_json(form)) for label, form in zip(labels(forms), forms, strict=True)
-    ]
+    names, forms = zip(*map(given_policy, specs), strict=True)
+    named = zip(labels(forms, names), forms, strict=True)
+    policies = [Named(label, Policy.from_json(form)) for label, form in named]
     plain = {name: value if name == "by" else _plain(name, value) for name, value in options.items()}
     if kind == "load":
         plain = {"retries": plain.pop("retries", None), "scenario": _scenario(plain)}
     import msgspec
 
+    from anew.lab.charts.terminal import log_of
+
     picture = compose(kind, policies, log=log, **plain)
     seen = {name: options.get(name) for name in ("jobs", "seed", "retry", "over", "outage")}
-    more = seen | {"success": 1 if "outage" in options else None, "scale": "linear" if log is False else None}
+    # The page counts in powers unless told; where a load is better read otherwise, it shall not.
+    linear = log is False or (kind == "load" and not log_of(picture))
+    more = seen | {"success": 1 if "outage" in options else None, "scale": "linear" if linear else None}
     return msgspec.structs.replace(picture, link=link(forms, chart=_PAGE[kind], **more))
 
 

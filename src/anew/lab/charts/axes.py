@@ -42,19 +42,23 @@ class Scale(msgspec.Struct, frozen=True):
     """One axis: from a value to its place in [0, 1].
 
     Args:
-        low: The value at the start; above 0 where ``log``.
+        low: The value at the start; above 0 where ``log`` and no ``shift``.
         high: The value at the end, above ``low``.
         log: Equal distances are equal factors.
+        shift: Added to every value of which powers are made, so that such an axis may begin at 0: it is nearly
+            linear below the shift, and counts in powers above it.
     """
 
     low: float
     high: float
     log: bool = False
+    shift: float = 0.0
 
     def at(self, value: float) -> float:
         """Give the place of a value: 0 at the start, 1 at the end, held to both."""
         if self.log:
-            value = math.log(max(value, self.low) / self.low) / math.log(self.high / self.low)
+            low, high = self.low + self.shift, self.high + self.shift
+            value = math.log((max(value, self.low) + self.shift) / low) / math.log(high / low)
         else:
             value = (value - self.low) / (self.high - self.low)
         return min(max(value, 0.0), 1.0)
@@ -62,7 +66,8 @@ class Scale(msgspec.Struct, frozen=True):
     def value(self, place: float) -> float:
         """Give the value at a place in [0, 1]."""
         if self.log:
-            return self.low * math.exp(place * math.log(self.high / self.low))
+            low, high = self.low + self.shift, self.high + self.shift
+            return low * math.exp(place * math.log(high / low)) - self.shift
         return self.low + place * (self.high - self.low)
 
 
@@ -105,6 +110,9 @@ def _ticks_of(scale: Scale, step: int) -> int:
 
 
 def _landmarks(scale: Scale, most: int) -> list[int]:
+    if scale.low <= 0:
+        # Where a shift lets powers begin at 0, what is below it is too near to that.
+        return [0, *_landmarks(Scale(scale.shift, scale.high, True), max(most - 1, 1))]
     inside = [ms for ms in _LANDMARKS_MS if scale.low <= ms <= scale.high]
     more = sorted([*inside, *(ms for ms in _BETWEEN_MS if scale.low <= ms <= scale.high)])
     if len(more) <= most:

@@ -14,7 +14,7 @@ _USES: Final = re.compile(
 )
 _PLACE: Final = re.compile(r'x="([-\d.]+)" y="([-\d.]+)"')
 _LINES: Final = re.compile(
-    r' d="M (?P<first>[-\d.]+ [-\d.]+) \n(?P<others>(?:L [-\d.]+ [-\d.]+ \n){3,})(?P<end>z?)\n?"'
+    r"M (?P<first>[-\d.]+ [-\d.]+) \n(?P<others>(?:L [-\d.]+ [-\d.]+ \n){3,})(?P<end>z?)\n?"
 )
 
 
@@ -55,7 +55,7 @@ def _as_steps(lines: re.Match[str]) -> str:
         if step[0] == "H" == steps[-1][0]:
             steps.pop()  # straight on
         steps.append(step)
-    return f' d="{"".join(steps)}{lines["end"]}"'
+    return "".join(steps) + lines["end"]
 
 
 def _place(number: str) -> str:

@@ -11,6 +11,7 @@ import msgspec
 from anew.errors import InvalidInput
 from anew.lab.charts.colours import POLICY_COLOURS
 from anew.lab.charts.data import curve_band, dots, heat, histogram, load, on_one_axis, shown_retries
+from anew.lab.charts.panels import cut
 from anew.lab.charts.pictures import Named, Picture
 from anew.units import format_duration, refused
 
@@ -93,21 +94,27 @@ def compose(
                 tuple(histogram(named, retry, count, seed) for named in policies),
             )
         case _:
-            return _load_picture(policies, retries, scenario, names)
+            return _load_picture(policies, retries, scenario, names, log)
 
 
 def _load_picture(
-    policies: Sequence[Named], retries: int | None, scenario: Scenario | None, names: Sequence[str]
+    policies: Sequence[Named],
+    retries: int | None,
+    scenario: Scenario | None,
+    names: Sequence[str],
+    log: bool | None,
 ) -> Picture:
     from anew.lab.simulation.scenario import Scenario
 
     given = Scenario(success=0.0) if scenario is None else scenario
     held = [Named(label, policy.with_limit(shown_retries(policy, retries))) for label, policy in policies]
+    panel = load(held, given)
     return Picture(
         _title(_story(given), names),
-        (load(held, given),),
-        log=False,
-        caption="Calls that reach what is called, after the first failure of each job; the same axes for all.",
+        (panel,),
+        log=log,
+        caption="Calls that reach what is called, after the first failure of each job. "
+        f"A column is as high as its fullest {format_duration(panel.bin_ms)}.",
     )
 
 
@@ -147,19 +154,21 @@ def _title(what: str, names: Sequence[str]) -> str:
     return title if len(title) <= LONG_TITLE else f"{what}: {len(names)} policies"
 
 
-def labels(forms: Sequence[Any]) -> list[str]:
+def labels(forms: Sequence[Any], names: Sequence[str] = ()) -> list[str]:
     """Give each policy a short name of its own.
 
     Args:
         forms: Policies as people give them: the name of a preset, or an object of JSON.
+        names: What they are called where they come from, in the same order; "" where they have no name.
 
     Returns:
-        The preset's name, with what was given beside it; ``policy 2`` for the second where it has none; a number is
-        added where two would be the same.
+        That name; else the preset's with what was given beside it; ``policy 2`` for the second where it has none. A
+        number is added where two would be the same, and where not all that was given has room.
     """
     found: list[str] = []
     for number, form in enumerate(forms, 1):
-        name = _label(form, number)
+        given = names[number - 1] if number <= len(names) else ""
+        name = cut(given, _LABEL) or _label(form, number)
         found.append(name if name not in found else f"{name} ({number})")
     return found
 
@@ -169,12 +178,23 @@ def _label(form: Any, number: int) -> str:
         return form
     if not isinstance(form, Mapping) or not isinstance(form.get("preset"), str):
         return f"policy {number}"
-    plain = [
-        f"{key} {value}" for key, value in form.items()
-        if key != "preset" and isinstance(value, str | int | float)
-    ]  # fmt: skip
-    label = ", ".join([form["preset"], *plain])
-    return label if len(label) <= _LABEL else f"{form['preset']} ({number})"
+    label: str = form["preset"]
+    told = [_said(str(key), value) for key, value in form.items() if key != "preset"]
+    for place, more in enumerate(told, 1):
+        if len(label) + len(more) + 2 > (_LABEL if place == len(told) else _LABEL - len(f" ({number})")):
+            return f"{label} ({number})"
+        label += f", {more}"
+    return label
+
+
+def _said(key: str, value: Any) -> str:
+    """Say one thing that was given beside a preset: ``limit 6``, ``no limit``, ``jitter add``."""
+    if value is None or value is False:
+        return f"no {key}"
+    if isinstance(value, Mapping):
+        # An object begins with what it is: {"add": {...}}.
+        return " ".join([key, *(str(inner) for inner in value)][:2])
+    return f"{key} {value}" if isinstance(value, str | float | int) and value is not True else key
 
 
 def link(forms: Sequence[Any], **more: Any) -> str:
@@ -191,4 +211,5 @@ def link(forms: Sequence[Any], **more: Any) -> str:
         for letter, form in zip(_LETTERS, forms, strict=False)
     ]
     pairs += [(name, str(value)) for name, value in more.items() if value is not None]
-    return f"/lab?{urlencode(pairs, safe='{}[]:,')}"
+    # No brace and no quotation mark: where people chat, a link ends before one.
+    return f"/lab?{urlencode(pairs, safe=':,')}"

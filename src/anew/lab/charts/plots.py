@@ -6,6 +6,7 @@ Axes run from 0 to 1 and the values are placed by `Scale`, so that a figure has 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import nan
 from statistics import median
 from typing import Any, NamedTuple, assert_never
 
@@ -24,6 +25,7 @@ from anew.lab.charts.axes import (
 )
 from anew.lab.charts.colours import policy_colour, retry_colours
 from anew.lab.charts.frame import Tick
+from anew.lab.charts.loads import load_scale
 from anew.lab.charts.panels import band_scale, herd_scale, time_ticks
 from anew.lab.charts.pictures import Band, BandLine, Dots, Heat, Histogram, Load, Panel
 from anew.lab.charts.theme import Theme, bare, mark, name
@@ -39,6 +41,12 @@ _DASHES: tuple[Any, ...] = (
 _SINCE = "time since the first failure"
 _LETTER = 0.078
 """Inches a letter takes, in the size of labels."""
+
+_OUTLINE = 0.9
+"""Points around each bin of a load, so that a single one of thousands is seen."""
+
+_SEEN, _ASIDE = 0.8 / 72, 4 / 72
+"""Inches of a load: the least height of a bin with a call, and the distance from the axis to the first bin."""
 
 
 class Box(NamedTuple):
@@ -96,7 +104,7 @@ def plot(
         case Histogram():
             _histogram(sheet, panel, box, theme)
         case Load():
-            _load(sheet, panel, box, theme)
+            _load(sheet, panel, box, theme, log)
         case _:
             assert_never(panel)
 
@@ -254,19 +262,26 @@ def _histogram(sheet: Figure, histogram: Histogram, box: Box, theme: Theme) -> N
     )  # fmt: skip
 
 
-def _load(sheet: Figure, load: Load, box: Box, theme: Theme) -> None:
+def _load(sheet: Figure, load: Load, box: Box, theme: Theme, log: bool) -> None:
     peak = count_scale([max((max(line.counts, default=0) for line in load.lines), default=0) * 1.08])
-    bins = max((len(line.counts) for line in load.lines), default=0) or 1
-    scale = Scale(0.0, float(bins * load.bin_ms))
+    scale = load_scale(load, log=log)
     gap = 0.42 if len(load.lines) > 1 else 0.0
     height = (box.height - gap * (len(load.lines) - 1)) / len(load.lines)
     for place, line in enumerate(load.lines):
         bottom = box.bottom + box.height - height - place * (height + gap)
         axes = Box(box.left, bottom, box.width, height).axes(sheet)
-        steps = [scale.at(number * load.bin_ms) for number in range(bins + 1)]
-        counts = [*line.counts, *([0] * (bins - len(line.counts)))]
+        edges = [scale.at(number * load.bin_ms) for number in range(len(line.counts) + 1)]
+        # A gap where nobody calls: an outline would be there, too.
+        heights = [max(peak.at(count), _SEEN / height) if count else nan for count in line.counts]
         colour = policy_colour(place, dark=theme.dark)
-        axes.stairs([peak.at(count) for count in counts], steps, fill=True, color=colour, linewidth=0)
+        # A bin may be thinner than a pixel. The outline makes it seen; snapped to whole pixels it would be none at all.
+        outline: dict[str, Any] = {
+            "edgecolor": colour,
+            "linewidth": _OUTLINE,
+            "joinstyle": "bevel",
+            "snap": False,
+        }
+        axes.stairs(heights, edges, fill=True, facecolor=colour, **outline)
         bare(axes, theme)
         last = place == len(load.lines) - 1
         across = time_ticks(scale, 10)
@@ -275,6 +290,7 @@ def _load(sheet: Figure, load: Load, box: Box, theme: Theme) -> None:
             across if last else [Tick(tick.place, "") for tick in across],
             [Tick(peak.at(n), count_label(n)) for n in count_ticks(peak, 6 if height > 1.1 else 5)],
         )
+        axes.set_xlim(-_ASIDE / box.width, 1.0)
         first = f"calls in {duration_label(load.bin_ms)}" if place == 0 else ""
         name(axes, theme, _SINCE if last else "", first)
         axes.annotate(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Final
 
 from anew.lab.charts.axes import Scale, count_label, count_scale, count_ticks, duration_label, mean_label
@@ -10,6 +11,7 @@ from anew.lab.charts.canvas import Canvas
 from anew.lab.charts.colours import policy_colour, retry_colours
 from anew.lab.charts.frame import Axes, Tick, framed
 from anew.lab.charts.ink import Line, Span, Style, spans
+from anew.lab.charts.loads import load_columns, load_scale
 from anew.lab.charts.panels import arrow, cut, height_of, rows_of, time_ticks
 from anew.lab.charts.pictures import Heat, Histogram, Load
 
@@ -122,21 +124,21 @@ def stretched(counts: Sequence[int], columns: int) -> list[int]:
     ]
 
 
-def load_lines(load: Load, style: Style, width: int, rows: int) -> list[Line]:
+def load_lines(load: Load, style: Style, width: int, rows: int, log: bool) -> list[Line]:
     """Draw the calls per bin of each policy, one below the other on the same axes."""
     peak = count_scale([max(line.counts, default=0) for line in load.lines])
     up = [Tick(peak.at(n), count_label(n)) for n in count_ticks(peak, max(2, rows // 2))]
-    bins = max((len(line.counts) for line in load.lines), default=0) or 1
-    scale = Scale(0.0, float(bins * load.bin_ms))
+    scale = load_scale(load, log=log)
     axes = Axes([], up, "", "")
     inner = max(width - axes.gutter, 10)
     ticks = time_ticks(scale, max(2, inner // 9))
     lines: list[Line] = [[Span(f"calls in {duration_label(load.bin_ms)}", weight="dim")]]
     for place, line in enumerate(load.lines):
         canvas = Canvas(inner, rows, braille=style.braille)
-        counts = [*line.counts, *([0] * (bins - len(line.counts)))]
-        for x, count in enumerate(stretched(counts, canvas.width)):
-            if count:
+        # A whole character wide: half of one cannot be told from the axis beside it.
+        edges, peaks = load_columns(line.counts, load.bin_ms, scale, 1 / inner)
+        for (start, end), count in zip(pairwise(edges), peaks, strict=True):
+            for x in range(round(start * canvas.width), round(end * canvas.width) if count else 0):
                 canvas.fill(x, 0, height_of(canvas, peak, count), place)
         colour, most = policy_colour(place, dark=style.dark), max(line.counts, default=0)
         lines.append(

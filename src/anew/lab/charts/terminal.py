@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final, assert_never
 
 from anew.lab.charts.ink import Line, Span, Style, beside, clipped, painted
+from anew.lab.charts.loads import crowded
 from anew.lab.charts.panels import band_lines, cut, dots_lines
 from anew.lab.charts.pictures import Band, Dots, Heat, Histogram, Load, Panel, Picture
 from anew.lab.charts.tallies import heat_lines, histogram_lines, load_lines
@@ -60,7 +61,7 @@ def _panel(panel: Panel, style: Style, width: int, picture: Picture, last: bool)
         case Histogram():
             return [*_head(panel.label, width, alone), *histogram_lines(panel, style, width, 12)]
         case Load():
-            return load_lines(panel, style, width, 12 if len(panel.lines) == 1 else 6)
+            return load_lines(panel, style, width, 12 if len(panel.lines) == 1 else 6, log)
         case _:
             assert_never(panel)
 
@@ -89,6 +90,8 @@ def uses_log(panel: Panel) -> bool:
             return bool(waits) and sorted(waits)[-1] > _LOG_FROM * sorted(waits)[len(waits) // 4]
         case Heat():
             return panel.log
+        case Load():
+            return crowded(panel)
         case _:
             return False
     return bool(waits) and max(waits) > _LOG_FROM * min(waits)

@@ -53,3 +53,8 @@ def test_steps_go_across_and_up_and_never_nowhere() -> None:
     assert compact(f'<path d="{line}" style="fill: #112233"/>') == (
         '<path d="M1 9V5H3.14V7L5 8V9z" style="fill: #112233"/>'
     )
+
+
+def test_so_do_the_steps_of_a_path_in_several_parts() -> None:
+    parts = "M 1 9 \nL 1 5 \nL 2 5 \nL 2 9 \nM 4 9 \nL 4 7.125 \nL 6 7.125 \nL 6 9 \n"
+    assert compact(f'<path d="{parts}"/>') == '<path d="M1 9V5H2V9M4 9V7.12H6V9"/>'

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -48,10 +49,55 @@ def test_policies_have_names_of_their_own() -> None:
     assert labels(forms) == ["even", "even (2)", "faktory, limit 6", "policy 4", "zizq (5)"]
 
 
+def test_what_differs_from_a_preset_is_said() -> None:
+    forms: list[Any] = [
+        "celery",
+        {"preset": "celery", "limit": None},
+        {"preset": "celery", "jitter": {"add": {"by": "4s"}}},
+        {"preset": "celery", "jitter": "none", "deadline": None},
+        {"preset": "celery", "override": True},
+        # With "limit 3" it would have 43 letters, which are more than 40: its number says that there is more.
+        {"preset": "celery", "deadline": "1h30m", "base": "1500s", "limit": 3},
+    ]
+    assert labels(forms) == [
+        "celery", "celery, no limit", "celery, jitter add", "celery, jitter none, no deadline", "celery, override",
+        "celery, deadline 1h30m, base 1500s (6)",
+    ]  # fmt: skip
+    assert labels([{"preset": "celery", "deadline": "1h30m", "base": "1s"}]) == [
+        "celery, deadline 1h30m, base 1s"
+    ]
+
+
+def test_a_policy_is_called_what_its_file_calls_it() -> None:
+    forms: list[Any] = [
+        {"curve": {"constant": "5m"}},
+        {"preset": "zizq", "limit": 3},
+        "even",
+        {"curve": {"constant": "1s"}},
+    ]
+    assert labels(forms, ["webhooks", "mails", "", "webhooks"]) == [
+        "webhooks",
+        "mails",
+        "even",
+        "webhooks (4)",
+    ]
+    assert labels(forms[:1], ["w" * 50]) == ["w" * 39 + "…"]
+
+
+@pytest.mark.parametrize("log", [None, True, False])
+def test_a_load_has_the_axis_that_was_asked_for(log: bool | None) -> None:
+    picture = compose("load", TWO, log=log, scenario=Scenario(jobs=20, outage_ms=60_000))
+    assert picture.log is log
+    # Retries of even and zizq after a minute come within some minutes, in bins of 200 ms or 1 s at most.
+    assert re.search(r"A column is as high as its fullest (200 ms|1 s)\.$", picture.caption)
+
+
 def test_a_link_brings_the_same_policies_to_the_page() -> None:
     assert link(["even", {"preset": "zizq", "limit": 3}], chart="curve", jobs=None, retry=3) == (
-        "/lab?a=even&b={%22preset%22:%22zizq%22,%22limit%22:3}&chart=curve&retry=3"
+        "/lab?a=even&b=%7B%22preset%22:%22zizq%22,%22limit%22:3%7D&chart=curve&retry=3"
     )
+    # Where people chat, a link ends before a brace, a bracket, a quotation mark or a blank.
+    assert not re.search(r"""[][{}<>"'` ]""", link([{"phases": [{"preset": "even"}]}, "a b"]))
     assert link(["even"] * 5) == ""
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import re
 import struct
 import subprocess
 import sys
@@ -13,6 +15,7 @@ from anew.backoff import preset
 from anew.errors import NotSupported
 from anew.lab.charts import figures
 from anew.lab.charts.classics import herd, zaqar, zizq
+from anew.lab.charts.colours import policy_colour
 from anew.lab.charts.data import curve_band, dots, heat, histogram
 from anew.lab.charts.figures import figure
 from anew.lab.charts.pictures import Load, LoadLine, Named, Picture
@@ -118,6 +121,56 @@ print([name for name in set(sys.modules) - before if (getattr(sys.modules[name],
 """
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert ended.stdout == "[]\n"
+
+
+SPARSE = (3_000, *[0] * 499, 3_000, *[0] * 999, 3_000)
+LONG = Load(1_000, 10_000, (LoadLine("celery", SPARSE), LoadLine("even", (4,) * 1_800)))
+
+
+@pytest.mark.parametrize("log", [False, True])
+@pytest.mark.parametrize("dark", [False, True])
+def test_a_stampede_in_the_first_seconds_is_seen(log: bool, dark: bool) -> None:
+    """Three thousand calls in the first ten seconds of five hours once were a bar of a third of a point, and no pixel."""
+    root = ET.fromstring(figure(Picture("Load", (LONG,), log=log), "svg", dark=dark))
+    stampede, trickle = (
+        next(path for path in root.iter(f"{SVG}path") if f"fill: {colour}" in path.get("style", ""))
+        for colour in (policy_colour(place, dark=dark) for place in (0, 1))
+    )
+    assert f"stroke: {policy_colour(0, dark=dark)}; stroke-width: 0.9" in stampede.get("style", "")
+    # Three bins with calls, and nothing between them.
+    first, *others = stampede.get("d", "").split("M")[1:]
+    assert len(others) == 2
+    start, bottom, top, end = corners(first)
+    assert end > start
+    # Two lines share 2.5 inches with a gap of 0.42; the highest bin is 1 / 1.08 of its part's 1.04 inches of 72 points.
+    assert bottom - top == pytest.approx(1.04 * 72 / 1.08, abs=0.1)
+    # It stands a little aside from the axis, which begins at the box's left, 0.8 inches from the sheet's.
+    assert start - 0.8 * 72 == pytest.approx(4, abs=0.1)
+    # Four calls of three thousand would be a tenth of a point high.
+    start, bottom, top, end = corners(trickle.get("d", ""))
+    assert bottom - top == pytest.approx(0.8, abs=0.01)
+
+
+def corners(path: str) -> list[float]:
+    """The numbers of a path that goes up first: where it begins across and down, where it goes up to, and to the right."""
+    return [float(number) for number in re.findall(r"-?\d+(?:\.\d+)?", path)][:4]
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_so_it_is_in_pixels(dark: bool) -> None:
+    from matplotlib.colors import to_rgb
+    from matplotlib.image import imread
+
+    pixels = imread(io.BytesIO(figure(Picture("Load", (LONG,), log=False), "png", dark=dark)))[:, :, :3]
+    # A row of pixels halfway up the first line: 0.62 inches of title, 0.12 above the panel, of 1.04 the half; 150 a inch.
+    row = pixels[round((0.62 + 0.12 + 0.52) * 150)]
+    like = abs(row - to_rgb(policy_colour(0, dark=dark))).max(axis=1) < 0.25
+    begun = [place for place in range(1, len(like)) if like[place] and not like[place - 1]]
+    # Bins 0, 500 and 1,500 of 1,800, on 7.3 inches less the 4 points before the first.
+    width = (7.3 - 4 / 72) * 150
+    assert begun == pytest.approx(
+        [(0.8 + 4 / 72) * 150 + width * bin / 1_800 for bin in (0, 500, 1_500)], abs=2
+    )
 
 
 def test_labels_keep_their_distance() -> None:

@@ -116,6 +116,31 @@ def test_the_axis_follows_the_data_unless_told() -> None:
     assert "10 min" not in draw(Picture("x", zizq().panels, log=False), Style())
 
 
+@pytest.mark.parametrize(("braille", "sign"), [(True, "\u28ff"), (False, "@")])
+def test_a_stampede_in_the_first_seconds_is_seen(braille: bool, sign: str) -> None:
+    load = Load(1_000, 10_000, (LoadLine("celery", (3_000,)), LoadLine("even", (4,) * 1_800)))
+    lines = draw(Picture("Load", (load,), log=False), Style(braille=braille)).split("\n")
+    tall, low = (
+        lines[lines.index(f"{name}  at most {most}") + 1 :][:6]
+        for name, most in (("celery", "3,000"), ("even", "4"))
+    )
+    # Six rows of a whole character beside the axis; of the other only the lowest row has anything, all along.
+    assert [line[7:].rstrip() for line in tall] == [sign] * 6
+    assert [bool(line[7:].strip()) for line in low] == [False] * 5 + [True]
+    assert len(set(low[-1][7:])) == 1
+    assert len(low[-1]) == 80
+
+
+def test_a_load_that_is_crowded_at_the_start_has_an_axis_of_powers_unless_told() -> None:
+    load = Load(1_000, 10_000, (LoadLine("celery", (3_000,)), LoadLine("even", (4,) * 1_800)))
+    assert uses_log(load)
+    shown = draw(Picture("Load", (load,)), Style())
+    (axis,) = {line.strip() for line in shown.split("\n") if line.strip().startswith("0 ") and "min" in line}
+    assert axis.split("  ")[0] == "0"
+    assert " ".join(axis.split()) == "0 10 s 1 min 10 min 1 h"
+    assert "10 min" not in draw(Picture("Load", (load,), log=False), Style())
+
+
 def test_a_heat_of_phases_fits_on_a_screen() -> None:
     text = draw(PICTURES["phases"], Style())
     assert text.count("│") + text.count("┤") <= 34

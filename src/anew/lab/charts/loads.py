@@ -1,0 +1,69 @@
+"""What a load's drawings share: their axis of time, and columns that nobody overlooks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import accumulate
+from typing import Final
+
+from anew.lab.charts.axes import Scale
+from anew.lab.charts.pictures import Load
+
+_CROWDED: Final = 0.05
+"""Where half of a policy's calls come in so small a part of the time, a linear axis hides them in a corner."""
+
+
+def load_scale(load: Load, *, log: bool) -> Scale:
+    """Give the axis of time that holds all bins of a load.
+
+    Args:
+        load: What to draw.
+        log: Count in powers; the axis begins at 0 all the same, and is nearly linear within the first bin.
+    """
+    high = float(_bins(load) * load.bin_ms)
+    return Scale(0.0, high, log, float(load.bin_ms)) if log else Scale(0.0, high)
+
+
+def crowded(load: Load) -> bool:
+    """Tell whether a policy has half of its calls at the very beginning, so that an axis of powers shows more."""
+    return any(_median_bin(line.counts) + 1 <= _CROWDED * _bins(load) for line in load.lines)
+
+
+def _bins(load: Load) -> int:
+    return max((len(line.counts) for line in load.lines), default=0) or 1
+
+
+def _median_bin(counts: Sequence[int]) -> int:
+    half = sum(counts) / 2
+    return next((place for place, come in enumerate(accumulate(counts)) if come >= half), len(counts))
+
+
+def load_columns(
+    counts: Sequence[int], bin_ms: int, scale: Scale, least: float
+) -> tuple[list[float], list[int]]:
+    """Give the columns to draw: bins that are too narrow to be seen share one, as high as the highest of them.
+
+    So the height of a column always is a count of calls in one bin, and no peak gets lost between two pixels.
+
+    Args:
+        counts: Calls in each bin.
+        bin_ms: The width of a bin.
+        scale: The axis of time.
+        least: The least width of a column, as a share of the axis.
+
+    Returns:
+        Where the columns begin and the last one ends, as places on the axis; and the height of each, in calls.
+    """
+    edges, peaks, highest = [0.0], [0], 0
+    for number, count in enumerate(counts, 1):
+        highest = max(highest, count)
+        end = scale.at(number * bin_ms)
+        # A hair less will do: the places of equal bins differ in their last digits.
+        if end - edges[-1] >= least * (1 - 1e-9):
+            edges.append(end)
+            peaks.append(highest)
+            highest = 0
+    if highest:
+        # The rest is too narrow for a column of its own.
+        edges[-1], peaks[-1] = scale.at(len(counts) * bin_ms), max(peaks[-1], highest)
+    return (edges, peaks[1:]) if len(edges) > 1 else ([0.0, least], peaks)
