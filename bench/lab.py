@@ -1,4 +1,4 @@
-"""`python -m bench.lab`: measures the lab's simulator, each run in a process of its own."""
+"""`python -m bench.lab`: measures the lab: its simulator, each run in a process of its own, and `explain`."""
 
 import argparse
 import json
@@ -29,6 +29,12 @@ LOADS: Final[dict[str, tuple[Any, dict[str, Any]]]] = {
 """Name -> policy and scenario. The queue's herd is a thousandth of the others', and so is that of the exact way."""
 
 
+EXPLAINED: Final[tuple[tuple[str, int], ...]] = (
+    ("zizq", 25), ("even", 25), ("faktory", 25), ("sidekiq", 25), ("celery", 100), ("aws_decorrelated", 25),
+)  # fmt: skip
+"""Presets and their limits: dice, windows, numbers for life and chains."""
+
+
 def main(arguments: list[str] | None = None) -> int:
     """Measure, and print a table."""
     args = _parser().parse_args(arguments)
@@ -54,6 +60,8 @@ def main(arguments: list[str] | None = None) -> int:
         )
     print(machine(Path(__file__).parent))
     print(markdown(["load", "jobs", "calls", "seconds", "ns a call", "peak RSS MiB"], rows))
+    told = [[name, str(limit), f"{_explained(name, limit):.1f}"] for name, limit in EXPLAINED]
+    print(markdown(["explain", "retries", "ms"], told))
     return 0
 
 
@@ -88,6 +96,22 @@ def _measured(name: str, jobs: int, *, exact: bool) -> dict[str, float]:
     mib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     calls = outcome.calls if outcome.downstream is None else sum(outcome.downstream.offered)
     return {"seconds": seconds, "calls": calls, "mib": mib}
+
+
+def _explained(name: str, limit: int) -> float:
+    """Milliseconds that a policy with its window takes to be explained; the best of five."""
+    from anew.backoff import Policy
+    from anew.lab import explain
+    from anew.lab.laws.outlive import window
+
+    policy = Policy.from_json({"preset": name, "limit": limit})
+    took = []
+    for _ in range(5):
+        window.cache_clear()
+        begun = time.perf_counter()
+        explain(policy, outages_ms=[3_600_000]).to_json()
+        took.append((time.perf_counter() - begun) * 1_000)
+    return min(took)
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, Final, TypeVar
 
-from anew.backoff.kinds import Kind, invalid_policy, missing
+from anew.backoff.kinds import Kind, did_you_mean, invalid_policy, missing
 from anew.errors import InvalidInput, InvalidPolicy
 from anew.units import shown
 
@@ -125,7 +125,8 @@ def read_object(
     for name in value:
         if name not in known:
             field = join(path, name if isinstance(name, str) and name.isidentifier() else shown(name))
-            message = f"{field[-_MAX_PATH:]}: is no known field; expected one of: {names}"
+            guess = did_you_mean(name, known)
+            message = f"{field[-_MAX_PATH:]}: is no known field; expected one of: {names}{guess}"
             raise InvalidPolicy(message, field=field[-_MAX_PATH:], value=value[name])
     return value
 
@@ -171,11 +172,11 @@ class Tagged:
             return value
         if self._besides is not None and isinstance(value, self._besides):
             return value
-        if isinstance(value, str):
-            value = {value: {}}
-        if not isinstance(value, Mapping) or len(value) != 1 or next(iter(value)) not in pieces:
-            raise invalid_policy(field, value, self.expected)
-        name, body = next(iter(value.items()))
+        given = {value: {}} if isinstance(value, str) else value
+        if not isinstance(given, Mapping) or len(given) != 1 or next(iter(given)) not in pieces:
+            name = next(iter(given), None) if isinstance(given, Mapping) and len(given) == 1 else None
+            raise invalid_policy(field, value, self.expected + did_you_mean(name, pieces))
+        name, body = next(iter(given.items()))
         piece = pieces[name]
         if not body and isinstance(body, Mapping) and not _required(piece):
             return piece()

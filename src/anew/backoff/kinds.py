@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Final, Protocol
 
 from anew.errors import InvalidInput, InvalidPolicy
@@ -16,6 +16,8 @@ MAX_COUNT: Final = 1_000_000_000
 MAX_WAITS: Final = 1_000
 MAX_NUMBER: Final = 1e12
 
+_LONGEST_GUESS: Final = 64
+
 
 def invalid_policy(field: str, value: object, expected: str) -> InvalidPolicy:
     """Build the error that names field, value and expectation."""
@@ -25,6 +27,22 @@ def invalid_policy(field: str, value: object, expected: str) -> InvalidPolicy:
 def missing(field: str, expected: str) -> InvalidPolicy:
     """Build the error about a field that is required and not there."""
     return InvalidPolicy(f"{field}: is missing; expected {expected}", field=field)
+
+
+def did_you_mean(given: object, names: Iterable[str]) -> str:
+    """Give the end of an error's sentence that names what was probably meant; nothing if nothing comes close.
+
+    Args:
+        given: What stands there in place of a name.
+        names: What may stand there.
+    """
+    if not isinstance(given, str) or len(given) > _LONGEST_GUESS:
+        return ""
+    import difflib  # only where somebody has mistyped
+
+    word = given.strip().lower().replace("-", "_").replace(" ", "_")
+    close = difflib.get_close_matches(word, [*names], n=1, cutoff=0.6)
+    return f'; did you mean "{close[0]}"?' if close else ""
 
 
 class Kind(Protocol):
@@ -158,7 +176,7 @@ class Choice:
     def read(self, value: Any, field: str) -> str:
         """Read one of the words, spelled exactly."""
         if not isinstance(value, str) or value not in self.words:
-            raise invalid_policy(field, value, self.expected)
+            raise invalid_policy(field, value, self.expected + did_you_mean(value, self.words))
         return value
 
     def write(self, value: Any) -> Any:

@@ -9,9 +9,10 @@ from typing import Any, Final, TypeVar
 
 import click
 
+from anew.cli.values import read_duration
 from anew.errors import TooLarge
 from anew.patience import CPU_S, MEMORY_BYTES, patience
-from anew.units import SECOND_MS, parse_duration, refused
+from anew.units import SECOND_MS, refused
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -81,6 +82,8 @@ def within(given: str | None, *, jobs: int = 0, usual_s: float = CPU_S) -> Itera
         if error.field not in ("time", "memory"):
             raise
         more = f"{FIELD} 30s" if given is None else f"more {FIELD}"
+        if jobs and not has_numpy():
+            more += ", or NumPy, with which herds are far quicker (pip install 'anew[lab]')"
         message = f"{error}; expected fewer jobs or retries, longer waits, or {more}"
         raise TooLarge(message, field=FIELD, value=given) from None
     except MemoryError:
@@ -96,7 +99,7 @@ def patience_s(given: str | None) -> float | None:
     """
     if given is None:
         return None
-    cpu_s = parse_duration(given, field=FIELD) / SECOND_MS
+    cpu_s = read_duration(given, FIELD) / SECOND_MS
     if not cpu_s:
         raise refused(FIELD, given, "longer than nothing, such as 30s")
     return cpu_s

@@ -25,6 +25,25 @@ def succeeded_at(history: History) -> int | None:
     return job.dequeued_at if job.dequeued_at is not None else job.completed_at
 
 
+def record_end(histories: Iterable[History]) -> int | None:
+    """Tell when the record ends: with its last failure or success, epoch ms; None if it holds neither.
+
+    What the clock says when one asks is no part of the record: the same store gives the same answer at any time.
+    """
+    ends = [
+        ended
+        for history in histories
+        for ended in (history.failures[-1].ended_at, _completed_at(history))
+        if ended is not None
+    ]
+    return max(ends, default=None)
+
+
+def _completed_at(history: History) -> int | None:
+    began = succeeded_at(history)
+    return began if began is None else max(began, history.job.completed_at or began)
+
+
 class Evidence:
     """All recorded calls of a store's jobs, by type.
 

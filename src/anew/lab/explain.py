@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -149,7 +149,7 @@ class Explanation(msgspec.Struct, frozen=True):
 
 
 def explain(
-    policy: Policy,
+    policy: Policy | str | Mapping[str, Any],
     retries: int | None = None,
     *,
     percentiles: Sequence[float] = PERCENTS,
@@ -158,7 +158,7 @@ def explain(
     """Tell what a policy will do at each retry, and what that comes to.
 
     Args:
-        policy: The policy.
+        policy: The policy, or the JSON value that one is read from.
         retries: Rows to show at most; None: all, but not more than 100.
         percentiles: Which percentiles to tell, 0 to 100 each, at most 20.
         outages_ms: Lengths of outages, from the first failure on, whose survivors are to be told.
@@ -167,9 +167,10 @@ def explain(
         One row per retry, as many as limit, phases and deadline allow and ``retries`` admits.
 
     Raises:
-        InvalidPolicy: ``retries`` is not in 0 to 10,000.
+        InvalidPolicy: The value is no policy, or ``retries`` is not in 0 to 10,000.
         InvalidInput: A percentile is not in 0 to 100, there are too many, or an outage is negative.
     """
+    policy = Policy.from_json(policy)
     if retries is not None and not 0 <= retries <= MAX_ROWS:
         expected = f"a whole number from 0 to {MAX_ROWS}, the rows to show"
         raise refused_as(InvalidPolicy, "retries", retries, expected)

@@ -1,26 +1,35 @@
-"""Fit: from a window, a first wait and a number of retries to a policy that has them."""
+"""Fit: from a window, or an outage, and a first wait to a policy that has them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import functools
+import itertools
+import math
+from collections.abc import Callable
 from typing import Any, Final
 
 import msgspec
 
-from anew.backoff import CEILING_MS, Policy
+from anew.backoff import Policy
 from anew.errors import InvalidInput
-from anew.lab.families import FAMILIES, Family, Step
+from anew.lab.families import FAMILIES, Family
+from anew.lab.fit_goal import TOLERANCE, Goal, counted, nominal_window
+from anew.lab.laws.outlive import window as window_of
 from anew.lab.laws.spans import spans
-from anew.units import MAX_DURATION_MS, format_duration, format_duration_short, refused
+from anew.units import MAX_DURATION_MS, format_duration, format_duration_short, format_share, refused
 
 MAX_RETRIES: Final = 1_000
-TOLERANCE: Final = 1e-3
-"""The largest share by which a proposal's window may miss the one that was asked for."""
 
-_ROUND: Final = 1e-4
-"""A parameter is rounded as long as the window stays this close: 1.83 is read more easily than 1.8297735."""
+_PART: Final = 4
+"""Where the number of retries is free, no wait is longer than this part of the window ..."""
 
-_HALVINGS: Final = 200
+_GROWTH: Final = 4
+"""... nor so many times as long as the one before: Sidekiq's and Zizq's curves keep to that, too."""
+
+_MORE: Final = 3
+_ROUNDS: Final = 12
+_MARGIN: Final = 1.0003
+_NEAR: Final = 1.002
 
 
 class Fit(msgspec.Struct, frozen=True, kw_only=True):
@@ -30,12 +39,13 @@ class Fit(msgspec.Struct, frozen=True, kw_only=True):
         policy: The policy.
         like: Its family.
         solved: Name and value of each parameter that was solved for.
-        how: Sentences: the curve, each equation with its solution, what remains off, what the jitter does.
+        how: Sentences: the curve, each equation with its solution, what remains off, what the jitter does, who dies.
         first_ms: The first nominal wait.
         window_ms: The sum of all nominal waits.
         off_ms: By how much that is longer than asked; negative: shorter.
         earliest_ms: The earliest time of the last retry after the first failure, jitter included.
         latest_ms: The least upper bound of that time.
+        outlives: The share of jobs, 0 to 1, that outlive an outage as long as the window, or the one, that was asked for.
     """
 
     policy: Policy
@@ -47,6 +57,7 @@ class Fit(msgspec.Struct, frozen=True, kw_only=True):
     off_ms: int
     earliest_ms: int
     latest_ms: int
+    outlives: float
 
     def to_json(self) -> dict[str, Any]:
         """Give all of it, the policy in its JSON form."""
@@ -55,20 +66,32 @@ class Fit(msgspec.Struct, frozen=True, kw_only=True):
         }
 
 
-def fit(window_ms: int, first_ms: int, retries: int, *, like: str = "even", cap_ms: int | None = None) -> Fit:
+def fit(
+    window_ms: int | None,
+    first_ms: int,
+    retries: int | None = None,
+    *,
+    like: str = "even",
+    cap_ms: int | None = None,
+    outlive_ms: int | None = None,
+) -> Fit:
     """Propose a policy.
 
     Window and first wait are nominal ones: the curve's, before any jitter. Waits never shrink.
 
     Args:
-        window_ms: Time from the first failure to the last retry, in ms.
+        window_ms: Time from the first failure to the last retry, in ms; None where an outage is given.
         first_ms: The first wait, in ms, above 0.
-        retries: How many retries, 1 to 1,000.
+        retries: How many retries, 1 to 1,000. None: as few as there may be with no wait longer than a quarter of the
+            window, nor more than four times as long as the one before.
         like: The family; ``FAMILIES`` lists them.
         cap_ms: No nominal wait is longer (``even`` stays 1/18 below); None: 365 days.
+        outlive_ms: In place of a window: an outage, in ms from the first failure, that every job shall outlive. Each
+            job's last retry comes at its end or after it, whatever the jitter.
 
     Returns:
-        A policy whose window is within 0.1 % of the one asked for.
+        A policy whose window is within 0.1 % of the one asked for, or is the shortest that outlives the outage, to
+        within 0.2 %.
 
     Raises:
         InvalidInput: A number is out of range, there is no such family, or no policy of it has such a window; says
@@ -77,9 +100,39 @@ def fit(window_ms: int, first_ms: int, retries: int, *, like: str = "even", cap_
     family = FAMILIES.get(like)
     if family is None:
         raise refused("like", like, f"one of: {', '.join(FAMILIES)}")
-    if isinstance(retries, bool) or not isinstance(retries, int) or not 1 <= retries <= MAX_RETRIES:
+    if retries is not None and (
+        isinstance(retries, bool) or not isinstance(retries, int) or not 1 <= retries <= MAX_RETRIES
+    ):
         raise refused("retries", retries, f"a whole number from 1 to {MAX_RETRIES}")
-    goal = _Goal(family, window_ms, first_ms, retries, cap_ms)
+    if (window_ms is None) is (outlive_ms is None):
+        given = "neither is" if window_ms is None else "both are"
+        raise InvalidInput(
+            f"window: {given} given; expected a window, or an outage to outlive", field="window"
+        )
+    build: Callable[[int], Fit]
+    if outlive_ms is None:
+        window = window_ms or 0
+        build = functools.partial(_with_window, family, window, first_ms, cap_ms)
+    else:
+        window = outlive_ms
+        if not 1 <= outlive_ms <= MAX_DURATION_MS:
+            raise refused(
+                "outlive", outlive_ms, f"a duration from 1 ms to {format_duration_short(MAX_DURATION_MS)}"
+            )
+        build = functools.partial(_outliving, family, outlive_ms, first_ms, cap_ms)
+    if retries is None:
+        # What no number of retries can mend is refused at once.
+        Goal(family, window, first_ms, 1, cap_ms).check_each()
+        found = _fewest(build, family, window, first_ms)
+    else:
+        found = build(retries)
+    share = 1.0 if found.earliest_ms >= window else _share(found.policy, window)
+    return msgspec.structs.replace(found, how=(*found.how, _dying(share, window)), outlives=share)
+
+
+def _with_window(family: Family, window_ms: int, first_ms: int, cap_ms: int | None, retries: int) -> Fit:
+    """Propose a policy with a window."""
+    goal = Goal(family, window_ms, first_ms, retries, cap_ms)
     goal.check()
     solved: dict[str, str] = {}
     how = [f"like {family.name}: {family.summary}"]
@@ -94,15 +147,15 @@ def fit(window_ms: int, first_ms: int, retries: int, *, like: str = "even", cap_
         how.append(
             f"{step.equation}{held} = {goal.asked}: {step.unknown.name} = {step.unknown.text(value)}{coarse}"
         )
-    off = _window(policy) - window_ms
+    off = nominal_window(policy) - window_ms
     if abs(off) > TOLERANCE * window_ms:
-        raise goal.beyond(_window(policy))
+        raise goal.beyond(nominal_window(policy))
     *_, last = spans(policy, retries)
     earliest, latest = last.window_earliest_ms or 0, last.window_latest_ms or 0
     how += [_off(off, window_ms), _spread(earliest, latest)]
     return Fit(
         policy=policy,
-        like=like,
+        like=family.name,
         solved=solved,
         how=tuple(how),
         first_ms=int(policy.nominal(1)),
@@ -110,136 +163,116 @@ def fit(window_ms: int, first_ms: int, retries: int, *, like: str = "even", cap_
         off_ms=off,
         earliest_ms=earliest,
         latest_ms=latest,
+        outlives=1.0,
     )
 
 
-class _Goal:
-    """What was asked for, and the search for it."""
+def _outliving(family: Family, outlive_ms: int, first_ms: int, cap_ms: int | None, retries: int) -> Fit:
+    """Propose the policy with the shortest window whose earliest end is at an outage's end, or after it.
 
-    def __init__(
-        self, family: Family, window_ms: int, first_ms: int, retries: int, cap_ms: int | None
-    ) -> None:
-        self.family, self.window_ms, self.first_ms = family, window_ms, first_ms
-        self.retries, self.cap_ms = retries, cap_ms
-        self.asked = format_duration_short(max(window_ms, 0))
-
-    def check(self) -> None:
-        """Refuse what no policy can do.
-
-        Raises:
-            InvalidInput: Says which number stands in the way.
-        """
-        for name, ms, most in (
-            ("first", self.first_ms, CEILING_MS),
-            ("window", self.window_ms, MAX_DURATION_MS),
-        ):
-            if not 1 <= ms <= most:
-                raise refused(name, ms, f"a duration from 1 ms to {format_duration_short(most)}")
-        if self.cap_ms is not None and not 1 <= self.cap_ms <= CEILING_MS:
-            raise refused("cap", self.cap_ms, f"a duration from 1 ms to {format_duration_short(CEILING_MS)}")
-        first = format_duration(self.first_ms)
-        highest = self._highest()
-        if highest < self.first_ms:
-            detuned = (
-                ""
-                if highest == self.cap_ms
-                else f" (even stays 1/18 below it, at {format_duration(highest)})"
-            )
-            cap = format_duration_short(self.cap_ms or 0)
-            raise refused("cap", cap, f"at least the first wait, which is {first}{detuned}")
-        least, most = self.retries * self.first_ms, self.first_ms + (self.retries - 1) * highest
-        if self.window_ms < least * (1 - TOLERANCE):
-            raise _unreachable(
-                self.window_ms,
-                f"{_counted(self.retries)} of at least {first} take {format_duration(least)}",
-                "a longer window, fewer retries or a shorter first wait",
-            )
-        if self.window_ms > most * (1 + TOLERANCE):
-            rest = self.retries - 1
-            raise _unreachable(
-                self.window_ms,
-                f"a wait of {first} and {rest} of at most {format_duration(highest)} take {format_duration(most)}"
-                if rest
-                else f"1 retry comes after {first}",
-                "a shorter window, more retries"
-                + (" or a higher cap" if rest else " or a longer first wait"),
-            )
-
-    def policy(self, curve: dict[str, Any]) -> Policy:
-        """Build the policy with a curve of the family."""
-        body = {"curve": curve, "jitter": self.family.jitter(self.first_ms), "limit": self.retries}
-        return Policy.from_json(body if self.cap_ms is None else body | {"cap": self.cap_ms})
-
-    def solutions(self) -> Iterator[tuple[Step, float]]:
-        """Solve the family's equations one by one, until the window fits.
-
-        Raises:
-            InvalidInput: None of them reaches it.
-        """
-        if self.family.steps is None or self.retries == 1:
-            return
-        steps = self.family.steps(self.first_ms, self.retries)
-        step = next((step for step in steps if self._reaches(step)), steps[-1])
-        value = self._solve(step)
-        miss = abs(self._at(step, value) - self.window_ms)
-        if miss <= _ROUND * self.window_ms or not step.unknown.whole or self.family.finer is None:
-            yield step, value
-            return
-        value = max(value, 1.0)
-        yield step, value
-        finer = self.family.finer(self.first_ms, self.retries, value)
-        yield finer, self._solve(finer)
-
-    def beyond(self, window_ms: int) -> InvalidInput:
-        """Build the error about a window that the family does not have."""
-        return _unreachable(
-            self.window_ms,
-            f"{self.family.name} comes no closer than {format_duration(window_ms)} with {_counted(self.retries)} "
-            f"from {format_duration(self.first_ms)} on",
-            "another window or another family",
-        )
-
-    def _highest(self) -> int:
-        highest = self.policy({"constant": self.first_ms}).effective_cap_ms
-        return CEILING_MS if highest is None else highest
-
-    def _at(self, step: Step, value: float) -> int:
-        return _window(self.policy(step.curve(value)))
-
-    def _reaches(self, step: Step) -> bool:
-        return self._at(step, step.unknown.high) >= self.window_ms * (1 - TOLERANCE)
-
-    def _solve(self, step: Step) -> float:
-        """Halve the interval until nothing is left of it, then round as far as the window allows."""
-        low, high = step.unknown.low, step.unknown.high
-        for _ in range(_HALVINGS):
-            middle = float((round(low) + round(high)) // 2) if step.unknown.whole else (low + high) / 2
-            if middle in (low, high):
+    What the jitter takes off is about the same share of all windows, so that a few steps lead there.
+    """
+    least = retries * first_ms
+    window_ms, best = max(outlive_ms, least), None
+    for _ in range(_ROUNDS):
+        try:
+            found = _with_window(family, window_ms, first_ms, cap_ms, retries)
+        except InvalidInput as error:
+            if best is not None or error.field != "window":
                 break
-            if self._at(step, middle) < self.window_ms:
-                low = middle
-            else:
-                high = middle
-        value = min((low, high), key=lambda end: abs(self._at(step, end) - self.window_ms))
-        return _roundest(value, step.unknown.whole, lambda each: self._close(step, each))
+            text = str(error).removeprefix("window: ")
+            raise InvalidInput(f"outlive: {text}", field="outlive", value=outlive_ms) from None
+        if found.earliest_ms >= outlive_ms:
+            best = found if best is None or found.window_ms < best.window_ms else best
+            if window_ms == least or found.earliest_ms <= outlive_ms * _NEAR:
+                break
+        window_ms = max(math.ceil(window_ms * outlive_ms / max(found.earliest_ms, 1) * _MARGIN), least)
+    if best is None:
+        raise refused(
+            "outlive",
+            format_duration_short(outlive_ms),
+            f"an outage that {counted(retries)} from {format_duration(first_ms)} on can outlive: fewer or more retries, "
+            "another first wait or another family",
+        )
+    asked, takes = format_duration_short(outlive_ms), format_duration(best.window_ms)
+    words = f"an outage of {asked}, which every job shall outlive, takes a window of {takes}"
+    # How far that is from what the search asked for is nobody's concern.
+    family_words, *equations, _, spread = best.how
+    return msgspec.structs.replace(best, how=(family_words, words, *equations, spread))
 
-    def _close(self, step: Step, value: float) -> bool:
-        fits = step.unknown.low <= value <= step.unknown.high
-        return fits and abs(self._at(step, value) - self.window_ms) <= _ROUND * self.window_ms
+
+def _fewest(build: Callable[[int], Fit], family: Family, window_ms: int, first_ms: int) -> Fit:
+    """Propose with as few retries as keep the waits in bounds; double the number until they do, then halve back."""
+    most = max(window_ms // first_ms, 1)
+    if family.steps is None:
+        # All waits are the first one. An outage ends half a wait later for whom it meets last.
+        return _said(_first_of(build, most), f"as many waits of {format_duration(first_ms)} as it takes")
+    most, low, high = min(most, MAX_RETRIES), 0, 1
+    good: Fit | None = None
+    while good is None:
+        good = _kept(build, high)
+        if good is None and high == most:
+            break
+        if good is None:
+            low, high = high, min(2 * high, most)
+    if good is None:
+        # So short a window holds no four waits, or a cap lets nothing grow.
+        return _said(_first_of(build, most), "as many as such waits allow")
+    while high - low > 1:
+        middle = (low + high) // 2
+        found = _kept(build, middle)
+        if found is None:
+            low = middle
+        else:
+            high, good = middle, found
+    return _said(
+        good,
+        "the fewest with which no wait is longer than a quarter of the window or four times the one before",
+    )
 
 
-def _window(policy: Policy) -> int:
-    """Give the sum of all nominal waits, each cut to whole milliseconds."""
-    return sum(int(policy.nominal(retry)) for retry in range(1, (policy.retries or 0) + 1))
+def _first_of(build: Callable[[int], Fit], retries: int) -> Fit:
+    """Give the proposal with so many retries, or the next one that there is; else say why there is none."""
+    for more in range(_MORE):
+        try:
+            return build(min(retries + more, MAX_RETRIES))
+        except InvalidInput:
+            continue
+    return build(min(retries, MAX_RETRIES))
 
 
-def _roundest(value: float, whole: bool, close: Callable[[float], bool]) -> float:
-    """Give the number with the fewest digits that is close enough; the number itself if none is."""
-    for digits in range(1, 13):
-        rounded = float(f"{value:.{digits}g}")
-        if (not whole or rounded == round(rounded)) and close(rounded):
-            return rounded
-    return value
+def _kept(build: Callable[[int], Fit], retries: int) -> Fit | None:
+    """Give the proposal if there is one and its waits keep to what `_PART` and `_GROWTH` allow."""
+    try:
+        found = build(retries)
+    except InvalidInput:
+        return None
+    waits = [found.policy.nominal(k) for k in range(1, retries + 1)]
+    grows = all(after <= _GROWTH * before for before, after in itertools.pairwise(waits))
+    return found if grows and max(waits) * _PART <= found.window_ms else None
+
+
+def _said(found: Fit, why: str) -> Fit:
+    family_words, *rest = found.how
+    return msgspec.structs.replace(
+        found, how=(family_words, f"{counted(found.policy.retries or 0)}: {why}", *rest)
+    )
+
+
+def _share(policy: Policy, outage_ms: int) -> float:
+    """Tell which share of jobs has a retry left at an outage's end."""
+    law = window_of(policy)
+    return 1.0 if law is None else law.outlives(outage_ms)
+
+
+def _dying(share: float, window_ms: int) -> str:
+    asked = format_duration_short(window_ms)
+    if share >= 1:
+        return f"every job outlives an outage of {asked}"
+    return (
+        f"warning: {format_share(1 - share)} of the jobs die in an outage of {asked}: the jitter brings their last retry "
+        f"before its end; --outlive {asked} leaves nobody behind"
+    )
 
 
 def _off(off: int, window_ms: int) -> str:
@@ -258,13 +291,3 @@ def _spread(earliest: int, latest: int) -> str:
         f"with its jitter the last retry comes {format_duration(earliest)} to {format_duration(latest)} after the "
         "first failure"
     )
-
-
-def _counted(retries: int) -> str:
-    return "1 retry" if retries == 1 else f"{retries} retries"
-
-
-def _unreachable(window_ms: int, why: str, expected: str) -> InvalidInput:
-    asked = format_duration(window_ms)
-    message = f"window: a window of {asked} cannot be reached: {why}; expected {expected}"
-    return InvalidInput(message, field="window", value=window_ms)

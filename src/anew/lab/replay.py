@@ -2,14 +2,17 @@
 
 Each recorded job fails for the first time when it did; from there on the other policy decides its waits, and the record
 says what would have become of each call (`Evidence`). Where the record cannot say, the answer is a range: once with all
-unknown calls succeeding, once with all of them failing. What lies after the record's end is not told at all.
+unknown calls succeeding, once with all of them failing. A job whose next call would come after the record's end, its last
+failure or success, is on its way, unless its own success is on record: then that call succeeds, however late. No clock is
+read, so the same record gives the same answer whenever one asks.
 """
 
 from __future__ import annotations
 
 import itertools
 import statistics
-from collections.abc import Collection, Iterable, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -19,7 +22,7 @@ from anew.backoff import Exhausted, Policy, Previous, next_wait
 from anew.errors import InvalidInput
 from anew.jobs import ENDED, History, State
 from anew.lab.chance import LabDraws
-from anew.lab.evidence import Evidence, Verdict, succeeded_at
+from anew.lab.evidence import Evidence, Verdict, record_end, succeeded_at
 
 MAX_JOBS: Final = 100_000
 """The most jobs of one replay."""
@@ -50,7 +53,8 @@ class Tally(msgspec.Struct, frozen=True):
     Args:
         succeeded: Jobs that end well.
         dead: Jobs that are given up.
-        waiting: Jobs still on their way when the record ends.
+        waiting: Jobs on their way: their next call would come after the record's end, and they have no success on
+            record.
         calls: Runs in all, the first ones included.
     """
 
@@ -86,14 +90,28 @@ class Record(msgspec.Struct, frozen=True):
     Args:
         jobs: Jobs that failed at least once.
         first_at: The first failure, epoch ms; None if there is none.
-        last_at: The end of the record, epoch ms.
+        last_at: The end of the record, its last failure or success, epoch ms; None if there is none.
         tally: What became of them.
     """
 
     jobs: int
     first_at: int | None
-    last_at: int
+    last_at: int | None
     tally: Tally
+
+
+class Seen:
+    """Which types and queues a record has, counted as its jobs pass."""
+
+    def __init__(self) -> None:
+        self.types, self.queues = Counter[str](), Counter[str]()
+
+    def passing(self, histories: Iterable[History]) -> Iterator[History]:
+        """Give the jobs on, one by one."""
+        for history in histories:
+            self.types[history.job.type] += 1
+            self.queues[history.job.queue] += 1
+            yield history
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,25 +151,23 @@ def select(
     return list(itertools.islice(wanted, limit))
 
 
-def recorded(histories: Sequence[History], now: int) -> Record:
+def recorded(histories: Sequence[History]) -> Record:
     """Sum up what was recorded.
 
     Args:
         histories: Jobs that failed.
-        now: When the record was read, epoch ms: its end.
     """
     courses = [_recorded_course(history) for history in histories]
     first = min((history.failures[0].ended_at for history in histories), default=None)
-    return Record(len(histories), first, now, _tally(courses))
+    return Record(len(histories), first, record_end(histories), _tally(courses))
 
 
-def replay(policy: Policy, histories: Sequence[History], now: int, *, seed: int = 1) -> Replay:
+def replay(policy: Policy, histories: Sequence[History], *, seed: int = 1) -> Replay:
     """Let recorded jobs live again under another policy.
 
     Args:
         policy: The other policy.
         histories: Jobs that failed at least once; at most `MAX_JOBS`.
-        now: The record's end, epoch ms.
         seed: For the jitter's draws.
 
     Raises:
@@ -161,11 +177,11 @@ def replay(policy: Policy, histories: Sequence[History], now: int, *, seed: int 
         raise InvalidInput(
             f"histories: {len(histories)} jobs are too many; expected at most {MAX_JOBS}", field="histories"
         )
-    evidence = Evidence(histories)
+    evidence, end = Evidence(histories), record_end(histories) or 0
     best, worst = list[_Course](), list[_Course]()
     left = MAX_CALLS
     for number, history in enumerate(histories):
-        walk = _Walk(policy, evidence, history, number, seed, now)
+        walk = _Walk(policy, evidence, history, number, seed, end)
         for courses, hope in ((best, True), (worst, False)):
             courses.append(walk.course(hope=hope, most=left))
             left -= courses[-1].calls
@@ -184,14 +200,14 @@ class _Walk:
     """One job from its first recorded failure on."""
 
     def __init__(
-        self, policy: Policy, evidence: Evidence, history: History, number: int, seed: int, now: int
+        self, policy: Policy, evidence: Evidence, history: History, number: int, seed: int, end: int
     ) -> None:
-        self._policy, self._evidence, self._history, self._now = policy, evidence, history, now
+        self._policy, self._evidence, self._history, self._end = policy, evidence, history, end
         self._number, self._seed = number, seed
         self._run_ms = round(statistics.median(span.ended_at - span.began_at for span in history.failures))
 
     def course(self, *, hope: bool, most: int) -> _Course:
-        """Follow the job to its end, or the record's, for so many calls at most; `hope`: unknown calls succeed."""
+        """Follow the job to its end, or beyond the record's, for so many calls at most; `hope`: unknown calls succeed."""
         began = failed_at = self._history.failures[0].ended_at
         carry: float | None = None
         calls, unknown = 1, 0
@@ -203,9 +219,9 @@ class _Walk:
                 return _Course(None, True, calls, unknown)
             carry = answer.carry
             at = failed_at + answer.wait_ms
-            if at > self._now:
-                return _Course(None, False, calls, unknown)
             verdict = self._evidence.verdict(self._history, at)
+            if at > self._end and verdict is Verdict.UNKNOWN:
+                return _Course(None, False, calls, unknown)
             calls += 1
             if calls > most:
                 raise _too_many_calls()

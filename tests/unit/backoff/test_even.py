@@ -222,3 +222,24 @@ def test_on_a_falling_table_the_bounds_hold_the_dip_between_the_ends() -> None:
     row = explain(policy).rows[1]
     assert (row.earliest_ms, row.latest_ms) == (22_500, 35_000)
     assert wait_ms(policy, 2, make_draws(phase=0.5)) == 22_500
+
+
+@pytest.mark.parametrize("phase", PHASES)
+def test_the_published_formula(phase: float) -> None:
+    """docs/policies.md: T_k(p) = c_1 + ... + c_(k-1) + c_k / 2 + p c_k + p^2 / 2 (c_(k+1) - c_k)."""
+    c = [30, 46, 76, 156, 346, 730, 1416]  # 15 + 15 k + (k - 1)^4 s
+    instants = [
+        sum(c[: k - 1]) + c[k - 1] / 2 + phase * c[k - 1] + phase**2 / 2 * (c[k] - c[k - 1])
+        for k in range(1, 7)
+    ]
+    waits = seconds(even(), phase, 6)
+    assert [sum(waits[:k]) for k in range(1, 7)] == pytest.approx(
+        instants, abs=0.0061
+    )  # six waits, each cut to whole ms
+
+
+def test_the_worked_example() -> None:
+    """docs/policies.md and docs/retries.md: the first two retries of p = 0, 0.5 and just below 1."""
+    assert seconds(even(), 0.0, 2) == [15, 38]
+    assert seconds(even(), 0.5, 2) == [32, 47.75]
+    assert seconds(even(), LAST, 2) == pytest.approx([53, 61], abs=0.0011)

@@ -52,13 +52,13 @@ REFUSALS: list[tuple[Any, str, str]] = [
     ({"limit": 3}, "curve", "is missing; expected either curve or phases"),
     (C | {"phases": [C]}, "phases", bad('"1 phases"', "either curve or phases, not both")),
     # Unknown fields name the known ones.
-    (C | {"jiter": "full"}, "jiter", f"is no known field; expected one of: {FIELDS}, {SHORT_FORMS}"),
+    (C | {"jiter": "full"}, "jiter", f"is no known field; expected one of: {FIELDS}, {SHORT_FORMS}; did you mean \"jitter\"?"),
     (C | {"a b": 1}, '"a b"', f"is no known field; expected one of: {FIELDS}, {SHORT_FORMS}"),
-    (power(bse="1s"), "curve.power.bse", "is no known field; expected one of: base, exponent, origin, scale, slope"),
-    (jitter({"grow": {"by": 1, "face": 3}}), "jitter.grow.face", "is no known field; expected one of: faces, step, source, cut, redraw, since, by"),
-    (jitter({"window": {"low": {"time": 1}, "high": {}}}), "jitter.window.low.time", "is no known field; expected one of: times, grow, add"),
+    (power(bse="1s"), "curve.power.bse", "is no known field; expected one of: base, exponent, origin, scale, slope; did you mean \"base\"?"),
+    (jitter({"grow": {"by": 1, "face": 3}}), "jitter.grow.face", "is no known field; expected one of: faces, step, source, cut, redraw, since, by; did you mean \"faces\"?"),
+    (jitter({"window": {"low": {"time": 1}, "high": {}}}), "jitter.window.low.time", "is no known field; expected one of: times, grow, add; did you mean \"times\"?"),
     # Curves.
-    (curve(powr={}), "curve", bad('{"powr": {}}', f"a curve, named by one of: {CURVES}")),
+    (curve(powr={}), "curve", bad('{"powr": {}}', f'a curve, named by one of: {CURVES}; did you mean "power"?')),
     (curve(constant=1, linear=2), "curve", bad('{"constant": 1, "linear": 2}', f"a curve, named by one of: {CURVES}")),
     ({"curve": 5}, "curve", bad("5", f"a curve, named by one of: {CURVES}")),
     ({"curve": "constant"}, "curve.constant.wait", "is missing; expected wait in: wait"),
@@ -103,7 +103,9 @@ REFUSALS: list[tuple[Any, str, str]] = [
     (curve(stretch={"curve": {"constant": 1}}), "curve.stretch.by", "is missing; expected by in: by, curve, origin"),
     (curve(stretch={"by": 2, "curve": {"constant": 1}, "origin": -1}), "curve.stretch.origin", bad("-1", "a whole number from 0 to 1000000")),
     # Jitter.
-    (jitter("some"), "jitter", bad('{"some": {}}', f"a jitter, named by one of: {JITTERS}")),
+    (jitter("some"), "jitter", bad('"some"', f"a jitter, named by one of: {JITTERS}")),
+    (jitter("ful"), "jitter", bad('"ful"', f'a jitter, named by one of: {JITTERS}; did you mean "full"?')),
+    (jitter({"Full": {}}), "jitter", bad('{"Full": {}}', f'a jitter, named by one of: {JITTERS}; did you mean "full"?')),
     (jitter({"above": -1}), "jitter.above", bad("-1", "a number from 0 to 1000")),
     (jitter({"below": 1.5}), "jitter.below", bad("1.5", "a number from 0 to 1")),
     (jitter({"around": math.nan}), "jitter.around", bad("nan", "a number from 0 to 1")),
@@ -160,7 +162,7 @@ REFUSALS: list[tuple[Any, str, str]] = [
     (zizq(exponent=-1), "exponent", bad("-1", "a number from 0 to 3.40282e+38")),
     (zizq(curve=1), "curve", "is no known field; expected one of: base_ms, exponent, jitter_ms, cap, floor, ceil, limit, deadline, on_deadline, on_exhausted, override, max_attempts"),
     # Presets.
-    ({"preset": "zizq", "bse": 1}, "bse", "is no known field; expected one of: base, exponent, grow, curve, cap, jitter, floor, ceil, limit, deadline, on_deadline, on_exhausted, override, max_attempts, preset"),
+    ({"preset": "zizq", "bse": 1}, "bse", "is no known field; expected one of: base, exponent, grow, curve, cap, jitter, floor, ceil, limit, deadline, on_deadline, on_exhausted, override, max_attempts, preset; did you mean \"base\"?"),
     ({"preset": "zizq", "base": "x"}, "base", bad('"x"', DURATION)),
     ({"preset": "zzz_jobs", "literal": 1}, "literal", bad("1", "true or false")),
 ]  # fmt: skip

@@ -61,7 +61,7 @@ def test_policy_explain_as_a_table(capsys: pytest.CaptureFixture[str]) -> None:
 def test_policy_explain_tells_who_outlives_an_outage(capsys: pytest.CaptureFixture[str]) -> None:
     """Ten waits of 10 s and one number for all up to twice as long: 100 to 200 s, evenly."""
     policy = '{"curve": {"constant": "10s"}, "jitter": {"above": {"share": 1, "source": "job"}}, "limit": 10}'
-    words = ["policy", "explain", policy, "--outage", "2m", "--outage", "190000"]
+    words = ["policy", "explain", policy, "--outage", "2m", "--outage", "190000ms"]
     text = printed(words, capsys)
     assert "An outage of 2 min from the first failure on: 80.0 % of the jobs outlive it." in text
     assert "An outage of 3 min 10 s from the first failure on: 10.0 % of the jobs outlive it." in text

@@ -40,7 +40,13 @@ def test_json(capsys: pytest.CaptureFixture[str]) -> None:
             ("--window", "1d", "--first", "10s", "--retries", "12", "--like", "x"),
             "expected one of: even, sidekiq",
         ),
-        (("--window", "1d", "--first", "10s"), "--retries"),
+        (("--first", "10s"), "give --window TIME or --outlive TIME, one of the two"),
+        (("--window", "1d", "--outlive", "1d", "--first", "10s"), "one of the two"),
+        (
+            ("--outlive", "1h", "--first", "1s", "--retries", "2", "--cap", "1m"),
+            "outlive: a window of 1 h cannot be",
+        ),
+        (("--outlive", "3600", "--first", "10s"), '--outlive: "3600" has no unit; expected 3600s'),
     ],
 )
 def test_bad_input_says_what_was_expected(
@@ -49,3 +55,25 @@ def test_bad_input_says_what_was_expected(
     code, _, err = fit(capsys, *arguments)
     assert code == 2
     assert words in err
+
+
+def test_a_window_with_a_jitter_is_no_outage_that_all_outlive(capsys: pytest.CaptureFixture[str]) -> None:
+    """Ten waits of 10 s, spread evenly: the last retry comes 95 to 105 s after the failure, half of them before 100."""
+    words = ("--first", "10s", "--retries", "10", "--like", "constant")
+    _, out, _ = fit(capsys, "--window", "100s", *words)
+    assert out.splitlines()[-1] == (
+        "  warning: 50 % of the jobs die in an outage of 1m40s: the jitter brings their last retry before its end; "
+        "--outlive 1m40s leaves nobody behind"
+    )
+    code, out, _ = fit(capsys, "--outlive", "95s", *words)
+    assert code == 0
+    assert out.splitlines()[-1] == "  every job outlives an outage of 1m35s"
+
+
+def test_the_number_of_retries_is_proposed_and_explained(capsys: pytest.CaptureFixture[str]) -> None:
+    _, out, _ = fit(capsys, "--outlive", "3d", "--first", "10s")
+    policy, _, why, *_ = out.splitlines()
+    assert json.loads(policy)["limit"] == int(why.split()[0])
+    assert why.endswith(
+        "the fewest with which no wait is longer than a quarter of the window or four times the one before"
+    )

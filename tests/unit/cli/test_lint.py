@@ -238,7 +238,7 @@ def test_what_cannot_be_read_is_not_taken_for_removed(capsys: pytest.CaptureFixt
     lint(capsys, "good.toml", "--snapshot", "s.json", "--update-snapshot")
     Path("good.toml").write_text(GOOD.replace("5m", "5 moons"), "utf-8")
     code, out, err = lint(capsys, "good.toml", "--snapshot", "s.json")
-    assert (code, out) == (2, "0 policies: nothing found\n")
+    assert (code, out) == (2, "0 policies: nothing could be looked at\n")
     assert "good.toml:2: good: " in err
 
 

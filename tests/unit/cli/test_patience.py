@@ -12,6 +12,7 @@ import pytest
 
 from anew.cli import patience
 from anew.cli.root import run
+from anew.errors import TooLarge
 
 from ..store.recording import Recording
 
@@ -124,6 +125,26 @@ def test_memory_that_is_not_there_is_told(
     assert capsys.readouterr().err == (
         "Error: this needs more memory than there is; expected fewer jobs or retries, or longer waits\n"
     )
+
+
+@pytest.mark.parametrize("numpy", [True, False])
+def test_where_numpy_is_missing_it_is_named_as_a_way_out(
+    numpy: bool, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """20,000 jobs are allowed without NumPy, and take longer than 2 s; what has no herd is no quicker with it."""
+
+    def spent(*args: object, **options: object) -> None:
+        raise TooLarge("this takes longer than 2 s of processor time", field="time")
+
+    monkeypatch.setattr("anew.lab.chance.has_numpy", lambda: numpy)
+    monkeypatch.setattr(import_module("anew.lab.simulation.simulate"), "simulate", spent)
+    monkeypatch.setattr(import_module("anew.lab.explain"), "explain", spent)
+    assert run(["lab", "simulate", "even", "--jobs", "20000", "--outage", "3h"]) == 2
+    told = capsys.readouterr().err
+    assert "longer waits, or --patience 30s" in told
+    assert ("or NumPy, with which herds are far quicker" in told) is not numpy
+    assert run(["policy", "explain", "even"]) == 2
+    assert "NumPy" not in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("given", ["0", "x", "-1s"])

@@ -106,7 +106,7 @@ def test_where_milliseconds_are_too_coarse_the_exponent_helps() -> None:
     # A millisecond of scale is 1,763 s of window, far more than a thousandth of three days.
     found = checked(fit(3 * DAY_MS, 10 * SECOND_MS, 25), 3 * DAY_MS, 10 * SECOND_MS, 25)
     assert found.solved.keys() == {"scale", "exponent"}
-    assert len(found.how) == 5
+    assert len(found.how) == 6
     assert found.how[1].endswith(
         f"scale = {found.solved['scale']}, and whole milliseconds are too coarse, so"
     )
@@ -232,3 +232,79 @@ def test_an_unknown_family_is_refused() -> None:
         InvalidInput, match=r"like: .sidekick. is not valid; expected one of: even, sidekiq, "
     ):
         fit(DAY_MS, SECOND_MS, 5, like="sidekick")
+
+
+# -- an outage in place of a window
+
+
+def test_an_outage_that_all_outlive_by_hand() -> None:
+    """Ten waits of 10 s: who is spread first makes the last retry after nine and a half, 95 s."""
+    found = fit(None, 10 * SECOND_MS, 10, like="constant", outlive_ms=95 * SECOND_MS)
+    assert (found.window_ms, found.earliest_ms, found.latest_ms) == (100_000, 95_000, 105_000)
+    assert found.outlives == 1.0
+
+
+def test_a_straight_line_that_outlives_an_outage() -> None:
+    """From 10 s to h in ten retries: 5 (10 + h) s in all, half of h less for the first: 50 + 4.5 h = 1220 for h = 260."""
+    found = fit(None, 10 * SECOND_MS, 10, like="between", outlive_ms=1_220 * SECOND_MS)
+    assert found.earliest_ms >= 1_220 * SECOND_MS
+    assert found.policy.nominal(10) == pytest.approx(260_000, rel=0.003)
+    assert found.window_ms == pytest.approx(1_350_000, rel=0.003)
+
+
+@pytest.mark.parametrize("like", FAMILIES)
+@pytest.mark.parametrize("retries", [12, None])
+def test_no_family_leaves_anybody_behind(like: str, retries: int | None) -> None:
+    first = HOUR_MS if like == "constant" else 10 * SECOND_MS
+    outage = 11 * HOUR_MS if like == "constant" else 3 * DAY_MS
+    found = fit(None, first, retries, like=like, outlive_ms=outage)
+    told = explain(found.policy, found.policy.retries)
+    assert told.rows[-1].window_earliest_ms == found.earliest_ms
+    assert found.earliest_ms >= outage
+    assert found.earliest_ms <= outage * (1.1 if like == "constant" else 1.002)
+    assert found.how[-1].startswith("every job outlives an outage of ")
+
+
+def test_who_dies_in_an_outage_of_the_window() -> None:
+    """95 s and 10 s times the job's number: half of them come before 100 s. Sidekiq's jitter only adds."""
+    assert fit(100 * SECOND_MS, 10 * SECOND_MS, 10, like="constant").outlives == pytest.approx(0.5, abs=1e-6)
+    window = (25 * 15 + 1_763_020) * SECOND_MS
+    found = fit(window, 15 * SECOND_MS, 25, like="sidekiq")
+    assert found.outlives == 1.0
+    assert found.how[-1] == "every job outlives an outage of 20d9h49m55s"
+
+
+# -- no number of retries
+
+
+def test_as_few_retries_as_keep_the_waits_small() -> None:
+    """1 s times factor^(k - 1) for 1023 s, the last no more than a quarter.
+
+    Of a geometric sum the last term is about 1 - 1/factor, so factor <= 4/3; (4/3)^N = 342 for N = 20.3.
+    """
+    found = fit(1_023 * SECOND_MS, SECOND_MS, like="exponential")
+    assert found.policy.retries == 21
+
+
+def test_as_few_retries_as_keep_the_growth_small() -> None:
+    """10 s and a step for 1000 s. Eight: the last is 240 s, but the second 42.9 s; nine: 212.2 s and 36.5 s."""
+    found = fit(1_000 * SECOND_MS, 10 * SECOND_MS, like="linear")
+    assert found.policy.retries == 9
+    assert found.how[1].startswith("9 retries: the fewest with which no wait is longer than a quarter of")
+
+
+def test_equal_waits_are_as_many_as_fit() -> None:
+    assert fit(100 * SECOND_MS, 10 * SECOND_MS, like="constant").policy.retries == 10
+    # Nine and a half waits of 10 s are 95 s, ten and a half 105 s.
+    found = fit(None, 10 * SECOND_MS, like="constant", outlive_ms=100 * SECOND_MS)
+    assert found.policy.retries == 11
+
+
+def test_one_of_window_and_outage() -> None:
+    for window, outage in ((None, None), (1_000, 1_000)):
+        with pytest.raises(InvalidInput, match="expected a window, or an outage to outlive"):
+            fit(window, 100, 3, outlive_ms=outage)
+    with pytest.raises(InvalidInput, match="outlive: -1 is not valid"):
+        fit(None, 100, 3, outlive_ms=-1)
+    with pytest.raises(InvalidInput, match="first: 0 is not valid"):
+        fit(1_000, 0)

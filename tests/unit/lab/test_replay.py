@@ -12,8 +12,6 @@ from anew.lab.replay import Shift, Tally, recorded, replay, select
 
 from .test_evidence import history
 
-END = 1_000_000
-
 
 def policy(wait_ms: int, limit: int | None) -> Policy:
     return Policy.from_json({"curve": {"constant": wait_ms}, "limit": limit})
@@ -27,15 +25,15 @@ def dead(one: History) -> History:
 
 def test_the_record_itself() -> None:
     jobs = [history([0, 100], success=300), dead(history([50, 60, 70], key=2)), history([500], key=3)]
-    found = recorded(jobs, END)
-    assert (found.jobs, found.first_at, found.last_at) == (3, 10, END)
+    found = recorded(jobs)
+    assert (found.jobs, found.first_at, found.last_at) == (3, 10, 510)
     assert found.tally == Tally(succeeded=1, dead=1, waiting=1, calls=3 + 3 + 1)
 
 
 def test_no_record_at_all() -> None:
-    found = recorded([], END)
-    assert (found.jobs, found.first_at, found.tally) == (0, None, Tally(0, 0, 0, 0))
-    result = replay(policy(10, 3), [], END)
+    found = recorded([])
+    assert (found.jobs, found.first_at, found.last_at, found.tally) == (0, None, None, Tally(0, 0, 0, 0))
+    result = replay(policy(10, 3), [])
     assert (result.best, result.worst, result.unknown) == (Tally(0, 0, 0, 0), Tally(0, 0, 0, 0), 0.0)
 
 
@@ -45,7 +43,7 @@ def test_a_quicker_policy_succeeds_earlier_and_calls_more() -> None:
     500 and 1,000 are no later than the last failure; from 1,500 on the record is silent until the success at 5,000.
     """
     one = history([0, 1_000], success=5_000)
-    result = replay(policy(490, 25), [one], END)
+    result = replay(policy(490, 25), [one])
     assert result.best == Tally(succeeded=1, dead=0, waiting=0, calls=1 + 3)
     assert result.best_shift == Shift(jobs=1, median_ms=3_500, earlier=1, later=0)
     assert result.worst == Tally(succeeded=1, dead=0, waiting=0, calls=1 + 10)
@@ -56,14 +54,14 @@ def test_a_quicker_policy_succeeds_earlier_and_calls_more() -> None:
 def test_a_slower_policy_succeeds_later_and_saves_calls() -> None:
     """Five calls on record; one retry 8,000 ms after the first failure at 10 is enough."""
     one = history([0, 1_000, 2_000, 3_000], success=5_000)
-    result = replay(policy(8_000, 25), [one], END)
+    result = replay(policy(8_000, 25), [one])
     assert result.best == result.worst == Tally(succeeded=1, dead=0, waiting=0, calls=2)
     assert result.best_shift == Shift(jobs=1, median_ms=-3_010, earlier=0, later=1)
 
 
 def test_a_policy_that_gives_up_too_soon_lets_it_die() -> None:
     one = history([0, 1_000, 2_000], success=5_000)
-    result = replay(policy(90, 3), [one], END)
+    result = replay(policy(90, 3), [one])
     assert result.best == result.worst == Tally(succeeded=0, dead=1, waiting=0, calls=4)
     assert result.best_shift == Shift(jobs=0, median_ms=None, earlier=0, later=0)
 
@@ -71,25 +69,53 @@ def test_a_policy_that_gives_up_too_soon_lets_it_die() -> None:
 def test_other_jobs_of_the_type_decide_where_they_can() -> None:
     """The other failed at 4,000 and succeeded at 4,500: before that nothing would have gone through, after it all."""
     one, other = history([0, 1_000], success=9_000), history([4_000], success=4_500, key=2)
-    result = replay(policy(1_990, 25), [one, other], END)
+    result = replay(policy(1_990, 25), [one, other])
     # One calls at 2,000 and, 10 ms a run, 4,000: both fail; 6,000 lies between two successes.
     # The other's first failure is told at 4,010; it calls at 6,000.
     assert result.best == result.worst == Tally(succeeded=2, dead=0, waiting=0, calls=4 + 2)
     assert result.best_shift == Shift(jobs=2, median_ms=(3_000 - 1_500) // 2, earlier=1, later=1)
 
 
+def test_the_record_ends_with_its_last_failure_or_success() -> None:
+    """Runs take 10 ms: a failure ends at 510, a success that began at 700 at 710. No clock is asked."""
+    assert recorded([history([0, 500])]).last_at == 510
+    assert recorded([history([0, 500]), history([100], success=700, key=2)]).last_at == 710
+    assert recorded([history([0, 500]), history([100], success=200, key=2)]).last_at == 510
+
+
 def test_nothing_is_told_beyond_the_end_of_the_record() -> None:
-    one = history([0])
-    result = replay(policy(400, None), [one], 1_000)
-    assert result.worst == Tally(succeeded=0, dead=0, waiting=1, calls=1 + 2)
-    assert result.best == Tally(succeeded=1, dead=0, waiting=0, calls=1 + 1)
+    """Another type's failure ends the record at 1,000. Calls at 410 and 820 are unknown, the one at 1,230 is no more."""
+    jobs = [history([0]), history([990], job_type="u", key=2)]
+    result = replay(policy(400, None), jobs)
+    assert result.worst == Tally(succeeded=0, dead=0, waiting=2, calls=(1 + 2) + 1)
+    assert result.best == Tally(succeeded=1, dead=0, waiting=1, calls=(1 + 1) + 1)
+    assert result.unknown == 2 / 2
+
+
+def test_a_job_that_succeeded_does_so_however_late_its_call_comes() -> None:
+    """Succeeded at 5,000, where the record ends; three days later is after its own success all the same."""
+    one = history([0], success=5_000)
+    result = replay(policy(3 * 86_400_000, 1), [one])
+    assert result.best == result.worst == Tally(succeeded=1, dead=0, waiting=0, calls=2)
+    assert result.worst_shift == Shift(jobs=1, median_ms=5_000 - 10 - 3 * 86_400_000, earlier=0, later=1)
+    assert result.unknown == 0.0
+
+
+def test_a_dead_job_without_later_evidence_is_unknown_and_then_on_its_way() -> None:
+    """It died of its failure at 100; a stranger's at 990 ends the record at 1,000, and nobody knows of 510 and 1,020."""
+    jobs = [dead(history([0, 100])), history([990], job_type="u", key=2)]
+    result = replay(policy(500, 9), jobs)
+    assert result.worst == Tally(succeeded=0, dead=0, waiting=2, calls=2 + 1)
+    assert result.best == Tally(succeeded=1, dead=0, waiting=1, calls=2 + 1)
+    alone = replay(policy(500, 9), jobs[:1])
+    assert alone.best == alone.worst == Tally(succeeded=0, dead=0, waiting=1, calls=1)
 
 
 def test_the_same_seed_gives_the_same_answer() -> None:
     jobs = [history([0, 100 * key], success=5_000 + key, key=key) for key in range(1, 20)]
     law = Policy.from_json({"curve": {"constant": "1s"}, "jitter": "full", "limit": 9})
-    assert replay(law, jobs, END, seed=3) == replay(law, jobs, END, seed=3)
-    assert replay(law, jobs, END, seed=3) != replay(law, jobs, END, seed=4)
+    assert replay(law, jobs, seed=3) == replay(law, jobs, seed=3)
+    assert replay(law, jobs, seed=3) != replay(law, jobs, seed=4)
 
 
 def test_a_policy_without_waits_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -102,7 +128,7 @@ def test_a_policy_without_waits_is_refused(monkeypatch: pytest.MonkeyPatch) -> N
     with pytest.raises(
         InvalidInput, match=r"^policy: it makes these jobs call more than 100 times"
     ) as caught:
-        replay(policy(0, None), [one], END)
+        replay(policy(0, None), [one])
     assert caught.value.field == "policy"
 
 
@@ -113,20 +139,20 @@ def test_a_policy_of_very_many_short_waits_is_followed_to_the_end(monkeypatch: p
     being the first after the last recorded failure. Both ways together are what is bounded.
     """
     one = history([0, 1_000], success=20_000_000)
-    found = replay(policy(500, None), [one], 2 * 20_000_000)
+    found = replay(policy(500, None), [one])
     assert found.worst == Tally(succeeded=1, dead=0, waiting=0, calls=1 + 39_216)
     assert found.best == Tally(succeeded=1, dead=0, waiting=0, calls=1 + 2)
     monkeypatch.setattr(module, "MAX_CALLS", 39_217 + 3)
-    assert replay(policy(500, None), [one], 2 * 20_000_000) == found
+    assert replay(policy(500, None), [one]) == found
     monkeypatch.setattr(module, "MAX_CALLS", 39_217 + 2)
     with pytest.raises(InvalidInput, match="expected longer waits, a limit, or fewer jobs"):
-        replay(policy(500, None), [one], 2 * 20_000_000)
+        replay(policy(500, None), [one])
 
 
 def test_too_many_jobs_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MAX_JOBS", 2)
     with pytest.raises(InvalidInput, match="histories: 3 jobs are too many; expected at most 2"):
-        replay(policy(1, 1), [history([0])] * 3, END)
+        replay(policy(1, 1), [history([0])] * 3)
 
 
 def test_jobs_are_picked_by_queue_type_and_time() -> None:

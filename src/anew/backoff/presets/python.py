@@ -16,11 +16,11 @@ _FROM_0: Final = "counts from 0: the first retry sees 0"
 @_python(
     "celery",
     "retry_backoff",
-    "autoretry_for",
     source="Celery 5.7, autoretry_for with retry_backoff",
     origin=_FROM_0,
     counts="retries: max_retries 3, so 4 runs",
     traps=(
+        "retry_backoff is off unless asked for: autoretry_for alone waits 3 minutes every time, as celery_retry does.",
         "The first wait is 0 or 1 s: three retries may be over at once, and are within 7 s.",
         "retry_backoff is cut to whole seconds, and is at least one: 0.5 and 1.9 are both 1.",
         "retry_backoff_max stays 10 minutes: a base of an hour gives three retries of at most 10 minutes.",
@@ -40,14 +40,15 @@ def _celery(base: int = 1_000) -> Form:
 @_python(
     "celery_retry",
     "default_retry_delay",
-    source="Celery 5.6, Task.retry without a countdown",
+    "autoretry_for",
+    source="Celery 5.7, Task.retry without a countdown, and autoretry_for without retry_backoff",
     origin="no counter",
     counts="retries: max_retries 3, so 4 runs",
     traps=("No backoff and no jitter unless asked for.",),
     takes={"wait": WAIT},
 )
 def _celery_retry(wait: int = 180_000) -> Form:
-    """Celery's plain retry(): 3 minutes, every time; 3 retries in 9 minutes."""
+    """Celery's plain retry(), autoretry_for too: 3 minutes, every time; 3 retries in 9 minutes."""
     return {"curve": {"constant": wait}, "limit": 3}
 
 

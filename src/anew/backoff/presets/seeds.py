@@ -122,7 +122,7 @@ def _faktory(base: int = 15_000, exponent: float = 4, grow: int = 30_000, faces:
     takes={"base": WAIT, "exponent": Number(0), "grow": WAIT, "faces": COUNT},
 )
 def _sidekiq(base: int = 15_000, exponent: float = 4, grow: int = 30_000, faces: int = 30) -> Form:
-    """Sidekiq up to 6.2.1, the law that Faktory keeps; 25 retries in 20.4 days."""
+    """Sidekiq up to 6.2.1 (newer: sidekiq7, sidekiq8), the law that Faktory keeps; 25 retries in 20.4 days."""
     return sidekiq_form(base, exponent, grow, faces)
 
 

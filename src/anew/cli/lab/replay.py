@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 from typing import Final
 
@@ -9,13 +10,17 @@ import click
 
 from anew.cli.output import moment, now_ms, percent, show_json, show_table
 from anew.cli.patience import within
-from anew.cli.values import read_policy
+from anew.cli.values import read_duration, read_policy
+from anew.errors import NotFound
 from anew.lab.replay import MAX_JOBS, Record, Replay, Shift, Tally
 from anew.patience import CPU_S
-from anew.units import format_duration, parse_duration
+from anew.units import format_duration
 
 _A_JOB_S: Final = 0.001
 """Seconds of processor time that a policy may take on top for each job on record: enough for a hundred calls."""
+
+_NAMES: Final = 10
+"""So many types or queues are listed to whoever asked for one that there is not."""
 
 
 @click.command("replay")
@@ -62,9 +67,15 @@ def replay(
     """Tell what other policies would have made of the attempts that a store has recorded.
 
     Every job that failed lives again from its first failure on, under each POLICY. Up to its last recorded failure a
-    call would have failed too, from its recorded success on it would have succeeded; in between, the other jobs of
-    its type are asked. Where nobody can tell, the answer is a range. Completed jobs are on record only if their
-    retention keeps them (anew serve --default-completed-job-retention). The store is only read.
+    call would have failed too, from its recorded success on it would have succeeded, however late it came; in
+    between, the other jobs of its type are asked. Where nobody can tell, the answer is a range.
+
+    The record ends with its last failure or success. ON THEIR WAY are jobs without a success on record whose next
+    call would come after that: nothing is known of it. The clock plays no part (but in --since, which counts back
+    from now): as long as nothing is added to the record, the answer stays the same.
+
+    Completed jobs are on record only if their retention keeps them (anew serve --default-completed-job-retention).
+    The store is only read.
 
     \b
     Examples:
@@ -74,27 +85,50 @@ def replay(
     """
     from anew.app.records import recorded_failures
     from anew.backoff import Policy
-    from anew.lab.replay import recorded, select
+    from anew.lab.replay import Seen, recorded, select
     from anew.lab.replay import replay as replayed
 
     policies = [Policy.from_json(read_policy(spec)) for spec in specs]
     now = now_ms()
-    start = 0 if since is None else now - parse_duration(since, field="--since")
-    histories = select(recorded_failures(root_dir), limit, queues=queue, types=types, since=start)
-    record = recorded(histories, now)
+    start = 0 if since is None else now - read_duration(since, "--since")
+    seen = Seen()
+    histories = select(
+        seen.passing(recorded_failures(root_dir)), limit, queues=queue, types=types, since=start
+    )
+    if len(histories) < limit:
+        # The whole record has passed: what was not in it is not there.
+        _check("type", types, seen.types)
+        _check("queue", queue, seen.queues)
+    record = recorded(histories)
     results = []
     for policy in policies:
         with within(patience, usual_s=CPU_S + len(histories) * _A_JOB_S):
-            results.append(replayed(policy, histories, now, seed=seed))
+            results.append(replayed(policy, histories, seed=seed))
     if as_json:
         show_json({"record": record, "policies": results})
         return
-    _show(record, specs, results, now)
+    _show(record, specs, results, now, all_jobs=not (types or queue or since))
 
 
-def _show(record: Record, specs: tuple[str, ...], results: list[Replay], now: int) -> None:
-    if record.first_at is None:
-        click.echo("No job on record has failed: there is nothing to live again.")
+def _check(noun: str, asked: tuple[str, ...], known: Counter[str]) -> None:
+    """Refuse a name that no job has; where no job has failed at all, that is told anyway.
+
+    Raises:
+        NotFound: Says which there are.
+    """
+    missing = next((name for name in asked if known and name not in known), None)
+    if missing is None:
+        return
+    names = [name for name, _ in known.most_common(_NAMES)]
+    more = f" and {len(known) - len(names)} more" if len(known) > len(names) else ""
+    where = "of type" if noun == "type" else "in queue"
+    raise NotFound(f"no job {where} {missing} has failed; there are: {', '.join(names)}{more}")
+
+
+def _show(record: Record, specs: tuple[str, ...], results: list[Replay], now: int, *, all_jobs: bool) -> None:
+    if record.first_at is None or record.last_at is None:
+        which = "job" if all_jobs else "such job"
+        click.echo(f"No {which} on record has failed: there is nothing to live again.")
         return
     rows = [("as recorded", *_cells(record.tally, record.tally), "", "")]
     for spec, result in zip(specs, results, strict=True):
@@ -106,8 +140,15 @@ def _show(record: Record, specs: tuple[str, ...], results: list[Replay], now: in
                 percent(result.unknown),
             )
         )
-    click.echo(f"{record.jobs} jobs that failed, the first {moment(record.first_at, now)}\n")
+    jobs = "1 job" if record.jobs == 1 else f"{record.jobs:,} jobs"
+    click.echo(
+        f"{jobs} that failed, the first {moment(record.first_at, now)}; the record ends {moment(record.last_at, now)}\n"
+    )
     show_table(("POLICY", "SUCCEED", "DIE", "ON THEIR WAY", "RUNS", "SUCCESS (MEDIAN)", "UNKNOWN"), rows)
+    if any(result.worst.waiting or result.best.waiting for result in results):
+        click.echo(
+            "\nON THEIR WAY: jobs that have not succeeded on record, and whose next call would come after its end."
+        )
     if any(result.unknown for result in results):
         click.echo(
             "\nRanges go from all unknown calls failing to all of them succeeding; "
@@ -128,8 +169,14 @@ def _cells(worst: Tally, best: Tally) -> tuple[str, str, str, str]:
 
 
 def _moved(worst: Shift, best: Shift) -> str:
-    told = [_in_words(shift.median_ms) for shift in (worst, best) if shift.median_ms is not None]
-    return " to ".join(dict.fromkeys(told)) or "-"
+    """Say how the middle success moves, from the smaller move to the larger: ``72 ms to 148 ms later``."""
+    gains = sorted({shift.median_ms for shift in (worst, best) if shift.median_ms is not None}, key=abs)
+    if not gains:
+        return "-"
+    if len(gains) == 1 or gains[0] * gains[1] <= 0:
+        # One end is later, or the same, and the other earlier: from worse to better.
+        return " to ".join(_in_words(gain) for gain in sorted(gains))
+    return f"{format_duration(abs(gains[0]))} to {_in_words(gains[1])}"
 
 
 def _in_words(gain_ms: int) -> str:

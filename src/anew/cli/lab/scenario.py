@@ -28,7 +28,14 @@ _OPTIONS: Final[tuple[tuple[str, dict[str, Any]], ...]] = (
         "phase",
         {"type": click.Choice(["seq", "hash"]), "help": "Where jobs' numbers for life come from. [seq]"},
     ),
-    ("horizon", {"metavar": "TIME", "help": "Calls that would start later are not made."}),
+    (
+        "horizon",
+        {
+            "metavar": "TIME",
+            "help": "Calls that would start later are not made. "
+            "[none; with --base-rate 10 min and twice --over and --outage]",
+        },
+    ),
 )
 """Name without dashes -> what click makes of it; the defaults are the scenario's own."""
 
@@ -50,6 +57,10 @@ def scenario_options(function: F) -> F:
 
 def _scenario(given: dict[str, Any]) -> Scenario:
     # Inside: the lab is not small, and --help does not need it.
+    from anew.cli.values import read_duration
     from anew.lab.simulation.scenario import Scenario
 
+    for name, settings in _OPTIONS:
+        if settings.get("metavar") == "TIME" and given[name] is not None:
+            read_duration(given[name], f"--{name}")
     return Scenario.from_json({name: value for name, value in given.items() if value is not None})

@@ -6,9 +6,8 @@ import click
 
 from anew.cli.output import show_json, show_table
 from anew.cli.patience import patience_option
-from anew.cli.values import read_policy
+from anew.cli.values import read_duration, read_policy
 from anew.errors import InvalidInput
-from anew.units import parse_duration
 
 
 @click.command("explain")
@@ -31,7 +30,7 @@ def explain_policy(
 ) -> None:
     """Show every retry of a policy: its wait, when it comes, and what all retries come to.
 
-    POLICY is JSON, the name of a preset (anew policy list), @FILE, or - for stdin. No server is asked.
+    POLICY is JSON, the name of a preset (anew policy list), @FILE, @FILE:NAME, or - for stdin. No server is asked.
 
     Nothing is simulated: means and percentiles are those of the laws themselves.
 
@@ -50,7 +49,7 @@ def explain_policy(
         Policy.from_json(read_policy(spec)),
         retries,
         percentiles=told,
-        outages_ms=[parse_duration(outage, field="--outage") for outage in outages],
+        outages_ms=[read_duration(outage, "--outage") for outage in outages],
     )
     if as_json:
         show_json(explanation.to_json())

@@ -12,9 +12,10 @@ import click
 from anew.cli.failures import REFUSED, USAGE
 from anew.cli.files import write_whole
 from anew.cli.patience import patience_s, within
+from anew.cli.values import read_duration
 from anew.errors import InvalidInput, TooLarge
 from anew.patience import CPU_S
-from anew.units import parse_duration, shown
+from anew.units import shown
 
 if TYPE_CHECKING:
     from anew.cli.policy.lint_report import Report
@@ -169,7 +170,7 @@ def _given(stated: dict[str, Any], select: Sequence[str], ignore: Sequence[str])
     check_rules(chosen, "--select")
     check_rules(left_out, "--ignore")
     kept = {
-        f"{name}_ms": parse_duration(stated[name], field=f"--{name.replace('_', '-')}")
+        f"{name}_ms": read_duration(stated[name], f"--{name.replace('_', '-')}")
         for name in ("dead_retention", "payload_retention")
         if stated[name] is not None
     }
@@ -177,7 +178,7 @@ def _given(stated: dict[str, Any], select: Sequence[str], ignore: Sequence[str])
         select=chosen,
         ignore=left_out,
         jobs=stated["jobs"],
-        outages_ms=tuple(parse_duration(text, field="--outage") for text in stated["outages"]),
+        outages_ms=tuple(read_duration(text, "--outage") for text in stated["outages"]),
         **kept,
     )
 

@@ -131,7 +131,9 @@ def _told(change: Change, *, written: bool) -> Iterator[str]:
 def _summary(report: Report) -> str:
     counts = Counter(finding.severity for _, finding in report.findings)
     found = ", ".join(_counted(counts[severity], severity.value) for severity in Severity if counts[severity])
-    text = f"{_policies(len(report.entries))}: {found or 'nothing found'}"
+    # Where nothing was looked at, nothing found is no good news.
+    nothing = "nothing found" if report.entries or not report.problems else "nothing could be looked at"
+    text = f"{_policies(len(report.entries))}: {found or nothing}"
     if report.written:
         text += f"; {len(report.entries)} written to {report.written}"
     elif report.unwritten:

@@ -38,6 +38,8 @@ _BAR: Final = 40
 def sample_policy(spec: str, retry: int, count: int, seed: int, phase: PhaseKind, as_json: bool) -> None:
     """Draw the waits of many jobs before one retry, as the engine itself draws them.
 
+    POLICY is JSON, the name of a preset (anew policy list), @FILE, @FILE:NAME, or - for stdin.
+
     Where a wait depends on the one before, each job walks through all retries up to K. A deadline is left aside. No
     server is asked.
 

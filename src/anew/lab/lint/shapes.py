@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any, Final
 
@@ -9,9 +10,9 @@ from anew.backoff import CEILING_MS, Exponential, Linear, Power
 from anew.backoff.curves import CustomFailed
 from anew.lab.lint.facts import Facts
 from anew.lab.lint.finding import Context, Severity, rule
+from anew.lab.lint.seconds import number_of, slips
 from anew.units import DAY_MS, format_duration, format_duration_short, shown
 
-_LEAST_MS: Final = 100
 _MOST_MS: Final = 30 * DAY_MS
 _PRACTICAL: Final = 100
 """Retries of an endless policy that are looked at: what comes after the hundredth is nobody's plan."""
@@ -166,15 +167,13 @@ def unreachable_phase(facts: Facts, context: Context) -> Iterator[str]:
 )
 def unit_mistake(facts: Facts, context: Context) -> Iterator[str]:
     """A bare number is milliseconds: 15 is no quarter of a minute, and a thousand times too much is soon a month."""
-    for path, value in facts.durations():
-        number = _bare(value)
-        if number is not None and 0 < number < _LEAST_MS:
-            meant = (
-                f'"{number}s" or "{number}ms"'
-                if not path.endswith("_ms")
-                else f"{number * 1000} for {number} s"
-            )
-            yield f"{path}: {shown(value)} is {number} ms; write {meant}"
+    found = slips(facts)
+    listed = Counter(_list_of(path) for path in found)
+    for path, words in found.items():
+        # A list is told once, by its first element.
+        more = listed.pop(_list_of(path), 0) - 1
+        if more >= 0:
+            yield f"{words}; so with {more} more of {_list_of(path)}" if more else words
     if facts.nominals and facts.nominals[0] > _MOST_MS:
         yield f"the first retry waits {_long(facts.nominals[0])}; was a number of milliseconds multiplied twice?"
 
@@ -186,24 +185,21 @@ def unit_mistake(facts: Facts, context: Context) -> Iterator[str]:
 def bare_number(facts: Facts, context: Context) -> Iterator[str]:
     """Beside durations with a unit, one without is easily read in theirs; it is milliseconds."""
     written = facts.durations()
-    if not any(isinstance(value, str) and _bare(value) is None for _, value in written):
+    if not any(isinstance(value, str) and number_of(value) is None for _, value in written):
         return
+    suspects = slips(facts)
     for path, value in written:
-        number = _bare(value)
-        if number and number >= _LEAST_MS and not path.endswith("_ms"):
+        number = number_of(value)
+        if number and path not in suspects and not path.endswith("_ms"):
             yield (
                 f"{path}: {shown(value)} has no unit while others have one; write "
                 f'"{format_duration_short(number)}", which it is'
             )
 
 
-def _bare(value: Any) -> int | None:
-    """Give the number of a duration that was written without a unit."""
-    if isinstance(value, bool) or value is None:
-        return None
-    if isinstance(value, str):
-        return int(value) if value.strip().isdigit() else None
-    return int(value) if isinstance(value, (int, float)) else None
+def _list_of(path: str) -> str:
+    """Give the path of the list in which something stands, or its own."""
+    return path.rpartition("[")[0] if path.endswith("]") else path
 
 
 def _listed(numbers: list[int]) -> str:

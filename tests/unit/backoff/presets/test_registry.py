@@ -70,6 +70,8 @@ def test_the_defaults_that_are_told_are_the_ones_that_hold(name: str) -> None:
         ("good_job", "rails"), ("solid_queue", "rails"), ("symfony_messenger", "symfony"), ("messenger", "symfony"),
         ("webhooks", "standard_webhooks"), ("backoff", "backoff_expo"), ("on_exception", "backoff_expo"),
         ("illuminate", "laravel"),
+        # Without retry_backoff, which is opt-in, autoretry_for waits default_retry_delay.
+        ("autoretry_for", "celery_retry"),
     ],
 )  # fmt: skip
 def test_names_that_people_search_for(alias: str, name: str) -> None:
@@ -192,3 +194,12 @@ def test_the_stored_form_of_the_first_presets_never_changes(name: str, form: dic
 )
 def test_the_form_of_unusual_jitters_reads_aloud(name: str, jitter: dict[str, Any]) -> None:
     assert preset(name).to_json()["jitter"] == jitter
+
+
+def test_what_people_take_for_the_newest_law_says_which_it_is() -> None:
+    """The wait of autoretry_for alone, 3 minutes; and the Sidekiq of old in the summary that every list shows."""
+    assert preset("autoretry_for").nominal(1) == 180_000
+    assert "retry_backoff is off unless asked for" in PRESETS["celery"].traps[0]
+    assert "Celery 5.7" in PRESETS["celery"].source
+    assert "Celery 5.7" in PRESETS["celery_retry"].source
+    assert PRESETS["sidekiq"].summary.startswith("Sidekiq up to 6.2.1 (newer: sidekiq7, sidekiq8)")

@@ -71,7 +71,7 @@ READ = [
     Read("tenacity 9, tenacity/wait.py", "tenacity_fixed", "1 1", "open"),
     Read("tenacity 9, tenacity/wait.py", "tenacity_exponential", "1 2 4 8", "open"),
     # default_retry_delay 3 * 60, max_retries 3.
-    Read("Celery 5.6.2, celery/app/task.py", "celery_retry", "180 180 180", 3),
+    Read("Celery 5.7.0, celery/app/task.py", "celery_retry", "180 180 180", 3),
     Read("Polly 8.7.0, src/Polly.Core/Retry/RetryHelper.cs", "polly_constant", "2 2 2", 3),
     Read("Polly 8.7.0, src/Polly.Core/Retry/RetryHelper.cs", "polly_linear", "2 4 6", 3),
     Read("Polly 8.7.0, src/Polly.Core/Retry/RetryHelper.cs", "polly_exponential", "2 4 8", 3),

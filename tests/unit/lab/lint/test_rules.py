@@ -245,6 +245,80 @@ def test_a_context_that_does_not_fit_is_refused(field: str, value: Any) -> None:
         Context(**{field: value})
 
 
+def exponential(base: Any, **more: Any) -> dict[str, Any]:
+    return {"curve": {"exponential": {"base": base}}, "limit": 5, **more}
+
+
+def constant(wait: Any, **more: Any) -> dict[str, Any]:
+    return {"curve": {"constant": wait}, "limit": 5, **more}
+
+
+AS_SECONDS: list[tuple[Any, list[str]]] = [
+    # What Celery's and Sidekiq's people write: round in seconds.
+    *((constant(number), ["curve.constant"]) for number in (
+        30, 100, 300, 600, 900, 1_800, 3_600, 7_200, 86_400, 604_800, 432_000, 2_592_000, "300", 300.0,
+    )),
+    # Five doublings: 31 times the base, 3.1 and 9.3 s.
+    (exponential(100), ["curve.exponential.base"]),
+    (exponential(300), ["curve.exponential.base"]),
+    # A cap below the second wait holds them all: ten waits are over in 9 s.
+    (exponential("1s", cap=900, limit=25), ["cap"]),
+    (exponential("1s", cap=3_600, limit=25), ["cap"]),
+    (exponential("1s", deadline=86_400), ["deadline"]),
+    # A list is told once. 1 min, 5 min, 15 min, 1 h.
+    ({"curve": {"table": [60, 300, 900, 3_600]}, "limit": 4}, ["curve.table[0]"]),
+    ({"curve": {"table": ["1m", 7_200]}, "limit": 2}, ["curve.table[1]"]),
+    # 1 h beside it: 300 is of the same kind, though the schedule is not short.
+    ({"curve": {"linear": {"base": 300, "step": 3_600}}, "limit": 9}, ["curve.linear.base", "curve.linear.step"]),
+    ({"preset": "constant", "wait": 300, "limit": 9}, ["wait"]),
+    (constant("15s", jitter={"add": {"by": 7_200}}), ["jitter.add.by"]),
+]  # fmt: skip
+
+AS_MILLISECONDS: list[Any] = [
+    *(constant(text) for text in ("100ms", "300ms", "500ms", "3600ms", "86400ms", "5m", "0.3s")),
+    # Round in milliseconds alone.
+    *(constant(number) for number in (250, 500, 1_000, 1_500, 5_000, 15_000, 18_000, 30_000, 60_000, 900_000, 3_600_000)),
+    # Whole hours and days in milliseconds.
+    *(constant(number) for number in (86_400_000, 43_200_000, 604_800_000)),
+    # Zizq's and Faktory's own fields say their unit.
+    {"base_ms": 15_000, "exponent": 4, "jitter_ms": 30_000},
+    {"base_ms": 300, "exponent": 4, "jitter_ms": 3_600},
+    # 100 and its like beside a number of milliseconds.
+    exponential(100, cap=5_000),
+    exponential(300, jitter={"add": {"by": 1_000}}),
+    # Ten doublings of 100 ms are 102 s, of 300 ms 5 min: short, and not absurd.
+    exponential(100, limit=10),
+    exponential(300, limit=10),
+    # Long waits with a small jitter or floor.
+    constant("1m", jitter={"add": {"by": 300}}),
+    constant("1m", floor=100),
+    constant(0),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("policy", "paths"), AS_SECONDS)
+def test_numbers_that_were_meant_as_seconds(policy: Any, paths: list[str]) -> None:
+    told = [finding.message for finding in lint(policy, select=["unit-mistake"])]
+    assert [text.partition(": ")[0] for text in told] == paths
+    assert all('s" or "' in text for text in told)
+    assert "bare-number" not in found({**policy, "floor": "1ms"}), "one word about each is enough"
+
+
+@pytest.mark.parametrize("policy", AS_MILLISECONDS)
+def test_numbers_that_were_meant_as_milliseconds(policy: Any) -> None:
+    assert "unit-mistake" not in found(policy)
+
+
+def test_what_is_said_about_seconds() -> None:
+    assert message("unit-mistake", constant(300)) == 'curve.constant: 300 is 300 ms; write "300s" or "300ms"'
+    assert (
+        message("unit-mistake", constant(3_600))
+        == 'curve.constant: 3600 is 3600 ms, 3.6 s; write "3600s" or "3600ms"'
+    )
+    table = {"curve": {"table": [60, 300, 900]}, "limit": 3}
+    assert message("unit-mistake", table).endswith('write "60s" or "60ms"; so with 2 more of curve.table')
+
+
 def test_a_policy_built_in_python_is_looked_at_without_its_spelling() -> None:
     built = Policy.from_json({"curve": {"exponential": {"base": 15}}, "jitter": "full", "limit": 30})
     assert "unit-mistake" not in found(built)

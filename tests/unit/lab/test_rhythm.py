@@ -1,0 +1,131 @@
+"""How calls lie in time, against figures worked out by hand; with NumPy and without the same."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from anew.backoff import Policy, preset
+from anew.lab.charts.waves import ABSENT, Wave, waves
+from anew.lab.rhythm import Rhythm, Silence, even_second, rhythm, silence, silence_unit_ms, waves_meet
+from anew.lab.simulation.scenario import Scenario
+from anew.lab.simulation.simulate import simulate
+from anew.units import DAY_MS, HOUR_MS, MINUTE_MS
+
+CELERY = preset("celery")
+"""Full jitter of 1, 2 and 4 s in whole seconds: calls at 0, 1 ... 7 s and never between."""
+
+
+def steady(wait: str, limit: int) -> Policy:
+    return Policy.from_json({"curve": {"constant": wait}, "limit": limit})
+
+
+def herd(policy: Policy, jobs: int, retries: int) -> Sequence[Wave]:
+    return waves(policy, jobs, retries, seed=1)
+
+
+def plain(found: Sequence[Wave]) -> list[Wave]:
+    return [[int(ms) for ms in wave] for wave in found]
+
+
+@pytest.mark.parametrize(
+    ("span_ms", "unit_ms"),
+    [
+        (0, 1), (49, 1), (499, 1), (500, 10), (4_999, 10), (5_000, 100), (49_999, 100), (50_000, 1_000),
+        (50 * MINUTE_MS - 1, 1_000), (50 * MINUTE_MS, MINUTE_MS), (50 * HOUR_MS, HOUR_MS), (50 * DAY_MS, DAY_MS),
+    ],
+)  # fmt: skip
+def test_the_unit_of_silence_fits_fifty_times(span_ms: int, unit_ms: int) -> None:
+    assert silence_unit_ms(1_234, 1_234 + span_ms) == unit_ms
+
+
+def test_silence_is_the_share_of_empty_units() -> None:
+    """From 0 to 7 s there are 71 tenths of a second, the one at 7 s included, and eight of them have a call."""
+    found = silence(0, 7_000, 8)
+    assert found == Silence(100, 1 - 8 / 71)
+    assert found is not None
+    assert found.unit == "tenths of a second"
+    assert silence(300, 300, 1) is None
+
+
+def test_an_even_second_is_never_fuller_than_the_fullest() -> None:
+    """Calls at 0.9, 1.5 and 2.4 s lie in three seconds of the clock, one in each."""
+    assert even_second(3, 900, 2_400) == 1
+    assert even_second(60_000, 0, 7_000) == 7_500
+    assert even_second(5, 100, 900) is None
+    assert even_second(0, 0, 0) is None
+
+
+def test_celerys_herd_is_eight_instants() -> None:
+    found = rhythm(herd(CELERY, 20_000, 3))
+    assert (found.calls, found.first_ms, found.last_ms) == (60_000, 0, 7_000)
+    assert found.even_second == 7_500  # eight seconds
+    # Waits of 0-1, 0-2 and 0-4 s: at 1 s come 1 of 2 first retries, 2 of 6 second and 3 of 30 third ones, 14/15 of the jobs.
+    assert abs(found.peak_second - 20_000 * 14 / 15) < 300
+    assert found.peak_minute == 60_000
+    assert found.silence == Silence(100, pytest.approx(1 - 8 / 71))
+    assert waves_meet(herd(CELERY, 20_000, 3)) is False
+
+
+def test_without_jitter_a_herd_is_as_many_instants_as_retries() -> None:
+    """Five minutes apart, five times: of the 1,201 seconds from 300 s to 1,500 s five have calls."""
+    found = herd(steady("5m", 5), 100, 5)
+    assert rhythm(found) == Rhythm(
+        calls=500,
+        first_ms=300_000,
+        last_ms=1_500_000,
+        peak_second=100,
+        peak_minute=100,
+        silence=Silence(1_000, 1 - 5 / 1_201),
+    )
+    assert rhythm(found).even_second == pytest.approx(500 / 1_201)
+    assert waves_meet(found) is False
+
+
+def test_even_has_neither_silence_nor_crests() -> None:
+    """60 jobs a second on flat waits of 100 s: every second has a sixtieth of each hundred, and the waves meet."""
+    flat = Policy.from_json({"curve": {"constant": "100s"}, "jitter": "even", "limit": 3})
+    found = rhythm(herd(flat, 6_000, 3))
+    assert found.silence == Silence(1_000, 0)
+    assert found.even_second == pytest.approx(60, rel=0.01)
+    assert 60 <= found.peak_second <= 63
+    assert waves_meet(herd(preset("even"), 1_000, 25)) is True
+    assert rhythm(herd(preset("even"), 1_000, 25)).silence == Silence(HOUR_MS, 0)
+
+
+def test_a_single_retry_has_no_time_to_be_silent_in() -> None:
+    found = herd(steady("10s", 1), 7, 1)
+    assert rhythm(found) == Rhythm(7, 10_000, 10_000, 7, 7, None)
+    assert rhythm(found).even_second is None
+    assert waves_meet(found) is None
+
+
+def test_no_retry_is_no_call() -> None:
+    assert rhythm([]) == Rhythm(0, 0, 0, 0, 0, None)
+    assert rhythm([[ABSENT, ABSENT]]) == Rhythm(0, 0, 0, 0, 0, None)
+    assert waves_meet([]) is None
+
+
+def test_a_few_jobs_tell_nothing_of_waves() -> None:
+    assert waves_meet(herd(preset("sidekiq"), 39, 25)) is None
+    assert waves_meet(herd(preset("sidekiq"), 40, 25)) is False
+    assert waves_meet(herd(preset("even"), 40, 25)) is True
+
+
+@pytest.mark.parametrize("name", ["celery", "even", "sidekiq", "aws_full", "constant"])
+def test_without_numpy_the_same(name: str) -> None:
+    pytest.importorskip("numpy", reason="pip install 'anew[lab]'")
+    found = herd(preset(name, limit=3), 60, 3)
+    assert rhythm(plain(found)) == rhythm(found)
+    assert waves_meet(plain(found)) == waves_meet(found)
+
+
+@pytest.mark.parametrize("name", ["celery", "even", "sidekiq", "aws_full", "constant"])
+def test_a_simulation_in_which_all_fails_has_the_same_rhythm(name: str) -> None:
+    policy = preset(name, limit=3)
+    found = rhythm(herd(policy, 60, 3))
+    for exact in (False, True):
+        outcome = simulate(policy, Scenario(jobs=60, success=0), exact=exact)
+        assert (outcome.peak_second, outcome.peak_minute) == (found.peak_second, found.peak_minute)
+        assert (outcome.even_second, outcome.silence) == (found.even_second, found.silence)
