@@ -112,13 +112,25 @@ def even_second(calls: int, first_ms: int, last_ms: int) -> float | None:
     return calls / seconds if calls and seconds > 1 else None
 
 
-def rhythm(waves: Sequence[Wave]) -> Rhythm:
+def in_order(waves: Sequence[Wave]) -> Wave:
+    """Give all instants of a herd, the first first, without those of retries that do not come."""
+    if not waves or isinstance(waves[0], list):
+        return sorted(int(ms) for ms in chain.from_iterable(waves) if ms != ABSENT)
+    import numpy as np
+
+    whole = np.concatenate([np.asarray(wave, dtype=np.int64) for wave in waves])
+    ordered: Wave = np.sort(whole[whole != ABSENT])
+    return ordered
+
+
+def rhythm(waves: Sequence[Wave], ordered: Wave | None = None) -> Rhythm:
     """Tell how the calls of a herd lie in time.
 
     Args:
         waves: Instants in ms, a wave for each retry; `ABSENT` does not count.
+        ordered: The same `in_order`, where it is there already.
     """
-    ordered = _ordered(waves)
+    ordered = in_order(waves) if ordered is None else ordered
     if not len(ordered):
         return Rhythm(0, 0, 0, 0, 0, None)
     first, last = int(ordered[0]), int(ordered[-1])
@@ -133,7 +145,7 @@ def rhythm(waves: Sequence[Wave]) -> Rhythm:
     )
 
 
-def waves_meet(waves: Sequence[Wave]) -> bool | None:
+def waves_meet(waves: Sequence[Wave], ordered: Wave | None = None) -> bool | None:
     """Tell whether a herd's waves flow into each other.
 
     They do if calls come all the time on the way from the middle of each wave to the middle of the next: of the
@@ -142,6 +154,7 @@ def waves_meet(waves: Sequence[Wave]) -> bool | None:
 
     Args:
         waves: Instants in ms, a wave for each retry; `ABSENT` does not count.
+        ordered: The same `in_order`, where it is there already.
 
     Returns:
         Whether; None where there are fewer than two waves or forty jobs.
@@ -152,22 +165,12 @@ def waves_meet(waves: Sequence[Wave]) -> bool | None:
     there = [middle for middle in middles if middle is not None]
     if parts < fewest or len(there) < 2:
         return None
-    ordered = _ordered(waves)
+    ordered = in_order(waves) if ordered is None else ordered
     for low, high in pairwise(there):
         places = [_place(ordered, low + (high - low) * part / parts) for part in range(parts + 1)]
         if high > low and sum(a == b for a, b in pairwise(places)) > parts * _EMPTY:
             return False
     return True
-
-
-def _ordered(waves: Sequence[Wave]) -> Wave:
-    if not waves or isinstance(waves[0], list):
-        return sorted(int(ms) for ms in chain.from_iterable(waves) if ms != ABSENT)
-    import numpy as np
-
-    whole = np.concatenate([np.asarray(wave, dtype=np.int64) for wave in waves])
-    ordered: Wave = np.sort(whole[whole != ABSENT])
-    return ordered
 
 
 def _bins(ordered: Wave, bin_ms: int) -> tuple[int, int]:

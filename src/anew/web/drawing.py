@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any, Final
 
 from anew.lab.charts.colours import (
@@ -15,7 +17,7 @@ from anew.lab.charts.colours import (
 from anew.lab.charts.waves import ABSENT, tally
 from anew.units import SECOND_MS
 from anew.web.cards import LETTERS
-from anew.web.herds import DOTS, Herd, greatest, least
+from anew.web.herds import DOTS, Herd, Seconds, greatest, least
 
 BINS: Final = 240
 HISTOGRAM_BINS: Final = 60
@@ -136,9 +138,22 @@ def load_edges(first: int, last: int, *, log: bool) -> list[float]:
 
 def load_counts(herd: Herd, bounds: Sequence[float]) -> list[int]:
     """Count all of a herd's retries between bounds; the first bin reaches back to 0, what lies behind the last is left out."""
-    wide = [*bounds, math.inf]
-    rows = [tally(wave, wide, None, 1)[0][:-1] for wave in herd.waves]
-    return [sum(column) for column in zip(*rows, strict=True)]
+    if any(bound % SECOND_MS for bound in bounds[1:]):
+        rows = [tally(wave, [*bounds, math.inf], None, 1)[0][:-1] for wave in herd.waves]
+        return [sum(column) for column in zip(*rows, strict=True)]
+    before = _before(herd.seconds, [round(bound) // SECOND_MS for bound in bounds[1:]])
+    return [after - until for until, after in pairwise([0, *before])]
+
+
+def _before(seconds: Seconds, marks: Sequence[int]) -> list[int]:
+    """Tell how many calls come before each of some seconds."""
+    if isinstance(seconds, list):
+        return [bisect_left(seconds, mark) for mark in marks]
+    import numpy as np
+
+    # Of the same type, lest the whole array be copied to be compared.
+    found: list[int] = seconds.searchsorted(np.asarray(marks, dtype=seconds.dtype)).tolist()
+    return found
 
 
 def rates(counts: Sequence[int], bounds: Sequence[float]) -> list[float]:

@@ -5,14 +5,19 @@ from __future__ import annotations
 import functools
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from anew.backoff import Policy
 from anew.errors import InvalidInput
 from anew.lab.chance import PhaseKind
 from anew.lab.charts.waves import ABSENT, Wave, waits_between, waves
 from anew.lab.explain import Explanation, explain
-from anew.lab.rhythm import Rhythm, rhythm, waves_meet
+from anew.lab.rhythm import Rhythm, in_order, rhythm, waves_meet
+from anew.units import SECOND_MS
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 MAX_CALLS: Final = 3_000_000
 """Calls of one policy that a page works out: jobs times retries."""
@@ -26,7 +31,11 @@ DOTS: Final = 100
 
 _KEPT: Final = 12
 _KEPT_CALLS: Final = 300_000
-"""Herds up to so many calls are kept for the next page, some 2 MB each: a slider moves one policy, the others stay."""
+"""Herds up to so many calls are kept for the next page, some 3 MB each: a slider moves one policy, the others stay."""
+
+
+Seconds: TypeAlias = "list[int] | NDArray[np.uint32]"
+"""Whole seconds after the first failure."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +52,7 @@ class Herd:
         last_ms: The last call.
         rhythm: How the calls lie in time.
         meeting: Whether the waves flow into each other; None where that cannot be told.
+        seconds: The second of each call, the first first.
     """
 
     key: str
@@ -54,6 +64,7 @@ class Herd:
     last_ms: int
     rhythm: Rhythm
     meeting: bool | None
+    seconds: Seconds
 
     @property
     def retries(self) -> int:
@@ -101,7 +112,9 @@ def _worked_out(policy: Policy, jobs: int, seed: int, phase: PhaseKind) -> Herd:
     last_ms = max((greatest(wave) for wave in found), default=0)
     # The bounds and the mean of each retry are shown, percentiles are not: they cost as much as all the rest.
     explained = explain(policy, retries, percentiles=())
-    return Herd("", "", policy, explained, found, early_ms, max(last_ms, 0), rhythm(found), waves_meet(found))
+    calls = in_order(found)
+    lie, meet = rhythm(found, calls), waves_meet(found, calls)
+    return Herd("", "", policy, explained, found, early_ms, max(last_ms, 0), lie, meet, _seconds(calls))
 
 
 _kept = functools.lru_cache(maxsize=_KEPT)(_worked_out)
@@ -115,6 +128,13 @@ def greatest(wave: Wave) -> int:
 def least(wave: Wave) -> int:
     """Give the least of some instants or waits, of which there is one at least."""
     return min(wave) if isinstance(wave, list) else int(wave.min())
+
+
+def _seconds(calls: Wave) -> Seconds:
+    if isinstance(calls, list):
+        return [ms // SECOND_MS for ms in calls]
+    # A quarter of the place: the longest schedule there is has not four thousand million seconds.
+    return (calls // SECOND_MS).astype("uint32")
 
 
 def _early(wave: Wave) -> int:

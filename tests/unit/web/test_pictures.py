@@ -9,6 +9,7 @@ import pytest
 
 from anew.backoff import Policy, preset
 from anew.errors import InvalidInput
+from anew.lab.charts.waves import ABSENT
 from anew.web import drawing, scenes, words
 from anew.web.herds import Herd, herd
 from anew.web.state import SCENARIO
@@ -189,6 +190,19 @@ def test_a_moment_with_many_calls_is_no_rate_of_its_own() -> None:
     assert words.counted_over([500.0, 1_000.0, 4_000.0]) == [
         "Calls per second are counted over between 1 s and 3 s at each step of the picture."
     ]
+
+
+@pytest.mark.parametrize(
+    "form", ["even", "sidekiq", "celery", "grpc", {"curve": {"constant": "190ms"}, "limit": 5}], ids=str
+)
+@pytest.mark.parametrize("log", [False, True])
+def test_the_load_is_what_counting_one_by_one_gives(form: object, log: bool) -> None:
+    found = herd_of(Policy.from_json(form), jobs=200)
+    bounds = drawing.load_edges(*drawing.span([found], None), log=log)
+    calls = [int(ms) for wave in found.waves for ms in wave if ms != ABSENT]
+    lows = [0.0, *bounds[1:]]
+    expected = [sum(low <= ms < high for ms in calls) for low, high in zip(lows, bounds[1:], strict=False)]
+    assert drawing.load_counts(found, bounds) == expected
 
 
 def test_every_call_is_in_one_bin() -> None:
