@@ -248,6 +248,26 @@ def format_size(size: int) -> str:
     return f"{size} B" if unit == 1 else f"{Decimal(size) / unit:.2f} {names[name]}"
 
 
+def format_range(low_ms: int, high_ms: int) -> str:
+    """Write two durations, ``"15 s to 53 s"``; if they read the same, as one: ``"15 s"``."""
+    low, high = format_duration(low_ms), format_duration(high_ms)
+    return low if low == high else f"{low} to {high}"
+
+
+def counted(number: int, one: str, many: str = "") -> str:
+    """Write a number with its noun.
+
+    Args:
+        number: How many.
+        one: The noun in the singular.
+        many: In the plural; the singular with an s unless it is given.
+
+    Returns:
+        Text such as ``"1 job"``, ``"2,000 jobs"``, ``"0 retries"``.
+    """
+    return f"{number:,} {one if number == 1 else many or one + 's'}"
+
+
 def format_share(share: float) -> str:
     """Write a share of 1 in whole per cent; only what is all or nothing reads 100 or 0.
 

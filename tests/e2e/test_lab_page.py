@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from .browser import LabPage, box, drag, slider
+from .browser import LabPage, box, drag, slider, sync_api
 
 PHONE = {"width": 390, "height": 844}
 
@@ -116,9 +116,7 @@ def test_a_new_policy_is_brought_into_sight(tabs: Callable[..., LabPage]) -> Non
     before = lab.drawn()
     lab.page.get_by_role("button", name="Add a policy to compare").click()
     lab.await_change(before)
-    lab.page.wait_for_function(
-        "() => document.querySelector('#choice-d').getBoundingClientRect().bottom <= innerHeight"
-    )
+    sync_api.expect(lab.page.locator("#choice-d")).to_be_in_viewport(ratio=1)
 
 
 @pytest.mark.parametrize("size", [(1280, 800), (1440, 900), (1920, 1080)])

@@ -6,8 +6,10 @@ from anew.errors import InvalidInput, InvalidPolicy
 from anew.units import (
     MAX_DURATION_MS,
     MAX_SIZE,
+    counted,
     format_duration,
     format_duration_short,
+    format_range,
     format_share,
     format_size,
     parse_duration,
@@ -211,3 +213,21 @@ def test_a_refusal_names_field_value_and_expectation_whatever_its_class() -> Non
     assert (plain.field, plain.value) == (narrow.field, narrow.value) == ("n", 0)
     assert type(plain) is InvalidInput
     assert type(narrow) is InvalidPolicy
+
+
+@pytest.mark.parametrize(
+    ("number", "nouns", "text"),
+    [
+        (0, ("retry", "retries"), "0 retries"),
+        (1, ("retry", "retries"), "1 retry"),
+        (1, ("job",), "1 job"),
+        (2_000, ("job",), "2,000 jobs"),
+    ],
+)
+def test_a_number_has_its_noun(number: int, nouns: tuple[str, ...], text: str) -> None:
+    assert counted(number, *nouns) == text
+
+
+def test_a_range_without_a_width_is_one_duration() -> None:
+    assert format_range(15_000, 53_000) == "15 s to 53 s"
+    assert format_range(15_000, 15_000) == "15 s"

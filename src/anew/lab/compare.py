@@ -17,7 +17,7 @@ from anew.lab.rhythm import Silence
 from anew.lab.simulation.outcome import Downstream, Outcome, in_same_bins
 from anew.lab.simulation.scenario import Scenario
 from anew.lab.simulation.simulate import simulate
-from anew.units import SECOND_MS, format_duration, format_duration_about, refused
+from anew.units import SECOND_MS, format_duration, format_duration_about, format_range, refused
 
 if TYPE_CHECKING:
     from anew.lab.envelope import Millis
@@ -220,21 +220,16 @@ def _spread(policy: Policy, scenario: Scenario) -> Spread | None:
     return Spread(found.cv[_BINS], found.peak[_BINS], found.rsd)
 
 
-def _span(earliest: int, latest: int) -> str:
-    first, last = format_duration(earliest), format_duration(latest)
-    return first if first == last else f"{first} to {last}"
-
-
 def _first(side: Side) -> str:
     if side.first_ms is None:
         return "-"
     earliest, nominal, latest = side.first_ms
-    return format_duration(nominal) + ("" if earliest == latest else f" ({_span(earliest, latest)})")
+    return format_duration(nominal) + ("" if earliest == latest else f" ({format_range(earliest, latest)})")
 
 
 def _window(side: Side) -> str:
     if side.window_ms is not None:
-        return _span(*side.window_ms)
+        return format_range(*side.window_ms)
     return "no end" if side.retries is None else "-"
 
 

@@ -8,7 +8,7 @@ from typing import Final
 
 from anew.lab.explain import Forecast
 from anew.lab.rhythm import Rhythm
-from anew.units import SECOND_MS, format_duration
+from anew.units import SECOND_MS, counted, format_duration, format_range
 from anew.web.herds import Herd, moments
 
 _NO_SILENCE: Final = 0.01
@@ -20,8 +20,7 @@ def between(low: int | None, high: int | None) -> str:
     """Write a range of durations; one that has no width as a single one."""
     if low is None or high is None:
         return "depends on a function"
-    a, b = format_duration(low), format_duration(high)
-    return a if a == b else f"{a} to {b}"
+    return format_range(low, high)
 
 
 def percent(share: float) -> str:
@@ -146,7 +145,7 @@ def _busy(herd: Herd, jobs: int) -> str:
     """Hold the busiest second against what is even: the jobs over their mean first wait, all calls over the whole time."""
     one, even = herd.rhythm, herd.rhythm.even_second
     first_ms = moments(herd.waits(1))[0]
-    said = f"{_counted(one.peak_second, 'call')} of {_counted(jobs, 'job')} in the busiest second"
+    said = f"{counted(one.peak_second, 'call')} of {counted(jobs, 'job')} in the busiest second"
     if even is None:
         return f"{said}, which is the only one"
     if first_ms >= SECOND_MS:
@@ -162,10 +161,6 @@ def _rate(per_second: float) -> str:
     seconds, unit = next((pair for pair in units if per_second * pair[0] >= 1), units[-1])
     rate = per_second * seconds
     return (f"{rate:,.0f}" if rate >= 100 else f"{rate:.3g}") + f" {unit}"
-
-
-def _counted(count: int, name: str) -> str:
-    return f"{count:,} {name}" if count == 1 else f"{count:,} {name}s"
 
 
 def counted_over(bounds: Sequence[float]) -> list[str]:

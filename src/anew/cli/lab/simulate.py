@@ -14,7 +14,7 @@ from anew.cli.lab.scenario import scenario_options
 from anew.cli.output import percent, show_json, show_table
 from anew.cli.patience import patience_option
 from anew.cli.values import read_policy
-from anew.units import MINUTE_MS, SECOND_MS, format_duration, format_duration_about
+from anew.units import MINUTE_MS, SECOND_MS, counted, format_duration, format_duration_about
 
 if TYPE_CHECKING:
     from anew.lab.simulation.outcome import Downstream, Outcome
@@ -179,7 +179,7 @@ def summary(outcome: Outcome, scenario: Scenario) -> list[str]:
 
 
 def _ends(outcome: Outcome) -> str:
-    jobs = _counted(outcome.jobs, "job")
+    jobs = counted(outcome.jobs, "job")
     if outcome.through_ms is None:
         return (
             f"Of {jobs} {outcome.succeeded:,} succeeded, {outcome.dead:,} died, "
@@ -199,7 +199,7 @@ def _calls(outcome: Outcome) -> str:
     if outcome.fresh:
         each = f"{outcome.herd_calls:,} of them the herd's, {each}"
     vain = f"{outcome.wasted:,} of {'all' if outcome.fresh else 'them'} ({share}) in vain"
-    return f"{_counted(outcome.calls, 'retry', 'retries')}, {each}; {vain}."
+    return f"{counted(outcome.calls, 'retry', 'retries')}, {each}; {vain}."
 
 
 def _looked_at(scenario: Scenario) -> str:
@@ -232,10 +232,6 @@ def _peaks(outcome: Outcome) -> list[str]:
 def _over(first_ms: int, last_ms: int) -> str:
     seconds = last_ms // SECOND_MS - first_ms // SECOND_MS + 1
     return f"{seconds} seconds" if seconds < _SECONDS else format_duration_about(last_ms - first_ms)
-
-
-def _counted(count: int, one: str, many: str = "") -> str:
-    return f"1 {one}" if count == 1 else f"{count:,} {many or one + 's'}"
 
 
 def _figure(value: float) -> str:

@@ -15,8 +15,10 @@ from anew.cli.output import coloured, encodable, one_line, show_json, table
 from anew.lab.lint import RULES, Finding, Severity
 from anew.lab.lint.documents import Entry, Problem
 from anew.lab.lint.snapshot import Change
+from anew.units import counted
 
 _COLOURS: Final = {Severity.ERROR: "red", Severity.WARNING: "yellow", Severity.INFO: "cyan"}
+_PLURALS: Final = {Severity.INFO: "info"}
 SPEC: Final = "--policy"
 """Stands for the file of a policy that was given on the command line."""
 
@@ -130,16 +132,20 @@ def _told(change: Change, *, written: bool) -> Iterator[str]:
 
 def _summary(report: Report) -> str:
     counts = Counter(finding.severity for _, finding in report.findings)
-    found = ", ".join(_counted(counts[severity], severity.value) for severity in Severity if counts[severity])
+    found = ", ".join(
+        counted(counts[severity], severity, _PLURALS.get(severity, ""))
+        for severity in Severity
+        if counts[severity]
+    )
     # Where nothing was looked at, nothing found is no good news.
     nothing = "nothing found" if report.entries or not report.problems else "nothing could be looked at"
-    text = f"{_policies(len(report.entries))}: {found or nothing}"
+    text = f"{counted(len(report.entries), 'policy', 'policies')}: {found or nothing}"
     if report.written:
         text += f"; {len(report.entries)} written to {report.written}"
     elif report.unwritten:
         text += f"; {report.unwritten} is not written, because not all could be read"
     elif report.changes:
-        text += f"; {_counted(len(report.changes), 'schedule')} not as in the snapshot (--update-snapshot accepts that)"
+        text += f"; {counted(len(report.changes), 'schedule')} not as in the snapshot (--update-snapshot accepts that)"
     return one_line(text)
 
 
@@ -182,12 +188,3 @@ def _place(file: str, line: int | None, policy: str) -> str:
     name = {"-": "stdin", SPEC: ""}.get(file, file)
     number = f"{line}:" if line else ""
     return (f"{name}:{number} " if name else "") + (f"{policy}: " if policy else "")
-
-
-def _counted(number: int, noun: str) -> str:
-    plural = noun if noun == "info" or number == 1 else f"{noun}s"
-    return f"{number} {plural}"
-
-
-def _policies(number: int) -> str:
-    return f"{number} {'policy' if number == 1 else 'policies'}"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from anew.cli.output import show_json, show_table
-from anew.units import format_duration
+from anew.units import format_range
 
 if TYPE_CHECKING:
     from anew.backoff import Policy, Preset
@@ -82,8 +82,7 @@ def window_ms(policy: Policy) -> tuple[int, int] | None:
 def _span(window: tuple[int, int] | None) -> str:
     if window is None:
         return "-"
-    earliest, latest = (format_duration(ms) for ms in window)
-    return earliest if earliest == latest else f"{earliest} to {latest}"
+    return format_range(*window)
 
 
 def _body(item: Preset, policy: Policy) -> dict[str, Any]:

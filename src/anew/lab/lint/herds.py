@@ -9,7 +9,7 @@ from anew.backoff import CEILING_MS, Decorrelated, Even, Full
 from anew.backoff.windows import Windowed
 from anew.lab.lint.facts import Facts
 from anew.lab.lint.finding import Context, Severity, rule
-from anew.units import HOUR_MS, MINUTE_MS, format_duration
+from anew.units import HOUR_MS, MINUTE_MS, counted, format_duration
 
 MANY: Final = 10
 """From so many jobs on it matters that they come back together."""
@@ -39,20 +39,20 @@ def few_faces(facts: Facts, context: Context) -> Iterator[str]:
     if not isinstance(jitter, Windowed):
         return
     unit = jitter.step_ms or jitter.cut_ms
-    counted = []
+    few = []
     for row, nominal in zip(facts.rows, facts.nominals, strict=True):
         low, high = jitter.ends(row.retry, policy.place(row.retry)[1], nominal)
         faces = jitter.faces or (max(1, int((high - low) // unit)) if unit else None)
         if high > low and faces is not None:
-            counted.append((faces, row.retry))
-    if not counted:
+            few.append((faces, row.retry))
+    if not few:
         return
-    faces, retry = min(counted)
+    faces, retry = min(few)
     together = context.jobs // faces
     if together >= MANY and (together >= CROWD or together >= _PILE * context.jobs):
         name = "faces" if jitter.faces else "step" if jitter.step_ms else "cut"
         yield (
-            f"retry {retry} has {_counted(faces, 'possible wait')}: of {_jobs(context)} that fail together some "
+            f"retry {retry} has {counted(faces, 'possible wait')}: of {_jobs(context)} that fail together some "
             f"{together:,} share each instant; without {name} there "
             "are as many as milliseconds"
         )
@@ -199,7 +199,3 @@ def _piles(facts: Facts, context: Context, shares: list[float], where: str) -> I
 
 def _jobs(context: Context) -> str:
     return f"{context.jobs:,} jobs"
-
-
-def _counted(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
