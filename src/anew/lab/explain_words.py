@@ -119,10 +119,10 @@ def _dead_words(told: Explanation, found: Window) -> str:
     done = "Discarded" if told.policy.on_exhausted == "discard" else "Dead"
     if found.earliest_ms == found.latest_ms:
         at = f"after {format_duration(found.latest_ms)}" if found.latest_ms else "at the first failure"
-        return f"{done} if every run fails: {at}."
+        return f"{done} if all runs fail: {at}."
     parts = [f"{share:g} % by {format_duration_about(found.percentile(share))}" for share in DEAD[:-1]]
     end = format_duration_about(found.latest_ms)
-    return f"{done} if every run fails: {', '.join(parts)}, all by {end}."
+    return f"{done} if all runs fail: {', '.join(parts)}, all by {end}."
 
 
 def _shared(share: float | None) -> str:

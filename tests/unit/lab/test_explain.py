@@ -134,7 +134,7 @@ def test_the_table_fits_a_hundred_columns(name: str) -> None:
                 "7 runs in all.",
                 "Last retry: after 1 min 30 s on average, 1 min 3 s to 1 min 57 s for nine jobs in ten.",
                 "Outages outlived: by 99 % of the jobs 1 min 1 s, by 50 % 1 min 30 s, by 1 % 1 min 59 s.",
-                "Dead if every run fails: 1 % by 1 min 1 s, 50 % by 1 min 30 s, 99 % by 1 min 59 s, all by 2 min.",
+                "Dead if all runs fail: 1 % by 1 min 1 s, 50 % by 1 min 30 s, 99 % by 1 min 59 s, all by 2 min.",
             ],
         ),
         (
@@ -146,7 +146,7 @@ def test_the_table_fits_a_hundred_columns(name: str) -> None:
                 "An outage of 1 min from the first failure on: every job outlives it.",
                 "An outage of 1 min 15 s from the first failure on: 75.0 % of the jobs outlive it.",
                 "An outage of 2 min from the first failure on: no job outlives it.",
-                "Dead if every run fails: 1 % by 1 min 1 s, 50 % by 1 min 30 s, 99 % by 1 min 59 s, all by 2 min.",
+                "Dead if all runs fail: 1 % by 1 min 1 s, 50 % by 1 min 30 s, 99 % by 1 min 59 s, all by 2 min.",
             ],
         ),
         (
@@ -155,10 +155,10 @@ def test_the_table_fits_a_hundred_columns(name: str) -> None:
             [
                 "4 runs in all.",
                 "Every job outlives an outage of 30 s, and none a longer one.",
-                "Discarded if every run fails: after 30 s.",
+                "Discarded if all runs fail: after 30 s.",
             ],
         ),
-        (make_policy(limit=0), [], ["1 run in all.", "Dead if every run fails: at the first failure."]),
+        (make_policy(limit=0), [], ["1 run in all.", "Dead if all runs fail: at the first failure."]),
         (
             make_policy(limit=None),
             [],
@@ -175,7 +175,7 @@ def test_the_table_fits_a_hundred_columns(name: str) -> None:
             [
                 "3 runs in all at most.",
                 "An outage of 25 s from the first failure on: no job outlives it.",
-                "Dead if every run fails: after 20 s.",
+                "Dead if all runs fail: after 20 s.",
             ],
         ),
     ],

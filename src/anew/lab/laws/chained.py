@@ -1,196 +1,139 @@
-"""The law of a sum of ``decorrelated`` waits: a chain whose state is the wait before, with the sum carried along.
+"""The law of a sum of ``decorrelated`` waits: jobs walked side by side, and the last wait reckoned.
 
-Jobs are held as shares by wait before (cells of a geometric grid, and the ceiling) and by sum so far (marks). One
-retry spreads every state evenly over the waits it may lead to, and moves each of these on by its own wait.
+No law can be told beforehand where each wait hangs on the one before. A few thousand jobs are walked to their last wait
+but one, with `even_numbers`; the last one, which lies anywhere in a window, is reckoned for each of them. Held against
+sixteen million jobs drawn by chance, shares are off by 0.1 percentage points at 10 retries and 0.3 at 60.
 """
 
 from __future__ import annotations
 
-import functools
 import math
-from bisect import bisect_left, bisect_right
-from collections.abc import Sequence
-from itertools import pairwise
+from collections.abc import Iterator
 from typing import Final
 
 from anew.backoff import Decorrelated, Policy
-from anew.lab.laws.chains import LEAST, Carried
-from anew.lab.laws.shapes import Stretch
+from anew.lab.laws.even_numbers import numbers, ordered
+from anew.lab.laws.lumps import Lumps, overlaid
+from anew.lab.laws.pieces import Piece
+from anew.lab.laws.shapes import Law
 
-# States for each time that the ceiling is e times the shortest wait, and the fewest and most of them.
-_PER_E: Final = 10
-_FEWEST, _MOST = 16, 96
-_MARKS: Final = 160
-_LONG_TAIL: Final = 2_000
-_NOTHING: Final = 1e-14
-
-Row = list[float]
+# Waits that are walked for one law, and the bounds of how many jobs share them.
+_WAITS: Final = 30_000
+_FEWEST, _MOST = 1_024, 4_096
+# Steps before a deadline for which all of them are walked: most jobs have ended earlier.
+_FEW: Final = 30
+_POINT: Final = 1e-6
 
 
-def chained(policy: Policy, after: Sequence[int], latest: float) -> list[list[Stretch]]:
-    """Give the laws of the sums of the first so many waits.
+def chained(policy: Policy, retries: int) -> Law:
+    """Give the law of the sum of the first waits.
 
     Args:
         policy: A policy with the jitter ``decorrelated``; its deadline is left aside.
-        after: After how many waits, rising, each at least 1.
-        latest: The highest of these sums in milliseconds.
+        retries: How many waits, at least 1.
     """
-    jitter = policy.jitter
-    assert isinstance(jitter, Decorrelated)
-    chain = _Chain(policy, jitter.times, latest, max(after))
-    laws = []
-    for retry in range(1, max(after) + 1):
-        chain.step(policy.nominal(retry))
-        if retry in after:
-            laws.append(chain.law())
-    return laws
+    chain = _Chain(policy, jobs_for(retries))
+    for _ in range(retries - 1):
+        chain.step()
+    return overlaid(chain.after_one_more())
+
+
+def deviation(policy: Policy, retries: int) -> float:
+    """Give the standard deviation of the sum of the first waits, in milliseconds, from the jobs alone."""
+    chain = _Chain(policy, jobs_for(retries))
+    for _ in range(retries):
+        chain.step()
+    mean = math.fsum(chain.passed) / len(chain.passed)
+    return math.sqrt(math.fsum((at - mean) ** 2 for at in chain.passed) / len(chain.passed))
+
+
+def chained_until(policy: Policy, retries: int, steps: int) -> Law:
+    """Give the law of the last retry before the policy's deadline.
+
+    Args:
+        policy: A policy with the jitter ``decorrelated`` and a deadline.
+        retries: How many waits at most.
+        steps: How many waits a job can make before the deadline.
+    """
+    deadline, clip = policy.deadline_ms or 0, policy.on_deadline == "clip"
+    chain = _Chain(policy, _MOST if steps <= _FEW else jobs_for(steps))
+    ended: dict[int, float] = {}
+    for _ in range(retries):
+        for at, beyond in chain.beyond(deadline):
+            end = deadline if clip else at
+            ended[end] = ended.get(end, 0.0) + beyond
+        chain.step(deadline)
+        if not chain.passed:
+            break
+    for at in chain.passed:
+        ended[at] = ended.get(at, 0.0) + 1.0
+    return Lumps(sorted(ended.items()))
+
+
+def jobs_for(steps: int) -> int:
+    """Give how many jobs are walked where each makes so many steps."""
+    return min(max(_WAITS // max(steps, 1), _FEWEST), _MOST)
 
 
 class _Chain:
-    def __init__(self, policy: Policy, times: float, latest: float, retries: int) -> None:
-        self._times, self._floor = times, policy.floor_ms
-        start, ceil = policy.nominal(1), float(policy.highest_ms)
-        # No wait can be longer than this, however high the ceiling.
-        growth = math.log(ceil + 1) if times <= 1 else retries * math.log(times)
-        reach = min(ceil, max(policy.nominal(retry) for retry in (1, retries)) * math.exp(min(growth, 30.0)))
-        states = min(max(round(_PER_E * math.log(max(reach, 1.0) / max(start, 1.0) + 1)), _FEWEST), _MOST)
-        grid = Carried(policy.nominal, times, max(reach, start, 1.0), states)
-        self._edges, self._ceil = grid.edges, grid.ceil
-        self._values = [*grid.middles, grid.ceil]
-        self._before = min(start, self._ceil)
-        waits = [min(max(value, policy.floor_ms), ceil) for value in self._values]
-        self._first = max(min(start, ceil), policy.floor_ms, 1.0)
-        self._marks = self._grid(max(latest, self._first + 1.0))
-        self._even = len(self._marks) == _MARKS
-        self._waits = waits
-        self._maps = [] if self._even else [self._map(wait) for wait in waits]
-        self._rows: list[Row | None] = []
-        self._plan = functools.lru_cache(maxsize=1)(self._planned)
+    """Jobs on their way.
 
-    def _grid(self, latest: float) -> Row:
-        """Give the marks of the sums: evenly spaced, or geometric where the tail is long."""
-        first = self._first
-        if latest <= _LONG_TAIL * first:
-            return [first + (latest - first) * index / (_MARKS - 1) for index in range(_MARKS)]
-        count = 2 * _MARKS
-        return [first * (latest / first) ** (index / (count - 1)) for index in range(count)]
+    Args:
+        policy: A policy with the jitter ``decorrelated``.
+        jobs: How many jobs.
 
-    # -- from one wait to the next
+    Attributes:
+        passed: The milliseconds that have passed since the first failure, of each job.
+    """
 
-    def _reach(self, before: float, nominal: float) -> tuple[int, float, list[tuple[int, float]]]:
-        """Give what one wait before leads to: cells filled whole (how many, how densely), and other states' shares.
+    def __init__(self, policy: Policy, jobs: int) -> None:
+        jitter = policy.jitter
+        assert isinstance(jitter, Decorrelated)
+        self._policy, self._times, self._retry = policy, jitter.times, 0
+        self._floor, self._ceil = policy.floor_ms, policy.highest_ms
+        self._start = min(policy.nominal(1), float(self._ceil))
+        self._before = [policy.nominal(1)] * jobs
+        self.passed = [0] * jobs
 
-        The last cell is filled in part; its share is split with a neighbour, so that the mean stays right.
-        """
-        high = self._times * before
-        if nominal >= self._ceil or high - nominal <= LEAST:
-            return 0, 0.0, self._split(min(nominal, self._ceil), 1.0)
-        cells, density = len(self._values) - 1, 1 / (high - nominal)
-        first = self._edges[0]
-        # Below the grid all is as good as its first cell.
-        under = [(0, density * (min(high, first) - nominal))] if nominal < first else []
-        if high <= first:
-            return 0, 0.0, under
-        if high >= self._ceil:
-            return cells, density, [*under, (cells, (high - self._ceil) * density)]
-        cell = min(max(bisect_left(self._edges, high) - 1, 0), cells - 1)
-        low = max(self._edges[cell], nominal)
-        return cell, density, [*under, *self._split((low + high) / 2, (high - low) * density)]
-
-    def _split(self, value: float, weight: float) -> list[tuple[int, float]]:
-        values = self._values
-        index = min(max(bisect_right(values, value) - 1, 0), len(values) - 2)
-        part = (value - values[index]) / (values[index + 1] - values[index])
-        part = min(max(part, 0.0), 1.0)
-        return [(index, weight * (1 - part)), (index + 1, weight * part)]
-
-    def _width(self, cell: int, nominal: float) -> float:
-        return max(self._edges[cell + 1] - max(self._edges[cell], nominal), 0.0)
-
-    def _planned(self, nominal: float) -> list[tuple[int, float, list[tuple[int, float]]]]:
-        return [self._reach(value, nominal) for value in self._values]
-
-    def step(self, nominal: float) -> None:
-        """Add one wait."""
-        if not self._rows:
-            self._begin(nominal)
-            return
-        cells = len(self._values) - 1
-        into: list[Row | None] = [None] * (cells + 1)
-        starts: list[Row | None] = [None] * cells
-        for row, (filled, density, others) in zip(self._rows, self._plan(nominal), strict=True):
-            if row is None:
-                continue
-            if filled:
-                starts[filled - 1] = _plus(starts[filled - 1], row, density)
-            for state, weight in others:
-                if weight > 0:
-                    into[state] = _plus(into[state], row, weight)
-        run: Row | None = None
-        for cell in range(cells - 1, -1, -1):
-            if starts[cell] is not None:
-                run = starts[cell] if run is None else _plus(run, starts[cell] or [], 1.0)
-            if run is not None and (width := self._width(cell, nominal)) > 0:
-                into[cell] = _plus(into[cell], run, width)
-        self._rows = [None if row is None else self._moved(row, state) for state, row in enumerate(into)]
-
-    def _begin(self, nominal: float) -> None:
-        """Put the first wait, which is the first sum."""
-        filled, density, others = self._reach(self._before, nominal)
-        shares = [density * self._width(cell, nominal) for cell in range(filled)]
-        shares += [0.0] * (len(self._values) - filled)
-        for state, weight in others:
-            shares[state] += weight
-        self._rows = [
-            self._at(wait, share) if share > 0 else None
-            for wait, share in zip(self._waits, shares, strict=True)
+    def step(self, deadline: float = math.inf) -> None:
+        """Go on by one wait; who would pass the deadline is left behind."""
+        self._retry += 1
+        order = ordered(self.passed, self._before)
+        nominal, times, start = self._policy.nominal(self._retry), self._times, self._start
+        floor, ceil = self._floor, self._ceil
+        highs = [times * self._before[job] for job in order]
+        drawn = [
+            nominal + number * (high - nominal) if high > nominal else nominal
+            for number, high in zip(numbers(self._retry, len(order)), highs, strict=True)
         ]
+        # What is remembered is held to the ceiling, not to the floor; nothing cannot be multiplied.
+        self._before = [(wait if wait < ceil else ceil) or start for wait in drawn]
+        self.passed = [
+            self.passed[job] + int(floor if wait < floor else wait if wait < ceil else ceil)
+            for job, wait in zip(order, drawn, strict=True)
+        ]
+        if deadline < math.inf:
+            kept = [job for job, at in enumerate(self.passed) if at <= deadline]
+            self._before, self.passed = (
+                [self._before[job] for job in kept],
+                [self.passed[job] for job in kept],
+            )
 
-    # -- sums
+    def after_one_more(self) -> Iterator[Piece]:
+        """Give the laws of the jobs' sums after their next wait."""
+        nominal = self._policy.nominal(self._retry + 1)
+        for at, before in zip(self.passed, self._before, strict=True):
+            high = self._times * before
+            wait = Piece(1.0, nominal, high) if high - nominal > _POINT else Piece.atom(1.0, nominal)
+            for piece in wait.held(self._floor, self._ceil):
+                yield piece._replace(low=at + piece.low, high=at + piece.high)
 
-    def _at(self, value: float, share: float) -> Row:
-        row = [0.0] * len(self._marks)
-        index, part = self._place(value)
-        row[index], row[index + 1] = share * (1 - part), share * part
-        return row
-
-    def _place(self, value: float) -> tuple[int, float]:
-        """Give the mark below a sum, and how far it lies on the way to the next."""
-        marks = self._marks
-        index = min(max(bisect_right(marks, value) - 1, 0), len(marks) - 2)
-        part = (value - marks[index]) / (marks[index + 1] - marks[index])
-        return index, min(max(part, 0.0), 1.0)
-
-    def _map(self, wait: float) -> list[tuple[int, float]]:
-        return [self._place(mark + wait) for mark in self._marks]
-
-    def _moved(self, row: Row, state: int) -> Row:
-        """Give a row whose sums have grown by the state's own wait."""
-        if self._even:
-            by = self._waits[state] / (self._marks[1] - self._marks[0])
-            whole = math.floor(by)
-            part = by - whole
-            line = [high * (1 - part) + low * part for low, high in zip([0.0, *row], row, strict=False)]
-            kept = ([0.0] * whole + line)[: len(row)]
-            kept[-1] += math.fsum(line[len(row) - whole :]) + row[-1] * part
-            return kept
-        moved = [0.0] * len(row)
-        for share, (index, part) in zip(row, self._maps[state], strict=True):
-            if share > _NOTHING:
-                moved[index] += share * (1 - part)
-                moved[index + 1] += share * part
-        return moved
-
-    def law(self) -> list[Stretch]:
-        """Give the law of the sum: each mark's share reaches half-way to its neighbours."""
-        rows = [row for row in self._rows if row is not None]
-        sums = [math.fsum(column) for column in zip(*rows, strict=True)]
-        marks = self._marks
-        halves = [marks[0], *((a + b) / 2 for a, b in pairwise(marks)), marks[-1]]
-        return [Stretch(a, b, share) for (a, b), share in zip(pairwise(halves), sums, strict=True)]
-
-
-def _plus(total: Row | None, row: Row, weight: float) -> Row:
-    if total is None:
-        return [weight * share for share in row]
-    return [old + weight * share for old, share in zip(total, row, strict=True)]
+    def beyond(self, deadline: int) -> Iterator[tuple[int, float]]:
+        """Give the times that have passed, and the share of a job's next waits that pass the deadline, if any do."""
+        nominal = self._policy.nominal(self._retry + 1)
+        for at, before in zip(self.passed, self._before, strict=True):
+            # Cut to whole milliseconds, a wait must come to so much.
+            least, high = deadline - at + 1, self._times * before
+            if least <= self._ceil and least <= max(high, nominal, self._floor):
+                certain = least <= max(nominal, self._floor)
+                yield at, 1.0 if certain else (high - least) / (high - nominal)

@@ -37,13 +37,10 @@ _SHORT: Final = 2_000
 _TINY: Final = 1e-6
 # A grid never blurs more than that, unless its deviation is all rounding.
 _BLURRED: Final = 0.5
-# Single values that come up more rarely, taken together, are left out beside what lies anywhere.
-_TRACE: Final = 1e-5
+TRACE: Final = 1e-5
+"""Single values that come up more rarely, taken together, are left out beside what lies anywhere."""
 # Steps in a standard deviation from which on a lattice need not be told from a line.
 _FINE: Final = 200
-# Waits until a deadline that are added value by value.
-_LONGEST: Final = 1_500
-_GONE: Final = 1e-9
 
 
 def summed(policy: Policy, retries: int) -> Law:
@@ -61,12 +58,8 @@ def summed(policy: Policy, retries: int) -> Law:
     if len(uncertain) <= 1:
         moved = parts[uncertain[0] - 1] if uncertain else [Piece.atom(1.0, 0.0)]
         return Mixture(piece._replace(low=piece.low + certain, high=piece.high + certain) for piece in moved)
-    width = sum(_width(parts[retry - 1]) for retry in uncertain)
-    waits = [split(policy, retry, cut=width <= _SHORT) for retry in uncertain]
-    most, step = affordable(waits)
-    if most < len(waits) and width <= _SHORT:
-        waits = [split(policy, retry) for retry in uncertain]
-        most, step = affordable(waits)
+    width = sum(wide(parts[retry - 1]) for retry in uncertain)
+    waits, (most, step) = _told(policy, uncertain, cut=width <= _SHORT)
     known, grid = Sum(step, start=certain), Grid(float(certain), width, share=0.0)
     lumps, spread = _added(waits, most, known, grid)
     if not spread:
@@ -74,11 +67,22 @@ def summed(policy: Policy, retries: int) -> Law:
     return fitted(spread, *moments(policy, retries), lumps)
 
 
+def _told(policy: Policy, retries: Sequence[int], *, cut: bool) -> tuple[list[Split], tuple[int, int]]:
+    """Part waits as finely as can be afforded; give also what `affordable` says of it."""
+    for fine, uneven in ((cut, True), (False, True), (False, False)):
+        waits = [split(policy, retry, cut=fine, uneven=uneven) for retry in retries]
+        found = affordable(waits)
+        if found[0] >= len(waits):
+            break
+    return waits, found
+
+
 def _is_certain(pieces: Sequence[Piece]) -> bool:
     return len(pieces) == 1 and pieces[0].top == pieces[0].low
 
 
-def _width(pieces: Sequence[Piece]) -> float:
+def wide(pieces: Sequence[Piece]) -> float:
+    """Give how far the values of a wait lie apart."""
     return max(piece.high for piece in pieces) - min(piece.low for piece in pieces)
 
 
@@ -102,7 +106,7 @@ def _added(
         grid.add(wait.pieces)
         if lumps:
             grid.receive(lumps, origin, spread)
-        told = told and (not spread or known.share > _TRACE)
+        told = told and (not spread or known.share > TRACE)
         known.add(wait.runs if told else [])
     return known.items(), grid.stretches() if grid.shares[-1] > 0 else []
 
@@ -166,47 +170,3 @@ def _different(policy: Policy, retries: int) -> Iterator[Split]:
         if pieces != before:
             yield split(policy, retry)
         before = pieces
-
-
-def deadlined(policy: Policy, retries: int) -> Law | None:
-    """Give the law of the last retry before a deadline, value by value.
-
-    Args:
-        policy: A policy with a deadline, whose waits need one fresh number each at most.
-        retries: How many waits at most.
-
-    Returns:
-        The law; None where some waits lie anywhere, or where it would take long.
-    """
-    deadline = policy.deadline_ms or 0
-    waits: list[Split] = []
-    mean = variance = 0.0
-    for retry in range(1, min(retries, _LONGEST) + 1):
-        waits.append(split(policy, retry))
-        if waits[-1].windows:
-            return None
-        near, spread = waits[-1].moments()
-        mean, variance = mean + near, variance + spread
-        if mean - 8 * math.sqrt(variance) > deadline:
-            break
-    most, step = affordable(waits, deadline)
-    return _ended(policy, retries, waits, Sum(step, most=deadline)) if most >= len(waits) else None
-
-
-def _ended(policy: Policy, retries: int, waits: Sequence[Split], known: Sum) -> Law | None:
-    """Add waits up to a deadline; who would pass it ends where it is, or, if clipped, at the deadline itself."""
-    deadline, clip = policy.deadline_ms or 0, policy.on_deadline == "clip"
-    ended: dict[int, float] = {}
-    for retry in range(1, retries + 1):
-        runs = (waits[retry - 1] if retry <= len(waits) else split(policy, retry)).runs
-        for value, lost in known.lost(runs, deadline):
-            end = deadline if clip else value
-            ended[end] = ended.get(end, 0.0) + lost
-        known.add(runs)
-        if known.share < _GONE:
-            break
-        if retry >= _LONGEST:
-            return None
-    for value, share in known.items():
-        ended[value] = ended.get(value, 0.0) + share
-    return Lumps(sorted(ended.items()))

@@ -2,8 +2,8 @@
 
 Where one number decides a job's life, exactly; where waits owe each other nothing, value by value, on a grid where
 values are too many, or by the central limit theorem beyond a few hundred; ``decorrelated`` as a chain; ``slices``
-telescopes. What is left (dither, slices at a ceiling, memory and a deadline together) is walked for a thousand jobs in
-strata.
+telescopes. What is left (dither, slices at a ceiling, memory and a deadline together) is walked for a thousand jobs side
+by side.
 """
 
 from __future__ import annotations
@@ -16,34 +16,30 @@ from typing import Final
 
 from anew.backoff import Decorrelated, Even, NoJitter, Policy, Slices
 from anew.backoff.windows import Windowed
-from anew.lab.laws.chained import chained
+from anew.lab.laws.chain_deviation import chain_deviation
+from anew.lab.laws.chained import chained, chained_until, deviation
 from anew.lab.laws.chains import front
-from anew.lab.laws.independent import deadlined, fitted, summed
-from anew.lab.laws.lumps import Lumps
+from anew.lab.laws.deadlines import deadlined
+from anew.lab.laws.independent import summed
 from anew.lab.laws.pieces import Mixture, Piece
-from anew.lab.laws.shapes import Function, Law, Stretch, Table, tabled
-from anew.lab.laws.splits import split
-from anew.lab.laws.sums import CELLS, Deadlined, normal
+from anew.lab.laws.shapes import Function, Law, Table, tabled
+from anew.lab.laws.sums import normal
 from anew.lab.laws.totals import MANY, blocks, ends, moments
-from anew.lab.laws.wait import law, pieces_of
+from anew.lab.laws.wait import law
 from anew.lab.laws.walks import (
     MAX_STEPS,
     evenly,
     last_instant,
     monotone_parts,
     one_wait,
-    stratified,
+    side_by_side,
     walkable,
 )
 
-_LONG_CHAIN: Final = 64
-_DEADLINED: Final = 1_500
-_NOTHING_LEFT: Final = 1e-7
 _PLAIN_STEPS: Final = 200_000
 _LAST_SLICE: Final = 1_000
-_COARSE: Final = 2_000
-_FAR: Final = 1_000_000
-_SURE: Final = 8
+# The latest sum in means, from which on a walk does not meet those who make the deviation.
+_LONG_TAIL: Final = 20
 _WHOLE: Final = (0.0, math.nextafter(1.0, 0.0))
 
 
@@ -75,7 +71,7 @@ def _law(policy: Policy) -> Law:
         case Slices():
             return _telescoped(policy, retries)
         case Even() if jitter.dither and retries <= MANY:
-            return tabled([float(at) for at in stratified(policy, retries, retries)], cut=False)
+            return tabled([float(at) for at in side_by_side(policy, retries, retries)], cut=False)
         case Windowed() if jitter.source != "job":
             return summed(policy, retries)
         case _:
@@ -86,7 +82,7 @@ def _until_deadline(policy: Policy) -> Law | None:
     """Give the law of the last retry before the deadline."""
     jitter, retries = policy.jitter, policy.retries if policy.retries is not None else MAX_STEPS + 1
     if isinstance(jitter, Windowed) and jitter.source != "job":
-        return _deadlined(policy, retries)
+        return deadlined(policy, retries)
     # The lowest numbers leave room for the most retries.
     most = _PLAIN_STEPS if isinstance(jitter, NoJitter) else MAX_STEPS
     at, steps = last_instant(policy, most + 1 if policy.retries is None else min(retries, most + 1), 0.0)
@@ -94,8 +90,10 @@ def _until_deadline(policy: Policy) -> Law | None:
         return None
     if isinstance(jitter, NoJitter):
         return Mixture([Piece.atom(1.0, float(at))])
-    if isinstance(jitter, Decorrelated | Slices) or (isinstance(jitter, Even) and jitter.dither):
-        return tabled([float(end) for end in stratified(policy, retries, steps)], cut=False)
+    if isinstance(jitter, Decorrelated):
+        return chained_until(policy, retries, steps)
+    if isinstance(jitter, Slices) or (isinstance(jitter, Even) and jitter.dither):
+        return tabled([float(end) for end in side_by_side(policy, retries, steps)], cut=False)
     return _of_one_number(policy, retries, steps)
 
 
@@ -138,79 +136,6 @@ def _parted(value: Callable[[float], float], parts: Sequence[tuple[float, float]
     return Mixture(pieces)
 
 
-# -- a deadline
-
-
-def _deadlined(policy: Policy, retries: int) -> Law | None:
-    deadline = float(policy.deadline_ms or 0)
-    settled = pieces_of(policy, _DEADLINED) or []
-    late = Mixture(settled)
-    if late.mean_ms * _DEADLINED / 2 < deadline and settled == pieces_of(policy, _FAR):
-        return _after_very_many(policy, late)
-    exact = deadlined(policy, retries)
-    if exact is not None:
-        return exact
-    walk = Deadlined(deadline, CELLS if retries <= MANY else CELLS // 2)
-    for retry in range(1, min(retries, _DEADLINED) + 1):
-        walk.add(pieces_of(policy, retry) or [])
-        if walk.left < _NOTHING_LEFT:
-            break
-    else:
-        if retries > _DEADLINED:
-            return None
-    return Table(walk.stretches(clip=policy.on_deadline == "clip"), cut=False)
-
-
-def _after_very_many(policy: Policy, late: Mixture) -> Law | None:
-    """Give the law of the last retry where a deadline is many waits of one law away."""
-    deadline = float(policy.deadline_ms or 0)
-    if policy.retries is not None:
-        mean, sd = moments(policy, policy.retries)
-        if mean + _SURE * sd < deadline:
-            return _law(dataclasses.replace(policy, deadline_ms=None))
-        if mean - _SURE * sd < deadline:
-            return None
-    # Only where sums have spread over more than a wait is nothing left of the beginning.
-    spread = late.sd_ms * math.sqrt(deadline / late.mean_ms) if late.mean_ms else 0.0
-    return _renewed(policy, late) if spread > late.mean_ms else None
-
-
-def _lattice(policy: Policy) -> int:
-    """Give the step whose multiples all waits are, if it is so coarse that it shows; else 0."""
-    settled = split(policy, _DEADLINED)
-    step = settled.step
-    if step and settled.width <= _COARSE * step:
-        for retry in range(1, _DEADLINED):
-            wait = split(policy, retry)
-            if wait.pieces == settled.pieces:
-                return step
-            if wait.step % step or not wait.step:
-                break
-    return 0
-
-
-def _renewed(policy: Policy, late: Mixture) -> Law:
-    """Give the law of the last retry before a deadline that comes after very many waits of one law.
-
-    By then nothing is left of the beginning: the time from the last retry to the deadline has the density
-    ``P(wait > t) / mean wait``, as for any renewal process that has run for long.
-    """
-    deadline = float(policy.deadline_ms or 0)
-    if policy.on_deadline == "clip":
-        return Mixture([Piece.atom(1.0, deadline)])
-    step = _lattice(policy)
-    if step:
-        values = range(0, min(late.latest_ms + step, int(deadline)) // step * step + 1, step)
-        ends = [int(deadline) // step * step - value for value in reversed(values)]
-        return Lumps((end, 1 - late.cdf(deadline - end)) for end in ends)
-    longest = min(float(late.latest_ms + 1), deadline)
-    marks = [longest * index / CELLS for index in range(CELLS + 1)]
-    return Table(
-        Stretch(deadline - b, deadline - a, (b - a) * (1 - late.below((a + b) / 2)))
-        for a, b in reversed([*pairwise(marks)])
-    )
-
-
 # -- the two that remember
 
 
@@ -220,15 +145,16 @@ def _chain(policy: Policy, retries: int) -> Law:
         assert found is not None
         return found
     mean = moments(policy, retries)[0]
-    earliest, latest = ends(policy)
-    if retries <= _LONG_CHAIN:
-        return fitted(chained(policy, (retries,), latest)[0], mean)
+    if retries <= MANY:
+        joined = chained(policy, retries)
+        joined.mean_ms = mean
+        if ends(policy)[1] > _LONG_TAIL * mean:
+            joined.sd_ms = chain_deviation(policy, retries)
+        return joined
     # Long after it has settled, a chain adds the same variance with every retry.
-    marks = (_LONG_CHAIN // 2, _LONG_CHAIN)
-    end = ends(policy.with_limit(_LONG_CHAIN))[1]
-    half, whole = (Table(found, cut=False).sd_ms ** 2 for found in chained(policy, marks, end))
-    variance = whole + (retries - _LONG_CHAIN) * max(whole - half, 0.0) / (_LONG_CHAIN // 2)
-    return Table(normal(mean, math.sqrt(variance), earliest, latest), cut=False)
+    half, whole = (deviation(policy, waits) ** 2 for waits in (MANY // 2, MANY))
+    variance = whole + (retries - MANY) * max(whole - half, 0.0) / (MANY // 2)
+    return Table(normal(mean, math.sqrt(variance), *ends(policy)), cut=False)
 
 
 def _telescoped(policy: Policy, retries: int) -> Law:
@@ -243,4 +169,4 @@ def _telescoped(policy: Policy, retries: int) -> Law:
     varied = next((k for k in range(1, _LAST_SLICE) if front(k) * unit > ceil * 1e5), _LAST_SLICE)
     varied = min(varied, retries)
     rest = (retries - varied) * ceil
-    return tabled([float(at + rest) for at in stratified(policy, varied, varied)], cut=False)
+    return tabled([float(at + rest) for at in side_by_side(policy, varied, varied)], cut=False)

@@ -20,6 +20,8 @@ POINTS: Final = 20_000
 EACH: Final = 3_600
 """Points that may be written for each wait on average: what a wait costs on the grid that takes over from there."""
 
+# So many may be written in any case: a hundredth of a second's worth.
+_ALWAYS: Final = 150_000
 # A value by name takes twice as long as one of a list.
 _BY_NAME: Final = 2
 _NOTHING: Final = 1e-15
@@ -97,7 +99,7 @@ class Sum:
 
     def lost(self, runs: Sequence[Run], end: int) -> list[tuple[int, float]]:
         """Give the values that a next wait would carry beyond an end, with the shares for which it would."""
-        late = self.items(above=end - max(run.end for run in runs))
+        late = self.items(above=end - max((run.end for run in runs), default=0))
         found = [0.0] * len(late)
         for share, start, step, faces in runs:
             # The highest face is so much above what is left; each step of that is a face that does not fit.
@@ -150,7 +152,8 @@ def affordable(waits: Iterable[Split], most: float = math.inf) -> tuple[int, int
         written += int(min(width, held + span)) * len(runs)
         runs_written += len(runs)
         points = held // step + 1 if step else 1
-        listed = points <= POINTS and written <= (EACH * index - runs_written) * step
+        allowed = max(EACH * index, _ALWAYS)
+        listed = points <= POINTS and written <= (allowed - runs_written) * step
         named += names * values
         # Dice with one step make few different sums, whatever their number.
         if len(runs) == 1:
@@ -160,7 +163,7 @@ def affordable(waits: Iterable[Split], most: float = math.inf) -> tuple[int, int
         names = min(others * math.prod(alike.values()), int(points))
         if listed or step == 0:
             best = (index, max(step, 1))
-        elif names <= POINTS and _BY_NAME * named <= EACH * index:
+        elif names <= POINTS and _BY_NAME * named <= allowed:
             best = (index, 0)
         else:
             break

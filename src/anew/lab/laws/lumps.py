@@ -6,11 +6,14 @@ import math
 import operator
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
-from itertools import accumulate
+from itertools import accumulate, pairwise
 
+from anew.lab.laws.pieces import Piece
 from anew.lab.laws.shapes import Law, Stretch, Table, mixed
 
 _LAST_BITS = 1e-12
+# Windows narrower than that, in milliseconds, are taken as one value: densities would drown in rounding.
+_NARROW = 0.1
 
 
 class Lumps(Law):
@@ -18,19 +21,21 @@ class Lumps(Law):
 
     Args:
         lumps: Whole milliseconds with their shares, in order.
-        spread: What lies anywhere, as stretches in order, already cut to milliseconds. Weights of both together add
-            up to 1, or are made to.
+        spread: What lies anywhere, as stretches in order. Weights of both together add up to 1, or are made to.
+        cut: Whether what lies anywhere is yet to be cut to whole milliseconds.
     """
 
     __slots__ = ("_below", "_part", "_spread", "_values")
 
-    def __init__(self, lumps: Iterable[tuple[int, float]], spread: Sequence[Stretch] = ()) -> None:
+    def __init__(
+        self, lumps: Iterable[tuple[int, float]], spread: Sequence[Stretch] = (), *, cut: bool = False
+    ) -> None:
         values, shares = _apart(lumps)
         part = math.fsum(stretch.weight for stretch in spread)
         total = math.fsum(shares) + part
         self._values = values
         self._below = [share / total for share in accumulate(shares, initial=0.0)]
-        self._spread = Table(spread, cut=False) if part > 0 else None
+        self._spread = Table(spread, cut=cut) if part > 0 else None
         self._part = part / total
         parts = [(1 - self._part, *_moments(values, shares))] if values else []
         ends = values[:1] + values[-1:]
@@ -58,6 +63,27 @@ class Lumps(Law):
             return self.highest(percent)
         index = bisect_right(self._below, 1 - percent / 100 + _LAST_BITS)
         return self._values[min(index, len(self._values)) - 1]
+
+
+def overlaid(pieces: Iterable[Piece]) -> Law:
+    """Give the law of windows that may lie over each other, yet to be cut to milliseconds, and of single values.
+
+    Args:
+        pieces: Windows, and pieces of one value. Weights add up to anything.
+    """
+    lumps: dict[int, float] = {}
+    changes: list[tuple[float, float]] = []
+    for weight, low, high, faces in pieces:
+        if faces or high - low < _NARROW:
+            lumps[int(low)] = lumps.get(int(low), 0.0) + weight
+        else:
+            changes += ((low, weight / (high - low)), (high, -weight / (high - low)))
+    changes.sort()
+    density, spread = 0.0, []
+    for (low, change), (high, _) in pairwise(changes):
+        density += change
+        spread.append(Stretch(low, high, max(density, 0.0) * (high - low)))
+    return Lumps(sorted(lumps.items()), spread, cut=True) if lumps else Table(spread)
 
 
 def _apart(lumps: Iterable[tuple[int, float]]) -> tuple[list[int], list[float]]:

@@ -68,26 +68,18 @@ class Split(NamedTuple):
         """Give how far its single values lie apart."""
         return max(run.end for run in self.runs) - min(run.start for run in self.runs)
 
-    def moments(self) -> tuple[float, float]:
-        """Give mean and variance of its single values, as if they were all."""
-        middles = [(run.share * run.faces, (run.start + run.end) / 2, run) for run in self.runs]
-        mean = math.fsum(weight * middle for weight, middle, _ in middles)
-        return mean, math.fsum(
-            weight * ((middle - mean) ** 2 + run.step**2 * (run.faces**2 - 1) / 12)
-            for weight, middle, run in middles
-        )
 
-
-def split(policy: Policy, retry: int, *, cut: bool = False) -> Split:
+def split(policy: Policy, retry: int, *, cut: bool = False, uneven: bool = True) -> Split:
     """Part a wait into single values and windows, both clamped.
 
     Args:
         policy: A policy whose waits need one fresh number each at most.
         retry: Which retry.
         cut: Whether windows, too, are told value by value: every whole millisecond in them.
+        uneven: Whether dice are whose values are no whole milliseconds; else they count as lying anywhere.
     """
     pieces = pieces_of(policy, retry) or []
-    if not all(piece.faces == 1 or _is_whole(piece) for piece in pieces):
+    if uneven and not all(piece.faces == 1 or _is_whole(piece) for piece in pieces):
         asked = _asked(policy, retry)
         if asked:
             return Split(asked, [], pieces)

@@ -36,16 +36,10 @@ class Grid:
         self.cell = width / cells or 1.0
         self.shares = [share] * (cells + 1)
 
-    def add(self, pieces: Sequence[Piece], *, fixed: bool = False) -> None:
-        """Add one wait.
-
-        Args:
-            pieces: Its law.
-            fixed: True: the grid stays where it is, and what lies beyond its end is lost from the shares. False: it
-                begins at the lowest sum.
-        """
+    def add(self, pieces: Sequence[Piece]) -> None:
+        """Add one wait; the grid then begins at the lowest sum."""
         boxes = [box for piece in pieces for box in self._boxes(piece)]
-        start = 0.0 if fixed else min(low for _, low, _ in boxes)
+        start = min(low for _, low, _ in boxes)
         self.origin += start
         if not self.shares[-1]:
             return
@@ -53,6 +47,8 @@ class Grid:
         total = [0.0] * len(self.shares)
         for weight, low, high in boxes:
             a, b = (low - start) / self.cell, (high - start) / self.cell
+            if a >= len(total):
+                continue
             if b - a < 1e-6:
                 moved = self._moved(a)
                 total = [old + weight * new for old, new in zip(total, moved, strict=True)]
@@ -61,6 +57,16 @@ class Grid:
             upper, lower, each = self._summed(sums, a), self._summed(sums, b), weight / (b - a)
             total = [old + each * (x - y) for old, x, y in zip(total, upper, lower, strict=True)]
         self.shares = total
+
+    def keep(self, most: float) -> float:
+        """Drop the sums above a bound; give the share that is left."""
+        at = (most - self.origin) / self.cell
+        if at < len(self.shares) - 1:
+            whole = max(math.floor(at), -1)
+            low, high = self.shares[whole] if whole >= 0 else 0.0, self.shares[whole + 1]
+            left = low + (high - low) * (at - whole) if at >= 0 else 0.0
+            self.shares = [min(share, left) for share in self.shares]
+        return self.shares[-1]
 
     def receive(self, lumps: Sequence[tuple[int, float]], origin: float, pieces: Sequence[Piece]) -> None:
         """Take in the shares of sums that were held value by value until now.
@@ -75,6 +81,8 @@ class Grid:
         known = _Lumps([value - origin for value, _ in lumps], [share for _, share in lumps])
         total = self.shares
         for weight, low, high in (box for piece in pieces for box in self._boxes(piece)):
+            if low > start + cell * count:
+                continue
             if high - low < 1e-6 * cell:
                 part = known.upto(start - low, cell, count)
                 total = [old + weight * new for old, new in zip(total, part, strict=True)]
@@ -92,7 +100,7 @@ class Grid:
             return [(weight, low, high)]
         step = piece.step
         if step < _COARSE * self.cell and faces > 1:
-            return [(weight, max(low - step / 2, 0.0), high - step / 2)]
+            return [(weight, low - step / 2, high - step / 2)]
         return [(weight / faces, low + face * step, low + face * step) for face in range(faces)]
 
     def _moved(self, by: float) -> list[float]:
@@ -174,65 +182,6 @@ def _pushed(values: list[float], by: float, between: Callable[[float], list[floa
     if part < 1e-9:
         return ([0.0] * whole + values)[: len(values)]
     return ([0.0] * (whole + 1) + between(part))[: len(values)]
-
-
-class Deadlined:
-    """A sum of waits until the next one would pass a deadline: the law of the last instant before it.
-
-    Args:
-        deadline: No sum is larger.
-    """
-
-    def __init__(self, deadline: float, cells: int = CELLS) -> None:
-        self.deadline = deadline
-        self.alive = Grid(0.0, deadline, cells)
-        self.ended = [0.0] * (cells + 1)
-
-    @property
-    def left(self) -> float:
-        """Give the share of jobs that still have time."""
-        return self.alive.shares[-1]
-
-    def add(self, pieces: Sequence[Piece]) -> None:
-        """Add one wait; jobs whose next instant would pass the deadline end where they are."""
-        before, cell = self.alive.shares, self.alive.cell
-        self.alive.add(pieces, fixed=True)
-        lost = before[-1] - self.alive.shares[-1]
-        if lost <= 0:
-            return
-        top = max(piece.high if not piece.faces else piece.top for piece in pieces)
-        late = [0.0] * len(before)
-        late[0] = before[0] * _beyond(pieces, self.deadline)
-        for index in range(max(0, math.floor((self.deadline - top) / cell) - 1), len(before) - 1):
-            here = before[index + 1] - before[index]
-            if here > 0:
-                late[index + 1] = here * _beyond(pieces, self.deadline - (index + 0.5) * cell)
-        total = math.fsum(late)
-        scale = lost / total if total else 0.0
-        if not total:
-            late[-1], scale = lost, 1.0
-        self.ended = [old + scale * new for old, new in zip(self.ended, late, strict=True)]
-
-    def stretches(self, *, clip: bool) -> list[Stretch]:
-        """Give the law of the last instant.
-
-        Args:
-            clip: True: those who would have passed the deadline make a last try exactly there.
-        """
-        if clip:
-            rest = 1 - self.left
-            return [*self.alive.stretches(), Stretch(self.deadline, self.deadline, rest)]
-        cell, shares = self.alive.cell, self.alive.shares
-        masses = [high - low for low, high in zip([0.0, *shares], shares, strict=False)]
-        whole = [a + b for a, b in zip(masses, self.ended, strict=True)]
-        first = Stretch(0.0, 0.0, whole[0])
-        return [first] + [
-            Stretch(index * cell, (index + 1) * cell, mass) for index, mass in enumerate(whole[1:])
-        ]
-
-
-def _beyond(pieces: Sequence[Piece], ms: float) -> float:
-    return sum(piece.weight * (1 - piece.below(ms + 1e-9)) for piece in pieces)
 
 
 def normal(mean: float, sd: float, earliest: float, latest: float) -> list[Stretch]:

@@ -187,12 +187,15 @@ def _remembering(policy: Policy, jitter: Decorrelated | Slices, retries: int) ->
 @functools.lru_cache(maxsize=16)
 def _carried(policy: Policy, times: float, retries: int) -> list[Law]:
     """Walk the chain; remembered, because rows and window ask for the same one."""
-    carried = Carried(policy.nominal, times, policy.highest_ms)
-    found = []
-    for retry in range(1, retries + 1):
+    carried, start = Carried(policy.nominal, times, policy.highest_ms), policy.nominal(1)
+    # The first one has nothing to remember.
+    first = Piece(1.0, start, times * start) if times * start > start else Piece.atom(1.0, start)
+    found: list[Law] = [Mixture(first.held(policy.floor_ms, policy.highest_ms))]
+    carried.step(start)
+    for retry in range(2, retries + 1):
         carried.step(policy.nominal(retry))
         found.append(carried.law(policy.floor_ms))
-    return found
+    return found[:retries]
 
 
 def _phase_starts(policy: Policy) -> Iterator[int]:

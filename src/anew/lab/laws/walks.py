@@ -1,18 +1,17 @@
 """Single jobs walked from their first failure to their last retry, where one wait tells of the next.
 
 A job whose waits hang on one number for life is walked for that number. What else has no closed form is walked for a
-thousand jobs whose numbers are drawn in strata, one in each thousandth.
+thousand jobs side by side, whose numbers lie as evenly as can be.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from itertools import pairwise
-from random import Random
 from typing import Final
 
 from anew.backoff import Draws, Policy
+from anew.lab.laws.even_numbers import numbers, ordered
 
 MAX_STEPS: Final = 5_000
 """The most retries of one job that are walked one by one."""
@@ -23,7 +22,6 @@ _LONG: Final = 150
 _MOST_PARTS: Final = 4
 _LAST_NUMBER: Final = math.nextafter(1.0, 0.0)
 _SCANNED: Final = 64
-_SEED: Final = 20_260
 
 
 class Chance(Draws, frozen=True):
@@ -53,24 +51,30 @@ def last_instant(policy: Policy, retries: int, number: float) -> tuple[int, int]
         When its last retry comes after the first failure in milliseconds, and which that is.
     """
     draws = Chance.of(number, number)
-    return _walk(policy, retries, lambda retry: draws)
-
-
-def _walk(policy: Policy, retries: int, draws: Callable[[int], Draws]) -> tuple[int, int]:
-    """Do what `next_wait` does, again and again, without the words."""
-    jitter, curve, place = policy.jitter, policy.nominal, policy.place
-    low, high = policy.floor_ms, policy.highest_ms
-    deadline, clip = policy.deadline_ms, policy.on_deadline == "clip"
     at, carry = 0, None
     for retry in range(1, retries + 1):
-        wait, _, carry = jitter.draw(retry, place(retry)[1], curve(retry), curve, draws(retry), carry)
-        if carry is not None and carry > high:
-            carry = float(high)
-        wait_ms = int(low if wait < low else high if wait > high else wait)
-        if deadline is not None and at + wait_ms > deadline:
-            return (deadline, retry) if clip and at < deadline else (at, retry - 1)
-        at += wait_ms
+        before = at
+        at, carry, ended = _stepped(policy, retry, draws, at, carry)
+        if ended:
+            return at, retry if at > before else retry - 1
     return at, retries
+
+
+def _stepped(
+    policy: Policy, retry: int, draws: Draws, at: int, carry: float | None
+) -> tuple[int, float | None, bool]:
+    """Do what `next_wait` does, without the words: give where the job is then, its carry, and whether it has ended."""
+    curve, place = policy.nominal, policy.place(retry)[1]
+    low, high = policy.floor_ms, policy.highest_ms
+    wait, _, carry = policy.jitter.draw(retry, place, curve(retry), curve, draws, carry)
+    if carry is not None and carry > high:
+        carry = float(high)
+    then = at + int(low if wait < low else high if wait > high else wait)
+    deadline = policy.deadline_ms
+    if deadline is None or then <= deadline:
+        return then, carry, False
+    # Clipped, the last retry comes at the deadline; else it was the one before.
+    return (deadline if policy.on_deadline == "clip" and at < deadline else at), carry, True
 
 
 def one_wait(policy: Policy, retry: int, number: float) -> int:
@@ -127,20 +131,45 @@ def _change(policy: Policy, retries: int, low: float, high: float, count: int) -
     return low, high
 
 
-def stratified(policy: Policy, retries: int, steps: int) -> list[int]:
-    """Walk jobs all of whose numbers are spread as evenly as can be; give their last instants, in order."""
-    chance = Random(_SEED)  # noqa: S311 - for figures, not for secrets
-    jobs = walkable(steps)
-    strata = [(index + 0.5) / jobs for index in range(jobs)]
-    fresh: dict[int, list[float]] = {}
+def side_by_side(policy: Policy, retries: int, steps: int) -> list[int]:
+    """Walk jobs side by side, with `even_numbers`; give their last instants, in order.
 
-    def numbers(retry: int) -> list[float]:
-        if retry not in fresh:
-            fresh[retry] = chance.sample(strata, jobs)
-        return fresh[retry]
+    Args:
+        policy: The policy; each of its waits needs one fresh number at most, and what is remembered.
+        retries: Retries at most.
+        steps: How many of them a job makes, for the time that this may take.
+    """
+    count = walkable(steps)
+    jobs = [_Job(policy, (index + 0.5) / count) for index in range(count)]
+    ended: list[int] = []
+    for retry in range(1, retries + 1):
+        order = ordered([job.at for job in jobs], [job.remembered for job in jobs])
+        jobs = [jobs[index] for index in order]
+        for job, fresh in zip(jobs, numbers(retry, len(jobs)), strict=True):
+            job.step(retry, fresh)
+        ended += [job.at for job in jobs if job.ended]
+        jobs = [job for job in jobs if not job.ended]
+        if not jobs:
+            break
+    return sorted([*ended, *(job.at for job in jobs)])
 
-    def last(job: int) -> int:
-        phase = strata[job]
-        return _walk(policy, retries, lambda retry: Chance.of(numbers(retry)[job], phase))[0]
 
-    return sorted(last(job) for job in range(jobs))
+class _Job:
+    """A job on its way, with its number for life."""
+
+    __slots__ = ("_carry", "_lifelong", "_policy", "at", "ended")
+
+    def __init__(self, policy: Policy, lifelong: float) -> None:
+        self._policy, self._lifelong = policy, lifelong
+        self._carry: float | None = None
+        self.at, self.ended = 0, False
+
+    @property
+    def remembered(self) -> float:
+        """Give what its next wait hangs on beside a fresh number."""
+        return self._lifelong if self._carry is None else self._carry
+
+    def step(self, retry: int, fresh: float) -> None:
+        """Go on by one wait, or end before the deadline."""
+        chance = Chance.of(fresh, self._lifelong)
+        self.at, self._carry, self.ended = _stepped(self._policy, retry, chance, self.at, self._carry)
