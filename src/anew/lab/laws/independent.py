@@ -4,12 +4,12 @@ What takes single values is added value by value (`lattices`), and such a sum ju
 anywhere is added on a grid of 1,024 cells (`sums`), beside the jumps of waits that may do both, as where a clamp piles
 some of them up.
 
-Values are too many where a sum spans more than 20,000 steps of its lattice, or more than 3,600 for each wait on
-average. The first 25 retries of Sidekiq, Faktory and Celery are not; 400 throws of a coin are not either. From there on
-values are spread over the cells, and the whole is drawn together to its exact deviation, for a grid blurs a little with
-every wait. What that is off by was measured against exact sums: with oban's 19 retries 0.002 percentage points at most,
-with celery's 50, 100 and 400 0.03, with exq's 25 0.03. Only where a few faces carry most of the weight at every scale,
-as with a coin for each power of three, is it 0.6.
+Values are too many where a sum spans more than 20,000 steps of its lattice, or where a million of them would have to
+be written in all and more than 3,600 for each wait. The first 25 retries of Sidekiq, Faktory and Celery are not; 400
+throws of a coin are not either. From there on values are spread over the cells, and the whole is drawn together to its
+exact deviation, for a grid blurs a little with every wait. What that is off by was measured against exact sums: with
+oban's 19 retries 0.002 percentage points at most, with celery's 50, 100 and 400 0.03, with exq's 25 0.03. Only where a
+few faces carry most of the weight at every scale, as with a coin for each power of three, is it 0.6.
 
 Beyond 400 waits the sum is taken as normal, on its lattice where that is coarse: a thousand coins are 0.01 points off.
 """

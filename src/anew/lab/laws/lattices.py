@@ -20,8 +20,8 @@ POINTS: Final = 20_000
 EACH: Final = 3_600
 """Points that may be written for each wait on average: what a wait costs on the grid that takes over from there."""
 
-# So many may be written in any case: a hundredth of a second's worth.
-_ALWAYS: Final = 150_000
+# So many may be written in any case: a twentieth of a second's worth.
+_ALWAYS: Final = 1_000_000
 # A value by name takes twice as long as one of a list.
 _BY_NAME: Final = 2
 _NOTHING: Final = 1e-15
