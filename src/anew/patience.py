@@ -13,6 +13,7 @@ import signal
 import sys
 import threading
 from collections.abc import Iterator
+from contextvars import ContextVar
 from pathlib import Path
 from types import FrameType
 from typing import Final
@@ -26,6 +27,11 @@ CPU_S: Final = 2.0
 MEMORY_BYTES: Final = 256 << 20
 """Address space that it may take beyond what the process has when all is loaded."""
 
+LESS: Final = "fewer jobs or retries, or longer waits"
+"""What takes less, where nobody says it better."""
+
+_less: ContextVar[str] = ContextVar("less", default=LESS)
+
 _AGAIN_S: Final = 0.05
 """An exception that comes while an object is being deleted is lost; the next one comes so much later."""
 
@@ -38,7 +44,9 @@ class _Spent(BaseException):
 
 
 @contextlib.contextmanager
-def patience(cpu_s: float | None = CPU_S, memory_bytes: int | None = MEMORY_BYTES) -> Iterator[None]:
+def patience(
+    cpu_s: float | None = CPU_S, memory_bytes: int | None = MEMORY_BYTES, *, less: str = LESS
+) -> Iterator[None]:
     """Hold what runs inside to so much processor time and memory.
 
     What is imported inside counts too. In threads besides the main one nothing is bounded: signals do not reach them.
@@ -47,6 +55,7 @@ def patience(cpu_s: float | None = CPU_S, memory_bytes: int | None = MEMORY_BYTE
     Args:
         cpu_s: Seconds of processor time; None: any.
         memory_bytes: Bytes of address space beyond the present one; None: any.
+        less: What would take less, for the error; what runs inside may say it better with `spending`.
 
     Raises:
         TooLarge: It was not enough; its ``field`` is "time" or "memory".
@@ -54,35 +63,64 @@ def patience(cpu_s: float | None = CPU_S, memory_bytes: int | None = MEMORY_BYTE
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    ends: list[int] = []
+    before = _less.set(less)
+    try:
+        with _held(cpu_s, memory_bytes):
+            yield
+    finally:
+        _less.reset(before)
+
+
+@contextlib.contextmanager
+def spending(less: str) -> Iterator[None]:
+    """Say what would take less than what runs inside, should it be what uses up a caller's `patience`.
+
+    Args:
+        less: To be read after "expected", such as "a shorter text".
+    """
+    before, spent = _less.set(less), False
+    try:
+        yield
+    except (_Spent, MemoryError, SystemError):
+        spent = True  # The words stay: the one who is patient tells them.
+        raise
+    finally:
+        if not spent:
+            _less.reset(before)
+
+
+@contextlib.contextmanager
+def _held(cpu_s: float | None, memory_bytes: int | None) -> Iterator[None]:
+    ends: list[str] = []
     try:
         with _quiet(), _memory(memory_bytes), _time(cpu_s, ends):
             yield
     except _Spent:
-        raise _late(cpu_s) from None
+        raise _late(cpu_s, ends) from None
     except (MemoryError, SystemError) as error:
         # Code in C does not always say that it got no memory: "returned NULL without setting an exception".
         if memory_bytes is None and not ends:
             raise
-        raise _large(memory_bytes) if memory_bytes is not None else _late(cpu_s) from error
+        raise _large(memory_bytes) if memory_bytes is not None else _late(cpu_s, ends) from error
     except Exception as error:
         # Code in C may have put its own exception in place of the end's.
         if not ends:
             raise
-        raise _late(cpu_s) from error
+        raise _late(cpu_s, ends) from error
     if ends:
         # It may have gone on with what was not finished, too.
-        raise _late(cpu_s)
+        raise _late(cpu_s, ends)
 
 
-def _late(cpu_s: float | None) -> TooLarge:
+def _late(cpu_s: float | None, ends: list[str]) -> TooLarge:
     assert cpu_s is not None
     told = format_duration(round(cpu_s * SECOND_MS))
-    return TooLarge(f"this takes longer than {told} of processor time", field="time")
+    return TooLarge(f"this takes longer than {told} of processor time; expected {ends[0]}", field="time")
 
 
 def _large(memory_bytes: int) -> TooLarge:
-    return TooLarge(f"this needs more than {memory_bytes >> 20} MiB of memory", field="memory")
+    told = f"this needs more than {memory_bytes >> 20} MiB of memory; expected {_less.get()}"
+    return TooLarge(told, field="memory")
 
 
 def bound_memory(extra: int) -> bool:
@@ -134,15 +172,15 @@ def _memory(extra: int | None) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _time(cpu_s: float | None, ends: list[int]) -> Iterator[None]:
-    """Raise `_Spent` inside when the time is over, and note it in ``ends``: not every exception arrives."""
+def _time(cpu_s: float | None, ends: list[str]) -> Iterator[None]:
+    """Raise `_Spent` inside when the time is over, and note in ``ends`` what takes less: not every exception arrives."""
     if cpu_s is None:
         yield
         return
 
     def stop(signum: int, frame: FrameType | None) -> None:
         if frame is None or frame.f_globals.get("__name__") not in _SPARED:
-            ends.append(signum)
+            ends.append(_less.get())
             raise _Spent
 
     before = signal.signal(signal.SIGPROF, stop)

@@ -11,7 +11,7 @@ import threading
 import pytest
 
 from anew.errors import TooLarge
-from anew.patience import patience
+from anew.patience import LESS, patience, spending
 
 MIB = 1 << 20
 
@@ -27,11 +27,43 @@ def spin() -> None:
 
 def test_what_has_no_end_is_ended() -> None:
     with (
-        pytest.raises(TooLarge, match=r"^this takes longer than 20 ms of processor time$") as told,
+        pytest.raises(
+            TooLarge, match=f"^this takes longer than 20 ms of processor time; expected {LESS}$"
+        ) as told,
         patience(0.02, None),
     ):
         spin()
     assert told.value.field == "time"
+
+
+def test_what_spends_the_time_says_what_takes_less() -> None:
+    def recovered() -> None:
+        with contextlib.suppress(KeyError), spending("a shorter text"), spending("a smaller table"):
+            raise KeyError
+        with spending("a shorter text"):
+            pass
+        spin()
+
+    with pytest.raises(TooLarge, match=r"; expected fewer dots$"), patience(0.02, None, less="fewer dots"):
+        recovered()
+    with (
+        pytest.raises(TooLarge, match=r"; expected a smaller table$"),
+        patience(0.02, None),
+        spending("a shorter text"),
+        spending("a smaller table"),
+    ):
+        spin()
+
+
+def test_what_takes_the_memory_says_what_takes_less() -> None:
+    with (
+        pytest.raises(TooLarge, match=r"MiB of memory; expected a shorter text$"),
+        patience(60, 64 * MIB),
+        spending("a shorter text"),
+    ):
+        raise MemoryError
+    with pytest.raises(TooLarge, match=f"; expected {LESS}$"), patience(60, 64 * MIB):
+        raise MemoryError
 
 
 def test_a_part_that_expects_failures_does_not_swallow_the_end() -> None:
@@ -131,7 +163,7 @@ def test_other_errors_pass_and_lift_the_bounds() -> None:
 @needs_statm
 def test_memory_beyond_the_bound_is_refused() -> None:
     with (
-        pytest.raises(TooLarge, match=r"^this needs more than 64 MiB of memory$") as told,
+        pytest.raises(TooLarge, match=f"^this needs more than 64 MiB of memory; expected {LESS}$") as told,
         patience(None, 64 * MIB),
     ):
         bytearray(512 * MIB)

@@ -6,10 +6,9 @@ import click
 
 from anew.cli.output import moment, now_ms, one_line, show_json
 from anew.cli.remote import Session, remote
-from anew.cli.values import read_moment, read_payload, read_policy
+from anew.cli.values import read_duration, read_moment, read_payload, read_policy
 from anew.client import Draft, JobView
 from anew.errors import InvalidInput
-from anew.units import parse_duration
 
 _BULK = 1_000
 
@@ -23,8 +22,8 @@ _BULK = 1_000
 @click.option("--priority", type=click.IntRange(0, 65535), metavar="N", help="0 to 65535, low first. [32768]")
 @click.option("--policy", metavar="POLICY", help="Retry policy: JSON, a preset's name, @file. [the server's]")
 @click.option("--retry-limit", type=click.IntRange(min=0), metavar="N", help="Retries after the first run.")
-@click.option("--keep-completed", metavar="TIME", help="Keep the job so long after it has completed.")
-@click.option("--keep-dead", metavar="TIME", help="Keep the job so long after it has died.")
+@click.option("--keep-completed", metavar="TIME", help="Keep the job so long after it has completed: 1h.")
+@click.option("--keep-dead", metavar="TIME", help="Keep the job so long after it has died: 7d.")
 @click.option(
     "--count", type=click.IntRange(min=1), default=1, metavar="N", help="Enqueue it so many times. [1]"
 )
@@ -91,13 +90,11 @@ def _ready_at(delay: str | None, at: str | None) -> int | None:
     if delay is not None and at is not None:
         raise InvalidInput("--delay and --at: both say when; expected one of them", field="delay")
     if delay is not None:
-        return now_ms() + parse_duration(delay, field="--delay")
+        return now_ms() + read_duration(delay, "--delay")
     return None if at is None else read_moment(at, "--at")
 
 
 def _retention(completed: str | None, dead: str | None) -> dict[str, int] | None:
     given = {"completed_ms": (completed, "--keep-completed"), "dead_ms": (dead, "--keep-dead")}
-    parsed = {
-        name: parse_duration(text, field=flag) for name, (text, flag) in given.items() if text is not None
-    }
+    parsed = {name: read_duration(text, flag) for name, (text, flag) in given.items() if text is not None}
     return parsed or None

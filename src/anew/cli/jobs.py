@@ -11,6 +11,7 @@ import click
 
 from anew.cli.failures import exit_code, explained
 from anew.cli.jobview import HEADING, STATUS_COLUMN, report, row
+from anew.cli.lazy import Group
 from anew.cli.output import now_ms, one_line, show_json, show_table
 from anew.cli.remote import Session, confirm, filter_options, remote
 from anew.client import Client, Filters, JobView
@@ -19,7 +20,7 @@ from anew.errors import Conflict, InvalidInput, NotFound
 _PAGE: Final = 1_000
 
 
-@click.group()
+@click.group(cls=Group)
 def jobs() -> None:
     """List, show, retry, cancel and delete jobs."""
 

@@ -1,4 +1,4 @@
-"""A group of commands whose modules are imported only when they are wanted: ``--help`` need not load a server."""
+"""Groups of commands; those of `LazyGroup` are imported only when they are wanted: ``--help`` need not load a server."""
 
 from __future__ import annotations
 
@@ -8,7 +8,26 @@ from typing import Any
 import click
 
 
-class LazyGroup(click.Group):
+class Group(click.Group):
+    """Says of a word that is no command which one may have been meant."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the command.
+
+        Raises:
+            click.UsageError: There is none of that name.
+        """
+        names = self.list_commands(ctx)
+        if args[0] not in names and not args[0].startswith("-"):
+            from anew.cli.usage import unknown_command  # only where somebody has mistyped
+
+            raise unknown_command(ctx, args[0], names)
+        return super().resolve_command(ctx, args)
+
+
+class LazyGroup(Group):
     """Finds its commands in a table.
 
     Args:
@@ -33,21 +52,7 @@ class LazyGroup(click.Group):
         assert isinstance(command, click.Command)
         return command
 
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Find the command; for a word that is none, tell which one may have been meant."""
-        if args[0] not in self.table and not args[0].startswith("-"):
-            raise click.UsageError(f"{args[0]!r} is no command; {self._closest(args[0])}", ctx)
-        return super().resolve_command(ctx, args)
-
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the overview from the table, so that nothing is imported for it."""
         with formatter.section("Commands"):
             formatter.write_dl([(name, text) for name, (_, text) in self.table.items()])
-
-    def _closest(self, word: str) -> str:
-        import difflib  # only where somebody has mistyped
-
-        close = difflib.get_close_matches(word, self.table, n=1, cutoff=0.5)
-        return f"did you mean {close[0]!r}?" if close else f"expected one of: {', '.join(self.table)}"

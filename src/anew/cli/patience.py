@@ -11,51 +11,61 @@ import click
 
 from anew.cli.values import read_duration
 from anew.errors import TooLarge
-from anew.patience import CPU_S, MEMORY_BYTES, patience
+from anew.patience import CPU_S, LESS, MEMORY_BYTES, patience
 from anew.units import SECOND_MS, refused
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 FIELD: Final = "--patience"
-_HELP: Final = "Processor time that this may take, such as 30s. [2s, and 256 MiB of memory{}]"
 
 
-def patience_option(*, large: bool = False) -> Callable[[F], F]:
+def patience_option(
+    *, large: bool = False, each: bool = False, usual: str = "2s", less: str = LESS
+) -> Callable[[F], F]:
     """Give a command ``--patience``, and hold it to that; without one, to what the lab's page may take.
 
     Args:
         large: Whether the command takes a number of jobs. A herd larger than the page's is large on purpose: then
             nothing but the bounds on its calls holds.
+        each: Whether the time is that of each policy. Such a command gets the option's value as ``patience``, and holds
+            its parts itself: `within`.
+        usual: The time where none is given, in words.
+        less: What would take less time, for the error.
     """
-    words = _HELP.format("; above 100,000 jobs any" if large else "")
+    what = "for each policy" if each else "that this may take"
+    memory = "256 MiB of memory" + ("; above 100,000 jobs any" if large else "")
 
     def decorated(function: F) -> F:
-        return click.option(FIELD, metavar="TIME", help=words)(_held(function))
+        option = click.option(
+            FIELD, metavar="TIME", help=f"Processor time {what}, such as 30s. [{usual}, and {memory}]"
+        )
+        return option(function if each else _held(function, less))
 
     return decorated
 
 
-def _held(function: F) -> F:
+def _held(function: F, less: str) -> F:
     @functools.wraps(function)
     def command(*args: Any, patience: str | None, **options: Any) -> Any:
         if options.get("out"):
             from anew.lab.charts.figures import load_matplotlib
 
             load_matplotlib()
-        with within(patience, jobs=_jobs(options)):
+        with within(patience, jobs=_jobs(options), less=less):
             return function(*args, **options)
 
     return command  # type: ignore[return-value]
 
 
 @contextlib.contextmanager
-def within(given: str | None, *, jobs: int = 0, usual_s: float = CPU_S) -> Iterator[None]:
+def within(given: str | None, *, jobs: int = 0, usual_s: float = CPU_S, less: str = LESS) -> Iterator[None]:
     """Hold what runs inside to the time that was given, or to the usual bounds.
 
     Args:
         given: The option's value.
         jobs: The size of the herd.
         usual_s: Seconds of processor time where nothing was given.
+        less: What would take less, for the error.
 
     Raises:
         TooLarge: It was not enough.
@@ -76,7 +86,7 @@ def within(given: str | None, *, jobs: int = 0, usual_s: float = CPU_S) -> Itera
     elif jobs > PAGE_JOBS:
         cpu_s = memory = None
     try:
-        with patience(cpu_s, memory):
+        with patience(cpu_s, memory, less=less):
             yield
     except TooLarge as error:
         if error.field not in ("time", "memory"):
@@ -84,10 +94,9 @@ def within(given: str | None, *, jobs: int = 0, usual_s: float = CPU_S) -> Itera
         more = f"{FIELD} 30s" if given is None else f"more {FIELD}"
         if jobs and not has_numpy():
             more += ", or NumPy, with which herds are far quicker (pip install 'anew[lab]')"
-        message = f"{error}; expected fewer jobs or retries, longer waits, or {more}"
-        raise TooLarge(message, field=FIELD, value=given) from None
+        raise TooLarge(f"{error}, or {more}", field=FIELD, value=given) from None
     except MemoryError:
-        message = "this needs more memory than there is; expected fewer jobs or retries, or longer waits"
+        message = f"this needs more memory than there is; expected {less}"
         raise TooLarge(message, field="memory") from None
 
 

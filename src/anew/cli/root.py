@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import sys
 from collections.abc import Sequence
 from typing import Final
 
@@ -72,6 +73,15 @@ def run(arguments: Sequence[str] | None = None) -> int:
         result = root.main(
             args=None if arguments is None else [*arguments], prog_name="anew", standalone_mode=False
         )
+    except click.UsageError as error:
+        if isinstance(error, click.exceptions.NoArgsIsHelpError):
+            error.show()
+        else:
+            from anew.cli import usage  # only where something is wrong: help starts fast
+
+            words = sys.argv[1:] if arguments is None else arguments
+            _complain(f"Error: {usage.explained(error, root, words)}")
+        return error.exit_code
     except click.ClickException as error:
         told = io.StringIO()
         error.show(told)

@@ -19,8 +19,9 @@ def serve(**options: Any) -> int:
 
     Every option is a variable too (--max-body is ANEW_MAX_BODY; the variables of Zizq, ZIZQ_PORT and so on,
     are read as well), and a key of anew.toml, under [server]. The option counts before the variable, the
-    variable before the file. Times are written 500ms, 15s, 1h30m, 7d; a bare number is milliseconds. Sizes
-    are written 64MiB, 256MB. What only tunes Zizq's own storage is accepted and has no effect.
+    variable before the file. Times are written 500ms, 15s, 1h30m, 7d; a bare number is milliseconds in variables,
+    in the file and in the options that Zizq has too, and is refused in the others. Sizes are written 64MiB, 256MB.
+    What only tunes Zizq's own storage is accepted and has no effect.
 
     \b
     Examples:

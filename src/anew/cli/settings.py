@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import click
 
+from anew.cli.values import read_duration
 from anew.config import FOREIGN, Loaded, Setting, Settings, declared, find_file, load_settings
 from anew.errors import InvalidConfig, InvalidPolicy
 
@@ -66,7 +67,13 @@ def load(options: Mapping[str, Any]) -> Loaded:
 
     Raises:
         InvalidConfig: One of them does not fit; the message names the flag, the variable or the file it comes from.
+        InvalidInput: A duration has no unit, and its option is not one of Zizq's.
     """
+    for _, _, setting in declared():
+        text = options.get(setting.name.replace("-", "_"))
+        # Variables and files keep milliseconds, and so does what was typed for Zizq; people at a prompt mean seconds.
+        if setting.kind == "duration" and not setting.zizq and text is not None:
+            read_duration(text, f"--{setting.name}")
     flags = {
         # A switch that is not there must not hide a variable that is.
         name.replace("_", "-"): None if value is False else value
@@ -98,6 +105,8 @@ Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 def _option(group: str, field: str, setting: Setting) -> Decorator:
     default = setting.show(getattr(getattr(Settings(), group), field))
+    if setting.kind == "duration" and setting.zizq:
+        default += "; a bare number is ms, as in Zizq"
     text = setting.help if setting.kind == "switch" or default == "-" else f"{setting.help} [{default}]"
     return _make(setting, _SECTIONS[group], text)
 

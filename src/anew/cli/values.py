@@ -110,10 +110,12 @@ def _pointed_at(text: str) -> GivenPolicy:
         _json_or_word(text, content)
     # Inside: this is lint's reader, which no other way to give a policy needs.
     from anew.lab.lint.documents import read_document
+    from anew.patience import spending
 
     path = "-" if file == "-" else file[1:]
     word = content.strip().decode(errors="replace")
-    document = read_document(content, "-" if word.isidentifier() else path)
+    with spending("a shorter text"):
+        document = read_document(content, "-" if word.isidentifier() else path)
     for problem in document.problems:
         if not problem.policy:
             raise InvalidPolicy(_told(file, problem), field=problem.field or "policy", value=text)
@@ -198,7 +200,7 @@ def read_duration(text: str, field: str) -> int:
     number = text.strip()
     if _BARE.fullmatch(number):
         raise InvalidInput(
-            f'{field}: "{text}" has no unit; expected {number}s, {number}ms or the like',
+            f'{field}: "{text}" has no unit; expected a duration with its unit, such as {number}s or {number}ms',
             field=field,
             value=text,
         )

@@ -12,8 +12,9 @@ import msgspec
 
 from anew.cli.output import clock_time, coloured, moment, now_ms, one_line, paint
 from anew.cli.remote import Session, remote
+from anew.cli.values import read_duration
 from anew.errors import InvalidInput
-from anew.units import format_duration, parse_duration
+from anew.units import format_duration
 from anew.worker import CommandWorker, Notice, WorkOptions
 
 
@@ -23,7 +24,9 @@ from anew.worker import CommandWorker, Notice, WorkOptions
     "--concurrency", "-c", type=click.IntRange(1, 1000), default=1, metavar="N", help="Runs at once. [1]"
 )
 @click.option(
-    "--timeout", metavar="TIME", help="Longest run of one job; then it is killed and has failed. [no limit]"
+    "--timeout",
+    metavar="TIME",
+    help="Longest run of one job, such as 30s; then it is killed and has failed. [no limit]",
 )
 @click.option("--drain", is_flag=True, help="Stop when no job is ready any more.")
 @click.option("--once", is_flag=True, help="Stop after one job.")
@@ -60,7 +63,7 @@ def work(
         queues=tuple(part for queue in queues for part in queue.split(",")),
         command=command,
         concurrency=1 if once else concurrency,
-        timeout_ms=None if timeout is None else parse_duration(timeout, field="--timeout") or None,
+        timeout_ms=None if timeout is None else read_duration(timeout, "--timeout") or None,
         once=once,
         drain=drain,
     )

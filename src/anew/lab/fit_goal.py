@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import functools
+import math
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 from anew.backoff import CEILING_MS, Policy
 from anew.errors import InvalidInput
-from anew.lab.families import Family, Step
+from anew.lab.families import Family, Step, Unknown
 from anew.units import MAX_DURATION_MS, format_duration, format_duration_short, refused
 
 TOLERANCE: Final = 1e-3
@@ -16,7 +18,18 @@ TOLERANCE: Final = 1e-3
 _ROUND: Final = 1e-4
 """A parameter is rounded as long as the window stays this close: 1.83 is read more easily than 1.8297735."""
 
-_HALVINGS: Final = 200
+_DIGITS: Final = 12
+"""No parameter is written with more."""
+
+_TURNS: Final = 200
+_WIDE: Final = 4
+"""An interval whose ends are further apart, as a ratio, is parted by it: what is looked for may have any magnitude."""
+
+_RIM: Final = 1 / 256
+"""A guess keeps this share of the interval away from its ends ..."""
+
+_GUESSES: Final = 4
+"""... and one turn of so many halves it, lest guesses creep."""
 
 
 class Goal:
@@ -36,6 +49,7 @@ class Goal:
         self.family, self.window_ms, self.first_ms = family, window_ms, first_ms
         self.retries, self.cap_ms = retries, cap_ms
         self.asked = format_duration_short(max(window_ms, 0))
+        self._windows: dict[tuple[str, float], int] = {}
 
     def check_each(self) -> None:
         """Refuse what no policy can do with any number of retries.
@@ -128,24 +142,26 @@ class Goal:
         return CEILING_MS if highest is None else highest
 
     def _at(self, step: Step, value: float) -> int:
-        return nominal_window(self.policy(step.curve(value)))
+        key = step.equation, value
+        found = self._windows.get(key)
+        if found is None:
+            found = self._windows[key] = nominal_window(self.policy(step.curve(value)))
+        return found
 
     def _reaches(self, step: Step) -> bool:
         return self._at(step, step.unknown.high) >= self.window_ms * (1 - TOLERANCE)
 
     def _solve(self, step: Step) -> float:
-        """Halve the interval until nothing is left of it, then round as far as the window allows."""
-        low, high = step.unknown.low, step.unknown.high
-        for _ in range(_HALVINGS):
-            middle = float((round(low) + round(high)) // 2) if step.unknown.whole else (low + high) / 2
-            if middle in (low, high):
-                break
-            if self._at(step, middle) < self.window_ms:
-                low = middle
-            else:
-                high = middle
-        value = min((low, high), key=lambda end: abs(self._at(step, end) - self.window_ms))
-        return _roundest(value, step.unknown.whole, lambda each: self._close(step, each))
+        """Find where the window is crossed, rounded as far as the window allows."""
+        ends, whole = (step.unknown.low, step.unknown.high), step.unknown.whole
+        close = functools.partial(self._close, step)
+        for ends in _brackets(functools.partial(self._at, step), self.window_ms, step.unknown):
+            found = _roundest(ends, whole, close)
+            if found is not None:
+                return found
+        value = min(ends, key=lambda end: abs(self._at(step, end) - self.window_ms))
+        found = _roundest((value, value), whole, close)
+        return value if found is None else found
 
     def _close(self, step: Step, value: float) -> bool:
         fits = step.unknown.low <= value <= step.unknown.high
@@ -153,17 +169,69 @@ class Goal:
 
 
 def nominal_window(policy: Policy) -> int:
-    """Give the sum of all nominal waits, each cut to whole milliseconds."""
-    return sum(int(policy.nominal(retry)) for retry in range(1, (policy.retries or 0) + 1))
+    """Give the sum of all nominal waits, each cut to whole milliseconds.
+
+    Args:
+        policy: A policy whose waits never shrink: from the first one at the cap on, all are as long as that.
+    """
+    retries, highest = policy.retries or 0, policy.effective_cap_ms
+    window = 0
+    for retry in range(1, retries + 1):
+        wait = int(policy.nominal(retry))
+        if wait == highest:
+            return window + (retries - retry + 1) * wait
+        window += wait
+    return window
 
 
-def _roundest(value: float, whole: bool, close: Callable[[float], bool]) -> float:
-    """Give the number with the fewest digits that is close enough; the number itself if none is."""
-    for digits in range(1, 13):
-        rounded = float(f"{value:.{digits}g}")
+def _brackets(at: Callable[[float], int], window_ms: int, unknown: Unknown) -> Iterator[tuple[float, float]]:
+    """Narrow down where a growing window crosses the one asked for, until nothing lies between.
+
+    To build a policy takes as long as to reckon hundreds of waits. So most turns guess, along the chord of the window's
+    logarithm, where an end that stays for a second time counts half (the Illinois method); the others halve.
+    """
+    low, high = unknown.low, unknown.high
+    under: float | None = None
+    over: float | None = None
+    rose: bool | None = None
+    for turn in range(_TURNS):
+        middle = _between(low, high, 0.5, whole=unknown.whole)
+        if middle in (low, high):
+            return
+        if turn % _GUESSES and under is not None and over is not None:
+            # Never quite to an end: a guess just beyond what is looked for cuts off nearly all that is left.
+            share = min(max(under / (under + over), _RIM), 1 - _RIM)
+            chord = _between(low, high, share, whole=unknown.whole)
+            middle = chord if low < chord < high else middle
+        miss = math.log(max(at(middle), 1) / window_ms)
+        rises = at(middle) < window_ms
+        if rises:
+            low, under = middle, -miss
+            over = over / 2 if over is not None and rose is True else over
+        else:
+            high, over = middle, miss
+            under = under / 2 if under is not None and rose is False else under
+        rose = rises
+        yield low, high
+
+
+def _between(low: float, high: float, share: float, *, whole: bool) -> float:
+    """Give what lies so far, 0 to 1, between two ends: by their ratio where that is large, else by their distance."""
+    least = max(low, 1.0)
+    value = least * (high / least) ** share if high > _WIDE * least else low + (high - low) * share
+    return float(math.floor(value)) if whole else value
+
+
+def _roundest(ends: tuple[float, float], whole: bool, close: Callable[[float], bool]) -> float | None:
+    """Give the number with the fewest digits that is close enough, once all between the ends is rounded to it."""
+    for digits in range(1, _DIGITS + 1):
+        low, high = (f"{end:.{digits}g}" for end in ends)
+        if low != high:
+            return None
+        rounded = float(low)
         if (not whole or rounded == round(rounded)) and close(rounded):
             return rounded
-    return value
+    return None
 
 
 def counted(retries: int) -> str:

@@ -40,13 +40,16 @@ def test_json(capsys: pytest.CaptureFixture[str]) -> None:
             ("--window", "1d", "--first", "10s", "--retries", "12", "--like", "x"),
             "expected one of: even, sidekiq",
         ),
-        (("--first", "10s"), "give --window TIME or --outlive TIME, one of the two"),
+        (("--first", "10s"), "--window and --outlive: neither is given; expected one of the two"),
         (("--window", "1d", "--outlive", "1d", "--first", "10s"), "one of the two"),
         (
             ("--outlive", "1h", "--first", "1s", "--retries", "2", "--cap", "1m"),
             "outlive: a window of 1 h cannot be",
         ),
-        (("--outlive", "3600", "--first", "10s"), '--outlive: "3600" has no unit; expected 3600s'),
+        (
+            ("--outlive", "3600", "--first", "10s"),
+            '--outlive: "3600" has no unit; expected a duration with its unit, such as 3600s',
+        ),
     ],
 )
 def test_bad_input_says_what_was_expected(

@@ -144,11 +144,14 @@ def test_stdin_is_read(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFi
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ((), "nothing to look at; give FILE, - for stdin, or --policy"),
+        ((), "FILE: is missing; expected a file, - for stdin, or --policy"),
         (("web.toml", "--outage", "soon"), "--outage: "),
         (("web.toml", "--payload-retention", "-1d"), "--payload-retention: "),
         (("web.toml", "--jobs", "0"), "jobs: 0 is not valid; expected a whole number from 1"),
-        (("web.toml", "--update-snapshot"), "--update-snapshot needs --snapshot FILE"),
+        (
+            ("web.toml", "--update-snapshot"),
+            "--snapshot: is missing; expected the FILE that --update-snapshot writes",
+        ),
         (
             ("web.toml", "--snapshot", "none.json"),
             "none.json: No such file or directory; expected a snapshot; --update-snapshot writes it",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
@@ -33,13 +34,15 @@ SMALL = [
 ]
 """Every command that has the usual bounds, with little to do."""
 
+HERD = "fewer jobs or retries, or longer waits"
+
 Bounds = list[tuple[float | None, int | None]]
 
 
 @pytest.fixture(scope="module", autouse=True)
 def _all_imported() -> None:
     """What is imported counts, and a slow machine would spend the little time that is given here on that alone."""
-    for command in SMALL:
+    for command in [*SMALL, ["policy", "lint", "--policy", "faktory"]]:
         run(command)
 
 
@@ -49,7 +52,7 @@ def bounds(monkeypatch: pytest.MonkeyPatch) -> Bounds:
     seen: Bounds = []
 
     @contextlib.contextmanager
-    def noted(cpu_s: float | None, memory_bytes: int | None) -> Iterator[None]:
+    def noted(cpu_s: float | None, memory_bytes: int | None, *, less: str) -> Iterator[None]:
         seen.append((cpu_s, memory_bytes))
         yield
 
@@ -58,21 +61,56 @@ def bounds(monkeypatch: pytest.MonkeyPatch) -> Bounds:
 
 
 @pytest.mark.parametrize(
-    "command",
+    ("less", "command"),
     [
-        ["lab", "simulate", ENDLESS, "--success", "0"],
-        ["lab", "compare", ENDLESS, "even", "--success", "0"],
-        ["lab", "chart", "even", "zizq", "--kind", "heat", "--jobs", "100000"],
-        ["policy", "explain", LONG],
-        ["policy", "sample", "even", "-n", "100000"],
+        (HERD, ["lab", "simulate", ENDLESS, "--success", "0"]),
+        (HERD, ["lab", "compare", ENDLESS, "even", "--success", "0"]),
+        (HERD, ["lab", "chart", "even", "zizq", "--kind", "heat", "--jobs", "100000"]),
+        ("fewer phases or retries", ["policy", "explain", LONG]),
+        ("fewer jobs, or an earlier retry", ["policy", "sample", "even", "-n", "100000"]),
+        (
+            "a number of --retries, or a longer first wait",
+            ["lab", "fit", "--outlive", "30d", "--first", "10s", "--cap", "1h"],
+        ),
     ],
-    ids=lambda command: " ".join(command[:2]),
+    ids=lambda given: " ".join(given[:2]) if isinstance(given, list) else "",
 )
-def test_what_takes_too_long_says_so(command: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_takes_too_long_says_so(
+    less: str, command: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
     assert run([*command, "--patience", "30ms"]) == 2
     assert capsys.readouterr().err == (
-        "Error: this takes longer than 30 ms of processor time; expected fewer jobs or retries, longer waits, or more "
-        "--patience\n"
+        f"Error: this takes longer than 30 ms of processor time; expected {less}, or more --patience\n"
+    )
+
+
+@pytest.mark.parametrize(
+    "command", [["policy", "explain"], ["lab", "simulate"], ["policy", "sample"], ["lab", "chart"]]
+)
+def test_a_long_text_is_what_there_shall_be_less_of(
+    command: list[str], capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """Neither fewer jobs nor fewer retries make a text quicker to read."""
+    dotted = tmp_path / "dotted.toml"
+    dotted.write_text("a" + ".a" * 20_000 + " = 1\n", "utf-8")
+    assert run([*command, f"@{dotted}", "--patience", "100ms"]) == 2
+    assert capsys.readouterr().err == (
+        "Error: this takes longer than 100 ms of processor time; expected a shorter text, or more --patience\n"
+    )
+
+
+@pytest.mark.parametrize(
+    "command", [*SMALL, ["lab", "replay", "even"]], ids=lambda words: " ".join(words[:2])
+)
+def test_every_command_says_it_in_the_same_words(
+    command: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    run([*command[:2], "--help"])
+    told = " ".join(capsys.readouterr().out.split())
+    assert re.search(
+        r"--patience TIME Processor time (that this may take|for each policy), such as 30s\. "
+        r"\[2s( and 1 ms a job)?, and 256 MiB of memory(; above 100,000 jobs any)?\]",
+        told,
     )
 
 
@@ -80,7 +118,10 @@ def test_a_policy_that_takes_too_long_hides_no_other(capsys: pytest.CaptureFixtu
     code = run(["policy", "lint", "--policy", LONG, "--policy", "faktory", "--patience", "100ms"])
     shown = capsys.readouterr()
     assert code == 2
-    assert "policy: this takes longer than 100 ms of processor time" in shown.out + shown.err
+    assert (
+        "policy: this takes longer than 100 ms of processor time; expected fewer phases or retries, or more --patience"
+        in shown.out + shown.err
+    )
     assert "faktory: " in shown.out
 
 
@@ -93,7 +134,10 @@ def test_a_document_that_takes_too_long_hides_no_other(
     code = run(["policy", "lint", str(dotted), "--policy", "faktory", "--patience", "100ms"])
     shown = capsys.readouterr()
     assert code == 2
-    assert "dotted.toml: this takes longer than 100 ms of processor time" in shown.err
+    assert (
+        "dotted.toml: this takes longer than 100 ms of processor time; expected a shorter text, or more --patience"
+        in shown.err
+    )
     assert "faktory: " in shown.out
 
 
@@ -109,7 +153,10 @@ def test_a_snapshot_that_takes_too_long_says_so(capsys: pytest.CaptureFixture[st
     stored.write_text(json.dumps({f"p{number}": one for number in range(1_000)}), "utf-8")
     words = ["policy", "lint", "--policy", "faktory", "--snapshot", str(stored)]
     assert run([*words, "--patience", "100ms"]) == 2
-    assert "stored.json: this takes longer than 100 ms of processor time" in capsys.readouterr().err
+    told = capsys.readouterr().err
+    assert (
+        "stored.json: this takes longer than 100 ms of processor time; expected fewer policies in it" in told
+    )
 
 
 def test_memory_that_is_not_there_is_told(
@@ -134,14 +181,14 @@ def test_where_numpy_is_missing_it_is_named_as_a_way_out(
     """20,000 jobs are allowed without NumPy, and take longer than 2 s; what has no herd is no quicker with it."""
 
     def spent(*args: object, **options: object) -> None:
-        raise TooLarge("this takes longer than 2 s of processor time", field="time")
+        raise TooLarge(f"this takes longer than 2 s of processor time; expected {HERD}", field="time")
 
     monkeypatch.setattr("anew.lab.chance.has_numpy", lambda: numpy)
     monkeypatch.setattr(import_module("anew.lab.simulation.simulate"), "simulate", spent)
     monkeypatch.setattr(import_module("anew.lab.explain"), "explain", spent)
     assert run(["lab", "simulate", "even", "--jobs", "20000", "--outage", "3h"]) == 2
     told = capsys.readouterr().err
-    assert "longer waits, or --patience 30s" in told
+    assert "or longer waits, or --patience 30s" in told
     assert ("or NumPy, with which herds are far quicker" in told) is not numpy
     assert run(["policy", "explain", "even"]) == 2
     assert "NumPy" not in capsys.readouterr().err

@@ -151,9 +151,13 @@ def test_a_store_without_failures(tmp_path: Path, capsys: pytest.CaptureFixture[
         (["even", "--root-dir", "gone"], 4, '"gone" holds no store; expected the --root-dir of a server'),
         (["evn"], 2, 'preset: "evn" is not valid'),
         (["even", "--since", "soon"], 2, 'since: "soon" is not valid'),
-        (["even", "--since", "7"], 2, '--since: "7" has no unit; expected 7s, 7ms or the like'),
-        (["even", "--limit", "0"], 2, "0 is not in the range 1<=x<=100000"),
-        ([], 2, "Missing argument 'POLICY...'"),
+        (
+            ["even", "--since", "7"],
+            2,
+            '--since: "7" has no unit; expected a duration with its unit, such as 7s or 7ms',
+        ),
+        (["even", "--limit", "0"], 2, "--limit: 0 is not valid; expected a whole number from 1 to 100000"),
+        ([], 2, "POLICY: is missing; expected anew lab replay [OPTIONS] POLICY..."),
     ],
 )
 def test_what_does_not_fit_is_named(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.abc
 import json
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -91,8 +92,8 @@ def test_the_version(capsys: pytest.CaptureFixture[str]) -> None:
     ("words", "code", "said"),
     [
         (["nonsense"], 2, "expected one of: serve, enqueue, work"),
-        (["enq", "greet"], 2, "did you mean 'enqueue'?"),
-        (["--nonsense"], 2, "No such option"),
+        (["enq", "greet"], 2, 'did you mean "enqueue"?'),
+        (["--nonsense"], 2, '"--nonsense" is no option'),
         (["enqueue", "t"], 2, "--queue"),
         (["enqueue", "t", "-q", "q", "{bad"], 2, "is not JSON"),
         (["enqueue", "t", "-q", "q", "--policy", "nope"], 2, "nope"),
@@ -184,6 +185,8 @@ def test_a_switch_that_is_not_given_does_not_hide_its_variable(
         ["lab", "simulate", "even", "--jobs", "\x1b[31m" + "9" * 90_000],
         ["lab", "\x1b[31m" + "9" * 90_000],
         ["policy", "explain", "even", "--\x1b[31m" + "9" * 90_000],
+        ["policy", "explain", "even", "\x1b[31m" + "9" * 90_000],
+        ["enqueue", "t", "-q", "q", "--at", "\x1b[31m" + "9" * 90_000],
     ],
 )
 def test_an_error_repeats_no_huge_argument_and_nothing_that_a_terminal_obeys(
@@ -191,7 +194,7 @@ def test_an_error_repeats_no_huge_argument_and_nothing_that_a_terminal_obeys(
 ) -> None:
     assert run(words) == 2
     told = capsys.readouterr().err
-    assert "999 ... 999" in told
+    assert re.search(r"999 ?\.\.\. ?999", told)
     assert len(told) < 1_500
     assert "\x1b" not in told
 

@@ -231,7 +231,8 @@ def test_a_typed_duration_needs_a_unit(text: str) -> None:
     with pytest.raises(InvalidInput) as caught:
         read_duration(text, "--outage")
     number = text.strip()
-    assert str(caught.value) == f'--outage: "{text}" has no unit; expected {number}s, {number}ms or the like'
+    expected = f"a duration with its unit, such as {number}s or {number}ms"
+    assert str(caught.value) == f'--outage: "{text}" has no unit; expected {expected}'
     assert caught.value.field == "--outage"
 
 
@@ -268,6 +269,12 @@ def test_what_is_no_duration_is_told_how_one_is_written(text: str) -> None:
         "lab chart zaqar --low 1s --high 30",
         "lab replay even --since 30",
         "lab replay even --patience 30",
+        "enqueue t -q q --delay 30",
+        "enqueue t -q q --keep-completed 30",
+        "enqueue t -q q --keep-dead 30",
+        "dead retry --all --spread 30",
+        *(f"config show --{name} 30" for name in ("max-lease", "drain-timeout", "stream-stall-timeout", "header-timeout")),
+        "serve --max-lease 30",
     ],
 )  # fmt: skip
 def test_no_command_takes_a_bare_number_for_a_duration(
@@ -276,7 +283,10 @@ def test_no_command_takes_a_bare_number_for_a_duration(
     more = ["--root-dir", str(recorded(tmp_path))] if words.startswith("lab replay") else []
     assert run([*words.split(), *more]) == 2
     name = words.split()[-2]
-    assert f'Error: {name}: "30" has no unit; expected 30s, 30ms or the like' in capsys.readouterr().err
+    assert (
+        f'Error: {name}: "30" has no unit; expected a duration with its unit, such as 30s or 30ms'
+        in capsys.readouterr().err
+    )
 
 
 def test_json_keeps_whole_milliseconds(capsys: pytest.CaptureFixture[str]) -> None:

@@ -6,6 +6,7 @@ import pytest
 
 from anew.backoff import Policy
 from anew.errors import InvalidInput
+from anew.lab import fit_goal
 from anew.lab.explain import explain
 from anew.lab.families import FAMILIES
 from anew.lab.fit import Fit, fit
@@ -308,3 +309,49 @@ def test_one_of_window_and_outage() -> None:
         fit(None, 100, 3, outlive_ms=-1)
     with pytest.raises(InvalidInput, match="first: 0 is not valid"):
         fit(1_000, 0)
+
+
+# -- how much is reckoned
+
+
+@pytest.fixture
+def reckoned(monkeypatch: pytest.MonkeyPatch) -> list[Policy]:
+    """Every policy whose window was asked for."""
+    asked: list[Policy] = []
+    nominal_window = fit_goal.nominal_window
+
+    def noted(policy: Policy) -> int:
+        asked.append(policy)
+        return nominal_window(policy)
+
+    monkeypatch.setattr(fit_goal, "nominal_window", noted)
+    return asked
+
+
+@pytest.mark.parametrize("like", [name for name in FAMILIES if name != "constant"])
+def test_an_equation_takes_few_windows(like: str, reckoned: list[Policy]) -> None:
+    """Halving alone would ask for 35 windows to find a scale, and for some 60 to find an exponent."""
+    found = fit(3 * DAY_MS, 10 * SECOND_MS, 12, like=like)
+    assert len(reckoned) <= 20 * len(found.solved)
+
+
+def test_the_fewest_retries_under_a_cap_take_few_windows(reckoned: list[Policy]) -> None:
+    """Ten numbers of retries that a cap lets reach it, up to two windows each, two equations a window."""
+    found = fit(None, 10 * SECOND_MS, outlive_ms=30 * DAY_MS, cap_ms=HOUR_MS)
+    assert found.policy.retries == 769
+    assert len(reckoned) <= 450
+
+
+def test_no_wait_is_reckoned_beyond_the_first_one_at_the_cap(monkeypatch: pytest.MonkeyPatch) -> None:
+    policy = Policy.from_json({"curve": {"exponential": {"base": "1s"}}, "cap": "4s", "limit": 1_000})
+    asked: list[int] = []
+    nominal = Policy.nominal
+
+    def noted(self: Policy, retry: int) -> float:
+        asked.append(retry)
+        return nominal(self, retry)
+
+    monkeypatch.setattr(Policy, "nominal", noted)
+    # 1 s + 2 s + 998 * 4 s.
+    assert fit_goal.nominal_window(policy) == 3_995 * SECOND_MS
+    assert asked == [1, 2, 3]

@@ -22,7 +22,7 @@ from anew.cli.values import read_duration
     help="even, sidekiq, faktory, zizq, river, power, exponential, zzz_jobs, linear, between or constant. [even]",
 )
 @click.option("--cap", metavar="TIME", help="No wait of the curve is longer.")
-@patience_option()
+@patience_option(less="a number of --retries, or a longer first wait")
 @click.option("--json", "as_json", is_flag=True, help="Answer in JSON.")
 def fit_policy(
     window: str | None,
@@ -54,7 +54,8 @@ def fit_policy(
     from anew.lab.fit import fit
 
     if (window is None) is (outlive is None):
-        raise click.UsageError("give --window TIME or --outlive TIME, one of the two")
+        given = "neither is" if window is None else "both are"
+        raise click.UsageError(f"--window and --outlive: {given} given; expected one of the two")
     found = fit(
         None if window is None else read_duration(window, "--window"),
         read_duration(first, "--first"),

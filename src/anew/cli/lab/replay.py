@@ -9,7 +9,7 @@ from typing import Final
 import click
 
 from anew.cli.output import moment, now_ms, percent, show_json, show_table
-from anew.cli.patience import within
+from anew.cli.patience import patience_option, within
 from anew.cli.values import read_duration, read_policy
 from anew.errors import NotFound
 from anew.lab.replay import MAX_JOBS, Record, Replay, Shift, Tally
@@ -47,11 +47,7 @@ _NAMES: Final = 10
 @click.option(
     "--seed", type=click.IntRange(0, 2**32), default=1, metavar="N", help="For the jitter's draws. [1]"
 )
-@click.option(
-    "--patience",
-    metavar="TIME",
-    help="Processor time for each policy. [2s and 1 ms a job; and 256 MiB of memory]",
-)
+@patience_option(each=True, usual="2s and 1 ms a job")
 @click.option("--json", "as_json", is_flag=True, help="Answer in JSON.")
 def replay(
     specs: tuple[str, ...],
@@ -102,7 +98,8 @@ def replay(
     record = recorded(histories)
     results = []
     for policy in policies:
-        with within(patience, usual_s=CPU_S + len(histories) * _A_JOB_S):
+        usual_s = CPU_S + len(histories) * _A_JOB_S
+        with within(patience, usual_s=usual_s, less="a smaller --limit, fewer retries or longer waits"):
             results.append(replayed(policy, histories, seed=seed))
     if as_json:
         show_json({"record": record, "policies": results})

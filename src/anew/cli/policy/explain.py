@@ -23,7 +23,7 @@ from anew.errors import InvalidInput
     help="Tell who outlives it, such as 3h; may be repeated.",
 )
 @click.option("--percentiles", metavar="LIST", help="Which to tell. [5,50,95]")
-@patience_option()
+@patience_option(less="fewer phases or retries")
 @click.option("--json", "as_json", is_flag=True, help="Answer in JSON.")
 def explain_policy(
     spec: str, retries: int | None, outages: tuple[str, ...], percentiles: str | None, as_json: bool

@@ -11,7 +11,7 @@ import click
 
 from anew.cli.failures import REFUSED, USAGE
 from anew.cli.files import write_whole
-from anew.cli.patience import patience_s, within
+from anew.cli.patience import patience_option, patience_s, within
 from anew.cli.values import read_duration
 from anew.errors import InvalidInput, TooLarge
 from anew.patience import CPU_S
@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 
 _A_STORED_S: Final = 0.01
 """Seconds of processor time that a snapshot may take on top for each policy that is held against it."""
+
+_LESS_TEXT: Final = "a shorter text"
+_LESS_POLICY: Final = "fewer phases or retries"
 
 
 @click.command("lint")
@@ -56,9 +59,7 @@ _A_STORED_S: Final = 0.01
     "--format", "form", type=click.Choice(["text", "json", "github"]), default="text", help="[text]"
 )
 @click.option("--json", "as_json", is_flag=True, help="The same as --format json.")
-@click.option(
-    "--patience", metavar="TIME", help="Processor time for each policy. [2s, and 256 MiB of memory]"
-)
+@patience_option(each=True)
 @click.option("--snapshot", metavar="FILE", help="Exit code 5 if a schedule is not the one stored there.")
 @click.option("--update-snapshot", is_flag=True, help="Write the schedules there.")
 @click.option("--rules", is_flag=True, help="List the rules, each with its reason and an example.")
@@ -102,9 +103,9 @@ def lint_policies(
         lint_report.show_rules(form)
         return 0
     if not files and not specs:
-        raise click.UsageError("nothing to look at; give FILE, - for stdin, or --policy")
+        raise click.UsageError("FILE: is missing; expected a file, - for stdin, or --policy POLICY")
     if update_snapshot and snapshot is None:
-        raise click.UsageError("--update-snapshot needs --snapshot FILE, the file to write")
+        raise click.UsageError("--snapshot: is missing; expected the FILE that --update-snapshot writes")
     # Once: else each policy would be told that it is no duration.
     patience_s(patience)
     report = _looked_at([*_documents(files, specs, patience)], _given(stated, select, ignore), patience)
@@ -134,7 +135,7 @@ def _documents(files: Sequence[str], specs: Sequence[str], patience: str | None)
             problem = Problem(file=file, message=str(error).removeprefix(f"@{file}: "))
             yield Document(problems=(problem,))
         else:
-            yield read_document(content, file, hold=functools.partial(within, patience))
+            yield read_document(content, file, hold=functools.partial(within, patience, less=_LESS_TEXT))
     for spec in specs:
         yield _document_of(spec)
 
@@ -200,7 +201,7 @@ def _looked_at(documents: Sequence[Document], given: Stated, patience: str | Non
         for entry in document.entries:
             report.entries.append(entry)
             try:
-                with within(patience):
+                with within(patience, less=_LESS_POLICY):
                     found = lint(
                         entry.value,
                         _with_limit(context, entry.default_limit),
@@ -258,10 +259,11 @@ def _hold_against(report: Report, path: Path, patience: str | None, *, write: bo
                 "different names",
                 field=entry.name,
             )
-        with within(patience):
+        with within(patience, less=_LESS_POLICY):
             now[entry.name] = schedule_of(entry.policy())
     try:
-        with within(patience, usual_s=CPU_S + len(now) * _A_STORED_S):
+        usual_s = CPU_S + len(now) * _A_STORED_S
+        with within(patience, usual_s=usual_s, less="fewer policies in it"):
             stored = read_snapshot(_snapshot_bytes(path)) if path.exists() or not write else {}
             found = changes(stored, now)
         # What could not be read is not gone.
