@@ -102,7 +102,7 @@ def _explained(name: str, limit: int) -> float:
     """Milliseconds that a policy with its window takes to be explained; the best of five."""
     from anew.backoff import Policy
     from anew.lab import explain
-    from anew.lab.laws.outlive import window
+    from anew.lab.sums.outlive import window
 
     policy = Policy.from_json({"preset": name, "limit": limit})
     took = []

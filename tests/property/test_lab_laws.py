@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from anew.backoff import Draws, Policy, Previous, Wait, next_wait
 from anew.lab.explain import explain
-from anew.lab.laws.outlive import window
 from anew.lab.laws.wait import law
+from anew.lab.sums.outlive import window
 
 from .backoff_forms import YEAR_MS, policies, slices, units
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from anew.backoff import Policy
 from anew.lab import Scenario, simulate
-from anew.lab.laws.outlive import Window, window
+from anew.lab.sums.outlive import LastRetry, window
 
 pytest.importorskip("numpy", reason="pip install 'anew[lab]'")
 
@@ -81,9 +81,9 @@ def model_error(form: dict[str, Any]) -> float:
     return (0.01 if "deadline" in form or "ceil" in form else 0.005) if walked else 0.001
 
 
-def believable(found: Window, outage: int, seen: float, error: float) -> bool:
+def believable(found: LastRetry, outage: int, seen: float, error: float) -> bool:
     """Whether a share could have been simulated by a right law: as a share, or where it jumps, a moment off in time."""
-    moment = found.latest_ms // 300 + 5
+    moment = outage // 500 + 5
     least, said, most = (found.outlives(max(at, 0)) for at in (outage + moment, outage, outage - moment))
 
     def slack(share: float) -> float:

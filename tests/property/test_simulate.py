@@ -65,7 +65,11 @@ def add_up(outcome: Outcome) -> None:
     down = outcome.downstream
     if down is not None:
         assert (
-            len(down.offered) == len(down.served) == len(down.wasted) == len(down.backlog) == len(down.held)
+            len(down.offered)
+            == len(down.served)
+            == len(down.abandoned)
+            == len(down.backlog)
+            == len(down.held)
         )
         assert sum(down.offered) == outcome.calls + (outcome.fresh.calls if outcome.fresh else 0)
         assert min(down.backlog, default=0) >= 0

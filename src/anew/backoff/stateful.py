@@ -73,22 +73,28 @@ class Slices(JitterPiece):
     ) -> Drawn:
         """Draw the instant of this retry and subtract the instant of the one before."""
         number = draws.rng()
-        unit = curve(1) / 1.4
+        unit = slices_unit(curve(1))
         if k > LAST_SLICE:
             return Drawn(CEILING_MS if unit else 0.0, number, number)
         before = carry if carry is not None and 0 <= carry < 1 else 0.5
-        start = _front(k - 2 + before) if k > 1 else 0.0
-        return Drawn(max(_front(k - 1 + number) - start, 0.0) * unit, number, number)
+        start = front(k - 2 + before) if k > 1 else 0.0
+        return Drawn(max(front(k - 1 + number) - start, 0.0) * unit, number, number)
 
     def reach(self, retry: int, k: int, nominal: float, curve: Nominal, before: float) -> Reach:
         """Give the wait's bounds; the two ends of the whole window telescope."""
-        unit = curve(1) / 1.4
+        unit = slices_unit(curve(1))
         if k > LAST_SLICE:
             end = float(CEILING_MS) if unit else 0.0
             return Reach(0.0, end, end, end)
-        low, middle, high = (_front(t) for t in (max(0, k - 2), k - 1, k))
+        low, middle, high = (front(t) for t in (max(0, k - 2), k - 1, k))
         return Reach(0.0, (high - low) * unit, (middle - low) * unit, (high - middle) * unit)
 
 
-def _front(t: float) -> float:
-    return math.tanh(math.sqrt(4 * t)) * math.pow(2, t)
+def front(t: float) -> float:
+    """Give ``2**t * tanh(sqrt(4t))``, the instant of ``slices``; from `LAST_SLICE` on, past every ceiling, it stands still."""
+    return math.tanh(math.sqrt(4 * t)) * math.pow(2, min(t, LAST_SLICE))
+
+
+def slices_unit(first: float) -> float:
+    """Give what ``slices`` multiplies its instants with, from the curve's first wait: Polly's median correction."""
+    return first / 1.4

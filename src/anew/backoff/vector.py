@@ -18,7 +18,7 @@ from anew.backoff.decide import fallback
 from anew.backoff.even import Even
 from anew.backoff.fields import Piece
 from anew.backoff.policy import Policy
-from anew.backoff.stateful import Decorrelated, Slices
+from anew.backoff.stateful import Decorrelated, Slices, slices_unit
 from anew.backoff.vector_forms import FORMS, Chance, Floats, Millis, Row
 from anew.backoff.vector_singly import one_by_one
 from anew.backoff.windows import UpTo, Windowed
@@ -115,7 +115,7 @@ def _numbers(policy: Policy, retry: int, k: int, nominal: float, curve: Callable
         case Decorrelated():
             return (nominal, curve(1))
         case Slices():
-            return (float(k), curve(1) / 1.4)
+            return (float(k), slices_unit(curve(1)))
     return (nominal,)
 
 

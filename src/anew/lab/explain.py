@@ -10,10 +10,10 @@ import msgspec
 from anew.backoff import Policy
 from anew.errors import InvalidPolicy
 from anew.lab import explain_words
-from anew.lab.laws.outlive import Window, is_endless, window
 from anew.lab.laws.shapes import Law
 from anew.lab.laws.spans import Span, spans
 from anew.lab.laws.wait import laws
+from anew.lab.sums.outlive import LastRetry, is_endless, window
 from anew.units import refused, refused_as
 
 DEFAULT_ROWS: Final = 100
@@ -82,7 +82,7 @@ class Explanation(msgspec.Struct, frozen=True):
         return None if self.total is None else self.total + 1
 
     @property
-    def window(self) -> Window | None:
+    def window(self) -> LastRetry | None:
         """When the last retry comes, over all permitted retries; None: never, or it cannot be told."""
         return window(self.policy)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
-from anew.lab.laws.outlive import Window, is_endless
+from anew.lab.sums.outlive import LastRetry, is_endless
 from anew.units import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS, format_duration, format_duration_about
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ def words(told: Explanation) -> list[str]:
     return ["When the last retry comes cannot be told beforehand."]
 
 
-def _window_words(told: Explanation, found: Window) -> Iterator[str]:
+def _window_words(told: Explanation, found: LastRetry) -> Iterator[str]:
     if told.total_runs is not None:
         most = "" if told.policy.deadline_ms is None else " at most"
         yield f"{told.total_runs} run{'s' if told.total_runs != 1 else ''} in all{most}."
@@ -103,7 +103,7 @@ def _window_words(told: Explanation, found: Window) -> Iterator[str]:
         yield f"Last retry: after {format_duration_about(found.mean_ms)} on average{nine}."
 
 
-def _outage_words(told: Explanation, found: Window) -> Iterator[str]:
+def _outage_words(told: Explanation, found: LastRetry) -> Iterator[str]:
     for outage, share in told.outlives():
         yield f"An outage of {format_duration(outage)} from the first failure on: {_shared(share)}."
     if told.outages_ms or not found.latest_ms:
@@ -115,7 +115,7 @@ def _outage_words(told: Explanation, found: Window) -> Iterator[str]:
     yield "Outages outlived: by 99 % of the jobs {}, by 50 % {}, by 1 % {}.".format(*lengths)
 
 
-def _dead_words(told: Explanation, found: Window) -> str:
+def _dead_words(told: Explanation, found: LastRetry) -> str:
     done = "Discarded" if told.policy.on_exhausted == "discard" else "Dead"
     if found.earliest_ms == found.latest_ms:
         at = f"after {format_duration(found.latest_ms)}" if found.latest_ms else "at the first failure"

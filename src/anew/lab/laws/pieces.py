@@ -81,6 +81,8 @@ class Piece(NamedTuple):
         step = self.step
         if float(low).is_integer() and step.is_integer():
             return low + step * (faces - 1) / 2, step * step * (faces * faces - 1) / 12
+        if step < 1:
+            return _uniform(low, high)
         if faces <= FEW:
             values = [math.floor(low + (high - low) * face / faces) for face in range(faces)]
             mean = sum(values) / faces

@@ -1,4 +1,4 @@
-"""Laws of a number of whole milliseconds: what all can tell, and those given by a table or by a function.
+"""Laws of a number of whole milliseconds: what all can tell, and those given by a function.
 
 All answer the same questions (mean, standard deviation, percentiles, share up to a value). Waits are cut down to
 whole milliseconds, and so are the answers: the mean of "anything in [0, 10 ms)" is 4.5 ms.
@@ -7,10 +7,8 @@ whole milliseconds, and so are the answers: the mean of "anything in [0, 10 ms)"
 from __future__ import annotations
 
 import math
-from bisect import bisect_left
 from collections.abc import Callable, Iterable, Sequence
-from itertools import accumulate, pairwise
-from typing import Final, NamedTuple
+from typing import Final
 
 FEW: Final = 256
 """Below this many possible values, cutting to milliseconds is reckoned value by value; above, it takes half a
@@ -28,6 +26,9 @@ GAUSS_8: Final = tuple(
     )
     for side in (-1, 1)
 )
+
+_EIGHTHS: Final = [((eighth + node) / 8, weight / 8) for eighth in range(8) for node, weight in GAUSS_3]
+_EVEN: Final = 840
 
 
 class Law:
@@ -105,82 +106,6 @@ def mixed(parts: Iterable[tuple[float, float, float]]) -> tuple[float, float]:
     return mean, math.sqrt(max(variance, 0.0))
 
 
-class Stretch(NamedTuple):
-    """Some share of all values, spread evenly over ``[low, high]``; one value if both are equal.
-
-    Args:
-        low: The lower end.
-        high: The upper end.
-        weight: The share.
-    """
-
-    low: float
-    high: float
-    weight: float
-
-
-class Table(Law):
-    """A law given by stretches: what quadrature, a chain or a sum of laws comes to.
-
-    Args:
-        stretches: In the order of their values; they do not overlap. Weights add up to 1, or are made to.
-        cut: Whether values are yet to be cut to whole milliseconds.
-    """
-
-    __slots__ = ("_highs", "_lows", "_shares")
-
-    def __init__(self, stretches: Iterable[Stretch], *, cut: bool = True) -> None:
-        kept = [stretch for stretch in stretches if stretch.weight > 0]
-        total = math.fsum(stretch.weight for stretch in kept)
-        self._lows = [stretch.low for stretch in kept]
-        self._highs = [stretch.high for stretch in kept]
-        self._shares = [0.0, *accumulate(stretch.weight / total for stretch in kept)]
-        self.earliest_ms, self.latest_ms = math.floor(kept[0].low), math.floor(kept[-1].high)
-        half = 0.5 if cut else 0.0
-        self.mean_ms, self.sd_ms = mixed(
-            (
-                stretch.weight / total,
-                (stretch.low + stretch.high) / 2 - (half if stretch.high > stretch.low else 0.0),
-                (stretch.high - stretch.low) ** 2 / 12,
-            )
-            for stretch in kept
-        )
-
-    def below(self, ms: float) -> float:
-        """Give the share of values below ``ms``."""
-        index = bisect_left(self._highs, ms)
-        if index == len(self._highs):
-            return 1.0
-        low, high, start = self._lows[index], self._highs[index], self._shares[index]
-        if ms <= low:
-            return start
-        return start + (self._shares[index + 1] - start) * (ms - low) / (high - low)
-
-    def percentile(self, percent: float) -> int:
-        """Give the lowest value that at least so many percent of all values do not exceed."""
-        share = percent / 100
-        index = min(max(bisect_left(self._shares, share - 1e-12) - 1, 0), len(self._lows) - 1)
-        start, end = self._shares[index], self._shares[index + 1]
-        part = min(max((share - start) / (end - start), 0.0), 1.0)
-        return math.floor(self._lows[index] + part * (self._highs[index] - self._lows[index]))
-
-
-def tabled(values: Sequence[float], *, cut: bool = True, knots: int = 512) -> Table:
-    """Give the law of equally likely values, drawn out between neighbours.
-
-    Args:
-        values: In order.
-        cut: Whether they are yet to be cut to whole milliseconds.
-        knots: Stretches at most.
-    """
-    count = len(values)
-    every = max(1, count // knots)
-    marks = [*range(0, count - 1, every), count - 1]
-    if len(marks) == 1:
-        return Table([Stretch(values[0], values[0], 1.0)], cut=cut)
-    return Table([Stretch(values[a], values[b], b - a) for a, b in pairwise(marks)], cut=cut)
-
-
 class Function(Law):
     """The law of a function of one number anywhere in [0, 1) that never falls inside each of its parts; exact.
 
@@ -206,11 +131,12 @@ class Function(Law):
         self._nudge = 1e-12 if jumps else 0.0
         self.earliest_ms = int(min(value(low) for low, _ in parts))
         self.latest_ms = int(max(value(high) for _, high in parts))
+        # Where it jumps, quadrature misses steps; this many points divide evenly into most dice's faces.
+        nodes = [((index + 0.5) / _EVEN, 1 / _EVEN) for index in range(_EVEN)] if jumps else _EIGHTHS
         samples = [
-            ((high - low) / 8 * weight, value(low + (high - low) * (eighth + node) / 8), 0.0)
+            ((high - low) * weight, value(low + (high - low) * node), 0.0)
             for low, high in parts
-            for eighth in range(8)
-            for node, weight in GAUSS_3
+            for node, weight in nodes
         ]
         mean, self.sd_ms = mixed(samples)
         self.mean_ms = mean if mean_ms is None else mean_ms

@@ -11,13 +11,16 @@ import functools
 from collections.abc import Iterator
 from typing import Final
 
-from anew.backoff import Decorrelated, Draws, Even, NoJitter, Policy, Slices, UpTo
+from anew.backoff import Decorrelated, Even, NoJitter, Policy, Slices, UpTo
 from anew.backoff.curves import is_custom
+from anew.backoff.stateful import slices_unit
 from anew.backoff.windows import Windowed
-from anew.lab.laws.chains import Carried, Fronts
 from anew.lab.laws.pieces import Mixture, Piece
-from anew.lab.laws.shapes import GAUSS_8, Law, tabled
+from anew.lab.laws.remembering import Carried, Fronts
+from anew.lab.laws.same_number import SameNumber
+from anew.lab.laws.shapes import GAUSS_8, Law
 from anew.lab.laws.slides import Slide
+from anew.lab.laws.tabulated import tabled
 
 _NODES: Final = 1_024
 
@@ -54,6 +57,17 @@ def laws(policy: Policy, retries: int, *, first: int = 1) -> Iterator[Law | None
     known: dict[tuple[float, ...], Law] = {}
     for retry in range(first, retries + 1):
         yield None if asks_custom(policy, retry) else _one(policy, retry, known)
+
+
+def phase_starts(policy: Policy) -> Iterator[int]:
+    """Give the first retry of each phase; of a policy without phases, the first one."""
+    retry = 1
+    for phase in policy.phases:
+        yield retry
+        if phase.count is None:
+            return
+        retry += phase.count
+    yield retry
 
 
 def asks_custom(policy: Policy, retry: int) -> bool:
@@ -146,25 +160,13 @@ def _trimmed(low: float, width: float, unit: int) -> list[Piece]:
     return [*pieces, Piece.atom(rest, low + faces * unit)] if rest > 1e-12 else pieces
 
 
-class _Number(Draws, frozen=True):
-    """Chance that gives one number whatever it is asked."""
-
-    number: float = 0.5
-
-    def lifelong(self) -> float:
-        return self.number
-
-    def hashed(self, retry: int) -> float:
-        return self.number
-
-
 def _asked(policy: Policy, retry: int) -> Law:
     """Give the law of a jitter that is none of ours: a table of what it answers to evenly spaced numbers."""
     nominal, place = policy.nominal(retry), policy.place(retry)[1]
     values = []
     for index in range(_NODES):
         number = (index + 0.5) / _NODES
-        draws = _Number(lambda number=number: number, number=number)  # type: ignore[misc]
+        draws = SameNumber.of(number, number)
         wait = policy.jitter.draw(retry, place, nominal, policy.nominal, draws, None).wait
         values.append(float(min(max(wait, policy.floor_ms), policy.highest_ms)))
     return tabled(sorted(values))
@@ -172,12 +174,12 @@ def _asked(policy: Policy, retry: int) -> Law:
 
 def _remembering(policy: Policy, jitter: Decorrelated | Slices, retries: int) -> Iterator[Law | None]:
     floor, ceil = policy.floor_ms, policy.highest_ms
-    if any(asks_custom(policy, retry) for retry in (1, *_phase_starts(policy))):
+    if any(asks_custom(policy, retry) for retry in phase_starts(policy)):
         for _ in range(retries):
             yield None
         return
     if isinstance(jitter, Slices):
-        fronts = Fronts(policy.nominal(1) / 1.4, floor, ceil)
+        fronts = Fronts(slices_unit(policy.nominal(1)), floor, ceil)
         for retry in range(1, retries + 1):
             yield fronts.law(retry)
         return
@@ -187,21 +189,13 @@ def _remembering(policy: Policy, jitter: Decorrelated | Slices, retries: int) ->
 @functools.lru_cache(maxsize=16)
 def _carried(policy: Policy, times: float, retries: int) -> list[Law]:
     """Walk the chain; remembered, because rows and window ask for the same one."""
-    carried, start = Carried(policy.nominal, times, policy.highest_ms), policy.nominal(1)
+    curve = [policy.nominal(retry) for retry in range(1, max(retries, 1) + 1)]
+    carried, start = Carried(curve, times, policy.highest_ms), curve[0]
     # The first one has nothing to remember.
     first = Piece(1.0, start, times * start) if times * start > start else Piece.atom(1.0, start)
     found: list[Law] = [Mixture(first.held(policy.floor_ms, policy.highest_ms))]
     carried.step(start)
-    for retry in range(2, retries + 1):
-        carried.step(policy.nominal(retry))
+    for nominal in curve[1:]:
+        carried.step(nominal)
         found.append(carried.law(policy.floor_ms))
     return found[:retries]
-
-
-def _phase_starts(policy: Policy) -> Iterator[int]:
-    retry = 1
-    for phase in policy.phases:
-        yield retry
-        if phase.count is None:
-            return
-        retry += phase.count

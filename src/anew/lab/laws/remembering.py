@@ -7,12 +7,14 @@ every cell evenly over what it may become. ``slices``: two numbers decide a wait
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import Final
 
+from anew.backoff.stateful import front
 from anew.lab.laws.pieces import Mixture, Piece
-from anew.lab.laws.shapes import Law, Stretch, Table, tabled
+from anew.lab.laws.shapes import Law
+from anew.lab.laws.tabulated import Tabulated, tabled
 
 _CELLS: Final = 400
 _SAME: Final = 1e-12
@@ -25,23 +27,26 @@ _TURN: Final = 610
 _KNOTS: Final = 330
 
 
+def lowest_of(curve: Sequence[float]) -> float:
+    """Give the shortest wait that need be told from none, in ms: the curve's, or 1 where it falls back to nothing."""
+    lowest = min((wait for wait in curve if wait > LEAST), default=1.0)
+    return min(lowest, 1.0) if any(wait <= LEAST for wait in curve[1:]) else lowest
+
+
 class Carried:
     """The law of what ``decorrelated`` carries: masses in geometric cells, and a lump at the ceiling.
 
     Args:
-        nominal: The nominal waits.
+        curve: The nominal waits, from the first on.
         times: How many times the wait before a wait may be.
         ceil: No wait is longer.
         cells: Cells of the grid.
     """
 
-    def __init__(
-        self, nominal: Callable[[int], float], times: float, ceil: float, cells: int = _CELLS
-    ) -> None:
-        start = nominal(1)
+    def __init__(self, curve: Sequence[float], times: float, ceil: float, cells: int = _CELLS) -> None:
+        start = curve[0]
         self.times, self.ceil = times, float(ceil)
-        lowest = min((wait for wait in (start, nominal(2), nominal(3)) if wait > LEAST), default=1.0)
-        lowest = min(lowest, self.ceil / 2) or 1.0
+        lowest = min(lowest_of(curve), self.ceil / 2) or 1.0
         ratio = (self.ceil / lowest) ** (1 / cells) if self.ceil > lowest else 2.0
         self.edges = [lowest * ratio**index for index in range(cells)] + [self.ceil]
         self.middles = [(a + b) / 2 for a, b in pairwise(self.edges)]
@@ -105,40 +110,40 @@ class Carried:
     def law(self, floor: float) -> Law:
         """Give the law of the wait, held to the policy's floor."""
         if self._law is None:
-            whole = [Stretch(value, value, mass) for value, mass in self.lumps.items()]
+            whole = [Piece(mass, value, value) for value, mass in self.lumps.items()]
             cells = zip(self.edges, self.edges[1:], self.masses, strict=False)
-            parts = [*(Stretch(a, b, mass) for a, b, mass in cells if mass > 0), *whole]
+            parts = [*(Piece(mass, a, b) for a, b, mass in cells if mass > 0), *whole]
             parts.sort(key=lambda part: (part.low, part.high))
-            self._law = Table(_parted(_floored(parts, floor) if parts[0].low < floor else parts))
+            self._law = Tabulated(_parted(_floored(parts, floor) if parts[0].low < floor else parts))
         return self._law
 
 
-def _floored(stretches: list[Stretch], floor: float) -> list[Stretch]:
-    """Hold stretches to a floor: what lies below it becomes one value."""
+def _floored(pieces: list[Piece], floor: float) -> list[Piece]:
+    """Hold windows to a floor: what lies below it becomes one value."""
     kept, under = [], 0.0
-    for stretch in stretches:
+    for piece in pieces:
         share = 0.0
-        if stretch.high <= floor:
+        if piece.high <= floor:
             share = 1.0
-        elif stretch.low < floor:
-            share = (floor - stretch.low) / (stretch.high - stretch.low)
-        under += stretch.weight * share
+        elif piece.low < floor:
+            share = (floor - piece.low) / (piece.high - piece.low)
+        under += piece.weight * share
         if share < 1:
-            kept.append(Stretch(max(stretch.low, floor), stretch.high, stretch.weight * (1 - share)))
-    return [Stretch(floor, floor, under), *kept]
+            kept.append(Piece(piece.weight * (1 - share), max(piece.low, floor), piece.high))
+    return [Piece(under, floor, floor), *kept]
 
 
-def _parted(stretches: list[Stretch]) -> list[Stretch]:
-    """Part a stretch around a lump that lies inside it, so that all are in order."""
-    parted: list[Stretch] = []
-    for stretch in stretches:
+def _parted(pieces: list[Piece]) -> list[Piece]:
+    """Part a window around a lump that lies inside it, so that all are in order."""
+    parted: list[Piece] = []
+    for piece in pieces:
         last = parted[-1] if parted else None
-        if last is None or stretch.low >= last.high or last.low == last.high:
-            parted.append(stretch)
+        if last is None or piece.low >= last.high or last.low == last.high:
+            parted.append(piece)
             continue
-        share = (stretch.low - last.low) / (last.high - last.low)
-        parted[-1] = Stretch(last.low, stretch.low, last.weight * share)
-        parted += [stretch, Stretch(stretch.high, last.high, last.weight * (1 - share))]
+        share = (piece.low - last.low) / (last.high - last.low)
+        parted[-1] = Piece(last.weight * share, last.low, piece.low)
+        parted += [piece, Piece(last.weight * (1 - share), piece.high, last.high)]
     return parted
 
 
@@ -146,7 +151,7 @@ class Fronts:
     """The laws of ``slices``: the wait is ``(F(k - 1 + U) - F(k - 2 + U before)) * unit``.
 
     Args:
-        unit: ``c(1) / 1.4``.
+        unit: What instants are multiplied with, `anew.backoff.stateful.slices_unit`.
         floor: No wait is shorter.
         ceil: No wait is longer.
     """
@@ -175,8 +180,3 @@ class Fronts:
         if retry < 1:
             return [0.0] * _PAIRS
         return [front(retry - 1 + (index + 0.5) / _PAIRS) * self._unit for index in range(_PAIRS)]
-
-
-def front(t: float) -> float:
-    """Give ``2**t * tanh(sqrt(4t))``, Polly's curve; from 1,000 on it goes no further, far past every ceiling."""
-    return math.tanh(math.sqrt(4 * t)) * math.pow(2, min(t, 1_000.0))

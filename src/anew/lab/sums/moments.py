@@ -8,19 +8,20 @@ from typing import Final
 
 from anew.backoff import Decorrelated, Policy
 from anew.lab.laws.spans import spans
-from anew.lab.laws.wait import law, laws
-from anew.lab.laws.walks import MAX_STEPS
+from anew.lab.laws.wait import law, laws, phase_starts
+from anew.lab.sums.decorrelated_moments import decorrelated_moments
+from anew.lab.sums.walks import MAX_STEPS
 
 MANY: Final = 400
 """Beyond so many waits a sum is as good as normal."""
 
 
 def moments(policy: Policy, retries: int) -> tuple[float, float]:
-    """Give mean and standard deviation of the sum of waits, each by itself."""
-    if retries <= MANY or isinstance(policy.jitter, Decorrelated):
-        each = [(1, found) for found in laws(policy, min(retries, MAX_STEPS)) if found is not None]
-        # A chain has long settled by then.
-        each.append((retries - len(each), each[-1][1]))
+    """Give mean and standard deviation of the sum of waits; where they depend on each other, of ``decorrelated`` alone."""
+    if isinstance(policy.jitter, Decorrelated):
+        return decorrelated_moments(policy, blocks(policy, retries))
+    if retries <= MANY:
+        each = [(1, found) for found in laws(policy, retries) if found is not None]
     else:
         each = [
             (n, found) for retry, n in blocks(policy, retries) if (found := law(policy, retry)) is not None
@@ -54,14 +55,9 @@ def blocks(policy: Policy, retries: int, start: int = 1) -> Iterator[tuple[int, 
     Yields:
         A retry in the middle of its block, and how many it stands for.
     """
-    over, retry = [], 0
-    for phase in policy.phases:
-        if phase.count is None or retry >= retries:
-            break
-        retry += phase.count
-        over.append(retry)
+    over = [first - 1 for first in phase_starts(policy) if 1 < first <= retries]
     begun = 1
-    for end in [*(end for end in over if end < retries), retries]:
+    for end in [*over, retries]:
         at = max(begun, start)
         while at <= end:
             # A hundredth of the way from the phase's beginning: no curve but an explosive one bends in that.

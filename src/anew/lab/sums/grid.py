@@ -1,4 +1,4 @@
-"""Sums of waits that owe each other nothing: the law of the whole window, by convolution on a grid.
+"""Sums of independent waits: the law of the whole window, by convolution on a grid.
 
 The share of sums up to each point of a grid is kept, a straight line between the points. Adding a wait that lies
 anywhere in a window is then one running sum and two readings of it, whatever the window's width.
@@ -14,7 +14,6 @@ from itertools import accumulate, pairwise
 from typing import Final
 
 from anew.lab.laws.pieces import Piece
-from anew.lab.laws.shapes import Stretch
 
 CELLS: Final = 1_024
 # Dice whose values lie closer than so many cells are taken as a window.
@@ -28,13 +27,18 @@ class Grid:
         origin: The sum to begin with.
         width: How far sums can lie above the lowest.
         cells: Cells of the grid.
-        share: The share of jobs that are at the first sum; 0 where all are held elsewhere as yet.
     """
 
-    def __init__(self, origin: float, width: float, cells: int = CELLS, share: float = 1.0) -> None:
+    def __init__(self, origin: float, width: float, cells: int = CELLS) -> None:
         self.origin = origin
         self.cell = width / cells or 1.0
-        self.shares = [share] * (cells + 1)
+        # Nowhere, as yet.
+        self.shares = [0.0] * (cells + 1)
+
+    @property
+    def share(self) -> float:
+        """Give the share of all sums that are held."""
+        return self.shares[-1]
 
     def add(self, pieces: Sequence[Piece]) -> None:
         """Add one wait; the grid then begins at the lowest sum."""
@@ -58,15 +62,14 @@ class Grid:
             total = [old + each * (x - y) for old, x, y in zip(total, upper, lower, strict=True)]
         self.shares = total
 
-    def keep(self, most: float) -> float:
-        """Drop the sums above a bound; give the share that is left."""
+    def keep(self, most: float) -> None:
+        """Drop the sums above a bound."""
         at = (most - self.origin) / self.cell
         if at < len(self.shares) - 1:
             whole = max(math.floor(at), -1)
             low, high = self.shares[whole] if whole >= 0 else 0.0, self.shares[whole + 1]
             left = low + (high - low) * (at - whole) if at >= 0 else 0.0
             self.shares = [min(share, left) for share in self.shares]
-        return self.shares[-1]
 
     def receive(self, lumps: Sequence[tuple[int, float]], origin: float, pieces: Sequence[Piece]) -> None:
         """Take in the shares of sums that were held value by value until now.
@@ -124,14 +127,14 @@ class Grid:
 
         return _pushed(sums, by, between)
 
-    def stretches(self, least: float = 0.0) -> list[Stretch]:
-        """Give the law as stretches; a share that is there at the first point already is a single value."""
-        first = [Stretch(self.origin, self.origin, self.shares[0])] if self.shares[0] > 0 else []
+    def pieces(self) -> list[Piece]:
+        """Give the law as windows; a share that is there at the first point already is a single value."""
+        first = [Piece(self.shares[0], self.origin, self.origin)] if self.shares[0] > 0 else []
         points = pairwise(self.shares)
         return first + [
-            Stretch(self.origin + index * self.cell, self.origin + (index + 1) * self.cell, high - low)
+            Piece(high - low, self.origin + index * self.cell, self.origin + (index + 1) * self.cell)
             for index, (low, high) in enumerate(points)
-            if high - low > least
+            if high > low
         ]
 
 
@@ -184,13 +187,13 @@ def _pushed(values: list[float], by: float, between: Callable[[float], list[floa
     return ([0.0] * (whole + 1) + between(part))[: len(values)]
 
 
-def normal(mean: float, sd: float, earliest: float, latest: float) -> list[Stretch]:
+def normal(mean: float, sd: float, earliest: float, latest: float) -> list[Piece]:
     """Give the law of a sum of very many waits, by the central limit theorem, inside its bounds."""
     if sd <= 0 or latest <= earliest:
-        return [Stretch(mean, mean, 1.0)]
+        return [Piece(1.0, mean, mean)]
     points = [min(max(mean + sd * (index - 400) / 50, earliest), latest) for index in range(801)]
     shares = [(1 + math.erf((index - 400) / 50 / math.sqrt(2))) / 2 for index in range(801)]
     return [
-        Stretch(low, high, b - a)
+        Piece(b - a, low, high)
         for low, high, a, b in zip(points, points[1:], shares, shares[1:], strict=False)
     ]

@@ -1,4 +1,4 @@
-"""The law of a sum of waits that owe each other nothing: value by value as long as that is to be had, then on a grid.
+"""The law of a sum of independent waits: value by value as long as that is to be had, then on a grid.
 
 What takes single values is added value by value (`lattices`), and such a sum jumps where it ought to. What lies
 anywhere is added on a grid of 1,024 cells (`sums`), beside the jumps of waits that may do both, as where a clamp piles
@@ -22,14 +22,16 @@ from itertools import pairwise
 from typing import Final
 
 from anew.backoff import Policy
-from anew.lab.laws.lattices import Sum, affordable, common_step
-from anew.lab.laws.lumps import Lumps
 from anew.lab.laws.pieces import Mixture, Piece
-from anew.lab.laws.shapes import Law, Stretch, Table
-from anew.lab.laws.splits import Split, split
-from anew.lab.laws.sums import Grid, normal
-from anew.lab.laws.totals import MANY, blocks, ends, moments
+from anew.lab.laws.shapes import Law
+from anew.lab.laws.tabulated import Tabulated
 from anew.lab.laws.wait import pieces_of
+from anew.lab.sums.grid import normal
+from anew.lab.sums.lattices import common_step
+from anew.lab.sums.lumps import Lumps
+from anew.lab.sums.mixed_sum import MixedSum, finest
+from anew.lab.sums.moments import MANY, blocks, ends, moments
+from anew.lab.sums.splits import Split, split
 
 # Sums that span no more milliseconds are told by each of them, windows and all.
 _SHORT: Final = 2_000
@@ -37,8 +39,6 @@ _SHORT: Final = 2_000
 _TINY: Final = 1e-6
 # A grid never blurs more than that, unless its deviation is all rounding.
 _BLURRED: Final = 0.5
-TRACE: Final = 1e-5
-"""Single values that come up more rarely, taken together, are left out beside what lies anywhere."""
 # Steps in a standard deviation from which on a lattice need not be told from a line.
 _FINE: Final = 200
 
@@ -59,22 +59,18 @@ def summed(policy: Policy, retries: int) -> Law:
         moved = parts[uncertain[0] - 1] if uncertain else [Piece.atom(1.0, 0.0)]
         return Mixture(piece._replace(low=piece.low + certain, high=piece.high + certain) for piece in moved)
     width = sum(wide(parts[retry - 1]) for retry in uncertain)
-    waits, (most, step) = _told(policy, uncertain, cut=width <= _SHORT)
-    known, grid = Sum(step, start=certain), Grid(float(certain), width, share=0.0)
-    lumps, spread = _added(waits, most, known, grid)
+    # Ever more coarsely: windows by their milliseconds, uneven dice by their faces, those taken as windows.
+    ways = ((width <= _SHORT, True), (False, True), (False, False))
+    plan = finest(
+        [split(policy, retry, cut=cut, uneven=uneven) for retry in uncertain] for cut, uneven in ways
+    )
+    total = MixedSum(plan, start=certain, width=width)
+    for wait in plan.waits:
+        total.add(wait)
+    spread = total.pieces()
     if not spread:
-        return Lumps(lumps)
-    return fitted(spread, *moments(policy, retries), lumps)
-
-
-def _told(policy: Policy, retries: Sequence[int], *, cut: bool) -> tuple[list[Split], tuple[int, int]]:
-    """Part waits as finely as can be afforded; give also what `affordable` says of it."""
-    for fine, uneven in ((cut, True), (False, True), (False, False)):
-        waits = [split(policy, retry, cut=fine, uneven=uneven) for retry in retries]
-        found = affordable(waits)
-        if found[0] >= len(waits):
-            break
-    return waits, found
+        return Lumps(total.single.items())
+    return _fitted(spread, *moments(policy, retries), total.single.items())
 
 
 def _is_certain(pieces: Sequence[Piece]) -> bool:
@@ -86,70 +82,41 @@ def wide(pieces: Sequence[Piece]) -> float:
     return max(piece.high for piece in pieces) - min(piece.low for piece in pieces)
 
 
-def _added(
-    waits: Sequence[Split], most: int, known: Sum, grid: Grid
-) -> tuple[list[tuple[int, float]], list[Stretch]]:
-    """Add waits up; give the sums that are single values, and those that lie anywhere.
-
-    Args:
-        waits: The waits.
-        most: How many of them may be told value by value.
-        known: The sum to begin with, where it is a single value.
-        grid: The sum to begin with, where it lies anywhere: nowhere, as yet.
-    """
-    for index, wait in enumerate(waits):
-        # Beyond what can be told value by value, all of a wait goes to the grid.
-        told = index < most
-        spread = wait.windows if told else wait.pieces
-        lumps = known.items() if spread else []
-        origin = grid.origin
-        grid.add(wait.pieces)
-        if lumps:
-            grid.receive(lumps, origin, spread)
-        told = told and (not spread or known.share > TRACE)
-        known.add(wait.runs if told else [])
-    return known.items(), grid.stretches() if grid.shares[-1] > 0 else []
-
-
-def fitted(
-    spread: Sequence[Stretch], mean: float, sd: float | None = None, lumps: Sequence[tuple[int, float]] = ()
-) -> Law:
+def _fitted(spread: Sequence[Piece], mean: float, sd: float, lumps: Sequence[tuple[int, float]]) -> Law:
     """Give a law whose spread part is moved, and drawn together, so that mean and deviation are right.
 
-    A grid knows nothing of cut milliseconds, and blurs a little with every wait.
+    A grid blurs a little with every wait.
 
     Args:
-        spread: What lies anywhere, in order.
+        spread: What lies anywhere, in order, yet to be cut to milliseconds.
         mean: The mean of the whole, known exactly.
-        sd: Its standard deviation; None: left as it is.
+        sd: Its standard deviation.
         lumps: What are single values, in order.
     """
-    part = math.fsum(stretch.weight for stretch in spread)
+    part = math.fsum(piece.weight for piece in spread)
     total = part + math.fsum(share for _, share in lumps)
     if part > _TINY * total:
-        table = Table(spread, cut=False)
-        known = math.fsum(share * (value - mean) for value, share in lumps)
+        table = Tabulated(spread)
         # What is missing in the lumps, the spread part has: about the mean of the whole, then about its own.
-        by = -known / part
-        scale = 1.0
-        if sd is not None and table.sd_ms > 0:
-            squared = math.fsum(share * (value - mean) ** 2 for value, share in lumps)
-            variance = (sd * sd * total - squared) / part - by * by
-            scale = math.sqrt(max(variance, 0.0)) / table.sd_ms
+        by = -math.fsum(share * (value - mean) for value, share in lumps) / part
+        squared = math.fsum(share * (value - mean) ** 2 for value, share in lumps)
+        variance = (sd * sd * total - squared) / part - by * by
+        scale = math.sqrt(max(variance, 0.0)) / table.sd_ms if table.sd_ms > 0 else 1.0
         scale = scale if _BLURRED < scale < 1 else 1.0
-        centre, old = mean + by, table.mean_ms
+        # Means are those of cut milliseconds, the windows' middles lie half of one higher.
+        centre, old = mean + by + 0.5, table.mean_ms + 0.5
         spread = [
-            Stretch(centre + scale * (low - old), centre + scale * (high - old), weight)
-            for low, high, weight in spread
+            Piece(weight, centre + scale * (low - old), centre + scale * (high - old))
+            for weight, low, high, _ in spread
         ]
-    return Lumps(lumps, spread) if lumps else Table(spread, cut=False)
+    return Lumps(lumps, spread, cut=True) if lumps else Tabulated(spread)
 
 
 def _normal(policy: Policy, retries: int) -> Law:
     """Give the law of very many waits, by the central limit theorem; on their lattice, if that is a coarse one."""
     mean, sd = moments(policy, retries)
     earliest, latest = ends(policy)
-    smooth = Table(normal(mean, sd, earliest, latest), cut=False)
+    smooth = Tabulated(normal(mean, sd, earliest, latest), cut=False)
     first = split(policy, retries)
     if first.windows or sd > _FINE * common_step([first]):
         return smooth

@@ -12,51 +12,49 @@ from collections.abc import Iterator
 from typing import Final
 
 from anew.backoff import Decorrelated, Policy
-from anew.lab.laws.even_numbers import numbers, ordered
-from anew.lab.laws.lumps import Lumps, overlaid
 from anew.lab.laws.pieces import Piece
 from anew.lab.laws.shapes import Law
+from anew.lab.laws.wait import law as law_of
+from anew.lab.sums.deadlines import renewed
+from anew.lab.sums.even_numbers import numbers, ordered
+from anew.lab.sums.lumps import Lumps, overlaid
 
-# Waits that are walked for one law, and the bounds of how many jobs share them.
-_WAITS: Final = 30_000
+# Waits that are walked for one law, and the bounds of how many jobs share them; of long chains half a second's worth.
+_WAITS: Final = 60_000
 _FEWEST, _MOST = 1_024, 4_096
-# Steps before a deadline for which all of them are walked: most jobs have ended earlier.
-_FEW: Final = 30
+_LONG: Final = 400_000
+# Waits before a deadline from which on nothing is left of the beginning.
+_MANY: Final = 300
+# Jobs that tell beforehand how many waits there are before a deadline.
+_PILOTS: Final = 32
 _POINT: Final = 1e-6
 
 
-def chained(policy: Policy, retries: int) -> Law:
+def decorrelated(policy: Policy, retries: int) -> Law:
     """Give the law of the sum of the first waits.
 
     Args:
         policy: A policy with the jitter ``decorrelated``; its deadline is left aside.
         retries: How many waits, at least 1.
     """
-    chain = _Chain(policy, jobs_for(retries))
+    chain = Walk(policy, jobs_for(retries))
     for _ in range(retries - 1):
         chain.step()
     return overlaid(chain.after_one_more())
 
 
-def deviation(policy: Policy, retries: int) -> float:
-    """Give the standard deviation of the sum of the first waits, in milliseconds, from the jobs alone."""
-    chain = _Chain(policy, jobs_for(retries))
-    for _ in range(retries):
-        chain.step()
-    mean = math.fsum(chain.passed) / len(chain.passed)
-    return math.sqrt(math.fsum((at - mean) ** 2 for at in chain.passed) / len(chain.passed))
-
-
-def chained_until(policy: Policy, retries: int, steps: int) -> Law:
+def decorrelated_until(policy: Policy, retries: int) -> Law:
     """Give the law of the last retry before the policy's deadline.
 
     Args:
         policy: A policy with the jitter ``decorrelated`` and a deadline.
         retries: How many waits at most.
-        steps: How many waits a job can make before the deadline.
     """
     deadline, clip = policy.deadline_ms or 0, policy.on_deadline == "clip"
-    chain = _Chain(policy, _MOST if steps <= _FEW else jobs_for(steps))
+    steps = _steps(policy, retries)
+    if steps > _MANY and retries > 2 * steps and (late := law_of(policy, steps)) is not None:
+        return overlaid(renewed(policy, late))
+    chain = Walk(policy, jobs_for(steps))
     ended: dict[int, float] = {}
     for _ in range(retries):
         for at, beyond in chain.beyond(deadline):
@@ -70,12 +68,23 @@ def chained_until(policy: Policy, retries: int, steps: int) -> Law:
     return Lumps(sorted(ended.items()))
 
 
+def _steps(policy: Policy, retries: int) -> int:
+    """Give how many waits a job makes before the deadline, on average."""
+    chain, steps = Walk(policy, _PILOTS), 0
+    for _ in range(retries):
+        steps += len(chain.passed)
+        chain.step(policy.deadline_ms or 0)
+        if not chain.passed:
+            break
+    return steps // _PILOTS
+
+
 def jobs_for(steps: int) -> int:
     """Give how many jobs are walked where each makes so many steps."""
-    return min(max(_WAITS // max(steps, 1), _FEWEST), _MOST)
+    return min(max(_WAITS // max(steps, 1), _FEWEST), _LONG // max(steps, 1), _MOST)
 
 
-class _Chain:
+class Walk:
     """Jobs on their way.
 
     Args:

@@ -11,7 +11,8 @@ from itertools import pairwise
 from typing import Final
 
 from anew.backoff import Draws, Policy
-from anew.lab.laws.even_numbers import numbers, ordered
+from anew.lab.laws.same_number import SameNumber
+from anew.lab.sums.even_numbers import numbers, ordered
 
 MAX_STEPS: Final = 5_000
 """The most retries of one job that are walked one by one."""
@@ -22,21 +23,6 @@ _LONG: Final = 150
 _MOST_PARTS: Final = 4
 _LAST_NUMBER: Final = math.nextafter(1.0, 0.0)
 _SCANNED: Final = 64
-
-
-class Chance(Draws, frozen=True):
-    """Chance that gives one number at every draw, and one for life."""
-
-    fresh: float = 0.5
-
-    @classmethod
-    def of(cls, fresh: float, lifelong: float) -> Chance:
-        """Build it: the number that each draw gives, and the one for life."""
-        return cls(rng=lambda: fresh, phase=lifelong, fresh=fresh)
-
-    def hashed(self, retry: int) -> float:
-        """Give the number of this retry."""
-        return self.fresh
 
 
 def last_instant(policy: Policy, retries: int, number: float) -> tuple[int, int]:
@@ -50,7 +36,7 @@ def last_instant(policy: Policy, retries: int, number: float) -> tuple[int, int]
     Returns:
         When its last retry comes after the first failure in milliseconds, and which that is.
     """
-    draws = Chance.of(number, number)
+    draws = SameNumber.of(number, number)
     at, carry = 0, None
     for retry in range(1, retries + 1):
         before = at
@@ -80,7 +66,7 @@ def _stepped(
 def one_wait(policy: Policy, retry: int, number: float) -> int:
     """Give one wait of a job whose waits hang on one number, the deadline left aside."""
     place, curve = policy.place(retry)[1], policy.nominal
-    wait = policy.jitter.draw(retry, place, curve(retry), curve, Chance.of(number, number), None).wait
+    wait = policy.jitter.draw(retry, place, curve(retry), curve, SameNumber.of(number, number), None).wait
     return int(min(max(wait, policy.floor_ms), policy.highest_ms))
 
 
@@ -171,5 +157,5 @@ class _Job:
 
     def step(self, retry: int, fresh: float) -> None:
         """Go on by one wait, or end before the deadline."""
-        chance = Chance.of(fresh, self._lifelong)
+        chance = SameNumber.of(fresh, self._lifelong)
         self.at, self._carry, self.ended = _stepped(self._policy, retry, chance, self.at, self._carry)

@@ -5,17 +5,17 @@ from typing import Any
 
 import pytest
 
-from anew.backoff import Custom, Phase, Policy, preset
+from anew.backoff import Custom, Phase, Policy
 from anew.backoff.curves import Constant
-from anew.lab.laws.outlive import Window, is_endless, outlives, window
+from anew.lab.sums.outlive import LastRetry, is_endless, outlives, window
 
 from ...backoff.helpers import make_policy
-from .draws import assert_agrees, lives
+from ..laws.draws import assert_agrees, lives
 
 DAY_MS = 86_400_000
 
 
-def window_of(form: Any) -> Window:
+def window_of(form: Any) -> LastRetry:
     """The window, which must be known."""
     found = window(form if isinstance(form, Policy) else Policy.from_json(form))
     assert found is not None
@@ -251,6 +251,11 @@ LIVES: list[tuple[dict[str, Any], float]] = [
     ({"preset": "even", "deadline": "1h", "limit": None}, 0.001),
     ({"preset": "even", "deadline": "20m", "on_deadline": "clip", "limit": 5}, 0.001),
     ({"preset": "aws_decorrelated", "deadline": "45s"}, 0.015),
+    (
+        {"curve": {"table": ["30m", "10m", "1m", "1s"]}, "jitter": "full", "deadline": "30m", "limit": None},
+        0.0,
+    ),
+    ({"curve": {"table": ["1m", "1m", "1m", "1s"]}, "jitter": {"decorrelated": 1.2}, "limit": 12}, 0.015),
     ({"preset": "cenkalti"}, 0.01),
     ({"preset": "stamina"}, 0.01),
     ({"preset": "celery"}, 0.0),
@@ -281,12 +286,36 @@ def test_windows_agree_with_lives(form: dict[str, Any], model_error: float) -> N
     assert found.outlives(half) == pytest.approx(share, abs=4.5 * 0.5 / math.sqrt(len(values)) + model_error)
 
 
-def test_a_long_chain_is_as_good_as_normal() -> None:
-    """Mean and spread of 300 decorrelated waits, from 300 drawn lives."""
-    policy = preset("aws_decorrelated", limit=300)
-    values = lives(policy, 100, seed=5)
-    found = window_of(policy)
-    mean = sum(values) / len(values)
-    assert abs(mean - found.mean_ms) <= 4.5 * found.sd_ms / math.sqrt(len(values))
-    sd = math.sqrt(sum((value - mean) ** 2 for value in values) / len(values))
-    assert found.sd_ms == pytest.approx(sd, rel=4.5 / math.sqrt(2 * len(values)) + 0.05)
+def test_dither_of_many_waits_hardly_scatters_their_sum() -> None:
+    """10 s, each wait up to 15 % more or less: the sum of n has the deviation 10 s * 0.3 * sqrt(n / 12), below and above
+    the 400 waits that are walked."""
+    for limit in (400, 401, 2_000):
+        found = window_of(
+            Policy.from_json(
+                {"curve": {"constant": "10s"}, "jitter": {"even": {"dither": 0.3}}, "limit": limit}
+            )
+        )
+        assert found.sd_ms == pytest.approx(10_000 * 0.3 * math.sqrt(limit / 12), rel=0.05)
+        assert found.mean_ms == pytest.approx(limit * 10_000, rel=1e-3)
+
+
+def test_a_number_for_life_that_is_drawn_again_falls() -> None:
+    """1 s and as much again, from 1.5 s on drawn again in [0.75, 1.5) s: 401 waits that are alike all their life."""
+    form = {
+        "curve": {"constant": "1s"},
+        "jitter": {"above": {"share": 1, "source": "job", "redraw": "1500ms"}},
+    }
+    found = window_of(Policy.from_json(form | {"limit": 401}))
+    # Half lie evenly in 1 to 1.5 s, half in 0.75 to 1.5 s: below 1.25 s of the first a half, of the others two thirds.
+    for below, wait_ms in ((1 / 12, 875), (1 / 6, 1_000), (1 / 3 + 1 / 4, 1_250)):
+        assert 1 - found.outlives(401 * wait_ms) == pytest.approx(below, abs=0.02)
+
+
+def test_the_deviation_of_a_die_for_life() -> None:
+    """Five waits of 10, 12 ... 18 s: 50 to 90 s, ten apart, which has the variance 200 s**2."""
+    form = {
+        "curve": {"constant": "10s"},
+        "jitter": {"add": {"by": "10s", "faces": 5, "source": "job"}},
+        "limit": 5,
+    }
+    assert window_of(Policy.from_json(form)).sd_ms == pytest.approx(10_000 * math.sqrt(2), rel=1e-9)

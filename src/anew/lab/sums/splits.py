@@ -6,7 +6,8 @@ Dice, steps and cuts put waits on whole milliseconds that lie equally far apart,
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from fractions import Fraction
 from typing import Final, NamedTuple
 
 from anew.backoff import Policy
@@ -20,6 +21,9 @@ MANY_FACES: Final = 20_000
 # Of uneven dice, each face is asked for.
 _ASKED: Final = 400
 _ALIKE: Final = 1e-15
+# Parts of a millisecond at most, and how near a number must be to be one.
+_FINEST: Final = 10_000
+_SAME: Final = 1e-12
 
 
 class Run(NamedTuple):
@@ -99,6 +103,43 @@ def split(policy: Policy, retry: int, *, cut: bool = False, uneven: bool = True)
 
 def _is_whole(piece: Piece) -> bool:
     return not piece.faces or (float(piece.low).is_integer() and piece.step.is_integer())
+
+
+def units_of(waits: Iterable[Sequence[Piece]]) -> int:
+    """Give the parts of a millisecond in which all values of some waits are whole; 0 where that is not to be had.
+
+    A die of seven faces and an hour steps by sevenths of an hour: sums of it jump as sharply as those of whole seconds.
+    """
+    units = 1
+    for piece in (piece for pieces in waits for piece in pieces):
+        if not piece.faces:
+            return 0
+        for number in (piece.low, piece.step if piece.faces > 1 else 0.0):
+            whole = Fraction(number).limit_denominator(_FINEST)
+            units = math.lcm(units, whole.denominator)
+            if abs(float(whole) - number) > _SAME * number or units > _FINEST:
+                return 0
+    return units
+
+
+def in_units(pieces: Sequence[Piece], units: int) -> Split:
+    """Give a wait of single values alone, not cut, in parts of a millisecond.
+
+    Args:
+        pieces: The wait.
+        units: Parts of a millisecond, from `units_of`.
+    """
+    runs = [
+        Run(
+            piece.weight / piece.faces,
+            round(piece.low * units),
+            round(piece.step * units) if piece.faces > 1 else 0,
+            piece.faces,
+        )
+        for piece in pieces
+    ]
+    scaled = [piece._replace(low=piece.low * units, high=piece.high * units) for piece in pieces]
+    return Split(runs, [], scaled)
 
 
 def _milliseconds(piece: Piece) -> Iterator[Run]:

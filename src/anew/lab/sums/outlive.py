@@ -10,15 +10,14 @@ import dataclasses
 import functools
 
 from anew.backoff import Policy
-from anew.lab.laws.lasts import last_law
 from anew.lab.laws.pieces import Mixture, Piece
 from anew.lab.laws.shapes import Law
-from anew.lab.laws.totals import ends
-from anew.lab.laws.wait import asks_custom
+from anew.lab.laws.wait import asks_custom, phase_starts
+from anew.lab.sums.last import last
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Window:
+class LastRetry:
     """When the last retry comes.
 
     Args:
@@ -87,7 +86,7 @@ def is_endless(policy: Policy) -> bool:
 
 
 @functools.lru_cache(maxsize=64)
-def window(policy: Policy) -> Window | None:
+def window(policy: Policy) -> LastRetry | None:
     """Give the law of the last retry.
 
     Args:
@@ -100,25 +99,15 @@ def window(policy: Policy) -> Window | None:
     if is_endless(policy) or _any_custom(policy):
         return None
     if policy.retries == 0:
-        return Window(0, 0, 0, 0.0, 0.0, Mixture([Piece.atom(1.0, 0.0)]))
-    found = last_law(policy)
+        return LastRetry(0, 0, 0, 0.0, 0.0, Mixture([Piece.atom(1.0, 0.0)]))
+    found = last(policy)
     if found is None:
         return None
-    if policy.deadline_ms is None:
-        earliest, latest = ends(policy)
-    else:
-        # A law that was moved to its exact mean may reach a little beyond what can be.
-        earliest, latest = max(found.earliest_ms, 0), min(found.latest_ms, policy.deadline_ms)
+    earliest, latest = found.ends
     mean = min(max(found.mean_ms, earliest), latest)
     sd = found.sd_ms if latest > earliest else 0.0
-    return Window(policy.retries, earliest, latest, mean, sd, found)
+    return LastRetry(policy.retries, earliest, latest, mean, sd, found.law)
 
 
 def _any_custom(policy: Policy) -> bool:
-    starts, retry = [1], 1
-    for phase in policy.phases:
-        if phase.count is None:
-            break
-        starts.append(retry)
-        retry += phase.count
-    return any(asks_custom(policy, start) for start in (*starts, retry))
+    return any(asks_custom(policy, start) for start in phase_starts(policy))

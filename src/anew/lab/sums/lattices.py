@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from itertools import accumulate
 from typing import Final
 
-from anew.lab.laws.splits import Run, Split
+from anew.lab.sums.splits import Run, Split
 
 POINTS: Final = 20_000
 """The most points of a lattice on which a sum is held, and the most sums held by name."""
@@ -28,7 +28,7 @@ _NOTHING: Final = 1e-15
 _ALL: Final = 2**31
 
 
-class Sum:
+class LatticeSum:
     """The shares of a sum of waits, value by value.
 
     Args:
@@ -134,7 +134,7 @@ def affordable(waits: Iterable[Split], most: float = math.inf) -> tuple[int, int
         most: No sum is higher.
 
     Returns:
-        How many, from the first on, and the step to give to `Sum`.
+        How many, from the first on, and the step to give to `LatticeSum`.
     """
     origin = step = width = written = runs_written = named = 0
     alike: dict[int, int] = {}

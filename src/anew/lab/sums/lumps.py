@@ -9,7 +9,8 @@ from collections.abc import Iterable, Sequence
 from itertools import accumulate, pairwise
 
 from anew.lab.laws.pieces import Piece
-from anew.lab.laws.shapes import Law, Stretch, Table, mixed
+from anew.lab.laws.shapes import Law, mixed
+from anew.lab.laws.tabulated import Tabulated
 
 _LAST_BITS = 1e-12
 # Windows narrower than that, in milliseconds, are taken as one value: densities would drown in rounding.
@@ -21,21 +22,21 @@ class Lumps(Law):
 
     Args:
         lumps: Whole milliseconds with their shares, in order.
-        spread: What lies anywhere, as stretches in order. Weights of both together add up to 1, or are made to.
+        spread: What lies anywhere, as windows side by side, in order. Weights of both together add up to 1, or are made to.
         cut: Whether what lies anywhere is yet to be cut to whole milliseconds.
     """
 
     __slots__ = ("_below", "_part", "_spread", "_values")
 
     def __init__(
-        self, lumps: Iterable[tuple[int, float]], spread: Sequence[Stretch] = (), *, cut: bool = False
+        self, lumps: Iterable[tuple[int, float]], spread: Sequence[Piece] = (), *, cut: bool = False
     ) -> None:
         values, shares = _apart(lumps)
-        part = math.fsum(stretch.weight for stretch in spread)
+        part = math.fsum(piece.weight for piece in spread)
         total = math.fsum(shares) + part
         self._values = values
         self._below = [share / total for share in accumulate(shares, initial=0.0)]
-        self._spread = Table(spread, cut=cut) if part > 0 else None
+        self._spread = Tabulated(spread, cut=cut) if part > 0 else None
         self._part = part / total
         parts = [(1 - self._part, *_moments(values, shares))] if values else []
         ends = values[:1] + values[-1:]
@@ -82,8 +83,8 @@ def overlaid(pieces: Iterable[Piece]) -> Law:
     density, spread = 0.0, []
     for (low, change), (high, _) in pairwise(changes):
         density += change
-        spread.append(Stretch(low, high, max(density, 0.0) * (high - low)))
-    return Lumps(sorted(lumps.items()), spread, cut=True) if lumps else Table(spread)
+        spread.append(Piece(max(density, 0.0) * (high - low), low, high))
+    return Lumps(sorted(lumps.items()), spread, cut=True) if lumps else Tabulated(spread)
 
 
 def _apart(lumps: Iterable[tuple[int, float]]) -> tuple[list[int], list[float]]:
