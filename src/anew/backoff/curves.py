@@ -15,7 +15,7 @@ from typing import ClassVar, Final, Protocol
 
 from anew.backoff.between import Between
 from anew.backoff.fields import Piece, Tagged, of
-from anew.backoff.kinds import MAX_COUNT, MAX_WAITS, Duration, Integer, ListOf, Number, invalid_policy
+from anew.backoff.kinds import MAX_COUNT, MAX_WAITS, Duration, Integer, ListOf, Number, invalid_size
 
 MAX_DEPTH: Final = 5
 _MAX_TERMS: Final = 16
@@ -247,7 +247,7 @@ def depth(curve: Curve) -> int:
 def _refuse_deep(curve: Curve, field: str) -> None:
     levels = depth(curve)
     if levels > MAX_DEPTH:
-        raise invalid_policy(field, f"{levels} levels", f"curves nested at most {MAX_DEPTH} deep")
+        raise invalid_size(field, f"a curve of {levels} levels", f"curves nested at most {MAX_DEPTH} deep")
 
 
 def is_custom(curve: Curve) -> bool:

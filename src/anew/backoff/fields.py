@@ -11,8 +11,10 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, ClassVar, Final, TypeVar
 
+from anew.backoff.foreign import called_here, other_name
 from anew.backoff.kinds import Kind, did_you_mean, invalid_policy, missing
 from anew.errors import InvalidInput, InvalidPolicy
 from anew.units import shown
@@ -88,9 +90,15 @@ def read_fields(piece: type[Piece], body: Any, path: str) -> dict[str, Any]:
         for name, value in given.items()
     }
     for attribute in sorted(_required(piece) - values.keys()):
-        name = attribute.removesuffix("_ms")
-        raise missing(join(path, name), f"{name} in: {', '.join(known)}")
+        raise missing(join(path, attribute.removesuffix("_ms")), _which(piece, known))
     return values
+
+
+def _which(piece: type[Piece], known: Mapping[str, tuple[str, Kind]]) -> str:
+    """Say which of a piece's fields must be there and which may."""
+    required = [name for name, (attribute, _) in known.items() if attribute in _required(piece)]
+    optional = [name for name in known if name not in required]
+    return " and ".join(required) + (f" (optional: {', '.join(optional)})" if optional else "")
 
 
 def _stands_alone(body: Any, known: Mapping[str, tuple[str, Kind]], main: str) -> bool:
@@ -109,7 +117,12 @@ def _required(piece: type[Piece]) -> set[str]:
 
 
 def read_object(
-    value: Any, known: Mapping[str, Any] | Sequence[str], path: str, *, besides: Sequence[str] = ()
+    value: Any,
+    known: Mapping[str, Any] | Sequence[str],
+    path: str,
+    *,
+    besides: Sequence[str] = (),
+    foreign: Mapping[str, str] = MappingProxyType({}),
 ) -> Mapping[str, Any]:
     """Check that a value is a JSON object with known names only.
 
@@ -118,6 +131,7 @@ def read_object(
         known: The names that may occur.
         path: Path of the value, for errors.
         besides: Names that might have occurred too but do not, for errors.
+        foreign: What a preset's own system calls things, for errors.
     """
     names = ", ".join((*known, *besides)) or "none"
     if not isinstance(value, Mapping):
@@ -125,7 +139,8 @@ def read_object(
     for name in value:
         if name not in known:
             field = join(path, name if isinstance(name, str) and name.isidentifier() else shown(name))
-            guess = did_you_mean(name, known)
+            guess = called_here(name, value[name], {*known, *besides}, path, foreign)
+            guess = guess or did_you_mean(name, known)
             message = f"{field[-_MAX_PATH:]}: is no known field; expected one of: {names}{guess}"
             raise InvalidPolicy(message, field=field[-_MAX_PATH:], value=value[name])
     return value
@@ -175,7 +190,8 @@ class Tagged:
         given = {value: {}} if isinstance(value, str) else value
         if not isinstance(given, Mapping) or len(given) != 1 or next(iter(given)) not in pieces:
             name = next(iter(given), None) if isinstance(given, Mapping) and len(given) == 1 else None
-            raise invalid_policy(field, value, self.expected + did_you_mean(name, pieces))
+            guess = other_name(self.noun, value) or did_you_mean(name, pieces)
+            raise invalid_policy(field, value, self.expected + guess)
         name, body = next(iter(given.items()))
         piece = pieces[name]
         if not body and isinstance(body, Mapping) and not _required(piece):

@@ -9,6 +9,7 @@ from typing import Any, Final
 from anew.backoff.fields import read_object
 from anew.backoff.kinds import MAX_NUMBER, Integer, Kind, Number, invalid_policy, missing
 from anew.backoff.presets import find_preset
+from anew.errors import InvalidPolicy
 from anew.units import shown
 
 _MAX_DEPTH: Final = 16
@@ -32,16 +33,21 @@ _ATTEMPTS: Final = ("max_attempts",)
 """Read before the fields are, in any form."""
 
 
+class DoubledName(InvalidPolicy, ValueError):
+    """A name stands in one JSON object twice; a ValueError too, as all that `json.loads` raises."""
+
+
 def json_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """Build an object from its pairs, for ``json.loads``.
 
     Raises:
-        ValueError: A name stands there twice, so one of two values would silently be lost.
+        DoubledName: A name stands there twice, so one of two values would silently be lost.
     """
     found: dict[str, Any] = {}
     for name, value in pairs:
         if name in found:
-            raise ValueError(f"{shown(name)} stands in one object twice; expected different names")
+            message = f"{shown(name)} stands in one object twice; expected different names"
+            raise DoubledName(message, field=name, value=value)
         found[name] = value
     return found
 
@@ -119,7 +125,7 @@ def _from_preset(body: dict[str, Any]) -> Mapping[str, Any]:
     found = find_preset(body.pop("preset"))
     known = (*found.parameters, *(field for field in ("curve", *SHARED) if field not in found.parameters))
     attempts = [name for name in _ATTEMPTS if name not in found.parameters]
-    read_object(body, known, "", besides=(*attempts, "preset"))
+    read_object(body, known, "", besides=(*attempts, "preset"), foreign=found.names)
     given = {name: body.pop(name) for name in found.parameters if name in body}
     if "max_attempts" in found.parameters and body.get("limit") is not None:
         # A law whose curve depends on the limit, which max_attempts has become by now.

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Final, Protocol
 
 from anew.errors import InvalidInput, InvalidPolicy
-from anew.units import DAY_MS, format_duration_short, parse_duration, refused_as
+from anew.units import DAY_MS, counted, format_duration_short, parse_duration, refused_as
 
 CEILING_MS: Final = 365 * DAY_MS
 """No wait is ever longer, whatever a policy says: far ahead, due times leave the range of calendars."""
@@ -17,11 +17,18 @@ MAX_WAITS: Final = 1_000
 MAX_NUMBER: Final = 1e12
 
 _LONGEST_GUESS: Final = 64
+_NO_NAMES: Final = frozenset({"null", "nil", "undefined", "true", "false"})
+"""What programs print where they have no name; "null" is no slip for "full"."""
 
 
 def invalid_policy(field: str, value: object, expected: str) -> InvalidPolicy:
     """Build the error that names field, value and expectation."""
     return refused_as(InvalidPolicy, field, value, expected)
+
+
+def invalid_size(field: str, what: str, expected: str) -> InvalidPolicy:
+    """Build the error about how much stands there, which is told in place of all of it."""
+    return InvalidPolicy(f"{field}: {what} is not valid; expected {expected}", field=field, value=what)
 
 
 def missing(field: str, expected: str) -> InvalidPolicy:
@@ -36,13 +43,25 @@ def did_you_mean(given: object, names: Iterable[str]) -> str:
         given: What stands there in place of a name.
         names: What may stand there.
     """
+    close = closest(given, names)
+    return "" if close is None else f'; did you mean "{close}"?'
+
+
+def closest(given: object, names: Iterable[str], cutoff: float = 0.6) -> str | None:
+    """Give the name that was probably meant; None if nothing comes close.
+
+    Args:
+        given: What stands there in place of a name.
+        names: What may stand there.
+        cutoff: How like it has to be, from 0 to 1.
+    """
     if not isinstance(given, str) or len(given) > _LONGEST_GUESS:
-        return ""
+        return None
     import difflib  # only where somebody has mistyped
 
     word = given.strip().lower().replace("-", "_").replace(" ", "_")
-    close = difflib.get_close_matches(word, [*names], n=1, cutoff=0.6)
-    return f'; did you mean "{close[0]}"?' if close else ""
+    close = difflib.get_close_matches(word, [*names], n=1, cutoff=cutoff) if word not in _NO_NAMES else []
+    return close[0] if close else None
 
 
 class Kind(Protocol):
@@ -200,7 +219,7 @@ class ListOf:
         if not isinstance(value, Sequence) or isinstance(value, (str, bytes)):
             raise invalid_policy(field, value, self.expected)
         if not self.low <= len(value) <= self.high:
-            raise invalid_policy(field, f"{len(value)} elements", self.expected)
+            raise invalid_size(field, f"a list of {counted(len(value), 'element')}", self.expected)
         return tuple(self.kind.read(element, f"{field}[{index}]") for index, element in enumerate(value))
 
     def write(self, value: Any) -> Any:

@@ -21,6 +21,7 @@ from anew.backoff.kinds import (
     Integer,
     ListOf,
     invalid_policy,
+    invalid_size,
     missing,
 )
 from anew.backoff.stateful import Decorrelated, Slices
@@ -117,8 +118,8 @@ class Policy(Piece):
     def _check_phases(self) -> None:
         if (self.curve is None) == (not self.phases):
             if self.phases:
-                raise invalid_policy(
-                    "phases", f"{len(self.phases)} phases", "either curve or phases, not both"
+                raise invalid_size(
+                    "phases", "a list of phases beside curve", "either curve or phases, not both"
                 )
             raise missing("curve", "either curve or phases")
         for index, phase in enumerate(self.phases[:-1]):
@@ -255,7 +256,9 @@ def policy_from_json(text: bytes, *, default_limit: int | None = DEFAULT_LIMIT) 
         InvalidPolicy: It is no JSON, is too long, or does not fit.
     """
     if len(text) > MAX_POLICY_BYTES:
-        raise invalid_policy("policy", f"{len(text)} bytes", f"at most {MAX_POLICY_BYTES} bytes of JSON")
+        raise invalid_size(
+            "policy", f"a text of {len(text)} bytes", f"at most {MAX_POLICY_BYTES} bytes of JSON"
+        )
     try:
         value = msgspec.json.decode(text)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:

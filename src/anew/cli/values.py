@@ -78,7 +78,7 @@ def given_policy(text: str) -> GivenPolicy:
 
 def _json_or_word(text: str, content: bytes) -> Any:
     """Read JSON, or a word that may be the name of a preset."""
-    from anew.backoff.form import json_object
+    from anew.backoff.form import DoubledName, json_object
 
     content = content.strip()
     word = content.decode(errors="replace")
@@ -94,6 +94,8 @@ def _json_or_word(text: str, content: bytes) -> Any:
     try:
         json.loads(content, object_pairs_hook=json_object)
         return msgspec.json.decode(content)
+    except DoubledName:
+        raise
     except (ValueError, RecursionError) as error:  # msgspec's errors are ValueErrors
         raise InvalidPolicy(
             f"policy: {word[:60]!r} is not JSON ({error}); expected JSON or the name of a preset",

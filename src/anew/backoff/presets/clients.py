@@ -20,6 +20,7 @@ _client = Family("clients")
         "The wait counts from the start of the attempt before, and a connect gets at least 20 s.",
     ),
     takes={"base": WAIT, "factor": FACTOR, "share": SHARE},
+    names={"BaseDelay": "base", "Multiplier": "factor", "Jitter": "share", "MaxDelay": "cap"},
 )
 def _grpc(base: int = 1_000, factor: float = 1.6, share: float = 0.2) -> Form:
     """gRPC's connections: 1 s, then times 1.6 up to 2 minutes and a fifth either way, for ever."""
@@ -42,6 +43,12 @@ def _grpc(base: int = 1_000, factor: float = 1.6, share: float = 0.2) -> Form:
         "Before 2.11 it drew up to twice the delay and cut that at a minute: from the 7th retry on most waits were exactly it.",
     ),
     takes={"base": WAIT, "factor": FACTOR},
+    names={
+        "initial": "base: in seconds",
+        "multiplier": "factor",
+        "maximum": "cap: in seconds",
+        "timeout": "deadline: in seconds",
+    },
 )
 def _google_api_core(base: int = 1_000, factor: float = 2) -> Form:
     """google-api-core: anything below 1 s doubling to a minute, for 2 minutes."""
@@ -67,6 +74,12 @@ def _google_api_core(base: int = 1_000, factor: float = 2) -> Form:
         "The cap of 2 minutes comes after the jitter, which exists since 2.0.",
     ),
     takes={"factor": WAIT, "jitter_by": WAIT},
+    names={
+        "total": "limit",
+        "backoff_factor": "factor: in seconds",
+        "backoff_jitter": "jitter_by: in seconds",
+        "backoff_max": "ceil: in seconds",
+    },
 )
 def _urllib3(factor: int = 1_000, jitter_by: int = 0) -> Form:
     """urllib3 with backoff_factor 1: at once, then 2 s doubling to 2 minutes; 10 retries in 8.1 minutes."""

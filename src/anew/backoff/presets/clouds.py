@@ -12,6 +12,7 @@ _BLOG_ORIGIN = (
     "the prose counts from 0; the published simulator counts up first and so starts at twice the base"
 )
 _BLOG_COUNTS = "nothing; the simulator tries until it succeeds"
+_AWS_NAMES = {"total_max_attempts": "limit: attempts - 1", "AWS_MAX_ATTEMPTS": "limit: attempts - 1"}
 
 
 @_cloud(
@@ -80,6 +81,7 @@ def _aws_decorrelated(base: int = 1_000, times: float = 3) -> Form:
         "A bucket of 500 tokens limits retries besides: one costs 5, and none is left in a long outage.",
     ),
     takes={"base": WAIT},
+    names=_AWS_NAMES,
 )
 def _aws_sdk(base: int = 1_000) -> Form:
     """AWS SDKs in standard mode: anything below 1 s doubling to 20 s; 2 retries."""
@@ -99,6 +101,7 @@ def _aws_sdk(base: int = 1_000) -> Form:
         "Before November 2026 most SDKs asked for AWS_NEW_RETRIES_2026=true, botocore 1.43 among them.",
     ),
     takes={"base": WAIT},
+    names=_AWS_NAMES,
 )
 def _aws_sdk_2026(base: int = 50) -> Form:
     """AWS SDKs by the rules of 2026: anything below 50 ms doubling to 20 s; 2 retries."""
@@ -116,6 +119,13 @@ def _aws_sdk_2026(base: int = 50) -> Form:
         "No cap unless MaxDelaySeconds is set: add a cap for that.",
     ),
     takes={"base": WAIT, "factor": FACTOR},
+    names={
+        "IntervalSeconds": "base: in seconds",
+        "BackoffRate": "factor",
+        "MaxAttempts": "limit: it counts retries, so the same number",
+        "MaxDelaySeconds": "cap: in seconds",
+        "JitterStrategy": 'jitter: FULL is "full"',
+    },
 )
 def _step_functions(base: int = 1_000, factor: float = 2) -> Form:
     """AWS Step Functions: 1 s doubling; 3 retries in 7 s."""
@@ -135,6 +145,12 @@ def _step_functions(base: int = 1_000, factor: float = 2) -> Form:
         "No jitter is documented.",
     ),
     takes={"base": WAIT, "doublings": Integer(0, 1_000_000)},
+    names={
+        "minBackoff": "base",
+        "maxBackoff": "cap",
+        "maxDoublings": "doublings",
+        "maxAttempts": "limit: attempts - 1, -1 is null",
+    },
 )
 def _cloud_tasks(base: int = 100, doublings: int = 16) -> Form:
     """Google Cloud Tasks: 0.1 s doubling 16 times, up to an hour; 99 retries in 3.5 days."""
@@ -153,6 +169,7 @@ def _cloud_tasks(base: int = 100, doublings: int = 16) -> Form:
         "No jitter.",
     ),
     takes={"base": WAIT},
+    names={"backoffLimit": "limit"},
 )
 def _kubernetes_job(base: int = 10_000) -> Form:
     """A Kubernetes Job: 10 s doubling to 10 minutes; 6 retries in 10.5 minutes."""
@@ -193,6 +210,7 @@ def _kubernetes_crash_loop(base: int = 10_000) -> Form:
         "3 to the power of the attempt: the tenth wait is 16 hours.",
         "The jitter is 3 s either way however long the wait is.",
     ),
+    names={"retry_total": "limit"},
 )
 def _azure_storage() -> Form:
     """Azure Storage for Python: 15 + 3^k s, 3 s either way; 3 retries in about 84 s."""
@@ -212,6 +230,7 @@ def _azure_storage() -> Form:
         "No jitter.",
     ),
     takes={"base": WAIT},
+    names={"retry_backoff_factor": "base: in seconds", "retry_backoff_max": "cap: in seconds"},
 )
 def _azure_core(base: int = 800) -> Form:
     """azure-core for Python: at once, then 1.6 s doubling to 2 minutes; 3 retries in 4.8 s."""
@@ -237,6 +256,13 @@ def _azure_core(base: int = 800) -> Form:
         "A wait that would pass the expiry ends the retries at once.",
     ),
     takes={"base": WAIT, "factor": FACTOR},
+    names={
+        "InitialInterval": "base",
+        "BackoffCoefficient": "factor",
+        "MaximumInterval": "cap",
+        "MaximumAttempts": "limit: attempts - 1, 0 is null",
+        "ScheduleToCloseTimeout": "deadline",
+    },
 )
 def _temporal(base: int = 1_000, factor: float = 2) -> Form:
     """Temporal's activities: 1 s doubling to a hundred times that, for ever."""

@@ -35,6 +35,7 @@ def _table(waits: tuple[int, ...] = (10_000, 60_000, 300_000)) -> Form:
     counts="runs: tries 1, so no retry unless asked for",
     traps=("Without a backoff the retries come at once.", "The last wait repeats for further retries.", "No jitter."),
     takes={"waits": WAITS},
+    names={"tries": "limit: tries - 1", "backoff": "waits: in seconds"},
 )  # fmt: skip
 def _laravel(waits: tuple[int, ...] = (1_000, 5_000, 10_000)) -> Form:
     """Laravel's list of waits, by default that of its manual: 1, 5 and 10 s."""
@@ -54,6 +55,7 @@ def _laravel(waits: tuple[int, ...] = (1_000, 5_000, 10_000)) -> Form:
         "No jitter unless its two multiplicands differ; then a wait is multiplied and cut to whole seconds.",
     ),
     takes={"waits": WAITS},
+    names={"backoff_strategy": "waits: in seconds"},
 )
 def _resque(waits: tuple[int, ...] = (0, 60_000, 600_000, 3_600_000, 10_800_000, 21_600_000)) -> Form:
     """resque-retry's list of waits: at once, 1 min, 10 min, 1 h, 3 h, 6 h; 6 retries in 10.2 hours."""
@@ -70,6 +72,7 @@ def _resque(waits: tuple[int, ...] = (0, 60_000, 600_000, 3_600_000, 10_800_000,
         "The jitter is up to 30 s however long the wait: it triples the first one and hardly shows in the last.",
         "A time that the error itself names replaces the wait, jitter and all.",
     ),
+    names={"retries": "limit"},
 )
 def _inngest() -> Form:
     """Inngest: 15 s, 30 s, 1, 2, 5, 10, 20, 40 min, 1, 2 h, plus up to 30 s; 4 retries in 3.8 to 5.8 minutes."""

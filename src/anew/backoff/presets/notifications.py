@@ -53,6 +53,11 @@ def _between(low: int, high: int, retries: int, function: str, base: float = 1) 
         "function": _FUNCTION, "low": WAIT, "high": WAIT, "retries": COUNT, "immediate": SOME, "before": SOME,
         "after": SOME, "base": Number(1, 1e6), "literal": FLAG,
     },
+    names={
+        "retry_backoff_function": "function", "minimum_delay": "low: in seconds",
+        "maximum_delay": "high: in seconds", "retries_with_no_delay": "immediate",
+        "minimum_delay_retries": "before", "maximum_delay_retries": "after",
+    },
 )  # fmt: skip
 def _zaqar(
     function: str = "linear",
@@ -198,6 +203,11 @@ def _sns_customer() -> Form:
     takes={
         "function": _FUNCTION, "low": _HOUR, "high": _HOUR, "retries": Integer(1, 100), "immediate": SOME,
         "before": SOME, "after": SOME,
+    },
+    names={
+        "backoffFunction": "function", "minDelayTarget": "low: in seconds",
+        "maxDelayTarget": "high: in seconds", "numRetries": "retries", "numNoDelayRetries": "immediate",
+        "numMinDelayRetries": "before", "numMaxDelayRetries": "after",
     },
 )  # fmt: skip
 def _sns_http(

@@ -27,6 +27,12 @@ _FROM_0: Final = "counts from 0: the first retry sees 0"
         "A wait that comes out negative is 0.",
     ),
     takes={"base": WAIT},
+    names={
+        "retry_backoff": 'base: in seconds, True is "1s"',
+        "retry_backoff_max": "cap: in seconds",
+        "retry_jitter": 'jitter: False is "none"',
+        "max_retries": "limit: None is null",
+    },
 )
 def _celery(base: int = 1_000) -> Form:
     """Celery's retry_backoff: whole seconds from 0 to 1 s doubling to 10 minutes; 3 retries within 7 s."""
@@ -46,6 +52,11 @@ def _celery(base: int = 1_000) -> Form:
     counts="retries: max_retries 3, so 4 runs",
     traps=("No backoff and no jitter unless asked for.",),
     takes={"wait": WAIT},
+    names={
+        "default_retry_delay": "wait: in seconds",
+        "countdown": "wait: in seconds",
+        "max_retries": "limit: None is null",
+    },
 )
 def _celery_retry(wait: int = 180_000) -> Form:
     """Celery's plain retry(), autoretry_for too: 3 minutes, every time; 3 retries in 9 minutes."""
@@ -65,6 +76,11 @@ def _celery_retry(wait: int = 180_000) -> Form:
         "A message that is given up is kept for 7 days.",
     ),
     takes={"base": WAIT, "max_backoff": WAIT},
+    names={
+        "min_backoff": "base: in milliseconds",
+        "max_backoff": "max_backoff: in milliseconds",
+        "max_retries": "limit",
+    },
 )
 def _dramatiq(base: int = 15_000, max_backoff: int = 604_800_000) -> Form:
     """Dramatiq: 15 s doubling, up to twice that, never above 7 days; 20 retries in 23 to 46 days."""
@@ -85,6 +101,7 @@ def _dramatiq(base: int = 15_000, max_backoff: int = 604_800_000) -> Form:
         "No jitter.",
     ),
     takes={"waits": WAITS, "max_attempts": Integer(1, 1_000_000)},
+    names={"max": "limit", "interval": "waits: in seconds"},
 )
 def _rq(waits: tuple[int, ...] = (10_000, 30_000, 60_000), max_attempts: int | None = None) -> Form:
     """RQ's list of intervals, by default that of its manual: 10, 30 and 60 s; 3 retries in 100 s."""
@@ -111,6 +128,7 @@ def _rq(waits: tuple[int, ...] = (10_000, 30_000, 60_000), max_attempts: int | N
         "No jitter.",
     ),
     takes={"wait": WAIT, "factor": FACTOR},
+    names={"retries": "limit", "retry_delay": "wait: in seconds", "retry_backoff": "factor"},
 )
 def _huey(wait: int = 0, factor: float = 1) -> Form:
     """Huey: the same wait every time, none unless told otherwise, or one that is multiplied by a factor."""
@@ -133,6 +151,11 @@ def _huey(wait: int = 0, factor: float = 1) -> Form:
         "Its jitter, off by default, is up to 1 s however long the wait: add {\"add\": \"1s\"} for that.",
     ),
     takes={"wait": WAIT, "exponent": FLAG},
+    names={
+        "default_retry_count": "limit: count - 1", "default_delay": "wait: in seconds",
+        "use_delay_exponent": "exponent", "max_delay_exponent": "cap: in seconds",
+        "use_jitter": 'jitter: True is {"add": "1s"}',
+    },
 )  # fmt: skip
 def _taskiq(wait: int = 5_000, exponent: bool = False) -> Form:
     """taskiq's SmartRetry: 5 s every time, or 5k s up to a minute with what it calls exponent; 2 retries in 10 s."""
@@ -152,6 +175,11 @@ def _taskiq(wait: int = 5_000, exponent: bool = False) -> Form:
         "No cap and no jitter: with 5 the tenth retry comes after 141 days.",
     ),
     takes={"wait": WAIT, "linear": WAIT, "exponential": Integer(0, 1_000)},
+    names={
+        "max_attempts": "limit: m is m retries, so the same number",
+        "linear_wait": "linear: in seconds",
+        "exponential_wait": "exponential",
+    },
 )
 def _procrastinate(wait: int = 3_000, linear: int = 3_000, exponential: int = 3) -> Form:
     """procrastinate: a wait, plus so much a retry, plus a power; 3 + 3(k-1) + 3^k s unless told otherwise."""
@@ -176,6 +204,12 @@ def _procrastinate(wait: int = 3_000, linear: int = 3_000, exponential: int = 3)
         "A nominal wait that is no whole number of seconds is rounded up there, and kept here.",
     ),
     takes={"base": WAIT, "factor": FACTOR},
+    names={
+        "retries": "limit",
+        "retry_delay": "base",
+        "max_retry_delay": "ceil",
+        "retry_exponential_backoff": "factor: True is 2",
+    },
 )
 def _airflow(base: int = 300_000, factor: float = 2) -> Form:
     """Airflow's exponential backoff: 5 minutes doubling, up to twice that by a hash, never above a day."""

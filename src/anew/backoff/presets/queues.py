@@ -21,6 +21,11 @@ _FROM_1: Final = "counts from 1: the first retry sees 1"
     origin="passes 1 and subtracts 1: from 0 in effect",
     counts="retries: Attempts 10, so 11 runs",
     traps=("It is Sidekiq's older law, with ten retries in its place of 25: over in less than five hours.",),
+    names={
+        "Attempts": "limit: it counts retries, so the same number",
+        "DelaysInSeconds": "curve: a table, in seconds",
+        "OnAttemptsExceeded": 'on_exhausted: Delete is "discard"',
+    },
 )
 def _hangfire() -> Form:
     """Hangfire: 15 + (k-1)^4 s, plus k times a die of 30 faces; 10 retries in 4.3 hours."""
@@ -33,6 +38,7 @@ def _hangfire() -> Form:
     origin=_FROM_0,
     counts="retries: 25, so 26 runs",
     traps=("The die has 30 faces and is multiplied afterwards, as in Faktory.",),
+    names={"MaxRetry": "limit"},
 )
 def _asynq() -> Form:
     """asynq: Sidekiq's older law, 15 + (k-1)^4 s, plus k times a die of 30 faces; 25 retries in 20.4 days."""
@@ -48,6 +54,7 @@ def _asynq() -> Form:
         "It is named after Sidekiq's law but counts from 1, which waits four and a half days longer in all.",
         "Its die goes from 0 to 30, both included: 31 faces, k + 1 seconds apart.",
     ),
+    names={"max_retries": "limit"},
 )
 def _exq() -> Form:
     """Exq: 15 + k^4 s, plus k + 1 times a die of 31 faces; 25 retries in 25 days."""
@@ -73,6 +80,7 @@ def _exq() -> Form:
         "A snooze takes no attempt.",
     ),
     takes={"max_attempts": Integer(1, 1_000_000)},
+    names={"max_attempts": "max_attempts: or limit, which is one less"},
 )
 def _oban(max_attempts: int = 20) -> Form:
     """Oban: 15 + 2^k s, up to a tenth above in whole seconds; 19 retries in 12 days."""
@@ -93,6 +101,7 @@ def _oban(max_attempts: int = 20) -> Form:
     counts="runs: max attempts 25, so 24 retries",
     traps=("The first wait is about 1 s.", "A snooze takes no attempt."),
     takes={"share": SHARE},
+    names={"MaxAttempts": "limit: attempts - 1"},
 )
 def _river(share: float = 0.1) -> Form:
     """River: k^4 s, a tenth either way; 24 retries in 20.4 days."""
@@ -118,6 +127,11 @@ def _river(share: float = 0.1) -> Form:
         "Applications that keep the defaults of Rails 6.0 or older have no jitter.",
     ),
     takes={"share": SHARE},
+    names={
+        "attempts": "limit: attempts - 1",
+        "jitter": "share",
+        "wait": "curve: a number is a constant, in seconds",
+    },
 )
 def _rails(share: float = 0.15) -> Form:
     """Rails' polynomially_longer: 2 + k^4 s, up to 15 % of k^4 above; 4 retries in 6 minutes."""
@@ -132,6 +146,7 @@ def _rails(share: float = 0.15) -> Form:
     origin=_FROM_1,
     counts="runs: max_attempts 25, so 24 retries",
     traps=("No jitter.", "A job that is given up is deleted, unless destroy_failed_jobs is false."),
+    names={"max_attempts": "limit: attempts - 1"},
 )
 def _delayed_job() -> Form:
     """delayed_job: 5 + k^4 s, the ancestor of that family; 24 retries in 20.4 days."""
@@ -144,6 +159,7 @@ def _delayed_job() -> Form:
     origin=_FROM_1,
     counts="retries: 15, so 16 runs",
     traps=("No jitter.", "Before 1.0 it retried for ever."),
+    names={"maximum_retry_count": "limit"},
 )
 def _que() -> Form:
     """Que: 3 + k^4 s; 15 retries in 2 days."""
@@ -162,6 +178,7 @@ def _que() -> Form:
         "Bull, which it comes from, takes another power: bull.",
     ),
     takes={"base": WAIT, "share": SHARE},
+    names={"attempts": "limit: attempts - 1", "delay": "base: in milliseconds", "jitter": "share"},
 )
 def _bullmq(base: int = 1_000, share: float = 0) -> Form:
     """BullMQ's exponential strategy: 1 s doubling, down by the share that is asked for."""
@@ -179,6 +196,7 @@ def _bullmq(base: int = 1_000, share: float = 0) -> Form:
         "No cap and no jitter.",
     ),
     takes={"base": WAIT},
+    names={"attempts": "limit: attempts - 1", "delay": "base: in milliseconds"},
 )
 def _bull(base: int = 1_000) -> Form:
     """Bull's exponential strategy: 2^k - 1 s, so 1, 3, 7, 15 s."""
@@ -199,6 +217,7 @@ def _bull(base: int = 1_000) -> Form:
         "The wait is added to the time for which the job was planned if that is still to come.",
         "No jitter.",
     ),
+    names={"maxAttempts": "limit: attempts - 1"},
 )
 def _graphile() -> Form:
     """Graphile Worker: e^k s up to e^10 s, 6.1 hours; 24 retries in 4 days."""
@@ -218,6 +237,7 @@ def _graphile() -> Form:
         "Its own cap, retryDelayMax, comes after the jitter: add a ceil for that.",
     ),
     takes={"base": WAIT},
+    names={"retryLimit": "limit", "retryDelay": "base: in seconds", "retryDelayMax": "ceil: in seconds"},
 )
 def _pg_boss(base: int = 1_000) -> Form:
     """pg-boss with backoff: 1 s doubling, up to twice that; 2 retries in 3 to 6 s."""
@@ -240,6 +260,13 @@ def _pg_boss(base: int = 1_000) -> Form:
         "After the third retry a message is gone unless there is a failure transport.",
     ),
     takes={"base": WAIT, "factor": FACTOR, "share": SHARE},
+    names={
+        "max_retries": "limit",
+        "delay": "base: in milliseconds",
+        "multiplier": "factor",
+        "max_delay": "ceil: in milliseconds, 0 is null",
+        "jitter": "share",
+    },
 )
 def _symfony(base: int = 1_000, factor: float = 2, share: float = 0.1) -> Form:
     """Symfony Messenger: 1 s doubling, a tenth either way; 3 retries in 7 s."""
@@ -257,6 +284,7 @@ def _symfony(base: int = 1_000, factor: float = 2, share: float = 0.1) -> Form:
         "Its server looks every 15 s for what falls due in the next 15 s, so the waits of 3 s and 9 s are lost in that.",
     ),
     takes={"seed": Integer(2, 1_000)},
+    names={"retries": "limit", "default-number-of-retries": "limit", "retry-back-off-time-seed": "seed"},
 )
 def _jobrunr(seed: int = 3) -> Form:
     """JobRunr: 3^k s; 10 retries in 24.6 hours."""

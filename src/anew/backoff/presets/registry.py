@@ -4,11 +4,21 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Final, TypeVar
 
-from anew.backoff.kinds import MAX_WAITS, Duration, Flag, Integer, Kind, ListOf, Number, invalid_policy
+from anew.backoff.kinds import (
+    MAX_WAITS,
+    Duration,
+    Flag,
+    Integer,
+    Kind,
+    ListOf,
+    Number,
+    closest,
+    invalid_policy,
+)
 
 Form = dict[str, Any]
 """A policy's JSON form."""
@@ -23,7 +33,8 @@ SHARE: Final = Number(0, 1)
 FLAG: Final = Flag()
 WAITS: Final = ListOf(Duration(), 1, MAX_WAITS)
 
-_LONGEST_GUESS: Final = 60
+
+_SHORT: Final = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,6 +53,8 @@ class Preset:
         origin: What the system's own counter is at the first retry. Ours is k = 1 everywhere.
         counts: What the system's own limit counts, retries or runs, and its default.
         traps: What surprises people about it, a sentence each.
+        names: What the system itself calls things -> the parameter or the field that it is here, where need be with a
+            colon and how to convert: ``{"attempts": "limit: attempts - 1"}``.
     """
 
     name: str
@@ -55,6 +68,7 @@ class Preset:
     origin: str
     counts: str
     traps: tuple[str, ...]
+    names: Mapping[str, str] = field(default_factory=dict)
 
 
 PRESETS: Final[dict[str, Preset]] = {}
@@ -83,6 +97,7 @@ class Family:
         counts: str,
         traps: tuple[str, ...] = (),
         takes: Mapping[str, Kind] = MappingProxyType({}),
+        names: Mapping[str, str] = MappingProxyType({}),
     ) -> Callable[[Build], Build]:
         """Declare the decorated builder's preset: its docstring's first line is the summary.
 
@@ -94,6 +109,7 @@ class Family:
             counts: See `Preset`.
             traps: See `Preset`.
             takes: The builder's parameters and their kinds.
+            names: See `Preset`.
         """
 
         def register(build: Build) -> Build:
@@ -109,6 +125,7 @@ class Family:
                 origin=origin,
                 counts=counts,
                 traps=traps,
+                names=MappingProxyType(dict(names)),
             )
             for known in (name, *aliases):
                 assert known not in PRESETS, known
@@ -144,13 +161,10 @@ def find_preset(given: object) -> Preset:
 
 def _expected(given: object) -> str:
     expected = "the name of a preset (anew policy list shows them all)"
-    if not isinstance(given, str) or len(given) > _LONGEST_GUESS:
+    # Systems with short names that share two letters of three, SQS and SNS, are two systems.
+    short = isinstance(given, str) and len(given) <= _SHORT
+    close = closest(given, [*PRESETS, *ALIASES], 0.75 if short else 0.6)
+    if close is None:
         return expected
-    import difflib  # only where somebody has mistyped
-
-    word = given.strip().lower().replace("-", "_").replace(" ", "_")
-    close = difflib.get_close_matches(word, [*PRESETS, *ALIASES], n=1, cutoff=0.6)
-    if not close:
-        return expected
-    also = f", another name of {ALIASES[close[0]]}" if close[0] in ALIASES else ""
-    return f'{expected}; did you mean "{close[0]}"{also}?'
+    also = f", another name of {ALIASES[close]}" if close in ALIASES else ""
+    return f'{expected}; did you mean "{close}"{also}?'

@@ -14,8 +14,17 @@ _POLLY_COUNTS: Final = "retries: MaxRetryAttempts 3, so 4 runs"
 _POLLY_JITTER: Final = (
     'Jitter is off by default; switched on, it is a quarter either way: add {"around": 0.25}.'
 )
+_POLLY_NAMES: Final = {
+    "Delay": "base",
+    "MaxRetryAttempts": "limit",
+    "MaxDelay": "ceil",
+}
 _TENACITY_ORIGIN: Final = "numbers attempts from 1 and subtracts 1: from 0 in effect"
 _TENACITY_COUNTS: Final = "runs, by stop_after_attempt; nothing stops it by default"
+_TENACITY_NAMES: Final = {
+    "stop_after_attempt": "limit: attempts - 1",
+    "stop_after_delay": "deadline: in seconds",
+}
 
 
 @_retrier(
@@ -25,6 +34,7 @@ _TENACITY_COUNTS: Final = "runs, by stop_after_attempt; nothing stops it by defa
     counts=_POLLY_COUNTS,
     traps=(_POLLY_JITTER,),
     takes={"base": WAIT},
+    names={**_POLLY_NAMES, "UseJitter": 'jitter: true is {"around": 0.25}'},
 )
 def _polly_constant(base: int = 2_000) -> Form:
     """Polly 8, constant: 2 s every time; 3 retries in 6 s."""
@@ -38,6 +48,7 @@ def _polly_constant(base: int = 2_000) -> Form:
     counts=_POLLY_COUNTS,
     traps=(_POLLY_JITTER,),
     takes={"base": WAIT},
+    names={**_POLLY_NAMES, "UseJitter": 'jitter: true is {"around": 0.25}'},
 )
 def _polly_linear(base: int = 2_000) -> Form:
     """Polly 8, linear: 2k s; 3 retries in 12 s."""
@@ -55,6 +66,7 @@ def _polly_linear(base: int = 2_000) -> Form:
         "Jitter is off by default; switched on, it is another law: polly_v2.",
     ),
     takes={"base": WAIT},
+    names={**_POLLY_NAMES, "UseJitter": "preset: true is polly_v2"},
 )
 def _polly_exponential(base: int = 2_000) -> Form:
     """Polly 8, exponential: 2 s doubling; 3 retries in 14 s."""
@@ -74,6 +86,7 @@ def _polly_exponential(base: int = 2_000) -> Form:
         "A maximum delay (a ceil) cuts the slices: jobs that meet it coincide again.",
     ),
     takes={"base": WAIT},
+    names={**_POLLY_NAMES, "UseJitter": "preset: false is polly_exponential"},
 )
 def _polly_v2(base: int = 2_000) -> Form:
     """Polly 8, exponential with jitter: each instant drawn in its slice of time, by median at 2 s doubling; 3 retries."""
@@ -88,6 +101,7 @@ def _polly_v2(base: int = 2_000) -> Form:
     counts=_TENACITY_COUNTS,
     traps=("tenacity's own default is no wait at all.",),
     takes={"wait": WAIT},
+    names={"wait": "wait: in seconds", **_TENACITY_NAMES},
 )
 def _tenacity_fixed(wait: int = 1_000) -> Form:
     """tenacity's wait_fixed: the same wait every time."""
@@ -102,6 +116,7 @@ def _tenacity_fixed(wait: int = 1_000) -> Form:
     counts=_TENACITY_COUNTS,
     traps=("It does not back off.",),
     takes={"low": WAIT, "high": WAIT},
+    names={"min": "low: in seconds", "max": "high: in seconds", **_TENACITY_NAMES},
 )
 def _tenacity_random(low: int = 0, high: int = 1_000) -> Form:
     """tenacity's wait_random: anything from 0 to 1 s, every time."""
@@ -116,6 +131,12 @@ def _tenacity_random(low: int = 0, high: int = 1_000) -> Form:
     counts=_TENACITY_COUNTS,
     traps=("The first retry comes at once.", "No jitter."),
     takes={"start": WAIT, "increment": WAIT},
+    names={
+        "start": "start: in seconds",
+        "increment": "increment: in seconds",
+        "max": "cap: in seconds",
+        **_TENACITY_NAMES,
+    },
 )
 def _tenacity_incrementing(start: int = 0, increment: int = 100_000) -> Form:
     """tenacity's wait_incrementing: at once, then 100 s more each time."""
@@ -130,6 +151,13 @@ def _tenacity_incrementing(start: int = 0, increment: int = 100_000) -> Form:
     counts=_TENACITY_COUNTS,
     traps=("No jitter.", "Its min and max are a floor and a cap here."),
     takes={"base": WAIT, "factor": FACTOR},
+    names={
+        "multiplier": "base: in seconds",
+        "exp_base": "factor",
+        "min": "floor: in seconds",
+        "max": "cap: in seconds",
+        **_TENACITY_NAMES,
+    },
 )
 def _tenacity_exponential(base: int = 1_000, factor: float = 2) -> Form:
     """tenacity's wait_exponential: 1 s doubling."""
@@ -145,6 +173,7 @@ def _tenacity_exponential(base: int = 1_000, factor: float = 2) -> Form:
     counts=_TENACITY_COUNTS,
     traps=("A wait may be next to nothing: it is full jitter.", "Its own max is endless; 60 s is its manual's example."),
     takes={"base": WAIT, "factor": FACTOR},
+    names={"multiplier": "base: in seconds", "exp_base": "factor", "max": "cap: in seconds", **_TENACITY_NAMES},
 )  # fmt: skip
 def _tenacity_random_exponential(base: int = 1_000, factor: float = 2) -> Form:
     """tenacity's wait_random_exponential: anything below 1 s doubling to a minute."""
@@ -163,6 +192,13 @@ def _tenacity_random_exponential(base: int = 1_000, factor: float = 2) -> Form:
         "Its max holds the sum (a ceil here): at the maximum the jitter vanishes and jobs come back together.",
     ),
     takes={"base": WAIT, "factor": FACTOR, "jitter_by": WAIT},
+    names={
+        "initial": "base: in seconds",
+        "exp_base": "factor",
+        "jitter": "jitter_by: in seconds",
+        "max": "ceil: in seconds",
+        **_TENACITY_NAMES,
+    },
 )
 def _tenacity_jitter(base: int = 1_000, factor: float = 2, jitter_by: int = 1_000) -> Form:
     """tenacity's wait_exponential_jitter: 1 s doubling, plus up to 1 s."""
@@ -179,6 +215,14 @@ def _tenacity_jitter(base: int = 1_000, factor: float = 2, jitter_by: int = 1_00
         "Its 45 s look at the time that has passed, not at the wait to come: a last run may start up to 5 s late.",
     ),
     takes={"base": WAIT, "factor": FACTOR, "jitter_by": WAIT},
+    names={
+        "attempts": "limit: attempts - 1",
+        "timeout": "deadline: in seconds",
+        "wait_initial": "base: in seconds",
+        "wait_exp_base": "factor",
+        "wait_jitter": "jitter_by: in seconds",
+        "wait_max": "ceil: in seconds",
+    },
 )
 def _stamina(base: int = 100, factor: float = 2, jitter_by: int = 1_000) -> Form:
     """stamina: 0.1 s doubling, plus up to 1 s, at most 5 s; 9 retries within 45 s."""
@@ -204,6 +248,14 @@ def _stamina(base: int = 100, factor: float = 2, jitter_by: int = 1_000) -> Form
         "What it calls factor is the base here, and what it calls base is the factor.",
     ),
     takes={"base": WAIT, "factor": FACTOR},
+    names={
+        "max_tries": "limit: tries - 1",
+        "max_time": "deadline: in seconds",
+        "max_value": "cap: in seconds",
+        "factor": "base: in seconds",
+        "base": "factor",
+        "jitter": 'jitter: None is "none"',
+    },
 )
 def _backoff_expo(base: int = 1_000, factor: float = 2) -> Form:
     """backoff.expo of Python's backoff: anything below 1 s doubling."""
@@ -223,6 +275,13 @@ def _backoff_expo(base: int = 1_000, factor: float = 2) -> Form:
         "Since 5 the 15 minutes are Retry's, and an ExponentialBackOff of its own has no end.",
     ),
     takes={"base": WAIT, "factor": FACTOR, "share": SHARE},
+    names={
+        "InitialInterval": "base",
+        "Multiplier": "factor",
+        "RandomizationFactor": "share",
+        "MaxInterval": "cap",
+        "MaxElapsedTime": "deadline",
+    },
 )
 def _cenkalti(base: int = 500, factor: float = 1.5, share: float = 0.5) -> Form:
     """cenkalti/backoff for Go: 0.5 s times 1.5 up to a minute, half of it either way, for 15 minutes."""

@@ -9,6 +9,10 @@ _seed = Family("seeds")
 
 _ZIZQ_COUNTS = "retries: 25, so 26 runs; the counter is raised before it is compared"
 _N4_FROM_0 = "counts from 0: the first retry sees 0"
+_SIDEKIQ = {
+    "retry": "limit: true is 25, false is 0",
+    "dead": 'on_exhausted: false is "discard"',
+}
 _CHART = 'the chart of "Visualization of backoff functions" (Ananthakumaran)'
 _CHART_COUNTS = "nothing; the chart shows 5 retries of 100 jobs"
 
@@ -41,6 +45,7 @@ def _even(spread: float = 1, dither: float = 0, detune: float = 1 / 18) -> Form:
         "base, exponent and jitter replace the server's only as a set of three.",
     ),
     takes={"base": WAIT, "exponent": Number(0), "grow": WAIT},
+    names={"retry_limit": "limit", "base_ms": "base: in milliseconds", "jitter_ms": "grow: in milliseconds"},
 )
 def _zizq(base: int = 15_000, exponent: float = 4, grow: int = 30_000) -> Form:
     """Zizq 0.6.1: 15 + k^4 s, plus up to 30k s; 25 retries in 25 days."""
@@ -101,6 +106,7 @@ def sidekiq_form(base: int = 15_000, exponent: float = 4, grow: int = 30_000, fa
         "The 20th retry waits 19^4 s (1.51 days), not 20^4.",
     ),
     takes={"base": WAIT, "exponent": Number(0), "grow": WAIT, "faces": COUNT},
+    names={"retry": "limit: 0 discards there, -1 is 0 here"},
 )  # fmt: skip
 def _faktory(base: int = 15_000, exponent: float = 4, grow: int = 30_000, faces: int = 30) -> Form:
     """Faktory 1.10: 15 + (k-1)^4 s, plus k times a die of 30 faces; 25 retries in 20.4 days."""
@@ -120,6 +126,7 @@ def _faktory(base: int = 15_000, exponent: float = 4, grow: int = 30_000, faces:
         "Before 2.6 there was no jitter.",
     ),
     takes={"base": WAIT, "exponent": Number(0), "grow": WAIT, "faces": COUNT},
+    names=_SIDEKIQ,
 )
 def _sidekiq(base: int = 15_000, exponent: float = 4, grow: int = 30_000, faces: int = 30) -> Form:
     """Sidekiq up to 6.2.1 (newer: sidekiq7, sidekiq8), the law that Faktory keeps; 25 retries in 20.4 days."""
@@ -136,6 +143,7 @@ def _sidekiq(base: int = 15_000, exponent: float = 4, grow: int = 30_000, faces:
         "The jitter is a third of what it was, and has only ten values: jobs meet more often, not less.",
         "The jitter is also added to what a user's own function returns.",
     ),
+    names={**_SIDEKIQ, "retry_for": "deadline: in seconds, since 7.1.3"},
 )
 def _sidekiq7() -> Form:
     """Sidekiq 6.2.2 to 7: 15 + (k-1)^4 s, plus k times a die of 10 faces; 25 retries in 20.4 days."""
@@ -152,6 +160,7 @@ def _sidekiq7() -> Form:
         "Draws are whole seconds, so at the first retry there are ten of them.",
         "A user's own function that raises is replaced by this formula.",
     ),
+    names={**_SIDEKIQ, "retry_for": "deadline: in seconds"},
 )
 def _sidekiq8() -> Form:
     """Sidekiq 8: 15 + (k-1)^4 s, plus whole seconds below 10k; 25 retries in 20.4 days."""

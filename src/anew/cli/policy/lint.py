@@ -40,6 +40,9 @@ _LESS_POLICY: Final = "fewer phases or retries"
     "--outage", "outages", multiple=True, metavar="TIME", help="An outage that jobs have to outlive."
 )
 @click.option(
+    "--deaths", metavar="SHARE", help="How many jobs may die in an outage, such as 0.5% or 0.005. [1%]"
+)
+@click.option(
     "--dead-retention", metavar="TIME", help="How long dead jobs are kept. [the server's default, 7d]"
 )
 @click.option(
@@ -108,7 +111,10 @@ def lint_policies(
         raise click.UsageError("--snapshot: is missing; expected the FILE that --update-snapshot writes")
     # Once: else each policy would be told that it is no duration.
     patience_s(patience)
-    report = _looked_at([*_documents(files, specs, patience)], _given(stated, select, ignore), patience)
+    given = _given(stated, select, ignore)
+    documents = [*_documents(files, specs, patience)]
+    _check_policies(given, documents)
+    report = _looked_at(documents, given, patience)
     if snapshot is not None:
         try:
             _hold_against(report, Path(snapshot), patience, write=update_snapshot)
@@ -163,7 +169,7 @@ def _given(stated: dict[str, Any], select: Sequence[str], ignore: Sequence[str])
         InvalidInput: No such rule, or no duration.
     """
     from anew.lab.lint import check_rules
-    from anew.lab.lint.table import Stated
+    from anew.lab.lint.table import Stated, read_share
 
     chosen, left_out = (
         tuple(name for names in given for name in names.split(",") if name) for given in (select, ignore)
@@ -179,9 +185,24 @@ def _given(stated: dict[str, Any], select: Sequence[str], ignore: Sequence[str])
         select=chosen,
         ignore=left_out,
         jobs=stated["jobs"],
+        deaths=None if stated["deaths"] is None else read_share(stated["deaths"], "--deaths"),
         outages_ms=tuple(read_duration(text, "--outage") for text in stated["outages"]),
         **kept,
     )
+
+
+def _check_policies(given: Stated, documents: Sequence[Document]) -> None:
+    """Insist that the policies exist for which alone a rule is named; what cannot be read has a name too.
+
+    Raises:
+        InvalidInput: One does not.
+    """
+    from anew.lab.lint import check_rules
+
+    names = [entry.name for document in documents for entry in document.entries]
+    names += [problem.policy for document in documents for problem in document.problems if problem.policy]
+    check_rules(given.select, "--select", names)
+    check_rules(given.ignore, "--ignore", names)
 
 
 def _looked_at(documents: Sequence[Document], given: Stated, patience: str | None) -> Report:
@@ -231,6 +252,7 @@ def _context(given: Stated, own: Stated) -> Context:
     return Context(
         jobs=jobs,
         outages_ms=given.outages_ms or own.outages_ms,
+        deaths=next((share for share in (given.deaths, own.deaths) if share is not None), Context().deaths),
         dead_retention_ms=dead,
         payload_retention_ms=own.payload_retention_ms if payload is None else payload,
     )

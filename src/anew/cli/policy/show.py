@@ -44,6 +44,8 @@ def show_policy(name: str, as_json: bool) -> None:
     _block("law", [*law, "k = 1 is the first retry, c the nominal wait"])
     parameters = [(one["name"], _default(one["default"]), one["expected"]) for one in _parameters(found)]
     _block("parameters", table(("NAME", "DEFAULT", "WHAT IT MAY BE"), parameters) if parameters else ["none"])
+    if found.names:
+        _block("its own names", table(("THERE", "HERE"), [*found.names.items()]))
     _block("its counter", [found.origin])
     _block("its limit counts", [found.counts])
     _block("source", [found.source])
@@ -99,4 +101,5 @@ def _body(found: Preset) -> dict[str, Any]:
         "origin": found.origin,
         "counts": found.counts,
         "traps": found.traps,
+        "names": dict(found.names),
     }

@@ -6,6 +6,7 @@ from collections.abc import Collection
 from typing import Any
 
 from anew.backoff import Policy
+from anew.backoff.kinds import did_you_mean
 
 # Each of these three registers its rules.
 from anew.lab.lint import ends, herds, shapes
@@ -15,6 +16,7 @@ from anew.units import refused
 
 __all__ = ["RULES", "Context", "Finding", "Rule", "Severity", "check_rules", "lint"]
 
+_LISTED = 12
 _MODULES = (herds, ends, shapes)
 
 
@@ -60,19 +62,27 @@ def lint(
     return sorted(found, key=lambda finding: list(Severity).index(finding.severity))
 
 
-def check_rules(names: Collection[str], field: str) -> None:
-    """Insist that rules exist.
+def check_rules(names: Collection[str], field: str, policies: Collection[str] | None = None) -> None:
+    """Insist that rules exist, and the policies for which alone they are named.
 
     Args:
         names: Names of rules, each perhaps behind a policy's name and a colon.
         field: Where they stand, for the error.
+        policies: The names of all policies that are looked at; None: not known, any name will do.
 
     Raises:
         InvalidInput: One does not.
     """
     for given in names:
-        if given.rpartition(":")[2] not in RULES:
-            raise refused(field, given, f"the name of a rule: {', '.join(sorted(RULES))}")
+        policy, colon, rule = given.rpartition(":")
+        if rule not in RULES:
+            guess = did_you_mean(rule, RULES)
+            raise refused(field, given, f"the name of a rule (anew policy lint --rules lists them){guess}")
+        if colon and policies is not None and policy not in policies:
+            known = [*dict.fromkeys(policies)]
+            listed = ", ".join(known[:_LISTED]) + (" ..." if len(known) > _LISTED else "")
+            expected = f"the name of a policy before the colon: {listed or 'there is none'}"
+            raise refused(field, given, expected + did_you_mean(policy, known))
 
 
 def _named(rule: str, policy: str, names: Collection[str]) -> bool:

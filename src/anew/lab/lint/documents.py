@@ -8,7 +8,7 @@ taken: ``policies`` (a mapping or a list), ``policy``, ``server`` (whose ``defau
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import PurePath
 from typing import Any, Final
 
@@ -113,13 +113,17 @@ def read_document(content: bytes, file: str, *, hold: Hold = contextlib.nullcont
     text = ""
     try:
         if len(content) > MAX_BYTES:
-            raise refused("size", f"{len(content)} bytes", f"at most {MAX_BYTES} bytes")
+            message = f"size: {len(content):,} bytes are too many; expected at most {MAX_BYTES:,}"
+            raise InvalidInput(message, field="size")
         with hold():
             text = content.decode("utf-8-sig")
             value = parse(text, PurePath(file).suffix.lower())
             reader = _Reader(file, Lines(text))
-            stated = _stated(value) if isinstance(value, dict) else Stated()
             found = list(reader.entries(value))
+            stated, wrong = Stated(), list[Problem]()
+            if isinstance(value, dict):
+                stated, errors = _stated(value, [entry.name for entry in found])
+                wrong = [reader.problem_of(error) for error in errors]
     except TooLarge as error:
         return Document(problems=(Problem(file=file, field=error.field, message=str(error)),))
     except UnicodeDecodeError as error:
@@ -131,23 +135,44 @@ def read_document(content: bytes, file: str, *, hold: Hold = contextlib.nullcont
     except InvalidInput as error:
         line = Lines(text).of_field(error.field) if error.field != "size" else None
         return Document(problems=(Problem(file=file, line=line, field=error.field, message=str(error)),))
-    if not found and not (isinstance(value, dict) and {"server", "client", "lint"} & value.keys()):
+    if (
+        not found
+        and not wrong
+        and not (isinstance(value, dict) and {"server", "client", "lint"} & value.keys())
+    ):
         return Document(
             problems=(Problem(file=file, message=f"there is no policy in it; expected {POLICIES}"),)
         )
     looked_at = [(entry, reader.problem(entry, hold)) for entry in found]
     return Document(
         entries=tuple(entry for entry, problem in looked_at if problem is None),
-        problems=tuple(problem for _, problem in looked_at if problem is not None),
+        problems=(*wrong, *(problem for _, problem in looked_at if problem is not None)),
         stated=stated,
     )
 
 
-def _stated(value: Mapping[str, Any]) -> Stated:
-    """Give the ``lint`` table; how long the dead are kept may also stand among the server's settings."""
-    stated = read_table(value.get("lint", {}))
-    check_rules(stated.ignore, "lint.ignore")
-    check_rules(stated.select, "lint.select")
+def _stated(value: Mapping[str, Any], policies: Sequence[str]) -> tuple[Stated, list[InvalidInput]]:
+    """Give the ``lint`` table, and what is wrong with it; what is right of it holds all the same.
+
+    How long the dead are kept may also stand among the server's settings.
+    """
+    stated, wrong = read_table(value.get("lint", {}))
+    for name in ("ignore", "select"):
+        kept = []
+        for word in getattr(stated, name):
+            try:
+                check_rules([word], f"lint.{name}", policies)
+                kept.append(word)
+            except InvalidInput as error:
+                wrong.append(error)
+        stated = msgspec.structs.replace(stated, **{name: tuple(kept)})
+    try:
+        return _with_retention(stated, value), wrong
+    except InvalidInput as error:
+        return stated, [*wrong, error]
+
+
+def _with_retention(stated: Stated, value: Mapping[str, Any]) -> Stated:
     if stated.dead_retention_ms is None and isinstance(server := value.get("server"), Mapping):
         for name in (_RETENTION, _RETENTION.replace("-", "_")):
             if name in server:
@@ -179,6 +204,12 @@ class _Reader:
         rest = {name: inner for name, inner in value.items() if name not in _TAKEN}
         yield from self._several(rest, self._stem, (), limit)
 
+    def problem_of(self, error: InvalidInput) -> Problem:
+        """Give what is wrong with the ``lint`` table, or a server's setting."""
+        table, _, name = error.field.partition(".")
+        line = self._lines.of_field(name or table, self._lines.of_path((table,)))
+        return Problem(file=self._file, line=line, field=error.field, message=str(error))
+
     def problem(self, entry: Entry, hold: Hold) -> Problem | None:
         """Give what is wrong with a policy; None if it can be built."""
         try:
@@ -202,7 +233,10 @@ class _Reader:
         else:
             named = [(name, value, path)]
         if len(named) > MAX_POLICIES:
-            raise refused("policies", f"{len(named)} policies", f"at most {MAX_POLICIES} in one file")
+            raise InvalidInput(
+                f"policies: {len(named):,} are too many; expected at most {MAX_POLICIES} in one file",
+                field="policies",
+            )
         for own, inner, place in named:
             line = self._lines.of_path(place)
             yield Entry(file=self._file, name=own, value=inner, line=line, default_limit=limit)

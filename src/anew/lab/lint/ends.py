@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from anew.lab.laws.outlive import Window
 from anew.lab.lint.facts import Facts
 from anew.lab.lint.finding import Context, Severity, rule
+from anew.lab.lint.remedies import SURE, remedy
+from anew.lab.sums.outlive import LastRetry
 from anew.units import DAY_MS, MINUTE_MS, format_duration, format_duration_about, format_share
 
 _YEAR_MS: Final = 365 * DAY_MS
+_NEAR: Final = 0.1
 _STEADY: Final = {"constant": "1m"}
 _STEEP: Final = {"power": {"base": "15s", "exponent": 4, "origin": 1}}
 
@@ -20,7 +22,7 @@ _STEEP: Final = {"power": {"base": "15s", "exponent": 4, "origin": 1}}
     {"curve": {"exponential": {"base": "1s"}}, "jitter": "even", "limit": 12}, outages_ms=(3 * DAY_MS,),
 )  # fmt: skip
 def outage_outlives_window(facts: Facts, context: Context) -> Iterator[str]:
-    """Jobs whose last retry comes before the end of an outage die, though waiting longer would have saved them."""
+    """Jobs whose last retry comes before an outage ends are lost, although a longer wait would have saved them."""
     window = facts.window
     if window is None:
         return
@@ -28,17 +30,24 @@ def outage_outlives_window(facts: Facts, context: Context) -> Iterator[str]:
     when = earliest if earliest == latest else f"{earliest} to {latest}"
     for outage in sorted(set(context.outages_ms)):
         dead = 1 - window.outlives(outage)
-        if dead > 0:
-            who = "every job dies" if dead == 1 else f"{format_share(dead)} of the jobs die"
-            yield (
-                f"{who} in an outage of {format_duration(outage)}: the last retry comes {when} after the first "
-                "failure; raise limit, or let the curve grow"
-            )
+        if dead > context.deaths + SURE:
+            who = f"{_jobs(dead, context.deaths)} in an outage of {format_duration(outage)}"
+            todo = remedy(facts, outage, 1 - context.deaths)
+            yield f"{who}: the last retry comes {when} after the first failure; {todo}"
+
+
+def _jobs(dead: float, allowed: float) -> str:
+    """Say how many die; and how many may, where that is near."""
+    if dead == 1:
+        return "every job dies"
+    if dead >= _NEAR:
+        return f"{format_share(dead)} of the jobs die"
+    return f"{100 * dead:.3g} % of the jobs die ({100 * allowed:.3g} % may)"
 
 
 @rule("brief-window", Severity.INFO, {"curve": {"constant": "1s"}, "jitter": "even", "limit": 3})
 def brief_window(facts: Facts, context: Context) -> Iterator[str]:
-    """Retries that are all over within a minute do not even outlive the restart of what they call."""
+    """Retries that all happen within a minute do not even outlast a restart of the service they call."""
     if facts.window and not context.outages_ms and facts.rows and facts.window.latest_ms < MINUTE_MS:
         latest = format_duration_about(facts.window.latest_ms)
         yield f"the last retry comes at most {latest} after the first failure; raise limit to outlive a restart"
@@ -46,14 +55,14 @@ def brief_window(facts: Facts, context: Context) -> Iterator[str]:
 
 @rule("unlimited", Severity.WARNING, {"curve": _STEADY, "jitter": "even", "limit": None})
 def unlimited(facts: Facts, context: Context) -> Iterator[str]:
-    """A job that can never succeed is tried for ever, and nobody finds it among the dead."""
+    """A job that can never succeed is retried for ever and never shows up among the dead jobs."""
     if facts.endless:
         yield "neither limit nor deadline ever ends the retries; give one of them"
 
 
 @rule("limit-out-of-reach", Severity.WARNING, {"curve": _STEEP, "jitter": "even", "limit": 60})
 def limit_out_of_reach(facts: Facts, context: Context) -> Iterator[str]:
-    """A limit that is met after years is one that no job and no team outlives."""
+    """A limit that takes years to reach is no limit."""
     if facts.window and _is_years(facts.window):
         yield (
             f"the last of {facts.policy.retries:,} retries comes {format_duration(facts.window.earliest_ms)} after the first "
@@ -61,7 +70,7 @@ def limit_out_of_reach(facts: Facts, context: Context) -> Iterator[str]:
         )
 
 
-def _is_years(window: Window) -> bool:
+def _is_years(window: LastRetry) -> bool:
     return window.earliest_ms >= _YEAR_MS
 
 
@@ -71,7 +80,7 @@ def _is_years(window: Window) -> bool:
     {"curve": _STEADY, "jitter": "even", "deadline": "5m", "limit": 20},
 )
 def deadline_cuts_limit(facts: Facts, context: Context) -> Iterator[str]:
-    """Limit and deadline are both given, and the deadline always comes first: the limit says nothing."""
+    """Both a limit and a deadline are given, and the deadline always comes first, so the limit has no effect."""
     policy = facts.policy
     if not facts.ended_by_deadline or not policy.limit_given or not facts.rows or policy.retries is None:
         return
@@ -86,7 +95,7 @@ def deadline_cuts_limit(facts: Facts, context: Context) -> Iterator[str]:
     dead_retention_ms=7 * DAY_MS,
 )  # fmt: skip
 def dead_gone_early(facts: Facts, context: Context) -> Iterator[str]:
-    """Who retries for weeks and keeps the dead for days leaves people less time than the machine took."""
+    """If dead jobs are deleted sooner than their retries took, people have less time to react than the machine had."""
     kept, window = context.dead_retention_ms, facts.window
     if kept is None or window is None or facts.policy.on_exhausted != "dead" or window.latest_ms <= kept:
         return
@@ -103,7 +112,7 @@ def dead_gone_early(facts: Facts, context: Context) -> Iterator[str]:
     payload_retention_ms=DAY_MS,
 )  # fmt: skip
 def payload_gone(facts: Facts, context: Context) -> Iterator[str]:
-    """A retry after the upload, the link or the token of its payload has expired can only fail."""
+    """A retry that comes after the payload's upload, link or token has expired can only fail."""
     kept, rows = context.payload_retention_ms, facts.rows
     if kept is None or not rows or (facts.window is not None and facts.window.latest_ms <= kept):
         return
@@ -116,13 +125,13 @@ def payload_gone(facts: Facts, context: Context) -> Iterator[str]:
 
 @rule("discard", Severity.INFO, {"curve": _STEADY, "jitter": "even", "limit": 5, "on_exhausted": "discard"})
 def discard(facts: Facts, context: Context) -> Iterator[str]:
-    """A discarded job leaves nothing to look at and nothing to bring back."""
+    """A discarded job leaves nothing to inspect and nothing to bring back."""
     if facts.policy.on_exhausted == "discard" and not facts.endless:
         yield 'jobs that spend their retries vanish with their errors; "on_exhausted": "dead" keeps them'
 
 
 @rule("no-retry", Severity.INFO, {"curve": _STEADY, "limit": 0})
 def no_retry(facts: Facts, context: Context) -> Iterator[str]:
-    """Without a retry the first failure is final, and the curve is there for nothing."""
+    """Without retries the first failure is final, and the curve is never used."""
     if facts.policy.retries == 0:
         yield "the first failure is final; raise limit if that is not meant"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
@@ -13,10 +14,10 @@ from anew.backoff.jitter import Reach
 from anew.backoff.kinds import Duration, Kind, ListOf
 from anew.backoff.policy import JITTERS
 from anew.backoff.presets import find_preset
-from anew.lab.laws.outlive import Window, is_endless, window
 from anew.lab.laws.shapes import Law
 from anew.lab.laws.spans import Span, spans
 from anew.lab.laws.wait import laws
+from anew.lab.sums.outlive import LastRetry, is_endless, window
 
 MAX_ROWS: Final = 1_000
 """Retries that are worked out one by one."""
@@ -85,9 +86,25 @@ class Facts:
         return is_endless(self.policy)
 
     @functools.cached_property
-    def window(self) -> Window | None:
+    def window(self) -> LastRetry | None:
         """When the last retry comes; None if there is no last one, or if it cannot be told."""
         return window(self.policy) if self.rows or self.policy.retries == 0 else None
+
+    def rows_of(self, count: int, **changes: Any) -> tuple[Span, ...]:
+        """Give the first retries of the policy with some fields changed; none if one cannot be told."""
+        found = tuple(spans(dataclasses.replace(self.policy, **changes), count))
+        return () if any(row.nominal_ms is None for row in found) else found
+
+    def window_of(self, **changes: Any) -> LastRetry | None:
+        """Give when the last retry of the policy comes with some fields changed."""
+        return window(dataclasses.replace(self.policy, **changes))
+
+    def wrote(self, field: str) -> bool:
+        """Tell whether a field stands in the policy as somebody wrote it, and was not brought along by a preset."""
+        written = self.written
+        if isinstance(written, str) or (isinstance(written, Mapping) and "preset" in written):
+            return isinstance(written, Mapping) and field in written
+        return True
 
     def curves(self) -> Iterator[tuple[str, Piece]]:
         """Give every curve with the path of its field, those inside sums and scales too."""

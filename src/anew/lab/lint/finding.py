@@ -10,11 +10,15 @@ from typing import Any, Final
 import msgspec
 
 from anew.backoff import DEFAULT_LIMIT
+from anew.errors import InvalidInput
 from anew.lab.lint.facts import Facts
 from anew.units import format_duration_short, refused
 
 DEFAULT_JOBS: Final = 1_000
 """Jobs that fail together when one dependency goes down, where nobody says otherwise."""
+
+DEFAULT_DEATHS: Final = 0.001
+"""Share of the jobs that may die in an outage, where nobody says otherwise."""
 
 MAX_JOBS: Final = 1_000_000_000
 MAX_OUTAGES: Final = 100
@@ -42,6 +46,7 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
     Args:
         jobs: How many jobs may fail together, from 1 to 10^9.
         outages_ms: Outages that jobs have to outlive, in milliseconds.
+        deaths: The share of the jobs that may die in such an outage all the same, from 0 to less than 1.
         dead_retention_ms: How long a dead job is kept; None: not known, nothing is said about it.
         payload_retention_ms: How long what a payload points at (an upload, a signed link, a token) can be had;
             None: for ever.
@@ -50,6 +55,7 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
 
     jobs: int = DEFAULT_JOBS
     outages_ms: tuple[int, ...] = ()
+    deaths: float = DEFAULT_DEATHS
     dead_retention_ms: int | None = None
     payload_retention_ms: int | None = None
     default_limit: int | None = DEFAULT_LIMIT
@@ -58,13 +64,19 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
         if not 1 <= self.jobs <= MAX_JOBS:
             raise refused("jobs", self.jobs, f"a whole number from 1 to {MAX_JOBS}")
         if len(self.outages_ms) > MAX_OUTAGES:
-            raise refused("outages", f"{len(self.outages_ms)} outages", f"at most {MAX_OUTAGES}")
+            number = len(self.outages_ms)
+            raise InvalidInput(
+                f"outages: {number} are too many; expected at most {MAX_OUTAGES}", field="outages"
+            )
+        if not 0 <= self.deaths < 1:
+            raise refused("deaths", self.deaths, "a share from 0 to less than 1")
 
     def words(self) -> list[str]:
         """Give the options of ``anew policy lint`` that state this, without those at their defaults."""
         words = [] if self.jobs == DEFAULT_JOBS else ["--jobs", str(self.jobs)]
         for outage in self.outages_ms:
             words += ["--outage", format_duration_short(outage)]
+        words += [] if self.deaths == DEFAULT_DEATHS else ["--deaths", f"{self.deaths:g}"]
         for option, ms in (
             ("--dead-retention", self.dead_retention_ms),
             ("--payload-retention", self.payload_retention_ms),

@@ -25,7 +25,7 @@ _DOUBLING: Final = {"exponential": {"base": "1s"}}
 
 @rule("no-jitter", Severity.WARNING, {"curve": _DOUBLING, "cap": "10m", "limit": 12})
 def no_jitter(facts: Facts, context: Context) -> Iterator[str]:
-    """Jobs that failed together come back together, at every retry, and knock over what had just come up."""
+    """Jobs that failed together come back together at every retry, and can bring down a service that has just recovered."""
     if context.jobs < MANY or not any(facts.nominals):
         return
     if all(reach.latest == reach.earliest for reach in facts.reaches):
@@ -34,7 +34,7 @@ def no_jitter(facts: Facts, context: Context) -> Iterator[str]:
 
 @rule("few-faces", Severity.WARNING, {"curve": _DOUBLING, "jitter": {"add": {"by": "1s", "faces": 4}}})
 def few_faces(facts: Facts, context: Context) -> Iterator[str]:
-    """A die with few faces has few instants to send jobs to: a tenth of them, or a hundred and more, share each."""
+    """When a wait can take only a few values, many jobs share each of them: a tenth of all jobs, or a hundred and more."""
     jitter, policy = facts.policy.jitter, facts.policy
     if not isinstance(jitter, Windowed):
         return
@@ -51,16 +51,19 @@ def few_faces(facts: Facts, context: Context) -> Iterator[str]:
     together = context.jobs // faces
     if together >= MANY and (together >= CROWD or together >= _PILE * context.jobs):
         name = "faces" if jitter.faces else "step" if jitter.step_ms else "cut"
+        todo = f"without {name} there are as many as milliseconds"
+        if not facts.wrote("jitter"):
+            # The die is the preset's own: who wrote no word of it can leave none out.
+            todo = "a jitter beside the preset, such as full or even, has as many as milliseconds"
         yield (
             f"retry {retry} has {counted(faces, 'possible wait')}: of {_jobs(context)} that fail together some "
-            f"{together:,} share each instant; without {name} there "
-            "are as many as milliseconds"
+            f"{together:,} share each instant; {todo}"
         )
 
 
-@rule("cap-hides-jitter", Severity.WARNING, {"curve": _DOUBLING, "jitter": {"above": 0.5}, "ceil": "20s"})
-def cap_hides_jitter(facts: Facts, context: Context) -> Iterator[str]:
-    """What ceil cuts off piles up on it: there the jitter is gone and the jobs leave together; cap comes before it."""
+@rule("ceil-hides-jitter", Severity.WARNING, {"curve": _DOUBLING, "jitter": {"above": 0.5}, "ceil": "20s"})
+def ceil_hides_jitter(facts: Facts, context: Context) -> Iterator[str]:
+    """Waits above ceil all become exactly ceil, so those jobs come back together; cap limits the wait before the jitter instead."""
     ceil = facts.policy.ceil_ms
     if ceil is None or ceil == facts.policy.floor_ms:
         return
@@ -70,7 +73,7 @@ def cap_hides_jitter(facts: Facts, context: Context) -> Iterator[str]:
 
 @rule("floor-hides-jitter", Severity.WARNING, {"curve": _DOUBLING, "jitter": "full", "floor": "5s"})
 def floor_hides_jitter(facts: Facts, context: Context) -> Iterator[str]:
-    """What floor lifts piles up on it, just as on a ceiling: there the jitter is gone."""
+    """Waits below floor all become exactly floor, so those jobs come back together."""
     floor = facts.policy.floor_ms
     if floor in (0, facts.policy.ceil_ms):
         return
@@ -82,7 +85,7 @@ def floor_hides_jitter(facts: Facts, context: Context) -> Iterator[str]:
 
 @rule("thin-jitter", Severity.INFO, {"curve": _DOUBLING, "jitter": {"add": "1s"}, "limit": 12})
 def thin_jitter(facts: Facts, context: Context) -> Iterator[str]:
-    """A jitter that is small beside a long wait leaves a wave a wave: a crest of calls, then nothing for long."""
+    """When the jitter is small compared with the wait, jobs that failed together still return in one burst."""
     jitter = facts.policy.jitter
     if context.jobs < MANY or not isinstance(jitter, Windowed) or jitter.source == "job":
         return
@@ -101,7 +104,7 @@ def thin_jitter(facts: Facts, context: Context) -> Iterator[str]:
 
 @rule("resonance", Severity.WARNING, {"curve": _DOUBLING, "cap": "1h", "jitter": {"even": {"detune": 0}}})
 def resonance(facts: Facts, context: Context) -> Iterator[str]:
-    """A wait of whole hours brings a job back at the same minute each time, which may be the one of the nightly backup."""
+    """Waits of whole hours bring a job back at the same minute of the hour each time, which may be just when a backup runs."""
     fixed = [row.earliest_ms for row in facts.rows if row.earliest_ms == row.latest_ms]
     for wait in sorted({ms for ms in fixed if ms}):
         if wait % HOUR_MS == 0 and wait < CEILING_MS and fixed.count(wait) >= 3:
@@ -124,7 +127,7 @@ def _escape(facts: Facts) -> str:
 
 @rule("decorrelated-without-ceil", Severity.WARNING, {"curve": {"constant": "1s"}, "jitter": "decorrelated"})
 def decorrelated_without_ceil(facts: Facts, context: Context) -> Iterator[str]:
-    """Decorrelated jitter multiplies the wait before; with nothing above it the waits run away."""
+    """Decorrelated jitter multiplies the previous wait, so without a ceil the waits grow without bound."""
     jitter, rows = facts.policy.jitter, facts.rows
     if isinstance(jitter, Decorrelated) and facts.policy.ceil_ms is None and jitter.times > 1 and rows:
         latest = format_duration(rows[-1].latest_ms or 0)
@@ -133,7 +136,7 @@ def decorrelated_without_ceil(facts: Facts, context: Context) -> Iterator[str]:
 
 @rule("waits-shrink", Severity.INFO, {"curve": _DOUBLING, "jitter": "full", "cap": "1h"})
 def waits_shrink(facts: Facts, context: Context) -> Iterator[str]:
-    """A jitter so wide that later waits are often shorter than earlier ones undoes the backing off of the curve."""
+    """When later waits are often shorter than earlier ones, the jitter cancels much of the curve's growth."""
     jitter = facts.policy.jitter
     share, retry = 0.0, 0
     if isinstance(jitter, Decorrelated):
@@ -170,7 +173,7 @@ def _below(low: float, high: float, other_low: float, other_high: float) -> floa
 
 @rule("full-halves-window", Severity.INFO, {"curve": _DOUBLING, "jitter": "full", "limit": 8})
 def full_halves_window(facts: Facts, context: Context) -> Iterator[str]:
-    """Full jitter waits half the curve on average: the same limit gives up in half the time."""
+    """Full jitter waits half as long as the curve on average, so the same limit gives up in half the time."""
     if isinstance(facts.policy.jitter, Full) and len(facts.rows) > 1:
         whole = int(sum(facts.nominals))
         yield (

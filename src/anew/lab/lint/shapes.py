@@ -20,7 +20,7 @@ _PRACTICAL: Final = 100
 
 @rule("retries-at-once", Severity.WARNING, {"curve": {"table": ["0s", "0s", "0s", "1m"]}, "limit": 4})
 def retries_at_once(facts: Facts, context: Context) -> Iterator[str]:
-    """Several tries in the same millisecond of an outage are one try and a burst of calls."""
+    """Several retries in the same millisecond have no better chance than one, and make a burst of calls."""
     spent = [row.retry for row in facts.rows if row.latest_ms == 0]
     if len(spent) > 1:
         yield (
@@ -33,7 +33,7 @@ def retries_at_once(facts: Facts, context: Context) -> Iterator[str]:
     "first-wait-zero", Severity.INFO, {"curve": {"table": ["0s", "5m"]}, "jitter": {"above": 0.5}, "limit": 3}
 )
 def first_wait_zero(facts: Facts, context: Context) -> Iterator[str]:
-    """A first retry at once helps against a lost packet and against nothing that lasts."""
+    """An immediate first retry helps against a lost packet, but not against anything that lasts."""
     spent = [row.retry for row in facts.rows if row.latest_ms == 0]
     if spent == [1]:
         yield (
@@ -43,7 +43,7 @@ def first_wait_zero(facts: Facts, context: Context) -> Iterator[str]:
 
 @rule("overflow", Severity.ERROR, {"curve": {"exponential": {"base": "15s"}}, "jitter": "even", "limit": 25})
 def overflow(facts: Facts, context: Context) -> Iterator[str]:
-    """A curve that meets the ceiling of 365 days no longer follows its formula, and no job gets that far."""
+    """A curve that reaches the longest wait, 365 days, no longer follows its formula."""
     if facts.policy.highest_ms < CEILING_MS:
         return  # The policy's own ceil comes first.
     rows = facts.rows if facts.policy.retries is not None else facts.rows[:_PRACTICAL]
@@ -59,7 +59,7 @@ def overflow(facts: Facts, context: Context) -> Iterator[str]:
     {"curve": {"table": ["10m", "1m", "10s"]}, "jitter": "even", "limit": 3},
 )
 def curve_shrinks(facts: Facts, context: Context) -> Iterator[str]:
-    """Waits that get shorter press hardest on what has been down longest."""
+    """Waits that get shorter put the most load on a service that has been down the longest."""
     for row, before, after in zip(facts.rows[1:], facts.nominals, facts.nominals[1:], strict=False):
         if int(after) < int(before):
             yield (
@@ -74,7 +74,7 @@ def curve_shrinks(facts: Facts, context: Context) -> Iterator[str]:
     {"curve": {"power": {"base": "15s", "exponent": 0.5, "origin": 1}}, "jitter": "even"},
 )  # fmt: skip
 def exponent_below_one(facts: Facts, context: Context) -> Iterator[str]:
-    """Below 1 an exponent flattens the curve: each wait grows less than the one before."""
+    """With an exponent below 1 each wait grows by less than the one before."""
     for path, curve in facts.curves():
         if isinstance(curve, Power) and 0 < curve.exponent < 1 and curve.scale_ms:
             yield f"{path}.exponent is {curve.exponent:g}: the waits hardly grow; 1 is a straight line, 4 is Sidekiq's"
@@ -85,7 +85,7 @@ def exponent_below_one(facts: Facts, context: Context) -> Iterator[str]:
     {"curve": {"exponential": {"base": "1s"}}, "jitter": "full", "floor": "30s", "ceil": "30s"},
 )  # fmt: skip
 def accidental_constant(facts: Facts, context: Context) -> Iterator[str]:
-    """Curve and jitter are given, and every wait is the same all the same: they do nothing."""
+    """Every wait is the same, although a curve or a jitter is given: it has no effect."""
     policy, rows = facts.policy, facts.rows
     if len(rows) < 2:
         return
@@ -123,7 +123,7 @@ def _flat(curve: Any) -> str | None:
     {"curve": {"exponential": {"base": "1h"}}, "cap": "5m", "jitter": "full"},
 )  # fmt: skip
 def cap_below_first_wait(facts: Facts, context: Context) -> Iterator[str]:
-    """A cap below the first wait leaves nothing of the curve."""
+    """A cap at or below the first wait hides the whole curve."""
     policy = facts.policy
     if policy.cap_ms is None or not facts.rows:
         return
@@ -133,9 +133,11 @@ def cap_below_first_wait(facts: Facts, context: Context) -> Iterator[str]:
     except CustomFailed:
         return
     if policy.cap_ms <= first < second:
+        jittered = any(reach.latest > reach.earliest for reach in facts.reaches)
+        waits = "every wait is made of the cap by the jitter alone" if jittered else "every wait is the cap"
         yield (
-            f"cap is {format_duration(policy.cap_ms)} and the curve begins at {_long(first)}: every wait is the cap; "
-            "raise cap, or say constant"
+            f"cap is {format_duration(policy.cap_ms)} and the curve begins at {_long(first)}: {waits}; raise cap, or let "
+            "the curve begin lower"
         )
 
 
@@ -151,7 +153,7 @@ def _long(ms: float) -> str:
     },
 )  # fmt: skip
 def unreachable_phase(facts: Facts, context: Context) -> Iterator[str]:
-    """A phase that begins after the last retry is never seen."""
+    """A phase that begins after the last retry is never reached."""
     begun = 0
     for index, phase in enumerate(facts.policy.phases):
         if facts.policy.limit is not None and begun >= facts.policy.limit and phase.count != 0:
@@ -166,7 +168,7 @@ def unreachable_phase(facts: Facts, context: Context) -> Iterator[str]:
     "unit-mistake", Severity.WARNING, {"curve": {"exponential": {"base": 15}}, "jitter": "even", "limit": 10}
 )
 def unit_mistake(facts: Facts, context: Context) -> Iterator[str]:
-    """A bare number is milliseconds: 15 is no quarter of a minute, and a thousand times too much is soon a month."""
+    """A number without a unit is milliseconds, and this one looks as if it was meant as seconds."""
     found = slips(facts)
     listed = Counter(_list_of(path) for path in found)
     for path, words in found.items():
@@ -183,7 +185,7 @@ def unit_mistake(facts: Facts, context: Context) -> Iterator[str]:
     {"curve": {"exponential": {"base": 1500}}, "cap": "1h", "jitter": "even", "limit": 10},
 )  # fmt: skip
 def bare_number(facts: Facts, context: Context) -> Iterator[str]:
-    """Beside durations with a unit, one without is easily read in theirs; it is milliseconds."""
+    """Next to durations with a unit, a number without one is easily misread; it is milliseconds."""
     written = facts.durations()
     if not any(isinstance(value, str) and number_of(value) is None for _, value in written):
         return

@@ -20,12 +20,15 @@ from anew.backoff import Policy
 from anew.errors import InvalidInput
 from anew.lab.laws.spans import spans
 from anew.lab.lint.texts import strict_json
-from anew.units import format_duration, format_duration_short, parse_duration, refused
+from anew.units import counted, format_duration, format_duration_short, parse_duration
 
 MAX_BYTES: Final = 1 << 24
 SHOWN_RETRIES: Final = 100
 """Retries that a snapshot holds; what comes after them is in the number of retries and in the last wait."""
 
+
+_BESIDE: Final = 1
+"""Unchanged retries that are shown on either side of a changed one."""
 
 _WAIT: Final = re.compile(r"(\S+)(?: \((\S+)(?: to (\S+))?\))?")
 """Nominal wait, and earliest and latest where they differ from it."""
@@ -67,12 +70,28 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
     now: Schedule | None
 
     def table(self) -> list[list[str]]:
-        """Give both schedules side by side, the heading first; ``*`` marks the retries that differ."""
+        """Give both schedules side by side, the heading first: the retries that differ, marked ``*``, and their neighbours.
+
+        All others are one row for each stretch of them, which says how many they are.
+        """
         stored, now = (_waits(schedule) for schedule in (self.stored, self.now))
+        pairs = [*zip_longest(stored, now, fillvalue="")]
+        differs = [before != after for before, after in pairs]
         rows = [["", "retry", "stored", "now"]]
-        for number, (before, after) in enumerate(zip_longest(stored, now, fillvalue=""), start=1):
-            rows.append(["*" if before != after else " ", str(number), *_both(before, after, _said)])
-        return rows
+        left_out = 0
+        for index, (before, after) in enumerate(pairs):
+            if not any(differs[max(index - _BESIDE, 0) : index + _BESIDE + 1]):
+                left_out += 1
+                continue
+            rows += _unchanged(left_out)
+            left_out = 0
+            mark = "*" if differs[index] else " "
+            rows.append([mark, str(index + 1), *_both(before, after, _said)])
+        return rows + _unchanged(left_out)
+
+
+def _unchanged(number: int) -> list[list[str]]:
+    return [["", "", f"{counted(number, 'row')} unchanged", ""]] if number else []
 
 
 def schedule_of(policy: Policy) -> Schedule:
@@ -128,14 +147,23 @@ def read_snapshot(content: bytes) -> dict[str, Schedule]:
         InvalidInput: It is none; names what does not fit.
     """
     if len(content) > MAX_BYTES:
-        raise refused("snapshot", f"more than {MAX_BYTES} bytes", f"at most {MAX_BYTES} bytes")
+        raise _no_snapshot(f"it has more than {MAX_BYTES:,} bytes")
     try:
         schedules = msgspec.convert(strict_json(content.decode()), dict[str, Schedule])
         for schedule in schedules.values():
             _check(schedule)
-    except (ValueError, RecursionError, InvalidInput) as error:  # msgspec's errors are ValueErrors
-        raise refused("snapshot", str(error), "what --update-snapshot writes") from None
+    except json.JSONDecodeError as error:
+        where = f"line {error.lineno}, column {error.colno}"
+        raise _no_snapshot(f"it is no JSON ({error.msg} at {where})") from None
+    except RecursionError:
+        raise _no_snapshot("it is nested too deeply") from None
+    except (ValueError, InvalidInput) as error:  # msgspec's errors are ValueErrors
+        raise _no_snapshot(str(error)) from None
     return schedules
+
+
+def _no_snapshot(why: str) -> InvalidInput:
+    return InvalidInput(f"snapshot: {why}; expected what --update-snapshot writes", field="snapshot")
 
 
 def _check(schedule: Schedule) -> None:

@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 import msgspec
 
-from anew.units import parse_duration, refused
+from anew.backoff.kinds import did_you_mean
+from anew.errors import InvalidInput
+from anew.lab.lint.finding import MAX_JOBS, MAX_OUTAGES
+from anew.units import parse_duration, refused, shown
+
+_DURATION: Final = "a duration such as 500ms, 12.5s, 1h30m, 7d or PT1H, at most 36500d"
+_SHARE: Final = 'a share from 0 to less than 1, or text such as "1 %"'
+_PERCENT: Final = re.compile(r"([0-9]{1,2}(?:\.[0-9]{1,6})?) ?%")
+_FRACTION: Final = re.compile(r"0|0?\.[0-9]{1,9}")
+_BARE: Final = re.compile(r"[0-9]{1,15}")
 
 
 class Stated(msgspec.Struct, frozen=True, kw_only=True):
@@ -17,8 +27,31 @@ class Stated(msgspec.Struct, frozen=True, kw_only=True):
     select: tuple[str, ...] = ()
     jobs: int | None = None
     outages_ms: tuple[int, ...] = ()
+    deaths: float | None = None
     dead_retention_ms: int | None = None
     payload_retention_ms: int | None = None
+
+
+def read_share(value: Any, field: str) -> float:
+    """Read a share of all jobs, such as those that may die.
+
+    Args:
+        value: A number from 0 to less than 1, also as text, or text such as ``"1 %"``; 1 itself could be either, and is
+            refused.
+        field: Where it stands, for the error.
+
+    Raises:
+        InvalidInput: It is none.
+    """
+    if isinstance(value, str):
+        found = _PERCENT.fullmatch(value.strip())
+        if found is not None:
+            return float(found[1]) / 100
+        if _FRACTION.fullmatch(value.strip()):
+            return float(value)
+    elif isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value < 1:
+        return float(value)
+    raise refused(field, value, _SHARE)
 
 
 def _words(value: Any, field: str) -> tuple[str, ...]:
@@ -28,27 +61,46 @@ def _words(value: Any, field: str) -> tuple[str, ...]:
     return tuple(values)
 
 
-def _count(value: Any, field: str) -> int:
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise refused(field, value, "a whole number")
+def _jobs(value: Any, field: str) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= MAX_JOBS:
+        raise refused(field, value, f"a whole number from 1 to {MAX_JOBS}")
     return value
 
 
 def _durations(value: Any, field: str) -> tuple[int, ...]:
-    return tuple(
-        parse_duration(each, field=field) for each in (value if isinstance(value, list) else [value])
-    )
+    if not isinstance(value, list):
+        return (_duration(value, field),)
+    if len(value) > MAX_OUTAGES:
+        raise InvalidInput(
+            f"{field}: {len(value)} outages are too many; expected at most {MAX_OUTAGES}", field=field
+        )
+    return tuple(_duration(each, f"{field}[{index}]") for index, each in enumerate(value))
 
 
 def _duration(value: Any, field: str) -> int:
-    return parse_duration(value, field=field)
+    """Read a duration with its unit: 3 for three hours would be 3 ms, and turn off what it was to ask for."""
+    bare = (
+        _BARE.fullmatch(str(value).strip()) if isinstance(value, (str, int)) and value is not True else None
+    )
+    if bare and int(bare[0]):
+        number = int(bare[0])
+        raise InvalidInput(
+            f"{field}: {shown(value)} has no unit; expected a duration with its unit, such as {number}s or {number}ms",
+            field=field,
+            value=value,
+        )
+    try:
+        return parse_duration(value, field=field)
+    except InvalidInput:
+        raise refused(field, value, _DURATION) from None
 
 
 _KINDS: Final[Mapping[str, tuple[str, Callable[[Any, str], Any]]]] = {
     "ignore": ("ignore", _words),
     "select": ("select", _words),
-    "jobs": ("jobs", _count),
+    "jobs": ("jobs", _jobs),
     "outage": ("outages_ms", _durations),
+    "deaths": ("deaths", read_share),
     "dead-retention": ("dead_retention_ms", _duration),
     "payload-retention": ("payload_retention_ms", _duration),
 }
@@ -57,20 +109,26 @@ NAMES: Final = tuple(_KINDS)
 """What the table may hold: the names of the options that it stands for."""
 
 
-def read_table(value: Any) -> Stated:
+def read_table(value: Any) -> tuple[Stated, list[InvalidInput]]:
     """Read the table.
 
-    Raises:
-        InvalidInput: A name is unknown, or a value does not fit.
+    Returns:
+        What it says, as far as it can be read; and what cannot be: a name is unknown, or a value does not fit.
     """
-    expected = f"a table with: {', '.join(NAMES)}"
+    expected = f"one of: {', '.join(NAMES)}"
     if not isinstance(value, Mapping):
-        raise refused("lint", value, expected)
+        return Stated(), [refused("lint", value, f"a table with {expected}")]
     given: dict[str, Any] = {}
+    wrong = []
     for key, inner in value.items():
-        name = str(key).replace("_", "-")
-        if name not in _KINDS:
-            raise refused(f"lint.{key}", inner, expected)
+        field = f"lint.{key}"
+        if (name := str(key).replace("_", "-")) not in _KINDS:
+            message = f"{field}: is no known field; expected {expected}{did_you_mean(name, NAMES)}"
+            wrong.append(InvalidInput(message, field=field, value=inner))
+            continue
         attribute, read = _KINDS[name]
-        given[attribute] = read(inner, f"lint.{key}")
-    return Stated(**given)
+        try:
+            given[attribute] = read(inner, field)
+        except InvalidInput as error:
+            wrong.append(error)
+    return Stated(**given), wrong

@@ -7,7 +7,7 @@ import re
 import tomllib
 from typing import Any, Final
 
-from anew.backoff.form import json_object
+from anew.backoff.form import DoubledName, json_object
 
 POLICIES: Final = "a policy, a list of policies, or names with a policy each"
 """What a document is expected to hold."""
@@ -75,6 +75,8 @@ def _json(text: str) -> Any:
     expected = f"expected {POLICIES} as JSON"
     try:
         return strict_json(text)
+    except DoubledName as error:
+        raise Unreadable(str(error), None) from None
     except json.JSONDecodeError as error:
         raise Unreadable(f"no JSON: {error.msg} at column {error.colno}; {expected}", error.lineno) from None
     except (ValueError, RecursionError) as error:

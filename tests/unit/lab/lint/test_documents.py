@@ -167,7 +167,7 @@ def test_a_list_is_searched_once_and_not_for_each_of_its_policies(monkeypatch: p
         ("x = " + "[" * 100_000, "p.toml", None, "", "names with a policy each as TOML"),
         ("", "p.toml", None, "", "there is no policy in it; expected a policy, a list of policies, or names"),
         ("[]", "p.json", None, "", "there is no policy in it"),
-        ("x" * (MAX_BYTES + 1), "p.toml", None, "size", "expected at most 1048576 bytes"),
+        ("x" * (MAX_BYTES + 1), "p.toml", None, "size", "size: 1,048,577 bytes are too many; expected at most 1,048,576"),
         ("[policies.web]\n\nlimt = 3\npreset = 'even'", "p.toml", 3, "limt", "limt: is no known field; expected one of"),
         ("[policies.a]\nlimit = 3\npreset='even'\n[policies.web]\ncap='1s'\nlimit = -1\npreset='even'",
          "p.toml", 6, "limit", "limit: -1 is not valid; expected a whole number"),
@@ -177,9 +177,26 @@ def test_a_list_is_searched_once_and_not_for_each_of_its_policies(monkeypatch: p
         ("[server]\ndefault-policy='even'\ndefault-retry-limit = true", "anew.toml", 3, "server.default-retry-limit", "from 0"),
         ("[lint]\nignore = ['nope']", "p.toml", 2, "lint.ignore", "expected the name of a rule"),
         ("[lint]\njobs = 'many'", "p.toml", 2, "lint.jobs", "expected a whole number"),
-        ("[lint]\nignor = []", "p.toml", 2, "lint.ignor", "expected a table with: ignore, select"),
-        ("[lint]\noutage = ['3 parsecs']", "p.toml", 2, "lint.outage", "expected a duration"),
-        ("lint = 3", "p.toml", 1, "lint", "expected a table with: "),
+        ("[lint]\nignor = []", "p.toml", 2, "lint.ignor", "is no known field; expected one of: ignore, select, jobs, "),
+        ("[lint]\noutage = ['3 parsecs']", "p.toml", 2, "lint.outage[0]", "expected a duration such as"),
+        ("lint = 3", "p.toml", 1, "lint", "expected a table with one of: ignore"),
+        ("[lint]\njob = 20000", "p.toml", 2, "lint.job", 'lint.job: is no known field; expected one of: ignore, '),
+        ("[lint]\njob = 20000", "p.toml", 2, "lint.job", '; did you mean "jobs"?'),
+        ("[lint]\njobs = 0", "p.toml", 2, "lint.jobs", "lint.jobs: 0 is not valid; expected a whole number from 1"),
+        # Three hours without their unit would be 3 ms, and say nothing.
+        ("[lint]\n\noutage = ['20m', '3']", "p.toml", 3, "lint.outage[1]",
+         'lint.outage[1]: "3" has no unit; expected a duration with its unit, such as 3s or 3ms'),
+        ("[lint]\noutage = 3600", "p.toml", 2, "lint.outage", "lint.outage: 3600 has no unit; expected a duration"),
+        ("[lint]\noutage = true", "p.toml", 2, "lint.outage", "lint.outage: true is not valid; expected a duration"),
+        ("[lint]\noutage = -3", "p.toml", 2, "lint.outage", "lint.outage: -3 is not valid; expected a duration"),
+        ("[lint]\ndead-retention = '30'", "p.toml", 2, "lint.dead-retention", '"30" has no unit; expected'),
+        ("[lint]\npayload_retention = 30", "p.toml", 2, "lint.payload_retention", "30 has no unit; expected"),
+        (f"[lint]\noutage = {['1h'] * 101}", "p.toml", 2, "lint.outage", "101 outages are too many; expected at most 100"),
+        ("[lint]\ndeaths = 1", "p.toml", 2, "lint.deaths", 'expected a share from 0 to less than 1, or text such as "1 %"'),
+        ("[lint]\ndeaths = '1'", "p.toml", 2, "lint.deaths", 'lint.deaths: "1" is not valid; expected a share'),
+        ("[lint]\nselect = 'few_faces'", "p.toml", 2, "lint.select", 'did you mean "few-faces"?'),
+        ("[lint]\nignore = ['wbe:no-jitter']\n[policies.web]\npreset='even'", "p.toml", 2, "lint.ignore",
+         'expected the name of a policy before the colon: web; did you mean "web"?'),
     ],
 )  # fmt: skip
 def test_what_cannot_be_read_is_told(text: str, file: str, line: int | None, field: str, words: str) -> None:
@@ -234,7 +251,7 @@ def test_a_bad_policy_does_not_hide_one_of_the_same_name() -> None:
 
 def test_too_many_policies_are_refused() -> None:
     (problem,) = read(json.dumps(["even"] * 1_001), "p.json").problems
-    assert "expected at most 1000 in one file" in problem.message
+    assert "policies: 1,001 are too many; expected at most 1000 in one file" in problem.message
 
 
 def test_the_lint_table_says_what_the_policies_will_meet() -> None:
@@ -243,18 +260,62 @@ ignore = ["discard", "web:no-jitter"]
 select = "no-jitter"
 jobs = 50
 outage = ["1h", "3d"]
+deaths = "2.5 %"
 dead-retention = "30d"
 payload_retention = "1d"
+[policies.web]
+preset = "even"
 """
     assert read(text).stated == Stated(
         ignore=("discard", "web:no-jitter"),
         select=("no-jitter",),
         jobs=50,
         outages_ms=(3_600_000, 3 * DAY_MS),
+        deaths=0.025,
         dead_retention_ms=30 * DAY_MS,
         payload_retention_ms=DAY_MS,
     )
-    assert len(NAMES) == 6
+    assert len(NAMES) == 7
+
+
+def test_what_is_wrong_in_the_lint_table_hides_nothing_else() -> None:
+    document = read(
+        """[lint]
+ignore = ["discard", "nope", "web:no-jitter"]
+job = 20000
+outage = ["20m", "3"]
+deaths = 0.05
+[policies.web]
+preset = "even"
+"""
+    )
+    assert [entry.name for entry in document.entries] == ["web"]
+    assert [(problem.field, problem.line) for problem in document.problems] == [
+        ("lint.job", 3),
+        ("lint.outage[1]", 4),
+        ("lint.ignore", 2),
+    ]
+    assert document.stated == Stated(ignore=("discard", "web:no-jitter"), deaths=0.05)
+
+
+@pytest.mark.parametrize(
+    ("text", "ms"), [("0", 0), ("'0'", 0), ("'0s'", 0), ("'3ms'", 3), ("'PT1H'", 3_600_000)]
+)
+def test_nothing_and_what_has_a_unit_is_a_duration(text: str, ms: int) -> None:
+    assert read(f"[lint]\noutage = {text}\n[a]\npreset = 'even'").stated.outages_ms == (ms,)
+
+
+@pytest.mark.parametrize(
+    ("text", "share"),
+    [("0", 0.0), ("0.01", 0.01), ("'1 %'", 0.01), ("'0.5%'", 0.005), ("'0.05'", 0.05), ("'99 %'", 0.99)],
+)
+def test_deaths_are_a_share_or_a_percentage(text: str, share: float) -> None:
+    assert read(f"[lint]\ndeaths = {text}\n[a]\npreset = 'even'").stated.deaths == share
+
+
+def test_a_name_that_stands_twice_is_told_as_that() -> None:
+    (problem,) = read('{"a": "even", "a": "zizq"}', "p.json").problems
+    assert problem.message == '"a" stands in one object twice; expected different names'
 
 
 def test_how_long_the_dead_are_kept_may_stand_among_the_servers_settings() -> None:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
 
 from anew.backoff import PRESETS, Custom, Policy
 from anew.errors import InvalidInput, InvalidPolicy
-from anew.lab.lint import RULES, Context, Severity, lint
-from anew.units import DAY_MS, HOUR_MS
+from anew.lab.lint import RULES, Context, Severity, check_rules, lint
+from anew.units import DAY_MS, HOUR_MS, parse_duration
 
 DOUBLING = {"exponential": {"base": "1s"}}
 STEADY = {"constant": "1m"}
@@ -45,9 +46,9 @@ BESIDE: list[tuple[str, Any, dict[str, Any]]] = [
     ("few-faces", {"curve": DOUBLING, "jitter": {"add": {"by": "1s", "step": "1ms"}}}, {"jobs": 9_999}),
     # 30 faces: a thirtieth of 2,999 jobs are 99, and neither a tenth of them nor a hundred.
     ("few-faces", {"preset": "sidekiq"}, {"jobs": 2_999}),
-    ("cap-hides-jitter", {"curve": DOUBLING, "jitter": {"above": 0.5}, "cap": "20s"}, {}),
-    ("cap-hides-jitter", {"curve": DOUBLING, "ceil": "20s"}, {}),
-    ("cap-hides-jitter", {"curve": DOUBLING, "jitter": "full", "cap": "20s", "ceil": "20s"}, {}),
+    ("ceil-hides-jitter", {"curve": DOUBLING, "jitter": {"above": 0.5}, "cap": "20s"}, {}),
+    ("ceil-hides-jitter", {"curve": DOUBLING, "ceil": "20s"}, {}),
+    ("ceil-hides-jitter", {"curve": DOUBLING, "jitter": "full", "cap": "20s", "ceil": "20s"}, {}),
     ("floor-hides-jitter", {"curve": STEADY, "jitter": "full", "floor": "5s"}, {}),
     ("thin-jitter", {"curve": DOUBLING, "jitter": {"add": {"by": "1s", "source": "job"}}, "limit": 12}, {}),
     ("thin-jitter", {"curve": DOUBLING, "jitter": {"around": 0.1}, "limit": 12}, {}),
@@ -109,14 +110,23 @@ def test_every_rule_has_such_a_neighbour() -> None:
     [
         # 1 + 2 + 4 s of doubling waits, 12 of them: 2^12 - 1 = 4095 s.
         ("outage-outlives-window", {"curve": DOUBLING, "limit": 12}, {"outages_ms": (DAY_MS,)},
-         "every job dies in an outage of 1 d: the last retry comes 1 h 8 min after"),
+         "every job dies in an outage of 1 d: the last retry comes 1 h 8 min after the first failure; raise limit to 17"),
         # Three draws of 0 to 30 s above 3 min come to 60 s or more in one case of six.
         ("outage-outlives-window", {"curve": STEADY, "jitter": {"above": 0.5}, "limit": 3}, {"outages_ms": (240_000,)},
          "83 % of the jobs die in an outage of 4 min: the last retry comes 3 min to 4 min 30 s after"),
         ("few-faces", {"preset": "sidekiq"}, {"jobs": 3_000},
-         "retry 1 has 30 possible waits: of 3,000 jobs that fail together some 100 share each instant"),
+         "retry 1 has 30 possible waits: of 3,000 jobs that fail together some 100 share each instant; a jitter beside"),
+        # The word step stands in the preset, not in what its user wrote.
+        ("few-faces", {"preset": "celery"}, {}, "a jitter beside the preset, such as full or even, has as many as millisec"),
+        ("few-faces", "celery", {}, "a jitter beside the preset"),
+        ("few-faces", {"preset": "celery", "jitter": {"add": {"by": "4s", "step": "1s"}}}, {}, "without step there are as many"),
+        ("few-faces", {"curve": DOUBLING, "jitter": {"add": {"by": "1s", "faces": 4}}}, {}, "without faces there are as many"),
+        # The nominal wait is the cap; the waits are anything from 0 to 10 min.
+        ("cap-below-first-wait", {"preset": "celery", "base": "1h"}, {},
+         "cap is 10 min and the curve begins at 1 h: every wait is made of the cap by the jitter alone; raise cap, or let"),
+        ("cap-below-first-wait", {"curve": {"exponential": {"base": "1h"}}, "cap": "5m"}, {}, "every wait is the cap; raise cap"),
         # 20 s of [0.5, 1.5) times the wait: retry 5 begins at 16 s, [16, 24): half of it is above.
-        ("cap-hides-jitter", {"curve": DOUBLING, "jitter": {"above": 0.5}, "ceil": "20s", "limit": 5}, {},
+        ("ceil-hides-jitter", {"curve": DOUBLING, "jitter": {"above": 0.5}, "ceil": "20s", "limit": 5}, {},
          "from retry 5 on up to 50 % of the jobs wait exactly ceil, 20 s"),
         # Half of all draws below 4 s fall under a floor of 2 s; all of those below 1 s and 2 s do.
         ("floor-hides-jitter", {"curve": {"constant": "4s"}, "jitter": "full", "floor": "2s"}, {},
@@ -181,15 +191,15 @@ def test_what_a_rule_says(rule: str, policy: Any, stated: dict[str, Any], words:
         # 60 * 2^25 s is 23,300 days.
         ("exponential", {"overflow", "limit-out-of-reach", "no-jitter"}),
         # Doubles past a year, and waits a day at most.
-        ("airflow", {"cap-hides-jitter", "resonance", "dead-gone-early"}),
+        ("airflow", {"ceil-hides-jitter", "resonance", "dead-gone-early"}),
         ("linear", {"no-jitter"}),
         ("buckets", set()),
         ("zzz_jobs", set()),
         ("aws_full", {"waits-shrink", "full-halves-window"}),
-        ("aws_decorrelated", {"cap-hides-jitter", "waits-shrink"}),
+        ("aws_decorrelated", {"ceil-hides-jitter", "waits-shrink"}),
         ("temporal", {"no-jitter", "unlimited"}),
         # 0.1 s to 5 s with up to a second above, all of it at 5 s from the seventh retry on; 45 s in all.
-        ("stamina", {"cap-hides-jitter", "brief-window", "waits-shrink"}),
+        ("stamina", {"ceil-hides-jitter", "brief-window", "waits-shrink"}),
         ("zaqar", {"no-jitter", "retries-at-once"}),
         # Doubles to an hour and stays there, 99 times.
         ("cloud_tasks", {"no-jitter", "resonance"}),
@@ -209,7 +219,7 @@ def test_every_preset_can_be_looked_at(preset: str) -> None:
 
 def test_jobs_at_the_ceiling_of_decorrelated_jitter_are_counted_as_published() -> None:
     # "backoff-catalogue" 4a: 41 % of waits stick to 20 s in the steady state from 1 s on.
-    assert "up to 41 % of the jobs" in message("cap-hides-jitter", {"preset": "aws_decorrelated"})
+    assert "up to 41 % of the jobs" in message("ceil-hides-jitter", {"preset": "aws_decorrelated"})
 
 
 def test_the_worst_comes_first() -> None:
@@ -232,6 +242,21 @@ def test_rules_can_be_chosen_and_left_out() -> None:
 def test_a_rule_that_does_not_exist_is_refused(field: str) -> None:
     with pytest.raises(InvalidInput, match=f"{field}: .no-jiter. is not valid; expected the name of a rule"):
         lint("even", **{field: ["no-jiter"]})
+    with pytest.raises(InvalidInput, match=r'expected the name of a rule .*; did you mean "few-faces"\?$'):
+        lint("even", **{field: ["web:few_faces"]})
+
+
+def test_a_policy_that_does_not_exist_is_refused_where_all_are_known() -> None:
+    check_rules(["celry:few-faces", "few-faces"], "--ignore")
+    check_rules(["celery:few-faces", "a:b:few-faces"], "--ignore", ["celery", "a:b"])
+    with pytest.raises(InvalidInput) as caught:
+        check_rules(["celry:few-faces"], "--ignore", ["web", "celery"])
+    assert str(caught.value) == (
+        '--ignore: "celry:few-faces" is not valid; expected the name of a policy before the colon: web, celery; '
+        'did you mean "celery"?'
+    )
+    with pytest.raises(InvalidInput, match=r"before the colon: there is none$"):
+        check_rules(["web:few-faces"], "--ignore", [])
 
 
 def test_a_policy_that_is_none_is_refused() -> None:
@@ -239,7 +264,13 @@ def test_a_policy_that_is_none_is_refused() -> None:
         lint({"curve": DOUBLING, "jiter": "full"})
 
 
-@pytest.mark.parametrize(("field", "value"), [("jobs", 0), ("jobs", 10**9 + 1), ("outages_ms", (1,) * 101)])
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("jobs", 0), ("jobs", 10**9 + 1), ("outages_ms", (1,) * 101), ("deaths", 1.0), ("deaths", -0.1),
+        ("deaths", float("nan")),
+    ],
+)  # fmt: skip
 def test_a_context_that_does_not_fit_is_refused(field: str, value: Any) -> None:
     with pytest.raises(InvalidInput, match="expected"):
         Context(**{field: value})
@@ -338,3 +369,85 @@ def test_a_long_schedule_is_taken_to_go_on_as_it_does() -> None:
     policy = {"curve": STEADY, "jitter": "even", "limit": 100_000}
     assert "outage-outlives-window" not in found(policy, outages_ms=(69 * DAY_MS,))
     assert "outage-outlives-window" in found(policy, outages_ms=(70 * DAY_MS,))
+
+
+# Full jitter over a minute, five times: the sum of five even numbers is below 1 with 1/5! = 0.83 %.
+FIVE = {"curve": {"constant": "1m"}, "jitter": "full", "limit": 5}
+
+
+def test_how_many_may_die_can_be_said() -> None:
+    assert "outage-outlives-window" not in found(FIVE, outages_ms=(60_000,), deaths=0.01)
+    # Where nobody says otherwise, one in a thousand may.
+    assert "outage-outlives-window" in found(FIVE, outages_ms=(60_000,))
+    told = message("outage-outlives-window", FIVE, outages_ms=(60_000,), deaths=0.005)
+    assert told.startswith(
+        "0.833 % of the jobs die (0.5 % may) in an outage of 1 min: the last retry comes 0 ms to 5 min"
+    )
+    assert "outage-outlives-window" in found(FIVE, outages_ms=(60_000,), deaths=0)
+    # A job whose last retry comes at the outage's very end outlives it.
+    assert "outage-outlives-window" not in found(
+        {"curve": {"constant": "1h"}, "limit": 3}, outages_ms=(3 * HOUR_MS,), deaths=0
+    )
+
+
+def test_what_is_stated_can_be_typed() -> None:
+    assert Context(outages_ms=(1_000,), deaths=0.05).words() == ["--outage", "1s", "--deaths", "0.05"]
+    assert Context().words() == []
+
+
+@pytest.mark.parametrize(
+    ("policy", "outage", "deaths", "remedy"),
+    [
+        # 1 + 2 + 4 ... s: 2^12 - 1 = 4,095 s, 2^13 - 1 = 8,191 s.
+        ({"curve": DOUBLING, "limit": 3}, "8191s", 0.01, "raise limit to 13, or let the curve grow"),
+        ({"curve": DOUBLING, "limit": 3}, "8192s", 0.01, "raise limit to 14, or let the curve grow"),
+        # The sum of n even numbers is below 1 with 1/n!: 0.83 % at 5, 0.14 % at 6.
+        (FIVE | {"limit": 2}, "1m", 0.01, "raise limit to 5, or let the curve grow"),
+        (FIVE | {"limit": 2}, "1m", 0.005, "raise limit to 6, or let the curve grow"),
+        # Nobody dies only if even the shortest waits suffice: 30 s each. With three of them a sixth would die.
+        ({"curve": STEADY, "jitter": "equal", "limit": 2}, "2m", 0, "raise limit to 4, or let the curve grow"),
+        # 400 minutes are less than a day.
+        ({"curve": STEADY, "limit": 3}, "1d", 0.01, "no limit up to 400 is enough; let the curve grow"),
+        ({"curve": STEADY, "limit": 500}, "1d", 0.01, "raise limit, or let the curve grow"),
+        ({"phases": [{"curve": STEADY, "count": 3}], "limit": 9}, "1h", 0.01, "give a phase more retries, or let its curve grow"),
+        ({"phases": [{"curve": STEADY, "count": 3}, {"curve": STEADY}], "limit": 9}, "1h", 0.01, "raise limit to 60"),
+        # The retry that a deadline cuts off comes a minute after the outage's end at the latest.
+        ({"curve": STEADY, "deadline": "1h", "limit": None}, "3h", 0.01, "raise deadline to 3h1m"),
+        ({"curve": STEADY, "deadline": "10m", "limit": None}, "30m", 0.01, "raise deadline to 31m"),
+        ({"curve": STEADY, "deadline": "1h", "on_deadline": "clip", "limit": None}, "3h", 0.01, "raise deadline to 3h"),
+        ({"curve": STEADY, "deadline": "1h", "limit": 70}, "3h", 0.01, "raise deadline and limit, or let the curve grow"),
+        ({"curve": STEADY, "deadline": "4h", "limit": 70}, "3h", 0.01, "raise limit to 180, or let the curve grow"),
+    ],
+)  # fmt: skip
+def test_what_would_do_is_reckoned(policy: Any, outage: str, deaths: float, remedy: str) -> None:
+    ms = parse_duration(outage)
+    told = message("outage-outlives-window", policy, outages_ms=(ms,), deaths=deaths)
+    assert f" after the first failure; {remedy}" in told
+
+
+@pytest.mark.parametrize(
+    "policy",
+    [
+        "celery",
+        "sidekiq8",
+        "even",
+        "polly_v2",
+        {"preset": "aws_full", "cap": "10m"},
+        {"preset": "grpc", "limit": 9},
+    ],
+)
+def test_a_limit_that_is_proposed_is_the_first_that_is_enough(policy: Any) -> None:
+    stated = Context(outages_ms=(3 * HOUR_MS if policy not in ("sidekiq8", "even") else 30 * DAY_MS,))
+    (finding,) = lint(policy, stated, select=["outage-outlives-window"])
+    proposed = re.search(r"raise limit to (\d+)", finding.message)
+    assert proposed is not None
+    body = {"preset": policy} if isinstance(policy, str) else policy
+    for limit, silent in ((int(proposed[1]), True), (int(proposed[1]) - 1, False)):
+        findings = lint(body | {"limit": limit}, stated, select=["outage-outlives-window"])
+        assert (findings == []) is silent
+
+
+def test_no_remedy_takes_long() -> None:
+    """Each wait that remembers is dear: the search gives up before it eats the time that lint has for a policy."""
+    policy = {"curve": {"constant": "10s"}, "cap": "10m", "jitter": {"even": {"dither": 0.1}}, "limit": 3}
+    assert "raise limit" in message("outage-outlives-window", policy, outages_ms=(HOUR_MS,))

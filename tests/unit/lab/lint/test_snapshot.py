@@ -99,8 +99,26 @@ def test_unchanged_retries_are_not_marked() -> None:
         "1 of 5 waits differ",
         "the first is retry 5: none -> 10 min (8 min to 10 min)",
     )
-    assert [row[0] for row in change.table()[1:]] == [" ", " ", " ", " ", "*"]
-    assert change.table()[-1] == ["*", "5", "none", "10 min (8 min to 10 min)"]
+    assert change.table()[1:] == [
+        ["", "", "3 rows unchanged", ""],
+        [" ", "4", "10 min (8 min to 10 min)", "10 min (8 min to 10 min)"],
+        ["*", "5", "none", "10 min (8 min to 10 min)"],
+    ]
+
+
+def test_only_changed_retries_and_their_neighbours_are_shown() -> None:
+    waits = [f"{number}m" for number in range(1, 101)]
+    others = [*waits]
+    others[49] = "49m30s"
+    before, after = ({"curve": {"table": each}, "limit": 100} for each in (waits, others))
+    (change,) = changes({"web": schedule(before)}, {"web": schedule(after)})
+    assert change.table()[1:] == [
+        ["", "", "48 rows unchanged", ""],
+        [" ", "49", "49 min", "49 min"],
+        ["*", "50", "50 min", "49 min 30 s"],
+        [" ", "51", "51 min", "51 min"],
+        ["", "", "49 rows unchanged", ""],
+    ]
 
 
 def test_a_difference_that_rounding_would_hide_is_shown_as_it_is() -> None:
@@ -133,5 +151,19 @@ def test_new_and_removed_policies_are_told() -> None:
     ],
 )  # fmt: skip
 def test_what_is_no_snapshot_is_refused(text: str) -> None:
-    with pytest.raises(InvalidInput, match=r"snapshot: .* expected what --update-snapshot writes"):
+    with pytest.raises(
+        InvalidInput, match=r"^snapshot: .*; expected what --update-snapshot writes$"
+    ) as caught:
         read_snapshot(text.encode())
+    assert "(char" not in str(caught.value)
+
+
+def test_what_is_wrong_with_a_snapshot_is_said_plainly() -> None:
+    with pytest.raises(
+        InvalidInput, match=r"^snapshot: it is no JSON \(Expecting value at line 1, column 2\); expected"
+    ):
+        read_snapshot(b"[policies.web]")
+    with pytest.raises(
+        InvalidInput, match=r'^snapshot: "a" stands in one object twice; expected different names; expected'
+    ):
+        read_snapshot(b'{"a": 1, "a": 2}')
