@@ -6,6 +6,7 @@ import errno
 import io
 import json
 import os
+import re
 from pathlib import Path
 from typing import NoReturn
 
@@ -14,6 +15,7 @@ import pytest
 from anew.cli.lab.chart import style_of
 from anew.cli.root import run
 from anew.lab.charts import figures
+from anew.lab.charts.classics import PARAMETERS
 
 
 class Screen(io.StringIO):
@@ -48,6 +50,7 @@ def _bare_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         (["even", "zizq", "--retries", "4"], "/lab?a=even&b=zizq&chart=curve"),
         (["zizq", "--kind", "dots", "--jobs", "5", "--log"], "/lab?a=zizq&chart=herd&jobs=5"),
         (["even", "--kind", "heat", "--by", "phase", "--jobs", "9"], "number for life"),
+        (["even", "--kind", "histogram", "--jobs", "9"], "&jobs=9&retry=1"),
         (["even", "--kind", "histogram", "--retry", "2", "--jobs", "9"], "wait before retry 2"),
         (["even", "--kind", "load", "--jobs", "9", "--outage", "1m"], "9 jobs fail together, in an outage of 1 min: even"),
         (['{"preset": "faktory", "limit": 6}', "--linear"], "faktory, limit 6"),
@@ -73,8 +76,8 @@ def test_the_link_can_be_opened_as_it_is(capsys: pytest.CaptureFixture[str]) -> 
 @pytest.mark.parametrize(
     ("words", "ticks", "scale"),
     [
-        (["--outage", "3h"], "0 10 s 1 min 10 min 1 h", ""),
-        (["--outage", "3h", "--log"], "0 10 s 1 min 10 min 1 h", ""),
+        (["--outage", "3h"], "0 10 s 1 min 10 min 1 h 3 h", ""),
+        (["--outage", "3h", "--log"], "0 10 s 1 min 10 min 1 h 3 h", ""),
         (["--outage", "3h", "--linear"], "0 1 h 2 h 3 h 4 h 5 h", "&scale=linear"),
         # Three retries within minutes of a failure within ten minutes: nothing crowds anywhere.
         (["--over", "10m", "--retries", "3"], "0 2 min 4 min 6 min 8 min 10 min 12 min", "&scale=linear"),
@@ -87,6 +90,75 @@ def test_the_axis_of_a_load_shows_most_unless_told(
     shown = capsys.readouterr().out
     assert {" ".join(line.split()) for line in shown.split("\n") if line.strip().startswith("0  ")} == {ticks}
     assert ("&scale=linear" if "&scale=linear" in shown else "") == scale
+
+
+@pytest.mark.parametrize("other", [[], ["even"], ['{"preset": "celery", "limit": 52}']])
+def test_a_stampede_before_hours_of_a_trickle_is_seen(
+    other: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    celery = '{"preset": "celery", "limit": 53}'
+    words = ["--kind", "load", "--jobs", "500", "--outage", "3h", "--width", "80"]
+    assert run(["lab", "chart", celery, *other, *words]) == 0
+    shown = capsys.readouterr().out
+    assert any(line.split()[:4] == ["0", "10", "s", "1"] for line in shown.split("\n"))
+    assert "scale=linear" not in shown
+
+
+def test_a_part_of_a_load_is_seen_in_fine_bins(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["lab", "chart", "even", "--kind", "load", "--outage", "3h", "--from", "2h58m", "--to", "3h10m"]
+    assert run([*words, "--width", "60"]) == 0
+    shown = capsys.readouterr().out
+    # Twelve minutes are 720 bins of a second; of all the time it would be bins of ten.
+    assert "\ncalls in 1 s\n" in shown
+    assert re.search(r"\n +3 h +3 h 5 min +3 h 10 min\n +outage 3 h\n", shown)
+    assert shown.endswith("&chart=load&outage=3h&until=3h10m&success=1&scale=linear\n")
+    assert run([*words, "--json"]) == 0
+    (panel,) = json.loads(capsys.readouterr().out)["panels"]
+    assert (panel["from_ms"], panel["bin_ms"], panel["outage_ms"]) == (10_680_000, 1_000, 10_800_000)
+    assert len(panel["lines"][0]["counts"]) == 720
+
+
+@pytest.mark.parametrize("kind", ["dots", "heat", "load"])
+def test_the_end_of_an_outage_is_marked(kind: str, capsys: pytest.CaptureFixture[str]) -> None:
+    # Calls at 50, 100, 150 and 200 minutes: none hides the mark.
+    policy = '{"curve": {"constant": "50m"}, "limit": 9}'
+    words = ["--kind", kind, "--jobs", "40", "--outage", "3h", "--width", "60"]
+    assert run(["lab", "chart", policy, *words]) == 0
+    lines = capsys.readouterr().out.split("\n")
+    named = next(number for number, line in enumerate(lines) if line.strip() == "outage 3 h")
+    middle = len(lines[named]) - len("outage 3 h") / 2
+    tick = lines[named - 1].index("3 h") + 1.5
+    assert abs(middle - tick) <= 1
+    column = next(line.index("┊") for line in lines if "┊" in line)
+    assert abs(column + 0.5 - tick) <= 1
+    assert lines[named - 2][column] == "┬"
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--kind", "heat", "--jobs", "100001"], "its jobs is a whole number from 1 to 100000"),
+        (["--kind", "histogram", "--retry", "1", "--jobs", "100001"], "its jobs is a whole number"),
+        (["--kind", "dots", "--outage", "1h"], "its herds fail at every retry"),
+    ],
+)
+def test_there_is_no_link_to_what_the_page_refuses(
+    words: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["lab", "chart", '{"preset": "even", "limit": 3}', *words]) == 0
+    shown = capsys.readouterr().out
+    assert "/lab?" not in shown
+    assert f"\n\nThe lab's page cannot show this: {said}" in shown
+
+
+def test_every_parameter_of_a_classic_picture_is_an_option(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["lab", "chart", "--help"]) == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    for parameters in PARAMETERS.values():
+        for name in parameters:
+            assert f"--{name} " in shown
+    assert "--high TIME For zaqar: the last wait. [260s]" in shown
+    assert "--exponent X For zizq: the power of k. [4]" in shown
 
 
 def test_policies_of_a_file_keep_their_names(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -134,6 +206,29 @@ def test_a_picture_as_a_file(name: str, tmp_path: Path, capsys: pytest.CaptureFi
         (["even", "--out", "x.gif"], 2, "expected a name that ends in .svg or .png"),
         (["even", "--out", "gone/x.svg"], 2, "cannot be written"),
         (["even", "--kind", "pie"], 2, "pie"),
+        (
+            ["even", "--outage", "3h"],
+            2,
+            "--outage: --kind band has no use for it; --kind band takes: --retries; "
+            "expected --outage with --kind dots, --kind heat, --kind load",
+        ),
+        (
+            ["even", "--kind", "dots", "--seed", "-1"],
+            2,
+            "seed: -1 is not valid; expected a whole number from 0 to",
+        ),
+        (
+            ["even", "--kind", "load", "--from", "1h", "--to", "1h"],
+            2,
+            'to: "1h" is not valid; expected later than from',
+        ),
+        (["even", "--kind", "load", "--from", "60d"], 2, 'from: "60d" is not valid; expected at most'),
+        (["even", "--kind", "load", "--from", "1h", "--log"], 2, "log: true is not valid"),
+        (
+            ["zaqar", "--retries", "101"],
+            2,
+            "retries: 101 is not valid; expected a whole number from 1 to 100",
+        ),
         (["even", "--low", "3s"], 2, "--kind band takes: --retries; expected --low with the picture zaqar"),
         (["even", "--by", "phase"], 2, "--kind band takes: --retries; expected --by with --kind heat"),
         (["zizq", "--jobs", "3"], 2, "the picture zizq takes: --base, --exponent, --jitter, --retries"),

@@ -9,8 +9,10 @@ import pytest
 
 from anew.backoff import Policy, preset
 from anew.errors import InvalidInput
-from anew.lab.charts.pictures import Load, Named
+from anew.lab.charts.pictures import Load
 from anew.lab.compare import Comparison, compare
+from anew.lab.compare_side import FirstWait, WindowEnds
+from anew.lab.named import Named
 from anew.lab.rhythm import Silence
 from anew.lab.simulation.scenario import Scenario
 from anew.units import MINUTE_MS
@@ -36,8 +38,15 @@ def test_figures_by_hand(two: Comparison) -> None:
     # From 1 to 12 min there are 661 seconds, of which twelve have calls; from 5 to 15 min 601, of which three.
     assert one.outcome.silence == Silence(1_000, 1 - 12 / 661)
     assert five.outcome.silence == Silence(1_000, 1 - 3 / 601)
-    assert (one.window_ms, five.window_ms) == ((20 * MINUTE_MS,) * 2, (100 * MINUTE_MS,) * 2)
-    assert five.first_ms == (5 * MINUTE_MS,) * 3
+    assert one.window == WindowEnds(20 * MINUTE_MS, 20 * MINUTE_MS)
+    assert five.window == WindowEnds(100 * MINUTE_MS, 100 * MINUTE_MS)
+    assert five.first_wait == FirstWait(5 * MINUTE_MS, 5 * MINUTE_MS, 5 * MINUTE_MS)
+    # At 12 min all ten of the first meet the service, at 15 min all of the other, which is not in the first minute.
+    after = [
+        (side.outcome.peak_second_after, side.outcome.peak_minute_after, side.outcome.first_minute_after)
+        for side in two.sides
+    ]
+    assert after == [(10, 10, 10), (10, 10, 0)]
     assert (one.outlives, five.outlives) == (1.0, 1.0)
 
 
@@ -51,6 +60,14 @@ def test_the_table_has_a_column_for_each(two: Comparison) -> None:
     assert rows["calls a job"] == ["12.00", "3.00"]
     assert rows["silent"] == ["98.2 % of seconds", "99.5 % of seconds"]
     assert rows["last success after"] == ["12 min", "15 min"]
+    assert (rows["peak second"], rows["peak minute"]) == (["10", "10"], ["10", "10"])
+    assert (rows["peak second after outage"], rows["peak minute after outage"]) == (
+        ["10", "10"],
+        ["10", "10"],
+    )
+    assert rows["first minute after outage"] == ["10", "0"]
+    names = [row[0] for row in two.table()]
+    assert [name.split()[0] for name in names[-6:]] == ["peak", "peak", "peak", "peak", "first", "silent"]
     assert "still waiting" not in rows
     assert not any("cv16" in name or "queue" in name for name in rows)
 
@@ -61,8 +78,9 @@ def test_a_limited_downstream_has_its_rows() -> None:
     named = [Named("ten", steady("1m")), Named("none", steady("1m", 0))]
     limited = Scenario(jobs=10, capacity=1, timeout_ms=5_500)
     rows = {row[0]: row[1:] for row in compare(named, limited, measured=False).table()}
+    assert not any("outage" in name for name in rows)
     assert rows["longest queue"] == ["10", "0"]
-    assert rows["done for nobody"] == ["5", "0"]
+    assert rows["calls abandoned"] == ["5", "0"]
 
 
 def test_silence_is_told_in_the_unit_that_suits_each() -> None:
@@ -96,6 +114,12 @@ def test_the_answer_is_json(two: Comparison) -> None:
     body = msgspec.json.decode(msgspec.json.encode(two.to_json()))
     assert body["scenario"]["outage_ms"] == 12 * MINUTE_MS
     assert [side["label"] for side in body["policies"]] == ["one", "five"]
+    five = body["policies"][1]
+    assert five["limit"] == 20
+    assert five["first_wait"] == {"earliest_ms": 300_000, "nominal_ms": 300_000, "latest_ms": 300_000}
+    assert five["window"] == {"earliest_ms": 6_000_000, "latest_ms": 6_000_000}
+    assert five["outcome"]["peak_second_after"] == 10
+    assert not {"retries", "first_ms", "window_ms"} & set(five)
     assert Policy.from_json(body["policies"][0]["policy"]) == steady("1m")
 
 

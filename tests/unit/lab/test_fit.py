@@ -355,3 +355,34 @@ def test_no_wait_is_reckoned_beyond_the_first_one_at_the_cap(monkeypatch: pytest
     # 1 s + 2 s + 998 * 4 s.
     assert fit_goal.nominal_window(policy) == 3_995 * SECOND_MS
     assert asked == [1, 2, 3]
+
+
+def test_a_share_of_the_jobs_outlives_an_outage() -> None:
+    """Celery's law, 1 s doubling up to 10 min with full jitter, takes 54 retries for 99 % in 3 h (53 give 98.9 %)."""
+    found = fit(
+        None, 1_000, 54, like="exponential", cap_ms=600_000, outlive_ms=10_800_000, share=0.99, jitter="full"
+    )
+    assert 0.99 <= found.outlives <= 0.993
+    assert found.policy.to_json()["jitter"] == "full"
+    assert any("99 % of the jobs shall outlive" in line for line in found.how)
+
+
+def test_full_jitter_can_promise_nothing_to_all() -> None:
+    with pytest.raises(
+        InvalidInput, match='outlive: "3h" is not valid; expected an outage for a share of the jobs'
+    ) as error:
+        fit(None, 1_000, 20, like="exponential", outlive_ms=10_800_000, jitter="full")
+    assert error.value.field == "outlive"
+
+
+@pytest.mark.parametrize(("share", "why"), [(0.0, "above 0"), (1.01, "at most 1"), (float("nan"), "above 0")])
+def test_shares_that_are_none(share: float, why: str) -> None:
+    with pytest.raises(InvalidInput, match=f"share: .*{why}"):
+        fit(None, 1_000, 5, outlive_ms=10_000, share=share)
+
+
+def test_a_share_needs_an_outage() -> None:
+    with pytest.raises(
+        InvalidInput, match=r"share: 0\.5 is given without an outage; expected an outage to outlive"
+    ):
+        fit(60_000, 1_000, 5, share=0.5)

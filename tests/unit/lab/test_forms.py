@@ -9,7 +9,7 @@ import pytest
 from anew.backoff import Policy
 from anew.errors import InvalidPolicy
 from anew.lab import Scenario, compare, explain, lint, simulate
-from anew.lab.charts.pictures import Named
+from anew.lab.named import Named
 
 FORMS = ["celery_retry", {"preset": "celery_retry"}, {"curve": {"constant": "3m"}, "limit": 3}]
 POLICY = Policy.from_json({"curve": {"constant": 180_000}, "limit": 3})

@@ -45,9 +45,9 @@ def test_a_quicker_policy_succeeds_earlier_and_calls_more() -> None:
     one = history([0, 1_000], success=5_000)
     result = replay(policy(490, 25), [one])
     assert result.best == Tally(succeeded=1, dead=0, waiting=0, calls=1 + 3)
-    assert result.best_shift == Shift(jobs=1, median_ms=3_500, earlier=1, later=0)
+    assert result.best_shift == Shift(jobs=1, median_earlier_ms=3_500, earlier=1, later=0)
     assert result.worst == Tally(succeeded=1, dead=0, waiting=0, calls=1 + 10)
-    assert result.worst_shift == Shift(jobs=1, median_ms=0, earlier=0, later=0)
+    assert result.worst_shift == Shift(jobs=1, median_earlier_ms=0, earlier=0, later=0)
     assert result.unknown == 7 / 10
 
 
@@ -56,14 +56,14 @@ def test_a_slower_policy_succeeds_later_and_saves_calls() -> None:
     one = history([0, 1_000, 2_000, 3_000], success=5_000)
     result = replay(policy(8_000, 25), [one])
     assert result.best == result.worst == Tally(succeeded=1, dead=0, waiting=0, calls=2)
-    assert result.best_shift == Shift(jobs=1, median_ms=-3_010, earlier=0, later=1)
+    assert result.best_shift == Shift(jobs=1, median_earlier_ms=-3_010, earlier=0, later=1)
 
 
 def test_a_policy_that_gives_up_too_soon_lets_it_die() -> None:
     one = history([0, 1_000, 2_000], success=5_000)
     result = replay(policy(90, 3), [one])
     assert result.best == result.worst == Tally(succeeded=0, dead=1, waiting=0, calls=4)
-    assert result.best_shift == Shift(jobs=0, median_ms=None, earlier=0, later=0)
+    assert result.best_shift == Shift(jobs=0, median_earlier_ms=None, earlier=0, later=0)
 
 
 def test_other_jobs_of_the_type_decide_where_they_can() -> None:
@@ -73,7 +73,7 @@ def test_other_jobs_of_the_type_decide_where_they_can() -> None:
     # One calls at 2,000 and, 10 ms a run, 4,000: both fail; 6,000 lies between two successes.
     # The other's first failure is told at 4,010; it calls at 6,000.
     assert result.best == result.worst == Tally(succeeded=2, dead=0, waiting=0, calls=4 + 2)
-    assert result.best_shift == Shift(jobs=2, median_ms=(3_000 - 1_500) // 2, earlier=1, later=1)
+    assert result.best_shift == Shift(jobs=2, median_earlier_ms=(3_000 - 1_500) // 2, earlier=1, later=1)
 
 
 def test_the_record_ends_with_its_last_failure_or_success() -> None:
@@ -97,7 +97,9 @@ def test_a_job_that_succeeded_does_so_however_late_its_call_comes() -> None:
     one = history([0], success=5_000)
     result = replay(policy(3 * 86_400_000, 1), [one])
     assert result.best == result.worst == Tally(succeeded=1, dead=0, waiting=0, calls=2)
-    assert result.worst_shift == Shift(jobs=1, median_ms=5_000 - 10 - 3 * 86_400_000, earlier=0, later=1)
+    assert result.worst_shift == Shift(
+        jobs=1, median_earlier_ms=5_000 - 10 - 3 * 86_400_000, earlier=0, later=1
+    )
     assert result.unknown == 0.0
 
 

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 import pytest
 
 from anew.backoff import Policy, preset
-from anew.lab.charts.waves import ABSENT, Wave, waves
 from anew.lab.rhythm import Rhythm, Silence, even_second, rhythm, silence, silence_unit_ms, waves_meet
 from anew.lab.simulation.scenario import Scenario
 from anew.lab.simulation.simulate import simulate
+from anew.lab.waves import ABSENT, Wave, waves
 from anew.units import DAY_MS, HOUR_MS, MINUTE_MS
 
 CELERY = preset("celery")
@@ -49,7 +49,7 @@ def test_silence_is_the_share_of_empty_units() -> None:
     assert silence(300, 300, 1) is None
 
 
-def test_an_even_second_is_never_fuller_than_the_fullest() -> None:
+def test_an_even_second_is_never_fuller_than_the_peak() -> None:
     """Calls at 0.9, 1.5 and 2.4 s lie in three seconds of the clock, one in each."""
     assert even_second(3, 900, 2_400) == 1
     assert even_second(60_000, 0, 7_000) == 7_500
@@ -81,6 +81,32 @@ def test_without_jitter_a_herd_is_as_many_instants_as_retries() -> None:
     )
     assert rhythm(found).even_second == pytest.approx(500 / 1_201)
     assert waves_meet(found) is False
+
+
+def test_a_herd_about_the_border_of_a_minute_is_one_herd() -> None:
+    """From 55 to 65 s all come, wherever the clock's minutes begin."""
+    spread = Policy.from_json({"curve": {"constant": "55s"}, "jitter": {"add": "10s"}, "limit": 1})
+    found = rhythm(herd(spread, 1_000, 1))
+    assert found.peak_minute == 1_000
+    assert 100 < found.peak_second < 140
+
+
+@pytest.mark.parametrize(
+    ("ordered", "second", "minute"),
+    [
+        ([900, 1_000, 1_899], 3, 3),
+        ([999, 1_900], 1, 2),  # ten tenths in a row have one of them, though they lie 901 ms apart
+        ([0, 999, 1_000], 2, 3),
+        ([0, 59_999, 60_000], 2, 2),
+        ([100, 59_999, 60_000, 60_099, 60_900], 3, 4),
+        ([5] * 7, 7, 7),
+    ],
+)
+def test_peaks_begin_on_any_tenth_of_a_second(ordered: list[int], second: int, minute: int) -> None:
+    found = rhythm([ordered])
+    assert (found.peak_second, found.peak_minute) == (second, minute)
+    np = pytest.importorskip("numpy", reason="pip install 'anew[lab]'")
+    assert rhythm([np.array(ordered)]) == found
 
 
 def test_even_has_neither_silence_nor_crests() -> None:

@@ -5,48 +5,64 @@ from __future__ import annotations
 import os
 import shutil
 import sys
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 
 import click
 
+from anew.backoff.kinds import Duration, Integer, Number
 from anew.cli.files import write_whole
 from anew.cli.output import coloured, show_json
 from anew.cli.patience import patience_option
 from anew.cli.values import given_policy, read_duration
 from anew.errors import InvalidInput, NotSupported
+from anew.lab.charts.classics import PARAMETERS, classic, typed_default
+from anew.lab.charts.compose import KINDS, beyond_page, compose, link
 from anew.units import shown
 
 if TYPE_CHECKING:
     from anew.lab.charts.ink import Style
     from anew.lab.charts.pictures import Picture
 
-_KINDS: Final = ("band", "dots", "heat", "histogram", "load")
-_CLASSICS: Final = {
-    "zizq": ("base", "exponent", "jitter", "retries"),
-    "zaqar": ("low", "high", "retries"),
-    "herd": ("jobs", "retries", "seed"),
-}
-"""What each classic picture takes."""
+F = TypeVar("F", bound=Callable[..., Any])
 
 _TAKES: Final = {
     "band": ("retries",),
-    "dots": ("retries", "jobs", "seed"),
-    "heat": ("retries", "jobs", "seed", "by"),
+    "dots": ("retries", "jobs", "seed", "outage"),
+    "heat": ("retries", "jobs", "seed", "outage", "by"),
     "histogram": ("retry", "jobs", "seed"),
-    "load": ("retries", "jobs", "seed", "over", "outage"),
+    "load": ("retries", "jobs", "seed", "outage", "over", "from", "to"),
 }
 """What each kind of picture takes."""
 
 _PAGE: Final = {"band": "curve", "dots": "herd", "heat": "herd", "histogram": "waits", "load": "load"}
 """What the lab's page calls each kind."""
 
-_BRAILLE: Final = "⠿│┤└─┬░▒▓█▄→…×"
+_BRAILLE: Final = "⠿│┤└─┬┊░▒▓█▄→…×"
+
+_TYPES: Final[dict[type, dict[str, Any]]] = {
+    Duration: {"metavar": "TIME"},
+    Number: {"type": float, "metavar": "X"},
+    Integer: {"type": int, "metavar": "N"},
+}
+"""What click makes of each kind of parameter."""
+
+
+def _classic_options(function: F) -> F:
+    """Give a command an option for each parameter of a classic picture that no other picture has."""
+    known = {name for names in _TAKES.values() for name in names}
+    own = [(picture, name) for picture, names in PARAMETERS.items() for name in names if name not in known]
+    for picture, name in reversed(own):
+        parameter = PARAMETERS[picture][name]
+        told = f"For {picture}: {parameter.help}. [{typed_default(picture, name)}]"
+        function = click.option(f"--{name}", help=told, **_TYPES[type(parameter.kind)])(function)
+    return function
 
 
 @click.command("chart")
 @click.argument("specs", metavar="POLICY...", nargs=-1, required=True)
-@click.option("--kind", type=click.Choice(_KINDS), help="What is drawn. [band]")
+@click.option("--kind", type=click.Choice(KINDS), help="What is drawn. [band]")
 @click.option("--retries", type=int, metavar="N", help="Retries to show. [all; 25 where there is no end]")
 @click.option("--retry", type=int, metavar="K", help="The retry of a histogram. [1]")
 @click.option(
@@ -62,12 +78,12 @@ _BRAILLE: Final = "⠿│┤└─┬░▒▓█▄→…×"
     help="For heat: rows are retries, or jobs by phase. [retry]",
 )
 @click.option("--over", metavar="TIME", help="For load: first failures spread over this. [0]")
-@click.option("--outage", metavar="TIME", help="For load: calls fail until then. [they always fail]")
-@click.option("--base", metavar="TIME", help="For zizq: the fixed part. [15s]")
-@click.option("--exponent", type=float, metavar="E", help="For zizq: the power of k. [4]")
-@click.option("--jitter", metavar="TIME", help="For zizq: what each retry adds to the jitter. [30s]")
-@click.option("--low", metavar="TIME", help="For zaqar: the first wait. [5s]")
-@click.option("--high", metavar="TIME", help="For zaqar: the last wait. [260s]")
+@click.option(
+    "--outage", metavar="TIME", help="For dots, heat, load: calls fail until then. [they always fail]"
+)
+@click.option("--from", "from", metavar="TIME", help="For load: begin to look here. [0]")
+@click.option("--to", metavar="TIME", help="For load: look no farther. [the last call]")
+@_classic_options
 @click.option("--log/--linear", "log", default=None, help="The axis of durations. [whatever shows more]")
 @click.option(
     "--out", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help="Write .svg or .png."
@@ -103,6 +119,7 @@ def chart(
       anew lab chart faktory --kind dots --out dots.svg
       anew lab chart even --kind heat --by phase
       anew lab chart sidekiq even --kind load --outage 2h
+      anew lab chart sidekiq even --kind load --outage 2h --from 2h --to 2h10m
       anew lab chart buckets --kind histogram --retry 3 --json
       anew lab chart zizq --base 15s --exponent 4 --jitter 30s
       anew lab chart zaqar --low 5s --high 260s --retries 10
@@ -110,11 +127,12 @@ def chart(
     """
     options = {name: value for name, value in given.items() if value is not None}
     form = picture_format(out)
+    refusal = ""
     picture = (
-        _classic(specs[0], options) if kind is None and specs[0] in _CLASSICS and len(specs) == 1 else None
+        _classic(specs[0], options) if kind is None and specs[0] in PARAMETERS and len(specs) == 1 else None
     )
     if picture is None:
-        picture = _composed(specs, kind or "band", options, log)
+        picture, refusal = _composed(specs, kind or "band", options, log)
     elif log is not None:
         import msgspec
 
@@ -127,10 +145,17 @@ def chart(
         from anew.lab.charts.terminal import draw
 
         click.echo(draw(picture, style_of(sys.stdout, width=width, dark=dark)))
-    if picture.link and not as_json:
+    if not as_json:
+        _show_link(picture.link, refusal)
+
+
+def _show_link(link: str, refusal: str) -> None:
+    if link:
         from anew.cli.lab.page import PORT
 
-        click.echo(f"\nOn the lab's page (start it with: anew lab): http://127.0.0.1:{PORT}{picture.link}")
+        click.echo(f"\nOn the lab's page (start it with: anew lab): http://127.0.0.1:{PORT}{link}")
+    elif refusal:
+        click.echo(f"\nThe lab's page cannot show this: {refusal}.")
 
 
 def picture_format(out: Path | None) -> Literal["svg", "png"] | None:
@@ -151,9 +176,7 @@ def picture_format(out: Path | None) -> Literal["svg", "png"] | None:
 
 
 def _classic(name: str, options: dict[str, Any]) -> Picture:
-    from anew.lab.charts.classics import classic
-
-    _check_options(options, _CLASSICS[name], f"the picture {name}")
+    _check_options(options, tuple(PARAMETERS[name]), f"the picture {name}")
     return classic(name, {key: _plain(key, value) for key, value in options.items()})
 
 
@@ -161,44 +184,62 @@ def _plain(name: str, value: Any) -> Any:
     return read_duration(value, f"--{name}") if isinstance(value, str) else value
 
 
-def _composed(specs: tuple[str, ...], kind: str, options: dict[str, Any], log: bool | None) -> Picture:
+def _composed(
+    specs: tuple[str, ...], kind: str, options: dict[str, Any], log: bool | None
+) -> tuple[Picture, str]:
+    """Make the picture of any policies, with its link; where there is none, say why."""
     from anew.backoff import Policy
-    from anew.lab.charts.compose import compose, labels, link
-    from anew.lab.charts.pictures import Named
+    from anew.lab.named import Named, labels
 
     _check_options(options, _TAKES[kind], f"--kind {kind}")
     names, forms = zip(*map(given_policy, specs), strict=True)
     named = zip(labels(forms, names), forms, strict=True)
     policies = [Named(label, Policy.from_json(form)) for label, form in named]
     plain = {name: value if name == "by" else _plain(name, value) for name, value in options.items()}
+    plain = {_ARGUMENTS.get(name, name): value for name, value in plain.items()}
     if kind == "load":
-        plain = {"retries": plain.pop("retries", None), "scenario": _scenario(plain)}
+        own = {name: plain.pop(name) for name in ("retries", "from_ms", "to_ms") if name in plain}
+        plain = own | {"scenario": _scenario(plain)}
     import msgspec
 
     from anew.lab.charts.terminal import log_of
 
     picture = compose(kind, policies, log=log, **plain)
     seen = {name: options.get(name) for name in ("jobs", "seed", "retry", "over", "outage")}
+    if kind == "histogram":
+        # Where nothing is said the page shows another one.
+        seen["retry"] = options.get("retry", 1)
+    # The page can look at a beginning only.
+    seen["until"] = options.get("to")
     # The page counts in powers unless told; where a load is better read otherwise, it shall not.
     linear = log is False or (kind == "load" and not log_of(picture))
     more = seen | {"success": 1 if "outage" in options else None, "scale": "linear" if linear else None}
-    return msgspec.structs.replace(picture, link=link(forms, chart=_PAGE[kind], **more))
+    refusal = beyond_page(forms, **more)
+    if kind != "load" and "outage" in options:
+        refusal = "its herds fail at every retry"
+    found = "" if refusal else link(forms, chart=_PAGE[kind], **more)
+    return msgspec.structs.replace(picture, link=found), refusal
+
+
+_ARGUMENTS: Final = {"from": "from_ms", "to": "to_ms", "outage": "outage_ms", "over": "over_ms"}
+"""What an option is called inside, where that differs."""
 
 
 def _scenario(plain: dict[str, Any]) -> Any:
     from anew.lab.simulation.scenario import Scenario
 
-    return Scenario.from_json({"success": 1.0 if "outage" in plain else 0.0, **plain})
+    return Scenario.from_json({"success": 1.0 if "outage_ms" in plain else 0.0, **plain})
 
 
 def _check_options(options: dict[str, Any], taken: tuple[str, ...], what: str) -> None:
     for name, value in options.items():
         if name not in taken:
-            expected = ", ".join(f"--{other}" for other in taken)
+            # The value may well be valid, so the message leaves it alone.
+            takes = ", ".join(f"--{other}" for other in taken)
             goes = [f"--kind {kind}" for kind, names in _TAKES.items() if name in names]
-            goes += [f"the picture {classic}" for classic, names in _CLASSICS.items() if name in names]
+            goes += [f"the picture {classic}" for classic, names in PARAMETERS.items() if name in names]
             message = (
-                f"--{name}: {shown(value)} is not valid; {what} takes: {expected}; expected --{name} with "
+                f"--{name}: {what} has no use for it; {what} takes: {takes}; expected --{name} with "
                 f"{', '.join(goes)}"
             )
             raise InvalidInput(message, field=f"--{name}", value=value)

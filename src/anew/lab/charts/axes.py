@@ -168,6 +168,16 @@ def duration_labels(ticks: Sequence[int]) -> list[str]:
     return [_in_unit(tick, unit_ms, unit) if tick else "0" for tick in ticks]
 
 
+def exact_label(ms: int) -> str:
+    """Write one instant in full, as a clock would: ``3 h 2 min``, ``3 h 30 s``; for an axis that begins far from 0."""
+    parts = []
+    for unit_ms, unit in _UNITS:
+        count, ms = divmod(ms, unit_ms)
+        if count:
+            parts.append(f"{count:,} {unit}")
+    return " ".join(parts) or "0"
+
+
 def _fits(ms: int, unit_ms: int) -> bool:
     return unit_ms == 1 or (ms >= unit_ms and 2 * ms % unit_ms == 0)
 

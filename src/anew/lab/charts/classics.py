@@ -7,13 +7,16 @@ developer guide, "Message delivery retries"; Ananthakumaran, "Visualization of b
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 from urllib.parse import urlencode
 
 from anew.backoff import Policy
+from anew.backoff.kinds import Duration, Integer, Kind, Number
 from anew.errors import InvalidInput
-from anew.lab.charts.data import MAX_RETRIES, curve_band, dots, on_one_axis, whole
-from anew.lab.charts.pictures import Named, Picture
+from anew.lab.charts.data import curve_band, dots, line_words, on_one_axis
+from anew.lab.charts.pictures import Picture
+from anew.lab.named import Named
+from anew.lab.simulation.scenario import MAX_SEED
 from anew.units import HOUR_MS, SECOND_MS, format_duration, format_duration_short, refused
 
 CLASSICS: Final = {
@@ -22,6 +25,55 @@ CLASSICS: Final = {
     "herd": "herds as dots: constant, exponential, Sidekiq and buckets, each followed by even",
 }
 """Their names, and what is seen."""
+
+_RETRIES: Final = Integer(1, 100)
+
+
+class Parameter(NamedTuple):
+    """One thing that may be changed about a classic picture.
+
+    Args:
+        argument: What the function that makes the picture calls it.
+        kind: What it may be.
+        default: What it is where nothing is said, in its inner form.
+        help: What it is for people, without a full stop.
+    """
+
+    argument: str
+    kind: Kind
+    default: Any
+    help: str
+
+
+PARAMETERS: Final[Mapping[str, Mapping[str, Parameter]]] = {
+    "zizq": {
+        "base": Parameter("base_ms", Duration(), 15_000, "the fixed part"),
+        "exponent": Parameter("exponent", Number(0, 20), 4.0, "the power of k"),
+        "jitter": Parameter("jitter_ms", Duration(), 30_000, "what each retry adds to the jitter"),
+        "retries": Parameter("retries", _RETRIES, 25, "the retries shown"),
+    },
+    "zaqar": {
+        "low": Parameter("low_ms", Duration(), 5_000, "the first wait"),
+        "high": Parameter("high_ms", Duration(), 260_000, "the last wait"),
+        "retries": Parameter("retries", _RETRIES, 10, "the retries between the two waits"),
+    },
+    "herd": {
+        "jobs": Parameter("jobs", Integer(1, 1_000), 100, "the jobs of each herd"),
+        "retries": Parameter("retries", Integer(1, 25), 5, "the retries shown"),
+        "seed": Parameter("seed", Integer(0, MAX_SEED), 1, "for the jitter's draws"),
+    },
+}
+"""Of each picture, by the names that commands and links use: all that may be changed."""
+
+
+def _default(picture: str, name: str) -> Any:
+    return PARAMETERS[picture][name].default
+
+
+def _checked(picture: str, **given: Any) -> None:
+    """Refuse what does not fit, by the names that commands and links use."""
+    for name, value in given.items():
+        PARAMETERS[picture][name].kind.read(value, name)
 
 
 def _link(name: str, **parameters: Any) -> str:
@@ -33,7 +85,12 @@ def _typed(ms: int) -> str:
     return f"{ms // SECOND_MS}s" if ms % SECOND_MS == 0 and ms < HOUR_MS else format_duration_short(ms)
 
 
-def zizq(base_ms: int = 15_000, exponent: float = 4.0, jitter_ms: int = 30_000, retries: int = 25) -> Picture:
+def zizq(
+    base_ms: int = _default("zizq", "base"),
+    exponent: float = _default("zizq", "exponent"),
+    jitter_ms: int = _default("zizq", "jitter"),
+    retries: int = _default("zizq", "retries"),
+) -> Picture:
     """Give Zizq's band: ``base + k**exponent s``, plus up to ``k * jitter``.
 
     Args:
@@ -45,23 +102,30 @@ def zizq(base_ms: int = 15_000, exponent: float = 4.0, jitter_ms: int = 30_000, 
     Raises:
         InvalidInput: A value does not fit.
     """
+    _checked("zizq", base=base_ms, exponent=exponent, jitter=jitter_ms, retries=retries)
     policy = Policy.from_json(
         {"base_ms": base_ms, "exponent": exponent, "jitter_ms": jitter_ms, "limit": retries}
     )
     base, jitter = _typed(base_ms), _typed(jitter_ms)
     formula = f"{format_duration(base_ms)} + k^{exponent:g} s + up to k × {format_duration(jitter_ms)}"
     parameters = {"base": base, "exponent": f"{exponent:g}", "jitter": jitter}
-    if retries != 25:
+    if retries != _default("zizq", "retries"):
         parameters["retries"] = str(retries)
+    band = curve_band([Named("zizq", policy)], retries)
     return Picture(
         title=f"Zizq's backoff: {formula}",
-        panels=(curve_band([Named("zizq", policy)], retries),),
+        panels=(band,),
         link=_link("zizq", **parameters),
-        caption="The shade reaches from the earliest to the latest wait before each retry k; the line is the mean.",
+        caption="The shade reaches from the earliest to the latest wait before each retry k; "
+        f"the line is {line_words(band)}.",
     )
 
 
-def zaqar(low_ms: int = 5_000, high_ms: int = 260_000, retries: int = 10) -> Picture:
+def zaqar(
+    low_ms: int = _default("zaqar", "low"),
+    high_ms: int = _default("zaqar", "high"),
+    retries: int = _default("zaqar", "retries"),
+) -> Picture:
     """Give the four functions that lead from one wait to another.
 
     Zaqar's exponential function is its geometric one under another name; with base 2, the fourth curve here, it has
@@ -75,7 +139,7 @@ def zaqar(low_ms: int = 5_000, high_ms: int = 260_000, retries: int = 10) -> Pic
     Raises:
         InvalidInput: A value does not fit.
     """
-    whole("retries", retries, 1, MAX_RETRIES, "the retries between the two waits")
+    _checked("zaqar", low=low_ms, high=high_ms, retries=retries)
     if low_ms <= 0:
         raise _refused("low", low_ms, "a wait above 0, because the geometric function multiplies it")
     if high_ms < low_ms:
@@ -140,7 +204,11 @@ HERD: Final[tuple[tuple[str, dict[str, Any]], ...]] = (
 mean waits."""
 
 
-def herd(jobs: int = 100, retries: int = 5, seed: int = 1) -> Picture:
+def herd(
+    jobs: int = _default("herd", "jobs"),
+    retries: int = _default("herd", "retries"),
+    seed: int = _default("herd", "seed"),
+) -> Picture:
     """Give the dot charts of four functions, each with `even` on the same mean waits beside it.
 
     Args:
@@ -151,14 +219,13 @@ def herd(jobs: int = 100, retries: int = 5, seed: int = 1) -> Picture:
     Raises:
         InvalidInput: A number is out of bounds.
     """
-    whole("retries", retries, 1, 25, "the retries to show")
-    whole("jobs", jobs, 1, 1_000, "the jobs of each herd")
+    _checked("herd", jobs=jobs, retries=retries, seed=seed)
     panels = [
         dots(Named(label, Policy.from_json(body | {"limit": retries})), jobs, retries, seed)
         for label, body in HERD
     ]
     pairs = [on_one_axis(panels[place : place + 2]) for place in range(0, len(panels), 2)]
-    changed = {} if seed == 1 else {"seed": seed}
+    changed = {} if seed == _default("herd", "seed") else {"seed": seed}
     return Picture(
         title=f"{jobs:,} jobs fail together, and at each of {retries} retries",
         panels=tuple(panel for pair in pairs for panel in pair),
@@ -180,22 +247,24 @@ def classic(name: str, given: Mapping[str, Any]) -> Picture:
     Raises:
         InvalidInput: No such picture, no such parameter, or a value that does not fit.
     """
-    if name not in _PARAMETERS:
+    if name not in PARAMETERS:
         raise refused("classic", name, f"one of: {', '.join(CLASSICS)}")
-    make, names = _PARAMETERS[name]
+    taken = PARAMETERS[name]
     for other in given:
-        if other not in names:
+        if other not in taken:
             raise InvalidInput(
-                f"{other}: is no parameter of {name}; expected: {', '.join(names)}", field=other
+                f"{other}: is no parameter of {name}; expected: {', '.join(taken)}", field=other
             )
-    return make(**{names[key]: value for key, value in given.items()})
+    return MAKERS[name](**{taken[key].argument: value for key, value in given.items()})
 
 
-_PARAMETERS: Final[dict[str, tuple[Callable[..., Picture], dict[str, str]]]] = {
-    "zizq": (
-        zizq,
-        {"base": "base_ms", "exponent": "exponent", "jitter": "jitter_ms", "retries": "retries"},
-    ),
-    "zaqar": (zaqar, {"low": "low_ms", "high": "high_ms", "retries": "retries"}),
-    "herd": (herd, {"jobs": "jobs", "retries": "retries", "seed": "seed"}),
-}
+MAKERS: Final[Mapping[str, Callable[..., Picture]]] = {"zizq": zizq, "zaqar": zaqar, "herd": herd}
+"""What makes each picture, by its name; takes the arguments of its parameters."""
+
+
+def typed_default(picture: str, name: str) -> str:
+    """Write what a parameter is where nothing is said, as people would type it."""
+    parameter = PARAMETERS[picture][name]
+    if isinstance(parameter.kind, Duration):
+        return _typed(parameter.default)
+    return f"{parameter.default:g}"

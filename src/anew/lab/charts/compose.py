@@ -2,17 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final, Literal
 from urllib.parse import urlencode
 
 import msgspec
 
+from anew.backoff import Policy
+from anew.backoff.kinds import Duration, Integer, Kind
 from anew.errors import InvalidInput
 from anew.lab.charts.colours import POLICY_COLOURS
-from anew.lab.charts.data import curve_band, dots, heat, histogram, load, on_one_axis, shown_retries
-from anew.lab.charts.panels import cut
-from anew.lab.charts.pictures import Named, Picture
+from anew.lab.charts.data import (
+    MOST_RETRIES,
+    curve_band,
+    dots,
+    heat,
+    histogram,
+    line_words,
+    load,
+    on_one_axis,
+    shown_retries,
+)
+from anew.lab.charts.pictures import Picture
+from anew.lab.named import Named
+from anew.lab.simulation.scenario import MAX_SEED, PAGE_JOBS
 from anew.units import format_duration, refused
 
 if TYPE_CHECKING:
@@ -25,12 +38,26 @@ MAX_POLICIES: Final = len(POLICY_COLOURS)
 LONG_TITLE: Final = 76
 """Characters for which a figure is wide enough."""
 
-_LABEL: Final = 40
 _HEAT: Final = {
     "retry": "A row for each retry; the stronger the colour, the more jobs retry together.",
     "phase": "The jobs by the number that each keeps for life; the stronger the colour, the more retry together.",
 }
-_LETTERS: Final = "abcd"
+
+LETTERS: Final = "abcd"
+"""The policies of a link, the first first: as many as the page has."""
+
+PAGE_CALLS: Final = 3_000_000
+"""Jobs times retries that the page works out for one policy."""
+
+_ON_PAGE: Final[dict[str, Kind]] = {
+    "jobs": Integer(1, PAGE_JOBS),
+    "seed": Integer(0, MAX_SEED),
+    "retry": Integer(1, MOST_RETRIES),
+    "over": Duration(),
+    "outage": Duration(),
+    "until": Duration(),
+}
+"""What the page takes of what a picture can be told."""
 
 
 def compose(
@@ -44,6 +71,9 @@ def compose(
     by: Literal["retry", "phase"] = "retry",
     log: bool | None = None,
     scenario: Scenario | None = None,
+    outage_ms: int | None = None,
+    from_ms: int = 0,
+    to_ms: int | None = None,
 ) -> Picture:
     """Make a picture of some policies.
 
@@ -58,6 +88,10 @@ def compose(
         log: Whether axes of durations count in powers; None: whatever shows more.
         scenario: What happens to the jobs whose load is shown; None: 1,000 fail together, and at every retry.
 
+        outage_ms: As dots and heat: calls fail until then, and the first one after it succeeds; None: they always fail.
+        from_ms: Where a load begins to be looked at.
+        to_ms: Where that ends; None: behind the last call.
+
     Raises:
         InvalidInput: A value does not fit; names field, value and expectation.
     """
@@ -65,17 +99,20 @@ def compose(
     names = [label for label, _ in policies]
     match kind:
         case "band":
+            band = curve_band(policies, retries)
             return Picture(
                 _title("The wait before each retry", names),
-                (curve_band(policies, retries),),
+                (band,),
                 log=log,
-                caption="The shade reaches from the earliest to the latest wait, the line is the mean.",
+                caption=f"The shade reaches from the earliest to the latest wait, the line is {line_words(band)}.",
             )
         case "dots":
             count = 100 if jobs is None else jobs
-            panels = on_one_axis([dots(named, count, retries, seed) for named in policies])
+            panels = on_one_axis(
+                [dots(named, count, retries, seed, outage_ms=outage_ms) for named in policies]
+            )
             return Picture(
-                _title(f"{_counted(count)}, and at every retry", names),
+                _title(_until(count, outage_ms), names),
                 panels,
                 log=log,
                 caption="A row for each job, a dot for each retry.",
@@ -83,8 +120,8 @@ def compose(
         case "heat":
             count = 1_000 if jobs is None else jobs
             return Picture(
-                _title(f"{_counted(count)}, and at every retry", names),
-                heat(policies, count, retries, seed, rows=by, log=log is not False),
+                _title(_until(count, outage_ms), names),
+                heat(policies, count, retries, seed, rows=by, log=log is not False, outage_ms=outage_ms),
                 caption=_HEAT[by],
             )
         case "histogram":
@@ -94,23 +131,26 @@ def compose(
                 tuple(histogram(named, retry, count, seed) for named in policies),
             )
         case _:
-            return _load_picture(policies, retries, scenario, names, log)
+            if log and from_ms:
+                raise refused(
+                    "log", log, "no axis of powers where from is later than 0, as powers count from 0"
+                )
+            held = [
+                named._replace(policy=named.policy.with_limit(shown_retries(named.policy, retries)))
+                for named in policies
+            ]
+            return _load_picture(held, scenario, log, (from_ms, to_ms))
 
 
 def _load_picture(
-    policies: Sequence[Named],
-    retries: int | None,
-    scenario: Scenario | None,
-    names: Sequence[str],
-    log: bool | None,
+    policies: Sequence[Named], scenario: Scenario | None, log: bool | None, span: tuple[int, int | None]
 ) -> Picture:
     from anew.lab.simulation.scenario import Scenario
 
     given = Scenario(success=0.0) if scenario is None else scenario
-    held = [Named(label, policy.with_limit(shown_retries(policy, retries))) for label, policy in policies]
-    panel = load(held, given)
+    panel = load(policies, given, from_ms=span[0], to_ms=span[1])
     return Picture(
-        _title(_story(given), names),
+        _title(_story(given), [label for label, _ in policies]),
         (panel,),
         log=log,
         caption="Calls that reach what is called, after the first failure of each job. "
@@ -120,10 +160,14 @@ def _load_picture(
 
 def _story(scenario: Scenario) -> str:
     """Say in a few words what happens."""
-    text = _counted(scenario.jobs, scenario.over_ms)
-    if not scenario.success:
+    return _until(scenario.jobs, scenario.outage_ms if scenario.success else None, scenario.over_ms)
+
+
+def _until(jobs: int, outage_ms: int | None, over_ms: int = 0) -> str:
+    text = _counted(jobs, over_ms)
+    if outage_ms is None:
         return f"{text}, and at every retry"
-    return f"{text}, in an outage of {format_duration(scenario.outage_ms)}" if scenario.outage_ms else text
+    return f"{text}, in an outage of {format_duration(outage_ms)}" if outage_ms else text
 
 
 def _checked(kind: str, policies: Sequence[Named]) -> None:
@@ -154,62 +198,41 @@ def _title(what: str, names: Sequence[str]) -> str:
     return title if len(title) <= LONG_TITLE else f"{what}: {len(names)} policies"
 
 
-def labels(forms: Sequence[Any], names: Sequence[str] = ()) -> list[str]:
-    """Give each policy a short name of its own.
-
-    Args:
-        forms: Policies as people give them: the name of a preset, or an object of JSON.
-        names: What they are called where they come from, in the same order; "" where they have no name.
-
-    Returns:
-        That name; else the preset's with what was given beside it; ``policy 2`` for the second where it has none. A
-        number is added where two would be the same, and where not all that was given has room.
-    """
-    found: list[str] = []
-    for number, form in enumerate(forms, 1):
-        given = names[number - 1] if number <= len(names) else ""
-        name = cut(given, _LABEL) or _label(form, number)
-        found.append(name if name not in found else f"{name} ({number})")
-    return found
-
-
-def _label(form: Any, number: int) -> str:
-    if isinstance(form, str):
-        return form
-    if not isinstance(form, Mapping) or not isinstance(form.get("preset"), str):
-        return f"policy {number}"
-    label: str = form["preset"]
-    told = [_said(str(key), value) for key, value in form.items() if key != "preset"]
-    for place, more in enumerate(told, 1):
-        if len(label) + len(more) + 2 > (_LABEL if place == len(told) else _LABEL - len(f" ({number})")):
-            return f"{label} ({number})"
-        label += f", {more}"
-    return label
-
-
-def _said(key: str, value: Any) -> str:
-    """Say one thing that was given beside a preset: ``limit 6``, ``no limit``, ``jitter add``."""
-    if value is None or value is False:
-        return f"no {key}"
-    if isinstance(value, Mapping):
-        # An object begins with what it is: {"add": {...}}.
-        return " ".join([key, *(str(inner) for inner in value)][:2])
-    return f"{key} {value}" if isinstance(value, str | float | int) and value is not True else key
-
-
 def link(forms: Sequence[Any], **more: Any) -> str:
-    """Give path and query of the lab's page with the same policies; "" for more than it shows.
+    """Give path and query of the lab's page with the same policies; "" for what it would refuse (`beyond_page`).
 
     Args:
         forms: Policies as people give them.
         more: Other fields of the page; None leaves one out.
     """
-    if len(forms) > len(_LETTERS):
+    if beyond_page(forms, **more):
         return ""
     pairs = [
         (letter, form if isinstance(form, str) else msgspec.json.encode(form).decode())
-        for letter, form in zip(_LETTERS, forms, strict=False)
+        for letter, form in zip(LETTERS, forms, strict=False)
     ]
     pairs += [(name, str(value)) for name, value in more.items() if value is not None]
     # No brace and no quotation mark: where people chat, a link ends before one.
     return f"/lab?{urlencode(pairs, safe=':,')}"
+
+
+def beyond_page(forms: Sequence[Any], **more: Any) -> str:
+    """Say what of a picture the lab's page would refuse; "" if it takes all.
+
+    Args:
+        forms: Policies as people give them.
+        more: Fields of the page; None leaves one out.
+    """
+    if len(forms) > len(LETTERS):
+        return f"it takes {len(LETTERS)} policies at most"
+    for name, kind in _ON_PAGE.items():
+        if more.get(name) is None:
+            continue
+        try:
+            kind.read(more[name], name)
+        except InvalidInput:
+            return f"its {name} is {kind.expected}"
+    jobs = more.get("jobs")
+    if jobs and any(jobs * shown_retries(Policy.from_json(form), None) > PAGE_CALLS for form in forms):
+        return f"it takes {PAGE_CALLS:,} retries of a herd at most"
+    return ""

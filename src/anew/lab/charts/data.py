@@ -6,6 +6,7 @@ same to the millisecond and needs NumPy (without it they are drawn one by one as
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final, Literal
 
@@ -14,10 +15,14 @@ import msgspec
 from anew.backoff import Policy
 from anew.errors import InvalidInput
 from anew.lab.chance import phase
-from anew.lab.charts.pictures import Band, BandLine, BandPoint, Dots, Heat, Histogram, Load, LoadLine, Named
-from anew.lab.charts.waves import Wave, ends, instants, tally, waits_between, waves
+from anew.lab.charts.bins import wait_edges
+from anew.lab.charts.looks import look, made
+from anew.lab.charts.pictures import Band, BandLine, BandPoint, Dots, Heat, Histogram, Load, LoadLine
 from anew.lab.explain import explain
 from anew.lab.laws.wait import laws
+from anew.lab.named import Named
+from anew.lab.simulation.scenario import MAX_SEED
+from anew.lab.waves import Wave, ends, instants, tally, waits_between, waves
 from anew.units import refused
 
 if TYPE_CHECKING:
@@ -60,7 +65,23 @@ def curve_band(policies: Sequence[Named], retries: int | None = None) -> Band:
         policies: The policies.
         retries: Retries to show; None: as many as each policy has, 25 where it has no end.
     """
-    return Band(tuple(BandLine(name, _points(policy, retries)) for name, policy in policies))
+    return Band(tuple(band_line(name, _points(policy, retries)) for name, policy in policies))
+
+
+def band_line(name: str, points: tuple[BandPoint, ...]) -> BandLine:
+    """Give the line of a policy through its waits: the mean, or where any of them has none that can be told, the nominal."""
+    # One line, one meaning: it does not change from mean to nominal on its way.
+    known = all(point.mean_ms is not None for point in points)
+    return BandLine(name, points, "mean" if known else "nominal")
+
+
+def line_words(band: Band) -> str:
+    """Say what the lines of a band are, to be read after "the line is"."""
+    other = [line.label for line in band.lines if line.line == "nominal"]
+    if not other:
+        return "the mean"
+    nominal = "the curve's wait without jitter, as its mean cannot be told"
+    return nominal if len(other) == len(band.lines) else f"the mean; that of {', '.join(other)} is {nominal}"
 
 
 def _points(policy: Policy, retries: int | None) -> tuple[BandPoint, ...]:
@@ -73,7 +94,14 @@ def _points(policy: Policy, retries: int | None) -> tuple[BandPoint, ...]:
     )
 
 
-def dots(named: Named, jobs: int = 100, retries: int | None = None, seed: int = 1) -> Dots:
+def dots(
+    named: Named,
+    jobs: int = 100,
+    retries: int | None = None,
+    seed: int = 1,
+    *,
+    outage_ms: int | None = None,
+) -> Dots:
     """Give when each job of a herd retries, all of them having failed at 0.
 
     Args:
@@ -81,18 +109,26 @@ def dots(named: Named, jobs: int = 100, retries: int | None = None, seed: int = 
         jobs: Jobs, at most 100,000 dots in all.
         retries: Retries to show; None: as many as the policy has, 25 where it has no end.
         seed: Chance.
+        outage_ms: Calls fail until then, and the first one after it succeeds; None: they always fail.
 
     Raises:
         InvalidInput: A number is out of bounds.
     """
+    checked_seed(seed)
     whole("jobs", jobs, 1, MAX_DOTS, "the jobs of the herd")
     count = shown_retries(named.policy, retries)
     whole("jobs", jobs, 1, max(1, MAX_DOTS // max(count, 1)), f"no more than {MAX_DOTS:,} dots in all")
-    rows = tuple(instants(named.policy, job, count, seed) for job in range(jobs))
+    rows = tuple(_until(instants(named.policy, job, count, seed), outage_ms) for job in range(jobs))
     first = sorted(row[0] for row in rows if row and row[0])
     last = max((row[-1] for row in rows if row), default=0)
     # Of the first retries a twentieth may be held to the start of an axis: one early bird must not stretch it.
-    return Dots(named.label, count, rows, first[len(first) // 20] if first else 0, last)
+    most = max(map(len, rows)) if outage_ms is not None else count
+    return Dots(named.label, most, rows, first[len(first) // 20] if first else 0, last, outage_ms)
+
+
+def _until(row: tuple[int, ...], outage_ms: int | None) -> tuple[int, ...]:
+    """Give a job's retries up to the first that succeeds."""
+    return row if outage_ms is None else row[: bisect_left(row, outage_ms) + 1]
 
 
 def on_one_axis(panels: Sequence[Dots]) -> tuple[Dots, ...]:
@@ -111,6 +147,7 @@ def heat(
     rows: Literal["retry", "phase"] = "retry",
     bins: int = 240,
     log: bool = True,
+    outage_ms: int | None = None,
 ) -> tuple[Heat, ...]:
     """Give how many retries of a herd fall into each bin of time, the same bins for all policies.
 
@@ -122,17 +159,22 @@ def heat(
         rows: A row for each retry, or the jobs in up to 64 rows by their number for life.
         bins: Bins of time, 1 to 2,000.
         log: Bins that are equally wide on an axis of powers; else of equal duration, beginning at 0.
+        outage_ms: Calls fail until then, and the first one after it succeeds; None: they always fail.
 
     Raises:
         InvalidInput: A number is out of bounds.
     """
     whole("bins", bins, 1, MAX_BINS, "the bins of time")
+    checked_seed(seed)
     counts = [_herd(policy, jobs, retries, len(policies)) for _, policy in policies]
-    herds = [waves(policy, jobs, count, seed) for (_, policy), count in zip(policies, counts, strict=True)]
+    herds = [
+        made(waves(policy, jobs, count, seed), outage_ms)
+        for (_, policy), count in zip(policies, counts, strict=True)
+    ]
     spans = [ends(found) for found in herds]
     edges = _edges(min(first for first, _ in spans), max(last for _, last in spans), bins, log)
     return tuple(
-        Heat(label, jobs, rows, edges, _rows(found, rows, edges, jobs, seed), log)
+        Heat(label, jobs, rows, edges, _rows(found, rows, edges, jobs, seed), log, outage_ms)
         for (label, _), found in zip(policies, herds, strict=True)
     )
 
@@ -177,7 +219,8 @@ def histogram(named: Named, retry: int, jobs: int = 10_000, seed: int = 1, *, bi
         retry: Which retry, 1 = the first, one that the policy allows.
         jobs: Waits to draw; at most 25 million with those of the retries before.
         seed: Chance.
-        bins: Bins between the earliest and the latest wait, 1 to 2,000.
+        bins: Bins between the earliest and the latest wait, 1 to 2,000; up to twice as many where waits are diced in so few
+            steps, that each may have its own.
 
     Raises:
         InvalidInput: A number is out of bounds, or the policy has no such retry.
@@ -185,26 +228,38 @@ def histogram(named: Named, retry: int, jobs: int = 10_000, seed: int = 1, *, bi
     most = MAX_RETRIES if named.policy.retries is None else min(MAX_RETRIES, named.policy.retries)
     whole("retry", retry, 1, most, f"a retry that {named.label} has")
     whole("bins", bins, 1, MAX_BINS, "the bins of waits")
+    checked_seed(seed)
     _herd(named.policy, jobs, retry)
     found = waves(named.policy, jobs, retry, seed)
     drawn = waits_between(found[-1], found[-2] if retry > 1 else None)
     if not len(drawn):
         raise refused("retry", retry, f"a retry that comes before the deadline of {named.label}")
-    low, high = int(min(drawn)), int(max(drawn)) + 1
-    edges = tuple(low + (high - low) * place / bins for place in range(bins + 1))
+    edges = wait_edges([drawn], bins)
     counts = _flat(drawn, edges)
     return Histogram(
         named.label, retry, len(drawn), edges, tuple(counts), float(sum(map(int, drawn)) / len(drawn))
     )
 
 
-def load(policies: Sequence[Named], scenario: Scenario) -> Load:
+def load(
+    policies: Sequence[Named], scenario: Scenario, *, from_ms: int = 0, to_ms: int | None = None
+) -> Load:
     """Give how many calls reach what is called, bin by bin, each policy meeting the same scenario.
 
     Args:
         policies: The policies.
         scenario: How many jobs fail, for how long, and so on.
+        from_ms: Where to begin to look.
+        to_ms: Where to stop; None: behind the last call.
+
+    Raises:
+        InvalidInput: There is nothing to be seen there, or the scenario is none that can be looked at in part.
     """
+    outage_ms = scenario.outage_ms if scenario.success else None
+    if from_ms or to_ms is not None:
+        bin_ms, counted = look(policies, scenario, from_ms, to_ms)
+        seen = [LoadLine(named.label, row) for named, row in zip(policies, counted, strict=True)]
+        return Load(scenario.jobs, bin_ms, tuple(seen), from_ms, outage_ms)
     from anew.lab.simulation.outcome import in_same_bins
     from anew.lab.simulation.simulate import simulate
 
@@ -212,7 +267,7 @@ def load(policies: Sequence[Named], scenario: Scenario) -> Load:
     lines = [
         LoadLine(name, outcome.load.counts) for (name, _), outcome in zip(policies, outcomes, strict=True)
     ]
-    return Load(scenario.jobs, outcomes[0].load.bin_ms, tuple(lines))
+    return Load(scenario.jobs, outcomes[0].load.bin_ms, tuple(lines), outage_ms=outage_ms)
 
 
 def _herd(policy: Policy, jobs: int, retries: int | None, herds: int = 1) -> int:
@@ -229,6 +284,15 @@ def _herd(policy: Policy, jobs: int, retries: int | None, herds: int = 1) -> int
         f"no more than {MAX_INSTANTS:,} retries in all",
     )
     return count
+
+
+def checked_seed(seed: int) -> None:
+    """Refuse a seed that is out of bounds.
+
+    Raises:
+        InvalidInput: Names value and bounds.
+    """
+    whole("seed", seed, 0, MAX_SEED, "as exact in JSON")
 
 
 def whole(field: str, value: int | None, low: int, high: int, what: str) -> None:

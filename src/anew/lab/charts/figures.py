@@ -124,6 +124,7 @@ def _head(picture: Picture) -> float:
 
 def _compose(sheet: Figure, picture: Picture, theme: Theme) -> None:
     from anew.lab.charts import plots
+    from anew.lab.charts.sheet import Box
     from anew.lab.charts.theme import titled
 
     titled(sheet, theme, picture.title, picture.caption, _MARGIN / _WIDTH)
@@ -133,7 +134,7 @@ def _compose(sheet: Figure, picture: Picture, theme: Theme) -> None:
         width = (_WIDTH - _LEFT - _RIGHT - _BETWEEN[0] * (len(row) - 1)) / len(row)
         for place, panel in enumerate(row):
             left = _LEFT + place * (width + _BETWEEN[0])
-            box = plots.Box(left, top - height, width, height)
+            box = Box(left, top - height, width, height)
             plots.plot(
                 sheet,
                 panel,

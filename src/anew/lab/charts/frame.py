@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from anew.lab.charts.ink import Line, Span, Style
+from anew.lab.charts.ink import Line, Span, Style, padded
 
 
 class Tick(NamedTuple):
@@ -23,12 +23,14 @@ class Axes(NamedTuple):
         up: Ticks of the vertical axis.
         across_name: What the horizontal axis is, with its unit where the ticks have none.
         up_name: The same for the vertical axis, written above it.
+        landmark: A place across that matters of itself, and what it is; it is marked in the drawing and named below.
     """
 
     across: Sequence[Tick]
     up: Sequence[Tick]
     across_name: str
     up_name: str
+    landmark: Tick | None = None
 
     @property
     def gutter(self) -> int:
@@ -46,7 +48,7 @@ def framed(body: Sequence[Line], width: int, axes: Axes, style: Style) -> list[L
         style: What the terminal can show.
 
     Returns:
-        The name of the vertical axis, the rows, the axis below with its ticks, and its name.
+        The name of the vertical axis, the rows, the axis below with its ticks, its landmark's name and its own.
     """
     vertical, cross, corner, flat, down = "│┤└─┬" if style.braille else "|+++-"
     if not style.braille:
@@ -54,7 +56,11 @@ def framed(body: Sequence[Line], width: int, axes: Axes, style: Style) -> list[L
     gutter, rows = axes.gutter, len(body)
     marks = {rows - 1 - round(tick.place * (rows - 1)): tick.text for tick in axes.up}
     lines: list[Line] = [[Span(axes.up_name, weight="dim")]] if axes.up_name else []
+    column = -1 if axes.landmark is None else round(axes.landmark.place * (width - 1))
     for row, drawn in enumerate(body):
+        # At the axis' end it may as well lie behind.
+        if 0 <= column < width - 1:
+            drawn = _pierced(drawn, column, "┊" if style.braille else "!")
         text = marks.get(row)
         left = f"{text or '':>{gutter - 2}} {vertical if text is None else cross}"
         lines.append([Span(left, weight="dim"), *drawn])
@@ -62,9 +68,26 @@ def framed(body: Sequence[Line], width: int, axes: Axes, style: Style) -> list[L
     axis = "".join(down if column in columns else flat for column in range(width))
     lines.append([Span(" " * (gutter - 1) + corner + axis, weight="dim")])
     lines.append([Span(" " * gutter + tick_texts(columns, width), weight="dim")])
+    if axes.landmark is not None and axes.landmark.text:
+        lines.append([Span(" " * gutter + tick_texts({column: axes.landmark.text}, width))])
     if axes.across_name:
         lines.append([Span(" " * gutter + axes.across_name.rjust(width), weight="dim")])
     return lines
+
+
+def _pierced(line: Sequence[Span], column: int, sign: str) -> Line:
+    """Put a sign where nothing is drawn; a line that ends before is continued."""
+    pierced: Line = []
+    at = 0
+    for span in padded(line, column + 1):
+        place = column - at
+        at += len(span.text)
+        if 0 <= place < len(span.text) and span.text[place] in " \u2800":
+            before, after = span.text[:place], span.text[place + 1 :]
+            pierced += [span._replace(text=before), Span(sign, weight="dim"), span._replace(text=after)]
+        else:
+            pierced.append(span)
+    return pierced
 
 
 def tick_texts(columns: dict[int, str], width: int) -> str:

@@ -10,7 +10,7 @@ from anew.lab.charts.axes import Scale
 from anew.lab.charts.pictures import Load
 
 _CROWDED: Final = 0.05
-"""Where half of a policy's calls come in so small a part of the time, a linear axis hides them in a corner."""
+"""What lies in so small a part of the time, a linear axis hides in a corner."""
 
 
 def load_scale(load: Load, *, log: bool) -> Scale:
@@ -18,36 +18,54 @@ def load_scale(load: Load, *, log: bool) -> Scale:
 
     Args:
         load: What to draw.
-        log: Count in powers; the axis begins at 0 all the same, and is nearly linear within the first bin.
+        log: Count in powers; the axis begins at 0 all the same, and is nearly linear within the first bin. A load that is
+            looked at from later on has no such axis: far from 0 powers are as good as linear.
     """
-    high = float(_bins(load) * load.bin_ms)
-    return Scale(0.0, high, log, float(load.bin_ms)) if log else Scale(0.0, high)
+    high = float(load.from_ms + _bins(load) * load.bin_ms)
+    if log and not load.from_ms:
+        return Scale(0.0, high, log, float(load.bin_ms))
+    return Scale(float(load.from_ms), high)
 
 
 def crowded(load: Load) -> bool:
-    """Tell whether a policy has half of its calls at the very beginning, so that an axis of powers shows more."""
-    return any(_median_bin(line.counts) + 1 <= _CROWDED * _bins(load) for line in load.lines)
+    """Tell whether a policy's calls crowd at the very beginning, so that an axis of powers shows more.
+
+    It is asked where calls meet the most others, not where most calls are: the stampede of the first seconds is the whole
+    picture even where a trickle of hours brings more calls in all. So each call counts as often as there are calls in its
+    bin, and half of that sum lies in the first twentieth of the time. A crowd that comes later, such as the one at an
+    outage's end, is best seen on a linear axis.
+    """
+    if load.from_ms:
+        return False
+    return any(_middle_bin(line.counts) + 1 <= _CROWDED * _bins(load) for line in load.lines)
 
 
 def _bins(load: Load) -> int:
     return max((len(line.counts) for line in load.lines), default=0) or 1
 
 
-def _median_bin(counts: Sequence[int]) -> int:
-    half = sum(counts) / 2
-    return next((place for place, come in enumerate(accumulate(counts)) if come >= half), len(counts))
+def _middle_bin(counts: Sequence[int]) -> int:
+    """Give the bin up to which half of all meetings have happened."""
+    met = [count * count for count in counts]
+    half = sum(met) / 2
+    return next((place for place, come in enumerate(accumulate(met)) if come >= half), len(counts))
+
+
+def load_edge(load: Load, number: int) -> int:
+    """Give where a bin begins, in ms; the one behind the last is where that ends."""
+    return load.from_ms + number * load.bin_ms
 
 
 def load_columns(
-    counts: Sequence[int], bin_ms: int, scale: Scale, least: float
+    load: Load, counts: Sequence[int], scale: Scale, least: float
 ) -> tuple[list[float], list[int]]:
     """Give the columns to draw: bins that are too narrow to be seen share one, as high as the highest of them.
 
     So the height of a column always is a count of calls in one bin, and no peak gets lost between two pixels.
 
     Args:
+        load: Whose bins they are.
         counts: Calls in each bin.
-        bin_ms: The width of a bin.
         scale: The axis of time.
         least: The least width of a column, as a share of the axis.
 
@@ -57,7 +75,7 @@ def load_columns(
     edges, peaks, highest = [0.0], [0], 0
     for number, count in enumerate(counts, 1):
         highest = max(highest, count)
-        end = scale.at(number * bin_ms)
+        end = scale.at(load_edge(load, number))
         # A hair less will do: the places of equal bins differ in their last digits.
         if end - edges[-1] >= least * (1 - 1e-9):
             edges.append(end)
@@ -65,5 +83,5 @@ def load_columns(
             highest = 0
     if highest:
         # The rest is too narrow for a column of its own.
-        edges[-1], peaks[-1] = scale.at(len(counts) * bin_ms), max(peaks[-1], highest)
+        edges[-1], peaks[-1] = scale.at(load_edge(load, len(counts))), max(peaks[-1], highest)
     return (edges, peaks[1:]) if len(edges) > 1 else ([0.0, least], peaks)

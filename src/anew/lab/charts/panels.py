@@ -11,6 +11,7 @@ from anew.lab.charts.axes import (
     Scale,
     duration_labels,
     duration_ticks,
+    exact_label,
     retry_ticks,
     time_scale,
 )
@@ -18,6 +19,7 @@ from anew.lab.charts.canvas import Canvas
 from anew.lab.charts.colours import policy_colour, retry_colours
 from anew.lab.charts.frame import Axes, Tick, framed
 from anew.lab.charts.ink import Line, Span, Style, spans
+from anew.lab.charts.landmarks import outage_mark, with_outage
 from anew.lab.charts.pictures import Band, BandLine, Dots
 
 PATTERNS: Final = ("1", "1110", "10", "111010", "1100", "11110")
@@ -26,10 +28,16 @@ PATTERNS: Final = ("1", "1110", "10", "111010", "1100", "11110")
 _LABEL: Final = 22
 
 
-def time_ticks(scale: Scale, most: int) -> list[Tick]:
-    """Give the marks of an axis of durations."""
+def time_ticks(scale: Scale, most: int, *, exact: bool = False) -> list[Tick]:
+    """Give the marks of an axis of durations.
+
+    Args:
+        scale: The axis.
+        most: Marks at most.
+        exact: It begins far from 0, and instants are written in full.
+    """
     ticks = duration_ticks(scale, most)
-    texts = duration_labels(ticks)
+    texts = [exact_label(tick) for tick in ticks] if exact else duration_labels(ticks)
     return [Tick(scale.at(tick), text) for tick, text in zip(ticks, texts, strict=True)]
 
 
@@ -43,12 +51,19 @@ def rows_of(canvas: Canvas, palette: Sequence[str]) -> list[Line]:
 def band_scale(band: Band, *, log: bool) -> Scale:
     """Give the axis of a band's waits."""
     points = [point for line in band.lines for point in line.points]
-    waits = [wait for point in points for wait in (point.earliest_ms, point.mean_ms, point.latest_ms)]
-    return time_scale([wait for wait in waits if wait is not None], log=log)
+    waits = [wait for point in points for wait in (point.earliest_ms, point.latest_ms)]
+    waits_between = [wait for line in band.lines for wait in line.middles_ms]
+    return time_scale([wait for wait in (*waits, *waits_between) if wait is not None], log=log)
+
+
+def band_name(band: Band) -> str:
+    """Name the axis of a band's waits, and what its lines are."""
+    kinds = {line.line for line in band.lines}
+    return "wait before the retry" + (f", line: the {kinds.pop()}" if len(kinds) == 1 else "")
 
 
 def band_lines(band: Band, style: Style, width: int, rows: int, log: bool) -> list[Line]:
-    """Draw waits over retries: a shade from the earliest to the latest, a line at the mean."""
+    """Draw waits over retries: a shade from the earliest to the latest, a line at the mean where it can be told."""
     labels = [cut(line.label, min(_LABEL, width // 2 - 11)) for line in band.lines]
     scale = band_scale(band, log=log)
     retries = max((len(line.points) for line in band.lines), default=1)
@@ -56,7 +71,7 @@ def band_lines(band: Band, style: Style, width: int, rows: int, log: bool) -> li
     up = time_ticks(scale, max(2, rows // 3))
     several = len(labels) > 1
     margin = max((len(label) for label in labels), default=0) + 5 if several else 0
-    axes = Axes([], up, f"retry{arrow(style)}", "wait before the retry")
+    axes = Axes([], up, f"retry{arrow(style)}", band_name(band))
     inner = max(width - axes.gutter - margin, 10)
     ticks = [Tick(across.at(n), str(n)) for n in retry_ticks(retries, max(2, inner // 6))]
     canvas = Canvas(inner, rows, braille=style.braille)
@@ -75,8 +90,7 @@ def _draw_band(
     """Draw one policy; gives the character row of its last point."""
     pattern = PATTERNS[place % len(PATTERNS)] if several else "1"
     marks = []
-    for point in line.points:
-        middle = point.nominal_ms if point.mean_ms is None else point.mean_ms
+    for point, middle in zip(line.points, line.middles_ms, strict=True):
         if middle is None or point.earliest_ms is None or point.latest_ms is None:
             continue
         x = round(across.at(point.retry) * (canvas.width - 1))
@@ -149,7 +163,9 @@ def dots_lines(
         for place, ms in enumerate(row):
             canvas.dot(round(scale.at(ms) * (canvas.width - 1)), y, place)
     palette = retry_colours(dots.retries, dark=style.dark)
-    axes = axes._replace(across=time_ticks(scale, max(2, inner // 9)))
+    ticks = with_outage(time_ticks(scale, max(2, inner // 9)), dots.outage_ms, scale, 1 / inner)
+    mark = outage_mark(dots.outage_ms, scale, arrow(style))
+    axes = axes._replace(across=ticks, landmark=mark)
     head = _waves(dots, scale, inner, palette)
     return [
         [Span("job".rjust(axes.gutter - 2) + "  ", weight="dim"), *head],

@@ -5,18 +5,9 @@ Durations and instants are whole milliseconds, instants counted from the first f
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Literal, TypeAlias
 
 import msgspec
-
-from anew.backoff import Policy
-
-
-class Named(NamedTuple):
-    """A policy and what people call it."""
-
-    label: str
-    policy: Policy
 
 
 class BandPoint(msgspec.Struct, frozen=True, gc=False):
@@ -38,10 +29,24 @@ class BandPoint(msgspec.Struct, frozen=True, gc=False):
 
 
 class BandLine(msgspec.Struct, frozen=True):
-    """One policy's waits, retry by retry."""
+    """One policy's waits, retry by retry.
+
+    Args:
+        label: The policy's.
+        points: One for each retry.
+        line: Which of a point's waits the line joins: the mean, or the curve's wait where a mean cannot be told.
+    """
 
     label: str
     points: tuple[BandPoint, ...]
+    line: Literal["mean", "nominal"] = "mean"
+
+    @property
+    def middles_ms(self) -> tuple[float | None, ...]:
+        """The waits that the line joins, in order; None where there is none to tell."""
+        if self.line == "mean":
+            return tuple(point.mean_ms for point in self.points)
+        return tuple(point.nominal_ms for point in self.points)
 
 
 class Band(msgspec.Struct, frozen=True, tag="band", tag_field="kind"):
@@ -59,6 +64,7 @@ class Dots(msgspec.Struct, frozen=True, tag="dots", tag_field="kind"):
         instants_ms: One tuple a job, its retries in order; shorter where the policy ends before.
         begin_ms: Where a time axis of powers begins; what comes before is drawn there.
         end_ms: Where the time axis ends. Panels that are to be compared share both.
+        outage_ms: Calls fail until then, and the first one after it succeeds; None: they always fail.
     """
 
     label: str
@@ -66,6 +72,7 @@ class Dots(msgspec.Struct, frozen=True, tag="dots", tag_field="kind"):
     instants_ms: tuple[tuple[int, ...], ...]
     begin_ms: int
     end_ms: int
+    outage_ms: int | None = None
 
 
 class Heat(msgspec.Struct, frozen=True, tag="heat", tag_field="kind"):
@@ -78,6 +85,7 @@ class Heat(msgspec.Struct, frozen=True, tag="heat", tag_field="kind"):
         edges_ms: Where the bins begin and the last one ends; bins + 1 of them.
         counts: One tuple a row, one number a bin.
         log: The bins are equally wide on an axis of powers.
+        outage_ms: Calls fail until then, and the first one after it succeeds; None: they always fail.
     """
 
     label: str
@@ -86,6 +94,7 @@ class Heat(msgspec.Struct, frozen=True, tag="heat", tag_field="kind"):
     edges_ms: tuple[float, ...]
     counts: tuple[tuple[int, ...], ...]
     log: bool
+    outage_ms: int | None = None
 
 
 class Histogram(msgspec.Struct, frozen=True, tag="histogram", tag_field="kind"):
@@ -95,7 +104,7 @@ class Histogram(msgspec.Struct, frozen=True, tag="histogram", tag_field="kind"):
         label: The policy's.
         retry: 1 = the first.
         jobs: Waits drawn.
-        edges_ms: Where the bins begin and the last one ends.
+        edges_ms: Where the bins begin and the last one ends; half a step beyond the waits where these are whole steps.
         counts: Waits in each bin.
         mean_ms: Their mean.
     """
@@ -116,11 +125,21 @@ class LoadLine(msgspec.Struct, frozen=True):
 
 
 class Load(msgspec.Struct, frozen=True, tag="load", tag_field="kind"):
-    """What the thing that is called gets to see: calls per bin of time, the same bins for all policies."""
+    """What the thing that is called gets to see: calls per bin of time, the same bins for all policies.
+
+    Args:
+        jobs: Jobs of each herd.
+        bin_ms: The width of a bin.
+        lines: One for each policy.
+        from_ms: Where the first bin begins.
+        outage_ms: Calls fail until then; None or 0: there is no such moment to mark.
+    """
 
     jobs: int
     bin_ms: int
     lines: tuple[LoadLine, ...]
+    from_ms: int = 0
+    outage_ms: int | None = None
 
 
 Panel: TypeAlias = Band | Dots | Heat | Histogram | Load

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import nan
 from statistics import median
-from typing import Any, NamedTuple, assert_never
+from typing import Any, assert_never
 
 from matplotlib.axes import Axes
 from matplotlib.colors import to_rgb
@@ -25,9 +25,11 @@ from anew.lab.charts.axes import (
 )
 from anew.lab.charts.colours import policy_colour, retry_colours
 from anew.lab.charts.frame import Tick
-from anew.lab.charts.loads import load_scale
-from anew.lab.charts.panels import band_scale, herd_scale, time_ticks
+from anew.lab.charts.landmarks import outage_mark, with_outage
+from anew.lab.charts.loads import load_edge, load_scale
+from anew.lab.charts.panels import band_name, band_scale, herd_scale, time_ticks
 from anew.lab.charts.pictures import Band, BandLine, Dots, Heat, Histogram, Load, Panel
+from anew.lab.charts.sheet import LETTER, Box, mark_outage
 from anew.lab.charts.theme import Theme, bare, mark, name
 
 _DASHES: tuple[Any, ...] = (
@@ -39,30 +41,14 @@ _DASHES: tuple[Any, ...] = (
     (0, (8, 1.5, 1, 1.5, 1, 1.5)),
 )
 _SINCE = "time since the first failure"
-_LETTER = 0.078
-"""Inches a letter takes, in the size of labels."""
+_FRINGE = 1.03
+"""How far the text of a tick may reach beyond an axis, in lengths of the axis."""
 
 _OUTLINE = 0.9
 """Points around each bin of a load, so that a single one of thousands is seen."""
 
 _SEEN, _ASIDE = 0.8 / 72, 4 / 72
 """Inches of a load: the least height of a bin with a call, and the distance from the axis to the first bin."""
-
-
-class Box(NamedTuple):
-    """Where a panel stands: inches from the sheet's left and bottom, and its size."""
-
-    left: float
-    bottom: float
-    width: float
-    height: float
-
-    def axes(self, sheet: Figure) -> Axes:
-        """Make axes there."""
-        width, height = sheet.get_size_inches()
-        return sheet.add_axes(
-            (self.left / width, self.bottom / height, self.width / width, self.height / height)
-        )
 
 
 def plot(
@@ -111,7 +97,7 @@ def plot(
 
 def _band(sheet: Figure, band: Band, box: Box, theme: Theme, log: bool) -> None:
     several = len(band.lines) > 1
-    margin = max(len(line.label) for line in band.lines) * _LETTER + 0.1 if several else 0.0
+    margin = max(len(line.label) for line in band.lines) * LETTER + 0.1 if several else 0.0
     axes = box._replace(width=box.width - margin).axes(sheet)
     scale = band_scale(band, log=log)
     retries = max((len(line.points) for line in band.lines), default=1)
@@ -123,7 +109,7 @@ def _band(sheet: Figure, band: Band, box: Box, theme: Theme, log: bool) -> None:
     bare(axes, theme)
     ticks = [Tick(across.at(n), str(n)) for n in retry_ticks(retries, 12)]
     mark(axes, ticks, time_ticks(scale, 8))
-    name(axes, theme, "retry", "wait before the retry")
+    name(axes, theme, "retry", band_name(band))
     # A pinch of room, so that points on the frame are whole.
     axes.set_xlim(-0.012, 1.012)
     if several:
@@ -136,10 +122,8 @@ def _one_band(
     """Draw one policy; gives its last point."""
     marks = [
         (across.at(point.retry), *(scale.at(ms) for ms in (point.earliest_ms, point.latest_ms, middle)))
-        for point in line.points
-        if point.earliest_ms is not None
-        and point.latest_ms is not None
-        and (middle := point.nominal_ms if point.mean_ms is None else point.mean_ms) is not None
+        for point, middle in zip(line.points, line.middles_ms, strict=True)
+        if point.earliest_ms is not None and point.latest_ms is not None and middle is not None
     ]
     if not marks:
         return 1.0, 0.0
@@ -200,12 +184,14 @@ def _dots(sheet: Figure, dots: Dots, box: Box, theme: Theme, log: bool, across: 
                 str(place + 1), (middle, 1), (0, 4), "data", "offset points",
                 color=palette[place], fontsize=8.5, fontweight="bold", ha="center",
             )  # fmt: skip
-            free = middle + (len(str(place + 1)) + 0.5) * _LETTER / box.width
+            free = middle + (len(str(place + 1)) + 0.5) * LETTER / box.width
     bare(axes, theme, grid="x")
     up = [Tick(1 - 0.5 / jobs, "job 1")] + ([Tick(0.5 / jobs, f"{jobs:,}")] if jobs > 1 else [])
-    mark(axes, time_ticks(scale, max(2, round(box.width / 0.75))), up)
+    ticks = time_ticks(scale, max(2, round(box.width / 0.75)))
+    mark(axes, with_outage(ticks, dots.outage_ms, scale, LETTER / box.width), up)
     axes.tick_params(axis="y", length=0)
     name(axes, theme, across, "")
+    mark_outage(axes, theme, outage_mark(dots.outage_ms, scale), box.width)
 
 
 def _heat(sheet: Figure, heat: Heat, box: Box, theme: Theme, peers: Sequence[Heat], *, last: bool) -> None:
@@ -229,7 +215,8 @@ def _heat(sheet: Figure, heat: Heat, box: Box, theme: Theme, peers: Sequence[Hea
     scale = Scale(heat.edges_ms[0], heat.edges_ms[-1], heat.log)
     numbers = retry_ticks(rows, 14) if by_retry else []
     up = [Tick(1 - (n - 0.5) / rows, str(n)) for n in numbers] or [Tick(1.0, "0"), Tick(0.0, "1")]
-    mark(axes, time_ticks(scale, max(2, round(box.width / 0.75))), up)
+    ticks = time_ticks(scale, max(2, round(box.width / 0.75)))
+    mark(axes, with_outage(ticks, heat.outage_ms, scale, LETTER / box.width), up)
     together = f"at most {count_label(own)} of {count_label(heat.jobs)} jobs in one cell"
     axes.annotate(
         together,
@@ -242,6 +229,7 @@ def _heat(sheet: Figure, heat: Heat, box: Box, theme: Theme, peers: Sequence[Hea
         ha="right",
     )
     name(axes, theme, _SINCE if last else "", "retry" if by_retry else "the job's number for life")
+    mark_outage(axes, theme, outage_mark(heat.outage_ms, scale), box.width)
 
 
 def _histogram(sheet: Figure, histogram: Histogram, box: Box, theme: Theme) -> None:
@@ -270,7 +258,7 @@ def _load(sheet: Figure, load: Load, box: Box, theme: Theme, log: bool) -> None:
     for place, line in enumerate(load.lines):
         bottom = box.bottom + box.height - height - place * (height + gap)
         axes = Box(box.left, bottom, box.width, height).axes(sheet)
-        edges = [scale.at(number * load.bin_ms) for number in range(len(line.counts) + 1)]
+        edges = [scale.at(load_edge(load, number)) for number in range(len(line.counts) + 1)]
         # A gap where nobody calls: an outline would be there, too.
         heights = [max(peak.at(count), _SEEN / height) if count else nan for count in line.counts]
         colour = policy_colour(place, dark=theme.dark)
@@ -284,7 +272,8 @@ def _load(sheet: Figure, load: Load, box: Box, theme: Theme, log: bool) -> None:
         axes.stairs(heights, edges, fill=True, facecolor=colour, **outline)
         bare(axes, theme)
         last = place == len(load.lines) - 1
-        across = time_ticks(scale, 10)
+        times = time_ticks(scale, 7 if load.from_ms else 10, exact=load.from_ms > 0)
+        across = with_outage(times, load.outage_ms, scale, LETTER / box.width)
         mark(
             axes,
             across if last else [Tick(tick.place, "") for tick in across],
@@ -293,6 +282,9 @@ def _load(sheet: Figure, load: Load, box: Box, theme: Theme, log: bool) -> None:
         axes.set_xlim(-_ASIDE / box.width, 1.0)
         first = f"calls in {duration_label(load.bin_ms)}" if place == 0 else ""
         name(axes, theme, _SINCE if last else "", first)
+        if across and across[-1].place + len(across[-1].text) / 2 * LETTER / box.width > _FRINGE:
+            axes.get_xticklabels()[-1].set_horizontalalignment("right")
+        mark_outage(axes, theme, outage_mark(load.outage_ms, scale), box.width, told=last)
         axes.annotate(
             f"{line.label}: at most {count_label(max(line.counts, default=0))}", (1, 1), (0, 4), "axes fraction",
             "offset points", color=colour, fontsize=9, fontweight="bold", ha="right",

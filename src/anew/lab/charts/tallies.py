@@ -11,6 +11,7 @@ from anew.lab.charts.canvas import Canvas
 from anew.lab.charts.colours import policy_colour, retry_colours
 from anew.lab.charts.frame import Axes, Tick, framed
 from anew.lab.charts.ink import Line, Span, Style, spans
+from anew.lab.charts.landmarks import outage_mark, with_outage
 from anew.lab.charts.loads import load_columns, load_scale
 from anew.lab.charts.panels import arrow, cut, height_of, rows_of, time_ticks
 from anew.lab.charts.pictures import Heat, Histogram, Load
@@ -49,10 +50,11 @@ def heat_lines(heat: Heat, style: Style, width: int, peers: Sequence[Heat]) -> l
         spans((_shade(count, most, shades), colour) for count in row)
         for row, colour in zip(rows, colours, strict=True)
     ]
-    ticks = time_ticks(scale, max(2, inner // 9))
+    ticks = with_outage(time_ticks(scale, max(2, inner // 9)), heat.outage_ms, scale, 1 / inner)
+    axes = axes._replace(across=ticks, landmark=outage_mark(heat.outage_ms, scale, arrow(style)))
     together = f"at most {count_label(own)} of {count_label(heat.jobs)} jobs in one character"
     foot = [Span(" " * axes.gutter), Span(together, weight="dim")]
-    return [*framed(body, inner, axes._replace(across=ticks), style), foot]
+    return [*framed(body, inner, axes, style), foot]
 
 
 def _shown_rows(heat: Heat) -> Sequence[Sequence[int]]:
@@ -131,12 +133,14 @@ def load_lines(load: Load, style: Style, width: int, rows: int, log: bool) -> li
     scale = load_scale(load, log=log)
     axes = Axes([], up, "", "")
     inner = max(width - axes.gutter, 10)
-    ticks = time_ticks(scale, max(2, inner // 9))
+    most, exact = max(2, inner // (14 if load.from_ms else 9)), load.from_ms > 0
+    ticks = with_outage(time_ticks(scale, most, exact=exact), load.outage_ms, scale, 1 / inner)
+    mark = outage_mark(load.outage_ms, scale, arrow(style))
     lines: list[Line] = [[Span(f"calls in {duration_label(load.bin_ms)}", weight="dim")]]
     for place, line in enumerate(load.lines):
         canvas = Canvas(inner, rows, braille=style.braille)
         # A whole character wide: half of one cannot be told from the axis beside it.
-        edges, peaks = load_columns(line.counts, load.bin_ms, scale, 1 / inner)
+        edges, peaks = load_columns(load, line.counts, scale, 1 / inner)
         for (start, end), count in zip(pairwise(edges), peaks, strict=True):
             for x in range(round(start * canvas.width), round(end * canvas.width) if count else 0):
                 canvas.fill(x, 0, height_of(canvas, peak, count), place)
@@ -150,9 +154,10 @@ def load_lines(load: Load, style: Style, width: int, rows: int, log: bool) -> li
         colours = [policy_colour(place, dark=style.dark) for place in range(len(load.lines))]
         last = place == len(load.lines) - 1
         name = f"since the first failure{arrow(style)}" if last else ""
-        lines.extend(
-            framed(rows_of(canvas, colours), inner, axes._replace(across=ticks, across_name=name), style)
-        )
+        # Its name once is enough; where it is, each of them shows.
+        named = mark if last or mark is None else mark._replace(text="")
+        own = axes._replace(across=ticks, across_name=name, landmark=named)
+        lines.extend(framed(rows_of(canvas, colours), inner, own, style))
     return lines
 
 

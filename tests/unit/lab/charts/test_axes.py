@@ -12,6 +12,7 @@ from anew.lab.charts.axes import (
     duration_label,
     duration_labels,
     duration_ticks,
+    exact_label,
     mean_label,
     retry_ticks,
     time_scale,
@@ -103,3 +104,17 @@ def test_an_axis_of_powers_survives_zeros_and_a_single_value() -> None:
     scale = time_scale([5_000], log=True)
     assert scale.low < 5_000 < scale.high
     assert time_scale([], log=False) == Scale(0.0, 1_000.0)
+
+
+@pytest.mark.parametrize(
+    ("ms", "text"),
+    [
+        (0, "0"),
+        (10_800_000, "3 h"),
+        (10_920_000, "3 h 2 min"),
+        (10_830_500, "3 h 30 s 500 ms"),
+        (86_400_001, "1 d 1 ms"),
+    ],
+)
+def test_an_instant_in_full(ms: int, text: str) -> None:
+    assert exact_label(ms) == text

@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
+import inspect
 from itertools import pairwise
 from statistics import mean
 
 import pytest
 
 from anew.errors import InvalidInput
-from anew.lab.charts.classics import CLASSICS, HERD, classic, herd, zaqar, zizq
+from anew.lab.charts.classics import (
+    CLASSICS,
+    HERD,
+    MAKERS,
+    PARAMETERS,
+    classic,
+    herd,
+    typed_default,
+    zaqar,
+    zizq,
+)
 from anew.lab.charts.pictures import Band, Dots, Picture
+from anew.web.classic import FIELDS
 
 
 def band_of(picture: Picture) -> Band:
@@ -169,6 +181,26 @@ def test_each_has_a_link(picture: Picture, link: str) -> None:
     assert picture.link == link
 
 
+def test_all_that_may_be_changed_is_told_once() -> None:
+    assert set(PARAMETERS) == set(MAKERS) == set(CLASSICS)
+    for name, parameters in PARAMETERS.items():
+        defaults = {own: parameter.default for own, parameter in parameters.items()}
+        assert MAKERS[name]() == classic(name, {}) == classic(name, defaults)
+        told = [parameter.argument for parameter in parameters.values()]
+        assert told == list(inspect.signature(MAKERS[name]).parameters)
+    assert [typed_default("zaqar", name) for name in ("low", "high", "retries")] == ["5s", "260s", "10"]
+
+
+def test_the_page_has_the_same_bounds() -> None:
+    for name, parameters in PARAMETERS.items():
+        page = {
+            own: (argument, kind.expected, default) for own, (argument, kind, default) in FIELDS[name].items()
+        }
+        assert page == {
+            own: (one.argument, one.kind.expected, one.default) for own, one in parameters.items()
+        }
+
+
 def test_each_is_found_by_its_name() -> None:
     assert set(CLASSICS) == {"zizq", "zaqar", "herd"}
     assert classic("zaqar", {"low": 1_000, "high": 2_000, "retries": 3}) == zaqar(1_000, 2_000, 3)
@@ -183,8 +215,12 @@ def test_each_is_found_by_its_name() -> None:
         ("zaqar", {"low": 0}, "low: 0s is not valid; expected a wait above 0"),
         ("zaqar", {"low": 300_000}, "high: 4m20s is not valid; expected at least low, which is 5m"),
         ("zaqar", {"retries": 0}, "retries: 0 is not valid; expected a whole number from 1"),
-        ("herd", {"jobs": 1_001}, "jobs: 1001 is not valid; expected a whole number from 1 to 1,000"),
-        ("zizq", {"exponent": -1.0}, "exponent"),
+        ("herd", {"jobs": 1_001}, "jobs: 1001 is not valid; expected a whole number from 1 to 1000"),
+        ("zizq", {"exponent": -1.0}, "exponent: -1.0 is not valid; expected a number from 0 to 20"),
+        ("zizq", {"exponent": 20.5}, "exponent: 20.5 is not valid; expected a number from 0 to 20"),
+        ("zizq", {"retries": 101}, "retries: 101 is not valid; expected a whole number from 1 to 100"),
+        ("zaqar", {"retries": 101}, "retries: 101 is not valid; expected a whole number from 1 to 100"),
+        ("herd", {"seed": -1}, "seed: -1 is not valid; expected a whole number from 0 to"),
     ],
 )
 def test_what_does_not_fit_is_told(name: str, given: dict[str, float], said: str) -> None:

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import re
 from typing import Any
+from urllib.parse import urlencode
 
 import pytest
 
 from anew.backoff import Policy, preset
 from anew.errors import InvalidInput
-from anew.lab.charts.compose import KINDS, compose, labels, link
+from anew.lab.charts.compose import KINDS, LETTERS, PAGE_CALLS, beyond_page, compose, link
 from anew.lab.charts.figures import figure
 from anew.lab.charts.ink import Style
-from anew.lab.charts.pictures import Named
 from anew.lab.charts.terminal import draw
+from anew.lab.named import Named
 from anew.lab.simulation.scenario import Scenario
+from anew.web import cards, herds
+from anew.web.state import read_state
 
 TWO = [Named("even", preset("even", limit=4)), Named("zizq", preset("zizq", limit=4))]
 
@@ -41,49 +44,6 @@ def test_many_long_names_are_counted_where_a_figure_has_no_room() -> None:
     assert compose("band", named).title == "The wait before each retry: 6 policies"
 
 
-def test_policies_have_names_of_their_own() -> None:
-    forms: list[Any] = [
-        "even", "even", {"preset": "faktory", "limit": 6}, {"curve": {"constant": "5m"}},
-        {"preset": "zizq", "base": "1s" * 30},
-    ]  # fmt: skip
-    assert labels(forms) == ["even", "even (2)", "faktory, limit 6", "policy 4", "zizq (5)"]
-
-
-def test_what_differs_from_a_preset_is_said() -> None:
-    forms: list[Any] = [
-        "celery",
-        {"preset": "celery", "limit": None},
-        {"preset": "celery", "jitter": {"add": {"by": "4s"}}},
-        {"preset": "celery", "jitter": "none", "deadline": None},
-        {"preset": "celery", "override": True},
-        # With "limit 3" it would have 43 letters, which are more than 40: its number says that there is more.
-        {"preset": "celery", "deadline": "1h30m", "base": "1500s", "limit": 3},
-    ]
-    assert labels(forms) == [
-        "celery", "celery, no limit", "celery, jitter add", "celery, jitter none, no deadline", "celery, override",
-        "celery, deadline 1h30m, base 1500s (6)",
-    ]  # fmt: skip
-    assert labels([{"preset": "celery", "deadline": "1h30m", "base": "1s"}]) == [
-        "celery, deadline 1h30m, base 1s"
-    ]
-
-
-def test_a_policy_is_called_what_its_file_calls_it() -> None:
-    forms: list[Any] = [
-        {"curve": {"constant": "5m"}},
-        {"preset": "zizq", "limit": 3},
-        "even",
-        {"curve": {"constant": "1s"}},
-    ]
-    assert labels(forms, ["webhooks", "mails", "", "webhooks"]) == [
-        "webhooks",
-        "mails",
-        "even",
-        "webhooks (4)",
-    ]
-    assert labels(forms[:1], ["w" * 50]) == ["w" * 39 + "…"]
-
-
 @pytest.mark.parametrize("log", [None, True, False])
 def test_a_load_has_the_axis_that_was_asked_for(log: bool | None) -> None:
     picture = compose("load", TWO, log=log, scenario=Scenario(jobs=20, outage_ms=60_000))
@@ -99,6 +59,34 @@ def test_a_link_brings_the_same_policies_to_the_page() -> None:
     # Where people chat, a link ends before a brace, a bracket, a quotation mark or a blank.
     assert not re.search(r"""[][{}<>"'` ]""", link([{"phases": [{"preset": "even"}]}, "a b"]))
     assert link(["even"] * 5) == ""
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ({"jobs": 100_000, "seed": 2**53 - 1, "retry": 100}, ""),
+        ({"jobs": 100_001}, "its jobs is a whole number from 1 to 100000"),
+        ({"seed": -1}, "its seed is a whole number from 0 to 9007199254740991"),
+        ({"retry": 101}, "its retry is a whole number from 1 to 100"),
+        ({"until": "366d"}, "its until is a duration from 0 to 365d"),
+        ({"outage": "366d"}, "its outage is a duration from 0 to 365d"),
+    ],
+)
+def test_a_link_holds_nothing_that_the_page_refuses(more: dict[str, Any], said: str) -> None:
+    forms = [{"preset": "even", "limit": 30}]
+    assert beyond_page(forms, **more).startswith(said)
+    assert bool(beyond_page(forms, **more)) == bool(said) == (not link(forms, **more))
+    asked = urlencode({"a": "even", **more})
+    assert bool(read_state(asked.encode()).errors()) == bool(said)
+
+
+def test_the_page_has_the_bounds_that_links_keep_to() -> None:
+    assert (LETTERS, PAGE_CALLS) == (cards.LETTERS, herds.MAX_CALLS)
+    # 30,001 jobs with 100 retries are 3,000,100 calls.
+    endless = [{"preset": "temporal", "limit": 100}]
+    assert link(endless, jobs=30_000)
+    assert beyond_page(endless, jobs=30_001) == "it takes 3,000,000 retries of a herd at most"
+    assert beyond_page(["even"] * 5) == "it takes 4 policies at most"
 
 
 @pytest.mark.parametrize(

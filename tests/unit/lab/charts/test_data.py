@@ -9,8 +9,9 @@ import pytest
 
 from anew.backoff import Policy, preset
 from anew.errors import InvalidInput
-from anew.lab.charts.data import curve_band, dots, heat, histogram, load, on_one_axis
-from anew.lab.charts.pictures import Named
+from anew.lab.charts.data import curve_band, dots, heat, histogram, line_words, load, on_one_axis
+from anew.lab.charts.pictures import Band, BandLine, BandPoint
+from anew.lab.named import Named
 from anew.lab.simulation.scenario import Scenario
 
 
@@ -75,6 +76,37 @@ def test_a_histogram_of_no_jitter_is_one_bar() -> None:
     assert sum(panel.counts) == max(panel.counts) == 10
 
 
+def test_waits_in_whole_seconds_have_whole_seconds_as_bins() -> None:
+    # Sidekiq 8: 15 + k^4 s and up to 10 (k + 1) s, in whole seconds; at retry 5 (its k = 4) 271 to 320 s.
+    panel = histogram(named("sidekiq8"), 5, jobs=20_000)
+    assert panel.edges_ms == tuple(270_500 + 1_000 * place for place in range(51))
+    # Of 50 equally likely values each has 400, and 20 more or less: no bin is empty, and none twice as full.
+    assert all(300 < count < 500 for count in panel.counts)
+
+
+def test_outages_end_herds() -> None:
+    policy = Policy.from_json({"curve": {"constant": "10s"}, "limit": 6})
+    ten = Named("ten", policy)
+    assert dots(ten, 2, outage_ms=25_000).instants_ms == ((10_000, 20_000, 30_000),) * 2
+    assert dots(ten, 2, outage_ms=30_000).retries == 3
+    assert dots(ten, 1, outage_ms=0).instants_ms == ((10_000,),)
+    (panel,) = heat([ten], 7, outage_ms=25_000, bins=10, log=False)
+    assert [sum(row) for row in panel.counts] == [7, 7, 7]
+    assert (panel.outage_ms, panel.edges_ms[-1]) == (25_000, 30_000)
+
+
+def test_a_line_is_the_mean_or_the_nominal_wait_and_never_both() -> None:
+    told = BandLine("told", (BandPoint(1, 8, 5, 10, 7.5), BandPoint(2, 16, 5, 20, 12.5)))
+    untold = BandLine("untold", (BandPoint(1, 8, 5, 10, 7.5), BandPoint(2, 16, 5, 20, None)), "nominal")
+    assert told.middles_ms == (7.5, 12.5)
+    assert untold.middles_ms == (8, 16)
+    assert line_words(Band((told,))) == "the mean"
+    without = "the curve's wait without jitter, as its mean cannot be told"
+    assert line_words(Band((untold,))) == without
+    assert line_words(Band((told, untold))) == f"the mean; that of untold is {without}"
+    assert {line.line for line in curve_band([named("even"), named("celery")]).lines} == {"mean"}
+
+
 def test_a_load_has_the_same_bins_for_all() -> None:
     panel = load([named("constant", limit=2), named("zizq", limit=5)], Scenario(jobs=50, success=0.0))
     assert [sum(line.counts) for line in panel.lines] == [100, 250]
@@ -101,6 +133,8 @@ def test_all_data_are_json() -> None:
         (lambda: dots(named("even"), 10_000), "jobs", "100,000 dots"),
         (lambda: heat([named("even")], 10_000_000), "jobs", "25,000,000 retries in all"),
         (lambda: heat([named("even")], 10, bins=0), "bins", "from 1 to 2,000"),
+        (lambda: dots(named("even"), 2, seed=-1), "seed", "a whole number from 0 to 9,007,199,254,740,991"),
+        (lambda: heat([named("even")], 2, seed=2**53), "seed", "a whole number from 0 to"),
         (lambda: histogram(named("even"), 26), "retry", "from 1 to 25, a retry that even has"),
         (lambda: histogram(named("constant", deadline="1m"), 1), "retry", "before the deadline"),
     ],

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import xml.etree.ElementTree as ET
 
+import msgspec
 import pytest
 
 from anew.backoff import preset
@@ -16,9 +17,12 @@ from anew.errors import NotSupported
 from anew.lab.charts import figures
 from anew.lab.charts.classics import herd, zaqar, zizq
 from anew.lab.charts.colours import policy_colour
+from anew.lab.charts.compose import compose
 from anew.lab.charts.data import curve_band, dots, heat, histogram
 from anew.lab.charts.figures import figure
-from anew.lab.charts.pictures import Load, LoadLine, Named, Picture
+from anew.lab.charts.pictures import Load, LoadLine, Picture
+from anew.lab.named import Named
+from anew.lab.simulation.scenario import Scenario
 
 pytest.importorskip("matplotlib")
 
@@ -44,7 +48,19 @@ def words(picture: Picture, *, dark: bool = False) -> list[str]:
 @pytest.mark.parametrize(
     ("name", "expected"),
     [
-        ("band", ["Even's waits", "retry", "wait before the retry", "even", "x$y$", "25", "1 h", "1 d"]),
+        (
+            "band",
+            [
+                "Even's waits",
+                "retry",
+                "wait before the retry, line: the mean",
+                "even",
+                "x$y$",
+                "25",
+                "1 h",
+                "1 d",
+            ],
+        ),
         ("dots", ["Dots", "job 1", "10", "time since the first failure", "1", "5"]),
         ("heat", ["retry", "9", "10 min"]),
         ("phases", ["the job's number for life", "0", "1"]),
@@ -54,6 +70,30 @@ def words(picture: Picture, *, dark: bool = False) -> list[str]:
 )
 def test_an_svg_holds_its_words(name: str, expected: list[str]) -> None:
     assert set(expected) <= set(words(PICTURES[name]))
+
+
+@pytest.mark.parametrize("kind", ["dots", "heat", "load"])
+def test_the_end_of_an_outage_is_marked_and_named(kind: str) -> None:
+    scenario = Scenario(jobs=20, outage_ms=5_400_000) if kind == "load" else None
+    outage = None if kind == "load" else 5_400_000
+    picture = compose(kind, [EVEN], jobs=None if scenario else 20, scenario=scenario, outage_ms=outage)
+    found = words(picture)
+    assert {"1 h 30 min", "outage 1 h 30 min"} <= set(found)
+    assert found.count("outage 1 h 30 min") == 1
+    plain = compose(kind, [EVEN], jobs=None if scenario else 20)
+    assert not [word for word in words(plain) if "outage" in word]
+
+
+def test_the_lines_of_a_load_share_the_name_of_an_outage() -> None:
+    load = msgspec.structs.replace(LOAD, outage_ms=900_000)
+    assert words(Picture("Load", (load,))).count("outage 15 min") == 1
+
+
+def test_an_outage_that_ends_behind_the_axis_says_so() -> None:
+    load = msgspec.structs.replace(LOAD, outage_ms=7_200_000)
+    found = words(Picture("Load", (load,)))
+    assert "outage 2 h →" in found
+    assert "2 h" not in found
 
 
 def test_the_classics_say_what_they_show() -> None:
@@ -111,7 +151,7 @@ import sys
 from anew.backoff import preset
 from anew.lab.charts.compose import compose
 from anew.lab.charts.figures import figure, load_matplotlib
-from anew.lab.charts.pictures import Named
+from anew.lab.named import Named
 load_matplotlib()
 picture = compose("band", [Named("even", preset("even"))], log=None)
 before = set(sys.modules)

@@ -12,9 +12,10 @@ from anew.lab.charts.data import curve_band, dots, heat, histogram
 from anew.lab.charts.frame import tick_texts
 from anew.lab.charts.ink import Span, Style, painted
 from anew.lab.charts.panels import spread
-from anew.lab.charts.pictures import Load, LoadLine, Named, Picture
+from anew.lab.charts.pictures import Load, LoadLine, Picture
 from anew.lab.charts.tallies import gathered, sparkline, stretched
 from anew.lab.charts.terminal import draw, uses_log, wrapped
+from anew.lab.named import Named
 
 EVEN = Named("even", preset("even"))
 LONG = Named("a policy with a name that is much longer than its line", preset("zizq"))

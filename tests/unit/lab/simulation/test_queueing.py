@@ -74,9 +74,9 @@ def test_the_work_of_those_who_left_is_done_all_the_same() -> None:
     policy = EVERY_SECOND.with_limit(5)
     outcome, downstream = run(policy, jobs=100, capacity=10, timeout_ms=1_000)
     assert (outcome.succeeded, outcome.dead, outcome.calls, outcome.wasted) == (10, 90, 460, 450)
-    assert (sum(downstream.served), sum(downstream.wasted)) == (10, 450)
+    assert (sum(downstream.served), sum(downstream.abandoned)) == (10, 450)
     assert outcome.through_ms == 10_000  # the fifth retry begins at 9 s
-    assert len(downstream.wasted) * downstream.bin_ms == 47_000
+    assert len(downstream.abandoned) * downstream.bin_ms == 47_000
     assert downstream.backlog[-1] == 0
 
 
@@ -101,13 +101,13 @@ def test_a_busy_downstream_does_no_more_than_the_time_allows(horizon_ms: int, ex
     outcome = simulate(EVERY_SECOND.with_limit(None), scenario, exact=exact)
     downstream = outcome.downstream
     assert downstream is not None
-    assert sum(downstream.served) + sum(downstream.wasted) == 14_500
-    done = [a + b for a, b in zip(downstream.served, downstream.wasted, strict=True)]
+    assert sum(downstream.served) + sum(downstream.abandoned) == 14_500
+    done = [a + b for a, b in zip(downstream.served, downstream.abandoned, strict=True)]
     assert max(done) == 10  # in 200 ms
     taken = sum(downstream.offered) - sum(downstream.offered[: 10_000 // downstream.bin_ms])
     assert downstream.backlog[-1] == taken - 14_500
-    assert len(downstream.wasted) == -(-horizon_ms // downstream.bin_ms)
-    assert len(outcome.load.counts) <= len(downstream.wasted)
+    assert len(downstream.abandoned) == -(-horizon_ms // downstream.bin_ms)
+    assert len(outcome.load.counts) <= len(downstream.abandoned)
 
 
 def test_the_herds_own_calls_are_told_apart() -> None:
@@ -133,7 +133,7 @@ def test_where_callers_are_impatient_a_single_call_too_many_is_enough() -> None:
     outcome, downstream = run(jobs=1, capacity=5, base_rate=4, horizon_ms=100_000, timeout_ms=250)
     assert outcome.fresh is not None
     assert outcome.fresh.succeeded < 10
-    assert sum(downstream.wasted) > 400
+    assert sum(downstream.abandoned) > 400
 
 
 def test_above_capacity_the_queue_grows_as_fluid_does() -> None:
@@ -201,10 +201,10 @@ COLLAPSE: dict[str, Any] = {
 
 
 def last_minutes(downstream: Downstream, minutes: int) -> tuple[int, int]:
-    """What was served and wasted in the last minutes before the horizon."""
+    """What was served and abandoned in the last minutes before the horizon."""
     stop = COLLAPSE["horizon_ms"] // downstream.bin_ms
     start = stop - minutes * 60_000 // downstream.bin_ms
-    return sum(downstream.served[start:stop]), sum(downstream.wasted[start:stop])
+    return sum(downstream.served[start:stop]), sum(downstream.abandoned[start:stop])
 
 
 @pytest.mark.parametrize("jitter", ["none", "full", "even"])
@@ -215,9 +215,9 @@ def test_short_retries_keep_the_downstream_down_for_ever(jitter: str) -> None:
     """
     policy = Policy.from_json({"curve": {"constant": "1s"}, "jitter": jitter, "limit": 25})
     outcome, downstream = run(policy, **COLLAPSE)
-    served, wasted = last_minutes(downstream, 5)
+    served, abandoned = last_minutes(downstream, 5)
     assert served == 0
-    assert wasted > 0.98 * 5 * 60 * 50
+    assert abandoned > 0.98 * 5 * 60 * 50
     assert outcome.dead > 200
     assert outcome.fresh is not None
     assert outcome.fresh.succeeded < 0.02 * outcome.fresh.calls

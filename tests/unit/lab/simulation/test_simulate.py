@@ -29,7 +29,8 @@ def test_constant_waits_by_hand() -> None:
     ]
     assert (outcome.succeeded, outcome.dead, outcome.waiting) == (10, 0, 0)
     assert (outcome.calls, outcome.wasted) == (40, 30)
-    assert (outcome.peak_second, outcome.peak_minute) == (10, 20)  # 60 and 90 s lie in the second minute
+    assert (outcome.peak_second, outcome.peak_minute) == (10, 20)  # any 60 s have two of the retries
+    assert (outcome.peak_second_after, outcome.peak_minute_after, outcome.first_minute_after) == (10, 10, 10)
     assert outcome.success_ms is not None
     assert (outcome.success_ms.p50, outcome.success_ms.max) == (120_000, 120_000)
     assert outcome.through_ms == 120_000
@@ -39,6 +40,54 @@ def test_constant_waits_by_hand() -> None:
     assert outcome.herd_calls == 40
     assert outcome.dots == ((30_000, 60_000, 90_000, 120_000),) * 10
     assert sum(outcome.load.counts) == 40
+
+
+@pytest.mark.parametrize("exact", [False, True])
+@pytest.mark.parametrize("limited", [{}, {"capacity": 1_000_000}])
+def test_a_herd_about_the_border_of_a_minute_is_one_herd(limited: Any, exact: bool) -> None:
+    """55 s and up to 10 s more: all 1,000 calls come between 55 and 65 s, half of them in each minute of the clock.
+
+    In a second about 100 come, and the fullest of the 91 that begin on a tenth has more: not 40, which are four times
+    the square root.
+    """
+    policy = policy_of("55s", jitter={"add": "10s"}, limit=1)
+    outcome = simulate(policy, Scenario(jobs=1_000, success=0, **limited), exact=exact)
+    assert (outcome.calls, outcome.peak_minute) == (1_000, 1_000)
+    assert 100 < outcome.peak_second < 140
+    assert outcome.peak_second_after is None
+    assert outcome.peak_minute_after is None
+    assert outcome.first_minute_after is None
+
+
+@pytest.mark.parametrize("exact", [False, True])
+@pytest.mark.parametrize("limited", [{}, {"capacity": 1_000_000}])
+def test_what_meets_the_service_when_it_returns(limited: Any, exact: bool) -> None:
+    """Waits of 10, 20, 40 and 80 s: calls at 10, 30, 70 and 150 s. Of an outage of 100 s the last meets the service.
+
+    Of one of 70 s the third does, which is made as it ends; of one that began a minute later the peaks would be the same.
+    A quarter of an hour later all are dead, and nobody comes.
+    """
+    waits = Policy.from_json({"curve": {"exponential": {"base": "10s"}}, "limit": 4})
+    for outage_ms, calls in (
+        (100_000, (50, 50, 50)),
+        (70_000, (50, 50, 50)),
+        (70_001, (50, 50, 0)),
+        (900_000, (0, 0, 0)),
+    ):
+        outcome = simulate(waits, Scenario(jobs=50, outage_ms=outage_ms, **limited), exact=exact)
+        found = outcome.peak_second_after, outcome.peak_minute_after, outcome.first_minute_after
+        assert found == calls
+        assert (outcome.peak_second, outcome.peak_minute) == (50, 100)  # 10 and 30 s
+
+
+@pytest.mark.parametrize("exact", [False, True])
+def test_retries_that_succeed_only_sometimes_come_back_after_the_outage(exact: bool) -> None:
+    """Every 20 s, and no success: after 50 s calls come at 60, 80 and 100 s, three times ten within a minute; wider bins
+    change nothing."""
+    outcome = simulate(policy_of("20s", limit=5), Scenario(jobs=10, outage_ms=50_000, success=0), exact=exact)
+    for found in (outcome, outcome.rebinned(30_000)):
+        assert (found.peak_second_after, found.peak_minute_after, found.first_minute_after) == (10, 30, 30)
+        assert (found.peak_second, found.peak_minute) == (10, 30)
 
 
 def test_latency_dates_success_and_the_next_wait() -> None:
@@ -202,7 +251,7 @@ def test_the_same_question_gets_the_same_answer() -> None:
         ({"limit": None}, {"jobs": 1, "outage_ms": 86_400_000}, {"max_calls": 50_000}, "policy"),
         ({}, {"success": 0}, {"max_calls": 24_999}, "jobs"),
         ({}, {"jobs": 100_001}, {"exact": True}, "jobs"),
-        ({}, {"jobs": 10, "base_rate": 100_000, "horizon_ms": 86_400_000}, {}, "jobs"),
+        ({}, {"jobs": 10, "base_rate": 100_000, "horizon_ms": 86_400_000}, {}, "base_rate"),
         ({}, {"jobs": 1_000_000}, {"max_calls": 999_999}, "jobs"),
         ({}, {"jobs": 2_000, "capacity": 5, "success": 0}, {"max_calls": 300_000}, "jobs"),
     ],
@@ -252,6 +301,26 @@ def test_what_is_certain_to_be_too_much_is_refused_before_it_is_done(scenario: A
                 progress=told.append,
             )
     assert told == []
+
+
+@pytest.mark.parametrize("exact", [False, True])
+def test_fresh_calls_that_are_too_many_are_foreseen(exact: bool) -> None:
+    """Fifty a second until 6 h 10 min are 1,110,000; those of the outage, 540,000, call every 10 min until it is over.
+
+    Of a call t before the end of the outage the k-th retry is certain if t > (k - 1) * 10 min: of the 180 minutes that
+    are 180, 170, ... 10, in all 1,710 minutes, or 5,130,000 retries, less one for each k, as the last comes at the end.
+    """
+    told: list[float] = []
+    scenario = Scenario(jobs=20, base_rate=50, outage_ms=10_800_000, capacity=100, timeout_ms=10_000)
+    with pytest.raises(InvalidInput) as caught:
+        simulate(
+            policy_of("10m", limit=25), scenario, exact=exact, progress=told.append, max_calls=10_000_000
+        )
+    assert str(caught.value) == (
+        "base_rate: 50 fresh calls a second until 6 h 10 min, with an outage of 3 h, are at least 6,239,982 calls with "
+        "their retries; expected at most 1,000,000: a lower base rate, a shorter outage, or an earlier horizon"
+    )
+    assert (caught.value.field, told) == ("base_rate", [])
 
 
 @pytest.mark.parametrize("exact", [True, False])

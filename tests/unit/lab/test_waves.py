@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from anew.backoff import Policy, preset
-from anew.lab.charts import waves as module
-from anew.lab.charts.waves import ABSENT, ends, instants, tally, waits_between, waves
+from anew.lab import waves as module
+from anew.lab.waves import ABSENT, ends, instants, tally, waits_between, waves
 
 
 def plain(wave: Any) -> list[int]:

@@ -1,0 +1,91 @@
+"""Bins for waits: as wide as whole steps of a wait that is diced in steps, or they would show gaps that are not there."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
+from typing import Final
+
+from anew.lab.waves import Wave
+
+_FEW: Final = 4
+"""Waits that differ: of fewer nobody can tell steps."""
+
+_LOOKED_AT: Final = 100_000
+"""Waits that tell the step; more of them would tell the same, and take seconds to sort."""
+
+_THIN, _BESIDE = 0.002, 10
+"""A wait that never differs: the width of its bar, as a share of it, and as many empty bins on either side."""
+
+_FULL: Final = 0.8
+"""With a last bin that is less full than that the waits would seem to get rarer at the end."""
+
+
+def step_of(waits: Wave) -> int:
+    """Give the step in which waits are diced, in ms: 1,000 where all are whole seconds apart; 1 where there is none.
+
+    The shortest and the longest need not fit: a floor or a cap holds them wherever it stands.
+
+    Args:
+        waits: Some waits.
+    """
+    values = _distinct(waits)
+    inner = values[1:-1] if len(values) > _FEW else values
+    return math.gcd(*(after - before for before, after in pairwise(inner))) or 1
+
+
+def wait_edges(herds: Sequence[Wave], bins: int) -> tuple[float, ...]:
+    """Give bins for the waits of some herds: equally wide, each as wide as a whole number of steps.
+
+    A bin's middle is the middle of the values it may hold, so that whole seconds stand above their second.
+
+    Args:
+        herds: The waits of each, not all empty.
+        bins: How many are wanted. Up to twice as many are given where that is one for each value.
+
+    Returns:
+        Where the bins begin and the last one ends.
+    """
+    ends = [_ends(waits) for waits in herds if len(waits)]
+    low, high = min(low for low, _ in ends), max(high for _, high in ends)
+    if low == high:
+        width = max(low * _THIN, 1.0)
+        first = -_BESIDE if low >= _BESIDE * width else 0
+        return tuple(low + width * (place - 0.5) for place in range(first, _BESIDE + 2))
+    step = _common([step_of(waits) for waits in herds if len(waits)], high - low)
+    values = -(-(high - low) // step) + 1
+    width = step * _values_each(values, bins)
+    count = -(-values * step // width)
+    return tuple(low - step / 2 + width * place for place in range(count + 1))
+
+
+def _ends(waits: Wave) -> tuple[int, int]:
+    return (min(waits), max(waits)) if isinstance(waits, list) else (int(waits.min()), int(waits.max()))
+
+
+def _distinct(waits: Wave) -> list[int]:
+    if isinstance(waits, list):
+        return sorted(set(waits[:_LOOKED_AT]))
+    import numpy as np
+
+    found: list[int] = np.unique(waits[:_LOOKED_AT]).tolist()
+    return found
+
+
+def _common(steps: Iterable[int], span: int) -> int:
+    """Give the least step that is a whole number of each herd's; the largest where that would leave too few bins."""
+    steps = list(steps)
+    common = math.lcm(*steps)
+    return common if 2 * common <= span else max(steps)
+
+
+def _values_each(values: int, bins: int) -> int:
+    """Give how many values share a bin: as few as go, if the last bin is nearly full; else such that it is fullest."""
+    if values <= 2 * bins:
+        return 1
+    least = -(-values // bins)
+    missing = {each: -values % each / each for each in range(least, 2 * least)}
+    return next(
+        (each for each, share in missing.items() if share <= 1 - _FULL), min(missing, key=missing.__getitem__)
+    )
