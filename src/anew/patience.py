@@ -89,6 +89,13 @@ def spending(less: str) -> Iterator[None]:
             _less.reset(before)
 
 
+def left_s() -> float | None:
+    """Give the seconds of processor time that are left of a caller's `patience`; None: any."""
+    if threading.current_thread() is not threading.main_thread():
+        return None
+    return signal.getitimer(signal.ITIMER_PROF)[0] or None
+
+
 @contextlib.contextmanager
 def _held(cpu_s: float | None, memory_bytes: int | None) -> Iterator[None]:
     ends: list[str] = []

@@ -11,7 +11,7 @@ import threading
 import pytest
 
 from anew.errors import TooLarge
-from anew.patience import LESS, patience, spending
+from anew.patience import LESS, left_s, patience, spending
 
 MIB = 1 << 20
 
@@ -188,3 +188,15 @@ def test_in_a_thread_there_are_no_signals_and_no_bounds() -> None:
     thread.start()
     thread.join()
     assert seen == [(0.0, 0.0)]
+
+
+def test_what_is_left_of_the_time_is_told() -> None:
+    """The kernel counts in its own steps, of a hundredth of a second at most."""
+    assert left_s() is None
+    with patience(20.0, None):
+        left = left_s()
+        assert left is not None
+        assert 19 < left < 20.02
+    with patience(None, None):
+        assert left_s() is None
+    assert left_s() is None

@@ -10,14 +10,16 @@ import msgspec
 from anew.backoff import Policy
 from anew.errors import InvalidInput
 from anew.lab.chance import PhaseKind, has_numpy
-from anew.lab.charts.pictures import Load, LoadLine, Named, Picture
-from anew.lab.laws.outlive import outlives, window
+from anew.lab.charts.pictures import Load, LoadLine, Picture
+from anew.lab.compare_side import FirstWait, Side, Spread, WindowEnds
+from anew.lab.compare_table import table
 from anew.lab.laws.spans import spans
-from anew.lab.rhythm import Silence
-from anew.lab.simulation.outcome import Downstream, Outcome, in_same_bins
+from anew.lab.named import Named
+from anew.lab.simulation.outcome import Outcome, in_same_bins
 from anew.lab.simulation.scenario import Scenario
 from anew.lab.simulation.simulate import simulate
-from anew.units import SECOND_MS, format_duration, format_duration_about, format_range, refused
+from anew.lab.sums.outlive import outlives, window
+from anew.units import format_duration, refused
 
 if TYPE_CHECKING:
     from anew.lab.envelope import Millis
@@ -40,47 +42,6 @@ _BINS: Final = 16
 Ticker = Callable[[float], None]
 
 
-class Spread(msgspec.Struct, frozen=True, gc=False):
-    """How evenly a herd that fails together, and at every retry, comes back; see `anew.lab.measure`.
-
-    Args:
-        cv: Root mean square of the load's error in bins of 1/16 gap, as a share of the load; 0 is perfectly even.
-        peak: The fullest such bin, in units of what it would hold if all were even.
-        deviation: Standard deviation of a wait as a share of its mean, averaged over the retries from the second on.
-    """
-
-    cv: float
-    peak: float
-    deviation: float
-
-
-class Side(msgspec.Struct, frozen=True, kw_only=True):
-    """One policy in the comparison. Shares are fractions of 1.
-
-    Args:
-        label: What it is called.
-        policy: Its JSON form.
-        retries: How many it allows; None: no end.
-        first_ms: Earliest, nominal and latest first wait; None if there is none, or it cannot be told.
-        window_ms: Earliest and latest time of the last retry after the first failure; None: no end, or not known.
-        outlives: Share of the jobs that have a retry left after the scenario's outage; None if it cannot be told.
-        calls_a_job: Calls of the herd after its first failures, divided by the jobs; those of fresh calls are none of them.
-        spread: Its evenness; None where it was not measured: without NumPy, with fewer than 6 retries, or with waits
-            of nothing.
-        outcome: All that the simulation gives.
-    """
-
-    label: str
-    policy: Any
-    retries: int | None
-    first_ms: tuple[int, int, int] | None
-    window_ms: tuple[int, int] | None
-    outlives: float | None
-    calls_a_job: float
-    spread: Spread | None
-    outcome: Outcome
-
-
 class Comparison(msgspec.Struct, frozen=True):
     """Policies side by side.
 
@@ -101,20 +62,7 @@ class Comparison(msgspec.Struct, frozen=True):
 
     def table(self) -> list[list[str]]:
         """Give the figures for people: a column for each policy, the heading first."""
-        rows = [[name, *(say(side) for side in self.sides)] for name, say in _ROWS]
-        if not any(side.outcome.waiting for side in self.sides):
-            rows = [row for row in rows if row[0] != _WAITING]
-        if self.scenario.outage_ms:
-            outage = format_duration(self.scenario.outage_ms)
-            rows.insert(3, [f"outlive {outage}", *(_percent(side.outlives) for side in self.sides)])
-        if any(side.outcome.downstream for side in self.sides):
-            rows += [[name, *(say(side.outcome) for side in self.sides)] for name, say in _DOWNSTREAM]
-        if any(side.spread for side in self.sides):
-            rows += [
-                [name, *(say(side.spread) if side.spread else "-" for side in self.sides)]
-                for name, say in _SPREAD
-            ]
-        return [["", *(side.label for side in self.sides)], *rows]
+        return table(self.sides, self.scenario.outage_ms)
 
     def picture(self) -> Picture:
         """Give the load that each policy makes, as lines on the same axes."""
@@ -123,7 +71,7 @@ class Comparison(msgspec.Struct, frozen=True):
         return Picture(
             # Whose they are is said at each line: six names would not fit here.
             f"{self.scenario.jobs:,} jobs, the calls after their first failures",
-            (Load(self.scenario.jobs, bin_ms, lines),),
+            (Load(self.scenario.jobs, bin_ms, lines, outage_ms=self.scenario.outage_ms or None),),
             log=None,
             caption=f"Calls in each {format_duration(bin_ms)}; the same jobs, the same seed, the same axes.",
         )
@@ -183,9 +131,9 @@ def _side(label: str, policy: Policy, scenario: Scenario, outcome: Outcome, *, m
     return Side(
         label=label,
         policy=policy.to_json(),
-        retries=policy.retries,
-        first_ms=None if first is None else _told(first.earliest_ms, first.nominal_ms, first.latest_ms),
-        window_ms=None if whole is None else (whole.earliest_ms, whole.latest_ms),
+        limit=policy.retries,
+        first_wait=None if first is None else _told(first.earliest_ms, first.nominal_ms, first.latest_ms),
+        window=None if whole is None else WindowEnds(whole.earliest_ms, whole.latest_ms),
         outlives=outlives(policy, scenario.outage_ms),
         calls_a_job=outcome.herd_calls / outcome.jobs,
         spread=_spread(policy, scenario) if measured else None,
@@ -193,8 +141,10 @@ def _side(label: str, policy: Policy, scenario: Scenario, outcome: Outcome, *, m
     )
 
 
-def _told(earliest: int | None, nominal: int | None, latest: int | None) -> tuple[int, int, int] | None:
-    return None if earliest is None or nominal is None or latest is None else (earliest, nominal, latest)
+def _told(earliest: int | None, nominal: int | None, latest: int | None) -> FirstWait | None:
+    if earliest is None or nominal is None or latest is None:
+        return None
+    return FirstWait(earliest, nominal, latest)
 
 
 def _spread(policy: Policy, scenario: Scenario) -> Spread | None:
@@ -218,68 +168,3 @@ def _spread(policy: Policy, scenario: Scenario) -> Spread | None:
     herd = instants(policy, min(scenario.jobs, _MEASURED), retries=retries, seed=scenario.seed, phase=kind)
     found = measure(herd, yardstick)
     return Spread(found.cv[_BINS], found.peak[_BINS], found.rsd)
-
-
-def _first(side: Side) -> str:
-    if side.first_ms is None:
-        return "-"
-    earliest, nominal, latest = side.first_ms
-    return format_duration(nominal) + ("" if earliest == latest else f" ({format_range(earliest, latest)})")
-
-
-def _window(side: Side) -> str:
-    if side.window_ms is not None:
-        return format_range(*side.window_ms)
-    return "no end" if side.retries is None else "-"
-
-
-def _percent(share: float | None) -> str:
-    """Write a share as a figure of a table: always to the tenth, so that columns compare, where `format_share` speaks."""
-    return "-" if share is None else f"{share * 100:.1f} %"
-
-
-def _took(side: Side, which: str) -> str:
-    times = side.outcome.success_ms
-    return "-" if times is None else format_duration_about(getattr(times, which))
-
-
-def _silent(silence: Silence | None) -> str:
-    if silence is None:
-        return "-"
-    unit = silence.unit if silence.unit_ms >= SECOND_MS else f"{silence.unit_ms} ms"
-    return f"{_percent(silence.share)} of {unit}"
-
-
-_WAITING: Final = "still waiting"
-_ROWS: Final[tuple[tuple[str, Callable[[Side], str]], ...]] = (
-    ("retries", lambda side: "no end" if side.retries is None else f"{side.retries:,}"),
-    ("first wait", _first),
-    ("window", _window),
-    ("succeeded", lambda side: f"{side.outcome.succeeded:,}"),
-    ("dead", lambda side: f"{side.outcome.dead:,}"),
-    (_WAITING, lambda side: f"{side.outcome.waiting:,}"),
-    ("middle success after", lambda side: _took(side, "p50")),
-    ("last success after", lambda side: _took(side, "max")),
-    ("calls a job", lambda side: f"{side.calls_a_job:.2f}"),
-    ("calls wasted", lambda side: f"{side.outcome.wasted:,}"),
-    ("peak second", lambda side: f"{side.outcome.peak_second:,}"),
-    ("peak minute", lambda side: f"{side.outcome.peak_minute:,}"),
-    ("silent", lambda side: _silent(side.outcome.silence)),
-)
-
-_DOWNSTREAM: Final[tuple[tuple[str, Callable[[Outcome], str]], ...]] = (
-    ("longest queue", lambda outcome: _of(outcome.downstream, lambda found: max(found.backlog, default=0))),
-    ("done for nobody", lambda outcome: _of(outcome.downstream, lambda found: sum(found.wasted))),
-)
-"""What a limited downstream goes through: calls that wait there, and work whose callers had given up."""
-
-
-def _of(downstream: Downstream | None, figure: Callable[[Downstream], int]) -> str:
-    return "-" if downstream is None else f"{figure(downstream):,}"
-
-
-_SPREAD: Final[tuple[tuple[str, Callable[[Spread], str]], ...]] = (
-    ("load error (cv16)", lambda spread: f"{spread.cv:.3f}"),
-    ("peak (pk16)", lambda spread: f"{spread.peak:.2f}"),
-    ("sd of a wait", lambda spread: _percent(spread.deviation)),
-)

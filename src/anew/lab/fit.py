@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import itertools
 import math
@@ -14,9 +15,10 @@ from anew.backoff import Policy
 from anew.errors import InvalidInput
 from anew.lab.families import FAMILIES, Family
 from anew.lab.fit_goal import TOLERANCE, Goal, counted, nominal_window
-from anew.lab.laws.outlive import window as window_of
+from anew.lab.fit_words import how_far_off, spread_of, who_dies
 from anew.lab.laws.spans import spans
-from anew.units import MAX_DURATION_MS, format_duration, format_duration_short, format_share, refused
+from anew.lab.sums.outlive import window as window_of
+from anew.units import MAX_DURATION_MS, format_duration, format_duration_short, refused
 
 MAX_RETRIES: Final = 1_000
 
@@ -30,6 +32,8 @@ _MORE: Final = 3
 _ROUNDS: Final = 12
 _MARGIN: Final = 1.0003
 _NEAR: Final = 1.002
+_HARDLY: Final = 1_000
+"""A jitter that lets a last retry come after a thousandth of the window can promise nothing."""
 
 
 class Fit(msgspec.Struct, frozen=True, kw_only=True):
@@ -74,6 +78,8 @@ def fit(
     like: str = "even",
     cap_ms: int | None = None,
     outlive_ms: int | None = None,
+    share: float = 1.0,
+    jitter: Any = None,
 ) -> Fit:
     """Propose a policy.
 
@@ -86,8 +92,10 @@ def fit(
             window, nor more than four times as long as the one before.
         like: The family; ``FAMILIES`` lists them.
         cap_ms: No nominal wait is longer (``even`` stays 1/18 below); None: 365 days.
-        outlive_ms: In place of a window: an outage, in ms from the first failure, that every job shall outlive. Each
-            job's last retry comes at its end or after it, whatever the jitter.
+        outlive_ms: In place of a window: an outage, in ms from the first failure, that jobs shall outlive: their last
+            retry comes at its end or after it, whatever the jitter.
+        share: How many of the jobs shall, above 0, to 1: all.
+        jitter: In place of the family's own: a jitter in its JSON form.
 
     Returns:
         A policy whose window is within 0.1 % of the one asked for, or is the shortest that outlives the outage, to
@@ -109,6 +117,15 @@ def fit(
         raise InvalidInput(
             f"window: {given} given; expected a window, or an outage to outlive", field="window"
         )
+    if not (isinstance(share, int | float) and 0 < share <= 1):
+        raise refused("share", share, "a number above 0 and at most 1")
+    if share < 1 and outlive_ms is None:
+        raise InvalidInput(
+            f"share: {share:g} is given without an outage; expected an outage to outlive beside it",
+            field="share",
+        )
+    if jitter is not None:
+        family = dataclasses.replace(family, jitter=lambda _: jitter)
     build: Callable[[int], Fit]
     if outlive_ms is None:
         window = window_ms or 0
@@ -119,15 +136,15 @@ def fit(
             raise refused(
                 "outlive", outlive_ms, f"a duration from 1 ms to {format_duration_short(MAX_DURATION_MS)}"
             )
-        build = functools.partial(_outliving, family, outlive_ms, first_ms, cap_ms)
+        build = functools.partial(_outliving, family, outlive_ms, share, first_ms, cap_ms)
     if retries is None:
         # What no number of retries can mend is refused at once.
         Goal(family, window, first_ms, 1, cap_ms).check_each()
         found = _fewest(build, family, window, first_ms)
     else:
         found = build(retries)
-    share = 1.0 if found.earliest_ms >= window else _share(found.policy, window)
-    return msgspec.structs.replace(found, how=(*found.how, _dying(share, window)), outlives=share)
+    living = 1.0 if found.earliest_ms >= window else _share(found.policy, window)
+    return msgspec.structs.replace(found, how=(*found.how, who_dies(living, window, share)), outlives=living)
 
 
 def _with_window(family: Family, window_ms: int, first_ms: int, cap_ms: int | None, retries: int) -> Fit:
@@ -152,7 +169,7 @@ def _with_window(family: Family, window_ms: int, first_ms: int, cap_ms: int | No
         raise goal.beyond(nominal_window(policy))
     *_, last = spans(policy, retries)
     earliest, latest = last.window_earliest_ms or 0, last.window_latest_ms or 0
-    how += [_off(off, window_ms), _spread(earliest, latest)]
+    how += [how_far_off(off, window_ms), spread_of(earliest, latest)]
     return Fit(
         policy=policy,
         like=family.name,
@@ -167,8 +184,10 @@ def _with_window(family: Family, window_ms: int, first_ms: int, cap_ms: int | No
     )
 
 
-def _outliving(family: Family, outlive_ms: int, first_ms: int, cap_ms: int | None, retries: int) -> Fit:
-    """Propose the policy with the shortest window whose earliest end is at an outage's end, or after it.
+def _outliving(
+    family: Family, outlive_ms: int, share: float, first_ms: int, cap_ms: int | None, retries: int
+) -> Fit:
+    """Propose the policy with the shortest window that ends at an outage's end or after it, for a share of the jobs.
 
     What the jitter takes off is about the same share of all windows, so that a few steps lead there.
     """
@@ -182,11 +201,19 @@ def _outliving(family: Family, outlive_ms: int, first_ms: int, cap_ms: int | Non
                 break
             text = str(error).removeprefix("window: ")
             raise InvalidInput(f"outlive: {text}", field="outlive", value=outlive_ms) from None
-        if found.earliest_ms >= outlive_ms:
+        end_ms = _reached(found, share)
+        if end_ms * _HARDLY < found.window_ms:
+            raise refused(
+                "outlive",
+                format_duration_short(outlive_ms),
+                f"an outage for a share of the jobs, such as 99 %: with this jitter {'some' if share == 1 else 'that many'} "
+                f"may make their last retry {format_duration(end_ms)} after the first failure",
+            )
+        if end_ms >= outlive_ms:
             best = found if best is None or found.window_ms < best.window_ms else best
-            if window_ms == least or found.earliest_ms <= outlive_ms * _NEAR:
+            if window_ms == least or end_ms <= outlive_ms * _NEAR:
                 break
-        window_ms = max(math.ceil(window_ms * outlive_ms / max(found.earliest_ms, 1) * _MARGIN), least)
+        window_ms = max(math.ceil(window_ms * outlive_ms / max(end_ms, 1) * _MARGIN), least)
     if best is None:
         raise refused(
             "outlive",
@@ -195,10 +222,19 @@ def _outliving(family: Family, outlive_ms: int, first_ms: int, cap_ms: int | Non
             "another first wait or another family",
         )
     asked, takes = format_duration_short(outlive_ms), format_duration(best.window_ms)
-    words = f"an outage of {asked}, which every job shall outlive, takes a window of {takes}"
+    who = "every job" if share == 1 else f"{100 * share:g} % of the jobs"
+    words = f"an outage of {asked}, which {who} shall outlive, takes a window of {takes}"
     # How far that is from what the search asked for is nobody's concern.
     family_words, *equations, _, spread = best.how
     return msgspec.structs.replace(best, how=(family_words, words, *equations, spread))
+
+
+def _reached(found: Fit, share: float) -> int:
+    """Give the longest outage that a share of the jobs outlives."""
+    if share == 1:
+        return found.earliest_ms
+    window = window_of(found.policy)
+    return found.earliest_ms if window is None else window.outlived_by(100 * share)
 
 
 def _fewest(build: Callable[[int], Fit], family: Family, window_ms: int, first_ms: int) -> Fit:
@@ -263,31 +299,3 @@ def _share(policy: Policy, outage_ms: int) -> float:
     """Tell which share of jobs has a retry left at an outage's end."""
     law = window_of(policy)
     return 1.0 if law is None else law.outlives(outage_ms)
-
-
-def _dying(share: float, window_ms: int) -> str:
-    asked = format_duration_short(window_ms)
-    if share >= 1:
-        return f"every job outlives an outage of {asked}"
-    return (
-        f"warning: {format_share(1 - share)} of the jobs die in an outage of {asked}: the jitter brings their last retry "
-        f"before its end; --outlive {asked} leaves nobody behind"
-    )
-
-
-def _off(off: int, window_ms: int) -> str:
-    if off == 0:
-        return "the window is exactly the one asked for"
-    return (
-        f"the window is {format_duration_short(window_ms + off)}, {format_duration(abs(off))} "
-        f"({abs(off) / window_ms * 100:.2g} %) {'longer' if off > 0 else 'shorter'} than asked for"
-    )
-
-
-def _spread(earliest: int, latest: int) -> str:
-    if earliest == latest:
-        return f"the last retry comes {format_duration(latest)} after the first failure"
-    return (
-        f"with its jitter the last retry comes {format_duration(earliest)} to {format_duration(latest)} after the "
-        "first failure"
-    )

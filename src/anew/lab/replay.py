@@ -36,13 +36,13 @@ class Shift(msgspec.Struct, frozen=True):
 
     Args:
         jobs: How many they are.
-        median_ms: The middle one.
+        median_earlier_ms: The middle one of how much earlier they do.
         earlier: How many succeed earlier than they did.
         later: How many succeed later.
     """
 
     jobs: int
-    median_ms: int | None
+    median_earlier_ms: int | None
     earlier: int
     later: int
 
@@ -259,7 +259,7 @@ def _shift(histories: Sequence[History], courses: Sequence[_Course]) -> Shift:
     ]
     return Shift(
         jobs=len(gains),
-        median_ms=round(statistics.median(gains)) if gains else None,
+        median_earlier_ms=round(statistics.median(gains)) if gains else None,
         earlier=sum(gain > 0 for gain in gains),
         later=sum(gain < 0 for gain in gains),
     )

@@ -1,6 +1,8 @@
-"""How calls lie in time: the fullest second and minute, what an even load would be, how much is silence, whether waves meet.
+"""How calls lie in time: peak second and minute, what an even load would be, how much is silence, whether waves meet.
 
-One meaning for the simulation, the comparison and the page. Bins are those of the scenario's clock, which begins at 0.
+One meaning for the simulation, the comparison and the page. A peak is that of any 1 s or 60 s which begin on a tenth of a
+second (`TICK_MS`), wherever the clock's seconds and minutes begin; silence is counted in units of the scenario's clock, which
+begins at 0.
 """
 
 from __future__ import annotations
@@ -10,12 +12,22 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Sequence
 from itertools import chain, pairwise
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from anew.lab.charts.waves import ABSENT, Wave
+from anew.lab.waves import ABSENT, Wave
 from anew.units import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+TICK_MS: Final = 100
+"""Calls are counted in tenths of a second: ticks, the first from 0 to 99 ms."""
+
+SECOND_TICKS: Final = SECOND_MS // TICK_MS
+MINUTE_TICKS: Final = MINUTE_MS // TICK_MS
 
 _UNITS: Final = {
     DAY_MS: "days",
@@ -65,8 +77,8 @@ class Rhythm(msgspec.Struct, frozen=True, gc=False):
         calls: How many.
         first_ms: When the first came; 0 without any.
         last_ms: When the last came.
-        peak_second: Most calls in one second.
-        peak_minute: Most calls in one minute.
+        peak_second: Most calls in any ten tenths of a second in a row.
+        peak_minute: Most calls in any 60 s that begin on a tenth of a second.
         silence: See `Silence`; None if all came in the same millisecond, or none at all.
     """
 
@@ -105,8 +117,8 @@ def silence(first_ms: int, last_ms: int, filled: int) -> Silence | None:
 def even_second(calls: int, first_ms: int, last_ms: int) -> float | None:
     """Give the calls of each second if as many were spread evenly over all seconds from the first call's to the last's.
 
-    The fullest second has never fewer, as it is one of these. None where all calls lie in the same second: there is
-    nothing to spread them over.
+    The peak second has never fewer: it is the fullest of more seconds than these. None where all calls lie in the same second:
+    there is nothing to spread them over.
     """
     seconds = last_ms // SECOND_MS - first_ms // SECOND_MS + 1
     return calls / seconds if calls and seconds > 1 else None
@@ -134,15 +146,59 @@ def rhythm(waves: Sequence[Wave], ordered: Wave | None = None) -> Rhythm:
     if not len(ordered):
         return Rhythm(0, 0, 0, 0, 0, None)
     first, last = int(ordered[0]), int(ordered[-1])
-    filled = _bins(ordered, silence_unit_ms(first, last))[1]
+    ticks, counts = _bins(ordered, TICK_MS)
+    filled = _bins(ordered, silence_unit_ms(first, last))[0]
     return Rhythm(
         calls=len(ordered),
         first_ms=first,
         last_ms=last,
-        peak_second=_bins(ordered, SECOND_MS)[0],
-        peak_minute=_bins(ordered, MINUTE_MS)[0],
-        silence=silence(first, last, filled),
+        peak_second=most_within(ticks, counts, SECOND_TICKS),
+        peak_minute=most_within(ticks, counts, MINUTE_TICKS),
+        silence=silence(first, last, len(filled)),
     )
+
+
+def most_within(
+    ticks: list[int] | NDArray[np.int64], counts: list[int] | NDArray[np.int64], width: int
+) -> int:
+    """Give the most calls in so many ticks in a row, wherever these begin.
+
+    Args:
+        ticks: Those with a call, each once, in order; an array or a list.
+        counts: Calls in each, the same way.
+        width: How many in a row.
+    """
+    if isinstance(ticks, list) and isinstance(counts, list):
+        return _plain_most(ticks, counts, width)
+    import numpy as np
+
+    ticks = np.asarray(ticks)
+    if not len(ticks):
+        return 0
+    # A window that begins in one bin of the width ends in the next at the latest: most begin where that cannot be enough.
+    bins = ticks // width
+    starts = np.flatnonzero(np.diff(bins, prepend=-1))
+    inside = np.add.reduceat(counts, starts)
+    follows = np.append(np.diff(bins[starts]) == 1, False)
+    bound = inside + np.where(follows, np.append(inside[1:], 0), 0)
+    most = int(inside.max())
+    places = np.flatnonzero(np.repeat(bound > most, np.diff(starts, append=len(ticks))))
+    if not len(places):
+        return most
+    sums = np.concatenate(([0], np.cumsum(counts)))
+    ends = ticks.searchsorted(ticks[places] + width)
+    return max(most, int((sums[ends] - sums[places]).max()))
+
+
+def _plain_most(ticks: Sequence[int], counts: Sequence[int], width: int) -> int:
+    most = now = begin = 0
+    for tick, count in zip(ticks, counts, strict=True):
+        now += count
+        while ticks[begin] <= tick - width:
+            now -= counts[begin]
+            begin += 1
+        most = max(most, now)
+    return most
 
 
 def waves_meet(waves: Sequence[Wave], ordered: Wave | None = None) -> bool | None:
@@ -173,15 +229,18 @@ def waves_meet(waves: Sequence[Wave], ordered: Wave | None = None) -> bool | Non
     return True
 
 
-def _bins(ordered: Wave, bin_ms: int) -> tuple[int, int]:
-    """Give the calls in the fullest bin, and how many bins have any."""
+def _bins(
+    ordered: Wave, bin_ms: int
+) -> tuple[list[int], list[int]] | tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Give the bins that have a call, in order, and the calls in each."""
     if isinstance(ordered, list):
         counts = Counter(ms // bin_ms for ms in ordered)
-        return max(counts.values()), len(counts)
+        return list(counts), list(counts.values())
     import numpy as np
 
-    starts = np.flatnonzero(np.diff(ordered // bin_ms, prepend=-1))
-    return int(np.diff(starts, append=len(ordered)).max()), len(starts)
+    bins = ordered // bin_ms
+    starts = np.flatnonzero(np.diff(bins, prepend=-1))
+    return bins[starts], np.diff(starts, append=len(ordered))
 
 
 def _middle(wave: Wave) -> int | None:

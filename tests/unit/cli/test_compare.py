@@ -23,7 +23,9 @@ def test_a_table_and_a_picture(capsys: pytest.CaptureFixture[str]) -> None:
     code, out, _ = compare(capsys, ONE, FIVE, "--jobs", "10", "--outage", "2m")
     assert code == 0
     lines = out.splitlines()
-    assert lines[0].split() == ["POLICY", "1", "POLICY", "2"]
+    assert lines[:2] == ["10 jobs, outage 2 min", ""]
+    assert lines[2].split() == ["POLICY", "1", "POLICY", "2"]
+    assert ["first", "minute", "after", "outage", "10", "0"] in [line.split() for line in lines]
     assert ["calls", "a", "job", "2.00", "1.00"] in [line.split() for line in lines]
     assert "10 jobs, the calls after their first failures\n" in out
 
@@ -34,6 +36,18 @@ def test_json_has_the_whole_outcome(capsys: pytest.CaptureFixture[str]) -> None:
     assert code == 0
     assert body["scenario"] == {**body["scenario"], "jobs": 10, "seed": 3, "over_ms": 60_000}
     assert [side["outcome"]["calls"] for side in body["policies"]] == [10, 10]
+
+
+def test_what_takes_too_long_under_all_is_refused_before_the_first(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Fifty a second until 1 h 10 min, half an hour of which is the outage: 210,000 calls in the queue under each of six."""
+    code, out, err = compare(
+        capsys, *["even"] * 6, "--base-rate", "50", "--capacity", "100", "--timeout", "10s", "--outage", "30m"
+    )
+    assert (code, out) == (2, "")
+    assert "bring at least 1,260,000 calls into the queue under 6 policies" in err
+    assert "expected a lower base rate" in err
 
 
 def test_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -70,5 +84,5 @@ def test_a_policy_from_a_file_is_called_as_there(tmp_path: Path, capsys: pytest.
     file = tmp_path / "policies.toml"
     file.write_text('[policies.web]\ncurve = {constant = "1m"}\nlimit = 3\n', "utf-8")
     assert run(["lab", "compare", f"@{file}", '{"preset": "celery", "limit": null}', "--outage", "2m"]) == 0
-    heading = capsys.readouterr().out.splitlines()[0]
+    heading = capsys.readouterr().out.splitlines()[2]
     assert heading.split(maxsplit=1) == ["WEB", "CELERY, NO LIMIT"]

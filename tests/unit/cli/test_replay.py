@@ -48,7 +48,7 @@ def test_the_record_and_each_policy_in_json(root: Path, capsys: pytest.CaptureFi
     # The call that was enqueued last: three runs of a second, a minute between two of them.
     assert record["last_at"] == NOW + (1_000 + 60_000 + 1_000) + 1_000 + (1_000 + 2 * 61_000)
     assert policies[0]["policy"] == {"curve": {"constant": "5m"}, "limit": 9}
-    assert policies[0]["worst_shift"] == {"jobs": 1, "median_ms": -240_000, "earlier": 0, "later": 1}
+    assert policies[0]["worst_shift"] == {"jobs": 1, "median_earlier_ms": -240_000, "earlier": 0, "later": 1}
 
 
 def test_only_some_jobs(root: Path, capsys: pytest.CaptureFixture[str]) -> None:

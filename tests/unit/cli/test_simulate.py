@@ -32,8 +32,9 @@ def test_retries_load_and_summary(capsys: pytest.CaptureFixture[str]) -> None:
         "at most 10",
         "Through after 2 min: 10 jobs, none of them dead.",
         "From failure to success: half within 2 min, 99 % within 2 min, the longest 2 min.",
-        "40 retries, 4.0 a job; 30 of them (75 %) in vain.",
-        "The fullest second had 10, the fullest minute 20; spread evenly over 91 seconds it would be 0.44 a second.",
+        "40 retries, 4.0 a job; 30 of them (75 %) wasted.",
+        "The peak second had 10 calls, the peak minute 20; spread evenly over 91 seconds it would be 0.44 a second.",
+        "After the outage the peak second had 10 calls, the peak minute 10; the first minute had 10.",
         "No call came in 96 % of the seconds from the first to the last.",
     ):
         assert words in out
@@ -44,7 +45,30 @@ def test_of_less_than_a_minute_no_minute_is_told(capsys: pytest.CaptureFixture[s
     _, out, _ = simulate(
         capsys, '{"curve": {"constant": "10s"}, "limit": 3}', "--jobs", "10", "--success", "0"
     )  # fmt: skip
-    assert "The fullest second had 10; spread evenly over 21 seconds it would be 1.4 a second.\n" in out
+    assert "The peak second had 10 calls; spread evenly over 21 seconds it would be 1.4 a second.\n" in out
+
+
+def test_an_outage_that_outlasts_the_retries_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    _, out, _ = simulate(
+        capsys, '{"curve": {"constant": "10s"}, "limit": 3}', "--jobs", "10", "--outage", "1m"
+    )  # fmt: skip
+    assert "No call came after the outage.\n" in out
+    _, out, _ = simulate(capsys, '{"curve": {"constant": "10s"}, "limit": 3}', "--jobs", "10")
+    assert "After the outage" not in out
+
+
+def test_what_is_certain_to_take_too_long_is_refused_at_once(capsys: pytest.CaptureFixture[str]) -> None:
+    """Fifty a second for 3 h 10 min after an outage of 3 h, 570,000, and the 540,000 of the outage: 1,110,000 in the queue."""
+    code, out, err = simulate(
+        capsys, "even", "--base-rate", "50", "--capacity", "100", "--timeout", "10s", "--outage", "3h"
+    )
+    assert (code, out) == (2, "")
+    for words in (
+        "base_rate: 50 fresh calls a second until 6 h 10 min, with an outage of 3 h, bring at least 1,110,000 calls into "
+        "the queue, and 2 s of processor time suffice for ",
+        "expected a lower base rate, a shorter outage, or an earlier horizon, or --patience 30s",
+    ):
+        assert words in err
 
 
 def test_no_retry_is_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
@@ -80,7 +104,7 @@ def test_a_limit_of_0_says_nothing_of_calls(capsys: pytest.CaptureFixture[str]) 
     _, out, _ = simulate(capsys, '{"curve": {"constant": "1m"}, "limit": 0}', "--jobs", "5")
     assert out.splitlines()[2] == "Of 5 jobs 0 succeeded and 5 died; the last ended after 0 ms."
     assert "No call" not in out
-    assert "fullest" not in out
+    assert "peak" not in out
 
 
 @pytest.mark.parametrize(
@@ -143,7 +167,13 @@ def test_a_limited_downstream_is_told(capsys: pytest.CaptureFixture[str]) -> Non
         capsys, '{"curve": {"constant": "1s"}, "limit": 5}', "--jobs", "100", "--capacity", "10", "--timeout", "1s",
         "--workers", "50", "--horizon", "1m",
     )  # fmt: skip
-    for words in ("served ", "wasted ", "backlog ", "for callers who had given up", "had no worker"):
+    for words in (
+        "served ",
+        "abandoned ",
+        "backlog ",
+        "abandoned: their callers had given up",
+        "had no worker",
+    ):
         assert words in out
 
 
@@ -154,7 +184,7 @@ def test_fresh_calls_are_told(capsys: pytest.CaptureFixture[str]) -> None:
     )  # fmt: skip
     assert "Of 10 fresh calls 7 succeeded at once and 3 later; 0 died, 0 still retry." in out
     # The herd's job calls at 1, 2, 3 and 4 s; the fresh calls of 1, 2 and 3 s again at 2, 3, 4 - 3, 4 - and 4 s.
-    assert "10 retries, 4 of them the herd's, 4.0 a job; 6 of all (60 %) in vain." in out
+    assert "10 retries, 4 of them the herd's, 4.0 a job; 6 of all (60 %) wasted." in out
 
 
 def test_json_has_policy_scenario_and_outcome(capsys: pytest.CaptureFixture[str]) -> None:
@@ -216,7 +246,7 @@ def test_long_work_tells_how_far_it_is_and_wipes_the_line(
 ) -> None:
     module = import_module("anew.cli.lab.simulate")
     now = iter([0.0, 0.1, 0.9, 1.2, 1.3])
-    progress = module._Progress(clock=lambda: next(now))
+    progress = module.Progress(clock=lambda: next(now))
     monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
     for share in (0.1, 0.3, 0.3, 0.75):
         progress(share)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from anew.cli.lab.scenario import scenario_options
+from anew.cli.lab.simulate import simulating
 from anew.cli.output import show_json, show_table
 from anew.cli.patience import patience_option
 from anew.cli.values import given_policy
@@ -37,9 +38,11 @@ def compare_policies(
 ) -> None:
     """Put policies side by side: the same jobs, the same seed, the same trouble.
 
-    POLICY is JSON, the name of a preset (anew policy list), @FILE, @FILE:NAME, or - for stdin; two to six. The last
-    lines of the table measure a herd that fails together and at every retry: a cv16 of 0 is a perfectly even load, a
-    pk16 of 1 no peak at all. They need NumPy (pip install 'anew[lab]'), as --out needs matplotlib.
+    POLICY is JSON, the name of a preset (anew policy list), @FILE, @FILE:NAME, or - for stdin; two to six. A peak
+    second or minute is any that begins on a tenth of a second; those after the outage count the calls at or after its
+    end alone. The last lines of the table measure a herd that fails together and at every retry: a cv16 of 0 is a
+    perfectly even load, a pk16 of 1 no peak at all. They need NumPy (pip install 'anew[lab]'), as --out needs
+    matplotlib.
 
     \b
     Examples:
@@ -51,20 +54,21 @@ def compare_policies(
     from anew.backoff import Policy
     from anew.cli.lab.chart import picture_format, style_of, write_picture
     from anew.lab.chance import has_numpy
-    from anew.lab.charts.compose import labels
-    from anew.lab.charts.pictures import Named
     from anew.lab.compare import compare
+    from anew.lab.named import Named, labels
 
     form = picture_format(out)
     given = [given_policy(spec) for spec in specs]
     called = labels([one.value for one in given], [one.name for one in given])
     named = [Named(label, Policy.from_json(one.value)) for label, one in zip(called, given, strict=True)]
-    found = compare(named, scenario, exact=exact)
+    with simulating([policy for _, policy in named], scenario, exact=exact) as progress:
+        found = compare(named, scenario, exact=exact, progress=progress)
     if out and form:
         write_picture(found.picture(), out, form, dark=bool(dark))
     if as_json:
         show_json(found.to_json())
         return
+    click.echo(f"{scenario.words()}\n")
     heading, *rows = found.table()
     show_table([name.upper() for name in heading], rows)
     if not has_numpy():

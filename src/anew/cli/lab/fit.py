@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import click
 import msgspec
 
 from anew.cli.output import show_json
 from anew.cli.patience import patience_option
 from anew.cli.values import read_duration
+from anew.units import refused
 
 
 @click.command("fit")
 @click.option("--window", metavar="TIME", help="From the first failure to the last retry, without jitter.")
-@click.option("--outlive", metavar="TIME", help="In place of it: an outage that every job shall outlive.")
+@click.option("--outlive", metavar="TIME", help="In place of it: an outage that jobs shall outlive.")
+@click.option("--share", metavar="PERCENT", help="How many of them shall, such as 99%. [all]")
 @click.option("--first", required=True, metavar="TIME", help="The first wait.")
 @click.option("--retries", type=int, metavar="N", help="How many retries, 1 to 1000. [as few as will do]")
 @click.option(
@@ -21,15 +25,20 @@ from anew.cli.values import read_duration
     metavar="FAMILY",
     help="even, sidekiq, faktory, zizq, river, power, exponential, zzz_jobs, linear, between or constant. [even]",
 )
+@click.option(
+    "--jitter", metavar="JITTER", help="In place of the family's own: a name such as full, or JSON."
+)
 @click.option("--cap", metavar="TIME", help="No wait of the curve is longer.")
 @patience_option(less="a number of --retries, or a longer first wait")
 @click.option("--json", "as_json", is_flag=True, help="Answer in JSON.")
 def fit_policy(
     window: str | None,
     outlive: str | None,
+    share: str | None,
     first: str,
     retries: int | None,
     like: str,
+    jitter: str | None,
     cap: str | None,
     as_json: bool,
 ) -> None:
@@ -40,7 +49,8 @@ def fit_policy(
     in an outage as long as the window. Window and first wait are those of the curve, before the jitter.
 
     A jitter brings some jobs' last retry before the window's end. With --outlive every job's last retry comes at the
-    end of such an outage or after it. Without --retries there are as few as keep every wait within a quarter of the
+    end of such an outage or after it, or that of so many as --share says: a jitter that can wait for nothing, such as
+    full, can promise no more. Without --retries there are as few as keep every wait within a quarter of the
     window, and within four times the one before.
 
     \b
@@ -49,6 +59,7 @@ def fit_policy(
       anew lab fit --outlive 3d --first 10s
       anew lab fit --window 3d --first 10s --retries 12 --like sidekiq
       anew lab fit --window 1d --first 1s --retries 40 --like exponential --cap 1h --json
+      anew lab fit --outlive 3h --share 99% --first 1s --like exponential --jitter full --cap 10m
       anew lab fit --outlive 3d --first 10s | head -n 1 > policy.json
     """
     from anew.lab.fit import fit
@@ -63,6 +74,8 @@ def fit_policy(
         like=like,
         cap_ms=None if cap is None else read_duration(cap, "--cap"),
         outlive_ms=None if outlive is None else read_duration(outlive, "--outlive"),
+        share=1.0 if share is None else _read_share(share),
+        jitter=None if jitter is None else _read_jitter(jitter),
     )
     if as_json:
         show_json(found.to_json())
@@ -70,3 +83,27 @@ def fit_policy(
     click.echo(msgspec.json.encode(found.policy.to_json()).decode())
     for line in found.how:
         click.echo(f"  {line}")
+
+
+def _read_share(text: str) -> float:
+    """Read "99%", "99 %" or "0.99"."""
+    number = text.strip().removesuffix("%").strip()
+    try:
+        share = float(number) / (100 if text.strip().endswith("%") else 1)
+    except ValueError:
+        share = 0.0
+    if not 0 < share <= 1:
+        raise refused("--share", text, "a share above 0 and at most all, such as 99% or 0.99")
+    return share
+
+
+def _read_jitter(text: str) -> Any:
+    """Read a jitter's name, or its JSON form."""
+    if not text.lstrip().startswith("{"):
+        return text
+    try:
+        return msgspec.json.decode(text)
+    except msgspec.DecodeError as error:
+        raise refused(
+            "--jitter", text, f'a name such as full, or JSON such as {{"around": 0.2}}: {error}'
+        ) from None

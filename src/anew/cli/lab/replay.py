@@ -14,7 +14,7 @@ from anew.cli.values import read_duration, read_policy
 from anew.errors import NotFound
 from anew.lab.replay import MAX_JOBS, Record, Replay, Shift, Tally
 from anew.patience import CPU_S
-from anew.units import format_duration
+from anew.units import counted, format_duration
 
 _A_JOB_S: Final = 0.001
 """Seconds of processor time that a policy may take on top for each job on record: enough for a hundred calls."""
@@ -137,11 +137,17 @@ def _show(record: Record, specs: tuple[str, ...], results: list[Replay], now: in
                 percent(result.unknown),
             )
         )
-    jobs = "1 job" if record.jobs == 1 else f"{record.jobs:,} jobs"
-    click.echo(
-        f"{jobs} that failed, the first {moment(record.first_at, now)}; the record ends {moment(record.last_at, now)}\n"
-    )
+    first, end = moment(record.first_at, now), moment(record.last_at, now)
+    click.echo(f"{counted(record.jobs, 'job')} that failed, the first {first}; the record ends {end}\n")
     show_table(("POLICY", "SUCCEED", "DIE", "ON THEIR WAY", "RUNS", "SUCCESS (MEDIAN)", "UNKNOWN"), rows)
+    shifted = [shift for result in results for shift in (result.worst_shift, result.best_shift) if shift.jobs]
+    if shifted:
+        few, many = (pick(shift.jobs for shift in shifted) for pick in (min, max))
+        jobs = counted(many, "job") if few == many else f"{few:,} to {counted(many, 'job')}"
+        click.echo(
+            f"\nSUCCESS (MEDIAN): how much earlier or later than recorded, of the {jobs} that succeeded on record "
+            "and do so under the policy."
+        )
     if any(result.worst.waiting or result.best.waiting for result in results):
         click.echo(
             "\nON THEIR WAY: jobs that have not succeeded on record, and whose next call would come after its end."
@@ -167,7 +173,9 @@ def _cells(worst: Tally, best: Tally) -> tuple[str, str, str, str]:
 
 def _moved(worst: Shift, best: Shift) -> str:
     """Say how the middle success moves, from the smaller move to the larger: ``72 ms to 148 ms later``."""
-    gains = sorted({shift.median_ms for shift in (worst, best) if shift.median_ms is not None}, key=abs)
+    gains = sorted(
+        {shift.median_earlier_ms for shift in (worst, best) if shift.median_earlier_ms is not None}, key=abs
+    )
     if not gains:
         return "-"
     if len(gains) == 1 or gains[0] * gains[1] <= 0:

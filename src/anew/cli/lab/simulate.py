@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
 import click
@@ -17,6 +18,7 @@ from anew.cli.values import read_policy
 from anew.units import MINUTE_MS, SECOND_MS, counted, format_duration, format_duration_about
 
 if TYPE_CHECKING:
+    from anew.backoff import Policy
     from anew.lab.simulation.outcome import Downstream, Outcome
     from anew.lab.simulation.scenario import Scenario
 
@@ -47,7 +49,8 @@ def simulate_policy(spec: str, scenario: Scenario, exact: bool, rows: int, as_js
 
     POLICY is JSON, the name of a preset (anew policy list), @FILE, @FILE:NAME, or - for stdin. Every job has failed
     once when the simulation begins, or within --over; then it is retried as the policy says. Until --outage is over
-    every call is refused; afterwards a call succeeds with the probability --success.
+    every call is refused; afterwards a call succeeds with the probability --success. A peak second or minute is any
+    that begins on a tenth of a second; those after the outage count the calls at or after its end alone.
 
     With --capacity, --workers or --base-rate calls meet in a queue: the downstream does so many a second, callers
     give up after --timeout while the work is still done, and fresh calls come beside the herd. A policy that retries
@@ -69,11 +72,8 @@ def simulate_policy(spec: str, scenario: Scenario, exact: bool, rows: int, as_js
     from anew.lab.simulation.simulate import simulate
 
     policy = Policy.from_json(read_policy(spec))
-    with_progress = _Progress()
-    try:
-        outcome = simulate(policy, scenario, exact=exact, progress=with_progress)
-    finally:
-        with_progress.end()
+    with simulating([policy], scenario, exact=exact) as progress:
+        outcome = simulate(policy, scenario, exact=exact, progress=progress)
     if as_json:
         show_json({"policy": policy.to_json(), "scenario": scenario.to_json(), "outcome": outcome})
         return
@@ -84,7 +84,35 @@ def simulate_policy(spec: str, scenario: Scenario, exact: bool, rows: int, as_js
         click.echo(line)
 
 
-class _Progress:
+@contextlib.contextmanager
+def simulating(policies: Sequence[Policy], scenario: Scenario, *, exact: bool) -> Iterator[Progress]:
+    """Show how far a simulation is, once what is certain to take too long has been refused.
+
+    Args:
+        policies: What it is done with, one after the other.
+        scenario: The scenario.
+        exact: Whether each decision is the engine's own.
+
+    Yields:
+        What is to be told how far it is.
+
+    Raises:
+        TooLarge: It takes longer than the command may.
+    """
+    from anew.lab.chance import has_numpy
+    from anew.lab.simulation.foresee import LESS_TRAFFIC, admit_time
+    from anew.patience import left_s, spending
+
+    admit_time(policies, scenario, left_s(), exact=exact or not has_numpy())
+    progress = Progress()
+    try:
+        with spending(LESS_TRAFFIC) if scenario.base_rate else contextlib.nullcontext():
+            yield progress
+    finally:
+        progress.end()
+
+
+class Progress:
     """A line on a terminal that says how far long work is, and goes away."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -128,21 +156,21 @@ def _show_load(outcome: Outcome, scenario: Scenario) -> None:
     down = outcome.downstream
     rows: list[tuple[str, Sequence[int]]] = [("calls", outcome.load.counts)]
     if down is not None:
-        rows += [("served", down.served), ("wasted", down.wasted), ("backlog", down.backlog)]
-    length = max(len(row) for _, row in rows)
+        rows += [("served", down.served), ("abandoned", down.abandoned), ("backlog", down.backlog)]
+    length, width = max(len(row) for _, row in rows), max(8, *(len(name) for name, _ in rows))
     if not outcome.calls:
         return
     columns = max(20, min(shutil.get_terminal_size().columns, 120) - 26)
     blocks = "utf" in (getattr(sys.stdout, "encoding", None) or "").lower()
     for name, row in rows:
         drawn = sparkline([*row, *[0] * (length - len(row))], columns, blocks=blocks)
-        click.echo(f"{name:<8} {drawn} at most {max(row):,}")
+        click.echo(f"{name:<{width}} {drawn} at most {max(row):,}")
     bins = format_duration(outcome.load.bin_ms)
     end_ms = length * outcome.load.bin_ms
     if scenario.end_ms:
         # The last bin may reach beyond the horizon; what is counted does not.
         end_ms = min(end_ms, scenario.end_ms)
-    click.echo(f"{'':<8} from 0 to {format_duration(end_ms)}, in bins of {bins}")
+    click.echo(f"{'':<{width}} from 0 to {format_duration(end_ms)}, in bins of {bins}")
     click.echo()
 
 
@@ -198,8 +226,8 @@ def _calls(outcome: Outcome) -> str:
     each = f"{outcome.herd_calls / outcome.jobs:.1f} a job"
     if outcome.fresh:
         each = f"{outcome.herd_calls:,} of them the herd's, {each}"
-    vain = f"{outcome.wasted:,} of {'all' if outcome.fresh else 'them'} ({share}) in vain"
-    return f"{counted(outcome.calls, 'retry', 'retries')}, {each}; {vain}."
+    wasted = f"{outcome.wasted:,} of {'all' if outcome.fresh else 'them'} ({share}) wasted"
+    return f"{counted(outcome.calls, 'retry', 'retries')}, {each}; {wasted}."
 
 
 def _looked_at(scenario: Scenario) -> str:
@@ -210,23 +238,35 @@ def _looked_at(scenario: Scenario) -> str:
 
 
 def _peaks(outcome: Outcome) -> list[str]:
-    """Hold the fullest second and minute against the same calls spread evenly from the first to the last."""
+    """Hold the peak second and minute against the same calls spread evenly from the first to the last."""
     first = min(line.earliest_ms for line in outcome.retries)
     last = max(line.latest_ms for line in outcome.retries)
-    had, even = f"The fullest second had {outcome.peak_second:,}", outcome.even_second
+    had, even = f"The peak second had {counted(outcome.peak_second, 'call')}", outcome.even_second
     lines = ["All of them came within a second."]
     if last - first >= SECOND_MS and even is not None:
         be = f"{_figure(even)} a second"
         if last - first >= MINUTE_MS:
-            had += f", the fullest minute {outcome.peak_minute:,}"
+            had += f", the peak minute {outcome.peak_minute:,}"
         if last - first >= _MINUTES * MINUTE_MS:
             be += f", {_figure(even * 60)} a minute"
         lines = [f"{had}; spread evenly over {_over(first, last)} it would be {be}."]
+    if outcome.peak_second_after is not None:
+        lines.append(_returning(outcome))
     silence = outcome.silence
     if silence is not None and silence.share:
         share = percent(silence.share)
         lines.append(f"No call came in {share} of the {silence.unit} from the first to the last.")
     return lines
+
+
+def _returning(outcome: Outcome) -> str:
+    """Say what meets the service when it is back."""
+    if not outcome.peak_second_after:
+        return "No call came after the outage."
+    return (
+        f"After the outage the peak second had {counted(outcome.peak_second_after, 'call')}, "
+        f"the peak minute {outcome.peak_minute_after:,}; the first minute had {outcome.first_minute_after:,}."
+    )
 
 
 def _over(first_ms: int, last_ms: int) -> str:
@@ -239,11 +279,11 @@ def _figure(value: float) -> str:
 
 
 def _downstream(downstream: Downstream) -> list[str]:
-    served, wasted = sum(downstream.served), sum(downstream.wasted)
-    done = served + wasted
-    share = f" ({percent(wasted, done)})" if done else ""
+    served, abandoned = sum(downstream.served), sum(downstream.abandoned)
+    done = served + abandoned
+    share = f" ({percent(abandoned, done)})" if done else ""
     lines = [
-        f"The downstream did {done:,} calls, {wasted:,} of them{share} for callers who had given up; "
+        f"The downstream did {done:,} calls, {abandoned:,} of them{share} abandoned: their callers had given up; "
         f"at most {max(downstream.backlog):,} were in its queue."
     ]
     if max(downstream.held):

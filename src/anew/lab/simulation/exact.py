@@ -127,4 +127,4 @@ def simulate_exactly(policy: Policy, scenario: Scenario, budget: Budget) -> Outc
                 break
             now = due if due < scenario.outage_ms else due + failing_ms
         budget.tell(job + 1, scenario.jobs)
-    return record.outcome(scenario, PlainTally())
+    return record.outcome(scenario, PlainTally(scenario.outage_ms))

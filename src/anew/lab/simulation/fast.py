@@ -11,17 +11,17 @@ from anew.backoff import Policy
 from anew.backoff.vector import Floats, Millis, Waits
 from anew.lab import chance
 from anew.lab.herd import BLOCK, HerdChance, past_deadline
+from anew.lab.simulation.assembly import outcome
 from anew.lab.simulation.bounds import Budget
 from anew.lab.simulation.outcome import SHOWN_DOTS, SHOWN_JOBS, Outcome
 from anew.lab.simulation.scenario import Scenario
-from anew.lab.simulation.tally import outcome
 from anew.lab.simulation.tally_arrays import ArrayTally, times_of
 
 
 def simulate_fast(policy: Policy, scenario: Scenario, budget: Budget) -> Outcome:
     """Simulate jobs that do not hinder each other, all at once; the same outcome as `simulate_exactly`."""
     herd = _Herd(policy, scenario)
-    tally = ArrayTally()
+    tally = ArrayTally(scenario.outage_ms)
     shown = min(scenario.jobs, SHOWN_JOBS)
     dots: list[list[int]] = [[] for _ in range(shown)]
     retry = 0

@@ -48,7 +48,7 @@ class Line:
             if self._timeout is not None and answered - start > self._timeout:
                 in_time = False
                 answered = start + self._timeout
-                record.wasted.append(worked)
+                record.abandoned.append(worked)
             else:
                 record.served.append(_within(start, answered))
         if self._busy is not None:

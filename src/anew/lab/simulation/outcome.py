@@ -105,7 +105,7 @@ class Downstream(msgspec.Struct, frozen=True):
         bin_ms: The width of a bin.
         offered: Calls that began, those refused in the outage too.
         served: Calls answered while somebody waited for the answer, by the time of the answer.
-        wasted: Calls done after their callers had given up, by the time they were done.
+        abandoned: Calls done after their callers had given up, by the time they were done.
         backlog: Calls that had been taken in and not yet done, at the end of the bin.
         held: Calls that were due and had no worker yet, at the end of the bin.
     """
@@ -113,7 +113,7 @@ class Downstream(msgspec.Struct, frozen=True):
     bin_ms: int
     offered: tuple[int, ...]
     served: tuple[int, ...]
-    wasted: tuple[int, ...]
+    abandoned: tuple[int, ...]
     backlog: tuple[int, ...]
     held: tuple[int, ...]
 
@@ -132,8 +132,12 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
         retries: One line per retry.
         load: Calls per bin.
         by_retry: The same of the first retries alone, the first 12 at most.
-        peak_second: Most calls in one second (of the scenario's clock).
-        peak_minute: Most calls in one minute.
+        peak_second: Most calls in any second that begins on a tenth of a second, wherever the clock's seconds begin.
+        peak_minute: Most calls in any 60 s that begin on a tenth of a second.
+        peak_second_after: The peak second of the calls at or after the end of the outage: what meets the service when it
+            returns. None without an outage; so are the next two.
+        peak_minute_after: The peak minute of these.
+        first_minute_after: How many of these came in the first 60 s after the end of the outage.
         even_second: Calls in each second if all were spread evenly, from the first call's to the last call's; None if
             they lie in the same second, or there are none.
         silence: How much of the time between the first call and the last passes without one; None if no time does.
@@ -156,6 +160,9 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     by_retry: tuple[tuple[int, ...], ...]
     peak_second: int
     peak_minute: int
+    peak_second_after: int | None
+    peak_minute_after: int | None
+    first_minute_after: int | None
     even_second: float | None
     silence: Silence | None
     success_ms: Times | None
@@ -208,7 +215,7 @@ def _widened(downstream: Downstream, bin_ms: int, factor: int) -> Downstream:
         bin_ms=bin_ms,
         offered=widened(downstream.offered, factor),
         served=widened(downstream.served, factor),
-        wasted=widened(downstream.wasted, factor),
+        abandoned=widened(downstream.abandoned, factor),
         backlog=last(downstream.backlog),
         held=last(downstream.held),
     )

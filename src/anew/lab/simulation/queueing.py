@@ -80,14 +80,14 @@ def _ways(
 ) -> tuple[TrueJobs | RowJobs, Tally, Sequence[int]]:
     """Give who decides, who counts, and when the herd fails first."""
     if exact:
-        return TrueJobs(policy, scenario), PlainTally(), arrivals(scenario)
+        return TrueJobs(policy, scenario), PlainTally(scenario.outage_ms), arrivals(scenario)
     # Inside: NumPy is optional.
     from anew.lab.simulation import fast
     from anew.lab.simulation.rows import RowJobs
     from anew.lab.simulation.tally_arrays import ArrayTally
 
     firsts: list[int] = fast.arrivals(scenario).tolist()
-    return RowJobs(policy, scenario, fresh), ArrayTally(), firsts
+    return RowJobs(policy, scenario, fresh), ArrayTally(scenario.outage_ms), firsts
 
 
 class _Traffic:
@@ -141,6 +141,8 @@ class _Traffic:
         retry, record = turn.retry, self.record
         calling, instants = turn.refused
         self._budget.spend(len(calling), retry)
+        if len(instants) and self._end_ms:
+            self._budget.tell(int(instants.min()), self._end_ms)
         record.fresh_retries += int((calling >= self._scenario.jobs).sum())
         record.offer(array("q", instants.tobytes()))
         if len(calling):

@@ -6,9 +6,10 @@ from array import array
 from collections import Counter
 from dataclasses import dataclass, field
 
+from anew.lab.simulation.assembly import outcome, times
 from anew.lab.simulation.outcome import SHOWN_DOTS, SHOWN_JOBS, Fresh, Outcome
 from anew.lab.simulation.scenario import Scenario
-from anew.lab.simulation.tally import Ends, Passage, Tally, outcome, times
+from anew.lab.simulation.tally import Ends, Passage, Tally
 
 
 def _column() -> array[int]:
@@ -32,7 +33,7 @@ class Record:
         offered: When each began.
         served: In which millisecond each was answered in time.
         done: In which millisecond the work for each that was not refused was done.
-        wasted: The same for those whose callers had given up.
+        abandoned: The same for those whose callers had given up.
     """
 
     made: dict[int, array[int]] = field(default_factory=dict)
@@ -47,7 +48,7 @@ class Record:
     offered: array[int] = field(default_factory=_column)
     served: array[int] = field(default_factory=_column)
     done: array[int] = field(default_factory=_column)
-    wasted: array[int] = field(default_factory=_column)
+    abandoned: array[int] = field(default_factory=_column)
 
     @classmethod
     def of(cls, scenario: Scenario) -> Record:
@@ -100,7 +101,7 @@ class Record:
     def passage(self, outage_ms: int) -> Passage:
         """Give what went through the downstream."""
         taken = array("q", (at for at in self.offered if at >= outage_ms))
-        return Passage(self.due, self.offered, taken, self.served, self.done, self.wasted)
+        return Passage(self.due, self.offered, taken, self.served, self.done, self.abandoned)
 
     def fresh(self) -> Fresh:
         """Give what became of the fresh calls."""

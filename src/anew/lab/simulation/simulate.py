@@ -17,6 +17,7 @@ from anew.lab.simulation.bounds import (
     PLAIN_JOBS,
     Budget,
 )
+from anew.lab.simulation.foresee import admit_calls
 from anew.lab.simulation.outcome import Outcome
 from anew.lab.simulation.scenario import Scenario
 
@@ -59,6 +60,7 @@ def simulate(
     bound = MAX_EXACT_CALLS if plain else MAX_COUPLED_CALLS if scenario.coupled else MAX_CALLS
     if max_calls is not None:
         bound = min(bound, max_calls // COUPLED_CALL if scenario.coupled else max_calls)
+    admit_calls(policy, scenario, bound)
     budget = Budget(bound, progress)
     budget.admit(scenario.jobs)
     if scenario.success == 0 and scenario.end_ms is None and policy.deadline_ms is None:

@@ -1,4 +1,4 @@
-"""Counts the calls of a simulation and makes its outcome of them, in plain Python.
+"""Counts the calls of a simulation, in plain Python.
 
 This is the meaning of every number in an `Outcome`; `anew.lab.simulation.tally_arrays` counts the same faster.
 """
@@ -9,23 +9,22 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
-from anew.lab.rhythm import Silence, even_second, silence, silence_unit_ms
-from anew.lab.simulation.outcome import (
-    SHOWN_JOBS,
-    SHOWN_RETRIES,
-    Downstream,
-    Fresh,
-    Load,
-    Outcome,
-    RetryOutcome,
-    Times,
-    bin_width_ms,
-    percentile,
+from anew.lab.rhythm import (
+    MINUTE_TICKS,
+    SECOND_TICKS,
+    TICK_MS,
+    Silence,
+    most_within,
+    silence,
+    silence_unit_ms,
 )
-from anew.lab.simulation.scenario import Scenario
-from anew.units import MINUTE_MS, SECOND_MS
+from anew.lab.simulation.outcome import (
+    SHOWN_RETRIES,
+    RetryOutcome,
+)
+from anew.units import MINUTE_MS
 
 
 @dataclass
@@ -64,7 +63,7 @@ class Passage:
         taken: When each that was not refused began.
         served: In which millisecond each was answered in time; on the stroke of one it was the one before.
         done: In which millisecond the work for each that was not refused was done.
-        wasted: The same for those whose callers had given up.
+        abandoned: The same for those whose callers had given up.
     """
 
     due: Sequence[int]
@@ -72,7 +71,37 @@ class Passage:
     taken: Sequence[int]
     served: Sequence[int]
     done: Sequence[int]
-    wasted: Sequence[int]
+    abandoned: Sequence[int]
+
+
+class Returning(NamedTuple):
+    """The calls at or after the end of the outage.
+
+    Attributes:
+        second: Their peak second.
+        minute: Their peak minute.
+        first_minute: Those of the first 60 s.
+    """
+
+    second: int
+    minute: int
+    first_minute: int
+
+
+class Peaks(NamedTuple):
+    """Where calls crowd, and where none comes.
+
+    Attributes:
+        second: Most calls in any second that begins on a tenth of a second.
+        minute: Most calls in any 60 s that begin so.
+        silence: How much is silence.
+        after: The calls at or after the end of the outage; None without one.
+    """
+
+    second: int
+    minute: int
+    silence: Silence | None
+    after: Returning | None
 
 
 class Tally(Protocol):
@@ -90,8 +119,8 @@ class Tally(Protocol):
     def load(self, bin_ms: int) -> tuple[list[int], list[list[int]]]:
         """Give the calls per bin: all, and those of each of the first retries."""
 
-    def peaks(self) -> tuple[int, int, Silence | None]:
-        """Give the calls of the fullest second and of the fullest minute, and how much is silence."""
+    def peaks(self) -> Peaks:
+        """Give the peak second and the peak minute, of all calls and of those after the outage, and how much is silence."""
 
     def histogram(
         self, instants: Sequence[int], bin_ms: int, bins: int, until_ms: int | None = None
@@ -100,9 +129,14 @@ class Tally(Protocol):
 
 
 class PlainTally:
-    """A tally in plain Python; keeps every instant."""
+    """A tally in plain Python; keeps every instant.
 
-    def __init__(self) -> None:
+    Args:
+        outage_ms: When the outage ends; 0: there is none.
+    """
+
+    def __init__(self, outage_ms: int = 0) -> None:
+        self._outage_ms = outage_ms
         self.last_ms = 0
         self.calls = 0
         self._instants: dict[int, list[int]] = {}
@@ -138,16 +172,19 @@ class PlainTally:
             [self.histogram(self._instants.get(retry, ()), bin_ms, bins) for retry in range(1, shown + 1)],
         )
 
-    def peaks(self) -> tuple[int, int, Silence | None]:
-        """Give the calls of the fullest second and of the fullest minute, and how much is silence."""
+    def peaks(self) -> Peaks:
+        """Give the peak second and the peak minute, of all calls and of those after the outage, and how much is silence."""
+        outage_ms, after = self._outage_ms, None
+        if outage_ms:
+            late = [instant for instant in self._all() if instant >= outage_ms]
+            first_minute = sum(instant < outage_ms + MINUTE_MS for instant in late)
+            after = Returning(*_fullest(late), first_minute)
         if not self._instants:
-            return 0, 0, None
-        seconds = Counter(instant // SECOND_MS for instant in self._all())
-        minutes = Counter(instant // MINUTE_MS for instant in self._all())
+            return Peaks(0, 0, None, after)
         first = min(row[0] for row in self._instants.values())
         unit = silence_unit_ms(first, self.last_ms)
         filled = {instant // unit for instant in self._all()}
-        return max(seconds.values()), max(minutes.values()), silence(first, self.last_ms, len(filled))
+        return Peaks(*_fullest(self._all()), silence(first, self.last_ms, len(filled)), after)
 
     def histogram(
         self, instants: Sequence[int], bin_ms: int, bins: int, until_ms: int | None = None
@@ -163,114 +200,8 @@ class PlainTally:
         return list(chain.from_iterable(self._instants.values()))
 
 
-def outcome(
-    scenario: Scenario,
-    tally: Tally,
-    *,
-    succeeded: int,
-    dead: int,
-    took_ms: Times | None,
-    last_ms: int,
-    dots: Iterable[Sequence[int]],
-    passage: Passage | None = None,
-    fresh: Fresh | None = None,
-) -> Outcome:
-    """Put an outcome together.
-
-    Args:
-        scenario: What was simulated.
-        tally: All calls after first failures.
-        succeeded: Jobs of the herd that succeeded.
-        dead: Jobs of the herd that died.
-        took_ms: How long the successes took.
-        last_ms: When the last job of the herd ended.
-        dots: Instants of the first jobs.
-        passage: What went through the downstream, if it was limited.
-        fresh: What became of fresh calls.
-    """
-    end_ms = tally.last_ms if passage is None else _end_ms(scenario, tally, passage)
-    bin_ms = bin_width_ms(end_ms)
-    bins = _bins(scenario, end_ms, bin_ms)
-    counts, by_retry = tally.load(bin_ms)
-    second, minute, silent = tally.peaks()
-    lines = tally.lines()
-    first_ms = min((line.earliest_ms for line in lines), default=0)
-    waiting = scenario.jobs - succeeded - dead
-    return Outcome(
-        jobs=scenario.jobs,
-        succeeded=succeeded,
-        dead=dead,
-        waiting=waiting,
-        calls=tally.calls,
-        herd_calls=tally.calls - (fresh.retries if fresh else 0),
-        wasted=tally.calls - sum(line.succeeded for line in lines),
-        retries=tuple(lines),
-        load=Load(bin_ms, _closed(counts, bins)),
-        by_retry=tuple(_closed(row, bins) for row in by_retry),
-        peak_second=second,
-        peak_minute=minute,
-        even_second=even_second(tally.calls, first_ms, tally.last_ms),
-        silence=silent,
-        success_ms=took_ms,
-        through_ms=None if waiting else last_ms,
-        dots=tuple(tuple(job) for job in dots)[:SHOWN_JOBS],
-        downstream=None if passage is None else _downstream(tally, passage, bin_ms, bins, scenario.end_ms),
-        fresh=fresh,
-    )
-
-
-def times(took_ms: Iterable[int]) -> Times | None:
-    """Give the percentiles of how long successes took."""
-    ordered = sorted(took_ms)
-    if not ordered:
-        return None
-    return Times(*(percentile(ordered, share) for share in (0.5, 0.95, 0.99, 1.0)))
-
-
-def _end_ms(scenario: Scenario, tally: Tally, passage: Passage) -> int:
-    """Give how far the bins reach: to the last call that began or was due, and to the last work or answer before the horizon."""
-    done_ms = max(max(passage.done, default=0), max(passage.served, default=0))
-    if scenario.end_ms is not None:
-        done_ms = min(done_ms, scenario.end_ms)
-    return max(tally.last_ms, max(passage.offered, default=0), max(passage.due, default=0), done_ms)
-
-
-def _bins(scenario: Scenario, end_ms: int, bin_ms: int) -> int:
-    """Give how many bins reach to an instant: past it, but where it is the horizon only to it, so that none lies beyond."""
-    whole, rest = divmod(end_ms, bin_ms)
-    return whole if end_ms == scenario.end_ms and whole and not rest else whole + 1
-
-
-def _closed(counts: Sequence[int], bins: int) -> tuple[int, ...]:
-    """Count what lies exactly at the end of the last bin to that bin."""
-    if len(counts) <= bins:
-        return tuple(counts)
-    return (*counts[: bins - 1], sum(counts[bins - 1 :]))
-
-
-def _downstream(tally: Tally, passage: Passage, bin_ms: int, bins: int, horizon_ms: int | None) -> Downstream:
-    def begun(instants: Sequence[int]) -> tuple[int, ...]:
-        return _closed(tally.histogram(instants, bin_ms, bins + 1), bins)
-
-    def ended(milliseconds: Sequence[int]) -> list[int]:
-        # Work and answers may come later than any call; the millisecond that begins with the horizon is beyond it.
-        return tally.histogram(milliseconds, bin_ms, bins, None if horizon_ms is None else horizon_ms - 1)
-
-    offered = begun(passage.offered)
-    return Downstream(
-        bin_ms=bin_ms,
-        offered=offered,
-        served=tuple(ended(passage.served)),
-        wasted=tuple(ended(passage.wasted)),
-        backlog=_inside(begun(passage.taken), ended(passage.done)),
-        held=_inside(begun(passage.due), offered),
-    )
-
-
-def _inside(came: Sequence[int], went: Sequence[int]) -> tuple[int, ...]:
-    """Count at the end of each bin who has come and not gone."""
-    level, levels = 0, []
-    for more, less in zip(came, went, strict=True):
-        level += more - less
-        levels.append(level)
-    return tuple(levels)
+def _fullest(instants: Iterable[int]) -> tuple[int, int]:
+    """Give the peak second and the peak minute."""
+    cells = sorted(Counter(instant // TICK_MS for instant in instants).items())
+    ticks, counts = [tick for tick, _ in cells], [count for _, count in cells]
+    return most_within(ticks, counts, SECOND_TICKS), most_within(ticks, counts, MINUTE_TICKS)

@@ -2,31 +2,48 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from anew.lab.rhythm import FINE_MS, Silence, silence, silence_unit_ms
+from anew.lab.rhythm import FINE_MS, MINUTE_TICKS, SECOND_TICKS, TICK_MS, silence, silence_unit_ms
 from anew.lab.simulation.outcome import SHOWN_RETRIES, RetryOutcome, Times, bin_width_ms, nearest_rank
+from anew.lab.simulation.peaks import Fullest
+from anew.lab.simulation.tally import Peaks, Returning
 from anew.lab.simulation.tally_late import Counts, LateCalls
 from anew.units import MINUTE_MS, SECOND_MS
 
-_DENSE_S: Final = 60 * 2**18
-"""Seconds that have a cell each, half a year of them; of later ones only those with a call are kept."""
+_DENSE: Final = MINUTE_TICKS * 2**15
+"""Ticks that have a cell each, three weeks of them (79 MB, of which what is not written to takes none); of later ones only
+those with a call are kept."""
 
-_MINUTE_S: Final = MINUTE_MS // SECOND_MS
+_CROWDED: Final = 2
+"""Calls on each tick, on average, from which all ticks from the first to the last are counted at once."""
+
+_SPARSE: Final = 8
+"""Late ticks, on average, from one with a call to the next, beyond which these are sorted."""
+
+_ONES: Final = np.ones(2**16, dtype=np.int32)
 
 
 class ArrayTally:
-    """A tally that keeps counts per second, and counts in bins that widen as the calls reach farther."""
+    """A tally that keeps counts per tenth of a second, and counts in bins that widen as the calls reach farther.
 
-    def __init__(self) -> None:
+    Args:
+        outage_ms: When the outage ends; 0: there is none.
+    """
+
+    def __init__(self, outage_ms: int = 0) -> None:
+        self._outage_ms = outage_ms
+        # Calls of the minute after the outage, and those before its end in the tick in which it ends.
+        self._first_minute = 0
+        self._refused = 0
         self.last_ms = 0
         self.calls = 0
         self._lines: list[RetryOutcome] = []
-        self._seconds = np.zeros(0, dtype=np.int32)
+        self._cells = np.zeros(_DENSE, dtype=np.int32)
         self._late = LateCalls()
         self._first_ms = 0
         # Which milliseconds have a call, so many before and behind the first that came; None: they lie too far apart.
@@ -47,12 +64,17 @@ class ArrayTally:
         self.calls += len(row)
         self.last_ms = max(self.last_ms, latest)
         self._widen(bin_width_ms(self.last_ms))
-        seconds, counts = _runs(row // SECOND_MS, earliest // SECOND_MS, latest // SECOND_MS)
-        self._keep(seconds, counts)
-        if self._bin_ms % SECOND_MS:
-            self._bin(retry, row // self._bin_ms, None)
+        self._meet(row, earliest, latest)
+        ticks = row // TICK_MS
+        first, last = earliest // TICK_MS, latest // TICK_MS
+        if last < _DENSE and _CROWDED * (last - first) <= len(row):
+            ticks -= first
+            counts = np.bincount(ticks)
+            self._cells[first : last + 1] += counts.astype(np.int32)
+            self._bin(retry, row, lambda width: _gathered(first, counts, width))
         else:
-            self._bin(retry, seconds // (self._bin_ms // SECOND_MS), counts)
+            self._scatter(ticks, last)
+            self._bin(retry, row, lambda width: np.bincount(ticks // width))
 
     def lines(self) -> list[RetryOutcome]:
         """Give one line per retry."""
@@ -67,20 +89,33 @@ class ArrayTally:
         shown = min(SHOWN_RETRIES, max((line.retry for line in self._lines), default=0))
         return total, [rows[retry].tolist() if retry in rows else [0] * bins for retry in range(1, shown + 1)]
 
-    def peaks(self) -> tuple[int, int, Silence | None]:
-        """Give the calls of the fullest second and of the fullest minute, and how much is silence."""
+    def peaks(self) -> Peaks:
+        """Give the peak second and the peak minute, of all calls and of those after the outage, and how much is silence."""
+        outage_ms = self._outage_ms
         if not self._lines:
-            return 0, 0, None
-        per_minute = self._seconds.reshape(-1, _MINUTE_S).sum(axis=1, dtype=np.int64)
+            return Peaks(0, 0, None, Returning(0, 0, 0) if outage_ms else None)
+        minutes = min(self.last_ms // MINUTE_MS + 1, _DENSE // MINUTE_TICKS)
+        cells = self._cells[: minutes * MINUTE_TICKS]
+        per_minute = cells.reshape(-1, MINUTE_TICKS).sum(axis=1, dtype=np.int64)
         unit_ms = silence_unit_ms(self._first_ms, self.last_ms)
-        filled, last = self._filled(per_minute, unit_ms)
-        late_second, late_minute, late_filled = self._late.peaks(max(unit_ms // SECOND_MS, 1), last)
-        if unit_ms >= SECOND_MS:
-            filled += late_filled
-        return (
-            max(int(self._seconds.max(initial=0)), late_second),
-            max(int(per_minute.max(initial=0)), late_minute),
+        filled, last = self._filled(cells, per_minute, unit_ms)
+        whole, after = Fullest(), Fullest(outage_ms // TICK_MS, self._refused)
+        sought = (whole, after) if outage_ms else (whole,)
+        for fullest in sought:
+            fullest.dense(cells, per_minute)
+        for ticks, counts in self._late.pieces():
+            for fullest in sought:
+                fullest.add(ticks, counts)
+            if unit_ms >= SECOND_MS:
+                # A piece may end in the middle of a unit.
+                units = np.unique(ticks // (unit_ms // TICK_MS))
+                filled += int(np.count_nonzero(units > last))
+                last = int(units[-1])
+        return Peaks(
+            whole.second,
+            whole.minute,
             silence(self._first_ms, self.last_ms, filled),
+            Returning(after.second, after.minute, self._first_minute) if outage_ms else None,
         )
 
     def histogram(
@@ -102,38 +137,44 @@ class ArrayTally:
         elif self._fine is not None:
             self._fine[row - self._fine_ms] = True
 
-    def _filled(self, per_minute: Counts, unit_ms: int) -> tuple[int, int]:
+    def _meet(self, row: Counts, earliest: int, latest: int) -> None:
+        """Count the calls about the end of the outage that no cell tells apart."""
+        end_ms = self._outage_ms
+        tick_ms = end_ms // TICK_MS * TICK_MS
+        if not end_ms or latest < tick_ms or earliest >= end_ms + MINUTE_MS:
+            return
+        self._first_minute += _between(row, end_ms, end_ms + MINUTE_MS)
+        if tick_ms < end_ms:
+            self._refused += _between(row, tick_ms, end_ms)
+
+    def _filled(self, cells: NDArray[np.int32], per_minute: Counts, unit_ms: int) -> tuple[int, int]:
         """Give how many bins of a unit have a call, but for the late ones, and the last of them (-1: none)."""
         if unit_ms < SECOND_MS:
             assert self._fine is not None
             return len(np.unique((np.flatnonzero(self._fine) + self._fine_ms) // unit_ms)), -1
         if unit_ms == SECOND_MS:
-            # Late seconds are other ones.
-            return int(np.count_nonzero(self._seconds)), -1
+            # Late seconds are other ones; and these lie within less than an hour.
+            since = cells[self._first_ms // SECOND_MS * SECOND_TICKS :]
+            return int(since.reshape(-1, SECOND_TICKS).any(axis=1).sum()), -1
         bins = np.unique(np.flatnonzero(per_minute) // (unit_ms // MINUTE_MS))
         return len(bins), int(bins[-1]) if len(bins) else -1
 
-    def _keep(self, seconds: Counts, counts: Counts) -> None:
-        late = int(np.searchsorted(seconds, _DENSE_S))
-        if late < len(seconds):
-            some = counts[late:] > 0
-            self._late.add(seconds[late:][some], counts[late:][some])
-            seconds, counts = seconds[:late], counts[:late]
-        if late == 0:
-            return
-        last = int(seconds[-1])
-        if last >= len(self._seconds):
-            # In whole minutes, at least doubled, so that a long schedule is not copied at every retry.
-            size = min(_DENSE_S, max(2 * len(self._seconds), (last // _MINUTE_S + 1) * _MINUTE_S))
-            grown = np.zeros(size, dtype=np.int32)
-            grown[: len(self._seconds)] = self._seconds
-            self._seconds = grown
-        self._seconds[seconds] += counts.astype(np.int32)
+    def _scatter(self, ticks: Counts, last: int) -> None:
+        """Count ticks one by one: less work than to count all from the first to the last, where these are many."""
+        if last >= _DENSE:
+            early = ticks < _DENSE
+            self._late.add(*_runs(ticks[~early]))
+            ticks = ticks[early]
+        for start in range(0, len(ticks), len(_ONES)):
+            some = ticks[start : start + len(_ONES)]
+            # With a number in place of an array of ones it takes twenty times as long.
+            np.add.at(self._cells, some, _ONES[: len(some)])
 
-    def _bin(self, retry: int, cells: Counts, weights: Counts | None) -> None:
+    def _bin(self, retry: int, row: Counts, gathered: Callable[[int], Counts]) -> None:
         slot = min(retry, SHOWN_RETRIES + 1)
         size = self.last_ms // self._bin_ms + 1
-        found = np.bincount(cells, weights=weights, minlength=size).astype(np.int64)
+        width, rest = divmod(self._bin_ms, TICK_MS)
+        found = _fitted(np.bincount(row // self._bin_ms) if rest else gathered(width), size)
         known = self._rows.get(slot)
         self._rows[slot] = found if known is None else found + _fitted(known, size)
 
@@ -162,12 +203,26 @@ def _median(row: Counts, earliest: int, latest: int) -> int:
     return int(np.partition(row, place)[place])
 
 
-def _runs(seconds: Counts, first: int, last: int) -> tuple[Counts, Counts]:
-    """Give the distinct seconds in order, and how many calls each has; or all from first to last, if that is shorter."""
-    if last - first < 4 * len(seconds) + 64:
-        seconds -= first
-        return np.arange(first, last + 1), np.bincount(seconds, minlength=last - first + 1)
-    return np.unique(seconds, return_counts=True)
+def _between(row: Counts, low_ms: int, high_ms: int) -> int:
+    return int(np.count_nonzero((row >= low_ms) & (row < high_ms)))
+
+
+def _runs(ticks: Counts) -> tuple[Counts, Counts]:
+    """Give the distinct ticks in order, and how many calls each has."""
+    first = int(ticks.min())
+    if int(ticks.max()) - first > _SPARSE * len(ticks):
+        return np.unique(ticks, return_counts=True)
+    counts = np.bincount(ticks - first)
+    places = np.flatnonzero(counts)
+    return places + first, counts[places]
+
+
+def _gathered(first: int, counts: Counts, width: int) -> Counts:
+    """Give the calls in each bin of so many ticks from 0 on, of neighbouring ticks from a first one on."""
+    bins = np.arange(first // width, (first + len(counts) - 1) // width + 1)
+    found = np.zeros(int(bins[-1]) + 1, dtype=np.int64)
+    found[bins] = np.add.reduceat(counts, np.maximum(bins * width - first, 0))
+    return found
 
 
 def _fitted(row: Counts, size: int) -> Counts:

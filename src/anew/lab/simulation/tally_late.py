@@ -1,7 +1,7 @@
-"""Counts per second where seconds with a call may lie far apart: exact, in some two bytes a call. Needs NumPy.
+"""Counts per tick where ticks with a call may lie far apart: exact, in some two bytes a call. Needs NumPy.
 
-What makes it small: a second is kept as its distance from the one before, in as few bytes as its neighbours need, and a
-second with one call has no count. What keeps it small when the peaks are asked for: time is gone through in slices.
+What makes it small: a tick is kept as its distance from the one before, in as few bytes as its neighbours need, and a
+tick with one call has no count. What keeps it small when the counts are asked for: time is gone through in slices.
 """
 
 from __future__ import annotations
@@ -12,28 +12,26 @@ from typing import Any, Final, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from anew.units import MINUTE_MS, SECOND_MS
+from anew.lab.rhythm import MINUTE_TICKS
 
 Counts: TypeAlias = NDArray[np.int64]
 Narrow: TypeAlias = NDArray[np.unsignedinteger[Any]]
 """Whole numbers from 0 on, in as few bytes as the largest needs."""
 
 _BLOCK: Final = 2**13
-"""Seconds that are packed together; a place among them takes two bytes."""
+"""Ticks that are packed together; a place among them takes two bytes."""
 
 _SLICE: Final = 2**20
-"""Seconds with a call that are unpacked at a time, about: some 60 bytes each."""
+"""Ticks with a call that are unpacked at a time, about: some 60 bytes each."""
 
 _ROOM: Final = 2**26
 """Bytes that are asked for at once. What is not written to takes no memory."""
 
 _ALIGNED: Final = 8
 
-_MINUTE_S: Final = MINUTE_MS // SECOND_MS
-
 
 class _Block(NamedTuple):
-    """Some seconds, each once, in order.
+    """Some ticks, each once, in order.
 
     Attributes:
         first: The first of them.
@@ -50,17 +48,17 @@ class _Block(NamedTuple):
     more: Narrow
 
     def unpacked(self, low: int, high: int) -> tuple[Counts, Counts, Counts]:
-        """Give the seconds in [low, high); those of them with more than one call; and how many more."""
-        seconds = np.empty(len(self.steps) + 1, dtype=np.int64)
-        seconds[0] = self.first
-        np.cumsum(self.steps, out=seconds[1:])
-        seconds[1:] += self.first
-        busy, more = seconds[self.busy], self.more.astype(np.int64)
+        """Give the ticks in [low, high); those of them with more than one call; and how many more."""
+        ticks = np.empty(len(self.steps) + 1, dtype=np.int64)
+        ticks[0] = self.first
+        np.cumsum(self.steps, out=ticks[1:])
+        ticks[1:] += self.first
+        busy, more = ticks[self.busy], self.more.astype(np.int64)
         if low <= self.first and self.last < high:
-            return seconds, busy, more
+            return ticks, busy, more
         inside = (busy >= low) & (busy < high)
-        start, stop = np.searchsorted(seconds, (low, high))
-        return seconds[start:stop], busy[inside], more[inside]
+        start, stop = np.searchsorted(ticks, (low, high))
+        return ticks[start:stop], busy[inside], more[inside]
 
 
 class _Memory:
@@ -86,63 +84,47 @@ class _Memory:
 
 
 class LateCalls:
-    """Calls per second, added in any order."""
+    """Calls per tick, added in any order."""
 
     def __init__(self) -> None:
         self._memory = _Memory()
         self._blocks: list[_Block] = []
         self._loose: list[tuple[Counts, Counts]] = []
-        self._loose_seconds = 0
+        self._loose_ticks = 0
 
-    def add(self, seconds: Counts, counts: Counts) -> None:
-        """Add distinct seconds in order, and how many calls each has, at least one."""
-        self._loose.append((seconds, counts))
-        self._loose_seconds += len(seconds)
+    def add(self, ticks: Counts, counts: Counts) -> None:
+        """Add distinct ticks in order, and how many calls each has, at least one."""
+        self._loose.append((ticks, counts))
+        self._loose_ticks += len(ticks)
         # A few calls are not worth a block, and there may be a hundred thousand retries of a few jobs.
-        if self._loose_seconds >= _BLOCK:
+        if self._loose_ticks >= _BLOCK:
             self._pack()
 
-    def peaks(self, unit_s: int = _MINUTE_S, beyond: int = -1) -> tuple[int, int, int]:
-        """Give the fullest second, the fullest minute, and how many bins of a unit have a call.
-
-        Args:
-            unit_s: The unit's width in seconds.
-            beyond: Bins of the unit up to this one do not count.
-        """
+    def pieces(self) -> Iterator[tuple[Counts, Counts]]:
+        """Give the ticks with a call in order, each once, and how many each has; piece by piece."""
         self._pack()
-        second = minute = filled = 0
         for low, high, blocks in _slices(self._blocks):
-            found, counts = _together([block.unpacked(low, high) for block in blocks])
-            if len(found):
-                _, per_minute = _merged(found // _MINUTE_S, counts)
-                second = max(second, int(counts.max()))
-                minute = max(minute, int(per_minute.max()))
-                # A slice may end in the middle of a unit.
-                bins = found // unit_s
-                bins = bins[_starts(bins)]
-                filled += int(np.count_nonzero(bins > beyond))
-                beyond = max(beyond, int(bins[-1]))
-        return second, minute, filled
+            ticks, counts = _together([block.unpacked(low, high) for block in blocks])
+            if len(ticks):
+                yield ticks, counts
 
     def _pack(self) -> None:
         if not self._loose:
             return
-        seconds, counts = self._loose[0]
+        ticks, counts = self._loose[0]
         if len(self._loose) > 1:
-            seconds, counts = (np.concatenate(column) for column in zip(*self._loose, strict=True))
-            order = np.argsort(seconds, kind="stable")
-            seconds, counts = _merged(seconds[order], counts[order])
-        for start in range(0, len(seconds), _BLOCK):
-            self._blocks.append(self._packed(seconds[start : start + _BLOCK], counts[start : start + _BLOCK]))
+            ticks, counts = (np.concatenate(column) for column in zip(*self._loose, strict=True))
+            order = np.argsort(ticks, kind="stable")
+            ticks, counts = _merged(ticks[order], counts[order])
+        for start in range(0, len(ticks), _BLOCK):
+            self._blocks.append(self._packed(ticks[start : start + _BLOCK], counts[start : start + _BLOCK]))
         self._loose.clear()
-        self._loose_seconds = 0
+        self._loose_ticks = 0
 
-    def _packed(self, seconds: Counts, counts: Counts) -> _Block:
+    def _packed(self, ticks: Counts, counts: Counts) -> _Block:
         keep = self._memory.keep
         busy = np.flatnonzero(counts > 1)
-        return _Block(
-            int(seconds[0]), int(seconds[-1]), keep(np.diff(seconds)), keep(busy), keep(counts[busy] - 1)
-        )
+        return _Block(int(ticks[0]), int(ticks[-1]), keep(np.diff(ticks)), keep(busy), keep(counts[busy] - 1))
 
 
 def _slices(blocks: Sequence[_Block]) -> Iterator[tuple[int, int, list[_Block]]]:
@@ -151,7 +133,7 @@ def _slices(blocks: Sequence[_Block]) -> Iterator[tuple[int, int, list[_Block]]]
     low, size = 0, 0
     touching: list[_Block] = []
     for block in ordered:
-        high = block.first // _MINUTE_S * _MINUTE_S
+        high = block.first // MINUTE_TICKS * MINUTE_TICKS
         if size >= _SLICE and high > low:
             yield low, high, touching
             touching = [known for known in touching if known.last >= high]
@@ -163,12 +145,12 @@ def _slices(blocks: Sequence[_Block]) -> Iterator[tuple[int, int, list[_Block]]]
 
 
 def _together(parts: Sequence[tuple[Counts, Counts, Counts]]) -> tuple[Counts, Counts]:
-    """Give the distinct seconds of some parts in order, and how many calls each has."""
-    seconds, busy, more = (np.concatenate(column) for column in zip(*parts, strict=True))
-    seconds.sort()
-    starts = _starts(seconds)
-    distinct = seconds[starts]
-    counts = np.diff(starts, append=len(seconds))
+    """Give the distinct ticks of some parts in order, and how many calls each has."""
+    ticks, busy, more = (np.concatenate(column) for column in zip(*parts, strict=True))
+    ticks.sort()
+    starts = _starts(ticks)
+    distinct = ticks[starts]
+    counts = np.diff(starts, append=len(ticks))
     np.add.at(counts, np.searchsorted(distinct, busy), more)
     return distinct, counts
 
