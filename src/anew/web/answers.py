@@ -11,7 +11,7 @@ from anew.web.cards import JSON, Card
 from anew.web.controls import Control
 from anew.web.herds import Herd
 from anew.web.messages import Ask
-from anew.web.state import SCENARIO, State
+from anew.web.state import SCENARIO, UNTIL, State
 from anew.web.words import between
 
 
@@ -50,6 +50,7 @@ def _set(state: State, *, whole: bool) -> dict[str, Any]:
     controls = _controls(state)
     sliders = {item.name: item.slider.at for item in controls if item.slider is not None}
     texts = {f"{card.key}.of": card.of for card in state.cards}
+    texts |= {f"{card.key}.was": card.was for card in state.cards}
     texts |= {f"{card.key}.json": card.json for card in state.cards if card.choice == JSON}
     if whole:
         texts |= {item.name: item.text for item in controls}
@@ -84,6 +85,8 @@ def say_what_holds(state: State, wrong: Sequence[Control], herds: Sequence[Herd]
     """
     drawn = {one.key for one in herds}
     sentences = []
+    _say_what_was(state, drawn)
+    drawn -= {card.key for card in state.cards if card.before}
     for item in wrong:
         shared = item.name in state.controls or item is state.retry
         if not drawn or not (shared or item.name.partition(".")[0] in drawn):
@@ -95,11 +98,47 @@ def say_what_holds(state: State, wrong: Sequence[Control], herds: Sequence[Herd]
     return sentences
 
 
+def _say_what_was(state: State, drawn: set[str]) -> None:
+    """Say beside the mistake in a policy that it is drawn as it was before."""
+    for card in state.cards:
+        if card.before and card.key in drawn:
+            holds = f". The picture is of {card.key.upper()} as it was before the mistake"
+            card.error += holds if card.error else ""
+            for item in card.controls:
+                item.error += holds if item.error else ""
+
+
 def _instead(state: State, item: Control) -> str:
     """Say what holds in place of a wrong text; an outage that is not said depends on whether a success is."""
     if item.name == "outage" and state.values["success"] != SCENARIO["success"][2]:
         return "none"
     return item.instead
+
+
+def say_what_is_looked_at(state: State, herd_ms: int, load_ms: int) -> dict[str, str]:
+    """Say in numbers, beside the control itself, what the pictures over time reach from and to.
+
+    Args:
+        state: The state.
+        herd_ms: Where the herds' picture ends; 0: there is no retry.
+        load_ms: Where the load's ends; 0: there too.
+
+    Returns:
+        What is said, by the control's name.
+    """
+    until = state.values[UNTIL]
+    ends = [end for end in (herd_ms, load_ms) if end]
+    spans = [f"0 to {format_duration(end)}" for end in ends]
+    if not ends:
+        said = "nothing: there is no retry"
+    elif len(set(spans)) == 1:
+        said = spans[0]
+    else:
+        said = f"herd {spans[0]}, calls {spans[-1]}"
+    if ends and (not until or until > max(ends)):
+        said = f"all: {said}"
+    state.controls[UNTIL].stands = said
+    return {UNTIL: said}
 
 
 # ---- a preset that is no longer as it comes
@@ -109,7 +148,7 @@ def summarize(cards: Sequence[Card], herds: Sequence[Herd]) -> None:
     """Say what each changed preset comes to, in place of the sentence about it as it comes."""
     drawn = {one.key: one.explained for one in herds}
     for card in cards:
-        if card.changed:
+        if card.changed and not card.before:
             figures = f": {_comes_to(drawn[card.key])}" if card.key in drawn else ""
             card.summary = f"After {card.label[2:]}, changed{figures}."
 

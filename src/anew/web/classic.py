@@ -12,6 +12,7 @@ from anew.lab.charts import classics
 from anew.lab.charts.pictures import Band, Dots, Picture
 from anew.web.cards import LETTERS
 from anew.web.controls import Control, control
+from anew.web.drawing import curves
 from anew.web.words import between
 
 _RETRIES: Final = Integer(1, 100)
@@ -97,19 +98,7 @@ def drawn(picture: Picture | None) -> dict[str, Any]:
     panels = () if picture is None else picture.panels
     bands = [line for panel in panels if isinstance(panel, Band) for line in panel.lines]
     return {
-        "curves": [
-            {
-                "key": LETTERS[place % len(LETTERS)],
-                "label": line.label,
-                "nominal": [
-                    point.nominal_ms if point.mean_ms is None else round(point.mean_ms)
-                    for point in line.points
-                ],
-                "earliest": [point.earliest_ms for point in line.points],
-                "latest": [point.latest_ms for point in line.points],
-            }
-            for place, line in enumerate(bands)
-        ],
+        **curves({LETTERS[place % len(LETTERS)]: line for place, line in enumerate(bands)}),
         "herds": [
             {
                 "key": f"{place}",

@@ -60,6 +60,8 @@ class Control:
         error: What is wrong with the text.
         more: It is seldom needed, and folded away.
         idle: It does nothing as the other controls stand, and is hidden.
+        unit: Of its number, where the text does not name it.
+        stands: What it stands for as all else is, in numbers; None where that need not be told.
     """
 
     name: str
@@ -74,6 +76,8 @@ class Control:
     error: str = ""
     more: bool = False
     idle: bool = False
+    unit: str = ""
+    stands: str | None = None
 
     @property
     def said(self) -> bool:
@@ -153,6 +157,10 @@ def read(kind: Kind, text: str, field: str) -> Any:
     return kind.read(_plain(kind, text.strip()), field)
 
 
+_GROUPED: Final = re.compile("[0-9]{1,3}(?:([,_' \u00a0\u2009\u202f])[0-9]{3})(?:\\1[0-9]{3}){0,4}")
+"""A whole number with its thousands apart, as this page itself writes it; one with a fraction would not be told from that."""
+
+
 def _plain(kind: Kind, text: str) -> Any:
     """Give a text as the JSON value that it stands for; what cannot be is left for the kind to refuse."""
     if isinstance(kind, ListOf):
@@ -161,6 +169,8 @@ def _plain(kind: Kind, text: str) -> Any:
         return None
     if isinstance(kind, Integer) and re.fullmatch(r"[+-]?[0-9]{1,18}", text):
         return int(text)
+    if isinstance(kind, Integer) and _GROUPED.fullmatch(text):
+        return int(re.sub("[^0-9]", "", text))
     if isinstance(kind, (Number, Integer)) and re.fullmatch(r"[+-]?[0-9.]{1,40}([eE][+-]?[0-9]{1,4})?", text):
         try:
             return float(text)

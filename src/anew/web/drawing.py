@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import math
-from bisect import bisect_left
-from collections.abc import Sequence
-from itertools import pairwise
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from anew.lab.charts.bins import wait_edges
 from anew.lab.charts.colours import (
     POLICY_COLOURS,
     POLICY_COLOURS_DARK,
     RETRY_COLOURS_DARK,
     RETRY_COLOURS_LIGHT,
 )
-from anew.lab.charts.waves import ABSENT, tally
-from anew.units import SECOND_MS
+from anew.lab.charts.data import line_words
+from anew.lab.charts.pictures import Band, BandLine, BandPoint
+from anew.lab.waves import ABSENT, tally
 from anew.web.cards import LETTERS
-from anew.web.herds import DOTS, Herd, Seconds, greatest, least
+from anew.web.herds import DOTS, Herd, greatest, least
 
 BINS: Final = 240
 HISTOGRAM_BINS: Final = 60
@@ -34,18 +34,32 @@ COLOURS: Final = {
 """What is drawn by day and by night; the style sheet has the policies' own colours too."""
 
 
-def curves(herds: Sequence[Herd]) -> list[dict[str, Any]]:
-    """Give each policy's waits, retry by retry; None where they cannot be told beforehand."""
-    return [
+def curves(lines: Mapping[str, BandLine]) -> dict[str, Any]:
+    """Give each policy's waits, retry by retry, None where they cannot be told beforehand; and what the lines join."""
+    drawn = [
         {
-            "key": herd.key,
-            "label": herd.label,
-            "nominal": [row.nominal_ms for row in herd.explained.rows],
-            "earliest": [row.earliest_ms for row in herd.explained.rows],
-            "latest": [row.latest_ms for row in herd.explained.rows],
+            "key": key,
+            "label": line.label,
+            "joins": line.line,
+            "middle": [None if ms is None else round(ms) for ms in line.middles_ms],
+            "nominal": [point.nominal_ms for point in line.points],
+            "earliest": [point.earliest_ms for point in line.points],
+            "latest": [point.latest_ms for point in line.points],
         }
-        for herd in herds
+        for key, line in lines.items()
     ]
+    return {"curves": drawn, "line": line_words(Band(tuple(lines.values())))}
+
+
+def band_line(herd: Herd) -> BandLine:
+    """Give a policy's waits as the lab's charts have them."""
+    points = tuple(
+        BandPoint(row.retry, row.nominal_ms, row.earliest_ms, row.latest_ms, row.mean_ms)
+        for row in herd.explained.rows
+    )
+    # One line, one meaning: it does not change from mean to nominal on its way.
+    known = all(point.mean_ms is not None for point in points)
+    return BandLine(herd.label, points, "mean" if known else "nominal")
 
 
 def span(herds: Sequence[Herd], until_ms: int | None) -> tuple[int, int]:
@@ -111,59 +125,6 @@ def heat(herd: Herd, bounds: Sequence[float], *, log: bool) -> list[list[int]]:
     return counted
 
 
-def load_edges(first: int, last: int, *, log: bool) -> list[float]:
-    """Give where bins for calls per second begin and end: on whole seconds, so that each is a second or more.
-
-    A rate that is counted over less makes a crowd out of a few calls in the same millisecond. Where all is over within a
-    second, tenths of that time take its place.
-
-    Args:
-        first: Where an axis of powers begins; it has no place for 0, so its first bin is drawn from there and reaches back
-            to 0 all the same.
-        last: What lies at or before it is in a bin.
-        log: The bins are equally far apart on an axis of powers, as far as whole seconds allow.
-    """
-    unit = SECOND_MS if last >= SECOND_MS else max(-(-last // 10), 1)
-    end = (last // unit + 1) * unit
-    if not log:
-        width = -(-end // (BINS * unit)) * unit
-        return [float(place * width) for place in range(-(-end // width) + 1)]
-    inner = {math.ceil(bound / unit) * unit for bound in edges(first, last, BINS, log=True)}
-    bounds = [*map(float, sorted(bound for bound in inner if bound < end)), float(end)]
-    if len(bounds) > 2 and end - bounds[-2] < (bounds[-2] - bounds[-3]) / 2:
-        # The instant after the last call would be a bin of its own, far narrower than those before.
-        del bounds[-2]
-    return bounds if first >= unit and len(bounds) > 1 else [bounds[0] / 2, *bounds]
-
-
-def load_counts(herd: Herd, bounds: Sequence[float]) -> list[int]:
-    """Count all of a herd's retries between bounds; the first bin reaches back to 0, what lies behind the last is left out."""
-    if any(bound % SECOND_MS for bound in bounds[1:]):
-        rows = [tally(wave, [*bounds, math.inf], None, 1)[0][:-1] for wave in herd.waves]
-        return [sum(column) for column in zip(*rows, strict=True)]
-    before = _before(herd.seconds, [round(bound) // SECOND_MS for bound in bounds[1:]])
-    return [after - until for until, after in pairwise([0, *before])]
-
-
-def _before(seconds: Seconds, marks: Sequence[int]) -> list[int]:
-    """Tell how many calls come before each of some seconds."""
-    if isinstance(seconds, list):
-        return [bisect_left(seconds, mark) for mark in marks]
-    import numpy as np
-
-    # Of the same type, lest the whole array be copied to be compared.
-    found: list[int] = seconds.searchsorted(np.asarray(marks, dtype=seconds.dtype)).tolist()
-    return found
-
-
-def rates(counts: Sequence[int], bounds: Sequence[float]) -> list[float]:
-    """Give calls per second in each bin; the first reaches back to 0."""
-    return [
-        round(count * 1_000 / (high - low), 6) if high > low else 0.0
-        for count, low, high in zip(counts, [0.0, *bounds[1:]], bounds[1:], strict=False)
-    ]
-
-
 def histograms(herds: Sequence[Herd], retry: int, *, log: bool) -> dict[str, Any]:
     """Give how one retry's waits are spread, in the same bins for all policies; shares of the jobs.
 
@@ -179,14 +140,10 @@ def histograms(herds: Sequence[Herd], retry: int, *, log: bool) -> dict[str, Any
     low = min(least(waits) for waits in drawn.values())
     high = max(greatest(waits) for waits in drawn.values()) + 1
     log = log and high > _FAR * max(low, 1)
-    margin = max((high - low) // 20, 1)
     if log:
         bounds = edges(max(low, high // 1_000_000, 1), high * 2, HISTOGRAM_BINS, log=True)
     else:
-        first = max(low - margin, 0)
-        bounds = [
-            first + (high + margin - first) * place / HISTOGRAM_BINS for place in range(HISTOGRAM_BINS + 1)
-        ]
+        bounds = [max(edge, 0.0) for edge in wait_edges(list(drawn.values()), HISTOGRAM_BINS)]
     lines = []
     for key, waits in drawn.items():
         (counts,) = tally(waits, bounds, None, 1)

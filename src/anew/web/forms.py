@@ -7,7 +7,8 @@ import json
 import msgspec
 
 from anew.backoff import Grow, NoJitter, Policy, Power
-from anew.web.cards import JSON, Card, compact
+from anew.web.cards import JSON, Card
+from anew.web.policy_text import compact
 
 
 class Form(msgspec.Struct, frozen=True):

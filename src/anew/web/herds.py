@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from anew.backoff import Policy
 from anew.errors import InvalidInput
 from anew.lab.chance import PhaseKind
-from anew.lab.charts.waves import ABSENT, Wave, waits_between, waves
 from anew.lab.explain import Explanation, explain
 from anew.lab.rhythm import Rhythm, in_order, rhythm, waves_meet
+from anew.lab.waves import ABSENT, Wave, waits_between, waves
 from anew.units import SECOND_MS
 
 if TYPE_CHECKING:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any, Final
 
 import msgspec
@@ -12,16 +13,17 @@ from anew import __version__
 from anew.backoff import PRESETS
 from anew.errors import AnewError, InvalidInput
 from anew.lab.charts.classics import CLASSICS
-from anew.units import format_duration
+from anew.units import counted, format_duration
 from anew.web import answers, classic, drawing, ladders, scenes, words
 from anew.web.assets import Assets
 from anew.web.cards import KNOWN_AS, LETTERS
 from anew.web.controls import for_a_box
 from anew.web.forms import forms
 from anew.web.herds import Herd, herd
+from anew.web.load_pictures import bare_load, end_of, played_load
 from anew.web.messages import Ask, Made
 from anew.web.parts import CURVE_STARTS
-from anew.web.state import CHARTS, HERDS, SCALES, SCENARIO, State, read_state
+from anew.web.state import CHARTS, HERDS, SCALES, SCENARIO, UNTIL, State, read_state
 
 _ASSETS: Final = Assets()
 
@@ -32,6 +34,10 @@ _JSON_ESCAPES: Final = {
     "\u2028": "\\u2028",
     "\u2029": "\\u2029",
 }
+
+
+_BEFORE_UNIT: Final = re.compile(r"(?<=[0-9]) (?=(?:d|h|min|s|ms|%)(?![a-z]))|(?<=[0-9] [dh]) (?=[0-9])")
+"""Where a line must not end: within a duration, or before a per cent sign."""
 
 
 def as_json(value: Any) -> Markup:
@@ -52,6 +58,7 @@ def _environment() -> Environment:
     )
     made.filters["as_json"] = as_json
     made.filters["sentence"] = lambda text: text[:1].upper() + text[1:] + "."
+    made.filters["unbroken"] = lambda text: _BEFORE_UNIT.sub("\u00a0", text)
     made.filters["duration"] = lambda ms: "–" if ms is None else format_duration(ms)
     made.globals |= {
         "asset": _ASSETS.url,
@@ -65,6 +72,7 @@ def _environment() -> Environment:
         "letters": LETTERS,
         "ladders": ladders.LADDERS,
         "colours": drawing.COLOURS,
+        "bins": drawing.BINS,
     }
     return made
 
@@ -125,17 +133,16 @@ def _results(state: State, *, compute: bool) -> dict[str, Any]:
     answers.summarize(state.cards, herds)
     played = _scenes(state, herds) if compute else []
     jobs = state.values["jobs"]
-    figures = words.facts(herds, jobs) if herds else []
     data = _data(state, herds, played)
     load = scenes.said(played, jobs) if played else words.about_load(herds, jobs)
     return {
         "herds": herds,
         "answers": holds,
-        "facts": figures + (_aligned(scenes.facts(played), played, herds) if played else []),
+        "facts": _facts(state, herds, played) if herds else [],
         "said": {
             "curve": words.about_curves(herds),
             "herd": words.about_herds(herds),
-            "load": [*load, *words.counted_over(data["load"]["edges"])] if load else [],
+            "load": [*load, *words.about_columns(data["load"]["bins"])] if load else [],
             "waits": words.about_waits(herds, state.retry_number),
         },
         "forms": [(card, forms(card)) for card in state.cards if card.policy is not None],
@@ -143,9 +150,19 @@ def _results(state: State, *, compute: bool) -> dict[str, Any]:
     }
 
 
-def _aligned(
-    rows: list[tuple[str, str, list[str]]], played: list[scenes.Scene], herds: list[Herd]
-) -> list[tuple[str, str, list[str]]]:
+def _facts(state: State, herds: list[Herd], played: list[scenes.Scene]) -> list[tuple[str, list[words.Row]]]:
+    """Give the table of figures: groups of rows that are about the same, each under a heading that says about what."""
+    jobs = state.values["jobs"]
+    if played:
+        heading = f"In this scenario: {scenes.scenario_of(state.values).words()}"
+        rows = _aligned(scenes.facts(played, jobs), played, herds)
+    else:
+        heading = f"{counted(jobs, 'job')} failing together, then at every retry"
+        rows = words.herd_facts(herds, jobs)
+    return [("Each policy, whatever its jobs meet", words.facts(herds)), (heading, rows)]
+
+
+def _aligned(rows: list[words.Row], played: list[scenes.Scene], herds: list[Herd]) -> list[words.Row]:
     """Put each scene's figures below its own policy; a policy that could not be played has dashes."""
     places = {one.key: place for place, one in enumerate(played)}
     return [
@@ -174,9 +191,10 @@ def _classic(state: State, shown: classic.Classic) -> dict[str, Any]:
 def _herds(state: State) -> list[Herd]:
     found = []
     for card in state.cards:
-        if card.policy is not None:
+        policy = card.policy or card.before
+        if policy is not None:
             try:
-                found.append(herd(card.key, card.label, card.policy, state.values))
+                found.append(herd(card.key, card.label, policy, state.values))
             except AnewError as error:
                 _blame(state, card.key, error)
     return found
@@ -189,7 +207,8 @@ def _scenes(state: State, herds: list[Herd]) -> list[scenes.Scene]:
     found = []
     for one in herds:
         try:
-            found.append(scenes.scene(one, scenes.scenario_of(state.values), log=state.scale == "log"))
+            scenario, until = scenes.scenario_of(state.values), state.values[UNTIL]
+            found.append(scenes.scene(one, scenario, log=state.scale == "log", until_ms=until))
         except AnewError as error:
             _blame(state, one.key, error)
     return found
@@ -211,14 +230,15 @@ def _blame(state: State, key: str, error: AnewError) -> None:
 def _data(state: State, herds: list[Herd], played: list[scenes.Scene]) -> dict[str, Any]:
     """Give what the browser draws and sets; its shape is the contract with `static/lab.js`."""
     log = state.scale == "log"
-    first, last = drawing.span(herds, state.values["until"])
+    first, last = drawing.span(herds, state.values[UNTIL])
     bounds = drawing.edges(first, last, drawing.BINS, log=log)
     return {
         "log": log,
         "jobs": state.values["jobs"],
+        "before": [card.key for card in state.cards if card.before],
         "charts": {name: name in state.charts for name in CHARTS},
         "herdAs": state.herd_as,
-        "curves": drawing.curves(herds),
+        **drawing.curves({one.key: drawing.band_line(one) for one in herds}),
         "span": [first, last],
         "edges": bounds,
         "herds": [
@@ -231,41 +251,10 @@ def _data(state: State, herds: list[Herd], played: list[scenes.Scene]) -> dict[s
             }
             for one in herds
         ],
-        "load": _played_load(state, played, first)
-        if played
-        else _bare_load(herds, drawing.load_edges(first, last, log=log)),
+        "load": played_load(state, played, first) if played else bare_load(state, herds, first, last),
+        "stands": answers.say_what_is_looked_at(
+            state, last if any(one.waves for one in herds) else 0, end_of(state, played, whole=True)
+        ),
         "waits": drawing.histograms(herds, state.retry_number, log=log),
         "retry": state.retry_number,
     }
-
-
-def _bare_load(herds: list[Herd], bounds: list[float]) -> dict[str, Any]:
-    """Give the load of herds whose every retry fails: all their retries."""
-    lines = [
-        {
-            "key": one.key,
-            "label": one.label,
-            "rates": drawing.rates(drawing.load_counts(one, bounds), bounds),
-        }
-        for one in herds
-        if one.waves
-    ]
-    return {"edges": bounds, "lines": lines, "capacity": None, "outage": None}
-
-
-def _played_load(state: State, played: list[scenes.Scene], first: int) -> dict[str, Any]:
-    # The bins of what was played end there, and those of the picture need not begin another one.
-    end = scenes.last_ms(played) - 1
-    last = min(end, state.values["until"] or end)
-    bounds = drawing.load_edges(min(first, max(last // 2, 1)), max(last, 2), log=state.scale == "log")
-    lines = [
-        {
-            "key": one.key,
-            "label": one.label,
-            "rates": scenes.rates(one, bounds),
-            "served": scenes.rates(one, bounds, "served") if one.outcome.downstream else None,
-        }
-        for one in played
-    ]
-    values = state.values
-    return {"edges": bounds, "lines": lines, "capacity": values["capacity"], "outage": values["outage"]}

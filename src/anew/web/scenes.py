@@ -3,25 +3,22 @@
 from __future__ import annotations
 
 import functools
-from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import accumulate
 from typing import Any, Final
 
 from anew.backoff import Policy
 from anew.lab.simulation.outcome import Downstream, Outcome
 from anew.lab.simulation.scenario import Scenario
 from anew.lab.simulation.simulate import simulate
-from anew.units import DAY_MS, MINUTE_MS, format_duration
+from anew.units import format_duration
 from anew.web.herds import MAX_CALLS, Herd, retries_shown
+from anew.web.loads import Look, near_ends
 from anew.web.state import SCENARIO, UNTIL
+from anew.web.words import Row, busiest, silent
 
 _PLAIN: Final = frozenset({"jobs", "seed", "phase"})
 """What a herd has even where nothing ever succeeds and nothing is limited."""
-
-_NEAR_MS: Final = (30 * MINUTE_MS, 2 * DAY_MS)
-"""Ends of further looks at the beginning, which show it more finely on an axis of powers."""
 
 _KEPT: Final = 12
 """Scenes that are kept for the next page."""
@@ -43,6 +40,7 @@ class Scene:
         outcome: What came of it.
         end_ms: When the scenario ends at the latest; None: when all is over.
         looks: The same, seen up to an earlier end each, the earliest first, and the outcome itself.
+        ends: Up to where each of these looks reaches, in ms.
     """
 
     key: str
@@ -50,6 +48,7 @@ class Scene:
     outcome: Outcome
     end_ms: int | None
     looks: tuple[Outcome, ...]
+    ends: tuple[int, ...]
 
 
 def is_plain(values: Mapping[str, Any]) -> bool:
@@ -75,13 +74,14 @@ def scenario_of(values: Mapping[str, Any]) -> Scenario:
     return scenario
 
 
-def scene(herd: Herd, scenario: Scenario, *, log: bool) -> Scene:
+def scene(herd: Herd, scenario: Scenario, *, log: bool, until_ms: int | None = None) -> Scene:
     """Simulate one policy.
 
     Args:
         herd: Its herd.
         scenario: What happens to it.
         log: The beginning is looked at more finely.
+        until_ms: So is what comes until then, where the picture ends with it.
 
     Raises:
         InvalidInput: It would be too much work.
@@ -89,18 +89,21 @@ def scene(herd: Herd, scenario: Scenario, *, log: bool) -> Scene:
     policy = herd.policy
     if scenario.success == 0 and policy.retries is None:
         policy = policy.with_limit(retries_shown(policy))
-    looks = _looks(policy, scenario, log)
-    return Scene(herd.key, herd.label, looks[-1], scenario.end_ms, looks)
+    ends, looks = _looks(policy, scenario, log, until_ms)
+    return Scene(herd.key, herd.label, looks[-1], scenario.end_ms, looks, ends)
 
 
 @functools.lru_cache(maxsize=_KEPT)
-def _looks(policy: Policy, scenario: Scenario, log: bool) -> tuple[Outcome, ...]:
+def _looks(
+    policy: Policy, scenario: Scenario, log: bool, until_ms: int | None
+) -> tuple[tuple[int, ...], tuple[Outcome, ...]]:
     """Play the scenario, whole and, where that is cheap, up to earlier ends. A slider moves one policy, the others stay."""
     whole = simulate(policy, scenario, max_calls=MAX_CALLS)
     last = len(whole.load.counts) * whole.load.bin_ms
     cheap = not scenario.coupled or whole.calls < _LOOKED_AT_TWICE
-    near = [end for end in _NEAR_MS if log and cheap and 4 * end < last]
-    return (*(simulate(policy, _until(scenario, end), max_calls=MAX_CALLS) for end in near), whole)
+    near = near_ends(last, until_ms, log=log) if cheap else []
+    looks = [simulate(policy, _until(scenario, end), max_calls=MAX_CALLS) for end in near]
+    return (*near, last), (*looks, whole)
 
 
 def _until(scenario: Scenario, end_ms: int) -> Scenario:
@@ -112,65 +115,50 @@ def last_ms(scenes: Sequence[Scene]) -> int:
     return max((len(one.outcome.load.counts) * one.outcome.load.bin_ms for one in scenes), default=2)
 
 
-def rates(scene: Scene, bounds: Sequence[float], what: str = "load") -> list[float]:
-    """Give calls per second between bounds, from the finest look that reaches there.
+def looks(scene: Scene, what: str = "load") -> tuple[Look, ...]:
+    """Give calls over time, as finely as the scene was looked at.
 
     Args:
         scene: The scene.
-        bounds: Where the bins begin and the last one ends.
         what: ``load``, all calls after first failures; or a field of the downstream, such as ``served``.
     """
-    marks, sums = _marks(scene, what)
-    starts = [0.0, *bounds[1:]]  # the first bin reaches back to 0, where an axis of powers cannot begin
-    reached = [_at(bound, marks, sums) for bound in starts]
-    return [
-        round(max(b - a, 0.0) * 1_000 / (high - low), 6) if high > low else 0.0
-        for a, b, low, high in zip(reached, reached[1:], starts, starts[1:], strict=False)
-    ]
+    return tuple(_look(end, outcome, what) for end, outcome in zip(scene.ends, scene.looks, strict=True))
 
 
-def _marks(scene: Scene, what: str) -> tuple[list[float], list[float]]:
-    """Give instants and the calls up to each, as a line without a step back."""
-    marks, sums = [0.0], [0.0]
-    for look in scene.looks:
-        if what == "load":
-            bin_ms, counts = look.load.bin_ms, look.load.counts
-        else:
-            assert look.downstream is not None
-            bin_ms, counts = look.downstream.bin_ms, getattr(look.downstream, what)
-        end = marks[-1]
-        for place, total in enumerate(accumulate(counts), start=1):
-            if place * bin_ms > end:
-                marks.append(float(place * bin_ms))
-                sums.append(max(float(total), sums[-1]))
-    return marks, sums
-
-
-def _at(instant: float, marks: Sequence[float], sums: Sequence[float]) -> float:
-    place = bisect_right(marks, instant)
-    if place >= len(marks):
-        return sums[-1]
-    share = (instant - marks[place - 1]) / (marks[place] - marks[place - 1])
-    return sums[place - 1] + share * (sums[place] - sums[place - 1])
+def _look(end_ms: int, outcome: Outcome, what: str) -> Look:
+    if what == "load":
+        return Look(end_ms, outcome.load.bin_ms, outcome.load.counts)
+    assert outcome.downstream is not None
+    return Look(end_ms, outcome.downstream.bin_ms, getattr(outcome.downstream, what))
 
 
 # ---- words
 
 
-def facts(scenes: Sequence[Scene]) -> list[tuple[str, str, list[str]]]:
-    """Give what the scenario adds to the table of figures."""
+def facts(scenes: Sequence[Scene], jobs: int) -> list[Row]:
+    """Give the figures of the scenario, a cell for each scene."""
     outcomes = [one.outcome for one in scenes]
-    beside = any(one.fresh for one in outcomes)
     rows = [
         ("Got through", "jobs", [_through(one) for one in outcomes]),
         ("Half of them", "after the first failure", [_time(one, "p50") for one in outcomes]),
         ("The last of them", "after the first failure", [_time(one, "max") for one in outcomes]),
         ("Calls made", "after the first failures", [f"{one.herd_calls:,}" for one in outcomes]),
     ]
-    if beside:
+    if any(one.fresh for one in outcomes):
         rows.append(("Others' retries", "of the calls beside the herd", [_others(one) for one in outcomes]))
+    rows += [
+        ("Peak second", "calls, % of the jobs", [busiest(one.peak_second, jobs) for one in outcomes]),
+        ("Peak minute", "calls, % of the jobs", [busiest(one.peak_minute, jobs) for one in outcomes]),
+    ]
+    if any(one.peak_second_after is not None for one in outcomes):
+        seconds = [busiest(one.peak_second_after or 0, jobs) for one in outcomes]
+        minutes = [busiest(one.peak_minute_after or 0, jobs) for one in outcomes]
+        rows.append(("Peak second", "after the outage", seconds))
+        rows.append(("Peak minute", "after the outage", minutes))
+    silence = [silent(one.silence, one.calls) for one in outcomes]
+    rows.append(("Silence", "between first and last call", silence))
     if any(one.downstream for one in outcomes):
-        rows.append(("In vain", "calls nobody waited for any more", [_in_vain(one) for one in outcomes]))
+        rows.append(("Abandoned", "done when nobody waited any more", [_abandoned(one) for one in outcomes]))
         rows.append(("Longest queue", "calls not yet done", [_queue(one) for one in outcomes]))
     return rows
 
@@ -187,8 +175,8 @@ def _time(one: Outcome, name: str) -> str:
     return "–" if one.success_ms is None else format_duration(getattr(one.success_ms, name))
 
 
-def _in_vain(one: Outcome) -> str:
-    return "–" if one.downstream is None else f"{sum(one.downstream.wasted):,}"
+def _abandoned(one: Outcome) -> str:
+    return "–" if one.downstream is None else f"{sum(one.downstream.abandoned):,}"
 
 
 def _queue(one: Outcome) -> str:
@@ -206,7 +194,8 @@ def said(scenes: Sequence[Scene], jobs: int) -> list[str]:
         all_ = "all" if outcome.succeeded == outcome.jobs else f"{outcome.succeeded:,}"
         sentences.append(
             f"{one.label}: {all_} of {jobs:,} jobs get through, half of them within {format_duration(times.p50)} and the "
-            f"last after {format_duration(times.max)}; {outcome.peak_second:,} calls in the busiest second.{_collapse(one)}"
+            f"last after {format_duration(times.max)}; {outcome.peak_second:,} calls in the peak second"
+            f"{_after(outcome)}.{_collapse(one)}"
         )
     end_ms = scenes[0].end_ms if scenes else None
     if end_ms is not None:
@@ -221,22 +210,27 @@ def said(scenes: Sequence[Scene], jobs: int) -> list[str]:
     return sentences
 
 
+def _after(one: Outcome) -> str:
+    """Say what meets the service when it is back."""
+    return "" if one.peak_second_after is None else f", {one.peak_second_after:,} after the outage"
+
+
 def _collapse(one: Scene) -> str:
     """Say that the downstream works for nobody, where it mostly does, and whether it comes out of that."""
     down = one.outcome.downstream
     if down is None:
         return ""
-    wasted, served = sum(down.wasted), sum(down.served)
-    if wasted <= served:
+    abandoned, served = sum(down.abandoned), sum(down.served)
+    if abandoned <= served:
         return ""
-    share = 100 * wasted / (wasted + served)
+    share = 100 * abandoned / (abandoned + served)
     return f" {share:.0f} % of what the downstream does is for callers who have given up, and so {_end(one, down)}."
 
 
 def _end(one: Scene, down: Downstream) -> str:
-    bins = len(down.wasted)
+    bins = len(down.abandoned)
     late = slice(bins - max(bins // _LATE, 1), bins)
-    if one.end_ms is not None and sum(down.wasted[late]) > sum(down.served[late]):
+    if one.end_ms is not None and sum(down.abandoned[late]) > sum(down.served[late]):
         return f"it has not recovered by {format_duration(one.end_ms)}"
     if one.outcome.dead:
         return f"{one.outcome.dead:,} jobs die"

@@ -55,6 +55,9 @@ UNTIL: Final = "until"
 OUTAGE: Final = Duration(optional=True, maximum_ms=CEILING_MS)
 _LOOK: Final = OUTAGE
 
+_UNITS: Final = {"capacity": "/s", "rate": "/s"}
+"""Of numbers whose text names none."""
+
 _SELDOM: Final = frozenset({"over", "timeout", "seed", "phase", "latency", "workers", "rate", UNTIL})
 
 RETRY: Final = Integer(1, 100)
@@ -221,6 +224,7 @@ def _read_one(state: State, name: str, kind: Kind, default: Any, label: str, hin
     state.controls[name], state.values[name] = control(
         kind, name, state.given.get(name), default, label=label, hint=hint, more=name in _SELDOM,
         placeholder={"outage": "for ever", UNTIL: "all"}.get(name, "any" if default is None else ""),
+        unit=_UNITS.get(name, ""), stands="" if name == UNTIL else None,
     )  # fmt: skip
 
 

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import pairwise
-from typing import Final
+from typing import Final, TypeAlias
 
-from anew.lab.explain import Forecast
-from anew.lab.rhythm import Rhythm
+from anew.lab.rhythm import Silence
+from anew.lab.sums.outlive import is_endless
 from anew.units import SECOND_MS, counted, format_duration, format_range
 from anew.web.herds import Herd, moments
 
 _NO_SILENCE: Final = 0.01
 _LITTLE_SILENCE: Final = 0.2
+_RARE: Final = 1
+"""Percent of the jobs whose last retry comes earlier, or later, than is said of the others."""
+
+Row: TypeAlias = tuple[str, str, list[str]]
+"""A row of the table of figures: a name, what it means, and a cell for each policy."""
+
 _ENDINGS: Final = {1: "st", 2: "nd", 3: "rd"}
 
 
@@ -34,23 +39,41 @@ def percent(share: float) -> str:
         if value == 0
         else "over 99 %"
         if 99.5 <= value < 100
+        else "under 0.1 %"
+        if value < 0.05
         else f"{value:.0f} %"
         if value >= 9.95 or value == int(value)
         else f"{value:.1f} %"
     )
 
 
-def facts(herds: Sequence[Herd], jobs: int) -> list[tuple[str, str, list[str]]]:
-    """Give the table of figures: a name, what it means, and a cell for each policy."""
-    lasts = [herd.explained.rows[-1] if herd.explained.rows else None for herd in herds]
-    return [
+def facts(herds: Sequence[Herd]) -> list[Row]:
+    """Give what is true of each policy, whatever its jobs meet."""
+    rows: list[Row] = [
         ("Retries", "", [_count(herd) for herd in herds]),
         ("First wait", "", [_first_wait(herd) for herd in herds]),
-        ("Whole window", "first failure to last retry", [_window(last) for last in lasts]),
-        ("Outage outlived", "by every job", [_outlived(last) for last in lasts]),
-        ("Busiest second", "calls, % of the jobs", [_busiest(one.rhythm.peak_second, jobs) for one in herds]),
-        ("Busiest minute", "calls, % of the jobs", [_busiest(one.rhythm.peak_minute, jobs) for one in herds]),
-        ("Silence", "between first and last call", [_silent(one.rhythm) for one in herds]),
+        ("Whole window", "first failure to last retry", [_window(herd) for herd in herds]),
+        ("Usual window", "of 98 jobs in 100", [_window(herd, _RARE, 100 - _RARE) for herd in herds]),
+        ("Outage outlived", "by every job", [_outlived(herd, 100) for herd in herds]),
+        ("Outage outlived", "by 99 % of the jobs", [_outlived(herd, 99) for herd in herds]),
+    ]
+    # Where no chance is in it, all jobs are as one.
+    told = [herd.explained.window for herd in herds]
+    if all(last is None or last.earliest_ms == last.latest_ms for last in told):
+        del rows[5], rows[3]
+    return rows
+
+
+def herd_facts(herds: Sequence[Herd], jobs: int) -> list[Row]:
+    """Give the figures of herds that fail together, and at every retry."""
+    return [
+        ("Peak second", "calls, % of the jobs", [busiest(one.rhythm.peak_second, jobs) for one in herds]),
+        ("Peak minute", "calls, % of the jobs", [busiest(one.rhythm.peak_minute, jobs) for one in herds]),
+        (
+            "Silence",
+            "between first and last call",
+            [silent(one.rhythm.silence, one.rhythm.calls) for one in herds],
+        ),
     ]
 
 
@@ -69,24 +92,44 @@ def _first_wait(herd: Herd) -> str:
     return between(rows[0].earliest_ms, rows[0].latest_ms) if rows else "no retry"
 
 
-def _window(last: Forecast | None) -> str:
-    return "nothing" if last is None else between(last.window_earliest_ms, last.window_latest_ms)
+def _window(herd: Herd, low: float = 0, high: float = 100) -> str:
+    """Give when the last retry comes, of all that the policy permits; without the jobs below and above two percentiles."""
+    last = herd.explained.window
+    if last is None:
+        return _untold(herd, "no end")
+    if not last.latest_ms:
+        return "no retry" if last.retries == 0 else between(0, 0)
+    if low == 0:
+        return between(last.earliest_ms, last.latest_ms)
+    return between(last.percentile(low), last.percentile(high))
 
 
-def _outlived(last: Forecast | None) -> str:
-    if last is None or last.window_earliest_ms is None:
-        return "none" if last is None else "depends on a function"
-    return format_duration(last.window_earliest_ms)
+def _outlived(herd: Herd, percent: float) -> str:
+    """Give the longest outage that so many percent of the jobs outlive."""
+    last = herd.explained.window
+    if last is None:
+        return _untold(herd, "every outage")
+    if last.retries == 0:
+        return "none"
+    return format_duration(last.earliest_ms if percent == 100 else last.outlived_by(percent))
 
 
-def _busiest(calls: int, jobs: int) -> str:
+def _untold(herd: Herd, endless: str) -> str:
+    if is_endless(herd.policy):
+        return endless
+    rows = herd.explained.rows
+    return "depends on a function" if rows and rows[0].earliest_ms is None else "cannot be told"
+
+
+def busiest(calls: int, jobs: int) -> str:
+    """Write a peak's calls, and which share of the jobs they would be."""
     return f"{calls:,}, {percent(calls / jobs)}" if calls else "no call"
 
 
-def _silent(rhythm: Rhythm) -> str:
-    silence = rhythm.silence
+def silent(silence: Silence | None, calls: int) -> str:
+    """Write how much of the time passes without a call."""
     if silence is None:
-        return "all in one moment" if rhythm.calls else "no call"
+        return "all in one moment" if calls else "no call"
     return f"{percent(silence.share)} of the {silence.unit}"
 
 
@@ -142,10 +185,10 @@ def about_load(herds: Sequence[Herd], jobs: int) -> list[str]:
 
 
 def _busy(herd: Herd, jobs: int) -> str:
-    """Hold the busiest second against what is even: the jobs over their mean first wait, all calls over the whole time."""
+    """Hold the peak second against what is even: the jobs over their mean first wait, all calls over the whole time."""
     one, even = herd.rhythm, herd.rhythm.even_second
     first_ms = moments(herd.waits(1))[0]
-    said = f"{counted(one.peak_second, 'call')} of {counted(jobs, 'job')} in the busiest second"
+    said = f"{counted(one.peak_second, 'call')} of {counted(jobs, 'job')} in the peak second"
     if even is None:
         return f"{said}, which is the only one"
     if first_ms >= SECOND_MS:
@@ -163,16 +206,21 @@ def _rate(per_second: float) -> str:
     return (f"{rate:,.0f}" if rate >= 100 else f"{rate:.3g}") + f" {unit}"
 
 
-def counted_over(bounds: Sequence[float]) -> list[str]:
-    """Say over what time the calls per second of a load are counted.
+def about_columns(bins_ms: Sequence[int]) -> list[str]:
+    """Say what the height of a load's columns is.
 
     Args:
-        bounds: Where its bins begin and the last one ends; the first reaches back to 0.
+        bins_ms: How wide the bins behind each column are.
     """
-    widths = [high - low for low, high in pairwise([0.0, *bounds[1:]])]
-    least, most = about(min(widths)), about(max(widths))
-    width = least if least == most else f"between {least} and {most}"
-    return [f"Calls per second are counted over {width} at each step of the picture."]
+    widths = sorted(set(bins_ms))
+    fullest = " or ".join(_bin(width) for width in widths[:1] + widths[1:][-1:])
+    return [f"Each step of the picture is as high as its fullest {fullest}, so that no wave looks low."]
+
+
+def _bin(ms: int) -> str:
+    count, _, unit = format_duration(ms).partition(" ")
+    names = {"s": "second", "min": "minute", "h": "hour", "d": "day"}
+    return names[unit] if count == "1" and unit in names else format_duration(ms)
 
 
 def about_waits(herds: Sequence[Herd], retry: int) -> list[str]:
@@ -180,7 +228,8 @@ def about_waits(herds: Sequence[Herd], retry: int) -> list[str]:
     said = []
     for herd in herds:
         if retry > herd.retries:
-            said.append(f"{herd.label} has no retry {retry}.")
+            last = f"its last is {herd.retries}" if herd.retries else "there is none"
+            said.append(f"{herd.label} has no retry {retry}; {last}.")
             continue
         waits = herd.waits(retry)
         if not len(waits):

@@ -211,7 +211,7 @@ def test_the_true_helper_makes_a_page() -> None:
         made = await answer
         assert isinstance(made, Made)
         assert b'"url":"/lab?a=zizq\\u0026jobs=5"' in made.html
-        assert b"16 s to 46 s" in made.html
+        assert "16\u00a0s to 46\u00a0s".encode() in made.html
         await helper.close()
 
     asyncio.run(test())

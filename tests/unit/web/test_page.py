@@ -36,7 +36,10 @@ FIELDS = ("a", "a.base", "a.json", "a.of", "a.jitter", "jobs", "outage", "scale"
 def test_the_page_is_readable_without_scripts() -> None:
     made = page("a=zizq")
     # 15 + 1^4 s, plus up to 30 s; and 15 + 25^4 s = 390,640 s = 4 d 12 h.
-    assert "A zizq waits 16 s to 46 s before the first retry and 4 d 12 h before the 25th." in made.html
+    assert (
+        "A zizq waits 16\u00a0s to 46\u00a0s before the first retry and 4\u00a0d\u00a012\u00a0h before the 25th."
+        in made.html
+    )
     assert '<th scope="row">25</th>' in made.html
 
 
@@ -115,6 +118,35 @@ def test_wrong_json_is_told_beside_the_policy(text: str, expected: str) -> None:
     assert expected in made.error("a")
     assert (made.value("a.json") or "").strip() == text
     assert [line["key"] for line in made.data["curves"]] == ["b"]
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ('{"curve": {"constant": "1s"}', "line 1, column 29: the text ends; expected a comma, or the bracket that closes"),
+        ('{"curve" 1}', "line 1, column 10: there is 1}; expected a colon between the name and its value"),
+        ("{'limit': 1}", "line 1, column 2: there is 'limit':; expected a name in double quotes"),
+        ('{\n  "limit": }', "line 2, column 12: there is }; expected a value: a string in double quotes, a number"),
+        ('{"limit": 5} 6', "line 1, column 14: there is 6; expected nothing more"),
+        ('{"preset": "even', "line 1, column 12: there is \"even; expected a double quote at the end of the string"),
+    ],
+)  # fmt: skip
+def test_half_typed_json_is_told_in_words(text: str, told: str) -> None:
+    made = page({"a": "json", "a.json": text, "b": "even"})
+    assert made.error("a").startswith(f"policy: this is not JSON yet: {told}")
+    assert "char " not in made.error("a")
+    assert "delimiter" not in made.error("a")
+
+
+@pytest.mark.parametrize("text", ["20,000", "20_000", "20 000", "20\u00a0000", "20'000", "20000"])
+def test_jobs_may_be_written_as_the_page_writes_them(text: str) -> None:
+    made = page({"a": "even", "b": "even", "jobs": text, "chart": "curve"})
+    assert (made.error("jobs"), made.data["jobs"]) == ("", 20_000)
+
+
+@pytest.mark.parametrize("text", ["2,00", "20,00", "2,000,00", "1,000 000", "20,000.5"])
+def test_what_is_no_thousand_is_refused(text: str) -> None:
+    assert "expected a whole number from 1 to 100000" in page({"a": "even", "jobs": text}).error("jobs")
 
 
 def test_a_misspelt_preset_is_told_which_one_may_have_been_meant() -> None:

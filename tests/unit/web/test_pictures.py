@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import math
+import re
 from typing import Any
 
 import pytest
 
 from anew.backoff import Policy, preset
 from anew.errors import InvalidInput
-from anew.lab.charts.waves import ABSENT
 from anew.web import drawing, scenes, words
 from anew.web.herds import Herd, herd
 from anew.web.state import SCENARIO
 
-from .pages import page
+from .pages import Page, page
 
 DEFAULTS: dict[str, Any] = {name: default for name, (_, _, default, _) in SCENARIO.items()}
 
@@ -36,7 +36,7 @@ def test_a_herd_without_jitter_comes_in_waves() -> None:
     ]
     # 100 jobs in 300 s are 20 a minute, 500 calls in 1,201 s are 25.
     assert words.about_load([CONSTANT], 100) == [
-        "A it: 100 calls of 100 jobs in the busiest second; the jobs over their mean first wait of 5 min are 20 a minute; "
+        "A it: 100 calls of 100 jobs in the peak second; the jobs over their mean first wait of 5 min are 20 a minute; "
         "all 500 calls, spread evenly from the first to the last, are 25 a minute."
     ]
 
@@ -56,9 +56,9 @@ def test_a_herd_of_single_milliseconds_is_not_called_even() -> None:
     ]
     (said,) = words.about_load([celery], 20_000)
     assert said.endswith("; all 60,000 calls, spread evenly from the first to the last, are 7,500 a second.")
-    cells = {name: values[0] for name, _, values in words.facts([celery], 20_000)}
-    assert cells["Busiest second"].endswith(", 94 %")  # 14/15 by hand, 93.6 % of these
-    assert cells["Busiest minute"] == "60,000, 300 %"
+    cells = {name: values[0] for name, _, values in words.herd_facts([celery], 20_000)}
+    assert cells["Peak second"].endswith(", 94 %")  # 14/15 by hand, 93.6 % of these
+    assert cells["Peak minute"] == "60,000, 300 %"
 
 
 @pytest.mark.parametrize(
@@ -68,7 +68,7 @@ def test_a_herd_of_single_milliseconds_is_not_called_even() -> None:
         (
             {"limit": 1},
             ["A it: all calls come in one moment."],
-            ["A it: 50 calls of 50 jobs in the busiest second, which is the only one."],
+            ["A it: 50 calls of 50 jobs in the peak second, which is the only one."],
             ["50, 100 %", "50, 100 %", "all in one moment"],
         ),
         (
@@ -78,7 +78,7 @@ def test_a_herd_of_single_milliseconds_is_not_called_even() -> None:
                 "comes in waves."
             ],
             [
-                "A it: 50 calls of 50 jobs in the busiest second; the jobs over their mean first wait of 20 s are 2.5 a second; "
+                "A it: 50 calls of 50 jobs in the peak second; the jobs over their mean first wait of 20 s are 2.5 a second; "
                 "all 100 calls, spread evenly from the first to the last, are 4.76 a second."
             ],
             ["50, 100 %", "100, 200 %", "99 % of the tenths of a second"],
@@ -90,8 +90,8 @@ def test_few_retries_or_none(form: Any, herd_said: list[str], load_said: list[st
     one = herd_of(Policy.from_json({"curve": {"constant": "20s"}} | form), jobs=50)
     assert words.about_herds([one]) == herd_said
     assert words.about_load([one], 50) == load_said
-    found = {name: values[0] for name, _, values in words.facts([one], 50)}
-    assert [found[name] for name in ("Busiest second", "Busiest minute", "Silence")] == cells
+    found = {name: values[0] for name, _, values in words.herd_facts([one], 50)}
+    assert [found[name] for name in ("Peak second", "Peak minute", "Silence")] == cells
 
 
 def test_few_jobs_leave_silence_however_evenly_they_come() -> None:
@@ -103,22 +103,56 @@ def test_few_jobs_leave_silence_however_evenly_they_come() -> None:
 
 
 def test_the_table_of_figures() -> None:
-    cells = {name: values for name, _, values in words.facts([CONSTANT], 100)}
-    assert cells == {
-        "Retries": ["5"],
-        "First wait": ["5 min"],
-        "Whole window": ["25 min"],
-        "Outage outlived": ["25 min"],
-        "Busiest second": ["100, 100 %"],
-        "Busiest minute": ["100, 100 %"],
+    assert words.facts([CONSTANT]) == [
+        ("Retries", "", ["5"]),
+        ("First wait", "", ["5 min"]),
+        ("Whole window", "first failure to last retry", ["25 min"]),
+        ("Outage outlived", "by every job", ["25 min"]),
+    ]
+    assert {name: values for name, _, values in words.herd_facts([CONSTANT], 100)} == {
+        "Peak second": ["100, 100 %"],
+        "Peak minute": ["100, 100 %"],
         "Silence": ["over 99 % of the seconds"],
     }
+
+
+def test_a_window_is_that_of_all_retries_not_of_those_shown() -> None:
+    """400 full waits of up to 10 s: 66 min 40 s at most, 2,000 s on average, with a deviation of 20 * 10 s / sqrt(12) = 57.7 s."""
+    long = herd_of(Policy.from_json({"curve": {"constant": "10s"}, "jitter": "full", "limit": 400}), jobs=10)
+    rows = {(name, about): cell for name, about, (cell,) in words.facts([long])}
+    assert rows["Retries", ""] == "400; 100 shown"
+    assert rows["Whole window", "first failure to last retry"] == "0 ms to 1 h 6 min"
+    assert rows["Outage outlived", "by every job"] == "0 ms"
+    # 2.326 deviations of a normal law on either side: 1,865.7 s to 2,134.3 s.
+    usual = long.explained.window
+    assert usual is not None
+    assert [usual.percentile(1), usual.percentile(99)] == pytest.approx([1_865_700, 2_134_300], rel=0.002)
+    assert rows["Usual window", "of 98 jobs in 100"].startswith("31 min ")
+    assert rows["Usual window", "of 98 jobs in 100"].partition(" to ")[2].startswith("35 min ")
+    assert rows["Outage outlived", "by 99 % of the jobs"].startswith("31 min ")
+
+
+def test_retries_without_end_outlive_every_outage() -> None:
+    endless = herd_of(Policy.from_json({"curve": {"constant": "10s"}, "limit": None}), jobs=10)
+    cells = {name: cell for name, _, (cell,) in words.facts([endless])}
+    assert cells == {
+        "Retries": "no end; 25 shown",
+        "First wait": "10 s",
+        "Whole window": "no end",
+        "Outage outlived": "every outage",
+    }
+
+
+def test_a_policy_without_a_retry_has_no_window() -> None:
+    never = herd_of(Policy.from_json({"curve": {"constant": "10s"}, "limit": 0}), jobs=10)
+    cells = {name: cell for name, _, (cell,) in words.facts([never])}
+    assert (cells["Whole window"], cells["Outage outlived"]) == ("no retry", "none")
 
 
 def test_words_about_waits() -> None:
     assert words.about_curves([CONSTANT]) == ["A it waits 5 min before the first retry, and so each time."]
     assert words.about_waits([CONSTANT], 2) == ["A it: retry 2 waits 5 min on average, all the same."]
-    assert words.about_waits([CONSTANT], 9) == ["A it has no retry 9."]
+    assert words.about_waits([CONSTANT], 9) == ["A it has no retry 9; its last is 5."]
     # Uniform on [0, 1 s): mean 500 ms, deviation 1 s / sqrt(12) = 289 ms = 58 %.
     full = herd_of(preset("aws_full", limit=1), jobs=20_000)
     (sentence,) = words.about_waits([full], 1)
@@ -150,72 +184,12 @@ def test_percents(share: float, text: str) -> None:
     assert words.percent(share) == text
 
 
-@pytest.mark.parametrize("log", [False, True])
-@pytest.mark.parametrize(
-    ("first", "last"),
-    [
-        (1, 7_000),
-        (1, 1),
-        (1, 900),
-        (500, 1_000),
-        (1_000, 1_000),
-        (15_000, 53_000),
-        (16, 5 * 10**7),
-        (20, 10**12),
-    ],
-)
-def test_calls_per_second_are_counted_over_whole_seconds(first: int, last: int, log: bool) -> None:
-    bounds = drawing.load_edges(first, last, log=log)
-    assert bounds == sorted(set(bounds))
-    assert len(bounds) <= drawing.BINS + 2
-    assert bounds[-1] > last
-    widths = [high - low for low, high in zip([0.0, *bounds[1:]], bounds[1:], strict=False)]
-    if last >= 1_000:
-        assert min(widths) >= 1_000
-        assert all(bound % 1_000 == 0 for bound in bounds[1:])
-    assert bounds[0] > 0 if log else bounds[0] == 0
-
-
-def test_a_moment_with_many_calls_is_no_rate_of_its_own() -> None:
-    """A thousand jobs of Celery never call more than a thousand times a second, whatever the axis."""
-    celery = herd_of(preset("celery"), jobs=1_000)
-    for log in (False, True):
-        bounds = drawing.load_edges(*drawing.span([celery], None), log=log)
-        counts = drawing.load_counts(celery, bounds)
-        assert sum(counts) == 3_000
-        assert max(drawing.rates(counts, bounds)) == max(counts) == celery.rhythm.peak_second
-    assert words.counted_over([0.0, 1_000.0, 2_000.0]) == [
-        "Calls per second are counted over 1 s at each step of the picture."
-    ]
-    assert words.counted_over([500.0, 1_000.0, 4_000.0]) == [
-        "Calls per second are counted over between 1 s and 3 s at each step of the picture."
-    ]
-
-
-@pytest.mark.parametrize(
-    "form", ["even", "sidekiq", "celery", "grpc", {"curve": {"constant": "190ms"}, "limit": 5}], ids=str
-)
-@pytest.mark.parametrize("log", [False, True])
-def test_the_load_is_what_counting_one_by_one_gives(form: object, log: bool) -> None:
-    found = herd_of(Policy.from_json(form), jobs=200)
-    bounds = drawing.load_edges(*drawing.span([found], None), log=log)
-    calls = [int(ms) for wave in found.waves for ms in wave if ms != ABSENT]
-    lows = [0.0, *bounds[1:]]
-    expected = [sum(low <= ms < high for ms in calls) for low, high in zip(lows, bounds[1:], strict=False)]
-    assert drawing.load_counts(found, bounds) == expected
-
-
 def test_every_call_is_in_one_bin() -> None:
     for log in (False, True):
         first, last = drawing.span([CONSTANT], None)
         bounds = drawing.edges(first, last, drawing.BINS, log=log)
         table = drawing.heat(CONSTANT, bounds, log=log)
         assert [sum(row) for row in table] == [100] * 5
-        rates = drawing.rates([*map(sum, zip(*table, strict=True))], bounds)
-        seconds = [(high - low) / 1_000 for low, high in zip([0.0, *bounds[1:]], bounds[1:], strict=False)]
-        assert sum(rate * width for rate, width in zip(rates, seconds, strict=True)) == pytest.approx(
-            500, rel=1e-4
-        )
 
 
 def test_what_lies_behind_the_end_is_left_out() -> None:
@@ -246,6 +220,14 @@ def test_histograms_share_their_bins() -> None:
     assert drawing.histograms([CONSTANT], 6, log=False)["lines"] == []
 
 
+def test_waits_in_whole_seconds_have_bins_of_whole_seconds() -> None:
+    """Sidekiq 8, retry 5: 271 s and 0 to 49 more; each second its own bin, and none of them is empty between two others."""
+    made = drawing.histograms([herd_of(preset("sidekiq8"), jobs=20_000)], 5, log=False)
+    (line,) = made["lines"]
+    assert made["edges"] == [270_500 + 1_000 * place for place in range(len(made["edges"]))]
+    assert all(line["shares"])
+
+
 def test_the_bare_herd_is_no_scenario() -> None:
     assert scenes.is_plain(DEFAULTS)
     assert scenes.is_plain(DEFAULTS | {"jobs": 7, "seed": 3, "phase": "hash"})
@@ -267,8 +249,8 @@ def test_a_collapse_that_lasts_is_called_that() -> None:
     assert "for callers who have given up, and so it has not recovered by 12 min." in first
     assert until.startswith("Looked at until 12 min, as the other calls never end")
     assert about.startswith("Shaded is the outage")
-    rows = {name: cells for name, _, cells in scenes.facts([played])}
-    assert int(rows["In vain"][0].replace(",", "")) > 1_000
+    rows = {name: cells for name, _, cells in scenes.facts([played], 500)}
+    assert int(rows["Abandoned"][0].replace(",", "")) > 1_000
 
 
 def test_a_collapse_that_ends_is_no_lasting_one() -> None:
@@ -321,7 +303,7 @@ def test_retries_of_the_calls_beside_the_herd_are_told_apart() -> None:
     played = scenes.scene(
         herd_of(preset("constant", wait="1s"), jobs=1), scenes.scenario_of(values), log=False
     )
-    rows = {name: cells for name, _, cells in scenes.facts([played])}
+    rows = {name: cells for name, _, cells in scenes.facts([played], 1)}
     assert (rows["Calls made"], rows["Others' retries"]) == (["4"], ["6"])
 
 
@@ -331,11 +313,77 @@ def test_an_outage_that_ends() -> None:
     played = scenes.scene(CONSTANT, scenario, log=True)
     assert scenes.said([played], 100) == [
         "A it: all of 100 jobs get through, half of them within 15 min and the last after 15 min; "
-        "100 calls in the busiest second."
+        "100 calls in the peak second, 100 after the outage."
     ]
-    assert scenes.facts([played])[3][2] == ["300"]
-    rates = scenes.rates(played, [0.0, 400_000.0, 1_000_000.0])
-    assert rates == pytest.approx([100 / 400, 200 / 600], rel=1e-3)
+    assert {(name, about): cell for name, about, (cell,) in scenes.facts([played], 100)} == {
+        ("Got through", "jobs"): "100",
+        ("Half of them", "after the first failure"): "15 min",
+        ("The last of them", "after the first failure"): "15 min",
+        ("Calls made", "after the first failures"): "300",
+        ("Peak second", "calls, % of the jobs"): "100, 100 %",
+        ("Peak minute", "calls, % of the jobs"): "100, 100 %",
+        ("Peak second", "after the outage"): "100, 100 %",
+        ("Peak minute", "after the outage"): "100, 100 %",
+        # 598 of the 601 seconds from 5 to 15 minutes.
+        ("Silence", "between first and last call"): "over 99 % of the seconds",
+    }
+
+
+@pytest.mark.parametrize(
+    ("name", "second", "minute"), [("sidekiq8", "155, 0.8 %", "7,905, 40 %"), ("even", "4, under 0.1 %", "206, 1.0 %")]
+)  # fmt: skip
+def test_what_meets_the_returning_service_is_told(name: str, second: str, minute: str) -> None:
+    """20,000 jobs, 3 h down; counted apart from the simulation, of each job the first instant at or after 3 h."""
+    scenario = scenes.scenario_of(DEFAULTS | {"jobs": 20_000, "outage": 10_800_000})
+    played = scenes.scene(herd_of(preset(name), jobs=20_000), scenario, log=False)
+    rows = {(name, about): cell for name, about, (cell,) in scenes.facts([played], 20_000)}
+    assert rows["Peak second", "after the outage"] == second
+    assert rows["Peak minute", "after the outage"] == minute
+
+
+def test_a_service_that_returns_to_nobody() -> None:
+    scenario = scenes.scenario_of(DEFAULTS | {"jobs": 100, "outage": 86_400_000})
+    played = scenes.scene(CONSTANT, scenario, log=False)
+    rows = {(name, about): cell for name, about, (cell,) in scenes.facts([played], 100)}
+    assert rows["Peak second", "calls, % of the jobs"] == "100, 100 %"
+    assert rows["Peak second", "after the outage"] == "no call"
+
+
+def test_the_table_says_of_which_scenario_its_figures_are() -> None:
+    """Silence is that of the scenario, as its neighbours are: one wave at 5 min is one moment, five of them are not."""
+    one = '{"curve":{"constant":"5m"},"limit":5}'
+    bare = page({"a": "json", "a.json": one, "jobs": "100"})
+    assert headings(bare) == [
+        "Each policy, whatever its jobs meet",
+        "100 jobs failing together, then at every retry",
+    ]
+    assert "over 99\u00a0% of the seconds" in bare.html
+    played = page({"a": "json", "a.json": one, "jobs": "100", "outage": "1m"})
+    assert headings(played)[1] == "In this scenario: 100 jobs, outage 1\u00a0min"
+    assert "all in one moment" in played.html
+    assert "of the seconds" not in played.html.partition('id="facts"')[2].partition("</table>")[0]
+
+
+def headings(made: Page) -> list[str]:
+    """The headings of the table's groups."""
+    return [one.text.strip() for one in made.named("th") if one.attributes.get("scope") == "rowgroup"]
+
+
+def test_the_line_of_the_waits_is_the_mean_as_in_the_charts() -> None:
+    """Full jitter on 10 s: from 0 to 10 s, 5 s on average, while the curve says 10 s."""
+    form = '{"curve":{"constant":"10s"},"jitter":"full","limit":3}'
+    made = page({"a": "json", "a.json": form, "jobs": "10"}).data
+    assert made["line"] == "the mean"
+    assert made["curves"][0]["joins"] == "mean"
+    assert made["curves"][0]["middle"] == pytest.approx([5_000] * 3, abs=1)
+    assert made["curves"][0]["nominal"] == [10_000] * 3
+
+
+def test_numbers_stay_with_their_per_cent_sign() -> None:
+    made = page("a=even&b=celery&jobs=1000&outage=10m").html
+    shown = made.partition('id="facts"')[2].partition('id="data"')[0]
+    assert "\u00a0%" in shown
+    assert not re.search(r"[0-9] %(?! of the jobs<| of what)", shown.partition("<details")[0])
 
 
 def test_an_outage_without_end() -> None:

@@ -6,7 +6,9 @@ thousand jobs side by side, whose numbers lie as evenly as can be.
 
 from __future__ import annotations
 
+import functools
 import math
+from collections.abc import Callable
 from itertools import pairwise
 from typing import Final
 
@@ -36,14 +38,24 @@ def last_instant(policy: Policy, retries: int, number: float) -> tuple[int, int]
     Returns:
         When its last retry comes after the first failure in milliseconds, and which that is.
     """
-    draws = SameNumber.of(number, number)
+    draws, curve = SameNumber.of(number, number), _remembered(policy)
+    draw, place = policy.jitter.draw, policy.place
+    low, high = policy.floor_ms, policy.highest_ms
+    deadline, clip = policy.deadline_ms, policy.on_deadline == "clip"
     at, carry = 0, None
     for retry in range(1, retries + 1):
-        before = at
-        at, carry, ended = _stepped(policy, retry, draws, at, carry)
-        if ended:
-            return at, retry if at > before else retry - 1
+        wait, _, carry = draw(retry, place(retry)[1], curve(retry), curve, draws, carry)
+        then = at + int(low if wait < low else high if wait > high else wait)
+        if deadline is not None and then > deadline:
+            return (deadline, retry) if clip and at < deadline else (at, retry - 1)
+        at = then
     return at, retries
+
+
+@functools.lru_cache(maxsize=4)
+def _remembered(policy: Policy) -> Callable[[int], float]:
+    """Give the nominal waits of a policy, each reckoned once."""
+    return functools.lru_cache(maxsize=MAX_STEPS)(policy.nominal)
 
 
 def _stepped(

@@ -7,21 +7,29 @@ const RESTORE = "HX-History-Restore-Request";
 let here = location.search;
 /** What is chosen in that state; null before the first one. */
 let step = null;
+/** The edit that made the entry; null where something else did. */
+let made = null;
 /** Somebody has gone back, and that state has not come yet. */
 let wanted = false;
 
-/** Follows a state that is about to be shown; false where it is stale: somebody has gone back since it was asked for. */
-export function follow(data) {
+/**
+ * Follows a state that is about to be shown; false where it is stale: somebody has gone back since it was asked for.
+ * `edit` is the number of the edit that it comes from: what one edit chooses, passing others by, is one entry.
+ */
+export function follow(data, edit) {
   if (wanted && !data.restored) return false;
   wanted = false;
   if (step === null || data.restored) {
     // The page as it was opened, or an entry gone back to: the address is that already.
     step = data.step;
+    made = null;
     return true;
   }
-  // JSON that cannot be read has no parts to compare: it makes no entry.
-  const next = data.unread?.length ? step : data.step;
-  history[next === step ? "replaceState" : "pushState"](null, "", data.url);
+  // JSON that cannot be read, and never could, has no parts to compare: it makes no entry.
+  const next = data.unread?.some((key) => !data.before.includes(key)) ? step : data.step;
+  const further = next !== step && (edit === null || edit !== made);
+  history[further ? "pushState" : "replaceState"](null, "", data.url);
+  if (further) made = edit;
   step = next;
   here = location.search;
   return true;

@@ -6,8 +6,9 @@ import { ladders } from "./look.js";
 export const form = document.getElementById("form");
 
 const phone = matchMedia("(max-width: 40rem)");
+const calm = matchMedia("(prefers-reduced-motion: reduce)");
 const folds = new Map();
-let held = null, cards = new Set();
+let held = null, began = "", cards = new Set();
 
 /** What fields have been given by hand, by name, and after which request. */
 const given = new Map();
@@ -18,9 +19,16 @@ let asked = 0, behind = false;
 /** Lets sliders write into their boxes, and asks for a new picture at each step. */
 export function listen() {
   document.addEventListener("input", ({ target }) => note(target), { capture: true });
-  document.addEventListener("htmx:config:request", ({ detail }) => { numbers.set(detail.ctx, ++asked); });
+  document.addEventListener("htmx:config:request", ({ detail }) => {
+    numbers.set(detail.ctx, ++asked);
+    shorten(detail.ctx.request.body);
+  });
   listenToChoices(ask);
-  document.addEventListener("focusin", (event) => { held = event.target; });
+  document.addEventListener("focusin", (event) => {
+    held = event.target;
+    began = held.value;
+  });
+  document.addEventListener("keydown", takeBack);
   document.addEventListener("click", ({ target }) => {
     const part = target.closest?.("summary")?.parentElement;
     if (part) folds.set(foldName(part), !part.open);
@@ -45,6 +53,21 @@ export function listen() {
   document.getElementById("results")?.addEventListener("input", (event) => {
     if (event.target.form === form && !event.target.matches("input.slide")) ask();
   });
+}
+
+/** Escape takes back what has been typed into a box since it has the focus. */
+function takeBack({ key, isComposing, target: box }) {
+  const typed = box.matches?.("textarea, input:not([type])") && box.form === form;
+  if (key !== "Escape" || isComposing || !typed || box.value === began) return;
+  box.value = began;
+  box.dispatchEvent(new Event("input", { bubbles: true }));
+}
+
+/** Leaves out what a policy was as long as its JSON says the same: a request has only so much room. */
+function shorten(body) {
+  for (const name of [...body.keys()].filter((one) => one.endsWith(".was"))) {
+    if (body.get(name) === body.get(name.replace(/was$/, "json"))) body.delete(name);
+  }
 }
 
 /** Keeps in mind what a field has been given: an answer to what was asked before does not know of it. */
@@ -80,6 +103,10 @@ export function apply(data, answered) {
   fold();
   showErrors(data);
   showPolicies(data);
+  for (const place of document.querySelectorAll("[data-stands]")) {
+    const text = data.stands?.[place.dataset.stands] ?? "";
+    if (place.textContent !== text) place.textContent = text;
+  }
   fill(data);
   for (const [name, wanted] of Object.entries(data.charts ?? {})) {
     document.getElementById(`figure-${name}`)?.toggleAttribute("hidden", !wanted);
@@ -109,7 +136,7 @@ function showErrors(data) {
     const text = data.errors[place.dataset.error] ?? "";
     if (place.textContent !== text) place.textContent = text;
     place.closest(".control")?.classList.toggle("wrong", text !== "");
-    for (const field of document.querySelectorAll(`[aria-describedby="${place.id}"]`)) {
+    for (const field of document.querySelectorAll(`[aria-describedby~="${place.id}"]`)) {
       if (text) field.setAttribute("aria-invalid", "true");
       else field.removeAttribute("aria-invalid");
     }
@@ -182,7 +209,8 @@ function fill(data) {
 function showNew(data) {
   const there = [...document.querySelectorAll(".card")];
   const added = there.find((card) => !cards.has(card.id));
-  if (added && cards.size && !data.restored) added.scrollIntoView({ block: "nearest" });
+  const behavior = calm.matches ? "auto" : "smooth";
+  if (added && cards.size && !data.restored) added.scrollIntoView({ block: "nearest", behavior });
   cards = new Set(there.map((card) => card.id));
 }
 

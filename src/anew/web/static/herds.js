@@ -1,6 +1,6 @@
 // Herds: a row for each job and a dot for each retry, or all jobs as heat or as lines. One picture a policy, drawn on canvas.
 
-import { colour, element, font, retryColours } from "./look.js";
+import { colour, element, font, mark, retryColours } from "./look.js";
 import { duration, durationTicks } from "./units.js";
 
 const LEFT = 46, RIGHT = 10, TOP = 6, BOTTOM = 44, HEIGHT = 250;
@@ -14,11 +14,14 @@ export function drawHerds(data) {
     room.replaceChildren(...data.herds.map(panel));
     room.dataset.keys = keys;
   }
-  drawKey(Math.max(0, ...data.herds.map((herd) => herd.retries)));
+  // One colour is the same retry in all pictures, also where one policy has fewer.
+  const most = Math.max(0, ...data.herds.map((herd) => herd.retries));
+  drawKey(most);
   for (const herd of data.herds) {
     const place = room.querySelector(`[data-key="${herd.key}"]`);
-    place.querySelector(".label").textContent = named(herd);
-    drawHerd(place.querySelector("canvas"), herd, herd.span ? { ...data, span: herd.span } : data);
+    place.querySelector(".label").textContent = named(herd) + mark(data, herd.key);
+    place.classList.toggle("before", mark(data, herd.key) !== "");
+    drawHerd(place.querySelector("canvas"), herd, { ...data, span: herd.span ?? data.span, most });
   }
 }
 
@@ -47,7 +50,7 @@ function drawKey(retries) {
 }
 
 /** Draws one herd into a canvas. */
-export function drawHerd(canvas, herd, data) {
+function drawHerd(canvas, herd, data) {
   const width = canvas.parentElement.clientWidth, ratio = devicePixelRatio || 1;
   canvas.width = Math.round(width * ratio);
   canvas.height = Math.round(HEIGHT * ratio);
@@ -55,19 +58,31 @@ export function drawHerd(canvas, herd, data) {
   const pen = canvas.getContext("2d");
   pen.scale(ratio, ratio);
   const frame = { left: LEFT, top: TOP, right: width - RIGHT, bottom: HEIGHT - BOTTOM };
+  if (herd.retries === 0) {
+    nothing(pen, width);
+    canvas.setAttribute("aria-label", `${herd.label}: no retry`);
+    return;
+  }
   const [first, last] = data.span;
   const along = frame.right - frame.left;
   const x = data.log
     ? (ms) => frame.left + along * Math.log(Math.max(ms, first) / first) / Math.log(last / first)
     : (ms) => frame.left + along * ms / last;
   grid(pen, frame, x, data, along);
-  const colours = retryColours(herd.retries);
+  const colours = retryColours(data.most);
   const as = herd.dots ? "dots" : data.herdAs;
   if (as === "dots") dots(pen, frame, x, herd, colours);
   else if (as === "heat") heat(pen, frame, x, herd, data.edges, colours);
   else lines(pen, frame, x, herd, data.edges, colours);
   names(pen, frame, as, herd);
-  canvas.setAttribute("aria-label", `${herd.label}: ${as} over the time since the first failure, coloured by retry number`);
+  canvas.setAttribute("aria-label", `${herd.label}${mark(data, herd.key)}: ${as} over the time since the first failure, coloured by retry number`);
+}
+
+function nothing(pen, width) {
+  pen.font = font;
+  pen.textAlign = "center";
+  pen.fillStyle = colour("soft");
+  pen.fillText("no retry", width / 2, HEIGHT / 2);
 }
 
 function grid(pen, frame, x, data, along) {

@@ -1,9 +1,11 @@
 // The lab's page: draws what the server has worked out, and asks it again when something is changed.
 
 import { comeBack, follow } from "./address.js";
+import { editOf } from "./choices.js";
 import { apply, ask, form, listen } from "./form.js";
 import { drawHerds } from "./herds.js";
 import { isDark } from "./look.js";
+import { steady } from "./steady.js";
 import { drawCurves, drawLoad, drawWaits, forget } from "./plots.js";
 
 let data = null;
@@ -15,11 +17,12 @@ function show(event) {
   if (place === read) return;  // a refusal brings no data
   read = place;
   const fresh = JSON.parse(place.textContent);
-  if (!follow(fresh)) return;
+  if (!follow(fresh, editOf(event?.detail.ctx))) return;
   data = fresh.kept && data !== null ? { ...data, ...withoutPicture(fresh) } : fresh;
   document.getElementById("results").classList.toggle("kept", data.kept);
   apply(data, event?.detail.ctx);
   draw();
+  steady(data.policies || data.restored);
 }
 
 /** Gives what a state without a picture says of itself: the previous picture stays. */
@@ -103,7 +106,7 @@ let width = innerWidth;
 addEventListener("resize", () => {
   if (innerWidth === width) return;
   width = innerWidth;
-  requestAnimationFrame(draw);
+  requestAnimationFrame(() => { draw(); steady(true); });
 });
 
 listen();

@@ -24,6 +24,11 @@ export function policyColour(key) {
   return colours().policies[key] ?? colour("ink");
 }
 
+/** Says of a policy with a mistake that it is shown as it was before. */
+export function mark(data, key) {
+  return data.before?.includes(key) ? " (before the mistake)" : "";
+}
+
 /** Gives a colour with less of it: "#rrggbb" and a share. */
 export function faint(hex, share) {
   return hex + Math.round(share * 255).toString(16).padStart(2, "0");

@@ -35,7 +35,10 @@ export function short(value) {
 /** Gives the ticks of an axis of durations, no more than fit. */
 export function durationTicks(low, high, log, room) {
   if (log) {
-    const inside = LOG_TICKS.filter((tick) => tick >= low * 0.999 && tick <= high * 1.001);
+    const among = (ticks) => ticks.filter((tick) => tick >= low * 0.999 && tick <= high * 1.001);
+    // A short stretch of an axis of powers has few of its ticks, or none: then smaller steps, and equal ones at last.
+    const inside = [LOG_TICKS, STEPS].map(among).find((ticks) => ticks.length >= Math.min(3, room));
+    if (inside === undefined) return durationTicks(low, high, false, room);
     const stride = Math.max(1, Math.ceil(inside.length / Math.max(2, room)));
     return inside.filter((_, place) => (inside.length - 1 - place) % stride === 0);
   }
@@ -46,11 +49,13 @@ export function durationTicks(low, high, log, room) {
   return Array.from({ length: Math.min(count, Math.ceil(room) + 1) }, (_, place) => (first + place) * step);
 }
 
-/** Gives the powers of ten of an axis of numbers, no more than fit. */
+/** Gives the powers of ten of an axis of numbers, no more than fit; where there is but one, twice and five times it, too. */
 export function powerTicks(low, high, room) {
   const first = Math.ceil(Math.log10(low) - 1e-9), last = Math.floor(Math.log10(high) + 1e-9);
   const stride = Math.max(1, Math.ceil((last - first + 1) / Math.max(2, room)));
   const ticks = [];
   for (let power = last; power >= first; power -= stride) ticks.unshift(10 ** power);
-  return ticks;
+  if (ticks.length > 1) return ticks;
+  return [first - 1, first, first + 1].flatMap((power) => [1, 2, 5].map((times) => times * 10 ** power))
+    .filter((tick) => tick >= low && tick <= high);
 }
