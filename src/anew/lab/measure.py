@@ -5,7 +5,7 @@ operational time (`anew.lab.envelope`): bins of 1/B gap inside a window of whole
 They are compared with the *trend*: what the same policy's herd makes on average over one gap. So waves and noise
 count, and a slow drift of the whole does not.
 
-Source: "Spreading retries: an answer to the open question", section 2.
+What they mean and what known policies come to is in docs/evenness.md.
 """
 
 from __future__ import annotations

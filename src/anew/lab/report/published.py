@@ -1,8 +1,7 @@
-"""The published figures that the report is held against, as printed there.
+"""The published figures that the report is held against, as printed in docs/evenness.md.
 
-Source: "Spreading retries: an answer to the open question", the note that introduces ``even``: its sections 1
-(result), 4 (the known functions; the original chart's own setting) and 5 (the front). The open question is that of
-"Visualization of backoff functions", whose chart has 100 jobs, 5 retries, and counts from 1.
+They are those that ``even`` was chosen by. The last table has the setting of the chart in "Visualization of backoff
+functions", with 100 jobs and 5 retries, counted from 1.
 
 A row is a scheme's key and its figures in the order of the columns, digits as printed: how many there are says how
 far the figure was rounded. ``-`` stands for a figure that was not printed.
@@ -46,7 +45,6 @@ class Table(msgspec.Struct, frozen=True):
     Args:
         key: Its name in JSON.
         title: What it shows.
-        section: Where it stands in the source.
         columns: What was printed.
         rows: Scheme -> figures as printed.
         jobs: Jobs of each herd.
@@ -56,7 +54,6 @@ class Table(msgspec.Struct, frozen=True):
 
     key: str
     title: str
-    section: str
     columns: tuple[Column, ...]
     rows: dict[str, tuple[str, ...]]
     jobs: int = 1_000
@@ -90,20 +87,19 @@ _COLUMNS: Final = {
 }
 
 
-def _table(key: str, title: str, section: str, figures: str, text: str, **options: Any) -> Table:
+def _table(key: str, title: str, figures: str, text: str, **options: Any) -> Table:
     columns = tuple(_COLUMNS[name] for name in figures.split())
     rows = {}
     for line in text.strip().splitlines():
         scheme, *cells = line.split()
         assert len(cells) == len(columns), line
         rows[scheme] = tuple(cells)
-    return Table(key, title, section, columns, rows, **options)
+    return Table(key, title, columns, rows, **options)
 
 
 RESULT: Final = _table(
     "result",
     "The result: 1,000 jobs fail at 0 and at every retry",
-    "1",
     "rsd max cv16 pk64 empty_hours",
     """
     sidekiq             5.4   66   2.33   33.3  93.5
@@ -123,7 +119,6 @@ RESULT: Final = _table(
 POLYNOMIAL: Final = _table(
     "polynomial",
     "The known functions on polynomial curves, 25 retries",
-    "4",
     "rsd max window_rsd cv4 cv16 cv64 pk16 pk64 idle16 empty_hours disc ks",
     """
     no_jitter           0     0    0     1.732  3.873  7.937  16.0  64.0  93.8  95.7  1.000  .0500
@@ -147,7 +142,6 @@ POLYNOMIAL: Final = _table(
 CAPPED: Final = _table(
     "capped",
     "15 s doubling to an hour, 40 retries",
-    "4",
     "rsd max window_rsd cv4 cv16 cv64 pk16 pk64 idle16 disc",
     """
     capped_oban          2.75  5     0.47  .956  1.733  1.969  8.4   16.4  41.1  .332
@@ -168,7 +162,6 @@ CAPPED: Final = _table(
 DOUBLING: Final = _table(
     "doubling",
     "1, 2, 4 … s without a cap, 12 retries",
-    "4",
     "rsd cv16",
     """
     doubling_polly_v2      44.6  .124
@@ -183,7 +176,6 @@ DOUBLING: Final = _table(
 FRONT: Final = _table(
     "front",
     "The front: how much spread w costs, and what it buys",
-    "5",
     "rsd max window_rsd cv16 cv64 pk64 idle16 empty_hours",
     """
     no_jitter  0     0   0     3.87   7.94   64    93.8  95.7
@@ -199,7 +191,6 @@ FRONT: Final = _table(
 WORST: Final = _table(
     "worst_second",
     "The worst second of the whole run",
-    "7",
     "worst_second",
     """
     sidekiq            5.0
@@ -212,7 +203,6 @@ WORST: Final = _table(
 CHART: Final = _table(
     "chart",
     "The original chart's own setting: 100 jobs, 5 retries, in plain seconds",
-    "4",
     "horizon_ms peak_10s peak_60s empty_minutes silence_ms rsd max shrink",
     """
     chart_constant          1500  100   100    80    300   0     0   0

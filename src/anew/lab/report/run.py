@@ -104,7 +104,6 @@ class Result(msgspec.Struct, frozen=True):
 
     key: str
     title: str
-    section: str
     jobs: int
     repeats: int
     rows: tuple[Row, ...]
@@ -230,7 +229,7 @@ def _result(table: Table, figures: dict[str, dict[str, Figure]], effort: Effort)
             for column, text in zip(table.columns, texts, strict=True)
         ]
         rows.append(Row(key, _label(SCHEMES[key], table), tuple(cells)))
-    return Result(table.key, table.title, table.section, table.jobs, repeats, tuple(rows))
+    return Result(table.key, table.title, table.jobs, repeats, tuple(rows))
 
 
 def _label(scheme: Scheme, table: Table) -> str:

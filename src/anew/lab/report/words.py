@@ -167,7 +167,7 @@ def command(seed: int, sample: int) -> str:
 def source(version: str) -> str:
     """Say where the published figures come from."""
     return (
-        "Published figures: “Spreading retries: an answer to the open question”, the note that introduces even; its open "
-        "question is that of “Visualization of backoff functions”, from where the setting with a hundred jobs comes. "
+        "Published figures: “How evenly retries come back”, docs/evenness.md of Anew; the setting with a hundred jobs is "
+        "that of “Visualization of backoff functions”. "
         f"Measured by Anew {version}."
     )

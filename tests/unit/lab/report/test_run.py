@@ -75,7 +75,7 @@ def test_constant_waits_in_the_chart_of_old() -> None:
     )
 
 
-TABLE = Table("t", "", "1", (), {}, jobs=1_000, repeats=30)
+TABLE = Table("t", "", (), {}, jobs=1_000, repeats=30)
 
 
 def test_a_difference_in_errors_by_hand() -> None:
