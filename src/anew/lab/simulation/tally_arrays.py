@@ -19,7 +19,7 @@ _DENSE: Final = MINUTE_TICKS * 2**15
 """Ticks that have a cell each, three weeks of them (79 MB, of which what is not written to takes none); of later ones only
 those with a call are kept."""
 
-_CROWDED: Final = 2
+_CROWDED: Final = 0.5
 """Calls on each tick, on average, from which all ticks from the first to the last are counted at once."""
 
 _SPARSE: Final = 8
