@@ -9,19 +9,14 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from collections import Counter
 from collections.abc import Sequence
 from itertools import chain, pairwise
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import msgspec
 
 from anew.lab.waves import ABSENT, Wave
 from anew.units import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
 
 TICK_MS: Final = 100
 """Calls are counted in tenths of a second: ticks, the first from 0 to 99 ms."""
@@ -41,6 +36,9 @@ _UNITS: Final = {
 
 ENOUGH: Final = 50
 """Silence is counted in the largest unit that fits so many times between the first call and the last."""
+
+_EVERY: Final = 64
+"""Of so many calls one is asked first, how many come within a peak's width from it."""
 
 FINE_MS: Final = ENOUGH * SECOND_MS
 """Between calls that lie closer together silence is counted in parts of a second."""
@@ -146,58 +144,41 @@ def rhythm(waves: Sequence[Wave], ordered: Wave | None = None) -> Rhythm:
     if not len(ordered):
         return Rhythm(0, 0, 0, 0, 0, None)
     first, last = int(ordered[0]), int(ordered[-1])
-    ticks, counts = _bins(ordered, TICK_MS)
-    filled = _bins(ordered, silence_unit_ms(first, last))[0]
+    ticks = [ms // TICK_MS for ms in ordered] if isinstance(ordered, list) else ordered // TICK_MS
     return Rhythm(
         calls=len(ordered),
         first_ms=first,
         last_ms=last,
-        peak_second=most_within(ticks, counts, SECOND_TICKS),
-        peak_minute=most_within(ticks, counts, MINUTE_TICKS),
-        silence=silence(first, last, len(filled)),
+        peak_second=most_within(ticks, SECOND_TICKS),
+        peak_minute=most_within(ticks, MINUTE_TICKS),
+        silence=silence(first, last, _filled(ordered, silence_unit_ms(first, last))),
     )
 
 
-def most_within(
-    ticks: list[int] | NDArray[np.int64], counts: list[int] | NDArray[np.int64], width: int
-) -> int:
+def most_within(ticks: Wave, width: int) -> int:
     """Give the most calls in so many ticks in a row, wherever these begin.
 
     Args:
-        ticks: Those with a call, each once, in order; an array or a list.
-        counts: Calls in each, the same way.
+        ticks: The tick of each call, in order; at least one.
         width: How many in a row.
     """
-    if isinstance(ticks, list) and isinstance(counts, list):
-        return _plain_most(ticks, counts, width)
+    if isinstance(ticks, list):
+        return _plain_most(ticks, width)
     import numpy as np
 
-    ticks = np.asarray(ticks)
-    if not len(ticks):
-        return 0
-    # A window that begins in one bin of the width ends in the next at the latest: most begin where that cannot be enough.
-    bins = ticks // width
-    starts = np.flatnonzero(np.diff(bins, prepend=-1))
-    inside = np.add.reduceat(counts, starts)
-    follows = np.append(np.diff(bins[starts]) == 1, False)
-    bound = inside + np.where(follows, np.append(inside[1:], 0), 0)
-    most = int(inside.max())
-    places = np.flatnonzero(np.repeat(bound > most, np.diff(starts, append=len(ticks))))
-    if not len(places):
-        return most
-    sums = np.concatenate(([0], np.cumsum(counts)))
-    ends = ticks.searchsorted(ticks[places] + width)
-    return max(most, int((sums[ends] - sums[places]).max()))
+    # What begins at some of the calls is a bound from below, and few calls have more behind them than that.
+    some = np.arange(0, len(ticks), _EVERY)
+    most = int((ticks.searchsorted(ticks[some] + width) - some).max())
+    more = np.flatnonzero(ticks[most:] - ticks[: len(ticks) - most] < width)
+    return max(most, int((ticks.searchsorted(ticks[more] + width) - more).max(initial=0)))
 
 
-def _plain_most(ticks: Sequence[int], counts: Sequence[int], width: int) -> int:
-    most = now = begin = 0
-    for tick, count in zip(ticks, counts, strict=True):
-        now += count
+def _plain_most(ticks: Sequence[int], width: int) -> int:
+    most = begin = 0
+    for place, tick in enumerate(ticks):
         while ticks[begin] <= tick - width:
-            now -= counts[begin]
             begin += 1
-        most = max(most, now)
+        most = max(most, place - begin + 1)
     return most
 
 
@@ -229,18 +210,15 @@ def waves_meet(waves: Sequence[Wave], ordered: Wave | None = None) -> bool | Non
     return True
 
 
-def _bins(
-    ordered: Wave, bin_ms: int
-) -> tuple[list[int], list[int]] | tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Give the bins that have a call, in order, and the calls in each."""
+def _filled(ordered: Wave, unit_ms: int) -> int:
+    """Give how many bins of a unit have a call."""
     if isinstance(ordered, list):
-        counts = Counter(ms // bin_ms for ms in ordered)
-        return list(counts), list(counts.values())
+        return len({ms // unit_ms for ms in ordered})
     import numpy as np
 
-    bins = ordered // bin_ms
-    starts = np.flatnonzero(np.diff(bins, prepend=-1))
-    return bins[starts], np.diff(starts, append=len(ordered))
+    # Bins are few, calls may be many.
+    edges = np.arange(int(ordered[0]) // unit_ms, int(ordered[-1]) // unit_ms + 2) * unit_ms
+    return int(np.count_nonzero(np.diff(ordered.searchsorted(edges))))
 
 
 def _middle(wave: Wave) -> int | None:

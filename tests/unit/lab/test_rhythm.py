@@ -109,6 +109,18 @@ def test_peaks_begin_on_any_tenth_of_a_second(ordered: list[int], second: int, m
     assert rhythm([np.array(ordered)]) == found
 
 
+@pytest.mark.parametrize("at", [0, 1, 63, 64, 65, 100, 199])
+def test_a_peak_hides_nowhere_among_many_calls(at: int) -> None:
+    """200 calls an hour apart, and at one of them six within a second, eight within a minute."""
+    hours = [hour * HOUR_MS for hour in range(200)]
+    calls = sorted([*hours, *(hours[at] + ms for ms in (0, 100, 200, 500, 900, 30_000, 59_900, 60_000))])
+    np = pytest.importorskip("numpy", reason="pip install 'anew[lab]'")
+    for ordered in (calls, np.array(calls)):
+        found = rhythm([ordered])
+        assert (found.peak_second, found.peak_minute) == (6, 8)
+        assert found.silence == Silence(HOUR_MS, 0)
+
+
 def test_even_has_neither_silence_nor_crests() -> None:
     """60 jobs a second on flat waits of 100 s: every second has a sixtieth of each hundred, and the waves meet."""
     flat = Policy.from_json({"curve": {"constant": "100s"}, "jitter": "even", "limit": 3})

@@ -7,7 +7,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from anew.lab.rhythm import MINUTE_TICKS, SECOND_TICKS, most_within
+from anew.lab.rhythm import MINUTE_TICKS, SECOND_TICKS
 from anew.lab.simulation.tally_late import Counts
 
 _MINUTES: Final = 64
@@ -62,8 +62,8 @@ class Fullest:
             counts = np.concatenate((counts[:1] - self._less, counts[1:]))
         ticks = np.concatenate((self._tail[0], ticks))
         counts = np.concatenate((self._tail[1], counts))
-        self.second = max(self.second, most_within(ticks, counts, SECOND_TICKS))
-        self.minute = max(self.minute, most_within(ticks, counts, MINUTE_TICKS))
+        self.second = max(self.second, _most_within(ticks, counts, SECOND_TICKS))
+        self.minute = max(self.minute, _most_within(ticks, counts, MINUTE_TICKS))
         self._keep(ticks, counts)
 
     def _keep(self, ticks: Counts, counts: Counts) -> None:
@@ -87,6 +87,25 @@ def _most(sums: Counts, width: int) -> int:
     if len(sums) <= width:
         return int(sums[-1])
     return int((sums[width:] - sums[:-width]).max())
+
+
+def _most_within(ticks: Counts, counts: Counts, width: int) -> int:
+    """Give the most calls in so many ticks in a row: of those with a call, each once, in order."""
+    if not len(ticks):
+        return 0
+    # A window that begins in one bin of the width ends in the next at the latest: most begin where that cannot be enough.
+    bins = ticks // width
+    starts = np.flatnonzero(np.diff(bins, prepend=-1))
+    inside = np.add.reduceat(counts, starts)
+    follows = np.append(np.diff(bins[starts]) == 1, False)
+    bound = inside + np.where(follows, np.append(inside[1:], 0), 0)
+    most = int(inside.max())
+    places = np.flatnonzero(np.repeat(bound > most, np.diff(starts, append=len(ticks))))
+    if not len(places):
+        return most
+    sums = np.concatenate(([0], np.cumsum(counts)))
+    ends = ticks.searchsorted(ticks[places] + width)
+    return max(most, int((sums[ends] - sums[places]).max()))
 
 
 def _sparse(cells: NDArray[np.int32], end: int) -> tuple[Counts, Counts]:

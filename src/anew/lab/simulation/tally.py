@@ -5,7 +5,6 @@ This is the meaning of every number in an `Outcome`; `anew.lab.simulation.tally_
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
@@ -202,6 +201,5 @@ class PlainTally:
 
 def _fullest(instants: Iterable[int]) -> tuple[int, int]:
     """Give the peak second and the peak minute."""
-    cells = sorted(Counter(instant // TICK_MS for instant in instants).items())
-    ticks, counts = [tick for tick, _ in cells], [count for _, count in cells]
-    return most_within(ticks, counts, SECOND_TICKS), most_within(ticks, counts, MINUTE_TICKS)
+    ticks = sorted(instant // TICK_MS for instant in instants)
+    return most_within(ticks, SECOND_TICKS), most_within(ticks, MINUTE_TICKS)
