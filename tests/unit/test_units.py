@@ -13,6 +13,8 @@ from anew.units import (
     format_share,
     format_size,
     parse_duration,
+    parse_duration_with_unit,
+    parse_share,
     parse_size,
     refused,
     refused_as,
@@ -231,3 +233,47 @@ def test_a_number_has_its_noun(number: int, nouns: tuple[str, ...], text: str) -
 def test_a_range_without_a_width_is_one_duration() -> None:
     assert format_range(15_000, 53_000) == "15 s to 53 s"
     assert format_range(15_000, 15_000) == "15 s"
+
+
+@pytest.mark.parametrize(
+    ("text", "ms"),
+    [("0", 0), ("00", 0), ("1h", 3_600_000), ("3600s", 3_600_000), ("500ms", 500), ("12.5s", 12_500), ("PT1H", 3_600_000)],
+)  # fmt: skip
+def test_a_typed_duration(text: str, ms: int) -> None:
+    assert parse_duration_with_unit(text, "--outage") == ms
+
+
+@pytest.mark.parametrize("text", ["3600", " 3600 ", "1", "0060"])
+def test_a_typed_duration_needs_a_unit(text: str) -> None:
+    """Whoever types 3600 for an outage means an hour more often than 3.6 s."""
+    with pytest.raises(InvalidInput) as caught:
+        parse_duration_with_unit(text, "--outage")
+    number = text.strip()
+    expected = f"a duration with its unit, such as {number}s or {number}ms"
+    assert str(caught.value) == f'--outage: "{text}" has no unit; expected {expected}'
+    assert caught.value.field == "--outage"
+
+
+@pytest.mark.parametrize("text", ["soon", "", "-1", "3600.5", "1" * 40, "\u0663", "40000d"])
+def test_what_is_no_duration_is_told_how_one_is_written(text: str) -> None:
+    with pytest.raises(
+        InvalidInput, match=r"^--outage: .* is not valid; expected a duration such as 500ms, 12.5s, 1h30m"
+    ) as caught:
+        parse_duration_with_unit(text, "--outage")
+    assert "milliseconds" not in str(caught.value), "that is for JSON and Python"
+
+
+@pytest.mark.parametrize(
+    ("value", "share"),
+    [(0, 0.0), (1, 1.0), (0.25, 0.25), ("1", 1.0), (".5", 0.5), ("0.99", 0.99), (" 99% ", 0.99), ("0.5 %", 0.005), ("100 %", 1.0)],
+)  # fmt: skip
+def test_a_share(value: object, share: float) -> None:
+    assert parse_share(value) == pytest.approx(share, rel=1e-15)
+
+
+@pytest.mark.parametrize(
+    "value",
+    ["", "%", "101 %", "-1 %", "1.5", "nan", "inf", "1e-1", "99", "\u0663 %", -0.1, 1.1, float("nan"), True, None, [0.5]],
+)  # fmt: skip
+def test_what_is_no_share(value: object) -> None:
+    assert parse_share(value) is None

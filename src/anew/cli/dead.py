@@ -12,10 +12,9 @@ from anew.cli.jobview import error_text, when
 from anew.cli.lazy import Group
 from anew.cli.output import now_ms, show_json, show_table
 from anew.cli.remote import Session, filter_options, remote
-from anew.cli.values import read_duration
 from anew.client import ErrorView, Filters, JobView
 from anew.errors import InvalidInput, NotFound
-from anew.units import format_duration
+from anew.units import format_duration, parse_duration_with_unit
 
 
 @click.group(cls=Group)
@@ -86,7 +85,7 @@ def retry_dead(
         raise InvalidInput("which jobs? expected either ids, or filters such as --queue, or --all")
     if job_ids and spread is None and not reset_attempts:
         return each(session, job_ids, session.client.retry, "is ready again")
-    spread_ms = None if spread is None else read_duration(spread, "--spread")
+    spread_ms = None if spread is None else parse_duration_with_unit(spread, "--spread")
     retried = session.client.redrive(
         filters.also(id=job_ids), spread_ms=spread_ms, reset_attempts=reset_attempts
     )

@@ -6,9 +6,10 @@ import click
 
 from anew.cli.output import moment, now_ms, one_line, show_json
 from anew.cli.remote import Session, remote
-from anew.cli.values import read_duration, read_moment, read_payload, read_policy
+from anew.cli.values import read_moment, read_payload, read_policy
 from anew.client import Draft, JobView
 from anew.errors import InvalidInput
+from anew.units import parse_duration_with_unit
 
 _BULK = 1_000
 
@@ -90,11 +91,13 @@ def _ready_at(delay: str | None, at: str | None) -> int | None:
     if delay is not None and at is not None:
         raise InvalidInput("--delay and --at: both say when; expected one of them", field="delay")
     if delay is not None:
-        return now_ms() + read_duration(delay, "--delay")
+        return now_ms() + parse_duration_with_unit(delay, "--delay")
     return None if at is None else read_moment(at, "--at")
 
 
 def _retention(completed: str | None, dead: str | None) -> dict[str, int] | None:
     given = {"completed_ms": (completed, "--keep-completed"), "dead_ms": (dead, "--keep-dead")}
-    parsed = {name: read_duration(text, flag) for name, (text, flag) in given.items() if text is not None}
+    parsed = {
+        name: parse_duration_with_unit(text, flag) for name, (text, flag) in given.items() if text is not None
+    }
     return parsed or None

@@ -9,10 +9,9 @@ from typing import Any, Final, TypeVar
 
 import click
 
-from anew.cli.values import read_duration
 from anew.errors import TooLarge
 from anew.patience import CPU_S, LESS, MEMORY_BYTES, patience
-from anew.units import SECOND_MS, refused
+from anew.units import SECOND_MS, parse_duration_with_unit, refused
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -108,7 +107,7 @@ def patience_s(given: str | None) -> float | None:
     """
     if given is None:
         return None
-    cpu_s = read_duration(given, FIELD) / SECOND_MS
+    cpu_s = parse_duration_with_unit(given, FIELD) / SECOND_MS
     if not cpu_s:
         raise refused(FIELD, given, "longer than nothing, such as 30s")
     return cpu_s

@@ -8,9 +8,9 @@ from typing import Any, Final
 
 import click
 
-from anew.cli.values import read_duration
 from anew.config import FOREIGN, Loaded, Setting, Settings, declared, find_file, load_settings
 from anew.errors import InvalidConfig, InvalidPolicy
+from anew.units import parse_duration_with_unit
 
 _SECTIONS: Final = {
     "listen": "Listening",
@@ -73,7 +73,7 @@ def load(options: Mapping[str, Any]) -> Loaded:
         text = options.get(setting.name.replace("-", "_"))
         # Variables and files keep milliseconds, and so does what was typed for Zizq; people at a prompt mean seconds.
         if setting.kind == "duration" and not setting.zizq and text is not None:
-            read_duration(text, f"--{setting.name}")
+            parse_duration_with_unit(text, f"--{setting.name}")
     flags = {
         # A switch that is not there must not hide a variable that is.
         name.replace("_", "-"): None if value is False else value

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime
 import json
-import re
 from collections.abc import Sequence
 from os.path import exists, isfile
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -13,7 +12,7 @@ import msgspec
 
 from anew.cli.remote import given_text
 from anew.errors import InvalidInput, InvalidJob, InvalidPolicy
-from anew.units import parse_duration, refused, shown
+from anew.units import shown
 
 if TYPE_CHECKING:
     from anew.lab.lint.documents import Entry, Problem
@@ -26,9 +25,6 @@ _PATH: Final = 4_096
 
 _NAMES: Final = 12
 """So many names of a file's policies are listed."""
-
-_DURATION: Final = "a duration such as 500ms, 12.5s, 1h30m, 7d or PT1H, at most 36500d"
-_BARE: Final = re.compile(r"0*[1-9][0-9]{0,14}")
 
 
 class GivenPolicy(NamedTuple):
@@ -184,32 +180,6 @@ def read_payload(text: str) -> msgspec.Raw:
             field="payload",
         ) from error
     return msgspec.Raw(content)
-
-
-def read_duration(text: str, field: str) -> int:
-    """Read a duration as people type it: with its unit, unless it is 0.
-
-    Args:
-        text: Such as ``12.5s``, ``1h30m`` or ``PT1H``.
-        field: The option's name, for errors.
-
-    Returns:
-        Whole milliseconds.
-
-    Raises:
-        InvalidInput: It is none; or a bare number, which in JSON would be milliseconds and is rarely meant so here.
-    """
-    number = text.strip()
-    if _BARE.fullmatch(number):
-        raise InvalidInput(
-            f'{field}: "{text}" has no unit; expected a duration with its unit, such as {number}s or {number}ms',
-            field=field,
-            value=text,
-        )
-    try:
-        return parse_duration(text, field=field)
-    except InvalidInput:
-        raise refused(field, text, _DURATION) from None
 
 
 def read_moment(text: str, field: str) -> int:

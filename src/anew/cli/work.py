@@ -12,9 +12,8 @@ import msgspec
 
 from anew.cli.output import clock_time, coloured, moment, now_ms, one_line, paint
 from anew.cli.remote import Session, remote
-from anew.cli.values import read_duration
 from anew.errors import InvalidInput
-from anew.units import format_duration
+from anew.units import format_duration, parse_duration_with_unit
 from anew.worker import CommandWorker, Notice, WorkOptions
 
 
@@ -63,7 +62,7 @@ def work(
         queues=tuple(part for queue in queues for part in queue.split(",")),
         command=command,
         concurrency=1 if once else concurrency,
-        timeout_ms=None if timeout is None else read_duration(timeout, "--timeout") or None,
+        timeout_ms=None if timeout is None else parse_duration_with_unit(timeout, "--timeout") or None,
         once=once,
         drain=drain,
     )

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from anew.cli.root import run
-from anew.cli.values import GivenPolicy, given_policy, read_duration, read_payload, read_policy
+from anew.cli.values import GivenPolicy, given_policy, read_payload, read_policy
 from anew.errors import InvalidInput, InvalidJob, InvalidPolicy
 
 from ..store.recording import Recording
@@ -215,34 +215,6 @@ def test_neither_is_one_that_is_linted(capsys: pytest.CaptureFixture[str]) -> No
     assert "/dev/zero: is too long" in capsys.readouterr().err
     assert run(["policy", "lint", "--policy", "even", "--snapshot", "/dev/zero"]) == 2
     assert "snapshot: it has more than 16,777,216 bytes; expected what" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize(
-    ("text", "ms"),
-    [("0", 0), ("00", 0), ("1h", 3_600_000), ("3600s", 3_600_000), ("500ms", 500), ("12.5s", 12_500), ("PT1H", 3_600_000)],
-)  # fmt: skip
-def test_a_typed_duration(text: str, ms: int) -> None:
-    assert read_duration(text, "--outage") == ms
-
-
-@pytest.mark.parametrize("text", ["3600", " 3600 ", "1", "0060"])
-def test_a_typed_duration_needs_a_unit(text: str) -> None:
-    """Whoever types 3600 for an outage means an hour more often than 3.6 s."""
-    with pytest.raises(InvalidInput) as caught:
-        read_duration(text, "--outage")
-    number = text.strip()
-    expected = f"a duration with its unit, such as {number}s or {number}ms"
-    assert str(caught.value) == f'--outage: "{text}" has no unit; expected {expected}'
-    assert caught.value.field == "--outage"
-
-
-@pytest.mark.parametrize("text", ["soon", "", "-1", "3600.5", "1" * 40, "\u0663", "40000d"])
-def test_what_is_no_duration_is_told_how_one_is_written(text: str) -> None:
-    with pytest.raises(
-        InvalidInput, match=r"^--outage: .* is not valid; expected a duration such as 500ms, 12.5s, 1h30m"
-    ) as caught:
-        read_duration(text, "--outage")
-    assert "milliseconds" not in str(caught.value), "that is for JSON and Python"
 
 
 @pytest.mark.parametrize(

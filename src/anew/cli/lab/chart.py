@@ -15,11 +15,11 @@ from anew.backoff.kinds import Duration, Integer, Number
 from anew.cli.files import write_whole
 from anew.cli.output import coloured, show_json
 from anew.cli.patience import patience_option
-from anew.cli.values import given_policy, read_duration
+from anew.cli.values import given_policy
 from anew.errors import InvalidInput, NotSupported
 from anew.lab.charts.classics import PARAMETERS, classic, typed_default
 from anew.lab.charts.compose import KINDS, beyond_page, compose, link
-from anew.units import shown
+from anew.units import parse_duration_with_unit, shown
 
 if TYPE_CHECKING:
     from anew.lab.charts.ink import Style
@@ -181,7 +181,7 @@ def _classic(name: str, options: dict[str, Any]) -> Picture:
 
 
 def _plain(name: str, value: Any) -> Any:
-    return read_duration(value, f"--{name}") if isinstance(value, str) else value
+    return parse_duration_with_unit(value, f"--{name}") if isinstance(value, str) else value
 
 
 def _composed(

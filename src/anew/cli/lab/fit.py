@@ -9,8 +9,7 @@ import msgspec
 
 from anew.cli.output import show_json
 from anew.cli.patience import patience_option
-from anew.cli.values import read_duration
-from anew.units import refused
+from anew.units import parse_duration_with_unit, parse_share, refused
 
 
 @click.command("fit")
@@ -68,12 +67,12 @@ def fit_policy(
         given = "neither is" if window is None else "both are"
         raise click.UsageError(f"--window and --outlive: {given} given; expected one of the two")
     found = fit(
-        None if window is None else read_duration(window, "--window"),
-        read_duration(first, "--first"),
+        None if window is None else parse_duration_with_unit(window, "--window"),
+        parse_duration_with_unit(first, "--first"),
         retries,
         like=like,
-        cap_ms=None if cap is None else read_duration(cap, "--cap"),
-        outlive_ms=None if outlive is None else read_duration(outlive, "--outlive"),
+        cap_ms=None if cap is None else parse_duration_with_unit(cap, "--cap"),
+        outlive_ms=None if outlive is None else parse_duration_with_unit(outlive, "--outlive"),
         share=1.0 if share is None else _read_share(share),
         jitter=None if jitter is None else _read_jitter(jitter),
     )
@@ -86,13 +85,8 @@ def fit_policy(
 
 
 def _read_share(text: str) -> float:
-    """Read "99%", "99 %" or "0.99"."""
-    number = text.strip().removesuffix("%").strip()
-    try:
-        share = float(number) / (100 if text.strip().endswith("%") else 1)
-    except ValueError:
-        share = 0.0
-    if not 0 < share <= 1:
+    share = parse_share(text)
+    if not share:
         raise refused("--share", text, "a share above 0 and at most all, such as 99% or 0.99")
     return share
 

@@ -10,11 +10,11 @@ import click
 
 from anew.cli.output import moment, now_ms, percent, show_json, show_table
 from anew.cli.patience import patience_option, within
-from anew.cli.values import read_duration, read_policy
+from anew.cli.values import read_policy
 from anew.errors import NotFound
 from anew.lab.replay import MAX_JOBS, Record, Replay, Shift, Tally
 from anew.patience import CPU_S
-from anew.units import counted, format_duration
+from anew.units import counted, format_duration, parse_duration_with_unit
 
 _A_JOB_S: Final = 0.001
 """Seconds of processor time that a policy may take on top for each job on record: enough for a hundred calls."""
@@ -86,7 +86,7 @@ def replay(
 
     policies = [Policy.from_json(read_policy(spec)) for spec in specs]
     now = now_ms()
-    start = 0 if since is None else now - read_duration(since, "--since")
+    start = 0 if since is None else now - parse_duration_with_unit(since, "--since")
     seen = Seen()
     histories = select(
         seen.passing(recorded_failures(root_dir)), limit, queues=queue, types=types, since=start

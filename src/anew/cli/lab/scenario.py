@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
+from anew.units import parse_duration_with_unit
+
 if TYPE_CHECKING:
     from anew.lab.simulation.scenario import Scenario
 
@@ -57,10 +59,9 @@ def scenario_options(function: F) -> F:
 
 def _scenario(given: dict[str, Any]) -> Scenario:
     # Inside: the lab is not small, and --help does not need it.
-    from anew.cli.values import read_duration
     from anew.lab.simulation.scenario import Scenario
 
     for name, settings in _OPTIONS:
         if settings.get("metavar") == "TIME" and given[name] is not None:
-            read_duration(given[name], f"--{name}")
+            parse_duration_with_unit(given[name], f"--{name}")
     return Scenario.from_json({name: value for name, value in given.items() if value is not None})

@@ -6,8 +6,9 @@ import click
 
 from anew.cli.output import show_json, show_table
 from anew.cli.patience import patience_option
-from anew.cli.values import read_duration, read_policy
+from anew.cli.values import read_policy
 from anew.errors import InvalidInput
+from anew.units import parse_duration_with_unit
 
 
 @click.command("explain")
@@ -49,7 +50,7 @@ def explain_policy(
         Policy.from_json(read_policy(spec)),
         retries,
         percentiles=told,
-        outages_ms=[read_duration(outage, "--outage") for outage in outages],
+        outages_ms=[parse_duration_with_unit(outage, "--outage") for outage in outages],
     )
     if as_json:
         show_json(explanation.to_json())

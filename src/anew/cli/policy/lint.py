@@ -12,10 +12,9 @@ import click
 from anew.cli.failures import REFUSED, USAGE
 from anew.cli.files import write_whole
 from anew.cli.patience import patience_option, patience_s, within
-from anew.cli.values import read_duration
 from anew.errors import InvalidInput, TooLarge
 from anew.patience import CPU_S
-from anew.units import shown
+from anew.units import parse_duration_with_unit, shown
 
 if TYPE_CHECKING:
     from anew.cli.policy.lint_report import Report
@@ -177,7 +176,7 @@ def _given(stated: dict[str, Any], select: Sequence[str], ignore: Sequence[str])
     check_rules(chosen, "--select")
     check_rules(left_out, "--ignore")
     kept = {
-        f"{name}_ms": read_duration(stated[name], f"--{name.replace('_', '-')}")
+        f"{name}_ms": parse_duration_with_unit(stated[name], f"--{name.replace('_', '-')}")
         for name in ("dead_retention", "payload_retention")
         if stated[name] is not None
     }
@@ -186,7 +185,7 @@ def _given(stated: dict[str, Any], select: Sequence[str], ignore: Sequence[str])
         ignore=left_out,
         jobs=stated["jobs"],
         deaths=None if stated["deaths"] is None else read_share(stated["deaths"], "--deaths"),
-        outages_ms=tuple(read_duration(text, "--outage") for text in stated["outages"]),
+        outages_ms=tuple(parse_duration_with_unit(text, "--outage") for text in stated["outages"]),
         **kept,
     )
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
@@ -11,13 +10,9 @@ import msgspec
 from anew.backoff.kinds import did_you_mean
 from anew.errors import InvalidInput
 from anew.lab.lint.finding import MAX_JOBS, MAX_OUTAGES
-from anew.units import parse_duration, refused, shown
+from anew.units import parse_duration_with_unit, parse_share, refused
 
-_DURATION: Final = "a duration such as 500ms, 12.5s, 1h30m, 7d or PT1H, at most 36500d"
 _SHARE: Final = 'a share from 0 to less than 1, or text such as "1 %"'
-_PERCENT: Final = re.compile(r"([0-9]{1,2}(?:\.[0-9]{1,6})?) ?%")
-_FRACTION: Final = re.compile(r"0|0?\.[0-9]{1,9}")
-_BARE: Final = re.compile(r"[0-9]{1,15}")
 
 
 class Stated(msgspec.Struct, frozen=True, kw_only=True):
@@ -43,15 +38,10 @@ def read_share(value: Any, field: str) -> float:
     Raises:
         InvalidInput: It is none.
     """
-    if isinstance(value, str):
-        found = _PERCENT.fullmatch(value.strip())
-        if found is not None:
-            return float(found[1]) / 100
-        if _FRACTION.fullmatch(value.strip()):
-            return float(value)
-    elif isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value < 1:
-        return float(value)
-    raise refused(field, value, _SHARE)
+    share = parse_share(value)
+    if share is None or share == 1:
+        raise refused(field, value, _SHARE)
+    return share
 
 
 def _words(value: Any, field: str) -> tuple[str, ...]:
@@ -69,30 +59,12 @@ def _jobs(value: Any, field: str) -> int:
 
 def _durations(value: Any, field: str) -> tuple[int, ...]:
     if not isinstance(value, list):
-        return (_duration(value, field),)
+        return (parse_duration_with_unit(value, field),)
     if len(value) > MAX_OUTAGES:
         raise InvalidInput(
             f"{field}: {len(value)} outages are too many; expected at most {MAX_OUTAGES}", field=field
         )
-    return tuple(_duration(each, f"{field}[{index}]") for index, each in enumerate(value))
-
-
-def _duration(value: Any, field: str) -> int:
-    """Read a duration with its unit: 3 for three hours would be 3 ms, and turn off what it was to ask for."""
-    bare = (
-        _BARE.fullmatch(str(value).strip()) if isinstance(value, (str, int)) and value is not True else None
-    )
-    if bare and int(bare[0]):
-        number = int(bare[0])
-        raise InvalidInput(
-            f"{field}: {shown(value)} has no unit; expected a duration with its unit, such as {number}s or {number}ms",
-            field=field,
-            value=value,
-        )
-    try:
-        return parse_duration(value, field=field)
-    except InvalidInput:
-        raise refused(field, value, _DURATION) from None
+    return tuple(parse_duration_with_unit(each, f"{field}[{index}]") for index, each in enumerate(value))
 
 
 _KINDS: Final[Mapping[str, tuple[str, Callable[[Any, str], Any]]]] = {
@@ -101,8 +73,8 @@ _KINDS: Final[Mapping[str, tuple[str, Callable[[Any, str], Any]]]] = {
     "jobs": ("jobs", _jobs),
     "outage": ("outages_ms", _durations),
     "deaths": ("deaths", read_share),
-    "dead-retention": ("dead_retention_ms", _duration),
-    "payload-retention": ("payload_retention_ms", _duration),
+    "dead-retention": ("dead_retention_ms", parse_duration_with_unit),
+    "payload-retention": ("payload_retention_ms", parse_duration_with_unit),
 }
 
 NAMES: Final = tuple(_KINDS)
