@@ -77,6 +77,11 @@ class LabPage:
         """The address of the state that is drawn."""
         return str(self.page.evaluate(DRAWN))
 
+    def address(self) -> str:
+        """The tab's address once it is that of what is drawn: it is written when a slider rests."""
+        self.page.wait_for_function(f"() => location.pathname + location.search === {DRAWN}")
+        return str(self.page.url)
+
     def await_change(self, before: str) -> Any:
         """Wait until another state than this is drawn; give its data."""
         self.page.wait_for_function(f"before => {DRAWN} !== before", arg=before)

@@ -7,6 +7,19 @@ from typing import Any
 
 from .browser import LabPage, box, slider
 
+HOLD_TIMERS = """() => {
+  const [plain, rewrite] = [window.setTimeout, history.replaceState.bind(history)];
+  window.written = 0;
+  window.rest = () => {};
+  window.setTimeout = (then, ms, ...rest) => {
+    if (ms !== 300) return plain(then, ms, ...rest);
+    window.rest = then;
+    return 0;
+  };
+  history.replaceState = (...given) => { window.written += 1; rewrite(...given); };
+}"""
+"""Keeps the timer that says that a slider rests from running out, until `rest` is called; counts the rewritings."""
+
 WATCH_FOR_BLANKS = """() => { window.blanks = 0; (function look() {
     const there = ["#plots-curve canvas", "#plots-herd canvas", ".facts table", ".card select"];
     window.blanks += there.some(one => document.querySelector(one) === null) ? 1 : 0;
@@ -37,7 +50,7 @@ def test_back_undoes_what_was_chosen_and_no_number(lab: LabPage) -> None:
         before = lab.drawn()
         go()
         data = lab.await_change(before)
-        assert data["url"] == page.url.removeprefix(lab.base)
+        assert data["url"] == lab.address().removeprefix(lab.base)
         return data
 
     assert [line["key"] for line in travel(page.go_back)["curves"]] == ["a", "b", "c"]
@@ -146,6 +159,7 @@ def test_back_after_a_choice_and_numbers_returns_to_just_before_the_choice(lab: 
         before = lab.drawn()
         page.keyboard.press("ArrowLeft")
         lab.await_change(before)
+    lab.address()
     before = lab.drawn()
     page.go_back()
     assert [line["key"] for line in lab.await_change(before)["curves"]] == ["a", "b"]
@@ -277,3 +291,44 @@ def test_beside_json_with_a_mistake_choices_are_entries_all_the_same(tabs: Calla
     assert data["curves"][1]["label"].startswith("B sidekiq")
     assert data["before"] == ["a"]
     assert page.locator(box("a.json")).input_value() == '{"curve":'
+
+
+def test_a_slider_that_is_dragged_rewrites_the_address_when_it_rests(lab: LabPage) -> None:
+    """Browsers refuse to rewrite an address a hundred times in some seconds: at each step of a slider they would."""
+    page = lab.page
+    page.evaluate(HOLD_TIMERS)
+    page.locator(slider("jobs")).focus()
+    for _ in range(3):
+        before = lab.drawn()
+        page.keyboard.press("ArrowLeft")
+        lab.await_change(before)
+    assert page.url == f"{lab.base}/lab"
+    page.evaluate("window.rest()")
+    assert page.url == lab.base + lab.drawn()
+    assert page.evaluate("window.written") == 1
+
+
+def test_an_entry_that_is_left_keeps_what_was_slid_last(lab: LabPage) -> None:
+    page = lab.page
+    page.evaluate(HOLD_TIMERS)
+    lab.set(box("jobs"), "500")
+    before = lab.drawn()
+    page.get_by_label("linear").check()
+    lab.await_change(before)
+    before = lab.drawn()
+    page.go_back()
+    assert lab.await_change(before)["jobs"] == 500
+
+
+def test_what_waits_to_be_written_is_not_written_into_another_entry(lab: LabPage) -> None:
+    page = lab.page
+    before = lab.drawn()
+    page.get_by_label("linear").check()
+    lab.await_change(before)
+    page.evaluate(HOLD_TIMERS)
+    lab.set(box("jobs"), "500")
+    before = lab.drawn()
+    page.go_back()
+    assert lab.await_change(before)["jobs"] == 1000
+    page.evaluate("window.rest()")
+    assert page.url == f"{lab.base}/lab"

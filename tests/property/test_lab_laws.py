@@ -4,7 +4,7 @@ import math
 from itertools import product
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from anew.backoff import Draws, Policy, Previous, Wait, next_wait
@@ -20,6 +20,13 @@ deadlines = st.one_of(
         {"deadline": st.integers(1, YEAR_MS)}, optional={"on_deadline": st.sampled_from(["finish", "clip"])}
     ),
 )
+TINY = {
+    "curve": {"scale": {"by": 3e-49, "curve": {"constant": 1}}},
+    "limit": None,
+    "jitter": {"decorrelated": 980.0},
+}
+"""Grows from next to nothing to a year within twenty retries."""
+
 PERCENTS = (0, 1, 5, 50, 95, 99, 100)
 
 
@@ -110,6 +117,7 @@ def test_a_law_is_a_law(form: dict[str, Any], retry: int) -> None:
 
 @settings(max_examples=60, deadline=None)
 @given(policies(), st.integers(1, 40), units, units)
+@example(TINY, 19, 0.5, 0.0)
 def test_no_wait_leaves_its_law(form: dict[str, Any], retry: int, number: float, phase: float) -> None:
     policy = Policy.from_json(form)
     found = law(policy, retry)

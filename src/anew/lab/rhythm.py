@@ -128,9 +128,8 @@ def in_order(waves: Sequence[Wave]) -> Wave:
         return sorted(int(ms) for ms in chain.from_iterable(waves) if ms != ABSENT)
     import numpy as np
 
-    whole = np.concatenate([np.asarray(wave, dtype=np.int64) for wave in waves])
-    ordered: Wave = np.sort(whole[whole != ABSENT])
-    return ordered
+    whole = np.sort(np.concatenate([np.asarray(wave, dtype=np.int64) for wave in waves]))
+    return whole[whole.searchsorted(ABSENT, "right") :]  # it is less than all instants
 
 
 def rhythm(waves: Sequence[Wave], ordered: Wave | None = None) -> Rhythm:

@@ -12,8 +12,8 @@ from itertools import pairwise
 from typing import Final
 
 from anew.lab.charts.axes import Scale
-from anew.lab.charts.loads import load_columns
-from anew.lab.charts.pictures import Load, LoadLine
+from anew.lab.charts.loads import column_marks
+from anew.lab.charts.pictures import Load
 from anew.lab.simulation.outcome import bin_width_ms, widened
 from anew.units import DAY_MS, MINUTE_MS, SECOND_MS
 from anew.web.herds import Herd, Seconds
@@ -153,10 +153,9 @@ def _add(
     made: Columns, start: int, bin_ms: int, counts: Sequence[Sequence[int]], scale: Scale, least: float
 ) -> None:
     """Add the columns of one stretch of time."""
-    numbers = range(1, len(counts[0]) + 1)
-    # Where each bin is higher than the one before, a column is as high as the number of its last bin.
-    panel = Load(1, bin_ms, (LoadLine("", tuple(numbers)),), start)
-    marks = [0, *load_columns(panel, numbers, scale, least)[1]]
+    panel, bins = Load(1, bin_ms, (), start), len(counts[0])
+    marks = column_marks(panel, bins, scale, least)
+    marks = marks if len(marks) > 1 else [0, bins]
     made.edges_ms.extend(float(start + mark * bin_ms) for mark in marks[1:])
     made.bins_ms.extend([bin_ms] * (len(marks) - 1))
     seconds = bin_ms / SECOND_MS

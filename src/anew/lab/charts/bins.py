@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
-from typing import Final
+from typing import Any, Final
 
 from anew.lab.waves import Wave
 
@@ -30,9 +30,19 @@ def step_of(waits: Wave) -> int:
     Args:
         waits: Some waits.
     """
-    values = _distinct(waits)
-    inner = values[1:-1] if len(values) > _FEW else values
-    return math.gcd(*(after - before for before, after in pairwise(inner))) or 1
+    if isinstance(waits, list):
+        values = sorted(set(waits[:_LOOKED_AT]))
+        steps = [after - before for before, after in pairwise(values)]
+        return math.gcd(*_inner(steps)) or 1
+    import numpy as np
+
+    gaps = np.diff(np.sort(waits[:_LOOKED_AT]))
+    return int(np.gcd.reduce(_inner(gaps[gaps > 0]), initial=0)) or 1
+
+
+def _inner(steps: Any) -> Any:
+    """Leave out the first and the last step, where there are enough."""
+    return steps[1:-1] if len(steps) >= _FEW else steps
 
 
 def wait_edges(herds: Sequence[Wave], bins: int) -> tuple[float, ...]:
@@ -62,15 +72,6 @@ def wait_edges(herds: Sequence[Wave], bins: int) -> tuple[float, ...]:
 
 def _ends(waits: Wave) -> tuple[int, int]:
     return (min(waits), max(waits)) if isinstance(waits, list) else (int(waits.min()), int(waits.max()))
-
-
-def _distinct(waits: Wave) -> list[int]:
-    if isinstance(waits, list):
-        return sorted(set(waits[:_LOOKED_AT]))
-    import numpy as np
-
-    found: list[int] = np.unique(waits[:_LOOKED_AT]).tolist()
-    return found
 
 
 def _common(steps: Iterable[int], span: int) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from typing import Final
 
 from anew.lab.charts.axes import Scale
@@ -72,16 +72,42 @@ def load_columns(
     Returns:
         Where the columns begin and the last one ends, as places on the axis; and the height of each, in calls.
     """
-    edges, peaks, highest = [0.0], [0], 0
-    for number, count in enumerate(counts, 1):
-        highest = max(highest, count)
-        end = scale.at(load_edge(load, number))
+    marks = column_marks(load, len(counts), scale, least)
+    if len(marks) == 1:
+        return [0.0, least], [max(counts, default=0)]
+    edges = [0.0, *(scale.at(load_edge(load, mark)) for mark in marks[1:])]
+    return edges, [max(counts[low:high]) for low, high in pairwise(marks)]
+
+
+def column_marks(load: Load, bins: int, scale: Scale, least: float) -> list[int]:
+    """Give the bins that columns begin with, and the one behind the last; 0 alone where all are too narrow for a column.
+
+    Args:
+        load: Whose bins they are.
+        bins: How many.
+        scale: The axis of time.
+        least: The least width of a column, as a share of the axis.
+    """
+    marks, place = [0], 0.0
+    while True:
         # A hair less will do: the places of equal bins differ in their last digits.
-        if end - edges[-1] >= least * (1 - 1e-9):
-            edges.append(end)
-            peaks.append(highest)
-            highest = 0
-    if highest:
-        # The rest is too narrow for a column of its own.
-        edges[-1], peaks[-1] = scale.at(load_edge(load, len(counts))), max(peaks[-1], highest)
-    return (edges, peaks[1:]) if len(edges) > 1 else ([0.0, least], peaks)
+        end = _reaching(load, marks[-1] + 1, bins, place + least * (1 - 1e-9), scale)
+        if end > bins:
+            break
+        marks.append(end)
+        place = scale.at(load_edge(load, end))
+    if len(marks) > 1:
+        marks[-1] = bins  # the rest is too narrow for a column of its own
+    return marks
+
+
+def _reaching(load: Load, first: int, bins: int, place: float, scale: Scale) -> int:
+    """Give the first bin from ``first`` on that begins at a place on the axis or behind it; one more than there are if none."""
+    number = int((scale.value(min(place, 1.0)) - load.from_ms) // load.bin_ms)
+    number = min(max(number, first), bins + 1)
+    # The place may be a last digit off.
+    while number > first and scale.at(load_edge(load, number - 1)) >= place:
+        number -= 1
+    while number <= bins and scale.at(load_edge(load, number)) < place:
+        number += 1
+    return number

@@ -18,8 +18,11 @@ from anew.lab.laws.tabulated import Tabulated, tabled
 
 _CELLS: Final = 400
 _SAME: Final = 1e-12
-LEAST: Final = 1e-3
+_LEAST: Final = 1e-3
 """Milliseconds that make no difference, and by which nothing is divided."""
+
+_NOTHING: Final = 1e-280
+"""Shorter waits reach no millisecond in hundreds of retries, and what is divided by them is no number any more."""
 
 # A Fibonacci lattice: pairs (j/n, j*m/n mod 1) that fill the square evenly, and each side with n different numbers.
 _PAIRS: Final = 987
@@ -27,10 +30,17 @@ _TURN: Final = 610
 _KNOTS: Final = 330
 
 
+def _least_of(curve: Sequence[float]) -> float:
+    """Give what makes no difference; beside a first wait that is shorter itself, and yet may grow, a thousandth of that."""
+    start = next((wait for wait in curve if wait > 0), 1.0)
+    return _LEAST if start > _LEAST else max(start * _LEAST, _NOTHING)
+
+
 def lowest_of(curve: Sequence[float]) -> float:
     """Give the shortest wait that need be told from none, in ms: the curve's, or 1 where it falls back to nothing."""
-    lowest = min((wait for wait in curve if wait > LEAST), default=1.0)
-    return min(lowest, 1.0) if any(wait <= LEAST for wait in curve[1:]) else lowest
+    least = _least_of(curve)
+    lowest = min((wait for wait in curve if wait > least), default=1.0)
+    return min(lowest, 1.0) if any(wait <= least for wait in curve[1:]) else lowest
 
 
 class Carried:
@@ -45,7 +55,7 @@ class Carried:
 
     def __init__(self, curve: Sequence[float], times: float, ceil: float, cells: int = _CELLS) -> None:
         start = curve[0]
-        self.times, self.ceil = times, float(ceil)
+        self.times, self.ceil, self._least = times, float(ceil), _least_of(curve)
         lowest = min(lowest_of(curve), self.ceil / 2) or 1.0
         ratio = (self.ceil / lowest) ** (1 / cells) if self.ceil > lowest else 2.0
         self.edges = [lowest * ratio**index for index in range(cells)] + [self.ceil]
@@ -68,8 +78,8 @@ class Carried:
             self._lump(self.ceil, 1.0)
             self.masses = [0.0] * len(before)
         else:
-            self._lump(nominal, math.fsum(mass for high, mass in pairs if high - nominal <= LEAST))
-            wide = [(high, mass) for high, mass in pairs if high - nominal > LEAST]
+            self._lump(nominal, math.fsum(mass for high, mass in pairs if high - nominal <= self._least))
+            wide = [(high, mass) for high, mass in pairs if high - nominal > self._least]
             self.masses = self._spread(nominal, wide)
         self._law = None
         moved = max(abs(a - b) for a, b in zip(before, self.masses, strict=True))

@@ -140,13 +140,20 @@ def _of_one_number(policy: Policy, retries: int, steps: int) -> Law:
     def value(number: float) -> float:
         return float(last_instant(policy, retries, number)[0])
 
-    parts = monotone_parts(policy, retries, steps)
+    parts = [_WHOLE] if _rises(policy, retries) else monotone_parts(policy, retries, steps)
     if parts is None:
         return tabled([float(at) for at in evenly(policy, retries, steps)], cut=False)
     if len(parts) > 1:
         return _parted(value, parts, max(walkable(steps) // 4, 16))
     mean = None if policy.deadline_ms is not None else moments(policy, retries)[0]
     return Function(value, parts, mean, jumps=_jumps(policy))
+
+
+def _rises(policy: Policy, retries: int) -> bool:
+    """Tell whether each wait of ``even`` rises with the number, and so their sum: where the curve never falls it does."""
+    if not isinstance(policy.jitter, Even) or policy.deadline_ms is not None:
+        return False
+    return all(a <= b for a, b in pairwise(policy.nominal(retry) for retry in range(1, retries + 2)))
 
 
 def _jumps(policy: Policy) -> bool:

@@ -11,6 +11,10 @@ let step = null;
 let made = null;
 /** Somebody has gone back, and that state has not come yet. */
 let wanted = false;
+/** Browsers bound how often an address may be rewritten, and load the icon each time: it is done when a slider rests. */
+const REST_MS = 300;
+/** The address that is to be written then, and what will do it; null where it is written. */
+let pending = null, rest = 0;
 
 /**
  * Follows a state that is about to be shown; false where it is stale: somebody has gone back since it was asked for.
@@ -28,18 +32,35 @@ export function follow(data, edit) {
   // JSON that cannot be read, and never could, has no parts to compare: it makes no entry.
   const next = data.unread?.some((key) => !data.before.includes(key)) ? step : data.step;
   const further = next !== step && (edit === null || edit !== made);
-  history[further ? "pushState" : "replaceState"](null, "", data.url);
-  if (further) made = edit;
+  if (further) {
+    settle();  // the entry that is left keeps what was shown last
+    history.pushState(null, "", data.url);
+    here = location.search;
+    made = edit;
+  } else {
+    pending = data.url;
+    clearTimeout(rest);
+    rest = setTimeout(settle, REST_MS);
+  }
   step = next;
-  here = location.search;
   return true;
+}
+
+/** Writes the address of what is shown, where that is still to be done. */
+export function settle() {
+  if (pending === null) return;
+  history.replaceState(null, "", pending);
+  pending = null;
+  here = location.search;
 }
 
 /** Brings back the state to which somebody went, Back or Forward; `ask` asks the server for what the form holds. */
 export function comeBack(form, ask) {
+  addEventListener("pagehide", settle);
   addEventListener("popstate", () => {
     if (location.search === here) return;  // another place of the same state
     here = location.search;
+    pending = null;  // it was for the entry that is left
     wanted = true;
     form.dispatchEvent(new CustomEvent("htmx:abort"));
     ask();

@@ -1,7 +1,7 @@
 // The form: sliders and their boxes, errors beside their fields, what the server has set.
 
 import { listenToChoices } from "./choices.js";
-import { ladders } from "./look.js";
+import { ladders, write } from "./look.js";
 
 export const form = document.getElementById("form");
 
@@ -104,8 +104,7 @@ export function apply(data, answered) {
   showErrors(data);
   showPolicies(data);
   for (const place of document.querySelectorAll("[data-stands]")) {
-    const text = data.stands?.[place.dataset.stands] ?? "";
-    if (place.textContent !== text) place.textContent = text;
+    write(place, data.stands?.[place.dataset.stands] ?? "");
   }
   fill(data);
   for (const [name, wanted] of Object.entries(data.charts ?? {})) {
@@ -132,14 +131,17 @@ function foldName(part) {
 }
 
 function showErrors(data) {
+  const wrong = new Set();
   for (const place of document.querySelectorAll("[data-error]")) {
     const text = data.errors[place.dataset.error] ?? "";
-    if (place.textContent !== text) place.textContent = text;
+    write(place, text);
     place.closest(".control")?.classList.toggle("wrong", text !== "");
-    for (const field of document.querySelectorAll(`[aria-describedby~="${place.id}"]`)) {
-      if (text) field.setAttribute("aria-invalid", "true");
-      else field.removeAttribute("aria-invalid");
-    }
+    if (text) wrong.add(place.id);
+  }
+  for (const field of form.elements) {
+    const told = field.getAttribute("aria-describedby")?.split(" ") ?? [];
+    if (told.some((id) => wrong.has(id))) field.setAttribute("aria-invalid", "true");
+    else field.removeAttribute("aria-invalid");
   }
   for (const card of document.querySelectorAll(".card")) {
     // What the controls hold belongs to other JSON than the one in the box.
@@ -182,7 +184,7 @@ function marked(field) {
 function showPolicies(data) {
   for (const [key, text] of Object.entries(data.summaries ?? {})) {
     const place = document.querySelector(`#card-${key} .summary`);
-    if (place && place.textContent !== text) place.textContent = text;
+    if (place) write(place, text);
   }
   for (const place of document.querySelectorAll(".card [data-error]")) {
     place.closest(".control")?.toggleAttribute("hidden", data.idle?.includes(place.dataset.error) ?? false);

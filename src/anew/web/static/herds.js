@@ -1,9 +1,11 @@
 // Herds: a row for each job and a dot for each retry, or all jobs as heat or as lines. One picture a policy, drawn on canvas.
 
-import { colour, element, font, mark, retryColours } from "./look.js";
+import { colour, element, font, mark, replace, retryColours, write } from "./look.js";
 import { duration, durationTicks } from "./units.js";
 
 const LEFT = 46, RIGHT = 10, TOP = 6, BOTTOM = 44, HEIGHT = 250;
+/** The radius in the screen's own pixels from which on a circle can be told from a square. */
+const SMALL = 1.5;
 
 /** Draws all herds of the page. */
 export function drawHerds(data) {
@@ -19,7 +21,7 @@ export function drawHerds(data) {
   drawKey(most);
   for (const herd of data.herds) {
     const place = room.querySelector(`[data-key="${herd.key}"]`);
-    place.querySelector(".label").textContent = named(herd) + mark(data, herd.key);
+    write(place.querySelector(".label"), named(herd) + mark(data, herd.key));
     place.classList.toggle("before", mark(data, herd.key) !== "");
     drawHerd(place.querySelector("canvas"), herd, { ...data, span: herd.span ?? data.span, most });
   }
@@ -46,17 +48,15 @@ function drawKey(retries) {
     step.style.backgroundColor = one;
     return step;
   }));
-  key.replaceChildren("retry 1", ramp, String(retries));
+  const fresh = key.cloneNode();
+  fresh.append("retry 1", ramp, String(retries));
+  replace(key, fresh);
 }
 
 /** Draws one herd into a canvas. */
 function drawHerd(canvas, herd, data) {
-  const width = canvas.parentElement.clientWidth, ratio = devicePixelRatio || 1;
-  canvas.width = Math.round(width * ratio);
-  canvas.height = Math.round(HEIGHT * ratio);
-  canvas.style.height = `${HEIGHT}px`;
-  const pen = canvas.getContext("2d");
-  pen.scale(ratio, ratio);
+  const width = canvas.parentElement.clientWidth;
+  const pen = blank(canvas, width);
   const frame = { left: LEFT, top: TOP, right: width - RIGHT, bottom: HEIGHT - BOTTOM };
   if (herd.retries === 0) {
     nothing(pen, width);
@@ -76,6 +76,16 @@ function drawHerd(canvas, herd, data) {
   else lines(pen, frame, x, herd, data.edges, colours);
   names(pen, frame, as, herd);
   canvas.setAttribute("aria-label", `${herd.label}${mark(data, herd.key)}: ${as} over the time since the first failure, coloured by retry number`);
+}
+
+/** Gives the pen of an empty canvas; one that had that size already need not be laid out anew. */
+function blank(canvas, width) {
+  const ratio = devicePixelRatio || 1, [wide, tall] = [Math.round(width * ratio), Math.round(HEIGHT * ratio)];
+  const pen = canvas.getContext("2d");
+  if (canvas.width === wide && canvas.height === tall) pen.reset();
+  else [canvas.width, canvas.height, canvas.style.height] = [wide, tall, `${HEIGHT}px`];
+  pen.scale(ratio, ratio);
+  return pen;
 }
 
 function nothing(pen, width) {
@@ -130,13 +140,21 @@ function dots(pen, frame, x, herd, colours) {
     pen.fillStyle = colours[retry];
     pen.beginPath();
     herd.dots.forEach((instants, job) => {
-      if (retry >= instants.length) return;
-      const at = x(instants[retry]), y = frame.top + (job + 0.5) * tall;
-      pen.moveTo(at + radius, y);
-      pen.arc(at, y, radius, 0, 2 * Math.PI);
+      if (retry < instants.length) dot(pen, x(instants[retry]), frame.top + (job + 0.5) * tall, radius);
     });
     pen.fill();
   }
+}
+
+/** Adds a dot to a path. One of two pixels is a square of the same size, which is drawn in half the time. */
+function dot(pen, x, y, radius) {
+  const half = radius * Math.sqrt(Math.PI) / 2;
+  if (radius * devicePixelRatio < SMALL) {
+    pen.rect(x - half, y - half, 2 * half, 2 * half);
+    return;
+  }
+  pen.moveTo(x + radius, y);
+  pen.arc(x, y, radius, 0, 2 * Math.PI);
 }
 
 /** Gives the calls of the fullest bin of any retry. */

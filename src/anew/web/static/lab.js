@@ -1,6 +1,6 @@
 // The lab's page: draws what the server has worked out, and asks it again when something is changed.
 
-import { comeBack, follow } from "./address.js";
+import { comeBack, follow, settle } from "./address.js";
 import { editOf } from "./choices.js";
 import { apply, ask, form, listen } from "./form.js";
 import { drawHerds } from "./herds.js";
@@ -91,7 +91,10 @@ async function copy(text, button) {
 
 document.addEventListener("click", (event) => {
   const button = event.target.closest?.("button");
-  if (button?.id === "copy-link") copy(location.href, button);
+  if (button?.id === "copy-link") {
+    settle();
+    copy(location.href, button);
+  }
   if (button?.classList.contains("copy")) copy(button.closest("section").querySelector("code").textContent, button);
 });
 

@@ -50,3 +50,13 @@ export function element(name, attributes = {}, ...inside) {
   made.append(...inside);
   return made;
 }
+
+/** Gives an element its text, unless it has it: what is written has to be laid out anew. */
+export function write(place, text) {
+  if (place.textContent !== text) place.textContent = text;
+}
+
+/** Puts an element in the place of another, unless nobody would see a difference. */
+export function replace(old, fresh) {
+  if (!old.isEqualNode(fresh)) old.replaceWith(fresh);
+}

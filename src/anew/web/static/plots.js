@@ -1,6 +1,6 @@
 // The charts with two axes: waits, load, the spread of one retry. uPlot draws them; here is what they say.
 
-import { colour, element, faint, font, mark, policyColour } from "./look.js";
+import { colour, element, faint, font, mark, policyColour, replace } from "./look.js";
 import { duration, durationTicks, powerTicks, short } from "./units.js";
 
 const uPlot = window.uPlot;
@@ -155,7 +155,7 @@ function draw(name, data, chart) {
     old.now = chart;
     if (old.width !== width) old.plot.setSize({ width, height: height(width) });
     old.width = width;
-    room.firstChild.replaceWith(legend(chart, data));
+    replace(room.firstChild, legend(chart, data));
     old.plot.setData(chart.columns);
     return;
   }

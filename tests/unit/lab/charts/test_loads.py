@@ -39,7 +39,7 @@ def test_bins_that_are_wide_enough_are_columns_of_their_own() -> None:
 def test_what_is_left_at_the_end_joins_the_last_column() -> None:
     # Five bins of a fifth each, columns of two fifths: the fifth bin has room for half a column.
     assert columns((1, 2, 3, 4, 9), 50.0, 0.4) == ([0.0, 0.4, 1.0], [2, 9])
-    assert columns((1, 9, 3, 4, 0), 50.0, 0.4) == ([0.0, 0.4, 0.8], [9, 4])
+    assert columns((1, 9, 3, 4, 0), 50.0, 0.4) == ([0.0, 0.4, 1.0], [9, 4])
     # A single bin of a long axis is as wide as a column must be.
     assert columns((8,), 1_000.0, 0.05) == ([0.0, 0.05], [8])
     assert columns((), 1_000.0, 0.05) == ([0.0, 0.05], [0])
