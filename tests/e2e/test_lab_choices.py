@@ -10,6 +10,15 @@ import pytest
 from .browser import LabPage, box, slider
 
 
+def hold_first(page: Any, act: Callable[[], object]) -> list[Any]:
+    """Do something that asks for a picture, and hold what it asks, in a list; what is asked later passes."""
+    held: list[Any] = []
+    page.route("**/lab?*", lambda route: route.continue_() if held else held.append(route))
+    with page.expect_request("**/lab?*"):
+        act()
+    return held
+
+
 @pytest.mark.parametrize("delay_ms", [40, 120, 250])
 @pytest.mark.parametrize("name", ["celery", "sidekiq8", "tenacity_fixed"])
 def test_typing_a_name_chooses_it(tabs: Callable[..., LabPage], name: str, delay_ms: int) -> None:
@@ -60,10 +69,7 @@ def test_an_answer_in_the_middle_of_a_name_does_not_end_the_typing(tabs: Callabl
 def test_an_answer_does_not_undo_what_has_been_typed_since(lab: LabPage) -> None:
     """Another preset comes, with other parameters, while somebody types on in its list and fills a box."""
     page = lab.page
-    held: list[Any] = []
-    page.route("**/lab?*", lambda route: route.continue_() if held else held.append(route))
-    with page.expect_request("**/lab?*"):
-        page.locator("#choice-b").select_option("faktory")
+    held = hold_first(page, lambda: page.locator("#choice-b").select_option("faktory"))
     page.locator(box("b.base")).fill("42s")
     page.locator("#choice-a").focus()
     page.keyboard.type("celery", delay=40)
@@ -80,10 +86,7 @@ def test_an_answer_does_not_undo_what_has_been_typed_since(lab: LabPage) -> None
 def test_controls_of_a_policy_that_was_left_at_once_do_not_stay(lab: LabPage) -> None:
     """Away and back before the first answer: the controls on the page are those of what is chosen."""
     page = lab.page
-    held: list[Any] = []
-    page.route("**/lab?*", lambda route: route.continue_() if held else held.append(route))
-    with page.expect_request("**/lab?*"):
-        page.locator("#choice-b").select_option("celery")
+    held = hold_first(page, lambda: page.locator("#choice-b").select_option("celery"))
     page.locator("#choice-b").select_option("sidekiq")
     held[0].continue_()
     page.wait_for_function("() => document.querySelector('[name=\"b.of\"]').value === 'sidekiq'")

@@ -21,9 +21,6 @@ from anew.web.policy_text import compact, decoded, read_again, why_unread
 JSON: Final = "json"
 """The choice of a policy that has no name."""
 
-LETTERS: Final = "abcd"
-"""Policies that share a page, at most."""
-
 _SIMPLE_JITTERS: Final = ("none", "full", "equal", "even", "decorrelated")
 """Jitters that need no number and so can be put on any preset."""
 

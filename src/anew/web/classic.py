@@ -2,46 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any
 
-from anew.backoff.kinds import Duration, Integer, Kind, Number
 from anew.errors import InvalidInput
 from anew.lab.charts import classics
+from anew.lab.charts.link import LETTERS
 from anew.lab.charts.pictures import Band, Dots, Picture
-from anew.web.cards import LETTERS
 from anew.web.controls import Control, control
 from anew.web.drawing import curves
 from anew.web.words import between
-
-_RETRIES: Final = Integer(1, 100)
-
-FIELDS: Final[dict[str, dict[str, tuple[str, Kind, Any]]]] = {
-    "zizq": {
-        "base": ("base_ms", Duration(), 15_000),
-        "exponent": ("exponent", Number(0, 20), 4.0),
-        "jitter": ("jitter_ms", Duration(), 30_000),
-        "retries": ("retries", _RETRIES, 25),
-    },
-    "zaqar": {
-        "low": ("low_ms", Duration(), 5_000),
-        "high": ("high_ms", Duration(), 260_000),
-        "retries": ("retries", _RETRIES, 10),
-    },
-    "herd": {
-        "jobs": ("jobs", Integer(1, 1_000), 100),
-        "retries": ("retries", Integer(1, 25), 5),
-        "seed": ("seed", Integer(0, 2**53 - 1), 1),
-    },
-}
-"""Of each picture, by the name in the query: the argument, what it may be, and what it is if nothing is said."""
-
-_MAKERS: Final[dict[str, Callable[..., Picture]]] = {
-    "zizq": classics.zizq,
-    "zaqar": classics.zaqar,
-    "herd": classics.herd,
-}
 
 
 @dataclass(slots=True)
@@ -71,19 +41,19 @@ class Classic:
 def read_classic(name: str, given: dict[str, str]) -> Classic:
     """Read a classic picture out of a query."""
     made = Classic(name)
-    fields = FIELDS.get(name)
+    fields = classics.PARAMETERS.get(name)
     if fields is None:
-        made.error = f"classic: {name[:40]!r} is not valid; expected one of: {', '.join(FIELDS)}"
+        made.error = f"classic: {name[:40]!r} is not valid; expected one of: {', '.join(classics.PARAMETERS)}"
         return made
     arguments = {}
-    for own, (argument, kind, default) in fields.items():
-        item, arguments[argument] = control(kind, own, given.get(own), default)
+    for own, taken in fields.items():
+        item, arguments[taken.argument] = control(taken.kind, own, given.get(own), taken.default)
         made.controls.append(item)
     made.unknown = [own for own in given if own not in fields and own not in ("classic", "scale")]
     if any(item.error for item in made.controls):
         return made
     try:
-        made.picture = _MAKERS[name](**arguments)
+        made.picture = classics.MAKERS[name](**arguments)
     except InvalidInput as error:
         beside = next((item for item in made.controls if error.field.endswith(item.name)), None)
         if beside is None:

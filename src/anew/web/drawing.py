@@ -14,9 +14,9 @@ from anew.lab.charts.colours import (
     RETRY_COLOURS_LIGHT,
 )
 from anew.lab.charts.data import line_words
+from anew.lab.charts.link import LETTERS
 from anew.lab.charts.pictures import Band, BandLine, BandPoint
 from anew.lab.waves import ABSENT, tally
-from anew.web.cards import LETTERS
 from anew.web.herds import DOTS, Herd, greatest, least
 
 BINS: Final = 240

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from anew.backoff import Policy
 from anew.errors import InvalidInput
 from anew.lab.chance import PhaseKind
+from anew.lab.charts.link import PAGE_CALLS
 from anew.lab.explain import Explanation, explain
 from anew.lab.rhythm import Rhythm, in_order, rhythm, waves_meet
 from anew.lab.waves import ABSENT, Wave, waits_between, waves
@@ -18,9 +19,6 @@ from anew.units import SECOND_MS
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
-
-MAX_CALLS: Final = 3_000_000
-"""Calls of one policy that a page works out: jobs times retries."""
 
 OPEN_END: Final = 25
 """Retries shown of a policy that has no end."""
@@ -94,9 +92,9 @@ def herd(key: str, label: str, policy: Policy, values: Mapping[str, Any]) -> Her
         InvalidInput: It would be too large.
     """
     jobs, retries = values["jobs"], retries_shown(policy)
-    if jobs * retries > MAX_CALLS:
+    if jobs * retries > PAGE_CALLS:
         raise InvalidInput(
-            f"jobs: {jobs:,} with {retries} retries are {jobs * retries:,} calls; expected at most {MAX_CALLS:,}",
+            f"jobs: {jobs:,} with {retries} retries are {jobs * retries:,} calls; expected at most {PAGE_CALLS:,}",
             field="jobs",
             value=jobs,
         )

@@ -13,10 +13,11 @@ from anew import __version__
 from anew.backoff import PRESETS
 from anew.errors import AnewError, InvalidInput
 from anew.lab.charts.classics import CLASSICS
+from anew.lab.charts.link import LETTERS
 from anew.units import counted, format_duration
 from anew.web import answers, classic, drawing, ladders, scenes, words
 from anew.web.assets import Assets
-from anew.web.cards import KNOWN_AS, LETTERS
+from anew.web.cards import KNOWN_AS
 from anew.web.controls import for_a_box
 from anew.web.forms import forms
 from anew.web.herds import Herd, herd

@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from anew.backoff import Policy
+from anew.lab.charts.link import PAGE_CALLS
 from anew.lab.simulation.outcome import Downstream, Outcome
 from anew.lab.simulation.scenario import Scenario
 from anew.lab.simulation.simulate import simulate
 from anew.units import format_duration
-from anew.web.herds import MAX_CALLS, Herd, retries_shown
+from anew.web.herds import Herd, retries_shown
 from anew.web.loads import Look, near_ends
 from anew.web.state import SCENARIO, UNTIL
 from anew.web.words import Row, busiest, silent
@@ -98,11 +99,11 @@ def _looks(
     policy: Policy, scenario: Scenario, log: bool, until_ms: int | None
 ) -> tuple[tuple[int, ...], tuple[Outcome, ...]]:
     """Play the scenario, whole and, where that is cheap, up to earlier ends. A slider moves one policy, the others stay."""
-    whole = simulate(policy, scenario, max_calls=MAX_CALLS)
+    whole = simulate(policy, scenario, max_calls=PAGE_CALLS)
     last = len(whole.load.counts) * whole.load.bin_ms
     cheap = not scenario.coupled or whole.calls < _LOOKED_AT_TWICE
     near = near_ends(last, until_ms, log=log) if cheap else []
-    looks = [simulate(policy, _until(scenario, end), max_calls=MAX_CALLS) for end in near]
+    looks = [simulate(policy, _until(scenario, end), max_calls=PAGE_CALLS) for end in near]
     return (*near, last), (*looks, whole)
 
 

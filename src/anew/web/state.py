@@ -9,8 +9,9 @@ from urllib.parse import parse_qsl, urlencode
 
 from anew.backoff.fields import fields_of
 from anew.backoff.kinds import CEILING_MS, Duration, Integer, Kind
+from anew.lab.charts.link import LETTERS
 from anew.lab.simulation.scenario import PAGE_JOBS, Scenario
-from anew.web.cards import JSON, LETTERS, Card, read_card
+from anew.web.cards import JSON, Card, read_card
 from anew.web.classic import Classic, read_classic
 from anew.web.controls import Control, control
 

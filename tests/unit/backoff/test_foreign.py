@@ -172,7 +172,9 @@ def test_the_tables_know_all_curves_jitters_and_fields() -> None:
 
 def test_what_stands_in_an_example_can_be_read() -> None:
     for text in foreign.INSIDE.values():
-        Policy.from_json(C | json.loads(text))
+        (name,) = json.loads(text)
+        read = Policy.from_json(C | json.loads(text)).to_json()
+        assert read[name] != Policy.from_json(C).to_json().get(name)
 
 
 @pytest.mark.parametrize("name", PRESETS)

@@ -18,7 +18,8 @@ from anew.cli.patience import patience_option
 from anew.cli.values import given_policy
 from anew.errors import InvalidInput, NotSupported
 from anew.lab.charts.classics import PARAMETERS, classic, typed_default
-from anew.lab.charts.compose import KINDS, beyond_page, compose, link
+from anew.lab.charts.compose import KINDS, compose
+from anew.lab.charts.link import beyond_page, link
 from anew.units import parse_duration_with_unit, shown
 
 if TYPE_CHECKING:

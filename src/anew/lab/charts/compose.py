@@ -3,17 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Final, Literal
-from urllib.parse import urlencode
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
-import msgspec
-
-from anew.backoff import Policy
-from anew.backoff.kinds import Duration, Integer, Kind
 from anew.errors import InvalidInput
 from anew.lab.charts.colours import POLICY_COLOURS
 from anew.lab.charts.data import (
-    MOST_RETRIES,
     curve_band,
     dots,
     heat,
@@ -25,7 +19,6 @@ from anew.lab.charts.data import (
 )
 from anew.lab.charts.pictures import Picture
 from anew.lab.named import Named
-from anew.lab.simulation.scenario import MAX_SEED, PAGE_JOBS
 from anew.units import format_duration, refused
 
 if TYPE_CHECKING:
@@ -42,22 +35,6 @@ _HEAT: Final = {
     "retry": "A row for each retry; the stronger the colour, the more jobs retry together.",
     "phase": "The jobs by the number that each keeps for life; the stronger the colour, the more retry together.",
 }
-
-LETTERS: Final = "abcd"
-"""The policies of a link, the first first: as many as the page has."""
-
-PAGE_CALLS: Final = 3_000_000
-"""Jobs times retries that the page works out for one policy."""
-
-_ON_PAGE: Final[dict[str, Kind]] = {
-    "jobs": Integer(1, PAGE_JOBS),
-    "seed": Integer(0, MAX_SEED),
-    "retry": Integer(1, MOST_RETRIES),
-    "over": Duration(),
-    "outage": Duration(),
-    "until": Duration(),
-}
-"""What the page takes of what a picture can be told."""
 
 
 def compose(
@@ -87,7 +64,6 @@ def compose(
         by: What a heat has a row for: each retry, or the jobs by their number for life.
         log: Whether axes of durations count in powers; None: whatever shows more.
         scenario: What happens to the jobs whose load is shown; None: 1,000 fail together, and at every retry.
-
         outage_ms: As dots and heat: calls fail until then, and the first one after it succeeds; None: they always fail.
         from_ms: Where a load begins to be looked at.
         to_ms: Where that ends; None: behind the last call.
@@ -96,66 +72,73 @@ def compose(
         InvalidInput: A value does not fit; names field, value and expectation.
     """
     _checked(kind, policies)
-    names = [label for label, _ in policies]
     match kind:
         case "band":
-            band = curve_band(policies, retries)
-            return Picture(
-                _title("The wait before each retry", names),
-                (band,),
-                log=log,
-                caption=f"The shade reaches from the earliest to the latest wait, the line is {line_words(band)}.",
-            )
+            return _band(policies, retries, log)
         case "dots":
-            count = 100 if jobs is None else jobs
-            panels = on_one_axis(
-                [dots(named, count, retries, seed, outage_ms=outage_ms) for named in policies]
-            )
-            return Picture(
-                _title(_until(count, outage_ms), names),
-                panels,
-                log=log,
-                caption="A row for each job, a dot for each retry.",
-            )
+            herd = _Herd(100 if jobs is None else jobs, retries, seed, outage_ms)
+            return _dots(policies, herd, log)
         case "heat":
-            count = 1_000 if jobs is None else jobs
-            return Picture(
-                _title(_until(count, outage_ms), names),
-                heat(policies, count, retries, seed, rows=by, log=log is not False, outage_ms=outage_ms),
-                caption=_HEAT[by],
-            )
+            herd = _Herd(1_000 if jobs is None else jobs, retries, seed, outage_ms)
+            return _heat(policies, herd, by, log)
         case "histogram":
             count = 10_000 if jobs is None else jobs
-            return Picture(
-                _title(f"The wait before retry {retry}", names),
-                tuple(histogram(named, retry, count, seed) for named in policies),
-            )
+            panels = tuple(histogram(named, retry, count, seed) for named in policies)
+            return Picture(_title(f"The wait before retry {retry}", policies), panels)
         case _:
-            if log and from_ms:
-                raise refused(
-                    "log", log, "no axis of powers where from is later than 0, as powers count from 0"
-                )
-            held = [
-                named._replace(policy=named.policy.with_limit(shown_retries(named.policy, retries)))
-                for named in policies
-            ]
-            return _load_picture(held, scenario, log, (from_ms, to_ms))
+            return _load(policies, retries, scenario, log, (from_ms, to_ms))
 
 
-def _load_picture(
-    policies: Sequence[Named], scenario: Scenario | None, log: bool | None, span: tuple[int, int | None]
+class _Herd(NamedTuple):
+    jobs: int
+    retries: int | None
+    seed: int
+    outage_ms: int | None
+
+
+def _band(policies: Sequence[Named], retries: int | None, log: bool | None) -> Picture:
+    band = curve_band(policies, retries)
+    caption = f"The shade reaches from the earliest to the latest wait, the line is {line_words(band)}."
+    return Picture(_title("The wait before each retry", policies), (band,), log=log, caption=caption)
+
+
+def _dots(policies: Sequence[Named], herd: _Herd, log: bool | None) -> Picture:
+    panels = on_one_axis(
+        [dots(named, herd.jobs, herd.retries, herd.seed, outage_ms=herd.outage_ms) for named in policies]
+    )
+    title = _title(_until(herd.jobs, herd.outage_ms), policies)
+    return Picture(title, panels, log=log, caption="A row for each job, a dot for each retry.")
+
+
+def _heat(policies: Sequence[Named], herd: _Herd, by: Literal["retry", "phase"], log: bool | None) -> Picture:
+    panels = heat(
+        policies, herd.jobs, herd.retries, herd.seed, rows=by, log=log is not False, outage_ms=herd.outage_ms
+    )
+    return Picture(_title(_until(herd.jobs, herd.outage_ms), policies), panels, caption=_HEAT[by])
+
+
+def _load(
+    policies: Sequence[Named],
+    retries: int | None,
+    scenario: Scenario | None,
+    log: bool | None,
+    span: tuple[int, int | None],
 ) -> Picture:
     from anew.lab.simulation.scenario import Scenario
 
+    if log and span[0]:
+        raise refused("log", log, "no axis of powers where from is later than 0, as powers count from 0")
+    held = [
+        named._replace(policy=named.policy.with_limit(shown_retries(named.policy, retries)))
+        for named in policies
+    ]
     given = Scenario(success=0.0) if scenario is None else scenario
-    panel = load(policies, given, from_ms=span[0], to_ms=span[1])
-    return Picture(
-        _title(_story(given), [label for label, _ in policies]),
-        (panel,),
-        log=log,
-        caption="Calls that reach what is called, after the first failure of each job. "
-        f"A column is as high as its fullest {format_duration(panel.bin_ms)}.",
+    panel = load(held, given, from_ms=span[0], to_ms=span[1])
+    caption = (
+        "Calls that reach what is called, after the first failure of each job. "
+        f"A column is as high as its fullest {format_duration(panel.bin_ms)}."
     )
+    return Picture(_title(_story(given), policies), (panel,), log=log, caption=caption)
 
 
 def _story(scenario: Scenario) -> str:
@@ -190,49 +173,10 @@ def _counted(jobs: int, over_ms: int = 0) -> str:
     return f"{jobs:,} jobs fail {f'within {format_duration(over_ms)}' if over_ms else 'together'}"
 
 
-def _title(what: str, names: Sequence[str]) -> str:
+def _title(what: str, policies: Sequence[Named]) -> str:
     """Say what is shown and of which policies; of many long names, each of which stands at its line, how many."""
+    names = [label for label, _ in policies]
     if len(names) == 1:
         return f"{what}: {names[0]}"
     title = f"{what}: {', '.join(names[:-1])} and {names[-1]}"
     return title if len(title) <= LONG_TITLE else f"{what}: {len(names)} policies"
-
-
-def link(forms: Sequence[Any], **more: Any) -> str:
-    """Give path and query of the lab's page with the same policies; "" for what it would refuse (`beyond_page`).
-
-    Args:
-        forms: Policies as people give them.
-        more: Other fields of the page; None leaves one out.
-    """
-    if beyond_page(forms, **more):
-        return ""
-    pairs = [
-        (letter, form if isinstance(form, str) else msgspec.json.encode(form).decode())
-        for letter, form in zip(LETTERS, forms, strict=False)
-    ]
-    pairs += [(name, str(value)) for name, value in more.items() if value is not None]
-    # No brace and no quotation mark: where people chat, a link ends before one.
-    return f"/lab?{urlencode(pairs, safe=':,')}"
-
-
-def beyond_page(forms: Sequence[Any], **more: Any) -> str:
-    """Say what of a picture the lab's page would refuse; "" if it takes all.
-
-    Args:
-        forms: Policies as people give them.
-        more: Fields of the page; None leaves one out.
-    """
-    if len(forms) > len(LETTERS):
-        return f"it takes {len(LETTERS)} policies at most"
-    for name, kind in _ON_PAGE.items():
-        if more.get(name) is None:
-            continue
-        try:
-            kind.read(more[name], name)
-        except InvalidInput:
-            return f"its {name} is {kind.expected}"
-    jobs = more.get("jobs")
-    if jobs and any(jobs * shown_retries(Policy.from_json(form), None) > PAGE_CALLS for form in forms):
-        return f"it takes {PAGE_CALLS:,} retries of a herd at most"
-    return ""

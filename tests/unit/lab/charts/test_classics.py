@@ -21,7 +21,6 @@ from anew.lab.charts.classics import (
     zizq,
 )
 from anew.lab.charts.pictures import Band, Dots, Picture
-from anew.web.classic import FIELDS
 
 
 def band_of(picture: Picture) -> Band:
@@ -189,16 +188,6 @@ def test_all_that_may_be_changed_is_told_once() -> None:
         told = [parameter.argument for parameter in parameters.values()]
         assert told == list(inspect.signature(MAKERS[name]).parameters)
     assert [typed_default("zaqar", name) for name in ("low", "high", "retries")] == ["5s", "260s", "10"]
-
-
-def test_the_page_has_the_same_bounds() -> None:
-    for name, parameters in PARAMETERS.items():
-        page = {
-            own: (argument, kind.expected, default) for own, (argument, kind, default) in FIELDS[name].items()
-        }
-        assert page == {
-            own: (one.argument, one.kind.expected, one.default) for own, one in parameters.items()
-        }
 
 
 def test_each_is_found_by_its_name() -> None:

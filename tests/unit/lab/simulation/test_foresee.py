@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import Any
 
 import pytest
@@ -73,7 +74,21 @@ def test_both_bounds_say_what_was_reckoned() -> None:
         admit_time([policy] * 8, ONE_A_SECOND, 0.2, exact=True)
 
 
-def test_whoever_is_patient_or_has_no_fresh_calls_is_admitted() -> None:
-    admit_time([every("10s")] * 9, ONE_A_SECOND, None, exact=True)
-    admit_time([every("10s")], Scenario(jobs=1, outage_ms=100_000, capacity=1), 0.1, exact=True)
-    admit_calls(every("10s"), Scenario(jobs=1, outage_ms=100_000, capacity=1), 1)
+@pytest.mark.parametrize(
+    ("scenario", "limit_s", "calls"),
+    [
+        (ONE_A_SECOND, 0.1, 1_340),
+        (ONE_A_SECOND, None, 1_340),
+        (Scenario(jobs=1, outage_ms=100_000, capacity=1), 0.1, 0),
+    ],
+)
+def test_whoever_is_patient_or_has_no_fresh_calls_is_admitted(
+    scenario: Scenario, limit_s: float | None, calls: int
+) -> None:
+    many = [every("10s")] * 9
+    assert foreseen(many[0], scenario).calls == calls
+    refused = limit_s is not None and calls > 0
+    with pytest.raises(TooLarge) if refused else nullcontext():
+        admit_time(many, scenario, limit_s, exact=True)
+    with pytest.raises(InvalidInput) if calls else nullcontext():
+        admit_calls(many[0], scenario, 1)
