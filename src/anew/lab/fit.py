@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import functools
 import itertools
-import math
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -14,9 +13,9 @@ import msgspec
 from anew.backoff import Policy
 from anew.errors import InvalidInput
 from anew.lab.families import FAMILIES, Family
-from anew.lab.fit_goal import TOLERANCE, Goal, counted, nominal_window
-from anew.lab.fit_words import how_far_off, spread_of, who_dies
-from anew.lab.laws.spans import spans
+from anew.lab.fit_goal import Goal, counted
+from anew.lab.fit_proposal import Fit, outliving, with_window
+from anew.lab.fit_words import who_dies
 from anew.lab.sums.outlive import window as window_of
 from anew.units import MAX_DURATION_MS, format_duration, format_duration_short, refused
 
@@ -29,45 +28,6 @@ _GROWTH: Final = 4
 """... nor so many times as long as the one before: Sidekiq's and Zizq's curves keep to that, too."""
 
 _MORE: Final = 3
-_ROUNDS: Final = 12
-_MARGIN: Final = 1.0003
-_NEAR: Final = 1.002
-_HARDLY: Final = 1_000
-"""A jitter that lets a last retry come after a thousandth of the window can promise nothing."""
-
-
-class Fit(msgspec.Struct, frozen=True, kw_only=True):
-    """A proposal, and how it came about.
-
-    Args:
-        policy: The policy.
-        like: Its family.
-        solved: Name and value of each parameter that was solved for.
-        how: Sentences: the curve, each equation with its solution, what remains off, what the jitter does, who dies.
-        first_ms: The first nominal wait.
-        window_ms: The sum of all nominal waits.
-        off_ms: By how much that is longer than asked; negative: shorter.
-        earliest_ms: The earliest time of the last retry after the first failure, jitter included.
-        latest_ms: The least upper bound of that time.
-        outlives: The share of jobs, 0 to 1, that outlive an outage as long as the window, or the one, that was asked for.
-    """
-
-    policy: Policy
-    like: str
-    solved: dict[str, str]
-    how: tuple[str, ...]
-    first_ms: int
-    window_ms: int
-    off_ms: int
-    earliest_ms: int
-    latest_ms: int
-    outlives: float
-
-    def to_json(self) -> dict[str, Any]:
-        """Give all of it, the policy in its JSON form."""
-        return {name: getattr(self, name) for name in self.__struct_fields__} | {
-            "policy": self.policy.to_json()
-        }
 
 
 def fit(
@@ -105,6 +65,30 @@ def fit(
         InvalidInput: A number is out of range, there is no such family, or no policy of it has such a window; says
             why not, and what could be reached.
     """
+    family = _checked(like, window_ms, retries, outlive_ms, share)
+    if jitter is not None:
+        family = dataclasses.replace(family, jitter=lambda _: jitter)
+    build: Callable[[int], Fit]
+    if outlive_ms is None:
+        window = window_ms or 0
+        build = functools.partial(with_window, family, window, first_ms, cap_ms)
+    else:
+        window = outlive_ms
+        build = functools.partial(outliving, family, outlive_ms, share, first_ms, cap_ms)
+    if retries is None:
+        # What no number of retries can mend is refused at once.
+        Goal(family, window, first_ms, 1, cap_ms).check_each()
+        found = _fewest(build, family, window, first_ms)
+    else:
+        found = build(retries)
+    living = 1.0 if found.earliest_ms >= window else _share(found.policy, window)
+    return msgspec.structs.replace(found, how=(*found.how, who_dies(living, window, share)), outlives=living)
+
+
+def _checked(
+    like: str, window_ms: int | None, retries: int | None, outlive_ms: int | None, share: float
+) -> Family:
+    """Refuse what cannot be asked for; give the family."""
     family = FAMILIES.get(like)
     if family is None:
         raise refused("like", like, f"one of: {', '.join(FAMILIES)}")
@@ -124,117 +108,11 @@ def fit(
             f"share: {share:g} is given without an outage; expected an outage to outlive beside it",
             field="share",
         )
-    if jitter is not None:
-        family = dataclasses.replace(family, jitter=lambda _: jitter)
-    build: Callable[[int], Fit]
-    if outlive_ms is None:
-        window = window_ms or 0
-        build = functools.partial(_with_window, family, window, first_ms, cap_ms)
-    else:
-        window = outlive_ms
-        if not 1 <= outlive_ms <= MAX_DURATION_MS:
-            raise refused(
-                "outlive", outlive_ms, f"a duration from 1 ms to {format_duration_short(MAX_DURATION_MS)}"
-            )
-        build = functools.partial(_outliving, family, outlive_ms, share, first_ms, cap_ms)
-    if retries is None:
-        # What no number of retries can mend is refused at once.
-        Goal(family, window, first_ms, 1, cap_ms).check_each()
-        found = _fewest(build, family, window, first_ms)
-    else:
-        found = build(retries)
-    living = 1.0 if found.earliest_ms >= window else _share(found.policy, window)
-    return msgspec.structs.replace(found, how=(*found.how, who_dies(living, window, share)), outlives=living)
-
-
-def _with_window(family: Family, window_ms: int, first_ms: int, cap_ms: int | None, retries: int) -> Fit:
-    """Propose a policy with a window."""
-    goal = Goal(family, window_ms, first_ms, retries, cap_ms)
-    goal.check()
-    solved: dict[str, str] = {}
-    how = [f"like {family.name}: {family.summary}"]
-    policy = goal.policy({"constant": first_ms})
-    solutions = [*goal.solutions()]
-    for number, (step, value) in enumerate(solutions, start=1):
-        solved[step.unknown.name] = step.unknown.text(value)
-        # At the lower end every wait is the first one, which the constant says better.
-        policy = goal.policy(step.curve(value) if value > step.unknown.low else {"constant": first_ms})
-        held = ", each wait held to the cap," if cap_ms is not None else ""
-        coarse = "" if number == len(solutions) else ", and whole milliseconds are too coarse, so"
-        how.append(
-            f"{step.equation}{held} = {goal.asked}: {step.unknown.name} = {step.unknown.text(value)}{coarse}"
-        )
-    off = nominal_window(policy) - window_ms
-    if abs(off) > TOLERANCE * window_ms:
-        raise goal.beyond(nominal_window(policy))
-    *_, last = spans(policy, retries)
-    earliest, latest = last.window_earliest_ms or 0, last.window_latest_ms or 0
-    how += [how_far_off(off, window_ms), spread_of(earliest, latest)]
-    return Fit(
-        policy=policy,
-        like=family.name,
-        solved=solved,
-        how=tuple(how),
-        first_ms=int(policy.nominal(1)),
-        window_ms=window_ms + off,
-        off_ms=off,
-        earliest_ms=earliest,
-        latest_ms=latest,
-        outlives=1.0,
-    )
-
-
-def _outliving(
-    family: Family, outlive_ms: int, share: float, first_ms: int, cap_ms: int | None, retries: int
-) -> Fit:
-    """Propose the policy with the shortest window that ends at an outage's end or after it, for a share of the jobs.
-
-    What the jitter takes off is about the same share of all windows, so that a few steps lead there.
-    """
-    least = retries * first_ms
-    window_ms, best = max(outlive_ms, least), None
-    for _ in range(_ROUNDS):
-        try:
-            found = _with_window(family, window_ms, first_ms, cap_ms, retries)
-        except InvalidInput as error:
-            if best is not None or error.field != "window":
-                break
-            text = str(error).removeprefix("window: ")
-            raise InvalidInput(f"outlive: {text}", field="outlive", value=outlive_ms) from None
-        end_ms = _reached(found, share)
-        if end_ms * _HARDLY < found.window_ms:
-            raise refused(
-                "outlive",
-                format_duration_short(outlive_ms),
-                f"an outage for a share of the jobs, such as 99 %: with this jitter {'some' if share == 1 else 'that many'} "
-                f"may make their last retry {format_duration(end_ms)} after the first failure",
-            )
-        if end_ms >= outlive_ms:
-            best = found if best is None or found.window_ms < best.window_ms else best
-            if window_ms == least or end_ms <= outlive_ms * _NEAR:
-                break
-        window_ms = max(math.ceil(window_ms * outlive_ms / max(end_ms, 1) * _MARGIN), least)
-    if best is None:
+    if outlive_ms is not None and not 1 <= outlive_ms <= MAX_DURATION_MS:
         raise refused(
-            "outlive",
-            format_duration_short(outlive_ms),
-            f"an outage that {counted(retries)} from {format_duration(first_ms)} on can outlive: fewer or more retries, "
-            "another first wait or another family",
+            "outlive", outlive_ms, f"a duration from 1 ms to {format_duration_short(MAX_DURATION_MS)}"
         )
-    asked, takes = format_duration_short(outlive_ms), format_duration(best.window_ms)
-    who = "every job" if share == 1 else f"{100 * share:g} % of the jobs"
-    words = f"an outage of {asked}, which {who} shall outlive, takes a window of {takes}"
-    # How far that is from what the search asked for is nobody's concern.
-    family_words, *equations, _, spread = best.how
-    return msgspec.structs.replace(best, how=(family_words, words, *equations, spread))
-
-
-def _reached(found: Fit, share: float) -> int:
-    """Give the longest outage that a share of the jobs outlives."""
-    if share == 1:
-        return found.earliest_ms
-    window = window_of(found.policy)
-    return found.earliest_ms if window is None else window.outlived_by(100 * share)
+    return family
 
 
 def _fewest(build: Callable[[int], Fit], family: Family, window_ms: int, first_ms: int) -> Fit:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from anew.cli.root import run
-from anew.lab.lint import RULES
+from anew.lab.lint import RULES, Context
 
 WEB = '[policies.web]\ncurve = {exponential = {base = "1s"}}\nlimit = 12\n'
 GOOD = '[policies.good]\ncurve = {constant = "5m"}\njitter = "even"\nlimit = 20\n'
@@ -297,3 +297,11 @@ def test_names_that_are_no_text_break_nothing(form: str, capsys: pytest.CaptureF
 def test_a_file_that_is_too_long_is_told_once_what_was_expected(capsys: pytest.CaptureFixture[str]) -> None:
     _, _, err = lint(capsys, "/dev/zero")
     assert err == "Error: /dev/zero: is too long; expected at most 1,048,576 bytes\n"
+
+
+def test_the_help_says_what_holds_where_nothing_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["policy", "lint", "--help"]) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    usual = Context()
+    assert f"How many jobs may fail together. [{usual.jobs}]" in said
+    assert f"such as 0.5% or 0.005. [{100 * usual.deaths:g}%]" in said

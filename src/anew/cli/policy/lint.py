@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from anew.cli.failures import REFUSED, USAGE
-from anew.cli.files import write_whole
 from anew.cli.patience import patience_option, patience_s, within
+from anew.cli.policy.lint_snapshot import LESS_POLICY, hold_against
 from anew.errors import InvalidInput, TooLarge
-from anew.patience import CPU_S
-from anew.units import parse_duration_with_unit, shown
+from anew.units import parse_duration_with_unit
 
 if TYPE_CHECKING:
     from anew.cli.policy.lint_report import Report
@@ -22,11 +21,7 @@ if TYPE_CHECKING:
     from anew.lab.lint.documents import Document
     from anew.lab.lint.table import Stated
 
-_A_STORED_S: Final = 0.01
-"""Seconds of processor time that a snapshot may take on top for each policy that is held against it."""
-
 _LESS_TEXT: Final = "a shorter text"
-_LESS_POLICY: Final = "fewer phases or retries"
 
 
 @click.command("lint")
@@ -39,7 +34,7 @@ _LESS_POLICY: Final = "fewer phases or retries"
     "--outage", "outages", multiple=True, metavar="TIME", help="An outage that jobs have to outlive."
 )
 @click.option(
-    "--deaths", metavar="SHARE", help="How many jobs may die in an outage, such as 0.5% or 0.005. [1%]"
+    "--deaths", metavar="SHARE", help="How many jobs may die in an outage, such as 0.5% or 0.005. [0.1%]"
 )
 @click.option(
     "--dead-retention", metavar="TIME", help="How long dead jobs are kept. [the server's default, 7d]"
@@ -116,7 +111,7 @@ def lint_policies(
     report = _looked_at(documents, given, patience)
     if snapshot is not None:
         try:
-            _hold_against(report, Path(snapshot), patience, write=update_snapshot)
+            hold_against(report, Path(snapshot), patience, write=update_snapshot)
         except InvalidInput as error:
             # A problem among others: what was found in the policies is told all the same.
             report.problems.append(Problem(file=snapshot, field=error.field, message=str(error)))
@@ -221,7 +216,7 @@ def _looked_at(documents: Sequence[Document], given: Stated, patience: str | Non
         for entry in document.entries:
             report.entries.append(entry)
             try:
-                with within(patience, less=_LESS_POLICY):
+                with within(patience, less=LESS_POLICY):
                     found = lint(
                         entry.value,
                         _with_limit(context, entry.default_limit),
@@ -261,48 +256,3 @@ def _with_limit(context: Context, limit: int | None) -> Context:
     import msgspec
 
     return msgspec.structs.replace(context, default_limit=limit)
-
-
-def _hold_against(report: Report, path: Path, patience: str | None, *, write: bool) -> None:
-    """Compare the schedules with the stored ones, or store them.
-
-    Raises:
-        InvalidInput: The file cannot be read or written, or two policies have one name.
-        TooLarge: It takes too long.
-    """
-    from anew.lab.lint.snapshot import changes, read_snapshot, schedule_of, write_snapshot
-
-    now = {}
-    for entry in report.entries:
-        if entry.name in now:
-            raise InvalidInput(
-                f"{shown(entry.name)} is the name of two policies, the second in {entry.file}; a snapshot expects "
-                "different names",
-                field=entry.name,
-            )
-        with within(patience, less=_LESS_POLICY):
-            now[entry.name] = schedule_of(entry.policy())
-    try:
-        usual_s = CPU_S + len(now) * _A_STORED_S
-        with within(patience, usual_s=usual_s, less="fewer policies in it"):
-            stored = read_snapshot(_snapshot_bytes(path)) if path.exists() or not write else {}
-            found = changes(stored, now)
-        # What could not be read is not gone.
-        whole = not report.problems
-        report.changes = [change for change in found if whole or change.kind != "removed"]
-        if write and report.problems:
-            report.unwritten = str(path)
-        elif write:
-            write_whole(path, write_snapshot(now))
-            report.written = str(path)
-    except OSError as error:
-        expected = "a file that can be written" if write else "a snapshot; --update-snapshot writes it"
-        raise InvalidInput(f"{error.strerror}; expected {expected}", field="snapshot") from error
-
-
-def _snapshot_bytes(path: Path) -> bytes:
-    """Read a snapshot, and no more of what has no end than shows that it is none."""
-    from anew.lab.lint.snapshot import MAX_BYTES
-
-    with path.open("rb") as file:
-        return file.read(MAX_BYTES + 1)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 from anew.errors import InvalidInput
+from anew.lab.charts.bounds import shown_retries
 from anew.lab.charts.colours import POLICY_COLOURS
 from anew.lab.charts.data import (
     curve_band,
@@ -15,7 +16,6 @@ from anew.lab.charts.data import (
     line_words,
     load,
     on_one_axis,
-    shown_retries,
 )
 from anew.lab.charts.pictures import Picture
 from anew.lab.named import Named

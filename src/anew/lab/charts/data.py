@@ -13,49 +13,30 @@ from typing import TYPE_CHECKING, Final, Literal
 import msgspec
 
 from anew.backoff import Policy
-from anew.errors import InvalidInput
 from anew.lab.chance import phase
 from anew.lab.charts.bins import wait_edges
+from anew.lab.charts.bounds import (
+    MAX_BINS,
+    MAX_DOTS,
+    MAX_RETRIES,
+    checked_seed,
+    retries_of_herds,
+    shown_retries,
+    whole,
+)
 from anew.lab.charts.looks import look, made
 from anew.lab.charts.pictures import Band, BandLine, BandPoint, Dots, Heat, Histogram, Load, LoadLine
 from anew.lab.explain import explain
 from anew.lab.laws.wait import laws
 from anew.lab.named import Named
-from anew.lab.simulation.scenario import MAX_SEED
 from anew.lab.waves import Wave, ends, instants, tally, waits_between, waves
 from anew.units import refused
 
 if TYPE_CHECKING:
     from anew.lab.simulation.scenario import Scenario
 
-DEFAULT_RETRIES: Final = 25
-"""Retries of a picture where neither the policy nor the caller sets an end."""
-
-MOST_RETRIES: Final = 100
-"""Retries of a picture where nobody says how many, and the policy has more."""
-
-MAX_RETRIES: Final = 1_000
-MAX_DOTS: Final = 100_000
-MAX_INSTANTS: Final = 25_000_000
-MAX_BINS: Final = 2_000
 PHASE_ROWS: Final = 64
 """Rows of a heat whose rows are the jobs."""
-
-
-def shown_retries(policy: Policy, retries: int | None) -> int:
-    """Give how many retries a picture shows: as many as asked for and the policy allows.
-
-    Args:
-        policy: The policy.
-        retries: What was asked for; None: all that the policy allows, 100 at most, or 25 where there is no end.
-
-    Raises:
-        InvalidInput: ``retries`` is not in 1 to 1,000.
-    """
-    whole("retries", retries, 1, MAX_RETRIES, "the retries to show")
-    if retries is None:
-        return DEFAULT_RETRIES if policy.retries is None else min(policy.retries, MOST_RETRIES)
-    return retries if policy.retries is None else min(retries, policy.retries)
 
 
 def curve_band(policies: Sequence[Named], retries: int | None = None) -> Band:
@@ -166,7 +147,7 @@ def heat(
     """
     whole("bins", bins, 1, MAX_BINS, "the bins of time")
     checked_seed(seed)
-    counts = [_herd(policy, jobs, retries, len(policies)) for _, policy in policies]
+    counts = [retries_of_herds(policy, jobs, retries, len(policies)) for _, policy in policies]
     herds = [
         made(waves(policy, jobs, count, seed), outage_ms)
         for (_, policy), count in zip(policies, counts, strict=True)
@@ -229,7 +210,7 @@ def histogram(named: Named, retry: int, jobs: int = 10_000, seed: int = 1, *, bi
     whole("retry", retry, 1, most, f"a retry that {named.label} has")
     whole("bins", bins, 1, MAX_BINS, "the bins of waits")
     checked_seed(seed)
-    _herd(named.policy, jobs, retry)
+    retries_of_herds(named.policy, jobs, retry)
     found = waves(named.policy, jobs, retry, seed)
     drawn = waits_between(found[-1], found[-2] if retry > 1 else None)
     if not len(drawn):
@@ -268,38 +249,3 @@ def load(
         LoadLine(name, outcome.load.counts) for (name, _), outcome in zip(policies, outcomes, strict=True)
     ]
     return Load(scenario.jobs, outcomes[0].load.bin_ms, tuple(lines), outage_ms=outage_ms)
-
-
-def _herd(policy: Policy, jobs: int, retries: int | None, herds: int = 1) -> int:
-    """Give the retries shown, one of some herds being within bounds."""
-    count = shown_retries(policy, retries)
-    if not count:
-        raise InvalidInput("policy: allows no retry; expected one that has waits to draw", field="policy")
-    whole("jobs", jobs, 1, MAX_INSTANTS, "the jobs of the herd")
-    whole(
-        "jobs",
-        jobs,
-        1,
-        MAX_INSTANTS // max(count * herds, 1),
-        f"no more than {MAX_INSTANTS:,} retries in all",
-    )
-    return count
-
-
-def checked_seed(seed: int) -> None:
-    """Refuse a seed that is out of bounds.
-
-    Raises:
-        InvalidInput: Names value and bounds.
-    """
-    whole("seed", seed, 0, MAX_SEED, "as exact in JSON")
-
-
-def whole(field: str, value: int | None, low: int, high: int, what: str) -> None:
-    """Refuse a number out of bounds; None passes.
-
-    Raises:
-        InvalidInput: Names field, value and expectation.
-    """
-    if value is not None and not low <= value <= high:
-        raise refused(field, value, f"a whole number from {low:,} to {high:,}, {what}")
