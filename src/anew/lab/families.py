@@ -59,7 +59,8 @@ class Family:
 
     Args:
         name: What people write after ``--like``.
-        summary: The curve in words.
+        curve: The waits in words, k = 1 being the first.
+        manner: The jitter in words.
         jitter: From the first wait in ms to the jitter's JSON form.
         steps: The equations, from the first wait in ms and the number of retries; the next one is taken where one
             does not reach the window. None: there is nothing to solve, every wait is the first one.
@@ -67,7 +68,8 @@ class Family:
     """
 
     name: str
-    summary: str
+    curve: str
+    manner: str
     jitter: Callable[[int], Any]
     steps: Callable[[int, int], list[Step]] | None
     finer: Callable[[int, int, float], Step] | None = None
@@ -175,48 +177,49 @@ def _die(first: int) -> Any:
 
 
 _FOURTH: Final = "first + scale * (k - 1)^4"
+_EVENLY: Final = "spread evenly"
 
 FAMILIES: Final[dict[str, Family]] = {
     family.name: family
     for family in (
         Family(
-            name="even", summary=f"{_FOURTH}, spread evenly",
+            name="even", curve=_FOURTH, manner=_EVENLY,
             jitter=_even, steps=_fourth_power, finer=_finer_power,
         ),
         Family(
-            name="sidekiq", summary=f"{_FOURTH}, a growing jitter from a die of 30 faces",
+            name="sidekiq", curve=_FOURTH, manner="a growing jitter from a die of 30 faces",
             jitter=_die, steps=_fourth_power, finer=_finer_power,
         ),
         Family(
-            name="faktory", summary=f"{_FOURTH}, a growing jitter from a die of 30 faces",
+            name="faktory", curve=_FOURTH, manner="a growing jitter from a die of 30 faces",
             jitter=_die, steps=_fourth_power, finer=_finer_power,
         ),
         Family(
-            name="zizq", summary="first - scale + scale * k^4, a growing jitter",
+            name="zizq", curve="first - scale + scale * k^4", manner="a growing jitter",
             jitter=_growing, steps=_from_one, finer=_finer_from_one,
         ),
         Family(
-            name="river", summary="first * k^e, 10 % up and down",
+            name="river", curve="first * k^e", manner="10 % up and down",
             jitter=lambda first: {"around": 0.1}, steps=_exponents,
         ),
-        Family(name="power", summary="first * k^e, spread evenly", jitter=_even, steps=_exponents),
+        Family(name="power", curve="first * k^e", manner=_EVENLY, jitter=_even, steps=_exponents),
         Family(
-            name="exponential", summary="first * factor^(k - 1), spread evenly",
+            name="exponential", curve="first * factor^(k - 1)", manner=_EVENLY,
             jitter=_even, steps=_factors,
         ),
         Family(
-            name="zzz_jobs", summary="first * factor^(k - 1), up to a quarter above",
+            name="zzz_jobs", curve="first * factor^(k - 1)", manner="up to a quarter above",
             jitter=lambda first: {"above": {"share": 0.25, "source": "hash"}}, steps=_factors,
         ),
         Family(
-            name="linear", summary="first + step * (k - 1), spread evenly",
+            name="linear", curve="first + step * (k - 1)", manner=_EVENLY,
             jitter=_even, steps=_slopes, finer=_finer_line,
         ),
         Family(
-            name="between", summary="from first to high in equal steps, spread evenly",
+            name="between", curve="from first to high in equal steps", manner=_EVENLY,
             jitter=_even, steps=_ends,
         ),
-        Family(name="constant", summary="first, always, spread evenly", jitter=_even, steps=None),
+        Family(name="constant", curve="first, always", manner=_EVENLY, jitter=_even, steps=None),
     )
 }  # fmt: skip
 """Every family by its name."""

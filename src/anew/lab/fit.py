@@ -15,7 +15,7 @@ from anew.errors import InvalidInput
 from anew.lab.families import FAMILIES, Family
 from anew.lab.fit_goal import Goal, counted
 from anew.lab.fit_proposal import Fit, outliving, with_window
-from anew.lab.fit_words import who_dies
+from anew.lab.fit_words import jitter_words, who_dies
 from anew.lab.sums.outlive import window as window_of
 from anew.units import MAX_DURATION_MS, format_duration, format_duration_short, refused
 
@@ -67,7 +67,7 @@ def fit(
     """
     family = _checked(like, window_ms, retries, outlive_ms, share)
     if jitter is not None:
-        family = dataclasses.replace(family, jitter=lambda _: jitter)
+        family = dataclasses.replace(family, jitter=lambda _: jitter, manner=jitter_words(jitter))
     build: Callable[[int], Fit]
     if outlive_ms is None:
         window = window_ms or 0

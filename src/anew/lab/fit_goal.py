@@ -89,7 +89,7 @@ class Goal:
         if self.window_ms < least * (1 - TOLERANCE):
             raise _unreachable(
                 self.window_ms,
-                f"{counted(self.retries)} of at least {first} take {format_duration(least)}",
+                f"{counted(self.retries)} of at least {first} {'takes' if self.retries == 1 else 'take'} {format_duration(least)}",
                 "a longer window, fewer retries or a shorter first wait",
             )
         if self.window_ms > most * (1 + TOLERANCE):

@@ -62,7 +62,7 @@ def with_window(family: Family, window_ms: int, first_ms: int, cap_ms: int | Non
     goal = Goal(family, window_ms, first_ms, retries, cap_ms)
     goal.check()
     solved: dict[str, str] = {}
-    how = [f"like {family.name}: {family.summary}"]
+    how = [f"like {family.name}: {family.curve}, {family.manner}"]
     policy = goal.policy({"constant": first_ms})
     solutions = [*goal.solutions()]
     for number, (step, value) in enumerate(solutions, start=1):

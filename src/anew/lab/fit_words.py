@@ -2,7 +2,18 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import msgspec
+
 from anew.units import format_duration, format_duration_short, format_share
+
+
+def jitter_words(jitter: Any) -> str:
+    """Say which jitter was asked for in place of the family's own, in its JSON form."""
+    if jitter == "none":
+        return "no jitter"
+    return f"jitter {jitter if isinstance(jitter, str) else msgspec.json.encode(jitter).decode()}"
 
 
 def who_dies(living: float, outage_ms: int, asked: float) -> str:

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from anew.backoff.kinds import CEILING_MS, Choice, Duration, Flag, Integer, Kind, ListOf, Number
 from anew.errors import AnewError, InvalidInput
-from anew.units import format_duration_short
+from anew.units import format_duration_short, parse_duration_with_unit
 from anew.web import ladders
 
 MAX_TEXT: Final = 20_000
@@ -154,17 +154,19 @@ def read(kind: Kind, text: str, field: str) -> Any:
         raise InvalidInput(
             f"{field}: {len(text)} characters are too many; expected at most {MAX_TEXT}", field=field
         )
-    return kind.read(_plain(kind, text.strip()), field)
+    return kind.read(_plain(kind, text.strip(), field), field)
 
 
 _GROUPED: Final = re.compile("[0-9]{1,3}(?:([,_' \u00a0\u2009\u202f])[0-9]{3})(?:\\1[0-9]{3}){0,4}")
 """A whole number with its thousands apart, as this page itself writes it; one with a fraction would not be told from that."""
 
 
-def _plain(kind: Kind, text: str) -> Any:
+def _plain(kind: Kind, text: str, field: str) -> Any:
     """Give a text as the JSON value that it stands for; what cannot be is left for the kind to refuse."""
     if isinstance(kind, ListOf):
-        return [_plain(kind.kind, part.strip()) for part in text.split(",")] if text else []
+        return [_plain(kind.kind, part.strip(), field) for part in text.split(",")] if text else []
+    if isinstance(kind, Duration) and text.isdecimal():
+        return parse_duration_with_unit(text, field)
     if text.lower() in ("", "none", "null"):
         return None
     if isinstance(kind, Integer) and re.fullmatch(r"[+-]?[0-9]{1,18}", text):
@@ -182,8 +184,8 @@ def _plain(kind: Kind, text: str) -> Any:
 
 
 def for_a_box(error: AnewError) -> str:
-    """Say what is wrong in the words of a page, where nothing is an empty box."""
-    return str(error).replace(", or null", ", or empty")
+    """Say what is wrong in the words of a page, where nothing is an empty box and a duration has its unit."""
+    return str(error).replace(", or whole milliseconds", "").replace(", or null", ", or empty")
 
 
 def slider(kind: Kind, leaf: str, value: Any) -> Slider | None:

@@ -80,3 +80,24 @@ def test_the_number_of_retries_is_proposed_and_explained(capsys: pytest.CaptureF
     assert why.endswith(
         "the fewest with which no wait is longer than a quarter of the window or four times the one before"
     )
+
+
+@pytest.mark.parametrize(
+    ("family", "jitter", "said"),
+    [
+        ("even", (), "like even: first + scale * (k - 1)^4, spread evenly"),
+        ("even", ("--jitter", "none"), "like even: first + scale * (k - 1)^4, no jitter"),
+        ("sidekiq", ("--jitter", "full"), "like sidekiq: first + scale * (k - 1)^4, jitter full"),
+        (
+            "zizq",
+            ("--jitter", '{"around": 0.5}'),
+            'like zizq: first - scale + scale * k^4, jitter {"around":0.5}',
+        ),
+    ],
+)
+def test_the_jitter_that_is_told_is_the_one_that_is_proposed(
+    capsys: pytest.CaptureFixture[str], family: str, jitter: tuple[str, ...], said: str
+) -> None:
+    words = ["--window", "1d", "--first", "10s", "--retries", "9", "--like", family]
+    assert run(["lab", "fit", *words, *jitter]) == 0
+    assert f"  {said}\n" in capsys.readouterr().out

@@ -139,7 +139,7 @@ def test_the_load_ends_at_the_horizon(capsys: pytest.CaptureFixture[str]) -> Non
             "--timeout", "5s", "--base-rate", "5", "--horizon", horizon,
         )  # fmt: skip
         assert f"from 0 to {said}, in bins of 1 s\n" in out
-        assert f"The downstream did {done} calls" in out
+        assert f"By {said} the downstream had done {done} calls" in out
 
 
 def test_where_fresh_calls_would_never_end_it_says_where_it_does(capsys: pytest.CaptureFixture[str]) -> None:
@@ -202,6 +202,28 @@ def test_json_has_policy_scenario_and_outcome(capsys: pytest.CaptureFixture[str]
 def test_exact_gives_the_same(capsys: pytest.CaptureFixture[str]) -> None:
     arguments = ("zizq", "--jobs", "30", "--outage", "1h", "--success", "0.5", "--json")
     assert simulate(capsys, *arguments) == simulate(capsys, *arguments, "--exact")
+
+
+def test_calls_on_their_way_at_the_end_are_followed_to_their_answers(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """All ten call at 10 s and are answered from 13.01 s on, when the downstream is no longer looked at."""
+    _, out, _ = simulate(
+        capsys, '{"curve": {"constant": "10s"}, "limit": 3}', "--jobs", "10", "--latency", "3s", "--horizon", "12s",
+        "--capacity", "100",
+    )  # fmt: skip
+    assert "Through after 13 s: 10 jobs, none of them dead.\n" in out
+    assert "By 12 s the downstream had done 0 calls, " in out
+
+
+@pytest.mark.parametrize(
+    "trouble", [("--latency", "6s", "--timeout", "5s"), ("--horizon", "0s"), ("--outage", "1m")]
+)
+def test_whoever_has_trouble_is_not_told_to_state_some(
+    capsys: pytest.CaptureFixture[str], trouble: tuple[str, ...]
+) -> None:
+    assert "Nothing stood in the way" not in simulate(capsys, "even", *trouble)[1]
+    assert "Nothing stood in the way" in simulate(capsys, "even", "--latency", "6s", "--timeout", "7s")[1]
 
 
 def test_whoever_states_no_trouble_is_told_how_to(capsys: pytest.CaptureFixture[str]) -> None:

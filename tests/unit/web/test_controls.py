@@ -49,6 +49,21 @@ def test_what_is_no_such_thing_is_refused_by_name(kind: Kind, text: str) -> None
         read(kind, text, "it")
 
 
+@pytest.mark.parametrize(
+    ("kind", "text"),
+    [(Duration(), "5"), (Duration(optional=True), " 5 "), (ListOf(Duration(), 1, 9), "10s, 5")],
+)
+def test_a_duration_needs_its_unit(kind: Kind, text: str) -> None:
+    """As everywhere that people type: 5 ms are rarely what 5 was meant to be."""
+    with pytest.raises(
+        InvalidInput, match=r'^it: "5" has no unit; expected a duration with its unit, such as 5s or 5ms$'
+    ):
+        read(kind, text, "it")
+    assert read(kind, text.replace("5", "0"), "it") in (0, (10_000, 0))
+    made, _ = control(kind, "it", "soon", None)
+    assert "milliseconds" not in made.error
+
+
 def test_a_control_keeps_the_text_and_says_what_is_wrong_with_it() -> None:
     made, value = control(Duration(), "a.base", "soon", 15_000)
     assert (made.text, made.label, value) == ("soon", "base", 15_000)

@@ -194,14 +194,14 @@ def summary(outcome: Outcome, scenario: Scenario) -> list[str]:
     if outcome.calls:
         lines += [_calls(outcome), *_peaks(outcome)]
     if outcome.downstream is not None:
-        lines += _downstream(outcome.downstream)
+        lines += _downstream(outcome.downstream, scenario.end_ms)
     fresh = outcome.fresh
     if fresh is not None:
         lines.append(
             f"Of {fresh.calls:,} fresh calls {fresh.at_once:,} succeeded at once and "
             f"{fresh.succeeded - fresh.at_once:,} later; {fresh.dead:,} died, {fresh.waiting:,} still retry."
         )
-    if scenario.success == 1 and not scenario.outage_ms and not scenario.coupled:
+    if outcome.succeeded == outcome.jobs and not outcome.wasted and not scenario.coupled:
         lines.append("Nothing stood in the way of a retry; try --outage 2h, --success 0.5 or --success 0.")
     return lines
 
@@ -233,8 +233,9 @@ def _calls(outcome: Outcome) -> str:
 def _looked_at(scenario: Scenario) -> str:
     """Say where the simulation ends that would have no end by itself."""
     end = format_duration(scenario.end_ms or 0)
-    twice = " and twice the time in which things fail" if scenario.over_ms or scenario.outage_ms else ""
-    return f"Looked at until {end} (10 min{twice}), as fresh calls never end; --horizon for another end."
+    if scenario.over_ms or scenario.outage_ms:
+        end += " (10 min and twice the time in which things fail)"
+    return f"Looked at until {end}, as fresh calls never end; --horizon for another end."
 
 
 def _peaks(outcome: Outcome) -> list[str]:
@@ -278,12 +279,13 @@ def _figure(value: float) -> str:
     return f"{value:,.0f}" if value >= 10 else f"{value:.2g}"
 
 
-def _downstream(downstream: Downstream) -> list[str]:
+def _downstream(downstream: Downstream, end_ms: int | None) -> list[str]:
     served, abandoned = sum(downstream.served), sum(downstream.abandoned)
     done = served + abandoned
     share = f" ({percent(abandoned, done)})" if done else ""
+    did = "The downstream did" if end_ms is None else f"By {format_duration(end_ms)} the downstream had done"
     lines = [
-        f"The downstream did {done:,} calls, {abandoned:,} of them{share} abandoned: their callers had given up; "
+        f"{did} {counted(done, 'call')}, {abandoned:,} of them{share} abandoned: their callers had given up; "
         f"at most {max(downstream.backlog):,} were in its queue."
     ]
     if max(downstream.held):

@@ -41,11 +41,19 @@ def remedy(facts: Facts, outage_ms: int, survivors: float) -> str:
         deadline_ms = _deadline(facts, outage_ms, survivors)
         if deadline_ms is not None:
             return f"raise deadline to {format_duration_short(deadline_ms)}"
+        if _never_reach(facts, outage_ms):
+            return f"no deadline and no limit up to {MOST} are enough; let the curve grow"
         both = "deadline" if policy.limit is None else "deadline and limit"
         return f"raise {both}, or let the curve grow"
     if policy.phases and policy.retries != policy.limit:
         return "give a phase more retries, or let its curve grow"
     return "raise limit, or let the curve grow"
+
+
+def _never_reach(facts: Facts, outage_ms: int) -> bool:
+    """Tell whether all waits that anybody would allow end before an outage does."""
+    rows = facts.rows_of(MOST, limit=MOST, deadline_ms=None)
+    return len(rows) == MOST and (rows[-1].window_latest_ms or 0) < outage_ms
 
 
 def _limit(facts: Facts, outage_ms: int, survivors: float) -> int | None:

@@ -111,4 +111,5 @@ def admit_time(policies: Sequence[Policy], scenario: Scenario, left_s: float | N
 def _said(scenario: Scenario) -> str:
     until = format_duration(scenario.end_ms or 0)
     outage = f", with an outage of {format_duration(scenario.outage_ms)}," if scenario.outage_ms else ""
-    return f"base_rate: {scenario.base_rate:g} fresh calls a second until {until}{outage}"
+    calls = "call" if scenario.base_rate == 1 else "calls"
+    return f"base_rate: {scenario.base_rate:g} fresh {calls} a second until {until}{outage}"

@@ -103,7 +103,7 @@ class Scenario(Piece):
         if self.workers is not None:
             said.append("1 worker" if self.workers == 1 else f"{self.workers:,} workers")
         if self.base_rate:
-            said.append(f"{self.base_rate:g} fresh calls a second")
+            said.append(f"{self.base_rate:g} fresh call{'' if self.base_rate == 1 else 's'} a second")
         if self.phase != "seq":
             said.append(f"phase {self.phase}")
         if self.seed != 1:

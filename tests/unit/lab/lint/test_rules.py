@@ -416,6 +416,8 @@ def test_what_is_stated_can_be_typed() -> None:
         ({"curve": STEADY, "deadline": "10m", "limit": None}, "30m", 0.01, "raise deadline to 31m"),
         ({"curve": STEADY, "deadline": "1h", "on_deadline": "clip", "limit": None}, "3h", 0.01, "raise deadline to 3h"),
         ({"curve": STEADY, "deadline": "1h", "limit": 70}, "3h", 0.01, "raise deadline and limit, or let the curve grow"),
+        ({"curve": STEADY, "deadline": "1h", "limit": 70}, "1d", 0.01,
+         "no deadline and no limit up to 400 are enough; let the curve grow"),
         ({"curve": STEADY, "deadline": "4h", "limit": 70}, "3h", 0.01, "raise limit to 180, or let the curve grow"),
     ],
 )  # fmt: skip

@@ -58,7 +58,7 @@ def test_both_bounds_say_what_was_reckoned() -> None:
     policy = every("10s")
     admit_calls(policy, ONE_A_SECOND, 1_340)
     with pytest.raises(
-        InvalidInput, match=r"^base_rate: 1 fresh calls .* at least 1,340 calls .* at most 1,339: "
+        InvalidInput, match=r"^base_rate: 1 fresh call .* at least 1,340 calls .* at most 1,339: "
     ):
         admit_calls(policy, ONE_A_SECOND, 1_339)
     # Two microseconds for each in the queue; 20 for any where each decision is the engine's own.
