@@ -140,7 +140,7 @@ class Limits:
     header_timeout_ms: int = _of(10 * SECOND_MS, "header-timeout", "duration",
         "Longest time from a request's first byte to the end of its head.", low=100)
     min_free_disk: int = _of(512 * _MIB, "min-free-disk", "size",
-        "Below this much free space enqueues get 507; settling goes on. 0 never refuses.")
+        "Below this much free space enqueues get 507; settling goes on. 0: only a disk that is full refuses.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
