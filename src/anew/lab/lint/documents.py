@@ -8,6 +8,7 @@ taken: ``policies`` (a mapping or a list), ``policy``, ``server`` (whose ``defau
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import PurePath
 from typing import Any, Final
@@ -28,6 +29,13 @@ MAX_POLICIES: Final = 1_000
 
 _FIELDS: Final = {"preset", "curve", "phases", "base_ms", "exponent", "jitter_ms", "max_attempts", *SHARED}
 _TAKEN: Final = ("policies", "policy", "server", "client", "lint")
+_WAITS: Final = ("curve", "phases")
+_PLAIN: Final = {"curve": {"constant": "1s"}}
+"""In the place of waits that cannot be read, to see whether the rest of a policy can."""
+
+_MISTAKES: Final = 8
+"""So many mistakes of one policy are told."""
+
 _DEFAULT: Final = "default-policy"
 _RETENTION: Final = "default-dead-job-retention"
 _ZIZQ: Final = {
@@ -143,10 +151,10 @@ def read_document(content: bytes, file: str, *, hold: Hold = contextlib.nullcont
         return Document(
             problems=(Problem(file=file, message=f"there is no policy in it; expected {POLICIES}"),)
         )
-    looked_at = [(entry, reader.problem(entry, hold)) for entry in found]
+    looked_at = [(entry, [*reader.problems(entry, hold)]) for entry in found]
     return Document(
-        entries=tuple(entry for entry, problem in looked_at if problem is None),
-        problems=(*wrong, *(problem for _, problem in looked_at if problem is not None)),
+        entries=tuple(entry for entry, problems in looked_at if not problems),
+        problems=(*wrong, *(problem for _, problems in looked_at for problem in problems)),
         stated=stated,
     )
 
@@ -210,17 +218,27 @@ class _Reader:
         line = self._lines.of_field(name or table, self._lines.of_path((table,)))
         return Problem(file=self._file, line=line, field=error.field, message=str(error))
 
-    def problem(self, entry: Entry, hold: Hold) -> Problem | None:
-        """Give what is wrong with a policy; None if it can be built."""
-        try:
-            with hold():
-                entry.policy()
-        except InvalidInput as error:
-            line = self._lines.of_field(error.field, entry.line) or entry.line
-            return Problem(
-                file=self._file, line=line, policy=entry.name, field=error.field, message=str(error)
-            )
-        return None
+    def problems(self, entry: Entry, hold: Hold) -> Iterator[Problem]:
+        """Give what is wrong with a policy, part by part: what has a mistake is left aside to see what else has one."""
+        for count in range(_MISTAKES):
+            try:
+                with hold():
+                    entry.policy()
+                return
+            except InvalidInput as error:
+                part, value = re.split(r"[.[]", error.field, maxsplit=1)[0], entry.value
+                written = isinstance(value, Mapping) and part in value
+                if count and not written:
+                    return  # what is missing now was left aside
+                yield self._problem(entry, error)
+                if not written or part == "preset" or isinstance(error, TooLarge):
+                    return
+                rest = {name: inner for name, inner in value.items() if name != part}
+                entry = msgspec.structs.replace(entry, value=rest | (_PLAIN if part in _WAITS else {}))
+
+    def _problem(self, entry: Entry, error: InvalidInput) -> Problem:
+        line = self._lines.of_field(error.field, entry.line) or entry.line
+        return Problem(file=self._file, line=line, policy=entry.name, field=error.field, message=str(error))
 
     def _several(
         self, value: Any, name: str, path: tuple[str | int, ...], limit: int | None = DEFAULT_LIMIT

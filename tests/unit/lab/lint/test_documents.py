@@ -326,3 +326,36 @@ def test_how_long_the_dead_are_kept_may_stand_among_the_servers_settings() -> No
 def test_an_entry_builds_its_policy() -> None:
     (entry,) = read('preset = "zizq"', "p.toml").entries
     assert entry.policy() == Policy.from_json("zizq")
+
+
+def test_each_mistake_of_a_policy_is_told_with_its_line() -> None:
+    text = """
+[policies.web]
+limit = -1
+cap = "1q"
+jitter = "ful"
+
+[policies.web.curve.exponential]
+bas = "1s"
+
+[policies.mail]
+preset = "evn"
+limit = -1
+"""
+    found = read_document(text.encode(), "p.toml")
+    assert not found.entries
+    told = sorted((problem.line, problem.policy, problem.field) for problem in found.problems)
+    assert told == [
+        (3, "web", "limit"),
+        (4, "web", "cap"),
+        (5, "web", "jitter"),
+        (8, "web", "curve.exponential.bas"),
+        (11, "mail", "preset"),  # whose fields and limits are the preset's affair
+    ]
+
+
+def test_what_was_left_aside_is_not_said_to_be_missing() -> None:
+    found = read_document(b'{"web": {"phases": [{"curve": {"constant": "1q"}}], "limit": -1}}', "p.json")
+    assert {problem.field for problem in found.problems} == {"phases[0].curve.constant", "limit"}
+    zizq = b'{"web": {"base_ms": -1, "exponent": 4, "jitter_ms": 0}}'
+    assert [problem.field for problem in read_document(zizq, "p.json").problems] == ["base_ms"]
