@@ -112,6 +112,8 @@ def next_wait(
     if override_ms is None:
         nominal, drawn, note = _drawn(policy, retry, draws, carry)
         low, high = policy.floor_ms, policy.highest_ms
+        if not low <= drawn.wait <= high:
+            note += (", " if note else "") + _clamped(drawn, low, high)
     else:
         nominal, drawn, note = _imposed(policy, retry, draws, carry, override_ms)
         exact = policy.override == "exact"
@@ -176,6 +178,19 @@ def _held(wait: float, low: int, high: int) -> str:
     if wait < low:
         return f", the policy for no less than {format_duration(low)}"
     return f", the policy for no more than {format_duration(high)}" if wait > high else ""
+
+
+def _clamped(drawn: Drawn, low: int, high: int) -> str:
+    """Say that a wait of the policy's own is held to its floor, its ceil, or the longest that there is."""
+    made = ""
+    if drawn.draw is not None and drawn.wait < CEILING_MS:
+        made = f"the jitter ({drawn.draw:.3f}) makes it {format_duration(int(drawn.wait))}, "
+    bound = (
+        f"no less than {format_duration(low)}"
+        if drawn.wait < low
+        else f"no more than {format_duration(high)}"
+    )
+    return f"{made}the policy is for {bound}"
 
 
 def fallback(policy: Policy, retry: int) -> float:

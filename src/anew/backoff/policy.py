@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import json
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Final
 
@@ -11,7 +12,7 @@ import msgspec
 from anew.backoff.curves import A_CURVE, CURVES, Curve, Custom, CustomFailed, Exponential
 from anew.backoff.even import Even
 from anew.backoff.fields import One, Piece, Tagged, fields_of, of, read_fields, write_piece
-from anew.backoff.form import expand
+from anew.backoff.form import DoubledName, expand, json_object
 from anew.backoff.jitter import Jitter, NoJitter
 from anew.backoff.kinds import (
     CEILING_MS,
@@ -260,8 +261,11 @@ def policy_from_json(text: bytes, *, default_limit: int | None = DEFAULT_LIMIT) 
             "policy", f"a text of {len(text)} bytes", f"at most {MAX_POLICY_BYTES} bytes of JSON"
         )
     try:
-        value = msgspec.json.decode(text)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        msgspec.json.decode(text)  # stricter than the standard library, which alone tells doubled names
+        value = json.loads(text, object_pairs_hook=json_object)
+    except DoubledName:
+        raise
+    except (msgspec.DecodeError, ValueError, RecursionError) as error:
         raise invalid_policy("policy", text, f"JSON ({error})") from None
     return Policy.from_json(value, default_limit=default_limit)
 

@@ -1,4 +1,4 @@
-"""Files that commands write: whole, or not at all."""
+"""Files that commands write: known before the work to be writable, and then whole or not at all."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import contextlib
 import os
 import tempfile
 from pathlib import Path
+
+from anew.units import refused, shown
 
 
 def write_whole(path: Path, content: bytes) -> None:
@@ -38,6 +40,25 @@ def write_whole(path: Path, content: bytes) -> None:
         with contextlib.suppress(OSError):
             os.unlink(name)
         raise
+
+
+def require_writable(path: Path, field: str) -> None:
+    """Refuse a place where no file can be written, before the work that is to be written there.
+
+    Args:
+        path: The file's name.
+        field: What it is called in the error.
+
+    Raises:
+        InvalidInput: The folder does not exist, or nothing may be written there.
+    """
+    folder = path.parent
+    if not folder.is_dir():
+        raise refused(field, str(path), f"a file in a folder that exists, and {shown(str(folder))} does not")
+    if path.is_dir():
+        raise refused(field, str(path), "a file, and this is a folder")
+    if not os.access(path if path.exists() else folder, os.W_OK):
+        raise refused(field, str(path), "a file that may be written")
 
 
 def _umask() -> int:

@@ -71,7 +71,7 @@ _AFTER: Final[tuple[tuple[str, Callable[[Outcome], int | None]], ...]] = (
 """What meets the service when it returns, which the peaks of the whole herd do not tell."""
 
 _DOWNSTREAM: Final[tuple[tuple[str, Callable[[Outcome], str]], ...]] = (
-    ("longest queue", lambda outcome: _of(outcome.downstream, lambda found: max(found.backlog, default=0))),
+    ("longest queue", lambda outcome: _of(outcome.downstream, lambda found: found.most_backlog)),
     ("calls abandoned", lambda outcome: _of(outcome.downstream, lambda found: sum(found.abandoned))),
 )
 """What a limited downstream goes through: calls that wait there, and work whose callers had given up."""

@@ -105,7 +105,10 @@ def _window_words(told: Explanation, found: LastRetry) -> Iterator[str]:
 
 def _outage_words(told: Explanation, found: LastRetry) -> Iterator[str]:
     for outage, share in told.outlives():
-        yield f"An outage of {format_duration(outage)} from the first failure on: {_shared(share)}."
+        said = _shared(
+            share, certain=not found.walked or not 0 < outage <= (told.policy.deadline_ms or outage)
+        )
+        yield f"An outage of {format_duration(outage)} from the first failure on: {said}."
     if told.outages_ms or not found.latest_ms:
         return
     if found.earliest_ms == found.latest_ms:
@@ -122,14 +125,17 @@ def _dead_words(told: Explanation, found: LastRetry) -> str:
         return f"{done} if all runs fail: {at}."
     parts = [f"{share:g} % by {format_duration_about(found.percentile(share))}" for share in DEAD[:-1]]
     end = format_duration_about(found.latest_ms)
-    return f"{done} if all runs fail: {', '.join(parts)}, all by {end}."
+    return f"{done} if all runs fail: {', '.join(parts)}, {'nearly ' if found.walked else ''}all by {end}."
 
 
-def _shared(share: float | None) -> str:
-    """Say who outlives an outage; to the tenth, which `anew.units.format_share` does not give: one job in 1,000 may be many."""
+def _shared(share: float | None, *, certain: bool) -> str:
+    """Say who outlives an outage; to the tenth, which `anew.units.format_share` does not give: one job in 1,000 may be many.
+
+    Unless it is certain, nothing is said of each job.
+    """
     if share is None:
         return "who outlives it cannot be told"
-    if share in (0.0, 1.0):
+    if certain and share in (0.0, 1.0):
         return "every job outlives it" if share else "no job outlives it"
     percent = 100 * share
     if not 0.05 <= percent < 99.95:

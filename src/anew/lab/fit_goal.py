@@ -7,6 +7,7 @@ import math
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
+from anew import units
 from anew.backoff import CEILING_MS, Policy
 from anew.errors import InvalidInput
 from anew.lab.families import Family, Step, Unknown
@@ -109,11 +110,7 @@ class Goal:
         return Policy.from_json(body if self.cap_ms is None else body | {"cap": self.cap_ms})
 
     def solutions(self) -> Iterator[tuple[Step, float]]:
-        """Solve the family's equations one by one, until the window fits.
-
-        Raises:
-            InvalidInput: None of them reaches it.
-        """
+        """Solve the family's equations one by one, until the window fits, or as near as the last one comes."""
         if self.family.steps is None or self.retries == 1:
             return
         steps = self.family.steps(self.first_ms, self.retries)
@@ -236,7 +233,7 @@ def _roundest(ends: tuple[float, float], whole: bool, close: Callable[[float], b
 
 def counted(retries: int) -> str:
     """Say how many retries."""
-    return "1 retry" if retries == 1 else f"{retries} retries"
+    return units.counted(retries, "retry", "retries")
 
 
 def _unreachable(window_ms: int, why: str, expected: str) -> InvalidInput:

@@ -122,9 +122,23 @@ def ends(found: Sequence[Wave]) -> tuple[int, int]:
     It begins where all but a hundredth of the first wave lie behind, so that one early bird does not stretch an axis of
     powers; it is never below 1.
     """
-    last = max((int(max(wave, default=0)) for wave in found), default=0)
-    for wave in found:
-        late = sorted(int(ms) for ms in wave if ms > 0)
-        if late:
-            return late[len(late) // 100], max(last, late[0] + 1)
-    return 1, max(last, 2)
+    last = max((greatest(wave) for wave in found), default=0)
+    begin = next((ms for wave in found if (ms := early(wave))), 0)
+    return (begin, max(last, begin + 1)) if begin else (1, max(last, 2))
+
+
+def greatest(wave: Wave) -> int:
+    """Give the latest instant; `ABSENT` where there is none."""
+    return max(wave, default=ABSENT) if isinstance(wave, list) else int(wave.max(initial=ABSENT))
+
+
+def early(wave: Wave) -> int:
+    """Give the first instant above 0 but for a hundredth of them; 0 where there is none."""
+    if isinstance(wave, list):
+        late = sorted(ms for ms in wave if ms > 0)
+        return late[len(late) // 100] if late else 0
+    import numpy as np
+
+    there = wave[wave > 0]
+    place = len(there) // 100
+    return int(np.partition(there, place)[place]) if len(there) else 0

@@ -246,12 +246,37 @@ def test_the_decision_says_what_was_drawn_and_what_capped_it() -> None:
         ({"preset": "aws_full"}, 0.25, "retry 3: 4 s - 3 s of jitter (0.250) = 1 s"),
         ({"preset": "constant"}, 0.5, "retry 3: 5 min"),
         ({"preset": "aws_full"}, 0.0, "retry 3: 4 s - 4 s of jitter (0.000) = 0 ms"),
+        # What a bound does is not the jitter's doing.
+        (
+            {"curve": {"constant": "10m"}, "ceil": "1m"},
+            0.5,
+            "retry 3: 10 min nominal; the policy is for no more than 1 min, so 1 min",
+        ),
+        (
+            {"curve": {"constant": "10s"}, "floor": "1m"},
+            0.5,
+            "retry 3: 10 s nominal; the policy is for no less than 1 min, so 1 min",
+        ),
+        (
+            {"curve": {"constant": "10s"}, "jitter": "full", "floor": "2s"},
+            0.125,
+            "retry 3: 10 s nominal; the jitter (0.125) makes it 1.25 s, the policy is for no less than 2 s, so 2 s",
+        ),
     ],
 )
 def test_the_reason_is_a_line_of_arithmetic(policy: Any, number: float, reason: str) -> None:
     wait = next_wait(Policy.from_json(policy), 3, make_draws(number))
     assert isinstance(wait, Wait)
     assert wait.reason == reason
+
+
+def test_a_wait_beyond_all_numbers_is_told_as_the_longest_there_is() -> None:
+    policy = make_policy(
+        curve={"exponential": {"base": "1d", "factor": 1000}}, jitter={"above": 1}, limit=None
+    )
+    wait = next_wait(policy, 2**20, make_draws(0.5))
+    assert isinstance(wait, Wait)
+    assert wait.reason.endswith("the policy is for no more than 365 d, so 365 d")
 
 
 def test_cap_ms_is_the_cap_else_the_ceiling_else_nothing() -> None:

@@ -220,6 +220,13 @@ def test_text_that_is_no_json_is_refused(text: bytes) -> None:
         policy_from_json(text)
 
 
+def test_a_name_that_stands_there_twice_is_refused() -> None:
+    with pytest.raises(
+        InvalidPolicy, match=r'^"limit" stands in one object twice; expected different names$'
+    ):
+        policy_from_json(b'{"preset": "even", "limit": 3, "limit": 50}')
+
+
 def test_too_long_a_text_is_refused_unread() -> None:
     with pytest.raises(InvalidPolicy, match="16385 bytes"):
         policy_from_json(b" " * (MAX_POLICY_BYTES + 1))

@@ -204,7 +204,10 @@ def test_a_picture_as_a_file(name: str, tmp_path: Path, capsys: pytest.CaptureFi
         ([], 2, "POLICY"),
         (["nope"], 2, "nope"),
         (["even", "--out", "x.gif"], 2, "expected a name that ends in .svg or .png"),
-        (["even", "--out", "gone/x.svg"], 2, "cannot be written"),
+        (["even", "--out", "gone/x.svg"], 2, "expected a file in a folder that exists"),
+        (["even", "--kind", "histogram", "--log"], 2, "--log: the waits of a histogram stand in equal bins"),
+        (["even", "--kind", "histogram", "--linear"], 2, "--linear: the waits of a histogram"),
+        (["even", "--width", "80", "--json"], 2, "--width: a file and JSON have no use for it"),
         (["even", "--kind", "pie"], 2, "pie"),
         (
             ["even", "--outage", "3h"],

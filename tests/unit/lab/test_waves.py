@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from itertools import pairwise
 from typing import Any
 
@@ -87,6 +88,14 @@ def test_an_axis_ends_at_the_last_retry_and_one_early_bird_does_not_stretch_it()
     assert ends(early) == (1_000, 5_000)
     assert ends([[0, 0], [ABSENT, 7]]) == (7, 8)
     assert ends([]) == (1, 2)
+
+
+def test_with_numpy_an_axis_is_the_same() -> None:
+    numpy = pytest.importorskip("numpy")
+    rng = random.Random(7)
+    for _ in range(50):
+        rows = [[rng.choice((ABSENT, 0, rng.randrange(10**9))) for _ in range(250)] for _ in range(3)]
+        assert ends([numpy.array(row) for row in rows]) == ends(rows)
 
 
 def test_evens_waves_touch_and_never_shrink() -> None:

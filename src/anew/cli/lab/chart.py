@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 import click
 
 from anew.backoff.kinds import Duration, Integer, Number
-from anew.cli.files import write_whole
+from anew.cli.lab.picture_file import picture_format, write_picture
 from anew.cli.output import coloured, show_json
 from anew.cli.patience import patience_option
 from anew.cli.values import given_policy
-from anew.errors import InvalidInput, NotSupported
+from anew.errors import InvalidInput
 from anew.lab.charts.classics import PARAMETERS, classic, typed_default
 from anew.lab.charts.compose import KINDS, compose
 from anew.lab.charts.link import beyond_page, link
-from anew.units import parse_duration_with_unit, shown
+from anew.units import parse_duration_with_unit
 
 if TYPE_CHECKING:
     from anew.lab.charts.ink import Style
@@ -128,6 +128,8 @@ def chart(
     """
     options = {name: value for name, value in given.items() if value is not None}
     form = picture_format(out)
+    if width is not None and (out or as_json):
+        raise _of_no_use("width", width, "a file and JSON have no use for it")
     refusal = ""
     picture = (
         _classic(specs[0], options) if kind is None and specs[0] in PARAMETERS and len(specs) == 1 else None
@@ -159,23 +161,6 @@ def _show_link(link: str, refusal: str) -> None:
         click.echo(f"\nThe lab's page cannot show this: {refusal}.")
 
 
-def picture_format(out: Path | None) -> Literal["svg", "png"] | None:
-    """Tell which kind of file a picture goes to; None if it goes to none.
-
-    Raises:
-        InvalidInput: Its name has another ending.
-    """
-    if out is None:
-        return None
-    match out.suffix.lower():
-        case ".svg":
-            return "svg"
-        case ".png":
-            return "png"
-    message = f"--out: {shown(str(out))} is not valid; expected a name that ends in .svg or .png"
-    raise InvalidInput(message, field="--out", value=str(out))
-
-
 def _classic(name: str, options: dict[str, Any]) -> Picture:
     _check_options(options, tuple(PARAMETERS[name]), f"the picture {name}")
     return classic(name, {key: _plain(key, value) for key, value in options.items()})
@@ -193,6 +178,8 @@ def _composed(
     from anew.lab.named import Named, labels
 
     _check_options(options, _TAKES[kind], f"--kind {kind}")
+    if log is not None and kind == "histogram":
+        raise _of_no_use("log" if log else "linear", log, "the waits of a histogram stand in equal bins")
     names, forms = zip(*map(given_policy, specs), strict=True)
     named = zip(labels(forms, names), forms, strict=True)
     policies = [Named(label, Policy.from_json(form)) for label, form in named]
@@ -232,6 +219,10 @@ def _scenario(plain: dict[str, Any]) -> Any:
     return Scenario.from_json({"success": 1.0 if "outage_ms" in plain else 0.0, **plain})
 
 
+def _of_no_use(name: str, value: Any, why: str) -> InvalidInput:
+    return InvalidInput(f"--{name}: {why}; expected the command without it", field=f"--{name}", value=value)
+
+
 def _check_options(options: dict[str, Any], taken: tuple[str, ...], what: str) -> None:
     for name, value in options.items():
         if name not in taken:
@@ -244,28 +235,6 @@ def _check_options(options: dict[str, Any], taken: tuple[str, ...], what: str) -
                 f"{', '.join(goes)}"
             )
             raise InvalidInput(message, field=f"--{name}", value=value)
-
-
-def write_picture(picture: Picture, out: Path, form: Literal["svg", "png"], *, dark: bool) -> None:
-    """Draw a picture into a file.
-
-    Raises:
-        NotSupported: matplotlib is missing.
-        InvalidInput: The file cannot be written.
-    """
-    from anew.lab.charts.figures import figure, has_matplotlib
-
-    if not has_matplotlib():
-        raise NotSupported("--out needs matplotlib, which is not installed: pip install 'anew[lab]'")
-    content = figure(picture, form, dark=dark)
-    try:
-        write_whole(out, content)
-    except OSError as error:
-        message = (
-            f"--out: {shown(str(out))} cannot be written ({error.strerror}); expected a place for a file"
-        )
-        raise InvalidInput(message, field="--out", value=str(out)) from error
-    click.echo(f"wrote {out} ({len(content):,} bytes)", err=True)
 
 
 def style_of(stream: Any, *, width: int | None = None, dark: bool | None = None) -> Style:

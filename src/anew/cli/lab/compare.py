@@ -52,7 +52,8 @@ def compare_policies(
       anew lab compare constant exponential sidekiq buckets even --outage 1h --out load.svg
     """
     from anew.backoff import Policy
-    from anew.cli.lab.chart import picture_format, style_of, write_picture
+    from anew.cli.lab.chart import style_of
+    from anew.cli.lab.picture_file import picture_format, write_picture
     from anew.lab.chance import has_numpy
     from anew.lab.compare import compare
     from anew.lab.named import Named, labels

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from pathlib import Path
 from typing import Final
@@ -10,7 +9,7 @@ from typing import Final
 import click
 
 from anew import __version__
-from anew.cli.files import write_whole
+from anew.cli.files import require_writable, write_whole
 from anew.cli.output import show_json
 from anew.errors import InvalidInput, NotSupported
 from anew.units import refused, shown
@@ -51,9 +50,9 @@ def report(output: Path | None, quick: bool, seed: int, as_json: bool) -> None:
         output = Path(_DEFAULT)
     if output == Path("-") and as_json:
         raise refused("output", "-", "a file, as --json takes stdout")
-    if output is not None:
+    if output not in (None, Path("-")):
         # Known before the work, not after it.
-        _require_writable(output)
+        require_writable(output, "output")
     try:
         from anew.lab.report.run import FULL, QUICK, run
         from anew.lab.report.tables import tally
@@ -77,20 +76,6 @@ def report(output: Path | None, quick: bool, seed: int, as_json: bool) -> None:
         f"{counts['within_2']} of them within two standard errors",
         err=output == Path("-"),
     )
-
-
-def _require_writable(path: Path) -> None:
-    if path == Path("-"):
-        return
-    folder = path.parent
-    if not folder.is_dir():
-        raise refused(
-            "output", str(path), f"a file in a folder that exists, and {shown(str(folder))} does not"
-        )
-    if path.is_dir():
-        raise refused("output", str(path), "a file, and this is a folder")
-    if not os.access(path if path.exists() else folder, os.W_OK):
-        raise refused("output", str(path), "a file that may be written")
 
 
 def _write(path: Path, text: str) -> None:

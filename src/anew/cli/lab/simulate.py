@@ -286,8 +286,10 @@ def _downstream(downstream: Downstream, end_ms: int | None) -> list[str]:
     did = "The downstream did" if end_ms is None else f"By {format_duration(end_ms)} the downstream had done"
     lines = [
         f"{did} {counted(done, 'call')}, {abandoned:,} of them{share} abandoned: their callers had given up; "
-        f"at most {max(downstream.backlog):,} were in its queue."
+        f"at most {downstream.most_backlog:,} were in its queue."
     ]
-    if max(downstream.held):
-        lines.append(f"At most {max(downstream.held):,} calls were due and had no worker.")
+    if downstream.most_held:
+        lines.append(
+            f"At most {counted(downstream.most_held, 'call')} {'was' if downstream.most_held == 1 else 'were'} due and had no worker."
+        )
     return lines

@@ -61,22 +61,12 @@ def window_ms(policy: Policy) -> tuple[int, int] | None:
     Returns:
         Both in milliseconds; None if the policy has no last retry of its own, or it cannot be told.
     """
-    from anew.lab.explain import MAX_ROWS, explain
+    from anew.lab.sums.outlive import window
 
-    if not policy.limit_given or (policy.retries is None and policy.deadline_ms is None):
+    if not policy.limit_given:
         return None
-    told = explain(policy, MAX_ROWS)
-    if not told.rows:
-        return 0, 0
-    last = told.rows[-1]
-    if last.window_earliest_ms is None or last.window_latest_ms is None:
-        return None
-    more = 0 if told.complete or policy.retries is None else policy.retries - last.retry
-    if more and last.earliest_ms != last.latest_ms:
-        return None
-    # What is beyond the last row that can be told waits like that row; SNS has a hundred thousand of those.
-    rest = more * (last.latest_ms or 0)
-    return last.window_earliest_ms + rest, last.window_latest_ms + rest
+    found = window(policy)
+    return None if found is None else (found.earliest_ms, found.latest_ms)
 
 
 def _span(window: tuple[int, int] | None) -> str:

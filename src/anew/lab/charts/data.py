@@ -27,7 +27,6 @@ from anew.lab.charts.bounds import (
 from anew.lab.charts.looks import look, made
 from anew.lab.charts.pictures import Band, BandLine, BandPoint, Dots, Heat, Histogram, Load, LoadLine
 from anew.lab.explain import explain
-from anew.lab.laws.wait import laws
 from anew.lab.named import Named
 from anew.lab.waves import Wave, ends, instants, tally, waits_between, waves
 from anew.units import refused
@@ -66,12 +65,10 @@ def line_words(band: Band) -> str:
 
 
 def _points(policy: Policy, retries: int | None) -> tuple[BandPoint, ...]:
-    rows = explain(policy, shown_retries(policy, retries)).rows
+    # The waits of each retry are shown, no percentiles, which cost as much as all the rest.
+    rows = explain(policy, shown_retries(policy, retries), percentiles=()).rows
     return tuple(
-        BandPoint(
-            row.retry, row.nominal_ms, row.earliest_ms, row.latest_ms, None if law is None else law.mean_ms
-        )
-        for row, law in zip(rows, laws(policy, len(rows)), strict=True)
+        BandPoint(row.retry, row.nominal_ms, row.earliest_ms, row.latest_ms, row.mean_ms) for row in rows
     )
 
 
@@ -153,7 +150,7 @@ def heat(
         for (_, policy), count in zip(policies, counts, strict=True)
     ]
     spans = [ends(found) for found in herds]
-    edges = _edges(min(first for first, _ in spans), max(last for _, last in spans), bins, log)
+    edges = bin_edges(min(first for first, _ in spans), max(last for _, last in spans), bins, log)
     return tuple(
         Heat(label, jobs, rows, edges, _rows(found, rows, edges, jobs, seed), log, outage_ms)
         for (label, _), found in zip(policies, herds, strict=True)
@@ -185,7 +182,7 @@ def _flat(wave: Wave, edges: Sequence[float]) -> list[int]:
     return tally(wave, edges, None, 1)[0]
 
 
-def _edges(first: float, last: float, bins: int, log: bool) -> tuple[float, ...]:
+def bin_edges(first: float, last: float, bins: int, log: bool) -> tuple[float, ...]:
     """Give where bins begin and end."""
     if not log:
         return tuple(last * place / bins for place in range(bins + 1))

@@ -50,9 +50,7 @@ def framed(body: Sequence[Line], width: int, axes: Axes, style: Style) -> list[L
     Returns:
         The name of the vertical axis, the rows, the axis below with its ticks, its landmark's name and its own.
     """
-    vertical, cross, corner, flat, down = "│┤└─┬" if style.braille else "|+++-"
-    if not style.braille:
-        corner, flat, down = "+", "-", "+"
+    vertical, cross, corner, flat, down = "│┤└─┬" if style.braille else "|++-+"
     gutter, rows = axes.gutter, len(body)
     marks = {rows - 1 - round(tick.place * (rows - 1)): tick.text for tick in axes.up}
     lines: list[Line] = [[Span(axes.up_name, weight="dim")]] if axes.up_name else []

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import Final
 
 from anew.errors import InvalidInput
 from anew.lab.chance import PhaseKind, has_numpy
+from anew.lab.charts.bounds import MAX_INSTANTS
 from anew.lab.named import Named
 from anew.lab.simulation.outcome import bin_width_ms
 from anew.lab.simulation.scenario import Scenario
-from anew.lab.waves import ABSENT, Wave, tally, waves
+from anew.lab.waves import ABSENT, Wave, greatest, tally, waves
 from anew.units import format_duration_short, refused
-
-MAX_INSTANTS: Final = 25_000_000
-"""Calls that are drawn at most."""
 
 
 def made(found: Sequence[Wave], outage_ms: int | None) -> list[Wave]:
@@ -73,7 +70,7 @@ def look(
         message = "from: cannot be told of calls that hinder each other or succeed by chance; expected neither from nor to"
         raise InvalidInput(message, field="from")
     herds = [_calls(named, scenario) for named in policies]
-    last = max((int(max(wave, default=0)) for herd in herds for wave in herd), default=0)
+    last = max((greatest(wave) for herd in herds for wave in herd), default=0)
     if from_ms > last:
         latest = format_duration_short(max(last, 0))
         raise refused("from", format_duration_short(from_ms), f"at most {latest}, when the last call comes")

@@ -75,7 +75,7 @@ def outcome(
         success_ms=took_ms,
         through_ms=None if waiting else last_ms,
         dots=tuple(tuple(job) for job in dots)[:SHOWN_JOBS],
-        downstream=None if passage is None else _downstream(tally, passage, bin_ms, bins, scenario.end_ms),
+        downstream=None if passage is None else _downstream(scenario, tally, passage, bin_ms, bins),
         fresh=fresh,
     )
 
@@ -109,7 +109,9 @@ def _closed(counts: Sequence[int], bins: int) -> tuple[int, ...]:
     return (*counts[: bins - 1], sum(counts[bins - 1 :]))
 
 
-def _downstream(tally: Tally, passage: Passage, bin_ms: int, bins: int, horizon_ms: int | None) -> Downstream:
+def _downstream(scenario: Scenario, tally: Tally, passage: Passage, bin_ms: int, bins: int) -> Downstream:
+    horizon_ms = scenario.end_ms
+
     def begun(instants: Sequence[int]) -> tuple[int, ...]:
         return _closed(tally.histogram(instants, bin_ms, bins + 1), bins)
 
@@ -118,13 +120,16 @@ def _downstream(tally: Tally, passage: Passage, bin_ms: int, bins: int, horizon_
         return tally.histogram(milliseconds, bin_ms, bins, None if horizon_ms is None else horizon_ms - 1)
 
     offered = begun(passage.offered)
+    held = _inside(begun(passage.due), offered)
     return Downstream(
         bin_ms=bin_ms,
         offered=offered,
         served=tuple(ended(passage.served)),
         abandoned=tuple(ended(passage.abandoned)),
         backlog=_inside(begun(passage.taken), ended(passage.done)),
-        held=_inside(begun(passage.due), offered),
+        held=held,
+        most_backlog=passage.most_backlog,
+        most_held=0 if scenario.workers is None else _most_inside(passage.due, passage.offered),
     )
 
 
@@ -135,3 +140,13 @@ def _inside(came: Sequence[int], went: Sequence[int]) -> tuple[int, ...]:
         level += more - less
         levels.append(level)
     return tuple(levels)
+
+
+def _most_inside(came: Sequence[int], went: Sequence[int]) -> int:
+    """Give the most that had come and not gone at any time; whoever goes in the millisecond of coming does not count."""
+    most, gone, leaving = 0, 0, sorted(went)
+    for count, at in enumerate(sorted(came), 1):
+        while gone < len(leaving) and leaving[gone] <= at:
+            gone += 1
+        most = max(most, count - gone)
+    return most

@@ -17,6 +17,7 @@ class Line:
 
     Attributes:
         answered: When the latest call ended for its caller: by an answer, a refusal, or its patience.
+        longest_wait: The longest that a call took to be done, the queue before it included.
     """
 
     def __init__(self, scenario: Scenario) -> None:
@@ -30,6 +31,13 @@ class Line:
             self._busy = deque([0] * scenario.workers, scenario.workers)
         self._free = 0
         self.answered = 0
+        self.longest_wait = 0
+
+    @property
+    def most_backlog(self) -> int:
+        """The most calls that had been taken in and were not yet done."""
+        # All before a call take the same: it is in the queue for so many services, the last of which are whole.
+        return -(-self.longest_wait // self._service) if self._service else 0
 
     def begin(self, due: int) -> int:
         """Give when a call that is due begins; the workers are still to be told, by `call`."""
@@ -42,6 +50,8 @@ class Line:
         if in_time:
             free = self._free
             done = self._free = (start if start > free else free) + self._service
+            if done - start > self.longest_wait:
+                self.longest_wait = done - start
             worked = _within(start, done)
             record.done.append(worked)
             answered = done + self._latency

@@ -108,6 +108,8 @@ class Downstream(msgspec.Struct, frozen=True):
         abandoned: Calls done after their callers had given up, by the time they were done.
         backlog: Calls that had been taken in and not yet done, at the end of the bin.
         held: Calls that were due and had no worker yet, at the end of the bin.
+        most_backlog: The highest backlog at any time, between the ends of bins as well.
+        most_held: The most calls at any time that were due and had no worker yet.
     """
 
     bin_ms: int
@@ -116,6 +118,8 @@ class Downstream(msgspec.Struct, frozen=True):
     abandoned: tuple[int, ...]
     backlog: tuple[int, ...]
     held: tuple[int, ...]
+    most_backlog: int
+    most_held: int
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True):
@@ -218,6 +222,8 @@ def _widened(downstream: Downstream, bin_ms: int, factor: int) -> Downstream:
         abandoned=widened(downstream.abandoned, factor),
         backlog=last(downstream.backlog),
         held=last(downstream.held),
+        most_backlog=downstream.most_backlog,
+        most_held=downstream.most_held,
     )
 
 

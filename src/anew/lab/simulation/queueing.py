@@ -192,6 +192,7 @@ class _Traffic:
             elif again <= end_ms:
                 retries[job] = retry + 1
                 heappush(pending, again * _MAX_NUMBER + job)
+        record.most_backlog = line.most_backlog
         self._spend(begun, 0)
         self._budget.tell(1, 1)
 

@@ -34,6 +34,7 @@ class Record:
         served: In which millisecond each was answered in time.
         done: In which millisecond the work for each that was not refused was done.
         abandoned: The same for those whose callers had given up.
+        most_backlog: The most calls at any time that the downstream had taken in and not yet done.
     """
 
     made: dict[int, array[int]] = field(default_factory=dict)
@@ -49,6 +50,7 @@ class Record:
     served: array[int] = field(default_factory=_column)
     done: array[int] = field(default_factory=_column)
     abandoned: array[int] = field(default_factory=_column)
+    most_backlog: int = 0
 
     @classmethod
     def of(cls, scenario: Scenario) -> Record:
@@ -101,7 +103,9 @@ class Record:
     def passage(self, outage_ms: int) -> Passage:
         """Give what went through the downstream."""
         taken = array("q", (at for at in self.offered if at >= outage_ms))
-        return Passage(self.due, self.offered, taken, self.served, self.done, self.abandoned)
+        return Passage(
+            self.due, self.offered, taken, self.served, self.done, self.abandoned, self.most_backlog
+        )
 
     def fresh(self) -> Fresh:
         """Give what became of the fresh calls."""

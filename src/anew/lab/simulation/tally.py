@@ -63,6 +63,7 @@ class Passage:
         served: In which millisecond each was answered in time; on the stroke of one it was the one before.
         done: In which millisecond the work for each that was not refused was done.
         abandoned: The same for those whose callers had given up.
+        most_backlog: The most calls at any time that were taken and not done.
     """
 
     due: Sequence[int]
@@ -71,6 +72,7 @@ class Passage:
     served: Sequence[int]
     done: Sequence[int]
     abandoned: Sequence[int]
+    most_backlog: int
 
 
 class Returning(NamedTuple):

@@ -1,7 +1,7 @@
 """The law of a sum of independent waits: value by value as long as that is to be had, then on a grid.
 
 What takes single values is added value by value (`lattices`), and such a sum jumps where it ought to. What lies
-anywhere is added on a grid of 1,024 cells (`sums`), beside the jumps of waits that may do both, as where a clamp piles
+anywhere is added on a grid of 1,024 cells (`grid`), beside the jumps of waits that may do both, as where a clamp piles
 some of them up.
 
 Values are too many where a sum spans more than 20,000 steps of its lattice, or where a million of them would have to

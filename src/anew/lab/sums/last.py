@@ -55,12 +55,14 @@ class Last(NamedTuple):
         mean_ms: Its mean, which may be known more exactly than from the law.
         sd_ms: Its standard deviation, likewise.
         ends: Its earliest and latest value.
+        walked: They are those of some thousand jobs that stand for all: a few of many more may lie beyond.
     """
 
     law: Law
     mean_ms: float
     sd_ms: float
     ends: tuple[int, int]
+    walked: bool = False
 
 
 def last(policy: Policy) -> Last | None:
@@ -86,7 +88,7 @@ def last(policy: Policy) -> Last | None:
         return None
     # A law that was moved to its exact mean may reach a little beyond what can be.
     bounds = max(found.earliest_ms, 0), min(found.latest_ms, deadline or 0)
-    return Last(found, found.mean_ms, found.sd_ms, bounds)
+    return Last(found, found.mean_ms, found.sd_ms, bounds, walked=isinstance(found, Tabulated))
 
 
 def _law(policy: Policy) -> Law | None:

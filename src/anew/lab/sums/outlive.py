@@ -27,6 +27,7 @@ class LastRetry:
         mean_ms: Its expected value.
         sd_ms: Its standard deviation.
         law: Its law.
+        walked: Both ends are those of some thousand jobs: a few of many more may come earlier or later.
     """
 
     retries: int | None
@@ -35,6 +36,7 @@ class LastRetry:
     mean_ms: float
     sd_ms: float
     law: Law
+    walked: bool = False
 
     def percentile(self, percent: float) -> int:
         """Give the time by which so many percent of the jobs that never succeed have made their last retry.
@@ -106,7 +108,7 @@ def window(policy: Policy) -> LastRetry | None:
     earliest, latest = found.ends
     mean = min(max(found.mean_ms, earliest), latest)
     sd = found.sd_ms if latest > earliest else 0.0
-    return LastRetry(policy.retries, earliest, latest, mean, sd, found.law)
+    return LastRetry(policy.retries, earliest, latest, mean, sd, found.law, found.walked)
 
 
 def _any_custom(policy: Policy) -> bool:

@@ -152,3 +152,15 @@ def test_policies_that_are_compared_share_their_axis() -> None:
     first, second = heat([named("even"), named("constant")], 30, 4)
     assert first.edges_ms == second.edges_ms
     assert [sum(row) for row in second.counts] == [30] * 4
+
+
+def test_the_mean_lies_within_its_band() -> None:
+    """Waits of up to 16 and 32 min under a deadline of 10: the longest that is made is 10 min."""
+    form = {"curve": {"exponential": {"base": "1m"}}, "jitter": "full", "deadline": "10m", "limit": 6}
+    (line,) = curve_band([Named("it", Policy.from_json(form))]).lines
+    for point in line.points:
+        assert point.mean_ms is not None
+        assert point.earliest_ms is not None
+        assert point.latest_ms is not None
+        assert point.earliest_ms <= point.mean_ms <= point.latest_ms
+    assert line.points[5].latest_ms == 600_000

@@ -12,6 +12,7 @@ from anew.lab.simulation.scenario import Scenario
 from anew.lab.simulation.simulate import simulate
 
 EVERY_SECOND = Policy.from_json({"curve": {"constant": "1s"}, "limit": 25})
+EVERY_DAY = Policy.from_json({"curve": {"constant": "1d"}})
 
 
 def run(policy: Policy = EVERY_SECOND, **scenario: Any) -> tuple[Outcome, Downstream]:
@@ -26,12 +27,13 @@ def test_a_queue_is_worked_off_at_capacity() -> None:
     assert outcome.success_ms is not None
     assert (outcome.success_ms.p50, outcome.success_ms.p95, outcome.success_ms.max) == (6_000, 10_500, 11_000)
     assert outcome.through_ms == 11_000
-    assert max(downstream.backlog) == 100
+    assert max(downstream.backlog) == downstream.most_backlog == 100
     wide = outcome.rebinned(1_000).downstream
     assert wide is not None
     # Each second ten leave; what is done on the stroke of a second was done in the second that ends.
     assert wide.backlog == (0, 90, 80, 70, 60, 50, 40, 30, 20, 10, 0)
     assert wide.served == (0, *[10] * 10)
+    assert wide.most_backlog == 100
 
 
 def test_a_capacity_that_divides_nothing_loses_nothing() -> None:
@@ -54,7 +56,23 @@ def test_workers_take_turns() -> None:
     outcome, downstream = run(jobs=6, workers=2, latency_ms=1_000)
     assert outcome.dots == ((1_000,), (1_000,), (2_000,), (2_000,), (3_000,), (3_000,))
     assert outcome.through_ms == 4_000
-    assert max(downstream.held) == 4
+    assert max(downstream.held) == downstream.most_held == 4
+
+
+def test_a_queue_that_comes_and_goes_within_a_bin_has_its_length_told() -> None:
+    """A thousand calls at 1 d, twenty a second: gone after 50 s, before the bin of a minute ends."""
+    outcome, downstream = run(EVERY_DAY, jobs=1_000, capacity=20)
+    assert downstream.bin_ms == 60_000
+    assert max(downstream.backlog) == 0
+    assert downstream.most_backlog == 1_000
+    assert outcome.through_ms == 86_400_000 + 50_000
+
+
+def test_calls_that_wait_for_a_worker_within_a_bin_are_told() -> None:
+    """Six calls at 1 d, two workers, a second each: four wait; all is over long before the minute is."""
+    _, downstream = run(EVERY_DAY, jobs=6, workers=2, latency_ms=1_000)
+    assert (max(downstream.held), downstream.most_held) == (0, 4)
+    assert downstream.most_backlog == 0  # nothing limits what is done at once
 
 
 def test_workers_keep_the_downstreams_queue_short() -> None:
