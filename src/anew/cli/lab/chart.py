@@ -190,7 +190,7 @@ def _composed(
         plain = own | {"scenario": _scenario(plain)}
     import msgspec
 
-    from anew.lab.charts.terminal import log_of
+    from anew.lab.charts.scales import log_of
 
     picture = compose(kind, policies, log=log, **plain)
     seen = {name: options.get(name) for name in ("jobs", "seed", "retry", "over", "outage")}

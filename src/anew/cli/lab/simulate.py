@@ -288,8 +288,7 @@ def _downstream(downstream: Downstream, end_ms: int | None) -> list[str]:
         f"{did} {counted(done, 'call')}, {abandoned:,} of them{share} abandoned: their callers had given up; "
         f"at most {downstream.most_backlog:,} were in its queue."
     ]
-    if downstream.most_held:
-        lines.append(
-            f"At most {counted(downstream.most_held, 'call')} {'was' if downstream.most_held == 1 else 'were'} due and had no worker."
-        )
+    held = downstream.most_held
+    if held:
+        lines.append(f"At most {counted(held, 'call')} {'was' if held == 1 else 'were'} due and had no worker.")
     return lines

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, assert_never
 from anew.errors import NotSupported
 from anew.lab.chance import has_numpy
 from anew.lab.charts.pictures import Band, Dots, Heat, Histogram, Load, Panel, Picture
-from anew.lab.charts.terminal import log_of
+from anew.lab.charts.scales import log_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

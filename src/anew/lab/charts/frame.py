@@ -6,13 +6,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from anew.lab.charts.ink import Line, Span, Style, padded
-
-
-class Tick(NamedTuple):
-    """A mark on an axis: its place in [0, 1] and its text."""
-
-    place: float
-    text: str
+from anew.lab.charts.scales import Tick
 
 
 class Axes(NamedTuple):

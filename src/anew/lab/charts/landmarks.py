@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from anew.lab.charts.axes import Scale
-from anew.lab.charts.frame import Tick
+from anew.lab.charts.scales import Tick
 from anew.units import format_duration
 
 

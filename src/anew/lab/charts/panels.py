@@ -9,18 +9,15 @@ from typing import Final
 
 from anew.lab.charts.axes import (
     Scale,
-    duration_labels,
-    duration_ticks,
-    exact_label,
     retry_ticks,
-    time_scale,
 )
 from anew.lab.charts.canvas import Canvas
 from anew.lab.charts.colours import policy_colour, retry_colours
-from anew.lab.charts.frame import Axes, Tick, framed
+from anew.lab.charts.frame import Axes, framed
 from anew.lab.charts.ink import Line, Span, Style, spans
 from anew.lab.charts.landmarks import outage_mark, with_outage
 from anew.lab.charts.pictures import Band, BandLine, Dots
+from anew.lab.charts.scales import Tick, band_name, band_scale, herd_scale, time_ticks
 
 PATTERNS: Final = ("1", "1110", "10", "111010", "1100", "11110")
 """How the lines of several policies are broken, so that they differ without colour."""
@@ -28,38 +25,11 @@ PATTERNS: Final = ("1", "1110", "10", "111010", "1100", "11110")
 _LABEL: Final = 22
 
 
-def time_ticks(scale: Scale, most: int, *, exact: bool = False) -> list[Tick]:
-    """Give the marks of an axis of durations.
-
-    Args:
-        scale: The axis.
-        most: Marks at most.
-        exact: It begins far from 0, and instants are written in full.
-    """
-    ticks = duration_ticks(scale, most)
-    texts = [exact_label(tick) for tick in ticks] if exact else duration_labels(ticks)
-    return [Tick(scale.at(tick), text) for tick, text in zip(ticks, texts, strict=True)]
-
-
 def rows_of(canvas: Canvas, palette: Sequence[str]) -> list[Line]:
     """Give a canvas's rows in the colours of a palette."""
     return [
         spans((sign, palette[place] if place >= 0 else "") for sign, place in row) for row in canvas.lines()
     ]
-
-
-def band_scale(band: Band, *, log: bool) -> Scale:
-    """Give the axis of a band's waits."""
-    points = [point for line in band.lines for point in line.points]
-    waits = [wait for point in points for wait in (point.earliest_ms, point.latest_ms)]
-    waits_between = [wait for line in band.lines for wait in line.middles_ms]
-    return time_scale([wait for wait in (*waits, *waits_between) if wait is not None], log=log)
-
-
-def band_name(band: Band) -> str:
-    """Name the axis of a band's waits, and what its lines are."""
-    kinds = {line.line for line in band.lines}
-    return "wait before the retry" + (f", line: the {kinds.pop()}" if len(kinds) == 1 else "")
 
 
 def band_lines(band: Band, style: Style, width: int, rows: int, log: bool) -> list[Line]:
@@ -141,11 +111,6 @@ def spread(wanted: Sequence[int], rows: int) -> list[int]:
         taken[place] = min(taken[place], limit)
         limit = taken[place] - 1
     return taken
-
-
-def herd_scale(dots: Dots, *, log: bool) -> Scale:
-    """Give the time axis of a herd; which panels that are to be compared share."""
-    return time_scale([dots.begin_ms, dots.end_ms], log=log)
 
 
 def dots_lines(

@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from anew.lab.charts.frame import Tick
+from anew.lab.charts.scales import Tick
 from anew.lab.charts.theme import Theme
 
 LETTER: Final = 0.078

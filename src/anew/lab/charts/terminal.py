@@ -5,14 +5,12 @@ from __future__ import annotations
 from typing import Final, assert_never
 
 from anew.lab.charts.ink import Line, Span, Style, beside, clipped, painted
-from anew.lab.charts.loads import crowded
 from anew.lab.charts.panels import band_lines, cut, dots_lines
 from anew.lab.charts.pictures import Band, Dots, Heat, Histogram, Load, Panel, Picture
+from anew.lab.charts.scales import log_of
 from anew.lab.charts.tallies import heat_lines, histogram_lines, load_lines
 
 MIN_COLUMNS: Final = 30
-_LOG_FROM: Final = 300
-"""A linear axis whose end is so many times its smallest value hides most of it."""
 _GAP: Final = 3
 
 
@@ -73,28 +71,6 @@ def _head(label: str, width: int, alone: bool) -> list[Line]:
 
 def _heats(picture: Picture) -> list[Heat]:
     return [panel for panel in picture.panels if isinstance(panel, Heat)]
-
-
-def log_of(picture: Picture) -> bool:
-    """Tell whether a picture's axes of durations count in powers: as it says, or for all if any panel needs it."""
-    return any(map(uses_log, picture.panels)) if picture.log is None else picture.log
-
-
-def uses_log(panel: Panel) -> bool:
-    """Tell which axis of durations shows more of a panel: one of powers where the last is hundreds of times the first."""
-    match panel:
-        case Band():
-            waits = [point.latest_ms for line in panel.lines for point in line.points if point.latest_ms]
-        case Dots():
-            waits = [ms for row in panel.instants_ms for ms in (row[:1] + row[-1:]) if ms]
-            return bool(waits) and sorted(waits)[-1] > _LOG_FROM * sorted(waits)[len(waits) // 4]
-        case Heat():
-            return panel.log
-        case Load():
-            return crowded(panel)
-        case _:
-            return False
-    return bool(waits) and max(waits) > _LOG_FROM * min(waits)
 
 
 def wrapped(text: str, columns: int) -> list[str]:

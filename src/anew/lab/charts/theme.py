@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from anew.lab.charts.frame import Tick
+    from anew.lab.charts.scales import Tick
 
 
 class Theme(NamedTuple):

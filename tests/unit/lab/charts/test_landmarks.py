@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 
 from anew.lab.charts.axes import Scale
-from anew.lab.charts.frame import Axes, Tick, framed
+from anew.lab.charts.frame import Axes, framed
 from anew.lab.charts.ink import Span, Style, painted
 from anew.lab.charts.landmarks import outage_mark, with_outage
+from anew.lab.charts.scales import Tick
 
 HOUR = 3_600_000
 FOUR_HOURS = Scale(0.0, 4.0 * HOUR)

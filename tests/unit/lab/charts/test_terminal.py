@@ -13,8 +13,9 @@ from anew.lab.charts.frame import tick_texts
 from anew.lab.charts.ink import Span, Style, painted
 from anew.lab.charts.panels import spread
 from anew.lab.charts.pictures import Load, LoadLine, Picture
+from anew.lab.charts.scales import uses_log
 from anew.lab.charts.tallies import gathered, sparkline, stretched
-from anew.lab.charts.terminal import draw, uses_log, wrapped
+from anew.lab.charts.terminal import draw, wrapped
 from anew.lab.named import Named
 
 EVEN = Named("even", preset("even"))

@@ -1,0 +1,73 @@
+"""The axes of each kind of picture, whatever draws it: their scales, names and ticks, and whether they count in powers."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from anew.lab.charts.axes import Scale, duration_labels, duration_ticks, exact_label, time_scale
+from anew.lab.charts.loads import crowded
+from anew.lab.charts.pictures import Band, Dots, Heat, Load, Panel, Picture
+
+_LOG_FROM: Final = 300
+"""A linear axis whose end is so many times its smallest value hides most of it."""
+
+
+class Tick(NamedTuple):
+    """A mark on an axis: its place in [0, 1] and its text."""
+
+    place: float
+    text: str
+
+
+def time_ticks(scale: Scale, most: int, *, exact: bool = False) -> list[Tick]:
+    """Give the marks of an axis of durations.
+
+    Args:
+        scale: The axis.
+        most: Marks at most.
+        exact: It begins far from 0, and instants are written in full.
+    """
+    ticks = duration_ticks(scale, most)
+    texts = [exact_label(tick) for tick in ticks] if exact else duration_labels(ticks)
+    return [Tick(scale.at(tick), text) for tick, text in zip(ticks, texts, strict=True)]
+
+
+def band_scale(band: Band, *, log: bool) -> Scale:
+    """Give the axis of a band's waits."""
+    points = [point for line in band.lines for point in line.points]
+    waits = [wait for point in points for wait in (point.earliest_ms, point.latest_ms)]
+    waits_between = [wait for line in band.lines for wait in line.middles_ms]
+    return time_scale([wait for wait in (*waits, *waits_between) if wait is not None], log=log)
+
+
+def band_name(band: Band) -> str:
+    """Name the axis of a band's waits, and what its lines are."""
+    kinds = {line.line for line in band.lines}
+    return "wait before the retry" + (f", line: the {kinds.pop()}" if len(kinds) == 1 else "")
+
+
+def herd_scale(dots: Dots, *, log: bool) -> Scale:
+    """Give the time axis of a herd; which panels that are to be compared share."""
+    return time_scale([dots.begin_ms, dots.end_ms], log=log)
+
+
+def log_of(picture: Picture) -> bool:
+    """Tell whether a picture's axes of durations count in powers: as it says, or for all if any panel needs it."""
+    return any(map(uses_log, picture.panels)) if picture.log is None else picture.log
+
+
+def uses_log(panel: Panel) -> bool:
+    """Tell which axis of durations shows more of a panel: one of powers where the last is hundreds of times the first."""
+    match panel:
+        case Band():
+            waits = [point.latest_ms for line in panel.lines for point in line.points if point.latest_ms]
+        case Dots():
+            waits = [ms for row in panel.instants_ms for ms in (row[:1] + row[-1:]) if ms]
+            return bool(waits) and sorted(waits)[-1] > _LOG_FROM * sorted(waits)[len(waits) // 4]
+        case Heat():
+            return panel.log
+        case Load():
+            return crowded(panel)
+        case _:
+            return False
+    return bool(waits) and max(waits) > _LOG_FROM * min(waits)
