@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
@@ -17,6 +18,9 @@ _LOOKED_AT: Final = 100_000
 
 _THIN, _BESIDE = 0.002, 10
 """A wait that never differs: the width of its bar, as a share of it, and as many empty bins on either side."""
+
+_TRIED: Final = 1_000
+"""Widths of bins that are tried; where there are so many to choose from, one of the first fits nearly as well as any."""
 
 _FULL: Final = 0.8
 """With a last bin that is less full than that the waits would seem to get rarer at the end."""
@@ -86,7 +90,12 @@ def _values_each(values: int, bins: int) -> int:
     if values <= 2 * bins:
         return 1
     least = -(-values // bins)
-    missing = {each: -values % each / each for each in range(least, 2 * least)}
-    return next(
-        (each for each, share in missing.items() if share <= 1 - _FULL), min(missing, key=missing.__getitem__)
+    tried = range(least, min(2 * least, least + _TRIED))
+    return next((each for each in tried if _missing(values, each) <= 1 - _FULL), None) or min(
+        tried, key=functools.partial(_missing, values)
     )
+
+
+def _missing(values: int, each: int) -> float:
+    """Give the share of the last bin that has no value."""
+    return -values % each / each

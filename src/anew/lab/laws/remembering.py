@@ -63,12 +63,12 @@ class Carried:
         self.masses = [0.0] * cells
         # Values that are met exactly: the first wait before, the nominal wait, the ceiling.
         self.lumps: dict[float, float] = {min(start, self.ceil): 1.0}
-        self._settled: tuple[float, float] | None = None
+        self._settled: float | None = None
         self._law: Law | None = None
 
     def step(self, nominal: float) -> None:
         """Go on by one retry with this nominal wait."""
-        if self._settled is not None and self._settled[0] == nominal:
+        if self._settled == nominal:
             return
         before, lumps = self.masses, self.lumps
         pairs = [(self.times * x, mass) for x, mass in zip(self.middles, before, strict=True) if mass > 1e-15]
@@ -83,8 +83,9 @@ class Carried:
             self.masses = self._spread(nominal, wide)
         self._law = None
         moved = max(abs(a - b) for a, b in zip(before, self.masses, strict=True))
-        if moved < _SAME and lumps.keys() == self.lumps.keys():
-            self._settled = (nominal, moved)
+        # Settled for this nominal wait alone: after another one the chain has to be walked on.
+        same = moved < _SAME and lumps.keys() == self.lumps.keys()
+        self._settled = nominal if same else None
 
     def _lump(self, value: float, mass: float) -> None:
         if mass > 0:

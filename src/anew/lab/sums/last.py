@@ -15,7 +15,7 @@ from itertools import pairwise
 from statistics import NormalDist
 from typing import Final, NamedTuple
 
-from anew.backoff import Decorrelated, Even, NoJitter, Policy, Slices
+from anew.backoff import CEILING_MS, Decorrelated, Even, NoJitter, Policy, Slices
 from anew.backoff.stateful import LAST_SLICE, front, slices_unit
 from anew.backoff.windows import Windowed
 from anew.lab.laws.pieces import Mixture, Piece
@@ -86,9 +86,16 @@ def last(policy: Policy) -> Last | None:
     found = _until_deadline(policy)
     if found is None:
         return None
+    walked = isinstance(found, Tabulated) or isinstance(policy.jitter, Even) or _is_of_jobs(policy.jitter)
+    latest = (
+        min((bounds or (0, CEILING_MS))[1], deadline or 0) if walked else min(found.latest_ms, deadline or 0)
+    )
     # A law that was moved to its exact mean may reach a little beyond what can be.
-    bounds = max(found.earliest_ms, 0), min(found.latest_ms, deadline or 0)
-    return Last(found, found.mean_ms, found.sd_ms, bounds, walked=isinstance(found, Tabulated))
+    return Last(found, found.mean_ms, found.sd_ms, (max(found.earliest_ms, 0), latest), walked)
+
+
+def _is_of_jobs(jitter: object) -> bool:
+    return isinstance(jitter, Windowed) and jitter.source == "job"
 
 
 def _law(policy: Policy) -> Law | None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import pytest
 
 from anew.lab.charts.bins import step_of, wait_edges
@@ -73,3 +75,14 @@ def test_of_many_fine_values_no_end_seems_rarer_than_it_is() -> None:
     # Of 601 values 55 bins of 11 lack 4 of 11, 51 of 12 lack 11, 47 of 13 lack 10; 43 of 14 lack 1.
     edges = wait_edges([[*range(1_000, 1_601)]], 60)
     assert (len(edges), edges[1] - edges[0]) == (44, 14)
+
+
+def test_the_widest_waits_there_are_take_no_room() -> None:
+    """A year in whole milliseconds has 500 million widths of bins to choose from: a few are looked at."""
+    tracemalloc.start()
+    edges = wait_edges([[0, 1, 5, 31_536_000_000]], 60)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 1_000_000
+    assert 50 <= len(edges) - 1 <= 60
+    assert edges[-1] > 31_536_000_000

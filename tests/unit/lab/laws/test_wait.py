@@ -285,3 +285,18 @@ def test_a_custom_function_is_not_asked() -> None:
 def test_beyond_the_cap_all_waits_share_one_law() -> None:
     found = list(laws(make_policy(jitter="full"), 1_000))
     assert len({id(each) for each in found}) == 1
+
+
+def test_a_chain_of_decorrelated_goes_on_where_the_curve_comes_back() -> None:
+    """After 10 s and a nominal wait of 0: anything in [0, 30 s), then in [0, three times that); 15 and 22.5 s on average."""
+    form = {"curve": {"table": ["0s", "10s", "0s"]}, "jitter": {"decorrelated": 3}, "limit": 5}
+    found = list(laws(Policy.from_json(form), 4))
+    assert [law.latest_ms for law in found if law][1:] == [
+        10_000,
+        pytest.approx(30_000, rel=0.04),
+        pytest.approx(90_000, rel=0.04),
+    ]
+    assert [law.mean_ms for law in found if law][2:] == [
+        pytest.approx(15_000, rel=0.01),
+        pytest.approx(22_500, rel=0.01),
+    ]
