@@ -234,14 +234,22 @@ class Stretch(Piece):
         return self.curve.at(1 + math.floor((k - 1 + self.origin) / self.by + 0.5 + _TIE))
 
 
-def depth(curve: Curve) -> int:
-    """Count how deep curves are nested; a plain one is 1."""
+def inner(curve: Curve) -> tuple[tuple[str, Curve], ...]:
+    """Give the curves that a curve is made of, each with the path of its field: ``sum[0]``, ``stretch.curve``.
+
+    A plain one is made of none. Whoever looks into curves asks here, so that no kind is left out anywhere.
+    """
     match curve:
         case Sum():
-            return 1 + max(depth(inner) for inner in curve.curves)
+            return tuple((f"{curve.name}[{index}]", part) for index, part in enumerate(curve.curves))
         case Scale() | Stretch():
-            return 1 + depth(curve.curve)
-    return 1
+            return ((f"{curve.name}.curve", curve.curve),)
+    return ()
+
+
+def depth(curve: Curve) -> int:
+    """Count how deep curves are nested; a plain one is 1."""
+    return 1 + max((depth(part) for _, part in inner(curve)), default=0)
 
 
 def _refuse_deep(curve: Curve, field: str) -> None:
@@ -252,12 +260,8 @@ def _refuse_deep(curve: Curve, field: str) -> None:
 
 def is_custom(curve: Curve) -> bool:
     """Tell whether a user's own function takes part in a curve."""
-    match curve:
-        case Sum():
-            return any(is_custom(inner) for inner in curve.curves)
-        case Scale() | Stretch():
-            return is_custom(curve.curve)
-    return not isinstance(curve, Piece)
+    parts = inner(curve)
+    return any(is_custom(part) for _, part in parts) if parts else not isinstance(curve, Piece)
 
 
 CURVES: Final[dict[str, type[Piece]]] = {

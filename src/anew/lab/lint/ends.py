@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from anew.backoff import Policy
 from anew.lab.lint.facts import Facts
 from anew.lab.lint.finding import Context, Severity, rule
 from anew.lab.lint.remedies import SURE, remedy
-from anew.lab.sums.outlive import LastRetry
 from anew.units import DAY_MS, MINUTE_MS, format_duration, format_duration_about, format_share
 
 _YEAR_MS: Final = 365 * DAY_MS
@@ -50,7 +50,17 @@ def brief_window(facts: Facts, context: Context) -> Iterator[str]:
     """Retries that all happen within a minute do not even outlast a restart of the service they call."""
     if facts.window and not context.outages_ms and facts.rows and facts.window.latest_ms < MINUTE_MS:
         latest = format_duration_about(facts.window.latest_ms)
-        yield f"the last retry comes at most {latest} after the first failure; raise limit to outlive a restart"
+        yield f"the last retry comes at most {latest} after the first failure; {_longer(facts)} to outlive a restart"
+
+
+def _longer(facts: Facts) -> str:
+    """Say what to change for more retries: what ends them now."""
+    policy = facts.policy
+    if policy.deadline_ms is not None and (facts.ended_by_deadline or policy.retries is None):
+        return "raise deadline"
+    if policy.deadline_ms is not None and policy.deadline_ms < MINUTE_MS:
+        return "raise deadline and limit"
+    return "give a phase more retries" if policy.retries != policy.limit else "raise limit"
 
 
 @rule("unlimited", Severity.WARNING, {"curve": _STEADY, "jitter": "even", "limit": None})
@@ -63,15 +73,20 @@ def unlimited(facts: Facts, context: Context) -> Iterator[str]:
 @rule("limit-out-of-reach", Severity.WARNING, {"curve": _STEEP, "jitter": "even", "limit": 60})
 def limit_out_of_reach(facts: Facts, context: Context) -> Iterator[str]:
     """A limit that takes years to reach is no limit."""
-    if facts.window and _is_years(facts.window):
-        yield (
-            f"the last of {facts.policy.retries:,} retries comes {format_duration(facts.window.earliest_ms)} after the first "
-            "failure; lower limit, or give a cap"
-        )
+    retries, window = facts.policy.retries, facts.window
+    if retries is not None and window is not None and _is_years(facts):
+        which = "the only retry" if retries == 1 else f"the last of {retries:,} retries"
+        yield f"{which} comes {format_duration(window.earliest_ms)} after the first failure; {_sooner(facts)}"
 
 
-def _is_years(window: LastRetry) -> bool:
-    return window.earliest_ms >= _YEAR_MS
+def _is_years(facts: Facts) -> bool:
+    """Tell whether a limit takes years to reach; where there is a deadline, which is a year at most, that ends them."""
+    window = facts.window
+    return facts.policy.deadline_ms is None and window is not None and window.earliest_ms >= _YEAR_MS
+
+
+def _sooner(facts: Facts) -> str:
+    return "lower limit, or give a cap" if facts.policy.cap_ms is None else "lower limit, or cap"
 
 
 @rule(
@@ -99,7 +114,7 @@ def dead_gone_early(facts: Facts, context: Context) -> Iterator[str]:
     kept, window = context.dead_retention_ms, facts.window
     if kept is None or window is None or facts.policy.on_exhausted != "dead" or window.latest_ms <= kept:
         return
-    if _is_years(window):
+    if _is_years(facts):
         return  # The limit is what is wrong then: nobody keeps the dead for years.
     yield (
         f"retries take up to {format_duration(window.latest_ms)}, but a dead job is kept for {format_duration(kept)} only; "
@@ -113,14 +128,25 @@ def dead_gone_early(facts: Facts, context: Context) -> Iterator[str]:
 )  # fmt: skip
 def payload_gone(facts: Facts, context: Context) -> Iterator[str]:
     """A retry that comes after the payload's upload, link or token has expired can only fail."""
-    kept, rows = context.payload_retention_ms, facts.rows
+    kept, rows, policy = context.payload_retention_ms, facts.rows, facts.policy
     if kept is None or not rows or (facts.window is not None and facts.window.latest_ms <= kept):
         return
-    late = next((row.retry for row in rows if (row.window_latest_ms or 0) > kept), len(rows) + 1)
+    if policy.deadline_ms is not None and policy.deadline_ms <= kept:
+        return
+    late = next((row.retry for row in rows if (row.window_latest_ms or 0) > kept), None)
+    if late is None and not rows[-1].latest_ms:
+        return  # Retries without end that all wait nothing: nobody can say when.
+    when = f"from retry {late} on" if late is not None else f"some time after retry {len(rows):,}"
     yield (
-        f"from retry {late} on a job may run when what its payload points at is gone "
-        f"({format_duration(kept)} after the first failure); lower limit, or give a deadline"
+        f"{when} a job may run when what its payload points at is gone "
+        f"({format_duration(kept)} after the first failure); {_earlier_end(policy)}"
     )
+
+
+def _earlier_end(policy: Policy) -> str:
+    """Say what ends the retries sooner."""
+    deadline = "give a deadline" if policy.deadline_ms is None else "give an earlier deadline"
+    return deadline if policy.retries is None else f"lower limit, or {deadline}"
 
 
 @rule("discard", Severity.INFO, {"curve": _STEADY, "jitter": "even", "limit": 5, "on_exhausted": "discard"})
@@ -135,3 +161,6 @@ def no_retry(facts: Facts, context: Context) -> Iterator[str]:
     """Without retries the first failure is final, and the curve is never used."""
     if facts.policy.retries == 0:
         yield "the first failure is final; raise limit if that is not meant"
+    elif facts.none_in_time:
+        deadline = format_duration(facts.policy.deadline_ms or 0)
+        yield f"the first failure is final: no retry comes before the deadline of {deadline}; raise deadline"

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from anew.backoff import Policy
-from anew.backoff.curves import CURVES, Scale, Sum
+from anew.backoff.curves import CURVES, Curve, inner
 from anew.backoff.fields import One, Piece, Tagged, fields_of
 from anew.backoff.jitter import Reach
 from anew.backoff.kinds import Duration, Kind, ListOf
@@ -57,6 +57,11 @@ class Facts:
         """Tell whether the deadline lets no more retries happen than `rows`."""
         return len(self._spans) < self._asked
 
+    @property
+    def none_in_time(self) -> bool:
+        """Tell whether the deadline lets no retry happen at all."""
+        return self.ended_by_deadline and not self._spans
+
     @functools.cached_property
     def nominals(self) -> tuple[float, ...]:
         """The nominal waits of `rows`, not rounded."""
@@ -73,6 +78,15 @@ class Facts:
             before = min(max(reach.latest, policy.floor_ms), policy.highest_ms)
             found.append(reach)
         return tuple(found)
+
+    def hold(self, wait_ms: float) -> float:
+        """Give what floor and ceil make of a wait."""
+        return min(max(wait_ms, float(self.policy.floor_ms)), float(self.policy.highest_ms))
+
+    @functools.cached_property
+    def held(self) -> tuple[float, ...]:
+        """What each of `rows` would wait without a jitter: `nominals`, held to floor and ceil."""
+        return tuple(self.hold(nominal) for nominal in self.nominals)
 
     @functools.cached_property
     def laws(self) -> tuple[Law, ...]:
@@ -107,7 +121,7 @@ class Facts:
         return True
 
     def curves(self) -> Iterator[tuple[str, Piece]]:
-        """Give every curve with the path of its field, those inside sums and scales too."""
+        """Give every plain curve with the path of its field, those that others are made of too."""
         policy = self.policy
         if policy.curve is not None:
             yield from _curves("curve", policy.curve)
@@ -119,15 +133,12 @@ class Facts:
         return list(_written(self.written)) if isinstance(self.written, Mapping) else []
 
 
-def _curves(path: str, curve: Any) -> Iterator[tuple[str, Piece]]:
-    match curve:
-        case Sum():
-            for index, inner in enumerate(curve.curves):
-                yield from _curves(f"{path}.sum[{index}]", inner)
-        case Scale():
-            yield from _curves(f"{path}.scale.curve", curve.curve)
-        case Piece():
-            yield f"{path}.{curve.name}", curve
+def _curves(path: str, curve: Curve) -> Iterator[tuple[str, Piece]]:
+    parts = inner(curve)
+    for name, part in parts:
+        yield from _curves(f"{path}.{name}", part)
+    if not parts and isinstance(curve, Piece):
+        yield f"{path}.{curve.name}", curve
 
 
 _ZIZQ: Final = ("base_ms", "jitter_ms")
@@ -138,11 +149,11 @@ def _written(value: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     preset = value.get("preset")
     if preset is not None:
         kinds |= find_preset(preset).parameters
-    for name, inner in value.items():
+    for name, given in value.items():
         if name in _ZIZQ:
-            yield name, inner
+            yield name, given
         elif name in kinds:
-            yield from _durations(kinds[name], inner, name)
+            yield from _durations(kinds[name], given, name)
 
 
 def _durations(kind: Kind, value: Any, path: str) -> Iterator[tuple[str, Any]]:
@@ -150,8 +161,8 @@ def _durations(kind: Kind, value: Any, path: str) -> Iterator[tuple[str, Any]]:
         case Duration():
             yield path, value
         case ListOf() if isinstance(value, Sequence) and not isinstance(value, str):
-            for index, inner in enumerate(value):
-                yield from _durations(kind.kind, inner, f"{path}[{index}]")
+            for index, given in enumerate(value):
+                yield from _durations(kind.kind, given, f"{path}[{index}]")
         case One():
             yield from _in_piece(kind.piece, value, path)
         case Tagged() if isinstance(value, Mapping) and value:
@@ -163,7 +174,7 @@ def _durations(kind: Kind, value: Any, path: str) -> Iterator[tuple[str, Any]]:
 def _in_piece(piece: type[Piece], body: Any, path: str) -> Iterator[tuple[str, Any]]:
     known = fields_of(piece)
     if isinstance(body, Mapping) and set(body) <= set(known):
-        for name, inner in body.items():
-            yield from _durations(known[name][1], inner, f"{path}.{name}")
+        for name, given in body.items():
+            yield from _durations(known[name][1], given, f"{path}.{name}")
     elif piece.inline is not None:
         yield from _durations(known[piece.inline][1], body, path)

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import Final
 
-from anew.backoff import CEILING_MS, Decorrelated, Even, Full
+from anew.backoff import CEILING_MS, Decorrelated, Even, Full, Slices
 from anew.backoff.windows import Windowed
+from anew.lab.laws.pieces import Mixture
+from anew.lab.laws.wait import windowed
+from anew.lab.lint.chances import few_values, is_shorter
 from anew.lab.lint.facts import Facts
 from anew.lab.lint.finding import Context, Severity, rule
-from anew.units import HOUR_MS, MINUTE_MS, counted, format_duration
+from anew.lab.lint.words import listed
+from anew.units import HOUR_MS, MINUTE_MS, counted, format_duration, format_duration_about
 
 MANY: Final = 10
 """From so many jobs on it matters that they come back together."""
@@ -20,45 +25,68 @@ CROWD: Final = 100
 _PILE: Final = 0.1
 _THIN: Final = 0.01
 _SHRINKS: Final = 0.2
+_HALVED: Final = 0.75
+_A_HAIR: Final = 1e-6
+"""What a product of floats may lack: 3,000 jobs on 30 faces are 100 on each."""
 _DOUBLING: Final = {"exponential": {"base": "1s"}}
 
 
 @rule("no-jitter", Severity.WARNING, {"curve": _DOUBLING, "cap": "10m", "limit": 12})
 def no_jitter(facts: Facts, context: Context) -> Iterator[str]:
     """Jobs that failed together come back together at every retry, and can bring down a service that has just recovered."""
-    if context.jobs < MANY or not any(facts.nominals):
+    if context.jobs < MANY or not any(row.latest_ms for row in facts.rows):
         return
     if all(reach.latest == reach.earliest for reach in facts.reaches):
-        yield f"{_jobs(context)} that fail together come back in the same instant at each retry; add a jitter (even)"
+        yield f"{_jobs(context)} that fail together come back in the same instant at each retry; {_apart(facts)}"
+
+
+def _apart(facts: Facts) -> str:
+    """Say how to come by a jitter; there may be one that does nothing."""
+    jitter = facts.policy.jitter
+    if isinstance(jitter, Even) and not jitter.spread:
+        return "leave the spread of even at its 1"
+    if isinstance(jitter, Windowed) and jitter.since > len(facts.rows):
+        return f"the jitter begins with retry {jitter.since:,} only: lower since"
+    return "add a jitter (even)"
 
 
 @rule("few-faces", Severity.WARNING, {"curve": _DOUBLING, "jitter": {"add": {"by": "1s", "faces": 4}}})
 def few_faces(facts: Facts, context: Context) -> Iterator[str]:
     """When a wait can take only a few values, many jobs share each of them: a tenth of all jobs, or a hundred and more."""
-    jitter, policy = facts.policy.jitter, facts.policy
-    if not isinstance(jitter, Windowed):
+    jitter = facts.policy.jitter
+    found = max(_few(facts), key=lambda few: few[1], default=None)
+    if found is None or not isinstance(jitter, Windowed):
         return
-    unit = jitter.step_ms or jitter.cut_ms
-    few = []
-    for row, nominal in zip(facts.rows, facts.nominals, strict=True):
-        low, high = jitter.ends(row.retry, policy.place(row.retry)[1], nominal)
-        faces = jitter.faces or (max(1, int((high - low) // unit)) if unit else None)
-        if high > low and faces is not None:
-            few.append((faces, row.retry))
-    if not few:
-        return
-    faces, retry = min(few)
-    together = context.jobs // faces
+    faces, share, retry = found
+    together = int(context.jobs * share + _A_HAIR)
     if together >= MANY and (together >= CROWD or together >= _PILE * context.jobs):
         name = "faces" if jitter.faces else "step" if jitter.step_ms else "cut"
         todo = f"without {name} there are as many as milliseconds"
         if not facts.wrote("jitter"):
             # The die is the preset's own: who wrote no word of it can leave none out.
             todo = "a jitter beside the preset, such as full or even, has as many as milliseconds"
+        # Where a cut leaves a rest, the last value is rarer than the others.
+        instant = "each instant" if math.isclose(share * faces, 1) else "an instant"
         yield (
             f"retry {retry} has {counted(faces, 'possible wait')}: of {_jobs(context)} that fail together some "
-            f"{together:,} share each instant; {todo}"
+            f"{together:,} share {instant}; {todo}"
         )
+
+
+def _few(facts: Facts) -> Iterator[tuple[int, float, int]]:
+    """Give the waits that can take few values: how many, the share of the likeliest, and the retry.
+
+    What floor or ceil holds is left to the rules about them: it is not the die's doing.
+    """
+    jitter, policy = facts.policy.jitter, facts.policy
+    if not isinstance(jitter, Windowed):
+        return
+    for row, nominal, reach in zip(facts.rows, facts.nominals, facts.reaches, strict=True):
+        low, high = jitter.ends(row.retry, policy.place(row.retry)[1], nominal)
+        if high > low and policy.floor_ms <= reach.earliest and reach.latest <= policy.highest_ms:
+            found = few_values(windowed(jitter, low, high))
+            if found is not None:
+                yield *found, row.retry
 
 
 @rule("ceil-hides-jitter", Severity.WARNING, {"curve": _DOUBLING, "jitter": {"above": 0.5}, "ceil": "20s"})
@@ -68,7 +96,16 @@ def ceil_hides_jitter(facts: Facts, context: Context) -> Iterator[str]:
     if ceil is None or ceil == facts.policy.floor_ms:
         return
     shares = [1 - law.cdf(ceil - 1) for law in facts.laws]
-    yield from _piles(facts, context, shares, f"wait exactly ceil, {format_duration(ceil)}; use cap, or even")
+    yield from _piles(
+        facts, context, shares, f"wait exactly ceil, {format_duration(ceil)}; {_no_ceil(facts)}"
+    )
+
+
+def _no_ceil(facts: Facts) -> str:
+    jitter = facts.policy.jitter
+    if isinstance(jitter, Decorrelated | Slices):
+        return "use even with a cap"  # What they make of a wait passes every cap: without a ceil they have no end.
+    return "use cap" if isinstance(jitter, Even) else "use cap, or even"
 
 
 @rule("floor-hides-jitter", Severity.WARNING, {"curve": _DOUBLING, "jitter": "full", "floor": "5s"})
@@ -89,10 +126,11 @@ def thin_jitter(facts: Facts, context: Context) -> Iterator[str]:
     jitter = facts.policy.jitter
     if context.jobs < MANY or not isinstance(jitter, Windowed) or jitter.source == "job":
         return
+    widths = [facts.hold(reach.latest) - facts.hold(reach.earliest) for reach in facts.reaches]
     thin = [
-        (row.retry, reach.latest - reach.earliest, nominal)
-        for row, reach, nominal in zip(facts.rows, facts.reaches, facts.nominals, strict=True)
-        if nominal >= MINUTE_MS and 0 < reach.latest - reach.earliest < _THIN * nominal
+        (row.retry, width, wait)
+        for row, width, wait in zip(facts.rows, widths, facts.held, strict=True)
+        if wait >= MINUTE_MS and 0 < width < _THIN * wait
     ]
     if thin:
         retry, width, wait = thin[-1]
@@ -110,19 +148,23 @@ def resonance(facts: Facts, context: Context) -> Iterator[str]:
         if wait % HOUR_MS == 0 and wait < CEILING_MS and fixed.count(wait) >= 3:
             yield (
                 f"{fixed.count(wait)} retries wait exactly {format_duration(wait)}, so a job comes back at the same "
-                f"minute of the hour; {_escape(facts)}"
+                f"minute of the hour; {_escape(facts, wait)}"
             )
 
 
-def _escape(facts: Facts) -> str:
-    jitter = facts.policy.jitter
-    if isinstance(jitter, Even) and facts.policy.cap_ms is not None:
+def _escape(facts: Facts, wait: int) -> str:
+    policy = facts.policy
+    jitter = policy.jitter
+    if isinstance(jitter, Even) and not jitter.detune and wait == policy.effective_cap_ms:
         return "leave detune at its 1/18"
-    if isinstance(jitter, Even):
-        return "wait a little less (57m for 1h)"
     if any(reach.latest > reach.earliest for reach in facts.reaches):
-        return "let the jitter act: use cap in place of ceil"
-    return "wait a little less (57m for 1h), or add a jitter"
+        if wait == policy.ceil_ms:
+            remembers = isinstance(jitter, Decorrelated | Slices)
+            return f"let the jitter act: {_no_ceil(facts) if remembers else 'use cap in place of ceil'}"
+        if wait == policy.floor_ms:
+            return "let the jitter act: lower floor"
+    less = "wait a little less (57m for 1h)"
+    return less if isinstance(jitter, Even) else f"{less}, or add a jitter"
 
 
 @rule("decorrelated-without-ceil", Severity.WARNING, {"curve": {"constant": "1s"}, "jitter": "decorrelated"})
@@ -130,20 +172,16 @@ def decorrelated_without_ceil(facts: Facts, context: Context) -> Iterator[str]:
     """Decorrelated jitter multiplies the previous wait, so without a ceil the waits grow without bound."""
     jitter, rows = facts.policy.jitter, facts.rows
     if isinstance(jitter, Decorrelated) and facts.policy.ceil_ms is None and jitter.times > 1 and rows:
-        latest = format_duration(rows[-1].latest_ms or 0)
-        yield f"there is no ceil: retry {rows[-1].retry} may wait {latest}; give the policy a ceil"
+        latest = rows[-1].latest_ms
+        if latest:
+            yield f"there is no ceil: retry {rows[-1].retry} may wait {format_duration(latest)}; give the policy a ceil"
 
 
 @rule("waits-shrink", Severity.INFO, {"curve": _DOUBLING, "jitter": "full", "cap": "1h"})
 def waits_shrink(facts: Facts, context: Context) -> Iterator[str]:
     """When later waits are often shorter than earlier ones, the jitter cancels much of the curve's growth."""
-    jitter = facts.policy.jitter
-    share, retry = 0.0, 0
-    if isinstance(jitter, Decorrelated):
-        share, retry = (1 / jitter.times if jitter.times > 1 else 0.0), 2
-    elif isinstance(jitter, Windowed) and jitter.source != "job":
-        share, retry = max(_shrinking(facts), key=lambda found: found[0], default=(0.0, 0))
-    if share >= _SHRINKS and len(facts.rows) > 1:
+    share, retry = max(_shrinking(facts), key=lambda found: found[0], default=(0.0, 0))
+    if share >= _SHRINKS:
         yield (
             f"in up to {share * 100:.0f} % of cases (at retry {retry}) a wait is shorter than the one before, "
             "though the curve grows; even keeps each job's waits in order"
@@ -151,36 +189,46 @@ def waits_shrink(facts: Facts, context: Context) -> Iterator[str]:
 
 
 def _shrinking(facts: Facts) -> Iterator[tuple[float, int]]:
-    """Give for each pair of neighbours on a growing curve how often the later wait is the shorter, and its retry."""
-    pairs = zip(
-        facts.nominals, facts.nominals[1:], facts.reaches, facts.reaches[1:], facts.rows[1:], strict=False
-    )
+    """Give for each pair of neighbours on a growing curve how often the later wait is the shorter, and its retry.
+
+    Only where waits are independent. A job with one number for life keeps its place; what `decorrelated` and `slices`
+    make of a wait hangs on the one before, and grows by itself, not by the curve.
+    """
+    jitter = facts.policy.jitter
+    if not isinstance(jitter, Windowed) or jitter.source == "job":
+        return
+    pairs = zip(facts.held, facts.held[1:], facts.laws, facts.laws[1:], facts.rows[1:], strict=False)
     for before, after, first, second, row in pairs:
-        if after > before:
-            share = _below(second.earliest, second.latest, first.earliest, first.latest)
-            yield round(share, 6), row.retry
-
-
-def _below(low: float, high: float, other_low: float, other_high: float) -> float:
-    """Give the chance that a number drawn evenly in [low, high) is below one drawn in [other_low, other_high)."""
-    if not (high > low and other_high > other_low):
-        return float(low < other_low) if high <= other_low else 0.0
-    # P(X < y) is 0 below low, 1 above high and a straight line between: its mean over y.
-    first, last = max(other_low, low), min(other_high, high)
-    rising = (last - first) * ((first + last) / 2 - low) / (high - low) if last > first else 0.0
-    return (rising + max(0.0, other_high - max(high, other_low))) / (other_high - other_low)
+        if after > before and isinstance(first, Mixture) and isinstance(second, Mixture):
+            yield round(is_shorter(second, first), 4), row.retry
 
 
 @rule("full-halves-window", Severity.INFO, {"curve": _DOUBLING, "jitter": "full", "limit": 8})
 def full_halves_window(facts: Facts, context: Context) -> Iterator[str]:
     """Full jitter waits half as long as the curve on average, so the same limit gives up in half the time."""
-    if isinstance(facts.policy.jitter, Full) and len(facts.rows) > 1:
-        whole = int(sum(facts.nominals))
-        yield (
-            f"{len(facts.rows):,} retries take {format_duration(whole // 2)} on average, not the "
-            f"{format_duration(whole)} of the curve, and any wait may be next to nothing; raise limit for the whole "
-            "window, or use even"
-        )
+    policy, laws = facts.policy, facts.laws
+    if not isinstance(policy.jitter, Full) or policy.retries is None or len(laws) < 2:
+        return
+    if policy.deadline_ms is not None and sum(facts.held) >= policy.deadline_ms:
+        return  # The deadline gives up, not the limit, and shorter waits make it more retries.
+    most = math.inf if policy.jitter.redraw_ms is None else policy.jitter.redraw_ms
+    whole = math.fsum(min(wait, most) for wait in facts.held[: len(laws)])
+    mean = math.fsum(law.mean_ms for law in laws)
+    if mean > _HALVED * whole:
+        return
+    first = "the first " if len(laws) < policy.retries else ""
+    yield (
+        f"{first}{len(laws):,} retries take {format_duration_about(mean)} on average, not the "
+        f"{format_duration_about(whole)} of the curve, and {_shortest(policy.jitter, policy.floor_ms)}; raise limit for "
+        "the whole window, or use even"
+    )
+
+
+def _shortest(jitter: Full, floor_ms: int) -> str:
+    if floor_ms:
+        return f"a wait may be as short as floor, {format_duration(floor_ms)}"
+    since = f" from retry {jitter.since} on" if jitter.since > 1 else ""
+    return f"any wait{since} may be next to nothing"
 
 
 def _piles(facts: Facts, context: Context, shares: list[float], where: str) -> Iterator[str]:
@@ -191,9 +239,10 @@ def _piles(facts: Facts, context: Context, shares: list[float], where: str) -> I
     ]
     if context.jobs < MANY or not piled:
         return
-    first, last = piled[0][0], piled[-1][0]
-    when = f"at retries {first} to {last}" if first < last else f"at retry {first}"
-    if last == min(len(facts.rows), len(shares)):
+    retries = [retry for retry, _ in piled]
+    first, last = retries[0], retries[-1]
+    when = f"at {'retries' if first < last else 'retry'} {listed(retries)}"
+    if last - first == len(piled) - 1 and last == min(len(facts.rows), len(shares)):
         when = f"from retry {first} on"
     worst = max(share for _, share in piled)
     some = "all jobs" if worst > 0.995 else f"up to {worst * 100:.0f} % of the jobs"

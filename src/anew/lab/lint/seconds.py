@@ -14,6 +14,7 @@ A name that ends in ``_ms`` says its unit: there only the first sort counts.
 
 from __future__ import annotations
 
+import math
 from typing import Any, Final
 
 from anew.lab.lint.facts import Facts
@@ -44,12 +45,14 @@ def slips(facts: Facts) -> dict[str, str]:
 
 
 def number_of(value: Any) -> int | None:
-    """Give the number of a duration that was written without a unit."""
+    """Give the number of a duration that was written without a unit; None for infinity, TOML's word for none."""
     if isinstance(value, bool) or value is None:
         return None
     if isinstance(value, str):
         return int(value) if value.strip().isdigit() else None
-    return int(value) if isinstance(value, (int, float)) else None
+    if isinstance(value, float):
+        return int(value) if math.isfinite(value) else None
+    return value if isinstance(value, int) else None
 
 
 def _is_hours(number: int) -> bool:

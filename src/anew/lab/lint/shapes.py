@@ -6,11 +6,12 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any, Final
 
-from anew.backoff import CEILING_MS, Exponential, Linear, Power
+from anew.backoff import CEILING_MS, Decorrelated, Exponential, Linear, Power
 from anew.backoff.curves import CustomFailed
 from anew.lab.lint.facts import Facts
 from anew.lab.lint.finding import Context, Severity, rule
 from anew.lab.lint.seconds import number_of, slips
+from anew.lab.lint.words import listed
 from anew.units import DAY_MS, format_duration, format_duration_short, shown
 
 _MOST_MS: Final = 30 * DAY_MS
@@ -24,9 +25,15 @@ def retries_at_once(facts: Facts, context: Context) -> Iterator[str]:
     spent = [row.retry for row in facts.rows if row.latest_ms == 0]
     if len(spent) > 1:
         yield (
-            f"retries {_listed(spent)} wait nothing: {len(spent) + 1} runs in the same instant; "
-            "give each a wait, or keep one of them"
+            f"retries {listed(spent)} wait nothing: {_at_once(spent)}; give each a wait, or keep one of them"
         )
+
+
+def _at_once(spent: list[int]) -> str:
+    """Say how many runs come together: neighbours do, and each with the run before them."""
+    if spent[-1] - spent[0] == len(spent) - 1:
+        return f"{len(spent) + 1} runs in the same instant"
+    return "each in the same instant as the run before it"
 
 
 @rule(
@@ -49,7 +56,8 @@ def overflow(facts: Facts, context: Context) -> Iterator[str]:
     rows = facts.rows if facts.policy.retries is not None else facts.rows[:_PRACTICAL]
     for row, nominal in zip(rows, facts.nominals, strict=False):
         if nominal >= CEILING_MS:
-            yield f"retry {row.retry} would wait 365 d or more, the longest wait there is; give a cap or a lower limit"
+            lower = "" if row.retry == 1 or facts.policy.retries is None else " or a lower limit"
+            yield f"retry {row.retry} would wait 365 d or more, the longest wait there is; give a cap{lower}"
             return
 
 
@@ -60,7 +68,9 @@ def overflow(facts: Facts, context: Context) -> Iterator[str]:
 )
 def curve_shrinks(facts: Facts, context: Context) -> Iterator[str]:
     """Waits that get shorter put the most load on a service that has been down the longest."""
-    for row, before, after in zip(facts.rows[1:], facts.nominals, facts.nominals[1:], strict=False):
+    if isinstance(facts.policy.jitter, Decorrelated):
+        return  # The curve is its least wait alone; the waits follow from each other.
+    for row, before, after in zip(facts.rows[1:], facts.held, facts.held[1:], strict=False):
         if int(after) < int(before):
             yield (
                 f"retry {row.retry} waits {format_duration(int(after))}, less than the {format_duration(int(before))} "
@@ -76,8 +86,8 @@ def curve_shrinks(facts: Facts, context: Context) -> Iterator[str]:
 def exponent_below_one(facts: Facts, context: Context) -> Iterator[str]:
     """With an exponent below 1 each wait grows by less than the one before."""
     for path, curve in facts.curves():
-        if isinstance(curve, Power) and 0 < curve.exponent < 1 and curve.scale_ms:
-            yield f"{path}.exponent is {curve.exponent:g}: the waits hardly grow; 1 is a straight line, 4 is Sidekiq's"
+        if isinstance(curve, Power) and 0 < curve.exponent < 1 and curve.scale_ms and not curve.slope_ms:
+            yield f"{path}.exponent is {curve.exponent:g}: it hardly grows; 1 is a straight line, 4 is Sidekiq's"
 
 
 @rule(
@@ -86,28 +96,35 @@ def exponent_below_one(facts: Facts, context: Context) -> Iterator[str]:
 )  # fmt: skip
 def accidental_constant(facts: Facts, context: Context) -> Iterator[str]:
     """Every wait is the same, although a curve or a jitter is given: it has no effect."""
-    policy, rows = facts.policy, facts.rows
+    rows = facts.rows
     if len(rows) < 2:
         return
     waits = {ms for row in rows for ms in (row.earliest_ms, row.latest_ms)}
     varied = len(set(facts.nominals)) > 1 or any(reach.latest > reach.earliest for reach in facts.reaches)
-    if len(waits) == 1 and varied:
-        bound = (
-            "floor and ceil are the same"
-            if policy.floor_ms == policy.ceil_ms
-            else "floor or ceil holds them all"
-        )
+    if len(waits) == 1 and varied and (bound := _bound(facts)):
         yield (
             f"every wait is {format_duration(rows[0].earliest_ms or 0)}, because {bound}; say constant if that is meant"
         )
     for path, curve in facts.curves():
         if (field := _flat(curve)) is not None:
-            yield f"{path}.{field}: the curve never grows; say constant if that is meant"
+            yield f"{path}.{field}: it never grows; say constant if that is meant"
+
+
+def _bound(facts: Facts) -> str | None:
+    """Say what makes every wait the same; None if no bound does, but waits that are all less than a millisecond."""
+    policy = facts.policy
+    if policy.floor_ms == policy.ceil_ms:
+        return "floor and ceil are the same"
+    if any(reach.latest > policy.highest_ms for reach in facts.reaches):
+        return "365 d is the longest there is" if policy.ceil_ms is None else "ceil holds them all"
+    return (
+        "floor holds them all" if any(reach.earliest < policy.floor_ms for reach in facts.reaches) else None
+    )
 
 
 def _flat(curve: Any) -> str | None:
     match curve:
-        case Exponential(factor=1.0):
+        case Exponential(factor=1.0, knee=None):
             return "factor is 1"
         case Linear(step_ms=0):
             return "step is 0"
@@ -133,12 +150,23 @@ def cap_below_first_wait(facts: Facts, context: Context) -> Iterator[str]:
     except CustomFailed:
         return
     if policy.cap_ms <= first < second:
-        jittered = any(reach.latest > reach.earliest for reach in facts.reaches)
-        waits = "every wait is made of the cap by the jitter alone" if jittered else "every wait is the cap"
         yield (
-            f"cap is {format_duration(policy.cap_ms)} and the curve begins at {_long(first)}: {waits}; raise cap, or let "
-            "the curve begin lower"
+            f"cap is {format_duration(policy.cap_ms)} and the curve begins at {_long(first)}: {_capped(facts)}; raise "
+            "cap, or let the curve begin lower"
         )
+
+
+def _capped(facts: Facts) -> str:
+    """Say what is left of a curve that begins above the cap."""
+    policy = facts.policy
+    curve, cap = policy.place(1)[0], float(policy.effective_cap_ms or 0)
+    # Phases may be on other curves; what comes first is hidden all the same.
+    of_it = [index for index, row in enumerate(facts.rows) if policy.place(row.retry)[0] is curve]
+    which = "every wait" if len(of_it) == len(facts.rows) else "every wait of it"
+    if all(facts.reaches[index].earliest == facts.reaches[index].latest == cap for index in of_it):
+        held = facts.hold(cap)
+        return f"{which} is {'the cap' if held == policy.cap_ms else format_duration(int(held))}"
+    return f"{which} is made of the cap by the jitter alone"
 
 
 def _long(ms: float) -> str:
@@ -176,8 +204,8 @@ def unit_mistake(facts: Facts, context: Context) -> Iterator[str]:
         more = listed.pop(_list_of(path), 0) - 1
         if more >= 0:
             yield f"{words}; so with {more} more of {_list_of(path)}" if more else words
-    if facts.nominals and facts.nominals[0] > _MOST_MS:
-        yield f"the first retry waits {_long(facts.nominals[0])}; was a number of milliseconds multiplied twice?"
+    if facts.held and facts.held[0] > _MOST_MS:
+        yield f"the first retry waits {_long(facts.held[0])}; was a number of milliseconds multiplied twice?"
 
 
 @rule(
@@ -202,12 +230,3 @@ def bare_number(facts: Facts, context: Context) -> Iterator[str]:
 def _list_of(path: str) -> str:
     """Give the path of the list in which something stands, or its own."""
     return path.rpartition("[")[0] if path.endswith("]") else path
-
-
-def _listed(numbers: list[int]) -> str:
-    """Give ``1 to 3`` for neighbours and ``1, 3 and 5`` for others."""
-    if numbers == list(range(numbers[0], numbers[-1] + 1)) and len(numbers) > 2:
-        return f"{numbers[0]} to {numbers[-1]}"
-    if len(numbers) > 6:
-        return f"{', '.join(map(str, numbers[:5]))} and {len(numbers) - 5} more"
-    return f"{', '.join(map(str, numbers[:-1]))} and {numbers[-1]}"

@@ -1,9 +1,9 @@
 """Snapshots: the schedules of named policies, kept beside them, so that none changes by surprise.
 
 The file is JSON with one block a policy, the names sorted, and one line a retry: ``"30s (15s to 52.5s)"`` is the
-nominal wait, and in brackets the earliest and the latest, left out where all are the same. It holds what a policy does,
-not how it is written: a preset that is spelled out stays the same, and one that changes its numbers under its name does
-not.
+nominal wait, and in brackets the earliest and the latest, left out where all are the same. Of a policy with more than a
+hundred retries it also holds the last wait, the last retry's time and the deadline. It holds what a policy does, not how
+it is written: a preset that is spelled out stays the same, and one that changes its numbers under its name does not.
 """
 
 from __future__ import annotations
@@ -19,13 +19,15 @@ import msgspec
 from anew.backoff import Policy
 from anew.errors import InvalidInput
 from anew.lab.laws.spans import spans
+from anew.lab.lint.last import last_wait
 from anew.lab.lint.texts import strict_json
 from anew.units import counted, format_duration, format_duration_short, parse_duration
 
 MAX_BYTES: Final = 1 << 24
 SHOWN_RETRIES: Final = 100
-"""Retries that a snapshot holds; what comes after them is in the number of retries and in the last wait."""
+"""Retries that a snapshot holds one by one; what comes after them shows in the last wait and the last retry's time."""
 
+_CLIPPED: Final = ", clip"
 
 _BESIDE: Final = 1
 """Unchanged retries that are shown on either side of a changed one."""
@@ -34,7 +36,7 @@ _WAIT: Final = re.compile(r"(\S+)(?: \((\S+)(?: to (\S+))?\))?")
 """Nominal wait, and earliest and latest where they differ from it."""
 
 
-class Schedule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Schedule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """What a policy does, as a snapshot holds it. Durations are texts such as ``"1h30m"``.
 
     Args:
@@ -43,6 +45,10 @@ class Schedule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         jitter: The jitter's JSON form without quotation marks: two jitters may share their bounds and differ inside.
         then: What becomes of a job that spent them, ``dead`` or ``discard``.
         waits: Each retry's wait, such as ``"30s (15s to 52.5s)"``.
+        last: The wait before the last retry that limit and phases allow, of one without end before the 10^9th; None if
+            all retries are shown, or if the snapshot was stored before Anew kept this and the two fields below.
+        ends: Time of that retry after the first failure, the deadline left aside; None without an end.
+        deadline: ``"1d"``, or ``"1d, clip"``; None without one.
     """
 
     retries: str
@@ -50,6 +56,9 @@ class Schedule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     jitter: str
     then: str
     waits: tuple[str, ...]
+    last: str | None = None
+    ends: str | None = None
+    deadline: str | None = None
 
 
 class Change(msgspec.Struct, frozen=True, kw_only=True):
@@ -87,7 +96,11 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
             left_out = 0
             mark = "*" if differs[index] else " "
             rows.append([mark, str(index + 1), *_both(before, after, _said)])
-        return rows + _unchanged(left_out)
+        rows += _unchanged(left_out)
+        lasts = [schedule.last if schedule else None for schedule in (self.stored, self.now)]
+        if None not in lasts and lasts[0] != lasts[1]:
+            rows.append(["*", "last", *_both(lasts[0] or "", lasts[1] or "", _said)])
+        return rows
 
 
 def _unchanged(number: int) -> list[list[str]]:
@@ -98,7 +111,10 @@ def schedule_of(policy: Policy) -> Schedule:
     """Give a policy's schedule."""
     total = policy.retries
     asked = SHOWN_RETRIES if total is None else min(total, SHOWN_RETRIES)
-    rows = tuple(spans(policy, asked))
+    goes_on = total is None or total > asked
+    # One more tells whether the deadline lets any come after those that are shown.
+    found = tuple(spans(policy, asked + goes_on))
+    rows = found[:asked]
     count = "no end" if total is None else str(total)
     if len(rows) < asked:
         count += f", {len(rows)} before the deadline"
@@ -114,7 +130,20 @@ def schedule_of(policy: Policy) -> Schedule:
             )
             for row in rows
         ),
+        **(_beyond(policy) if len(found) > asked else {}),
     )
+
+
+def _beyond(policy: Policy) -> dict[str, str | None]:
+    """Give what a schedule holds of the retries that are not shown."""
+    last = last_wait(policy, SHOWN_RETRIES)
+    deadline = None if policy.deadline_ms is None else format_duration_short(policy.deadline_ms)
+    clipped = _CLIPPED if policy.on_deadline == "clip" else ""
+    return {
+        "last": _wait(*map(format_duration_short, (last.nominal_ms, last.earliest_ms, last.latest_ms))),
+        "ends": None if last.ends_ms is None else _range(*last.ends_ms),
+        "deadline": None if deadline is None else deadline + clipped,
+    }
 
 
 def changes(stored: Mapping[str, Schedule], now: Mapping[str, Schedule]) -> list[Change]:
@@ -128,10 +157,17 @@ def changes(stored: Mapping[str, Schedule], now: Mapping[str, Schedule]) -> list
         elif after is None:
             words = ("it is in the snapshot only",)
             found.append(Change(policy=name, kind="removed", words=words, stored=before, now=None))
-        elif before != after:
+        elif _comparable(before, after) != _comparable(after, before):
             words = tuple(_differences(before, after))
             found.append(Change(policy=name, kind="changed", words=words, stored=before, now=after))
     return found
+
+
+def _comparable(one: Schedule, other: Schedule) -> Schedule:
+    """Give a schedule without what the other one, stored before Anew kept it, cannot have."""
+    if one.last is not None and other.last is not None:
+        return one
+    return msgspec.structs.replace(one, last=None, ends=None, deadline=None)
 
 
 def write_snapshot(schedules: Mapping[str, Schedule]) -> bytes:
@@ -169,17 +205,20 @@ def _no_snapshot(why: str) -> InvalidInput:
 def _check(schedule: Schedule) -> None:
     """Insist on texts that can be said in words later."""
     _plain(schedule.window)
+    _plain(schedule.ends or "0s")
+    _plain((schedule.deadline or "0s").removesuffix(_CLIPPED))
     if len(schedule.waits) > SHOWN_RETRIES:
         raise ValueError(
             f"{len(schedule.waits)} waits of one policy, and a snapshot has at most {SHOWN_RETRIES}"
         )
-    for wait in schedule.waits:
+    for wait in (*schedule.waits, *([] if schedule.last is None else [schedule.last])):
         if not wait:
             raise ValueError("a wait is empty")
         _said(wait)
 
 
 def _differences(before: Schedule, after: Schedule) -> list[str]:
+    before, after = _comparable(before, after), _comparable(after, before)
     words = []
     if before.window != after.window:
         words.append("window " + " -> ".join(_both(before.window, after.window, _plain)))
@@ -199,6 +238,14 @@ def _differences(before: Schedule, after: Schedule) -> list[str]:
         first = differing[0]
         old, new = (_at(schedule.waits, first) for schedule in (before, after))
         words.append(f"the first is retry {first}: " + " -> ".join(_both(old, new, _said)))
+    if before.last != after.last:
+        words.append("the last wait " + " -> ".join(_both(before.last or "", after.last or "", _said)))
+    if before.ends != after.ends:
+        words.append(
+            "the last retry comes after " + " -> ".join(_both(before.ends or "", after.ends or "", _plain))
+        )
+    if before.deadline != after.deadline:
+        words.append(f"deadline {before.deadline or 'none'} -> {after.deadline or 'none'}")
     return words
 
 
@@ -223,6 +270,8 @@ def _both(before: str, after: str, say: Callable[[str], str]) -> list[str]:
 
 def _plain(text: str) -> str:
     """Give a stored range for people, rounded as everywhere."""
+    if not text:
+        return "no end"
     return " to ".join(format_duration(parse_duration(end, field="window")) for end in text.split(" to "))
 
 

@@ -129,6 +129,72 @@ def test_a_difference_that_rounding_would_hide_is_shown_as_it_is() -> None:
     assert change.table()[1] == ["*", "1", "1d2h3m4s", "1d2h3m5s"]
 
 
+def after_a_hundred(wait: str, **more: object) -> Schedule:
+    """100 retries of ten seconds, then 50 of another wait."""
+    phases = [{"curve": {"constant": "10s"}, "count": 100}, {"curve": {"constant": wait}, "count": 50}]
+    return schedule({"phases": phases, "limit": None, **more})
+
+
+def test_what_changes_after_the_hundredth_retry_is_seen() -> None:
+    # 100 times 10 s are 1,000 s; 50 minutes more are 66 min 40 s, and 50 times 5 d are 250 d and 16 min 40 s.
+    before, after = after_a_hundred("1m"), after_a_hundred("5d")
+    assert (before.last, before.ends) == ("1m", "1h6m40s")
+    assert (after.last, after.ends) == ("5d", "250d16m40s")
+    assert (before.waits, before.window) == (after.waits, after.window)
+    (change,) = changes({"web": before}, {"web": after})
+    assert change.words == (
+        "the last wait 1 min -> 5 d",
+        "the last retry comes after 1 h 6 min -> 250 d",
+    )
+    assert change.table()[1:] == [["", "", "100 rows unchanged", ""], ["*", "last", "1 min", "5 d"]]
+    assert read_snapshot(write_snapshot({"web": after})) == {"web": after}
+
+
+def test_the_last_wait_has_its_bounds() -> None:
+    # Half up: 10 s to 15 s a hundred times, a minute to 90 s fifty times.
+    found = after_a_hundred("1m", jitter={"above": 0.5})
+    assert (found.last, found.ends) == ("1m (1m to 1m30s)", "1h6m40s to 1h40m")
+    # 1.001 times the wait before at most: 10 s * 1.001^200 = 12.2 s before the 200th, the first included.
+    slow = schedule({"curve": {"constant": "10s"}, "jitter": {"decorrelated": 1.001}, "limit": 200})
+    assert slow.last == "10s (10s to 12.212s)"
+
+
+def test_an_end_that_never_comes_changes_too() -> None:
+    def endless(wait: str, **more: object) -> Schedule:
+        phases = [{"curve": {"constant": "10s"}, "count": 100}, {"curve": {"constant": wait}}]
+        return schedule({"phases": phases, "limit": None, **more})
+
+    assert (endless("1m").last, endless("1m").ends) == ("1m", None)
+    (change,) = changes({"web": endless("1m")}, {"web": endless("5d")})
+    assert change.words == ("the last wait 1 min -> 5 d",)
+    (change,) = changes({"web": endless("1m")}, {"web": endless("1m", deadline="9d", on_deadline="clip")})
+    assert change.words == ("deadline none -> 9d, clip",)
+    (change,) = changes({"web": endless("1m", deadline="9d")}, {"web": endless("1m", deadline="8d")})
+    assert change.words == ("deadline 9d -> 8d",)
+
+
+def test_no_more_is_stored_where_all_retries_are_shown() -> None:
+    for body in (TABLE, {"curve": {"constant": "1m"}, "limit": 100, "deadline": "1d"}):
+        assert [*json.loads(write_snapshot({"web": schedule(body)}))["web"]] == [
+            "retries", "window", "jitter", "then", "waits",
+        ]  # fmt: skip
+    # The deadline comes with the hundredth minute: no more retries than those.
+    assert schedule({"curve": {"constant": "1m"}, "limit": None, "deadline": "100m"}).last is None
+
+
+def test_a_snapshot_that_was_stored_before_gives_no_false_alarm() -> None:
+    now = {"web": after_a_hundred("5d", deadline="300d"), "mail": schedule(TABLE)}
+    raw = json.loads(write_snapshot(now))
+    for name in ("last", "ends", "deadline"):
+        del raw["web"][name]
+    old = read_snapshot(json.dumps(raw).encode())
+    assert changes(old, now) == []
+    assert changes(now, old) == []
+    # What it does hold still counts.
+    (change,) = changes(old, now | {"web": after_a_hundred("5d", on_exhausted="discard")})
+    assert change.words == ("then dead -> discard",)
+
+
 def test_new_and_removed_policies_are_told() -> None:
     found = changes(
         {"old": schedule(TABLE), "same": schedule("even")}, {"new": schedule(TABLE), "same": schedule("even")}
@@ -145,6 +211,9 @@ def test_new_and_removed_policies_are_told() -> None:
         '{"web": {"retries": "1", "window": "1s", "jitter": "none", "then": "dead", "waits": ["1s (2s to"]}}',
         '{"web": {"retries": "1", "window": "1s", "jitter": "none", "then": "dead", "waits": ["1s (2s to x)"]}}',
         '{"web": {"retries": "1", "window": "1s", "jitter": "none", "then": "dead", "waits": [], "more": 1}}',
+        '{"web": {"retries": "1", "window": "1s", "jitter": "none", "then": "dead", "waits": [], "last": ""}}',
+        '{"web": {"retries": "1", "window": "1s", "jitter": "none", "then": "dead", "waits": [], "last": "1s", "ends": "x"}}',
+        '{"web": {"retries": "1", "window": "1s", "jitter": "none", "then": "dead", "waits": [], "deadline": "1s, clap"}}',
         '{"web": {"retries": "\\ud800", "window": "1s", "jitter": "none", "then": "dead", "waits": []}}',
         '{"\\udfff": {"retries": "1", "window": "1s", "jitter": "none", "then": "dead", "waits": []}}',
         '{"web": {"retries": "1", "window": "1s", "jitter": "none", "then": "dead", "waits": [' + '"1s", ' * 100 + '"1s"]}}',
