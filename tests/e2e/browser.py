@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Callable
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -115,6 +116,19 @@ class LabPage:
         parts = urlsplit(request.url)
         if f"{parts.scheme}://{parts.netloc}" != self.base and parts.scheme != "data":
             self.wrong.append(f"request: {request.url}")
+
+
+def hold_first(page: Any, act: Callable[[], object], asked: str = "**/lab?*") -> list[Any]:
+    """Do something that asks for a picture, and hold what it asks, in a list; what is asked later passes."""
+    held: list[Any] = []
+    page.route(asked, lambda route: route.continue_() if held else held.append(route))
+    with page.expect_request(asked):
+        act()
+    while (
+        not held
+    ):  # the request is heard of just before it can be held: one more word with the browser brings it
+        page.evaluate("0")
+    return held
 
 
 def slider(name: str) -> str:

@@ -7,16 +7,7 @@ from typing import Any
 
 import pytest
 
-from .browser import LabPage, box, slider
-
-
-def hold_first(page: Any, act: Callable[[], object]) -> list[Any]:
-    """Do something that asks for a picture, and hold what it asks, in a list; what is asked later passes."""
-    held: list[Any] = []
-    page.route("**/lab?*", lambda route: route.continue_() if held else held.append(route))
-    with page.expect_request("**/lab?*"):
-        act()
-    return held
+from .browser import LabPage, box, hold_first, slider
 
 
 @pytest.mark.parametrize("delay_ms", [40, 120, 250])

@@ -356,3 +356,16 @@ def test_a_form_that_cannot_say_it_says_so(lab: LabPage) -> None:
     assert "Zizq cannot express this policy" in shown
     assert '{"retry": 25}' in shown
     assert 'preset("sidekiq")' in shown
+
+
+def test_the_last_chart_stays(lab: LabPage) -> None:
+    """No chart at all would stand for all of them."""
+    page = lab.page
+    for name in ("waits", "herd", "load"):
+        before = lab.drawn()
+        page.get_by_label(name, exact=True).uncheck()
+        lab.await_change(before)
+    last = page.get_by_label("one retry", exact=True)
+    last.click()
+    assert last.is_checked()
+    assert page.locator(".charts figure:visible").count() == 1

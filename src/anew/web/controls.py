@@ -97,7 +97,7 @@ class Control:
         return "f-" + re.sub(r"[^A-Za-z0-9]+", "-", self.name)
 
 
-_RANGES: Final[dict[str, tuple[float, float, float]]] = {
+RANGES: Final[dict[str, tuple[float, float, float]]] = {
     "exponent": (0, 8, 0.1),
     "factor": (1, 10, 0.1),
     "share": (0, 1, 0.01),
@@ -112,7 +112,6 @@ _RANGES: Final[dict[str, tuple[float, float, float]]] = {
     "retries": (1, 50, 1),
     "count": (0, 50, 1),
     "knee": (0, 30, 1),
-    "max_doublings": (0, 30, 1),
 }
 """Where a number usually lies, and its slider's step; beyond it there is still the box."""
 
@@ -210,8 +209,8 @@ def _slider(kind: Kind, leaf: str, value: Any) -> Slider | None:
         return _on_ladder("duration", low, high, value)
     if not isinstance(kind, (Number, Integer)):
         return None
-    if leaf in _RANGES:
-        usual_low, usual_high, step = _RANGES[leaf]
+    if leaf in RANGES:
+        usual_low, usual_high, step = RANGES[leaf]
         least, most = max(usual_low, kind.low), min(usual_high, kind.high)
         if isinstance(kind, Number) and kind.above and least == kind.low:
             least += step

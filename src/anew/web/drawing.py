@@ -13,11 +13,11 @@ from anew.lab.charts.colours import (
     RETRY_COLOURS_DARK,
     RETRY_COLOURS_LIGHT,
 )
-from anew.lab.charts.data import line_words
+from anew.lab.charts.data import band_line, bin_edges, line_words
 from anew.lab.charts.link import LETTERS
 from anew.lab.charts.pictures import Band, BandLine, BandPoint
-from anew.lab.waves import ABSENT, tally
-from anew.web.herds import DOTS, Herd, greatest, least
+from anew.lab.waves import ABSENT, greatest, tally
+from anew.web.herds import DOTS, Herd, least
 
 BINS: Final = 240
 HISTOGRAM_BINS: Final = 60
@@ -51,15 +51,13 @@ def curves(lines: Mapping[str, BandLine]) -> dict[str, Any]:
     return {"curves": drawn, "line": line_words(Band(tuple(lines.values())))}
 
 
-def band_line(herd: Herd) -> BandLine:
+def line_of(herd: Herd) -> BandLine:
     """Give a policy's waits as the lab's charts have them."""
     points = tuple(
         BandPoint(row.retry, row.nominal_ms, row.earliest_ms, row.latest_ms, row.mean_ms)
         for row in herd.explained.rows
     )
-    # One line, one meaning: it does not change from mean to nominal on its way.
-    known = all(point.mean_ms is not None for point in points)
-    return BandLine(herd.label, points, "mean" if known else "nominal")
+    return band_line(herd.label, points)
 
 
 def span(herds: Sequence[Herd], until_ms: int | None) -> tuple[int, int]:
@@ -75,13 +73,6 @@ def span(herds: Sequence[Herd], until_ms: int | None) -> tuple[int, int]:
     return min(first, max(last // 2, 1)), last
 
 
-def edges(first: int, last: int, bins: int, *, log: bool) -> list[float]:
-    """Give where bins of time begin and end."""
-    if log:
-        return [first * (last / first) ** (place / bins) for place in range(bins + 1)]
-    return [last * place / bins for place in range(bins + 1)]
-
-
 def dots(herd: Herd, until_ms: int) -> list[list[int]]:
     """Give the retries of the first jobs, a list for each job, up to an instant."""
     jobs = min(len(herd.waves[0]), DOTS) if herd.waves else 0
@@ -92,37 +83,28 @@ def dots(herd: Herd, until_ms: int) -> list[list[int]]:
     ]
 
 
-def heat(herd: Herd, bounds: Sequence[float], *, log: bool) -> list[list[int]]:
+def heat(herd: Herd, bounds: Sequence[float]) -> list[list[int]]:
     """Count the retries in each bin of time, a row for each retry; what lies behind the last bin is left out.
 
     Args:
         herd: The herd.
-        bounds: As `edges` gives them.
-        log: They are equally far apart on an axis of powers.
+        bounds: As `bin_edges` gives them: a bin ends just before the next one begins, the last one with its own end.
+            What comes before the first counts to it: an axis of powers has no place for 0.
     """
     if not herd.waves:
         return []
+    # Instants are whole, and the end is one of them but for the rounding of a power.
+    end = round(bounds[-1]) + 0.5
     if isinstance(herd.waves[0], list):
         # The outermost bins of a tally also take what lies beyond them: one more at the end takes it instead.
-        wide = [*bounds, float("inf")]
-        return [tally(wave, wide, None, 1)[0][:-1] for wave in herd.waves]
+        return [tally(wave, [*bounds[:-1], end, math.inf], None, 1)[0][:-1] for wave in herd.waves]
     import numpy as np
 
-    bins, rows = len(bounds) - 1, len(herd.waves)
-    table = np.stack(herd.waves)
-    if log:
-        # The first bin also takes what comes before it: an axis of powers has no place for 0.
-        places = np.log(np.maximum(table, bounds[0]) / bounds[0]) * (bins / math.log(bounds[-1] / bounds[0]))
-    else:
-        places = table * (bins / bounds[-1])
-    # The last instant closes the last bin.
-    places[table == round(bounds[-1])] = bins - 0.5
-    inside = (table != ABSENT) & (places >= 0) & (places < bins)
-    numbers = places.astype(np.int64) + np.arange(rows)[:, None] * bins
-    counted: list[list[int]] = (
-        np.bincount(numbers[inside], minlength=rows * bins).reshape(rows, bins).tolist()
-    )
-    return counted
+    borders = np.array([ABSENT + 0.5, *bounds[1:-1], end])
+    # In order the instants tell by themselves where each bin begins: faster than to ask each of many for its bin.
+    table = np.sort(np.stack(herd.waves))
+    counts: list[list[int]] = np.diff([calls.searchsorted(borders) for calls in table]).tolist()
+    return counts
 
 
 def histograms(herds: Sequence[Herd], retry: int, *, log: bool) -> dict[str, Any]:
@@ -141,7 +123,7 @@ def histograms(herds: Sequence[Herd], retry: int, *, log: bool) -> dict[str, Any
     high = max(greatest(waits) for waits in drawn.values()) + 1
     log = log and high > _FAR * max(low, 1)
     if log:
-        bounds = edges(max(low, high // 1_000_000, 1), high * 2, HISTOGRAM_BINS, log=True)
+        bounds: Sequence[float] = bin_edges(max(low, high // 1_000_000, 1), high * 2, HISTOGRAM_BINS, True)
     else:
         bounds = [max(edge, 0.0) for edge in wait_edges(list(drawn.values()), HISTOGRAM_BINS)]
     lines = []

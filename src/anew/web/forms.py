@@ -7,6 +7,7 @@ import json
 import msgspec
 
 from anew.backoff import Grow, NoJitter, Policy, Power
+from anew.errors import InvalidPolicy
 from anew.web.cards import JSON, Card
 from anew.web.policy_text import compact
 
@@ -60,23 +61,23 @@ def _zizq(policy: Policy) -> Form:
         return Form(
             "Zizq", "", f"Zizq cannot express this policy: {reason}. Anew takes its JSON as a job's policy."
         )
-    curve, jitter = policy.curve, policy.jitter
-    assert isinstance(curve, Power)
-    grow_ms = jitter.by_ms if isinstance(jitter, Grow) else 0
-    body = {
-        "backoff": {
-            "exponent": int(curve.exponent) if curve.exponent.is_integer() else curve.exponent,
-            "base_ms": curve.base_ms,
-            "jitter_ms": grow_ms,
-        },
-        "retry_limit": policy.limit,
-    }
     return Form(
         "Zizq",
-        json.dumps(body),
+        json.dumps({"backoff": _zizq_backoff(policy), "retry_limit": policy.limit}),
         "Fields of a job, not a policy: for POST /jobs, or a client of Zizq's. "
         "What stands under backoff is a policy for Anew, too.",
     )
+
+
+def _zizq_backoff(policy: Policy) -> dict[str, float]:
+    """Give the three numbers of a policy that is a power with at most a growing jitter."""
+    curve, jitter = policy.curve, policy.jitter
+    assert isinstance(curve, Power)
+    return {
+        "exponent": int(curve.exponent) if curve.exponent.is_integer() else curve.exponent,
+        "base_ms": curve.base_ms,
+        "jitter_ms": jitter.by_ms if isinstance(jitter, Grow) else 0,
+    }
 
 
 def _not_zizq(policy: Policy) -> str:
@@ -93,6 +94,10 @@ def _not_zizq(policy: Policy) -> str:
         return "it has no deadline, and keeps all its dead jobs"
     if policy.limit is None:
         return "its jobs have a limit"
+    try:
+        Policy.from_json(_zizq_backoff(policy))
+    except InvalidPolicy as error:
+        return f"its numbers have 32 bits, and {error.field} would be {error.value}"
     return ""
 
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import functools
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final
 
 from anew.backoff import Policy
 from anew.errors import InvalidInput
@@ -13,7 +14,7 @@ from anew.lab.chance import PhaseKind
 from anew.lab.charts.link import PAGE_CALLS
 from anew.lab.explain import Explanation, explain
 from anew.lab.rhythm import Rhythm, in_order, rhythm, waves_meet
-from anew.lab.waves import ABSENT, Wave, waits_between, waves
+from anew.lab.waves import Wave, early, greatest, waits_between, waves
 from anew.units import SECOND_MS
 
 if TYPE_CHECKING:
@@ -32,8 +33,17 @@ _KEPT_CALLS: Final = 300_000
 """Herds up to so many calls are kept for the next page, some 3 MB each: a slider moves one policy, the others stay."""
 
 
-Seconds: TypeAlias = "list[int] | NDArray[np.uint32]"
-"""Whole seconds after the first failure."""
+@dataclass(frozen=True, slots=True)
+class Seconds:
+    """The whole seconds after the first failure that have a call, the first first.
+
+    Attributes:
+        at: Which.
+        calls: How many each has.
+    """
+
+    at: list[int] | NDArray[np.int64]
+    calls: list[int] | NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +60,7 @@ class Herd:
         last_ms: The last call.
         rhythm: How the calls lie in time.
         meeting: Whether the waves flow into each other; None where that cannot be told.
-        seconds: The second of each call, the first first.
+        seconds: How many calls each second has.
     """
 
     key: str
@@ -106,7 +116,7 @@ def _worked_out(policy: Policy, jobs: int, seed: int, phase: PhaseKind) -> Herd:
     retries = retries_shown(policy)
     found = tuple(waves(policy, jobs, retries, seed, phase))
     # Where the first retries come at once, an axis of powers begins with the first that do not.
-    early_ms = next((ms for wave in found if (ms := _early(wave))), 1)
+    early_ms = next((ms for wave in found if (ms := early(wave))), 1)
     last_ms = max((greatest(wave) for wave in found), default=0)
     # The bounds and the mean of each retry are shown, percentiles are not: they cost as much as all the rest.
     explained = explain(policy, retries, percentiles=())
@@ -118,11 +128,6 @@ def _worked_out(policy: Policy, jobs: int, seed: int, phase: PhaseKind) -> Herd:
 _kept = functools.lru_cache(maxsize=_KEPT)(_worked_out)
 
 
-def greatest(wave: Wave) -> int:
-    """Give the latest instant."""
-    return max(wave, default=ABSENT) if isinstance(wave, list) else int(wave.max(initial=ABSENT))
-
-
 def least(wave: Wave) -> int:
     """Give the least of some instants or waits, of which there is one at least."""
     return min(wave) if isinstance(wave, list) else int(wave.min())
@@ -130,21 +135,13 @@ def least(wave: Wave) -> int:
 
 def _seconds(calls: Wave) -> Seconds:
     if isinstance(calls, list):
-        return [ms // SECOND_MS for ms in calls]
-    # A quarter of the place: the longest schedule there is has not four thousand million seconds.
-    return (calls // SECOND_MS).astype("uint32")
-
-
-def _early(wave: Wave) -> int:
-    """Give the first instant but for a hundredth of them; 0 where there is none."""
-    if isinstance(wave, list):
-        there = sorted(ms for ms in wave if ms != ABSENT)
-        return there[len(there) // 100] if there else 0
+        counted = Counter(ms // SECOND_MS for ms in calls)
+        return Seconds([*counted], [*counted.values()])  # in order, as the calls are
     import numpy as np
 
-    present = wave[wave != ABSENT]
-    place = len(present) // 100
-    return int(np.partition(present, place)[place]) if len(present) else 0
+    each = calls // SECOND_MS
+    first = np.flatnonzero(np.diff(each, prepend=-1))
+    return Seconds(each[first], np.diff(first, append=len(each)))
 
 
 def moments(waits: Wave) -> tuple[float, float]:

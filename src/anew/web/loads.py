@@ -5,21 +5,23 @@ The rule is that of the lab's charts, and so is the function that keeps to it.
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Final
+from typing import Final, TypeAlias
 
 from anew.lab.charts.axes import Scale
 from anew.lab.charts.loads import column_marks
 from anew.lab.charts.pictures import Load
-from anew.lab.simulation.outcome import bin_width_ms, widened
+from anew.lab.simulation.outcome import bin_width_ms
 from anew.units import DAY_MS, MINUTE_MS, SECOND_MS
 from anew.web.herds import Herd, Seconds
 
 COLUMNS: Final = 240
 """Columns across the picture, at most."""
+
+Join: TypeAlias = Callable[[Sequence[int]], int]
+"""Makes one of the numbers of some neighbouring bins."""
 
 _NEAR_MS: Final = (30 * MINUTE_MS, 2 * DAY_MS)
 """Ends of further looks at the beginning, which show it more finely on an axis of powers."""
@@ -33,11 +35,13 @@ class Look:
         end_ms: Calls before this instant are counted.
         bin_ms: The width of a bin.
         counts: Calls in each, up to the last bin with one.
+        fullest: Of each, the calls of its fullest whole second; None where only those of the bin are known.
     """
 
     end_ms: int
     bin_ms: int
     counts: Sequence[int]
+    fullest: Sequence[int] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +50,7 @@ class Columns:
 
     Attributes:
         edges_ms: Where the columns begin and the last one ends; the first reaches back to 0.
-        bins_ms: How wide the bins behind each column are.
+        bins_ms: How wide the bins are of whose fullest the peak is, column by column.
         peaks: Of each policy, the rate in the fullest bin of each column.
         means: Of each policy, the rate over the whole of each column.
     """
@@ -80,19 +84,29 @@ def bare_looks(herd: Herd, until_ms: int | None, *, log: bool) -> tuple[Look, ..
 def _counted(seconds: Seconds, end_ms: int) -> Look:
     bin_ms = max(bin_width_ms(end_ms - 1), SECOND_MS)
     step = bin_ms // SECOND_MS
-    marks = [number * step for number in range(1, -(-end_ms // bin_ms) + 1)]
-    return Look(end_ms, bin_ms, [after - before for before, after in pairwise([0, *_before(seconds, marks)])])
-
-
-def _before(seconds: Seconds, marks: Sequence[int]) -> list[int]:
-    """Tell how many calls come before each of some seconds."""
-    if isinstance(seconds, list):
-        return [bisect_left(seconds, mark) for mark in marks]
+    bins = -(-end_ms // bin_ms)
+    if isinstance(seconds.at, list):
+        return _plainly(seconds, end_ms, step, bins)
     import numpy as np
 
-    # Of the same type, lest the whole array be copied to be compared.
-    found: list[int] = seconds.searchsorted(np.asarray(marks, dtype=seconds.dtype)).tolist()
-    return found
+    few = int(seconds.at.searchsorted(bins * step))
+    places, calls = seconds.at[:few] // step, seconds.calls[:few]
+    first = np.flatnonzero(np.diff(places, prepend=-1))
+    counts, fullest = np.zeros(bins, dtype=np.int64), np.zeros(bins, dtype=np.int64)
+    if few:
+        counts[places[first]] = np.add.reduceat(calls, first)
+        fullest[places[first]] = np.maximum.reduceat(calls, first)
+    return Look(end_ms, bin_ms, counts.tolist(), fullest.tolist())
+
+
+def _plainly(seconds: Seconds, end_ms: int, step: int, bins: int) -> Look:
+    counts, fullest = [0] * bins, [0] * bins
+    for second, calls in zip(seconds.at, seconds.calls, strict=True):
+        place = int(second) // step
+        if place < bins:
+            counts[place] += int(calls)
+            fullest[place] = max(fullest[place], int(calls))
+    return Look(end_ms, step * SECOND_MS, counts, fullest)
 
 
 def columns(courses: Sequence[Sequence[Look]], first_ms: int, last_ms: int, *, log: bool) -> Columns:
@@ -111,11 +125,11 @@ def columns(courses: Sequence[Sequence[Look]], first_ms: int, last_ms: int, *, l
     end = stretches[-1][1]
     axis = Scale(float(first_ms) if log else 0.0, float(end), log)
     for start, stop, bin_ms in stretches:
-        counts = [_cut(_look(course, min(stop, last_ms + 1)), start, stop, bin_ms) for course in courses]
+        looks = [_look(course, min(stop, last_ms + 1)) for course in courses]
         scale = Scale(max(float(start), axis.low), float(stop), log)
         least = 1 / (COLUMNS * (axis.at(stop) - axis.at(start)))
-        _add(made, start, bin_ms, counts, scale, least)
-    made.edges_ms[0] = min(float(first_ms), made.edges_ms[1] / 2) if log else 0.0
+        _add(made, start, stop, bin_ms, looks, scale, least)
+    made.edges_ms[0] = min(float(first_ms), made.edges_ms[1] - 1) if log else 0.0
     return made
 
 
@@ -142,24 +156,31 @@ def _look(course: Sequence[Look], end_ms: int) -> Look:
     return next((look for look in course if look.end_ms >= end_ms), course[-1])
 
 
-def _cut(look: Look, start: int, stop: int, bin_ms: int) -> tuple[int, ...]:
+def _cut(
+    counts: Sequence[int], look: Look, start: int, stop: int, bin_ms: int, join: Join
+) -> tuple[int, ...]:
+    """Give the bins from one instant to another, so wide as all policies have them there."""
     factor = bin_ms // look.bin_ms
-    counts = look.counts if factor == 1 else widened(look.counts, factor)
-    wide = counts[start // bin_ms : stop // bin_ms]
+    wide = counts
+    if factor > 1:
+        wide = [join(counts[place : place + factor]) for place in range(0, len(counts), factor)]
+    wide = wide[start // bin_ms : stop // bin_ms]
     return (*wide, *[0] * ((stop - start) // bin_ms - len(wide)))
 
 
 def _add(
-    made: Columns, start: int, bin_ms: int, counts: Sequence[Sequence[int]], scale: Scale, least: float
+    made: Columns, start: int, stop: int, bin_ms: int, looks: Sequence[Look], scale: Scale, least: float
 ) -> None:
     """Add the columns of one stretch of time."""
-    panel, bins = Load(1, bin_ms, (), start), len(counts[0])
+    panel, bins = Load(1, bin_ms, (), start), (stop - start) // bin_ms
     marks = column_marks(panel, bins, scale, least)
     marks = marks if len(marks) > 1 else [0, bins]
+    fine_ms = SECOND_MS if all(look.fullest is not None for look in looks) else bin_ms
     made.edges_ms.extend(float(start + mark * bin_ms) for mark in marks[1:])
-    made.bins_ms.extend([bin_ms] * (len(marks) - 1))
-    seconds = bin_ms / SECOND_MS
-    for place, line in enumerate(counts):
-        columns = [line[low:high] for low, high in pairwise(marks)]
-        made.peaks[place].extend(round(max(column) / seconds, 6) for column in columns)
-        made.means[place].extend(round(sum(column) / (seconds * len(column)), 6) for column in columns)
+    made.bins_ms.extend([fine_ms] * (len(marks) - 1))
+    for place, look in enumerate(looks):
+        counts = _cut(look.counts, look, start, stop, bin_ms, sum)
+        peaks = counts if fine_ms == bin_ms else _cut(look.fullest or (), look, start, stop, bin_ms, max)
+        for low, high in pairwise(marks):
+            made.peaks[place].append(round(max(peaks[low:high]) * SECOND_MS / fine_ms, 6))
+            made.means[place].append(round(sum(counts[low:high]) * SECOND_MS / (bin_ms * (high - low)), 6))

@@ -13,6 +13,7 @@ from anew import __version__
 from anew.backoff import PRESETS
 from anew.errors import AnewError, InvalidInput
 from anew.lab.charts.classics import CLASSICS
+from anew.lab.charts.data import bin_edges
 from anew.lab.charts.link import LETTERS
 from anew.units import counted, format_duration
 from anew.web import answers, classic, drawing, ladders, scenes, words
@@ -155,7 +156,7 @@ def _facts(state: State, herds: list[Herd], played: list[scenes.Scene]) -> list[
     """Give the table of figures: groups of rows that are about the same, each under a heading that says about what."""
     jobs = state.values["jobs"]
     if played:
-        heading = f"In this scenario: {scenes.scenario_of(state.values).words()}"
+        heading = f"In this scenario: {scenes.in_words(state.values)}"
         rows = _aligned(scenes.facts(played, jobs), played, herds)
     else:
         heading = f"{counted(jobs, 'job')} failing together, then at every retry"
@@ -232,14 +233,14 @@ def _data(state: State, herds: list[Herd], played: list[scenes.Scene]) -> dict[s
     """Give what the browser draws and sets; its shape is the contract with `static/lab.js`."""
     log = state.scale == "log"
     first, last = drawing.span(herds, state.values[UNTIL])
-    bounds = drawing.edges(first, last, drawing.BINS, log=log)
+    bounds = bin_edges(first, last, drawing.BINS, log)
     return {
         "log": log,
         "jobs": state.values["jobs"],
         "before": [card.key for card in state.cards if card.before],
         "charts": {name: name in state.charts for name in CHARTS},
         "herdAs": state.herd_as,
-        **drawing.curves({one.key: drawing.band_line(one) for one in herds}),
+        **drawing.curves({one.key: drawing.line_of(one) for one in herds}),
         "span": [first, last],
         "edges": bounds,
         "herds": [
@@ -248,7 +249,7 @@ def _data(state: State, herds: list[Herd], played: list[scenes.Scene]) -> dict[s
                 "label": one.label,
                 "retries": one.retries,
                 "dots": drawing.dots(one, last) if state.herd_as == "dots" else None,
-                "heat": None if state.herd_as == "dots" else drawing.heat(one, bounds, log=log),
+                "heat": None if state.herd_as == "dots" else drawing.heat(one, bounds),
             }
             for one in herds
         ],

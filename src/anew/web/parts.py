@@ -47,7 +47,7 @@ JITTER_STARTS: Final[dict[str, Any]] = {
 SELDOM: Final = frozenset(
     {
         "floor", "ceil", "deadline", "on_deadline", "on_exhausted", "override", "origin", "scale", "slope", "knee",
-        "faces", "step", "source", "dither", "detune", "base", "draw", "cut", "scope", "grid", "redraw", "since",
+        "faces", "step", "source", "dither", "detune", "base", "cut", "redraw", "since",
     }
 )  # fmt: skip
 """Fields of pieces that few policies need; `base` only where it is no duration."""

@@ -12,7 +12,7 @@ from anew.lab.charts.link import PAGE_CALLS
 from anew.lab.simulation.outcome import Downstream, Outcome
 from anew.lab.simulation.scenario import Scenario
 from anew.lab.simulation.simulate import simulate
-from anew.units import format_duration
+from anew.units import counted, format_duration
 from anew.web.herds import Herd, retries_shown
 from anew.web.loads import Look, near_ends
 from anew.web.state import SCENARIO, UNTIL
@@ -40,6 +40,7 @@ class Scene:
         label: What charts call it.
         outcome: What came of it.
         end_ms: When the scenario ends at the latest; None: when all is over.
+        outage_ms: How long the outage lasts after all jobs' first failure; 0 where there is none, or these are spread.
         looks: The same, seen up to an earlier end each, the earliest first, and the outcome itself.
         ends: Up to where each of these looks reaches, in ms.
     """
@@ -48,6 +49,7 @@ class Scene:
     label: str
     outcome: Outcome
     end_ms: int | None
+    outage_ms: int
     looks: tuple[Outcome, ...]
     ends: tuple[int, ...]
 
@@ -75,6 +77,12 @@ def scenario_of(values: Mapping[str, Any]) -> Scenario:
     return scenario
 
 
+def in_words(values: Mapping[str, Any]) -> str:
+    """Say what the scenario is; an outage that nobody ended is one."""
+    words = scenario_of(values).words()
+    return words if values["outage"] is not None else words.replace("success 0", "an outage without end", 1)
+
+
 def scene(herd: Herd, scenario: Scenario, *, log: bool, until_ms: int | None = None) -> Scene:
     """Simulate one policy.
 
@@ -91,7 +99,8 @@ def scene(herd: Herd, scenario: Scenario, *, log: bool, until_ms: int | None = N
     if scenario.success == 0 and policy.retries is None:
         policy = policy.with_limit(retries_shown(policy))
     ends, looks = _looks(policy, scenario, log, until_ms)
-    return Scene(herd.key, herd.label, looks[-1], scenario.end_ms, looks, ends)
+    outage_ms = scenario.outage_ms if scenario.success and not scenario.over_ms else 0
+    return Scene(herd.key, herd.label, looks[-1], scenario.end_ms, outage_ms, looks, ends)
 
 
 @functools.lru_cache(maxsize=_KEPT)
@@ -141,8 +150,8 @@ def facts(scenes: Sequence[Scene], jobs: int) -> list[Row]:
     outcomes = [one.outcome for one in scenes]
     rows = [
         ("Got through", "jobs", [_through(one) for one in outcomes]),
-        ("Half of them", "after the first failure", [_time(one, "p50") for one in outcomes]),
-        ("The last of them", "after the first failure", [_time(one, "max") for one in outcomes]),
+        ("Half of them", "after the first failure", [_time(one, "p50") for one in scenes]),
+        ("The last of them", "after the first failure", [_time(one, "max") for one in scenes]),
         ("Calls made", "after the first failures", [f"{one.herd_calls:,}" for one in outcomes]),
     ]
     if any(one.fresh for one in outcomes):
@@ -154,8 +163,8 @@ def facts(scenes: Sequence[Scene], jobs: int) -> list[Row]:
     if any(one.peak_second_after is not None for one in outcomes):
         seconds = [busiest(one.peak_second_after or 0, jobs) for one in outcomes]
         minutes = [busiest(one.peak_minute_after or 0, jobs) for one in outcomes]
-        rows.append(("Peak second", "after the outage", seconds))
-        rows.append(("Peak minute", "after the outage", minutes))
+        rows.append(("Peak second when it returns", "after the outage", seconds))
+        rows.append(("Peak minute when it returns", "after the outage", minutes))
     silence = [silent(one.silence, one.calls) for one in outcomes]
     rows.append(("Silence", "between first and last call", silence))
     if any(one.downstream for one in outcomes):
@@ -169,11 +178,25 @@ def _others(one: Outcome) -> str:
 
 
 def _through(one: Outcome) -> str:
-    return f"{one.succeeded:,}" + (f", {one.dead:,} dead" if one.dead else "")
+    dead = f", {one.dead:,} dead" if one.dead else ""
+    return f"{one.succeeded:,}{dead}" + (f", {one.waiting:,} still try" if one.waiting else "")
 
 
-def _time(one: Outcome, name: str) -> str:
-    return "–" if one.success_ms is None else format_duration(getattr(one.success_ms, name))
+def _time(one: Scene, name: str) -> str:
+    """Say how long successes took; of that after the outage, apart."""
+    if one.outcome.success_ms is None:
+        return "–"
+    took_ms = getattr(one.outcome.success_ms, name)
+    if not one.outage_ms or took_ms < one.outage_ms:
+        return format_duration(took_ms)
+    return f"{format_duration(one.outage_ms)} + {format_duration(took_ms - one.outage_ms)}"
+
+
+def _in_time(one: Scene, took_ms: int, plainly: str) -> str:
+    """Say when successes had come: after the outage, or else plainly after the first failure."""
+    if not one.outage_ms or took_ms < one.outage_ms:
+        return f"{plainly} {format_duration(took_ms)}"
+    return f"{format_duration(took_ms - one.outage_ms)} after the outage"
 
 
 def _abandoned(one: Outcome) -> str:
@@ -181,7 +204,7 @@ def _abandoned(one: Outcome) -> str:
 
 
 def _queue(one: Outcome) -> str:
-    return "–" if one.downstream is None else f"{max(one.downstream.backlog, default=0):,}"
+    return "–" if one.downstream is None else f"{one.downstream.most_backlog:,}"
 
 
 def said(scenes: Sequence[Scene], jobs: int) -> list[str]:
@@ -190,12 +213,12 @@ def said(scenes: Sequence[Scene], jobs: int) -> list[str]:
     for one in scenes:
         outcome, times = one.outcome, one.outcome.success_ms
         if times is None:
-            sentences.append(f"{one.label}: not one of {jobs:,} jobs gets through.{_collapse(one)}")
+            sentences.append(f"{one.label}: not one of {counted(jobs, 'job')} gets through.{_collapse(one)}")
             continue
         all_ = "all" if outcome.succeeded == outcome.jobs else f"{outcome.succeeded:,}"
         sentences.append(
-            f"{one.label}: {all_} of {jobs:,} jobs get through, half of them within {format_duration(times.p50)} and the "
-            f"last after {format_duration(times.max)}; {outcome.peak_second:,} calls in the peak second"
+            f"{one.label}: {all_} of {counted(jobs, 'job')} get through, half of them {_in_time(one, times.p50, 'within')} and the "
+            f"last {_in_time(one, times.max, 'after')}; {counted(outcome.peak_second, 'call')} in the peak second"
             f"{_after(outcome)}.{_collapse(one)}"
         )
     end_ms = scenes[0].end_ms if scenes else None
@@ -204,8 +227,9 @@ def said(scenes: Sequence[Scene], jobs: int) -> list[str]:
             f"Looked at until {format_duration(end_ms)}, as the other calls never end; “look at” can name a later end."
         )
     if any(one.outcome.downstream for one in scenes):
+        shaded = "Shaded is the outage; the" if scenes[0].outage_ms else "The"
         sentences.append(
-            "Shaded is the outage; the dashed line across is what the downstream can do, the dashed ones in the policies' "
+            f"{shaded} dashed line across is what the downstream can do, the dashed ones in the policies' "
             "colours are what it does while somebody still waits for it."
         )
     return sentences

@@ -123,7 +123,7 @@ def _untold(herd: Herd, endless: str) -> str:
 
 def busiest(calls: int, jobs: int) -> str:
     """Write a peak's calls, and which share of the jobs they would be."""
-    return f"{calls:,}, {percent(calls / jobs)}" if calls else "no call"
+    return f"{calls:,} ({percent(calls / jobs)})" if calls else "no call"
 
 
 def silent(silence: Silence | None, calls: int) -> str:
@@ -207,14 +207,14 @@ def _rate(per_second: float) -> str:
 
 
 def about_columns(bins_ms: Sequence[int]) -> list[str]:
-    """Say what the height of a load's columns is.
+    """Say what the line and the shade of a load are.
 
     Args:
-        bins_ms: How wide the bins behind each column are.
+        bins_ms: How wide the bins are of whose fullest each step's line is.
     """
     widths = sorted(set(bins_ms))
     fullest = " or ".join(_bin(width) for width in widths[:1] + widths[1:][-1:])
-    return [f"Each step of the picture is as high as its fullest {fullest}, so that no wave looks low."]
+    return [f"The line is the fullest {fullest} of each step, the shade its mean."]
 
 
 def _bin(ms: int) -> str:

@@ -7,11 +7,15 @@ import pytest
 
 from anew.backoff import PRESETS, Policy, preset
 from anew.backoff.curves import CURVES
-from anew.backoff.policy import JITTERS
+from anew.backoff.fields import fields_of
+from anew.backoff.policy import JITTERS, Phase
+from anew.backoff.windows import Bound
 from anew.lab.explain import explain
 from anew.web.cards import Card, read_card
+from anew.web.controls import RANGES
 from anew.web.forms import forms
-from anew.web.parts import CURVE_STARTS, JITTER_STARTS
+from anew.web.parts import CURVE_STARTS, HINTS, JITTER_STARTS, SELDOM
+from anew.web.state import SCENARIO
 
 
 def card(**given: str) -> Card:
@@ -83,6 +87,16 @@ def test_every_curve_and_jitter_can_be_chosen() -> None:
     assert start.error
 
 
+def test_what_is_known_of_names_is_of_names_that_there_are() -> None:
+    """Of a policy, of its pieces, of a preset, or of the scenario: others would be left behind by what they were for."""
+    pieces = (Policy, Phase, Bound, *CURVES.values(), *JITTERS.values())
+    fields = {name for piece in pieces for name in fields_of(piece)}
+    parameters = {name for found in PRESETS.values() for name in found.parameters}
+    assert fields >= SELDOM
+    assert fields | parameters >= HINTS.keys()
+    assert fields | parameters | SCENARIO.keys() >= RANGES.keys()
+
+
 @pytest.mark.parametrize(
     ("name", "text"),
     [("a.curve", "spiral"), ("a.curve.wait", "long"), ("a.limit", "many")],
@@ -137,6 +151,8 @@ def test_the_python_form_builds_the_policy(name: str) -> None:
         {"a": "zizq", "a.deadline": "1h"},
         {"a": "zizq", "a.limit": "none"},
         {"a": "zizq", "a.jitter": "full"},
+        {"a": "zizq", "a.base": "60d"},
+        {"a": "zizq", "a.grow": "50d"},
         {
             "a": "json",
             "a.json": '{"curve": {"power": {"exponent": 4, "origin": 1}}, "jitter": {"grow": {"by": 5, "faces": 3}}}',
@@ -147,6 +163,18 @@ def test_what_zizq_cannot_say_is_said(given: dict[str, str]) -> None:
     (form,) = [form for form in forms(read_card("a", given)) if form.name == "Zizq"]
     assert form.text == ""
     assert form.note.startswith("Zizq cannot express this policy: ")
+
+
+def test_the_largest_that_zizq_can_say() -> None:
+    """32 bits of milliseconds: 4,294,967,295; one more is said to be none of its numbers, and not written."""
+    largest = card(a="zizq", a__base="4294967295ms", a__grow="4294967295ms")
+    backoff = msgspec.json.decode(written(largest, "Zizq"))["backoff"]
+    assert backoff == {"exponent": 4, "base_ms": 4_294_967_295, "jitter_ms": 4_294_967_295}
+    assert largest.policy is not None
+    assert Policy.from_json(backoff).with_limit(25) == largest.policy.with_limit(25)
+    (form,) = [form for form in forms(card(a="zizq", a__base="4294967296ms")) if form.name == "Zizq"]
+    assert form.text == ""
+    assert "its numbers have 32 bits, and base_ms would be 4294967296." in form.note
 
 
 @pytest.mark.parametrize(

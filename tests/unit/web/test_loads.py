@@ -100,11 +100,26 @@ def test_where_the_view_ends_early_it_is_as_fine_as_it_can_be() -> None:
 
 
 def test_what_a_column_is_stands_below_the_picture() -> None:
-    end = ", so that no wave looks low."
     assert words.about_columns([1_000] * 3) == [
-        "Each step of the picture is as high as its fullest second" + end
+        "The line is the fullest second of each step, the shade its mean."
     ]
     assert words.about_columns([1_000, 10_000, 60_000]) == [
-        "Each step of the picture is as high as its fullest second or minute" + end
+        "The line is the fullest second or minute of each step, the shade its mean."
     ]
-    assert words.about_columns([10_000]) == ["Each step of the picture is as high as its fullest 10 s" + end]
+    assert words.about_columns([10_000]) == ["The line is the fullest 10 s of each step, the shade its mean."]
+
+
+@pytest.mark.parametrize("scale", ["log", "linear"])
+def test_the_same_wave_is_equally_high_wherever_it_comes(scale: str) -> None:
+    """Waves of 1,000 calls in one millisecond, each five minutes: 1,000 in a second, early and late, and none between."""
+    made = page({"a": "constant", "jobs": "1000", "scale": scale}).data["load"]
+    (line,) = made["lines"]
+    assert set(line["peaks"]) <= {0.0, 1_000.0}
+    assert set(made["bins"]) == {1_000}
+    high = [edge for edge, peak in zip(made["edges"], line["peaks"], strict=False) if peak]
+    assert len(high) >= 20
+    assert high[0] >= 270_000  # nothing is drawn where no call can be
+    assert sum(
+        mean * (end - start)
+        for mean, start, end in zip(line["means"], [0, *made["edges"][1:]], made["edges"][1:], strict=False)
+    ) == (pytest.approx(25_000 * 1_000, rel=1e-3))

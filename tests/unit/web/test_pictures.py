@@ -10,6 +10,7 @@ import pytest
 
 from anew.backoff import Policy, preset
 from anew.errors import InvalidInput
+from anew.lab.charts.data import bin_edges
 from anew.web import drawing, scenes, words
 from anew.web.herds import Herd, herd
 from anew.web.state import SCENARIO
@@ -57,8 +58,8 @@ def test_a_herd_of_single_milliseconds_is_not_called_even() -> None:
     (said,) = words.about_load([celery], 20_000)
     assert said.endswith("; all 60,000 calls, spread evenly from the first to the last, are 7,500 a second.")
     cells = {name: values[0] for name, _, values in words.herd_facts([celery], 20_000)}
-    assert cells["Peak second"].endswith(", 94 %")  # 14/15 by hand, 93.6 % of these
-    assert cells["Peak minute"] == "60,000, 300 %"
+    assert cells["Peak second"].endswith("(94 %)")  # 14/15 by hand, 93.6 % of these
+    assert cells["Peak minute"] == "60,000 (300 %)"
 
 
 @pytest.mark.parametrize(
@@ -69,7 +70,7 @@ def test_a_herd_of_single_milliseconds_is_not_called_even() -> None:
             {"limit": 1},
             ["A it: all calls come in one moment."],
             ["A it: 50 calls of 50 jobs in the peak second, which is the only one."],
-            ["50, 100 %", "50, 100 %", "all in one moment"],
+            ["50 (100 %)", "50 (100 %)", "all in one moment"],
         ),
         (
             {"limit": 2},
@@ -81,7 +82,7 @@ def test_a_herd_of_single_milliseconds_is_not_called_even() -> None:
                 "A it: 50 calls of 50 jobs in the peak second; the jobs over their mean first wait of 20 s are 2.5 a second; "
                 "all 100 calls, spread evenly from the first to the last, are 4.76 a second."
             ],
-            ["50, 100 %", "100, 200 %", "99 % of the tenths of a second"],
+            ["50 (100 %)", "100 (200 %)", "99 % of the tenths of a second"],
         ),
     ],
 )
@@ -110,8 +111,8 @@ def test_the_table_of_figures() -> None:
         ("Outage outlived", "by every job", ["25 min"]),
     ]
     assert {name: values for name, _, values in words.herd_facts([CONSTANT], 100)} == {
-        "Peak second": ["100, 100 %"],
-        "Peak minute": ["100, 100 %"],
+        "Peak second": ["100 (100 %)"],
+        "Peak minute": ["100 (100 %)"],
         "Silence": ["over 99 % of the seconds"],
     }
 
@@ -187,21 +188,30 @@ def test_percents(share: float, text: str) -> None:
 def test_every_call_is_in_one_bin() -> None:
     for log in (False, True):
         first, last = drawing.span([CONSTANT], None)
-        bounds = drawing.edges(first, last, drawing.BINS, log=log)
-        table = drawing.heat(CONSTANT, bounds, log=log)
+        bounds = bin_edges(first, last, drawing.BINS, log)
+        table = drawing.heat(CONSTANT, bounds)
         assert [sum(row) for row in table] == [100] * 5
 
 
 def test_what_lies_behind_the_end_is_left_out() -> None:
     first, last = drawing.span([CONSTANT], 600_000)
     assert last == 600_000
-    table = drawing.heat(CONSTANT, drawing.edges(first, last, 60, log=False), log=False)
+    table = drawing.heat(CONSTANT, bin_edges(first, last, 60, False))
     assert [sum(row) for row in table] == [100, 100, 0, 0, 0]
     assert drawing.dots(CONSTANT, last) == [[300_000, 600_000]] * 100
 
 
+def test_a_call_at_the_border_of_two_bins_opens_the_later_one() -> None:
+    """Every 5 min up to 25 min, in bins of 2.5 min: 5 min begin the third. The last call closes the last bin."""
+    table = drawing.heat(CONSTANT, bin_edges(300_000, 1_500_000, 10, False))
+    assert [row.index(100) for row in table] == [2, 4, 6, 8, 9]
+    # On an axis of powers from 5 to 25 min, of four bins: the second border is at 5 * sqrt(5) = 11.2 min.
+    table = drawing.heat(CONSTANT, bin_edges(300_000, 1_500_000, 4, True))
+    assert [row.index(100) for row in table] == [0, 1, 2, 3, 3]
+
+
 def test_bins_of_powers_have_equal_ratios() -> None:
-    bounds = drawing.edges(10, 1_000, 2, log=True)
+    bounds = bin_edges(10, 1_000, 2, True)
     assert bounds == pytest.approx([10, 100, 1_000])
 
 
@@ -312,41 +322,42 @@ def test_an_outage_that_ends() -> None:
     scenario = scenes.scenario_of(DEFAULTS | {"jobs": 100, "outage": 720_000})
     played = scenes.scene(CONSTANT, scenario, log=True)
     assert scenes.said([played], 100) == [
-        "A it: all of 100 jobs get through, half of them within 15 min and the last after 15 min; "
+        "A it: all of 100 jobs get through, half of them 3 min after the outage and the last "
+        "3 min after the outage; "
         "100 calls in the peak second, 100 after the outage."
     ]
     assert {(name, about): cell for name, about, (cell,) in scenes.facts([played], 100)} == {
         ("Got through", "jobs"): "100",
-        ("Half of them", "after the first failure"): "15 min",
-        ("The last of them", "after the first failure"): "15 min",
+        ("Half of them", "after the first failure"): "12 min + 3 min",
+        ("The last of them", "after the first failure"): "12 min + 3 min",
         ("Calls made", "after the first failures"): "300",
-        ("Peak second", "calls, % of the jobs"): "100, 100 %",
-        ("Peak minute", "calls, % of the jobs"): "100, 100 %",
-        ("Peak second", "after the outage"): "100, 100 %",
-        ("Peak minute", "after the outage"): "100, 100 %",
+        ("Peak second", "calls, % of the jobs"): "100 (100 %)",
+        ("Peak minute", "calls, % of the jobs"): "100 (100 %)",
+        ("Peak second when it returns", "after the outage"): "100 (100 %)",
+        ("Peak minute when it returns", "after the outage"): "100 (100 %)",
         # 598 of the 601 seconds from 5 to 15 minutes.
         ("Silence", "between first and last call"): "over 99 % of the seconds",
     }
 
 
 @pytest.mark.parametrize(
-    ("name", "second", "minute"), [("sidekiq8", "155, 0.8 %", "7,905, 40 %"), ("even", "4, under 0.1 %", "206, 1.0 %")]
+    ("name", "second", "minute"), [("sidekiq8", "155 (0.8 %)", "7,905 (40 %)"), ("even", "4 (under 0.1 %)", "206 (1.0 %)")]
 )  # fmt: skip
 def test_what_meets_the_returning_service_is_told(name: str, second: str, minute: str) -> None:
     """20,000 jobs, 3 h down; counted apart from the simulation, of each job the first instant at or after 3 h."""
     scenario = scenes.scenario_of(DEFAULTS | {"jobs": 20_000, "outage": 10_800_000})
     played = scenes.scene(herd_of(preset(name), jobs=20_000), scenario, log=False)
     rows = {(name, about): cell for name, about, (cell,) in scenes.facts([played], 20_000)}
-    assert rows["Peak second", "after the outage"] == second
-    assert rows["Peak minute", "after the outage"] == minute
+    assert rows["Peak second when it returns", "after the outage"] == second
+    assert rows["Peak minute when it returns", "after the outage"] == minute
 
 
 def test_a_service_that_returns_to_nobody() -> None:
     scenario = scenes.scenario_of(DEFAULTS | {"jobs": 100, "outage": 86_400_000})
     played = scenes.scene(CONSTANT, scenario, log=False)
     rows = {(name, about): cell for name, about, (cell,) in scenes.facts([played], 100)}
-    assert rows["Peak second", "calls, % of the jobs"] == "100, 100 %"
-    assert rows["Peak second", "after the outage"] == "no call"
+    assert rows["Peak second", "calls, % of the jobs"] == "100 (100 %)"
+    assert rows["Peak second when it returns", "after the outage"] == "no call"
 
 
 def test_the_table_says_of_which_scenario_its_figures_are() -> None:
@@ -391,3 +402,9 @@ def test_an_outage_without_end() -> None:
     assert scenario.success == 0
     played = scenes.scene(CONSTANT, scenario, log=False)
     assert scenes.said([played], 100) == ["A it: not one of 100 jobs gets through."]
+
+
+def test_an_outage_that_nobody_ended_is_called_so() -> None:
+    words = scenes.in_words(DEFAULTS | {"jobs": 100, "capacity": 50.0})
+    assert words == "100 jobs, an outage without end, capacity 50 a second"
+    assert scenes.in_words(DEFAULTS | {"jobs": 100, "outage": 3_600_000}) == "100 jobs, outage 1 h"

@@ -11,6 +11,12 @@ let step = null;
 let made = null;
 /** Somebody has gone back, and that state has not come yet. */
 let wanted = false;
+/** The request for that state while it is under way. */
+let going = null;
+/** What was asked for meanwhile waits until that state is here, and the button that asked for it. */
+let held = false, pressed = null;
+/** Nobody has answered: what is shown is not the state of the entry that the address is at. */
+let astray = false;
 /** Browsers bound how often an address may be rewritten, and load the icon each time: it is done when a slider rests. */
 const REST_MS = 300;
 /** The address that is to be written then, and what will do it; null where it is written. */
@@ -22,7 +28,8 @@ let pending = null, rest = 0;
  */
 export function follow(data, edit) {
   if (wanted && !data.restored) return false;
-  wanted = false;
+  const lost = astray;
+  wanted = astray = false;
   if (step === null || data.restored) {
     // The page as it was opened, or an entry gone back to: the address is that already.
     step = data.step;
@@ -31,7 +38,7 @@ export function follow(data, edit) {
   }
   // JSON that cannot be read, and never could, has no parts to compare: it makes no entry.
   const next = data.unread?.some((key) => !data.before.includes(key)) ? step : data.step;
-  const further = next !== step && (edit === null || edit !== made);
+  const further = lost || (next !== step && (edit === null || edit !== made));
   if (further) {
     settle();  // the entry that is left keeps what was shown last
     history.pushState(null, "", data.url);
@@ -62,15 +69,48 @@ export function comeBack(form, ask) {
     here = location.search;
     pending = null;  // it was for the entry that is left
     wanted = true;
+    [going, held, pressed] = [null, false, null];
     form.dispatchEvent(new CustomEvent("htmx:abort"));
     ask();
   });
-  document.addEventListener("htmx:config:request", ({ detail: { ctx } }) => {
-    if (!wanted) return;
-    // What is asked for is the state of the address, not that of the form.
-    ctx.request.body = fields(here);
-    ctx.request.headers[RESTORE] = "true";
+  // In capture: of what is held the other listeners hear when it is asked for.
+  document.addEventListener("htmx:config:request", (event) => {
+    if (going !== null) hold(event);
+    else if (wanted) restore(event.detail);
+  }, { capture: true });
+  document.addEventListener("htmx:error", ({ detail: { ctx } }) => {
+    // The next edit is one of what is shown. (A refusal is an answer: after it that state is still to come.)
+    if (ctx === going) [wanted, astray] = [false, true];
   });
+  document.addEventListener("htmx:finally:request", ({ detail: { ctx } }) => {
+    if (ctx === going) goOn(form, ask);
+  });
+}
+
+/** Keeps a request back: the form still holds the state that is left. */
+function hold(event) {
+  [held, pressed] = [true, event.detail.ctx.request.submitter ?? pressed];
+  event.preventDefault();
+  event.stopPropagation();
+}
+
+/** Makes a request ask for the state of the address in place of that of the form. */
+function restore(detail) {
+  going = detail.ctx;
+  going.request.body = fields(here);
+  going.request.headers[RESTORE] = "true";
+  // After a refusal it is the same request once more: what was filled since the first one is newer than its answer.
+  detail.again = held;
+}
+
+/** Asks for what was held, now that the form holds the state gone back to besides. */
+function goOn(form, ask) {
+  going = null;
+  if (wanted || !held) return;
+  const button = pressed;
+  [held, pressed] = [false, null];
+  if (button?.isConnected) form.requestSubmit(button);
+  else ask();
 }
 
 function fields(query) {

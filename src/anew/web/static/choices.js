@@ -13,6 +13,7 @@ const taken = new WeakMap();
 
 /** Asks for a new picture when something has been chosen. */
 export function listenToChoices(ask) {
+  for (const kind of ["input", "change"]) document.addEventListener(kind, keepOne, { capture: true });
   document.addEventListener("pointerdown", () => { keyed = ""; }, { capture: true });
   document.addEventListener("keydown", ({ target }) => {
     keyed = target.name ?? "";
@@ -46,6 +47,13 @@ export function listenToChoices(ask) {
     taken.set(detail.ctx, touched);
     touched = new Set();
   });
+}
+
+/** Keeps the last chart ticked: none at all stands for all of them, which nobody means who unticks. */
+function keepOne(event) {
+  if (event.target.name !== "chart" || document.querySelector('[name="chart"]:checked')) return;
+  event.target.checked = true;
+  event.stopImmediatePropagation();
 }
 
 /** Gives the number of the one edit that a request has taken along; null where there were others, or none. */

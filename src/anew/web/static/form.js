@@ -20,7 +20,8 @@ let asked = 0, behind = false;
 export function listen() {
   document.addEventListener("input", ({ target }) => note(target), { capture: true });
   document.addEventListener("htmx:config:request", ({ detail }) => {
-    numbers.set(detail.ctx, ++asked);
+    if (!detail.again) asked += 1;
+    numbers.set(detail.ctx, asked);
     shorten(detail.ctx.request.body);
   });
   listenToChoices(ask);
@@ -72,7 +73,18 @@ function shorten(body) {
 
 /** Keeps in mind what a field has been given: an answer to what was asked before does not know of it. */
 function note(field) {
-  if (field.form === form && field.name) given.set(field.name, { after: asked, text: field.value });
+  if (field.form === form && field.name) given.set(keyOf(field), { after: asked, text: field.value });
+}
+
+/** Of the charts' boxes, which share a name, each is a field of its own. */
+function keyOf(field) {
+  return field.type === "checkbox" ? `${field.name}=${field.value}` : field.name;
+}
+
+/** Gives what a field has been given since the request of this number was asked; null where it was nothing. */
+function since(key, number) {
+  const one = given.get(key);
+  return one !== undefined && one.after >= number ? one : null;
 }
 
 /** Writes what a slider stands for: a step of its ladder, its own number, or nothing at the end where there is no bound. */
@@ -98,15 +110,15 @@ export function apply(data, answered) {
     ask();
     return;
   }
-  if (data.restored) given.clear();
-  if (data.policies) refill(numbers.get(answered) ?? asked);
+  const number = numbers.get(answered) ?? asked;
+  if (data.policies) refill(number);
   fold();
   showErrors(data);
   showPolicies(data);
   for (const place of document.querySelectorAll("[data-stands]")) {
     write(place, data.stands?.[place.dataset.stands] ?? "");
   }
-  fill(data);
+  fill(data, number);
   for (const [name, wanted] of Object.entries(data.charts ?? {})) {
     document.getElementById(`figure-${name}`)?.toggleAttribute("hidden", !wanted);
   }
@@ -165,11 +177,10 @@ function belongs(data) {
 function refill(number) {
   let typed = false;
   for (const field of document.querySelectorAll("#policies :is(select, textarea, input:not(.slide))")) {
-    const since = given.get(field.name);
-    const newer = since !== undefined && since.after >= number;
-    const text = newer ? since.text : marked(field);
+    const newer = since(field.name, number);
+    const text = newer ? newer.text : marked(field);
     if (field.value !== text) field.value = text;
-    typed ||= newer && field.matches("input") && text !== marked(field);
+    typed ||= newer !== null && field.matches("input") && text !== marked(field);
   }
   // Asked for beside the choice before, it was taken for a parameter of that.
   if (typed) ask();
@@ -191,20 +202,23 @@ function showPolicies(data) {
   }
 }
 
-function fill(data) {
-  const free = (field) => data.restored || field !== document.activeElement;
+/** Fills what the server has set, but for what somebody has filled since the request of this number. */
+function fill(data, number) {
+  const free = (field, key) => since(key, number) === null && (data.restored || field !== document.activeElement);
   for (const [name, text] of Object.entries(data.set.texts)) {
     const field = form.elements.namedItem(name);
-    if (field && free(field) && field.value !== text) field.value = text;
+    if (field && free(field, name) && field.value !== text) field.value = text;
   }
   for (const slide of document.querySelectorAll("input.slide")) {
     const at = data.set.sliders[slide.dataset.name];
-    if (at !== undefined && free(slide)) slide.value = at;
+    if (at !== undefined && free(slide, slide.dataset.name)) slide.value = at;
     const box = document.getElementById(slide.dataset.for);
     slide.setAttribute("aria-valuetext", box.value || box.placeholder);
   }
   if (!data.restored) return;
-  for (const box of document.querySelectorAll('[name="chart"]')) box.checked = data.charts[box.value];
+  for (const box of document.querySelectorAll('[name="chart"]')) {
+    if (free(box, keyOf(box))) box.checked = data.charts[box.value];
+  }
 }
 
 /** Brings a policy that was just added into sight, which many others may have pushed away. */

@@ -18,12 +18,13 @@ export function drawHerds(data) {
   }
   // One colour is the same retry in all pictures, also where one policy has fewer.
   const most = Math.max(0, ...data.herds.map((herd) => herd.retries));
+  const tallest = Math.max(1, ...data.herds.map((herd) => herd.heat ? fullest(herd) : 0));
   drawKey(most);
   for (const herd of data.herds) {
     const place = room.querySelector(`[data-key="${herd.key}"]`);
     write(place.querySelector(".label"), named(herd) + mark(data, herd.key));
     place.classList.toggle("before", mark(data, herd.key) !== "");
-    drawHerd(place.querySelector("canvas"), herd, { ...data, span: herd.span ?? data.span, most });
+    drawHerd(place.querySelector("canvas"), herd, { ...data, span: herd.span ?? data.span, most, tallest });
   }
 }
 
@@ -68,13 +69,14 @@ function drawHerd(canvas, herd, data) {
   const x = data.log
     ? (ms) => frame.left + along * Math.log(Math.max(ms, first) / first) / Math.log(last / first)
     : (ms) => frame.left + along * ms / last;
+  shade(pen, frame, x, data);
   grid(pen, frame, x, data, along);
   const colours = retryColours(data.most);
   const as = herd.dots ? "dots" : data.herdAs;
   if (as === "dots") dots(pen, frame, x, herd, colours);
   else if (as === "heat") heat(pen, frame, x, herd, data.edges, colours);
-  else lines(pen, frame, x, herd, data.edges, colours);
-  names(pen, frame, as, herd);
+  else lines(pen, frame, x, herd, data, colours);
+  names(pen, frame, as, herd, data.tallest);
   canvas.setAttribute("aria-label", `${herd.label}${mark(data, herd.key)}: ${as} over the time since the first failure, coloured by retry number`);
 }
 
@@ -95,6 +97,14 @@ function nothing(pen, width) {
   pen.fillText("no retry", width / 2, HEIGHT / 2);
 }
 
+/** Shades the outage: whatever comes later comes of jobs alone that fail on. */
+function shade(pen, frame, x, data) {
+  const outage = data.load?.outage;
+  if (!outage) return;
+  pen.fillStyle = colour("outage");
+  pen.fillRect(frame.left, frame.top, Math.min(x(outage), frame.right) - frame.left, frame.bottom - frame.top);
+}
+
 function grid(pen, frame, x, data, along) {
   pen.font = font;
   pen.textAlign = "center";
@@ -113,14 +123,14 @@ function grid(pen, frame, x, data, along) {
   pen.fillText("time since the first failure", (frame.left + frame.right) / 2, frame.bottom + 24);
 }
 
-function names(pen, frame, as, herd) {
+function names(pen, frame, as, herd, tallest) {
   pen.save();
   pen.fillStyle = colour("soft");
   pen.textAlign = "right";
   pen.textBaseline = "middle";
   if (as === "lines") {
     pen.fillText("0", frame.left - 6, frame.bottom - 5);
-    pen.fillText(fullest(herd).toLocaleString("en"), frame.left - 6, frame.top + 5);
+    pen.fillText(tallest.toLocaleString("en"), frame.left - 6, frame.top + 5);
   } else {
     const count = as === "dots" ? herd.dots.length : herd.heat.length;
     pen.fillText("1", frame.left - 6, frame.top + 5);
@@ -177,8 +187,8 @@ function heat(pen, frame, x, herd, edges, colours) {
   pen.globalAlpha = 1;
 }
 
-function lines(pen, frame, x, herd, edges, colours) {
-  const most = fullest(herd);
+/** Draws a line for each retry; all herds have one axis, so that they can be told apart by their height. */
+function lines(pen, frame, x, herd, { edges, tallest: most }, colours) {
   const tall = frame.bottom - frame.top;
   pen.lineWidth = 1.3;
   herd.heat.forEach((row, retry) => {

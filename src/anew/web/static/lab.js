@@ -82,11 +82,12 @@ async function copy(text, button) {
     area.select();
     document.execCommand("copy");
     area.remove();
+    button.focus();  // which the text has taken
   }
-  const before = button.textContent;
+  button.dataset.label ??= button.textContent;  // pressed again it says "Copied" itself
   button.textContent = "Copied";
   say("Copied");
-  setTimeout(() => { button.textContent = before; }, 1200);
+  setTimeout(() => { button.textContent = button.dataset.label; }, 1200);
 }
 
 document.addEventListener("click", (event) => {

@@ -34,29 +34,30 @@ export function drawCurves(data) {
   });
 }
 
-/** Draws the calls per second that reach the downstream; dashed, those that it serves in time. */
+/** Draws the calls per second that reach the downstream, at most and on average; dashed, those that it serves in time. */
 export function drawLoad(data) {
   const { edges, lines, capacity, outage } = data.load;
-  const x = edges.slice(0, -1);
-  const columns = [x], series = [{}];
+  const columns = [edges], series = [{}];
+  const add = (one, values) => {
+    series.push(one);
+    columns.push(closed(values));
+  };
   for (const line of lines) {
-    series.push(filled(data, line, 0.1));
-    columns.push(line.peaks);
-    if (line.served) {
-      series.push({ ...filled(data, line, 0), dash: [3, 3], fill: undefined });
-      columns.push(line.served);
-    }
+    add({ ...filled(data, line, 0.16), stroke: undefined, width: 0 }, line.means);
+    add({ ...filled(data, line, 0), fill: undefined }, line.peaks);
+    if (line.served) add({ ...filled(data, line, 0), dash: [3, 3], fill: undefined }, line.served);
   }
   const y = yScale(data.log, [...columns.slice(1), ...(capacity ? [[capacity]] : [])]);
   draw("load", data, {
     steps: true, series, columns: grounded(columns, y), legend: lines, capacity, outage,
     empty: "There is no retry, and so no call.",
     marks: [
+      ["peak", "line: the most"], ["mean", "shade: the mean"],
       outage && ["outage", `outage, until ${duration(outage)}`],
       capacity && ["capacity", `capacity, ${short(capacity)} calls/s`],
       lines.some((line) => line.served) && ["served", "served while somebody waits"],
     ].filter(Boolean),
-    scales: { x: { time: false, distr: data.log ? 3 : 1, range: [x[0] ?? 1, edges.at(-1) ?? 2] }, y },
+    scales: { x: { time: false, distr: data.log ? 3 : 1, range: [edges[0] ?? 1, edges.at(-1) ?? 2] }, y },
     axes: [durationAxisX("time since the first failure", data.log), numberAxis("calls per second", data.log)],
     read: (place) => `${duration(edges[place])} to ${duration(edges[place + 1])}. ` + lines.map((line) =>
       `${line.label}: ${rate(line, place, data.load)}`).join(" · "),
@@ -116,8 +117,7 @@ function bar(plot, line, aside) {
 export function drawWaits(data) {
   const { edges, lines, log } = data.waits;
   const named = lines.map((line) => ({ ...line, label: data.curves.find((one) => one.key === line.key)?.label ?? line.key }));
-  const x = edges.slice(0, -1);
-  const columns = [x, ...lines.map((line) => line.shares.map((share) => share * 100))];
+  const columns = [edges, ...lines.map((line) => closed(line.shares.map((share) => share * 100)))];
   const series = [{}, ...lines.map((line) => filled(data, line, 0.18))];
   draw("waits", data, {
     steps: true, series, columns, legend: named,
@@ -181,9 +181,15 @@ function draw(name, data, chart) {
   shown.set(name, entry);
 }
 
-/** Gives the column that a place is in, which need not be the one that begins nearest to it. */
+/** Gives the column that a place is in, which need not be the one that begins nearest to it; at the closing edge the last. */
 function standing(plot, chart, near, at) {
-  return chart.steps && near > 0 && at < plot.data[0][near] ? near - 1 : near;
+  if (!chart.steps) return near;
+  return Math.max(0, Math.min(at < plot.data[0][near] ? near - 1 : near, plot.data[0].length - 2));
+}
+
+/** Gives the values of steps with the last one again, for the edge where it ends. */
+function closed(values) {
+  return [...values, ...values.slice(-1)];
 }
 
 function height(width) {
