@@ -290,5 +290,7 @@ def _downstream(downstream: Downstream, end_ms: int | None) -> list[str]:
     ]
     held = downstream.most_held
     if held:
-        lines.append(f"At most {counted(held, 'call')} {'was' if held == 1 else 'were'} due and had no worker.")
+        lines.append(
+            f"At most {counted(held, 'call')} {'was' if held == 1 else 'were'} due and had no worker."
+        )
     return lines
