@@ -77,10 +77,7 @@ def dots(herd: Herd, until_ms: int) -> list[list[int]]:
     """Give the retries of the first jobs, a list for each job, up to an instant."""
     jobs = min(len(herd.waves[0]), DOTS) if herd.waves else 0
     columns = [[int(ms) for ms in wave[:jobs]] for wave in herd.waves]
-    return [
-        [column[job] for column in columns if column[job] != ABSENT and column[job] <= until_ms]
-        for job in range(jobs)
-    ]
+    return [[ms for ms in row if ABSENT < ms <= until_ms] for row in zip(*columns, strict=True)]
 
 
 def heat(herd: Herd, bounds: Sequence[float]) -> list[list[int]]:

@@ -140,7 +140,9 @@ def _seconds(calls: Wave) -> Seconds:
     import numpy as np
 
     each = calls // SECOND_MS
-    first = np.flatnonzero(np.diff(each, prepend=-1))
+    first = np.concatenate(
+        (np.zeros(min(len(each), 1), dtype=np.int64), np.flatnonzero(each[1:] != each[:-1]) + 1)
+    )
     return Seconds(each[first], np.diff(first, append=len(each)))
 
 
