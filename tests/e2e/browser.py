@@ -141,6 +141,15 @@ def box(name: str) -> str:
     return f'[name="{name}"]'
 
 
+def step_down(lab: LabPage, name: str, steps: int) -> None:
+    """Move a slider down by keyboard, each step when the one before is drawn."""
+    lab.page.locator(slider(name)).focus()
+    for _ in range(steps):
+        before = lab.drawn()
+        lab.page.keyboard.press("ArrowLeft")
+        lab.await_change(before)
+
+
 def drag(lab: LabPage, name: str, share: float) -> Any:
     """Drag a slider with the mouse to a share of its width; give the new data."""
     before = lab.drawn()

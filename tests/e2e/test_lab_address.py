@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from .browser import LabPage, box, slider
+from .browser import LabPage, box, slider, step_down
 
 HOLD_TIMERS = """() => {
   const [plain, rewrite] = [window.setTimeout, history.replaceState.bind(history)];
@@ -154,11 +154,7 @@ def test_back_after_a_choice_and_numbers_returns_to_just_before_the_choice(lab: 
     before = lab.drawn()
     page.get_by_role("button", name="Remove policy B").click()
     lab.await_change(before)
-    page.locator(slider("a.spread")).focus()
-    for _ in range(3):
-        before = lab.drawn()
-        page.keyboard.press("ArrowLeft")
-        lab.await_change(before)
+    step_down(lab, "a.spread", 3)
     lab.address()
     before = lab.drawn()
     page.go_back()
@@ -297,11 +293,7 @@ def test_a_slider_that_is_dragged_rewrites_the_address_when_it_rests(lab: LabPag
     """Browsers refuse to rewrite an address a hundred times in some seconds: at each step of a slider they would."""
     page = lab.page
     page.evaluate(HOLD_TIMERS)
-    page.locator(slider("jobs")).focus()
-    for _ in range(3):
-        before = lab.drawn()
-        page.keyboard.press("ArrowLeft")
-        lab.await_change(before)
+    step_down(lab, "jobs", 3)
     assert page.url == f"{lab.base}/lab"
     page.evaluate("window.rest()")
     assert page.url == lab.base + lab.drawn()

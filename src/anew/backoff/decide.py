@@ -112,7 +112,7 @@ def next_wait(
     if override_ms is None:
         nominal, drawn, note = _drawn(policy, retry, draws, carry)
         low, high = policy.floor_ms, policy.highest_ms
-        if not low <= drawn.wait <= high:
+        if drawn.wait < low or drawn.wait > high:
             note += (", " if note else "") + _clamped(drawn, low, high)
     else:
         nominal, drawn, note = _imposed(policy, retry, draws, carry, override_ms)

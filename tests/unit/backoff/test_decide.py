@@ -229,7 +229,10 @@ def test_a_negative_custom_wait_is_zero_and_then_the_floor() -> None:
 )
 def test_chance_that_is_no_number_never_becomes_an_immediate_retry(jitter: Any) -> None:
     policy = make_policy(curve={"exponential": {"base": "10s"}}, jitter=jitter)
-    assert wait_ms(policy, 1, make_draws(math.nan, phase=math.nan)) > 4_000
+    wait = next_wait(policy, 1, make_draws(math.nan, phase=math.nan))
+    assert isinstance(wait, Wait)
+    assert wait.wait_ms > 4_000
+    assert wait.note == ""  # no bound has held it
 
 
 def test_the_decision_says_what_was_drawn_and_what_capped_it() -> None:

@@ -19,7 +19,7 @@ import msgspec
 from anew.backoff import Policy
 from anew.errors import InvalidInput
 from anew.lab.laws.spans import spans
-from anew.lab.lint.last import last_wait
+from anew.lab.lint.last_wait import last_wait
 from anew.lab.lint.texts import strict_json
 from anew.units import counted, format_duration, format_duration_short, parse_duration
 
