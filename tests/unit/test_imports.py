@@ -1,4 +1,4 @@
-"""Imports point one way: cli -> app -> {http, web, worker} -> engine -> store.protocol -> jobs -> backoff; lab -> jobs."""
+"""Imports point one way: cli -> app -> {http, web, worker} -> {net, engine} -> store.protocol -> jobs -> backoff; lab -> jobs."""
 
 from __future__ import annotations
 
@@ -30,11 +30,12 @@ ARROWS: dict[str, set[str]] = {
     "store.sqlite": {"store.protocol", "jobs", *LEAVES},
     "engine": BELOW_ENGINE,
     "lab": {"jobs", "backoff", "errors", "units"},
-    "http": {"engine", *BELOW_ENGINE},
-    "web": {"http", "lab", *BELOW_ENGINE},
+    "net": LEAVES,
+    "http": {"net", "engine", *BELOW_ENGINE},
+    "web": {"http", "net", "lab", *BELOW_ENGINE},
     "worker": {"client", "engine", *BELOW_ENGINE},
     "client": {"jobs.codec", *LEAVES},
-    "app": {"http", "web", "worker", "engine", "store.sqlite", *BELOW_ENGINE},
+    "app": {"http", "net", "web", "worker", "engine", "store.sqlite", *BELOW_ENGINE},
     "cli": {"app", "client", "worker", "lab", "backoff", *LEAVES},
     "__main__": {"cli"},
 }
@@ -50,9 +51,9 @@ OUTSIDE_WORLD = {
 
 OWNERS = {
     "apsw": "store.sqlite",
-    "httptools": "http",
-    "hpack": "http",
-    "h2": "http",
+    "httptools": "net",
+    "hpack": "net",
+    "h2": "net",
     "click": "cli",
     "uvloop": "app",
     "matplotlib": "lab",

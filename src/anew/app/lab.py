@@ -12,8 +12,8 @@ from anew.app.settled import api_settings, wire_limits
 from anew.config import Listen, Settings, require_safe_bind
 from anew.http.api import Alone, Api
 from anew.http.router import Router
-from anew.http.seam import WireCounters
-from anew.http.wire.server import HttpServer
+from anew.net.listener import HttpServer
+from anew.net.seam import WireCounters
 from anew.web import lab
 from anew.web.helper_process import HelperProcess
 

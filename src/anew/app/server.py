@@ -20,8 +20,8 @@ from anew.http import changes, enqueue, jobs, metrics, openapi, probes, service,
 from anew.http.api import Api, Context
 from anew.http.reads import Reads
 from anew.http.router import Router
-from anew.http.seam import WireCounters
-from anew.http.wire.server import HttpServer
+from anew.net.listener import HttpServer
+from anew.net.seam import WireCounters
 from anew.store.protocol import Store
 from anew.web import lab
 from anew.web.helper_process import HelperProcess

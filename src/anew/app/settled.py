@@ -9,8 +9,8 @@ from anew.backoff import Policy
 from anew.config import Settings
 from anew.errors import InvalidConfig
 from anew.http.api import ApiSettings
-from anew.http.seam import WireLimits
 from anew.jobs import Defaults
+from anew.net.seam import WireLimits
 from anew.store.protocol import Store
 from anew.store.sqlite import SqliteStore
 

@@ -9,7 +9,7 @@ from typing import Any
 from anew.errors import AnewError
 from anew.http.failures import reply_error
 from anew.http.formats import Format
-from anew.http.seam import Request
+from anew.net.seam import Request
 
 log = logging.getLogger("anew.http")
 

@@ -15,7 +15,7 @@ from anew.errors import AnewError, MalformedRequest, NotFound, Overloaded
 from anew.http.failures import reply_error
 from anew.http.formats import JSON, SUPPORTED, answer_format, not_acceptable
 from anew.http.router import Router
-from anew.http.seam import Request, WireCounters
+from anew.net.seam import Request, WireCounters
 
 log = logging.getLogger("anew.http")
 

@@ -18,7 +18,7 @@ from anew.http.formats import JSON, Format, Unreadable, reason_of, written_in
 from anew.http.payloads import count_values
 from anew.http.portions import at_once
 from anew.http.repacking import counting, unpacked
-from anew.http.seam import Request
+from anew.net.seam import Request
 
 T = TypeVar("T")
 

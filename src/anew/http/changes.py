@@ -20,10 +20,10 @@ from anew.http.formats import Format
 from anew.http.jobrules import check_backoff, check_name, check_retention, check_u64
 from anew.http.render import STATUS, job_object
 from anew.http.router import Router
-from anew.http.seam import Request
 from anew.jobs import Backoff, Job
 from anew.jobs.codec import U16, U32, U64, At
 from anew.jobs.patch import Patch, RetentionPatch
+from anew.net.seam import Request
 
 Verb = Callable[[Engine, int], Any]
 

@@ -18,9 +18,9 @@ from anew.http.newjobs import LONG_BODY, LONG_BULK, one_job, reading_many, readi
 from anew.http.portions import Portions, Work, at_once
 from anew.http.render import shown_policy
 from anew.http.router import Router
-from anew.http.seam import Request
 from anew.jobs import IdText, NewJob, State, initial_state
 from anew.jobs.codec import DEFAULT_PRIORITY
+from anew.net.seam import Request
 
 _ANSWER = (
     b'{"id":"%b%016x","type":%b,"queue":%b,"priority":%d,"status":"ready","ready_at":%d,"attempts":0,'

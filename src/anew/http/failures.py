@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from anew import errors
 from anew.http.formats import Format
-from anew.http.seam import Headers, Request
+from anew.net.seam import Headers, Request
 
 STATUS: tuple[tuple[type[errors.AnewError], int], ...] = (
     (errors.TooLarge, 413),

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from anew.http.embedded import json_hook, msgpack_hook
-from anew.http.seam import Headers, Request
+from anew.net.seam import Headers, Request
 
 
 class Format:

@@ -22,8 +22,8 @@ from anew.http.filters import (
 from anew.http.formats import Format
 from anew.http.render import error_object, job_object
 from anew.http.router import Router
-from anew.http.seam import Request
 from anew.jobs import ENDED, ErrorRecord, Job
+from anew.net.seam import Request
 from anew.store.protocol import Filter, Page, Reader
 
 MAX_PAGE_BYTES = 32 << 20

@@ -16,8 +16,8 @@ from anew.engine.stats import MOST_ATTEMPTS, Histogram
 from anew.http.api import Context
 from anew.http.formats import Format
 from anew.http.router import Router
-from anew.http.seam import Request
 from anew.jobs import State
+from anew.net.seam import Request
 
 CONTENT_TYPE = b"text/plain; version=0.0.4; charset=utf-8"
 

@@ -12,7 +12,7 @@ from anew.http.formats import Format
 from anew.http.openapi_paths import paths
 from anew.http.openapi_schemas import SCHEMAS
 from anew.http.router import Router
-from anew.http.seam import Request
+from anew.net.seam import Request
 
 TAGS = {
     "jobs": "New jobs, and jobs that are sent round again or called off.",

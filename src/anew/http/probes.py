@@ -9,7 +9,7 @@ from anew.errors import AnewError
 from anew.http.api import Context
 from anew.http.formats import JSON, Format
 from anew.http.router import Router
-from anew.http.seam import Request
+from anew.net.seam import Request
 
 
 def touch(engine: Engine, now: int) -> None:

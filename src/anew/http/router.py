@@ -8,7 +8,7 @@ from urllib.parse import unquote_to_bytes
 
 from anew.errors import MalformedRequest
 from anew.http.formats import Format
-from anew.http.seam import Request
+from anew.net.seam import Request
 
 Handler = Callable[[Request, Format, tuple[str, ...]], None]
 """Takes the request, the format that its answer wants, and the path's parameters in order."""

@@ -6,7 +6,7 @@ from anew.errors import NotSupported
 from anew.http.api import Context
 from anew.http.formats import Format
 from anew.http.router import Router
-from anew.http.seam import Request
+from anew.net.seam import Request
 
 _CRONS = {
     "/crons": ("GET", "DELETE"),

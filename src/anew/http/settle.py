@@ -15,9 +15,9 @@ from anew.http.formats import JSON, Format, Unreadable, written_in
 from anew.http.jobrules import check_u64, enough_to_refuse
 from anew.http.render import job_object
 from anew.http.router import Router
-from anew.http.seam import Request
 from anew.jobs import Failed
 from anew.jobs.codec import FailureReport
+from anew.net.seam import Request
 
 NOT_IN_FLIGHT = "job not found in in-flight set"
 _TEXT_CHARACTERS = 1 << 20

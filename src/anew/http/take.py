@@ -23,7 +23,7 @@ from anew.http.filters import comma_set, query_pairs
 from anew.http.formats import JSON, MSGPACK, STREAMS, Format, not_acceptable, stream_format
 from anew.http.render import shown_policy
 from anew.http.router import Router
-from anew.http.seam import Request, Stream
+from anew.net.seam import Request, Stream
 from anew.store.protocol import TakenRow
 
 log = logging.getLogger("anew.http")

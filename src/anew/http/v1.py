@@ -17,8 +17,8 @@ from anew.http.filters import FILTERS, query_pairs, selection
 from anew.http.formats import Format
 from anew.http.render import job_object
 from anew.http.router import Router
-from anew.http.seam import Request
 from anew.jobs import Job
+from anew.net.seam import Request
 from anew.units import parse_duration
 
 

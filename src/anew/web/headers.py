@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from anew.http.seam import Headers
+from anew.net.seam import Headers
 
 CONTENT_SECURITY_POLICY: Final = (
     b"default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "

@@ -9,7 +9,7 @@ from anew.errors import AnewError, NotFound
 from anew.http.failures import status_of
 from anew.http.formats import Format
 from anew.http.router import Router
-from anew.http.seam import Headers, Request
+from anew.net.seam import Headers, Request
 from anew.web import headers
 from anew.web.assets import PREFIX, Assets
 from anew.web.helper_process import HelperProcess

@@ -6,7 +6,7 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-from anew.http.seam import Headers, Request, Stream, type_json
+from anew.net.seam import Headers, Request, Stream, type_json
 
 
 @dataclass(frozen=True, slots=True)

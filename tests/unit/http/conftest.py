@@ -6,7 +6,7 @@ from typing import cast
 
 import pytest
 
-from .loopback import loops
+from tests.unit.net.loopback import loops
 
 
 @pytest.fixture(params=list(loops))

@@ -12,7 +12,7 @@ from anew.errors import NotFound, Overloaded
 from anew.http.api import Api, ApiSettings, Context, host_name
 from anew.http.formats import Format
 from anew.http.router import Router
-from anew.http.seam import Request, WireCounters
+from anew.net.seam import Request, WireCounters
 
 from .asked import Answer, Asked
 

@@ -14,8 +14,8 @@ from anew.http.api import ApiSettings
 from anew.http.enqueue import EnqueueRoutes, plain_answer, plain_answers
 from anew.http.formats import JSON
 from anew.http.newjobs import LONG_BODY
-from anew.http.seam import WireCounters
 from anew.jobs import IdText, NewJob
+from anew.net.seam import WireCounters
 
 from .asked import Answer, Asked
 

@@ -13,8 +13,8 @@ from anew.clock import ManualClock
 from anew.engine import Stats
 from anew.http.formats import JSON
 from anew.http.metrics import MetricsRoutes, labelled
-from anew.http.seam import WireCounters
 from anew.jobs import State
+from anew.net.seam import WireCounters
 
 from .asked import Asked
 

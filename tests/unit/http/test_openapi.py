@@ -17,8 +17,8 @@ from anew.engine import Engine
 from anew.http.api import ApiSettings, Context
 from anew.http.openapi import TAGS, document
 from anew.http.router import Router
-from anew.http.seam import WireCounters
 from anew.jobs import Defaults, IdText
+from anew.net.seam import WireCounters
 from anew.store.sqlite import SqliteStore
 
 DOCUMENT = document()

@@ -11,7 +11,7 @@ from anew.errors import AnewError, InternalError, StoreFailed, StoreFull
 from anew.http.api import Api, ApiSettings, Context
 from anew.http.probes import add_routes
 from anew.http.router import Router
-from anew.http.seam import WireCounters
+from anew.net.seam import WireCounters
 
 from .asked import Answer, Asked
 

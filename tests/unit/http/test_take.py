@@ -14,9 +14,9 @@ from anew.engine import Taker
 from anew.errors import InvalidJob, MalformedRequest
 from anew.http.api import ApiSettings
 from anew.http.formats import JSON
-from anew.http.seam import WireCounters
 from anew.http.take import TakeRoutes
 from anew.jobs import IdText
+from anew.net.seam import WireCounters
 
 from .asked import Answer, Asked, HandStream
 

@@ -16,13 +16,13 @@ from anew.http.api import Api, ApiSettings
 from anew.http.formats import JSON
 from anew.http.jobs import LONG_ANSWER, JobRoutes
 from anew.http.router import Router
-from anew.http.seam import WireCounters
 from anew.jobs import ErrorRecord, IdText, Job, State
+from anew.net.seam import WireCounters
+from tests.unit.net.http1_peer import fetch
+from tests.unit.net.http2_peer import Peer, in_loop
+from tests.unit.net.loopback import Site, run, until
 
 from .asked import Asked
-from .http1_peer import fetch
-from .http2_peer import Peer, in_loop
-from .loopback import Site, run, until
 
 MB = 1_000_000
 TAG = "0123abcde"

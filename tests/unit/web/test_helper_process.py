@@ -12,7 +12,7 @@ import pytest
 from anew.errors import InternalError, Overloaded
 from anew.web.helper_process import MAX_WAITING, TOO_LONG, HelperProcess
 from anew.web.messages import Ask, Made
-from tests.unit.http.loopback import loops, run, until
+from tests.unit.net.loopback import loops, run, until
 
 PRETENDER = """
 import os, signal, sys, time

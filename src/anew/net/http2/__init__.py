@@ -1,0 +1,1 @@
+"""HTTP/2 with prior knowledge: frames to requests, replies to frames."""

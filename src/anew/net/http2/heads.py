@@ -1,0 +1,211 @@
+"""A header list becomes a request's head or a refusal; heads seen before are found by their bytes.
+
+Source:
+    RFC 9113 sections 8.1 to 8.3; RFC 9110 sections 5 and 7.2.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+
+from anew.net.http2.hpack import Field, HeaderDecoder
+from anew.net.seam import WireLimits
+
+_token = re.compile(rb"[!#$%&'*+\-.^_`|~0-9A-Za-z]+").fullmatch
+_lower_token = re.compile(rb"[!#$%&'*+\-.^_`|~0-9a-z]+").fullmatch
+_value = re.compile(rb"(?:[!-~\x80-\xff](?:[\t -~\x80-\xff]*[!-~\x80-\xff])?)?").fullmatch
+_target = re.compile(rb"/[!\"$-~]*").fullmatch
+_host = re.compile(rb"[0-9A-Za-z.\-_~%!$&'()*+,;=:\[\]]+").fullmatch
+_length = re.compile(rb"[0-9]{1,18}").fullmatch
+
+_pseudo = frozenset((b":method", b":scheme", b":path", b":authority"))
+_of_connections = frozenset(
+    (b"connection", b"proxy-connection", b"keep-alive", b"transfer-encoding", b"upgrade")
+)
+
+# Fields that were checked before, so that a path that is new costs no look at the rest of its head.
+_good: set[Field] = set()
+_good_most = 1024
+_good_bytes = 128
+
+_known_most = 1024
+_known_bytes = 2048
+
+
+class MalformedHead(Exception):
+    """The list is not a request at all: RST_STREAM with PROTOCOL_ERROR (RFC 9113 section 8.1.1)."""
+
+
+class Head:
+    """A checked request head; never changed, as it may be shared between requests.
+
+    Attributes:
+        method: As sent.
+        path: Raw path without the query.
+        query: Raw query without the question mark.
+        headers: As the seam wants them. Shared between requests: read only.
+        length: Of content-length, -1 if there is none.
+        expects: True if the client waits for "100 Continue" before it sends the body.
+        status: What to refuse the request with, 0 if nothing is wrong.
+        error: The refusal in words.
+        reason: Under which to count the refusal.
+    """
+
+    __slots__ = ("error", "expects", "headers", "length", "method", "path", "query", "reason", "status")
+
+    def __init__(self, method: bytes, path: bytes, query: bytes, headers: dict[bytes, bytes]) -> None:
+        self.method = method
+        self.path = path
+        self.query = query
+        self.headers = headers
+        self.length = int(headers.get(b"content-length", b"-1"))
+        self.expects = b"expect" in headers and headers[b"expect"].lower() == b"100-continue"
+        self.status = 0
+        self.error = ""
+        self.reason = ""
+
+
+def _refusal(status: int, error: str, reason: str, method: bytes = b"GET") -> Head:
+    head = Head(method, b"", b"", {})
+    head.status, head.error, head.reason = status, error, reason
+    return head
+
+
+def check_trailers(fields: list[Field]) -> None:
+    """Check the field section after a body; it is not kept.
+
+    Raises:
+        MalformedHead: It holds a pseudo-header or a bad field.
+    """
+    for field in fields:
+        _check_field(field)
+
+
+def _check_field(field: Field) -> None:
+    name, value = field
+    if _lower_token(name) is None:
+        raise MalformedHead("a field name is empty, in upper case or not a token")
+    if _value(value) is None:
+        raise MalformedHead("a field value has control characters or blanks around it")
+    if name in _of_connections or (name == b"te" and value.lower() != b"trailers"):
+        raise MalformedHead("a field belongs to HTTP/1.1 connections only")
+    if len(name) + len(value) <= _good_bytes:
+        if len(_good) >= _good_most:
+            _good.clear()
+        _good.add(field)
+
+
+def parse_head(fields: list[Field], limits: WireLimits) -> Head:
+    """Check a request's header list and give what the seam needs of it.
+
+    Raises:
+        MalformedHead: It breaks a rule whose breach makes the message malformed.
+    """
+    pseudo: dict[bytes, bytes] = {}
+    headers: dict[bytes, bytes] = {}
+    hosts = 0
+    for field in fields:
+        name, value = field
+        if name[:1] == b":":
+            if headers or name in pseudo or name not in _pseudo:
+                raise MalformedHead("a pseudo-header is unknown, repeated or late")
+            pseudo[name] = value
+            continue
+        if field not in _good:
+            _check_field(field)
+        if name == b"host":
+            hosts += 1
+        elif name == b"content-length" and (name in headers or _length(value) is None):
+            raise MalformedHead("content-length is given twice or is not a number")
+        headers.setdefault(name, value)
+    return _assemble(pseudo, headers, hosts, limits)
+
+
+def _assemble(
+    pseudo: dict[bytes, bytes], headers: dict[bytes, bytes], hosts: int, limits: WireLimits
+) -> Head:
+    method = pseudo.get(b":method", b"")
+    if _token(method) is None:
+        raise MalformedHead(":method is missing or not a token")
+    if method == b"CONNECT":
+        return _refusal(501, "CONNECT is not supported", "method")
+    target = pseudo.get(b":path", b"")
+    if not target or _token(pseudo.get(b":scheme", b"")) is None:
+        raise MalformedHead(":path or :scheme is missing or empty")
+    if len(target) > limits.max_target:
+        return _refusal(414, f"a request target has at most {limits.max_target} bytes", "target_size", method)
+    if _target(target) is None and (method, target) != (b"OPTIONS", b"*"):
+        return _refusal(400, "a request target is a path in visible ASCII without fragment", "target", method)
+    authority = pseudo.get(b":authority", b"")
+    problem = _host_problem(authority, headers.get(b"host", b""), hosts)
+    if problem:
+        return _refusal(400, problem, "host", method)
+    if authority:
+        headers[b"host"] = authority
+    path, _, query = target.partition(b"?")
+    return Head(method, path, query, headers)
+
+
+def _host_problem(authority: bytes, host: bytes, hosts: int) -> str:
+    if hosts > 1:
+        return "more than one host header; exactly one host is expected"
+    if hosts and authority and authority.lower() != host.lower():
+        return ":authority and host differ; exactly one host is expected"
+    if not authority and not host:
+        return "no host; :authority or a host header is expected"
+    if _host(authority or host) is None:
+        return "the host has characters that no host has"
+    return ""
+
+
+class HeadReader:
+    """Reads header blocks, and knows those it has read before.
+
+    A client's requests to one route mostly have the same block, byte for byte, once its table is empty. Heads
+    of blocks that mean the same on every connection are kept and found by their bytes; the lot is dropped
+    when full.
+    """
+
+    def __init__(self, limits: WireLimits) -> None:
+        self._limits = limits
+        # A literal that asks to be inserted is without effect only where the table is closed, hence two.
+        self._known: tuple[dict[bytes, Head], dict[bytes, Head]] = ({}, {})
+
+    def known(self, closed: bool) -> dict[bytes, Head]:
+        """Give the heads found by block for connections whose table is open or closed; `read` fills it."""
+        return self._known[closed]
+
+    def read(self, block: bytes, decoder: HeaderDecoder) -> Head:
+        """Decode and check a block that is not among the known.
+
+        Raises:
+            ConnectionFault: The block cannot be decoded.
+            MalformedHead: It is no request.
+        """
+        limits = self._limits
+        fields = decoder.decode(block, limits.max_head, limits.max_headers + len(_pseudo))
+        if decoder.oversized:
+            error = f"a head has at most {limits.max_headers} header lines and {limits.max_head} bytes"
+            method = dict(fields).get(b":method", b"GET")  # HEAD must get no body here either
+            return _refusal(431, error, "head_size", method)
+        head = parse_head(fields, limits)
+        if decoder.stateless and len(block) <= _known_bytes:
+            known = self._known[decoder.closed]
+            if len(known) >= _known_most:
+                known.clear()
+            known[block] = head
+        return head
+
+    def read_trailers(self, block: bytes, decoder: HeaderDecoder) -> None:
+        """Decode and check the fields after a body; the same errors as `read`."""
+        fields = decoder.decode(block, self._limits.max_head, self._limits.max_headers)
+        if decoder.oversized:
+            raise MalformedHead("the trailers are too large")
+        check_trailers(fields)
+
+
+@lru_cache(maxsize=16)
+def reader_for(limits: WireLimits) -> HeadReader:
+    """Give the one reader for these limits, so that all connections share what it knows."""
+    return HeadReader(limits)

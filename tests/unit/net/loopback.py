@@ -1,0 +1,234 @@
+"""A server on a loopback socket with a small application, and a client that speaks raw bytes."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+import struct
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Any
+
+import uvloop
+
+from anew.clock import Clock, SystemClock
+from anew.net.listener import HttpServer
+from anew.net.seam import Request, Stream, WireLimits
+
+loops = {"asyncio": asyncio.new_event_loop, "uvloop": uvloop.new_event_loop}
+
+limit_s = 5
+"""How long anything may take before a test is lost."""
+
+
+def run(test: Callable[[], Coroutine[Any, Any, None]], loop: str) -> None:
+    """Run one asynchronous test on one kind of loop."""
+
+    async def limited() -> None:
+        async with asyncio.timeout(limit_s * 2):
+            await test()
+
+    with asyncio.Runner(loop_factory=loops[loop]) as runner:
+        runner.run(limited())
+
+
+async def until(condition: Callable[[], object]) -> None:
+    """Let the loop turn until something that nobody announces has come true."""
+    async with asyncio.timeout(limit_s):
+        while not condition():
+            await asyncio.sleep(0)
+
+
+@dataclass
+class Reply:
+    """One answer as read from the socket."""
+
+    status: int
+    headers: dict[str, str]
+    body: bytes
+
+
+class App:
+    """Echoes; keeps requests for ``/later`` and opens streams for ``/stream``.
+
+    Attributes:
+        seen: Every request that came in.
+        later: Requests that the test answers itself.
+        streams: Streams that were opened (None for HEAD).
+        closed: Streams of which `on_close` was called.
+        arrived: Set whenever a request comes in; `changed` also when a stream drains or closes.
+    """
+
+    def __init__(self) -> None:
+        self.seen: list[Request] = []
+        self.later: list[Request] = []
+        self.streams: list[Stream | None] = []
+        self.closed: list[Stream] = []
+        self.drained = 0
+        self.changed = asyncio.Event()
+
+    def __call__(self, request: Request) -> None:
+        self.seen.append(request)
+        self.changed.set()
+        match request.path:
+            case b"/later":
+                self.later.append(request)
+            case b"/stream":
+                self.open(request)
+            case b"/nothing":
+                request.reply(204)
+            case b"/crash":
+                raise RuntimeError("planned")
+            case b"/large":
+                request.reply(200, b"x" * int(request.query), b"text/plain")
+            case _:
+                request.reply(200, request.body, b"text/plain")
+
+    def open(self, request: Request) -> None:
+        stream = request.open_stream(200, b"application/x-ndjson")
+        self.streams.append(stream)
+        if stream is not None:
+            opened = stream
+
+            def closed() -> None:
+                self.closed.append(opened)
+                self.changed.set()
+
+            def drained() -> None:
+                self.drained += 1
+                self.changed.set()
+
+            stream.on_close = closed
+            stream.on_drain = drained
+
+    @property
+    def stream(self) -> Stream:
+        """The stream that was opened last."""
+        stream = self.streams[-1]
+        assert stream is not None
+        return stream
+
+    async def until(self, condition: Callable[[], bool]) -> None:
+        """Wait until something that the application notices has come true."""
+        async with asyncio.timeout(limit_s):
+            while not condition():
+                self.changed.clear()
+                await self.changed.wait()
+
+
+class Client:
+    """One raw connection."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.reader = reader
+        self.writer = writer
+
+    def send(self, data: bytes) -> None:
+        self.writer.write(data)
+
+    def pause(self) -> None:
+        """Read nothing more, for now."""
+        self.writer.transport.pause_reading()  # type: ignore[attr-defined]
+
+    def resume(self) -> None:
+        """Read again."""
+        self.writer.transport.resume_reading()  # type: ignore[attr-defined]
+
+    def half_close(self) -> None:
+        self.writer.write_eof()
+
+    def vanish(self) -> None:
+        """Reset the connection: unlike an orderly close, nothing can be taken for a closed half."""
+        self.writer.get_extra_info("socket").setsockopt(
+            socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0)
+        )
+        self.writer.transport.abort()
+
+    async def head(self) -> tuple[int, dict[str, str]]:
+        """Read one head."""
+        async with asyncio.timeout(limit_s):
+            lines = (await self.reader.readuntil(b"\r\n\r\n")).decode().split("\r\n")[:-2]
+        version, status, _ = lines[0].split(" ", 2)
+        assert version == "HTTP/1.1"
+        headers: dict[str, str] = {}
+        for line in lines[1:]:
+            name, value = line.split(": ", 1)
+            assert name not in headers, f"{name} twice"
+            headers[name] = value
+        return int(status), headers
+
+    async def reply(self, *, to_head: bool = False) -> Reply:
+        """Read one whole answer."""
+        status, headers = await self.head()
+        size = 0 if to_head else int(headers.get("content-length", 0))
+        async with asyncio.timeout(limit_s):
+            return Reply(status, headers, await self.reader.readexactly(size))
+
+    async def chunk(self) -> bytes:
+        """Read one chunk of a streamed body, b"" for the last."""
+        async with asyncio.timeout(limit_s):
+            size = int((await self.reader.readuntil(b"\r\n"))[:-2], 16)
+            return (await self.reader.readexactly(size + 2))[:-2]
+
+    async def rest(self) -> bytes:
+        """Read until the server has closed its half."""
+        async with asyncio.timeout(limit_s):
+            return await self.reader.read()
+
+    async def exchange(self, data: bytes) -> Reply:
+        """Send bytes, read one answer."""
+        self.send(data)
+        return await self.reply()
+
+
+@dataclass
+class Site:
+    """A running server: ``async with Site() as site``."""
+
+    limits: WireLimits = field(default_factory=WireLimits)
+    app: App = field(default_factory=App)
+    clients: list[Client] = field(default_factory=list)
+    clock: Clock = field(default_factory=SystemClock)
+
+    async def __aenter__(self) -> Site:
+        self.server = HttpServer(self.app, self.limits, clock=self.clock)
+        self.host, self.port = await self.server.start("127.0.0.1", 0)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for client in self.clients:
+            client.writer.transport.abort()
+            with contextlib.suppress(OSError):
+                await client.writer.wait_closed()
+        self.server.close()
+        await self.emptied()  # lost connections are reported by the loop's next turns
+
+    async def connect(self) -> Client:
+        return self._joined(*await asyncio.open_connection(self.host, self.port, limit=1 << 20))
+
+    async def connect_small(self) -> Client:
+        """Connect with small buffers in the kernel, and read nothing but what the test asks for."""
+        sock = socket.socket()
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        sock.setblocking(False)
+        await asyncio.get_running_loop().sock_connect(sock, (self.host, self.port))
+        client = self._joined(*await asyncio.open_connection(sock=sock, limit=1 << 20))
+        client.pause()
+        return client
+
+    def _joined(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> Client:
+        client = Client(reader, writer)
+        self.clients.append(client)
+        return client
+
+    async def emptied(self, connections: int = 0) -> None:
+        """Wait until no more connections than these are open."""
+        await until(lambda: self.server.counters.connections == connections)
+
+    @property
+    def refused(self) -> dict[str, int]:
+        return self.server.counters.refused

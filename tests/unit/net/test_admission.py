@@ -1,0 +1,277 @@
+"""The gate before the application: how long a turn hands over, who waits, who is late."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+import pytest
+
+from anew.clock import ManualClock
+from anew.net import admission as gate_module
+from anew.net.admission import Gate
+from anew.net.seam import Headers, Request, Stream, type_json
+
+from .http2_peer import Peer, in_loop
+
+
+class Asked(Request):
+    """A request that keeps its answer's status."""
+
+    gone = False
+
+    def __init__(self, body: bytes = b"") -> None:
+        self.body = body
+        self.status = 0
+
+    def reply(
+        self, status: int, body: bytes = b"", content_type: bytes | None = type_json, extra: Headers = ()
+    ) -> None:
+        self.status = status
+
+    def open_stream(self, status: int, content_type: bytes, extra: Headers = ()) -> Stream | None:
+        return None
+
+
+class Rig:
+    """A gate, its clock, and what the application got: each request, and whether it was late.
+
+    Attributes:
+        cost_ms: What the application takes for each request that is not late.
+    """
+
+    def __init__(self, cost_ms: int = 0) -> None:
+        self.clock = ManualClock()
+        self.clock.advance(1_000_000)
+        self.gate = Gate(self.app, self.clock.monotonic)
+        self.gate.on_late = self.on_late
+        self.cost_ms = cost_ms
+        self.late = False
+        self.got: list[tuple[Request, bool]] = []
+
+    def app(self, request: Request) -> None:
+        self.got.append((request, self.late))
+        if not self.late:
+            self.clock.advance(self.cost_ms)
+
+    def on_late(self, late: bool) -> None:
+        self.late = late
+
+    def hand(self, count: int) -> list[Request]:
+        requests: list[Request] = [Asked() for _ in range(count)]
+        for request in requests:
+            self.gate.hand(request)
+        return requests
+
+    async def until(self, done: Callable[[], bool]) -> None:
+        async with asyncio.timeout(5):
+            while not done():
+                await asyncio.sleep(0)
+
+    async def make_crowd(self) -> None:
+        """Let a crowd come and go."""
+        cost_ms, self.cost_ms = self.cost_ms, 1
+        before = len(self.got)
+        self.hand(100)
+        assert self.gate.crowded
+        await self.until(lambda: len(self.got) == before + 100 and not self.gate.crowded)
+        self.got.clear()
+        self.cost_ms = cost_ms
+
+
+@in_loop
+async def test_a_turn_hands_over_for_20_ms_and_the_rest_follows_in_order() -> None:
+    rig = Rig(cost_ms=5)
+    requests = rig.hand(10)
+    assert len(rig.got) == 4
+    later: list[int] = []
+    while len(rig.got) < 10:
+        await asyncio.sleep(0)
+        if not later or later[-1] != len(rig.got):
+            later.append(len(rig.got))
+    assert later == [4, 8, 10]
+    assert rig.got == [(request, False) for request in requests]
+
+
+@in_loop
+async def test_who_comes_while_others_wait_waits_behind_them() -> None:
+    rig = Rig(cost_ms=20)
+    requests = rig.hand(3)
+    await rig.until(lambda: len(rig.got) == 2)
+    requests += rig.hand(1)
+    await rig.until(lambda: len(rig.got) == 4)
+    assert [request for request, _ in rig.got] == requests
+
+
+@pytest.mark.parametrize(("waiting", "late"), [(63, False), (64, True)])
+@in_loop
+async def test_who_waits_for_more_than_60_ms_is_late_in_a_crowd_of_64(waiting: int, late: bool) -> None:
+    rig = Rig(cost_ms=20)
+    rig.hand(1 + waiting)
+    rig.clock.advance(41)  # the turn began 61 ms ago
+    await rig.until(lambda: len(rig.got) == 1 + waiting)
+    assert [was_late for _, was_late in rig.got] == [False] + [late] * waiting
+
+
+@in_loop
+async def test_60_ms_are_not_too_long() -> None:
+    rig = Rig(cost_ms=20)
+    rig.hand(65)
+    rig.clock.advance(40)
+    await rig.until(lambda: len(rig.got) > 2)
+    assert [was_late for _, was_late in rig.got[:3]] == [False, False, True]
+
+
+@in_loop
+async def test_what_has_no_room_to_wait_is_late_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gate_module, "max_queued", 3)
+    monkeypatch.setattr(gate_module, "max_queued_bytes", 10)
+    rig = Rig(cost_ms=20)
+    first, *_ = rig.hand(1)
+    bodies: list[Request] = [Asked(b"x" * 10), Asked(b"x"), Asked(), Asked(), Asked()]
+    for request in bodies:
+        rig.gate.hand(request)
+    # The second body has no room beside the first, and the last request is a fourth one.
+    assert rig.got == [(first, False), (bodies[1], True), (bodies[4], True)]
+    await rig.until(lambda: len(rig.got) == 6)
+    rig.gate.hand(bodies[0])  # room again
+    assert rig.got[3:] == [(bodies[0], False), (bodies[2], False), (bodies[3], False)]
+
+
+@in_loop
+async def test_after_a_stall_nobody_is_late_unless_there_has_been_a_crowd() -> None:
+    """Behind a batch that took 150 ms come 100 requests; a second after a crowd that is forgotten."""
+    for crowded_ms_ago, late in ((None, False), (0, True), (1_000, False)):
+        rig = Rig()
+        if crowded_ms_ago is not None:
+            await rig.make_crowd()
+            rig.clock.advance(crowded_ms_ago)
+            for _ in range(8):
+                await asyncio.sleep(0)
+        rig.hand(1)
+        asyncio.get_running_loop().call_soon(rig.clock.advance, 150)  # as a batch does, after the turn
+        await asyncio.sleep(0)
+        requests = rig.hand(100)
+        await rig.until(lambda rig=rig: len(rig.got) == 101)
+        assert rig.got[1:] == [(request, late) for request in requests]
+
+
+@in_loop
+async def test_after_a_crowd_a_loop_that_has_slept_has_left_nobody_unread() -> None:
+    rig = Rig()
+    await rig.make_crowd()
+    rig.hand(1)
+    for _ in range(8):
+        await asyncio.sleep(0)
+    rig.clock.advance(150)
+    rig.hand(1)
+    assert [late for _, late in rig.got] == [False, False]
+
+
+@in_loop
+async def test_an_error_in_the_application_concerns_one_request() -> None:
+    def app(request: Request) -> None:
+        clock.advance(20)
+        if not request.body:
+            raise ZeroDivisionError
+        request.reply(200)
+
+    clock = ManualClock()
+    gate = Gate(app, clock.monotonic)
+    requests = [Asked(), Asked(b"x"), Asked(), Asked(b"x")]
+    for request in requests:
+        gate.hand(request)
+    async with asyncio.timeout(5):
+        while not requests[-1].status:
+            await asyncio.sleep(0)
+    assert [request.status for request in requests] == [500, 200, 500, 200]
+
+
+class Broken:
+    """A connection that cannot go on."""
+
+    aborted = False
+
+    def go_on(self) -> None:
+        raise RuntimeError("broken")
+
+    def abort(self) -> None:
+        self.aborted = True
+
+
+@in_loop
+async def test_a_connection_that_cannot_go_on_is_cut_and_the_others_have_their_turn() -> None:
+    rig, broken = Rig(cost_ms=20), Broken()
+    first, second = rig.hand(2)
+    rig.gate.queue_up(broken)
+    third = rig.hand(1)[0]
+    await rig.until(lambda: len(rig.got) == 3)
+    assert rig.got == [(first, False), (second, False), (third, False)]
+    assert broken.aborted
+
+
+@in_loop
+async def test_close_forgets_who_waits() -> None:
+    rig = Rig(cost_ms=20)
+    rig.hand(5)
+    rig.gate.close()
+    for _ in range(10):
+        await asyncio.sleep(0)
+    assert len(rig.got) == 1
+
+
+@in_loop
+async def test_http2_streams_wait_and_are_late_like_all_others() -> None:
+    """100 streams of one connection: a turn hands over 20 of them, 1 ms each; behind a pause the others are late."""
+    late: list[bool] = []
+
+    def app(request: Request) -> None:
+        late.append(is_late[0])
+        peer.now_ms += 0 if is_late[0] else 1
+        request.reply(503 if is_late[0] else 201, b"{}")
+
+    is_late = [False]
+    peer = Peer(app)
+    peer.gate.on_late = lambda now: is_late.__setitem__(0, now)
+    streams = [peer.ask("/jobs", "POST", b"{}") for _ in range(100)]
+    peer.conn.data_received(peer.client.data_to_send())
+    assert late == [False] * 20
+    peer.now_ms += 100
+    await peer.turn()
+    assert late == [False] * 20 + [True] * 80
+    assert [peer.status(stream) for stream in streams] == [201] * 20 + [503] * 80
+
+
+@in_loop
+async def test_a_stream_that_an_http2_peer_has_hung_up_on_while_it_waited_is_not_opened() -> None:
+    opened: list[Stream | None] = []
+
+    def app(request: Request) -> None:
+        peer.now_ms += 20
+        opened.append(request.open_stream(200, b"application/x-ndjson"))
+
+    peer = Peer(app)
+    for _ in range(2):
+        peer.ask("/jobs/take")
+    peer.conn.data_received(peer.client.data_to_send())
+    assert peer.conn.eof_received()
+    await peer.turn()
+    assert opened[0] is not None
+    assert opened[1:] == [None]
+    assert peer.transport.closed or peer.transport.ended
+
+
+@in_loop
+async def test_what_http2_reads_while_very_many_wait_stays_with_the_connection() -> None:
+    """1,100 of others wait; ten streams more are not looked at before them, and the peer is not read meanwhile."""
+    peer = Peer(lambda request: setattr(peer, "now_ms", peer.now_ms + 1))
+    for _ in range(1_100 + 20):
+        peer.gate.hand(Asked())
+    streams = [peer.ask("/jobs") for _ in range(10)]
+    peer.conn.data_received(peer.client.data_to_send())
+    assert peer.counters.requests == 0
+    assert not peer.transport.reading
+    async with asyncio.timeout(5):
+        while peer.counters.requests < len(streams):
+            await asyncio.sleep(0)
+    assert peer.transport.reading

@@ -1,0 +1,153 @@
+"""Which header lists are requests, which are refused with an answer, and which are malformed."""
+
+from __future__ import annotations
+
+import pytest
+
+from anew.net.http2.heads import HeadReader, MalformedHead, check_trailers, parse_head
+from anew.net.http2.hpack import Field, HeaderDecoder, encode_field
+from anew.net.seam import WireLimits
+
+limits = WireLimits()
+method, scheme, path = (b":method", b"POST"), (b":scheme", b"http"), (b":path", b"/jobs?a=1&b=?")
+authority = (b":authority", b"localhost:7890")
+usual = [method, scheme, path, authority]
+
+
+def test_a_whole_head() -> None:
+    head = parse_head([*usual, (b"content-length", b"12"), (b"accept", b"a"), (b"accept", b"b")], limits)
+    assert (head.method, head.path, head.query) == (b"POST", b"/jobs", b"a=1&b=?")
+    assert head.headers == {b"content-length": b"12", b"accept": b"a", b"host": b"localhost:7890"}
+    assert (head.length, head.status, head.expects) == (12, 0, False)
+
+
+def test_host_header_in_place_of_authority() -> None:
+    head = parse_head([method, scheme, path, (b"host", b"localhost")], limits)
+    assert head.status == 0
+    assert head.headers[b"host"] == b"localhost"
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        pytest.param([method, scheme, path], id="none"),
+        pytest.param([method, scheme, path, (b":authority", b"")], id="empty"),
+        pytest.param([*usual, (b"host", b"other")], id="different"),
+        pytest.param([method, scheme, path, (b"host", b"a"), (b"host", b"a")], id="two"),
+        pytest.param([method, scheme, path, (b":authority", b"user@localhost")], id="with user"),
+        pytest.param([method, scheme, path, (b":authority", b"a/b")], id="not a host"),
+    ],
+)
+def test_there_is_exactly_one_host(fields: list[Field]) -> None:
+    head = parse_head(fields, limits)
+    assert (head.status, head.reason) == (400, "host")
+
+
+def test_the_same_host_twice_is_one() -> None:
+    assert parse_head([*usual, (b"host", b"LOCALHOST:7890")], limits).status == 0
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        pytest.param([scheme, path, authority], id="no method"),
+        pytest.param([method, path, authority], id="no scheme"),
+        pytest.param([method, scheme, authority], id="no path"),
+        pytest.param([method, scheme, (b":path", b""), authority], id="empty path"),
+        pytest.param([method, *usual], id="pseudo-header twice"),
+        pytest.param([*usual, (b":status", b"200")], id="pseudo-header of answers"),
+        pytest.param([*usual, (b":x", b"1")], id="unknown pseudo-header"),
+        pytest.param([method, (b"a", b"b"), scheme, path, authority], id="pseudo-header after a field"),
+        pytest.param([*usual, (b"Accept", b"a")], id="upper case"),
+        pytest.param([*usual, (b"", b"a")], id="empty name"),
+        pytest.param([*usual, (b"a b", b"a")], id="blank in a name"),
+        pytest.param([*usual, (b"a", b"b\r\nc: d")], id="line end"),
+        pytest.param([*usual, (b"a", b"b\0")], id="NUL"),
+        pytest.param([*usual, (b"a", b" b")], id="blank before"),
+        pytest.param([*usual, (b"a", b"b\t")], id="blank after"),
+        pytest.param([*usual, (b"connection", b"close")], id="connection"),
+        pytest.param([*usual, (b"transfer-encoding", b"chunked")], id="transfer-encoding"),
+        pytest.param([*usual, (b"upgrade", b"h2c")], id="upgrade"),
+        pytest.param([*usual, (b"keep-alive", b"1")], id="keep-alive"),
+        pytest.param([*usual, (b"proxy-connection", b"x")], id="proxy-connection"),
+        pytest.param([*usual, (b"te", b"gzip")], id="te"),
+        pytest.param([*usual, (b"content-length", b"+1")], id="content-length with sign"),
+        pytest.param([*usual, (b"content-length", b"")], id="empty content-length"),
+        pytest.param(
+            [*usual, (b"content-length", b"1"), (b"content-length", b"1")], id="two content-lengths"
+        ),
+    ],
+)
+def test_malformed(fields: list[Field]) -> None:
+    with pytest.raises(MalformedHead):
+        parse_head(fields, limits)
+
+
+def test_te_trailers_is_allowed() -> None:
+    assert parse_head([*usual, (b"te", b"trailers")], limits).status == 0
+
+
+@pytest.mark.parametrize(
+    "target", [b"jobs", b"*", b"http://localhost/jobs", b"/a b", b"/\xff", b"/a#b", b"/\x7f"]
+)
+def test_targets_that_are_no_path(target: bytes) -> None:
+    assert parse_head([method, scheme, (b":path", target), authority], limits).status == 400
+
+
+def test_options_of_the_whole_server() -> None:
+    head = parse_head([(b":method", b"OPTIONS"), scheme, (b":path", b"*"), authority], limits)
+    assert (head.status, head.path) == (0, b"*")
+
+
+def test_long_target() -> None:
+    short = WireLimits(max_target=10)
+    assert parse_head([method, scheme, (b":path", b"/" * 10), authority], short).status == 0
+    assert parse_head([method, scheme, (b":path", b"/" * 11), authority], short).status == 414
+
+
+def test_connect_is_refused() -> None:
+    assert parse_head([(b":method", b"CONNECT"), authority], limits).status == 501
+
+
+def test_trailers_hold_no_pseudo_headers() -> None:
+    check_trailers([(b"x-sum", b"1")])
+    with pytest.raises(MalformedHead):
+        check_trailers([(b":path", b"/")])
+
+
+def block_of(fields: list[Field]) -> bytes:
+    return b"".join([encode_field(name, value) for name, value in fields])
+
+
+def test_a_block_seen_before_is_the_same_head() -> None:
+    reader, decoder = HeadReader(limits), HeaderDecoder()
+    block = block_of(usual)
+    assert reader.read(block, decoder) is reader.known(False)[block]
+
+
+def test_a_block_that_changes_the_table_is_not_kept() -> None:
+    reader, decoder = HeadReader(limits), HeaderDecoder()
+    reader.read(block_of(usual[:3]) + b"\x41\x09localhost", decoder)
+    reader.read(block_of(usual[:3]) + b"\xbe", decoder)
+    assert reader.known(False) == {}
+
+
+def test_what_is_kept_is_bounded() -> None:
+    reader, decoder = HeadReader(limits), HeaderDecoder()
+    for number in range(3000):
+        reader.read(block_of([method, scheme, (b":path", b"/%d" % number), authority]), decoder)
+    assert len(reader.known(False)) <= 1024
+
+
+def test_too_large_a_head_is_refused_by_its_method() -> None:
+    reader = HeadReader(WireLimits(max_head=1000))
+    fields = [(b":method", b"HEAD"), scheme, path, authority, (b"a", b"x" * 1000)]
+    head = reader.read(block_of(fields), HeaderDecoder())
+    assert (head.status, head.method) == (431, b"HEAD")
+
+
+def test_one_field_too_many() -> None:
+    reader = HeadReader(WireLimits(max_headers=2))
+    fields = [*usual, (b"a", b"1"), (b"b", b"2")]
+    assert reader.read(block_of(fields), HeaderDecoder()).status == 0
+    assert reader.read(block_of([*fields, (b"c", b"3")]), HeaderDecoder()).status == 431

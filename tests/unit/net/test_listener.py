@@ -1,0 +1,493 @@
+"""The listener: counting, limits, the choice of wire, and the way to the end."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import os
+import resource
+import socket
+import subprocess
+import sys
+import time
+
+import pytest
+
+from anew.clock import ManualClock
+from anew.net import accepting
+from anew.net import listener as server_module
+from anew.net.listener import HttpServer
+from anew.net.seam import WireLimits
+from tests.unit.net.http1_peer import fetch, get, post
+from tests.unit.net.loopback import App, Site, run, until
+
+
+def test_connections_are_counted_while_they_are_open(loop: str) -> None:
+    async def test() -> None:
+        async with Site() as site:
+            first, second = await site.connect(), await site.connect()
+            await first.exchange(get)
+            await second.exchange(get)
+            assert site.server.counters.connections == 2
+            first.writer.transport.abort()
+            await site.emptied(1)
+            assert (await second.exchange(get)).status == 200
+
+    run(test, loop)
+
+
+def test_a_crowd_of_clients_is_accepted_in_a_few_turns(loop: str) -> None:
+    """100 connect while the loop is busy; libuv alone would take in one of them each turn."""
+
+    async def test() -> None:
+        async with Site() as site:
+            clients = [socket.create_connection((site.host, site.port)) for _ in range(100)]
+            for _ in range(10):
+                await asyncio.sleep(0)
+            assert site.server.counters.connections == 100
+            for client in clients:
+                client.close()
+
+    run(test, loop)
+
+
+def test_above_the_limit_503_and_close_and_room_again_after_that(loop: str) -> None:
+    async def test() -> None:
+        async with Site(WireLimits(max_connections=2)) as site:
+            inside = [await site.connect() for _ in range(2)]
+            for client in inside:
+                await client.exchange(get)
+            turned_away = await site.connect()
+            reply = await turned_away.exchange(get)
+            assert (reply.status, reply.headers["retry-after"]) == (503, "1")
+            assert reply.headers["connection"] == "close"
+            assert await turned_away.rest() == b""
+            assert site.refused == {"connections": 1}
+            for client in inside:
+                assert (await client.exchange(get)).status == 200
+            inside[0].writer.transport.abort()
+            await site.emptied(1)
+            assert (await (await site.connect()).exchange(get)).status == 200
+
+    run(test, loop)
+
+
+def test_the_limit_leaves_descriptors_for_the_store(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (1024, 1024))
+    assert HttpServer(App.__call__, WireLimits()).max_connections == 1024 - 256  # type: ignore[arg-type]
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (100, 100))
+    assert HttpServer(App.__call__, WireLimits()).max_connections == 50  # type: ignore[arg-type]
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (1 << 20, 1 << 20))
+    assert HttpServer(App.__call__, WireLimits()).max_connections == 10_000  # type: ignore[arg-type]
+
+
+def test_a_flood_above_the_limit_is_cut_and_leaves_no_trace(loop: str) -> None:
+    async def test() -> None:
+        async with Site(WireLimits(max_connections=1)) as site:
+            inside = await site.connect()
+            await inside.exchange(get)
+            crowd = [await site.connect() for _ in range(server_module.max_turned_away + 20)]
+            answers = await asyncio.gather(*(client.rest() for client in crowd), return_exceptions=True)
+            told = [answer for answer in answers if isinstance(answer, bytes) and b" 503 " in answer]
+            assert len(told) == server_module.max_turned_away
+            assert site.refused == {"connections": len(crowd)}
+            assert (await inside.exchange(get)).status == 200
+
+    run(test, loop)
+
+
+def test_the_clock_is_asked_for(loop: str) -> None:
+    async def test() -> None:
+        clock = ManualClock(now=784_111_777_000)
+        async with Site(clock=clock) as site:
+            client = await site.connect()
+            # The example of RFC 9110, 5.6.7.
+            assert (await client.exchange(get)).headers["date"] == "Sun, 06 Nov 1994 08:49:37 GMT"
+            clock.advance(9_000)
+            site.server.sweep()
+            assert (await client.exchange(get)).headers["date"] == "Sun, 06 Nov 1994 08:49:46 GMT"
+            client.send(b"GET / HTTP/1.1\r\n")
+            (connection,) = site.server._connections
+            await until(lambda: connection._stage != 0)  # type: ignore[attr-defined]
+            clock.advance(9_999)
+            site.server.sweep()
+            assert site.refused == {}
+            clock.advance(1)
+            site.server.sweep()
+            assert (await client.reply()).status == 408
+
+    run(test, loop)
+
+
+# ---- the choice of wire
+
+
+def test_an_http2_preface_gets_http2_even_byte_by_byte(loop: str) -> None:
+    pytest.importorskip("anew.net.http2.connection")
+    preface = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + b"\0\0\0\4\0\0\0\0\0"
+
+    async def test() -> None:
+        async with Site() as site:
+            for pieces in ([preface], [preface[:1], preface[1:]], [bytes([byte]) for byte in preface]):
+                client = await site.connect()
+                for piece in pieces:
+                    client.send(piece)
+                    await asyncio.sleep(0)
+                # The server's preface is a SETTINGS frame (type 4) on stream 0.
+                head = await client.reader.readexactly(9)
+                assert head[3] == 4
+                assert head[5:] == b"\0\0\0\0"
+            assert site.server.counters.connections == 3
+            for client in site.clients:
+                client.writer.transport.abort()
+            await site.emptied()
+
+    run(test, loop)
+
+
+def test_methods_that_begin_like_the_preface_are_http1(loop: str) -> None:
+    async def test() -> None:
+        async with Site() as site:
+            client = await site.connect()
+            client.send(b"P")
+            await asyncio.sleep(0)
+            client.send(post(b"x")[1:])
+            assert (await client.reply()).body == b"x"
+            client = await site.connect()
+            client.send(b"PR")
+            await asyncio.sleep(0)
+            client.send(b"OPFIND / HTTP/1.1\r\nHost: h\r\n\r\n")
+            assert (await client.reply()).status == 200
+
+    run(test, loop)
+
+
+def test_a_preface_is_only_one_at_the_beginning(loop: str) -> None:
+    async def test() -> None:
+        async with Site() as site:
+            client = await site.connect()
+            assert (await client.exchange(get)).status == 200
+            assert (await client.exchange(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n")).status == 505
+
+    run(test, loop)
+
+
+def test_a_slow_preface_is_a_slow_head(loop: str) -> None:
+    async def test() -> None:
+        async with Site(WireLimits(header_timeout_ms=300)) as site:
+            client = await site.connect()
+            assert (await client.exchange(b"PRI * HT")).status == 408
+
+    run(test, loop)
+
+
+def test_bodies_that_are_coming_in_are_bounded_over_all_connections(loop: str) -> None:
+    """Each is within its own limit, yet a hundred of them would fill the memory."""
+
+    async def test() -> None:
+        async with Site(WireLimits(max_unfinished=1_000)) as site:
+            counters = site.server.counters
+            head = b"POST / HTTP/1.1\r\nhost: localhost\r\n"
+            first, second, chunked = [await site.connect() for _ in range(3)]
+            first.send(head + b"content-length: 900\r\n\r\n" + b"x" * 600)
+            await until(lambda: counters.unfinished >= 600)
+            second.send(head + b"content-length: 900\r\n\r\n" + b"x" * 600)
+            chunked.send(head + b"transfer-encoding: chunked\r\n\r\n258\r\n" + b"x" * 500)
+            for refused in (second, chunked):
+                reply = await refused.reply()
+                assert (reply.status, reply.headers["retry-after"]) == (503, "1")
+            assert counters.refused == {"bodies": 2}
+            assert counters.unfinished == 600
+            first.send(b"x" * 300)
+            assert len((await first.reply()).body) == 900
+            assert counters.unfinished == 0
+            gone = await site.connect()
+            gone.send(head + b"content-length: 900\r\n\r\n" + b"x" * 600)
+            await until(lambda: counters.unfinished >= 600)
+            gone.writer.transport.abort()
+            await until(lambda: not counters.unfinished)
+
+    run(test, loop)
+
+
+# ---- the end
+
+
+def test_draining_closes_idle_connections_and_answers_what_is_due(loop: str) -> None:
+    async def test() -> None:
+        async with Site() as site:
+            idle, busy, pipelined = [await site.connect() for _ in range(3)]
+            await idle.exchange(get)
+            busy.send(fetch(b"/later"))
+            pipelined.send(fetch(b"/later") + fetch(b"/later"))
+            await site.app.until(lambda: len(site.app.later) == 2)
+            draining = asyncio.create_task(site.server.drain(5000))
+            assert await idle.rest() == b""
+            with pytest.raises(ConnectionRefusedError):
+                await asyncio.open_connection(site.host, site.port)
+            assert not draining.done()
+            for request in site.app.later[:]:
+                request.reply(200, b"x")
+            await site.app.until(lambda: len(site.app.later) == 3)
+            site.app.later[2].reply(200, b"x")
+            assert (await busy.reply()).headers["connection"] == "close"
+            assert "connection" not in (await pipelined.reply()).headers
+            assert (await pipelined.reply()).headers["connection"] == "close"
+            for client in (idle, busy, pipelined):
+                assert await client.rest() == b""
+                client.writer.close()
+            await draining
+            assert site.server.counters.connections == 0
+
+    run(test, loop)
+
+
+def test_draining_waits_for_no_idle_connection(loop: str) -> None:
+    """Nothing is unread on either side, so there is nothing to linger for: the peer need not even hang up.
+
+    By a clock that stands still, whoever lingered would do so for ever.
+    """
+
+    async def test() -> None:
+        async with Site(clock=ManualClock()) as site:
+            idle = [await site.connect() for _ in range(3)]
+            for client in idle:
+                await client.exchange(get)
+            await site.server.drain(60_000)
+            for client in idle:
+                assert await client.rest() == b""
+
+    run(test, loop)
+
+
+def test_draining_does_not_reset_a_connection_with_a_request_unread(loop: str) -> None:
+    """A close with bytes unread would send a reset, which may destroy the answer before; so it lingers."""
+
+    async def test() -> None:
+        async with Site() as site:
+            client = await site.connect()
+            await client.exchange(get)
+            connection = next(iter(site.server._connections))
+            transport = connection.transport  # type: ignore[attr-defined]
+            transport.pause_reading()
+            client.send(get)
+            await asyncio.sleep(0)
+            connection.drain()
+            assert not transport.is_closing()
+            transport.resume_reading()
+            assert await client.rest() == b""
+
+    run(test, loop)
+
+
+def test_an_http2_connection_whose_preface_is_coming_in_is_drained_too(loop: str) -> None:
+    async def test() -> None:
+        async with Site() as site:
+            client = await site.connect()
+            client.send(b"PRI * HTTP/2")
+            connections = site.server._connections
+            await until(lambda: connections and next(iter(connections))._stage != 0)  # type: ignore[attr-defined]
+            draining = asyncio.create_task(site.server.drain(60_000))
+            await asyncio.sleep(0)
+            client.send(b".0\r\n\r\nSM\r\n\r\n" + bytes(3) + b"\x04" + bytes(5))  # and empty SETTINGS
+            assert b"the server is going away" in await client.rest()
+            client.writer.close()
+            await draining
+
+    run(test, loop)
+
+
+def test_a_request_that_is_coming_in_is_still_answered(loop: str) -> None:
+    async def test() -> None:
+        async with Site() as site:
+            client = await site.connect()
+            await client.exchange(get)
+            client.send(post(b"ab")[:-1])
+            connection = next(iter(site.server._connections))
+            await until(lambda: connection._stage != 0)  # type: ignore[attr-defined]
+            draining = asyncio.create_task(site.server.drain(5000))
+            await asyncio.sleep(0)
+            client.send(b"b")
+            reply = await client.reply()
+            assert (reply.body, reply.headers["connection"]) == (b"ab", "close")
+            client.writer.close()
+            await draining
+
+    run(test, loop)
+
+
+def test_draining_ends_streams_cleanly(loop: str) -> None:
+    async def test() -> None:
+        async with Site() as site:
+            client = await site.connect()
+            client.send(fetch(b"/stream"))
+            await client.head()
+            draining = asyncio.create_task(site.server.drain(5000))
+            assert await client.chunk() == b""
+            assert await client.rest() == b""
+            assert site.app.closed == [site.app.stream]
+            client.writer.close()
+            await draining
+
+    run(test, loop)
+
+
+def test_the_application_may_end_its_streams_itself(loop: str) -> None:
+    async def test() -> None:
+        async with Site() as site:
+
+            def end() -> None:
+                site.app.stream.write(b"bye")
+                site.app.stream.close()
+
+            site.server.on_drain = end
+            client = await site.connect()
+            client.send(fetch(b"/stream"))
+            await client.head()
+            draining = asyncio.create_task(site.server.drain(5000))
+            assert [await client.chunk(), await client.chunk()] == [b"bye", b""]
+            assert await client.rest() == b""
+            assert site.app.closed == []
+            client.writer.close()
+            await draining
+
+    run(test, loop)
+
+
+def test_what_does_not_end_in_time_is_cut(loop: str) -> None:
+    async def test() -> None:
+        async with Site() as site:
+            site.server.on_drain = lambda: None
+            taker, waiter = await site.connect(), await site.connect()
+            taker.send(fetch(b"/stream"))
+            waiter.send(fetch(b"/later"))
+            await site.app.until(lambda: len(site.app.seen) == 2)
+            await site.server.drain(100)
+            await site.emptied()
+            assert site.app.closed == [site.app.stream]
+            assert await waiter.rest() == b""
+            site.app.later[0].reply(200)
+
+    run(test, loop)
+
+
+flooded = """
+import asyncio, resource, sys
+from anew.net.listener import HttpServer
+loop = sys.argv[1]
+resource.setrlimit(resource.RLIMIT_NOFILE, (40, 40))
+async def main():
+    server = HttpServer(lambda request: request.reply(200))
+    server.max_connections = 1000
+    print((await server.start("127.0.0.1", 0))[1], flush=True)
+    await asyncio.Event().wait()
+if loop == "uvloop":
+    import uvloop
+    uvloop.run(main())
+else:
+    asyncio.run(main())
+"""
+
+
+def test_running_out_of_descriptors_does_not_stop_the_listener(loop: str) -> None:
+    """Checklist 46 of reliability: EMFILE does not stop accepting."""
+
+    def answered(port: int) -> bool:
+        with socket.create_connection(("127.0.0.1", port), timeout=10) as sock:
+            try:
+                sock.sendall(get)
+                return sock.recv(100).startswith(b"HTTP/1.1 200")
+            except ConnectionError:  # accepted only to be dropped: one of the crowd was still there
+                return False
+
+    process = subprocess.Popen(
+        [sys.executable, "-c", flooded, loop],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+    )
+    try:
+        assert process.stdout is not None
+        port = int(process.stdout.readline())
+        assert answered(port)
+        crowd = [socket.create_connection(("127.0.0.1", port), timeout=10) for _ in range(80)]
+        for sock in crowd[:10]:
+            sock.sendall(get)
+            assert sock.recv(100).startswith(b"HTTP/1.1 200")
+        for sock in crowd:
+            sock.close()
+        deadline = time.monotonic() + 10
+        while not answered(port):
+            assert time.monotonic() < deadline
+    finally:
+        process.kill()
+        _, told = process.communicate()
+    assert told.count(b"connections wait and cannot be accepted (Too many open files): raise the limit") == 1
+
+
+class Greeter(asyncio.Protocol):
+    """Notes that it was connected."""
+
+    def __init__(self, connected: asyncio.Event) -> None:
+        self.connected = connected
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.connected.set()
+        transport.close()
+
+
+@pytest.mark.parametrize("trouble", [errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM])
+def test_accepting_pauses_when_it_cannot_and_goes_on(
+    loop: str, trouble: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A connection that waits wakes the loop in every turn, as long as it is watched for."""
+
+    async def test() -> None:
+        told: list[OSError] = []
+        connected = asyncio.Event()
+        listening = socket.create_server(("127.0.0.1", 0))
+        acceptor = accepting.Acceptor([listening], lambda: Greeter(connected), told.append)
+
+        def refuse(self: socket.socket) -> None:
+            raise OSError(trouble, "planted")
+
+        monkeypatch.setattr(accepting, "pause_ms", 3_600_000)
+        with monkeypatch.context() as none_left:
+            none_left.setattr(socket.socket, "accept", refuse)
+            client = socket.create_connection(listening.getsockname())
+            await until(lambda: told)
+            for _ in range(50):
+                await asyncio.sleep(0)
+            assert [error.errno for error in told] == [trouble]
+            acceptor._watch()  # as its timer would
+            monkeypatch.setattr(accepting, "pause_ms", 1)
+            await until(lambda: len(told) >= 3)
+        async with asyncio.timeout(5):
+            await connected.wait()
+        client.close()
+        acceptor.close()
+        listening.close()
+
+    run(test, loop)
+
+
+def test_the_log_is_told_once_a_minute_that_there_are_too_many(caplog: pytest.LogCaptureFixture) -> None:
+    clock = ManualClock()
+    server = HttpServer(App(), clock=clock)
+    for advance_ms in (0, 0, 59_999, 1, 30_000):
+        clock.advance(advance_ms)
+        server._cannot_accept(OSError(errno.EMFILE, "Too many open files"))
+    assert [record.levelname for record in caplog.records] == ["ERROR", "ERROR"]
+    assert "ulimit -n" in caplog.records[0].message
+
+
+def test_the_log_is_told_that_the_limit_is_reached(loop: str, caplog: pytest.LogCaptureFixture) -> None:
+    async def test() -> None:
+        async with Site(WireLimits(max_connections=1)) as site:
+            await (await site.connect()).exchange(get)
+            for _ in range(3):
+                assert (await (await site.connect()).exchange(get)).status == 503
+            said = [record.message for record in caplog.records if record.levelname == "ERROR"]
+            assert said == ["1 connections are open, as many as --max-connections allows; others get 503"]
+
+    run(test, loop)
