@@ -9,8 +9,8 @@ from typing import Any
 
 import msgspec
 
-from anew.jobs import AttemptRecord, Change, Job, NewJob, State
-from anew.store.protocol import Filter, Lease, Page, Rewrite, Store, TakenRow
+from anew.jobs import AttemptRecord, Change, HoldKind, Job, NewJob, State
+from anew.store.protocol import Filter, Hold, Page, Position, Rewrite, Store, TakenRow
 
 NOW = 1_700_000_000_000
 HOUR_MS = 3_600_000
@@ -36,16 +36,39 @@ def batch(store: Store, *, synced: bool = False) -> Iterator[Store]:
     store.commit()
 
 
+def insert(store: Store, first: int, jobs: Sequence[NewJob], now: int = NOW, **more: Any) -> None:
+    """Store jobs under keys from the first on, in the open transaction."""
+    store.insert(range(first, first + len(jobs)), jobs, now, **more)
+
+
+def insert_plain(store: Store, first: int, jobs: Sequence[NewJob], now: int = NOW) -> None:
+    """The same for plain ones."""
+    store.insert_plain(range(first, first + len(jobs)), jobs, now)
+
+
+def stage(store: Store, first: int, jobs: Sequence[NewJob], at: Position, max_bytes: int) -> Position | None:
+    """Write payloads ahead of jobs with keys from the first on."""
+    assert store.staging is not None
+    return store.staging.stage(range(first, first + len(jobs)), jobs, at, max_bytes)
+
+
+def ready_total(store: Store) -> int:
+    """How many jobs are ready, over all queues."""
+    return sum(states[State.READY] for states in store.counts().values())
+
+
 def put(store: Store, *jobs: NewJob, first_key: int = 1, now: int = NOW) -> list[int]:
     """Store jobs in a transaction of their own; gives their keys."""
+    keys = range(first_key, first_key + len(jobs))
     with batch(store):
-        store.insert(first_key, jobs, now)
-    return list(range(first_key, first_key + len(jobs)))
+        store.insert(keys, jobs, now)
+    return list(keys)
 
 
-def lease(**overrides: Any) -> Lease:
-    """An hour's lease of holder 1."""
-    return Lease(**{"token": 5, "owner": 1, "deadline": NOW + HOUR_MS, "now": NOW} | overrides)
+def hold(**overrides: Any) -> Hold:
+    """An hour's hold of a stream of session 1."""
+    fields = {"kind": HoldKind.STREAM, "token": 5, "owner": 1, "deadline": NOW + HOUR_MS, "now": NOW}
+    return Hold(**fields | overrides)
 
 
 def take(
@@ -57,7 +80,9 @@ def take(
 ) -> list[TakenRow]:
     """Take in a transaction of its own."""
     with batch(store):
-        return store.take(queues, limit, max_bytes, lease(**held))
+        rows, corrupt = store.take(queues, limit, max_bytes, hold(**held))
+    assert corrupt == {}
+    return rows
 
 
 def taken_keys(rows: list[TakenRow]) -> list[int]:
@@ -106,14 +131,7 @@ def change(key: int, state: State, **overrides: Any) -> Change:
 
 def rewrite(before: Job, **changes: Any) -> Rewrite:
     """A patch of a job as it was read."""
-    fields = {
-        name: getattr(before, name)
-        for name in (
-            "key", "queue", "priority", "state", "ready_at", "attempts", "retry_limit", "policy", "retention",
-            "purge_at", "first_failed_at", "carry",
-        )
-    }  # fmt: skip
-    return Rewrite(**fields | changes, was_queue=before.queue, was_state=before.state)
+    return Rewrite(msgspec.structs.replace(before, **changes), before.queue, before.state)
 
 
 def counted(store: Store) -> dict[tuple[str, State], int]:
@@ -136,7 +154,7 @@ def check_counts(store: Store) -> None:
     assert set(store.counts()) == queues
     ready = {queue: told(store).get((queue, State.READY), 0) for queue in queues}
     assert {queue: store.ready(queue) for queue in queues} == ready
-    assert store.ready(None) == sum(ready.values())
+    assert store.any_ready() == any(ready.values())
 
 
 def fail_again(store: Store, key: int, times: int) -> None:

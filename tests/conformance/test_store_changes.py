@@ -15,10 +15,12 @@ from .helpers import (
     check_counts,
     counted,
     fail_again,
-    lease,
+    hold,
+    insert,
     new_job,
     one,
     put,
+    ready_total,
     rewrite,
     state_of,
     take,
@@ -63,7 +65,7 @@ def test_a_lease_lapses_at_its_deadline(store: Store) -> None:
     assert store.lapsed(NOW + 20, 10) == [2, 3]
     assert store.lapsed(NOW + 30, 2) == [2, 3]
     with batch(store):
-        store.release([2], interrupted=True)
+        store.release([2], NOW, interrupted=True)
     assert store.lapsed(NOW + 30, 10) == [3, 1]
 
 
@@ -161,7 +163,7 @@ def test_a_change_of_a_job_that_is_in_flight_no_longer_leaves_no_trace(store: St
     put(store, new_job(), new_job())
     take(store)
     with batch(store):
-        store.release([1], interrupted=False)
+        store.release([1], NOW, interrupted=False)
         store.apply([change(1, State.RETRYING), change(2, State.RETRYING)])
     assert [job.state for job in store.load([1, 2])] == [State.READY, State.RETRYING]
     assert [len(store.errors(key, Page())) for key in (1, 2)] == [0, 1]
@@ -198,7 +200,7 @@ def test_delete_all_leaves_nothing(store: Store) -> None:
     with batch(store):
         assert store.delete_all() == 5
         assert store.fresh_ready() == []
-    assert (store.counts(), store.ready(None), store.next_due()) == ({}, 0, None)
+    assert (store.counts(), ready_total(store), store.next_due()) == ({}, 0, None)
     assert store.find(Filter(), ALL) == store.errors(1, Page()) == []
     with batch(store):
         assert store.delete_all() == 0
@@ -214,8 +216,8 @@ def test_what_is_rolled_back_has_never_been(store: Store) -> None:
     take(store, limit=1)
     before = [one(store, key) for key in range(1, 5)]
     store.begin(synced=True)
-    store.insert(5, [new_job("b")], NOW)
-    store.take(None, 2, 1 << 20, lease())
+    insert(store, 5, [new_job("b")], NOW)
+    store.take(None, 2, 1 << 20, hold())
     store.promote(NOW + 5, 10)
     store.apply([change(1, State.RETRYING)])
     store.rewrite([rewrite(one(store, 3), queue="c")])

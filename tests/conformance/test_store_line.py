@@ -10,7 +10,7 @@ from anew.jobs import State
 from anew.jobs.ids import COUNTER_BITS
 from anew.store.protocol import Store
 
-from .helpers import NOW, batch, lease, new_job, one, put, rewrite, take, taken_keys
+from .helpers import NOW, batch, hold, insert, new_job, one, put, rewrite, take, taken_keys
 
 
 def first_in_line(store: Store) -> int | None:
@@ -43,7 +43,7 @@ def test_a_rolled_back_change_has_changed_no_line(store: Store) -> None:
     put(store, new_job("a", priority=5), new_job("b", priority=6))
     assert first_in_line(store) == 0
     store.begin(synced=False)
-    store.insert(key_at(9), [new_job("c", priority=1)], NOW)
+    insert(store, key_at(9), [new_job("c", priority=1)], NOW)
     assert store.oldest_ready() == 9
     store.delete([1])
     store.rollback()
@@ -82,7 +82,7 @@ def test_any_history_leaves_the_line_in_order(store: Store, seed: int) -> None:
         elif move == "release" and held:
             key = rng.choice(sorted(held))
             with batch(store):
-                store.release([key], interrupted=False)
+                store.release([key], NOW, interrupted=False)
             ready[key] = held.pop(key)
         elif move == "delete" and ready:
             key = rng.choice(sorted(ready))
@@ -96,8 +96,8 @@ def test_any_history_leaves_the_line_in_order(store: Store, seed: int) -> None:
                 store.rewrite([rewrite(one(store, key), priority=ready[key][0], queue=ready[key][1])])
         elif move == "undone":
             store.begin(synced=False)
-            store.insert(key, [new_job("q0", priority=0)], NOW)
-            store.take(None, 3, 1 << 30, lease())
+            insert(store, key, [new_job("q0", priority=0)], NOW)
+            store.take(None, 3, 1 << 30, hold())
             store.rollback()
     expected = sorted(ready, key=lambda key: (ready[key][0], key))
     assert first_in_line(store) == (expected[0] >> COUNTER_BITS if expected else None)

@@ -17,10 +17,12 @@ from .helpers import (
     batch,
     change,
     check_counts,
-    lease,
+    hold,
+    insert,
     new_job,
     one,
     put,
+    ready_total,
     rewrite,
     state_of,
     take,
@@ -49,12 +51,12 @@ def sundry(store: Store) -> Store:
     take(store, limit=1)
     with batch(store):
         store.apply([change(2, State.RETRYING, ready_at=NOW + 1_000)])
-        store.release([3], interrupted=False)
+        store.release([3], NOW, interrupted=False)
     take(store)
     with batch(store):
         store.complete([(5, NOW + 10)], NOW)
         store.apply([change(6, State.DEAD, purge_at=NOW + 20, attempts=4)])
-        store.release([3], interrupted=False)
+        store.release([3], NOW, interrupted=False)
         store.rewrite([rewrite(one(store, 7), state=State.CANCELLED, purge_at=None)])
     check_counts(store)
     return store
@@ -143,16 +145,16 @@ def test_fresh_ready_lists_what_the_open_transaction_has_touched(store: Store) -
     put(store, new_job("old"))
     store.begin(synced=False)
     assert store.fresh_ready() == []
-    store.insert(2, [new_job("a"), new_job("b", ready_at=NOW + 5), new_job("c", ready_at=NOW + 9)], NOW)
+    insert(store, 2, [new_job("a"), new_job("b", ready_at=NOW + 5), new_job("c", ready_at=NOW + 9)], NOW)
     assert store.fresh_ready() == ["a"]
     store.promote(NOW + 5, 10)
     assert sorted(store.fresh_ready()) == ["a", "b"]
-    store.take(["a"], 10, 1, lease())
+    store.take(["a"], 10, 1, hold())
     assert store.fresh_ready() == ["b"]
     store.commit()
     store.begin(synced=False)
     assert store.fresh_ready() == []
-    store.release([2], interrupted=False)
+    store.release([2], NOW, interrupted=False)
     assert store.fresh_ready() == ["a"]
     store.rollback()
     store.begin(synced=False)
@@ -161,11 +163,11 @@ def test_fresh_ready_lists_what_the_open_transaction_has_touched(store: Store) -
 
 
 def test_ready_is_told_per_queue_and_in_all(store: Store) -> None:
-    assert (store.ready("a"), store.ready(None)) == (0, 0)
+    assert (store.ready("a"), ready_total(store)) == (0, 0)
     put(store, new_job("a"), new_job("a"), new_job("b"), new_job("b", ready_at=NOW + 1))
-    assert (store.ready("a"), store.ready("b"), store.ready("c"), store.ready(None)) == (2, 1, 0, 3)
+    assert (store.ready("a"), store.ready("b"), store.ready("c"), ready_total(store)) == (2, 1, 0, 3)
     take(store, ["a"], limit=1)
-    assert (store.ready("a"), store.ready(None)) == (1, 2)
+    assert (store.ready("a"), ready_total(store)) == (1, 2)
 
 
 def test_counts_leave_out_queues_without_jobs(store: Store) -> None:
@@ -246,8 +248,8 @@ def test_what_was_not_committed_is_gone_after_a_restart(lasting: Opened) -> None
     store = lasting.open()
     put(store, new_job())
     store.begin(synced=True)
-    store.insert(2, [new_job("b")], NOW)
-    store.take(None, 5, 1, lease())
+    insert(store, 2, [new_job("b")], NOW)
+    store.take(None, 5, 1, hold())
     store = lasting.reopen(store)
     assert store.find(Filter(), ALL) == [1]
     assert state_of(store, 1) is State.READY
@@ -260,7 +262,7 @@ def test_a_reader_beside_an_open_transaction_sees_the_state_before_it(lasting: O
     reader = store.reader()
     try:
         store.begin(synced=False)
-        store.insert(2, [new_job()], NOW)
+        insert(store, 2, [new_job()], NOW)
         assert reader.find(Filter(), Page()) == [1]
         assert store.find(Filter(), Page()) == [1, 2]
         store.commit()

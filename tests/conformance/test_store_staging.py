@@ -7,7 +7,7 @@ import pytest
 from anew.jobs import NewJob
 from anew.store.protocol import Store
 
-from .helpers import NOW, batch, new_job, one, put, take
+from .helpers import NOW, batch, insert, new_job, one, put, stage, take
 
 KIB = 1 << 10
 
@@ -22,7 +22,7 @@ def stage_all(store: Store, first: int, jobs: list[NewJob], portion: int) -> int
     at, steps = (0, 0), 0
     while at is not None:
         with batch(store):
-            at = store.stage(first, jobs, at, portion)  # type: ignore[assignment]
+            at = stage(store, first, jobs, at, portion)  # type: ignore[assignment]
         steps += 1
     return steps
 
@@ -44,7 +44,7 @@ def test_staged_jobs_are_stored_as_any_others(store: Store, portion: int) -> Non
     ]
     stage_all(store, 7, jobs, portion)
     with batch(store):
-        store.insert(7, jobs, NOW, staged=True)
+        insert(store, 7, jobs, NOW, staged=True)
     assert [one(store, key).payload for key in (7, 8, 9)] == [bytes(job.payload) for job in jobs]
     with batch(store):
         store.unstage()
@@ -61,14 +61,14 @@ def test_a_portion_is_as_long_as_it_may_be_and_no_longer(store: Store) -> None:
 def test_what_was_staged_and_never_came_is_removed(store: Store) -> None:
     left = new_job(payload=text(600 * KIB))
     with batch(store):
-        assert store.stage(7, [left], (0, 0), 1) is not None
+        assert stage(store, 7, [left], (0, 0), 1) is not None
     put(store, new_job(payload=text(5_000)), first_key=8)
     with batch(store):
         store.unstage()
     jobs = [new_job(payload=text(600 * KIB, "y"))]
     stage_all(store, 7, jobs, 1 << 20)  # nothing of the first is in the way
     with batch(store):
-        store.insert(7, jobs, NOW, staged=True)
+        insert(store, 7, jobs, NOW, staged=True)
     assert one(store, 7).payload == text(600 * KIB, "y")
     assert one(store, 8).payload == text(5_000)
 
@@ -78,18 +78,18 @@ def test_only_the_named_keys_are_removed(store: Store) -> None:
     stage_all(store, 7, jobs, 1 << 20)
     with batch(store):
         store.unstage(8, 8)
-        store.insert(7, jobs[:1], NOW, staged=True)
+        insert(store, 7, jobs[:1], NOW, staged=True)
     assert one(store, 7).payload == text(4_000, "a")
 
 
 def test_a_portion_that_did_not_last_is_written_again(store: Store) -> None:
     jobs = [new_job(payload=text(600 * KIB))]
     store.begin(synced=False)
-    store.stage(7, jobs, (0, 0), 1)
+    stage(store, 7, jobs, (0, 0), 1)
     store.rollback()
     stage_all(store, 7, jobs, 1)
     with batch(store):
-        store.insert(7, jobs, NOW, staged=True)
+        insert(store, 7, jobs, NOW, staged=True)
     assert one(store, 7).payload == bytes(jobs[0].payload)
 
 
@@ -101,14 +101,14 @@ def test_removing_all_jobs_leaves_what_is_written_ahead(store: Store, portions: 
     at = (0, 0)
     for _ in range(portions):
         with batch(store):
-            at = store.stage(7, coming, at, 1)  # type: ignore[assignment]
+            at = stage(store, 7, coming, at, 1)  # type: ignore[assignment]
     with batch(store):
         assert store.delete_all() == 1
     while at is not None:
         with batch(store):
-            at = store.stage(7, coming, at, 1)  # type: ignore[assignment]
+            at = stage(store, 7, coming, at, 1)  # type: ignore[assignment]
     with batch(store):
-        store.insert(7, coming, NOW, staged=True)
+        insert(store, 7, coming, NOW, staged=True)
     assert one(store, 7).payload == bytes(coming[0].payload)
     put(store, new_job(payload=text(5_000, "b")), first_key=6)  # nothing of the first is in the way
     assert one(store, 6).payload == text(5_000, "b")
@@ -120,5 +120,5 @@ def test_removing_a_job_that_has_not_come_leaves_what_is_written_ahead(store: St
     stage_all(store, 7, coming, 1)
     with batch(store):
         assert store.delete([7]) == 0
-        store.insert(7, coming, NOW, staged=True)
+        insert(store, 7, coming, NOW, staged=True)
     assert one(store, 7).payload == bytes(coming[0].payload)

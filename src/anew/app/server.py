@@ -70,8 +70,10 @@ class Server:
         self._stopping = asyncio.Event()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self.stop)
-        commit = GroupCommit(self.engine, loop, self._fatal, reap_ms=self.settings.timing.reaper_interval_ms)
         reads = Reads(self.store.reader(), loop)
+        commit = GroupCommit(
+            self.engine, loop, self._fatal, reap_ms=self.settings.timing.reaper_interval_ms, read=reads
+        )
         counters = WireCounters()
         context = Context(self.engine, commit, reads, api_settings(self.settings), counters)
         router = Router()

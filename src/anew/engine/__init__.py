@@ -1,16 +1,20 @@
 """Applies batches of operations as one transaction each, hands out ready jobs, and keeps time."""
 
-from anew.engine.engine import Engine, Limits
+from anew.engine.batch import Batch, Enqueued, Entry, Limits
+from anew.engine.engine import Engine
 from anew.engine.group import GroupCommit
 from anew.engine.ops import Call, Enqueue, Fail, Op, Release, Succeed
 from anew.engine.stats import Stats
 from anew.engine.takers import Taker
-from anew.engine.upkeep import reap, recover, tick
+from anew.engine.upkeep import recover
 
 __all__ = [
+    "Batch",
     "Call",
     "Engine",
     "Enqueue",
+    "Enqueued",
+    "Entry",
     "Fail",
     "GroupCommit",
     "Limits",
@@ -19,7 +23,5 @@ __all__ = [
     "Stats",
     "Succeed",
     "Taker",
-    "reap",
     "recover",
-    "tick",
 ]

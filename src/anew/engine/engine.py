@@ -11,20 +11,19 @@ import logging
 import random
 import secrets
 import time
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from anew.clock import Clock
-from anew.engine.answers import answer, deliver
+from anew.engine.batch import Batch, Limits, Parts
 from anew.engine.numbers import Numbers
 from anew.engine.ops import Call, Enqueue, Fail, Op, Release, Succeed
-from anew.engine.settle import release_interrupted, settle_failures, settle_successes
+from anew.engine.settle import Answers, settle_failures, settle_release, settle_successes
 from anew.engine.stats import Stats
-from anew.engine.takers import Dispatcher, Taker, Undo
-from anew.errors import AnewError, InternalError, StoreFailed, StoreFull
-from anew.jobs import Defaults, IdText, Interrupted, NewJob
-from anew.store.protocol import Store, TakenRow
+from anew.engine.takers import Dispatcher
+from anew.errors import AnewError, InternalError, StoreBusy, StoreFailed, StoreFull
+from anew.jobs import Defaults, IdText
+from anew.store.protocol import Store
 
 log = logging.getLogger("anew.engine")
 
@@ -33,35 +32,21 @@ PROMOTE_JOBS = 150
 ready 0.8 to 0.9 s later and other enqueues kept a p99 of 4.5 ms; with 1,000 it was 0.5 s and 31 ms."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
-    """What the engine bounds.
-
-    Attributes:
-        global_in_flight: Most jobs in flight over all takers; 0 for no limit.
-        max_lease_ms: How long one lease may last.
-        min_free_bytes: Below this free space new jobs are refused; settling goes on.
-    """
-
-    global_in_flight: int = 1_024
-    max_lease_ms: int = 12 * 3_600_000
-    min_free_bytes: int = 512 << 20
-
-
 class Engine:
     """Applies operations to one store.
 
     Args:
-        store: Opened, migrated, exclusively ours.
+        store: Opened and migrated. Other processes may have it open too.
         clock: Time for everything that is decided here.
         defaults: Policy and retention of jobs that say nothing of their own.
         limits: What is bounded.
         rng: Chance for jitter, numbers in [0, 1).
 
     Attributes:
-        full: New jobs are refused for want of space.
         failed: Why nothing is accepted any more, or None.
         stalled: The last transaction did not last; trying again at once would only spin.
+        returned: Keys of jobs that could not be delivered; the next batch gives them back.
+        due_at: When the next waiting job is due, epoch ms; None if none waits.
     """
 
     def __init__(
@@ -73,25 +58,46 @@ class Engine:
         limits: Limits | None = None,
         rng: Callable[[], float] = random.random,
     ) -> None:
+        limits = Limits() if limits is None else limits
         self.store = store
         self.clock = clock
-        self.defaults = defaults
-        self.limits = Limits() if limits is None else limits
-        self.rng = rng
         self.ids = IdText(store.identity.tag)
         self.stats = Stats()
-        self.full = False
         self.failed: StoreFailed | None = None
         self.stalled = False
+        self.returned: list[int] = []
         self.dispatcher = Dispatcher(
             store,
-            global_limit=self.limits.global_in_flight,
-            max_lease_ms=self.limits.max_lease_ms,
+            global_limit=limits.global_in_flight,
+            max_lease_ms=limits.max_lease_ms,
             first_token=secrets.randbits(48) << 8,
         )
-        self.numbers = Numbers(store)
-        self._undo: Undo = []
+        self.parts = Parts(
+            store=store,
+            dispatcher=self.dispatcher,
+            numbers=Numbers(store),
+            defaults=defaults,
+            limits=limits,
+            ids=self.ids,
+            stats=self.stats,
+            rng=rng,
+        )
         self.due_at = store.next_due()
+
+    @property
+    def defaults(self) -> Defaults:
+        """What holds for jobs that say nothing of their own."""
+        return self.parts.defaults
+
+    @property
+    def limits(self) -> Limits:
+        """What is bounded."""
+        return self.parts.limits
+
+    @property
+    def full(self) -> bool:
+        """Whether new jobs are refused for want of space."""
+        return self.parts.full
 
     # -- the batch
 
@@ -101,12 +107,18 @@ class Engine:
         Every operation's `done` has been called when this returns. An operation that fails does so alone; if the commit fails,
         the whole batch is told so, and after `StoreFailed` the engine refuses everything (`failed` is set): what was in doubt is
         settled by the next start.
+
+        Raises:
+            StoreBusy: Another process or program is writing just now. Nothing was done and nobody was answered: apply the same
+                operations again when `store.when_free` says so.
         """
         if self.failed is not None:
-            answer([(op, self.failed) for op in ops])
+            _answer([(op, self.failed) for op in ops])
             return
         try:
-            answers, deliveries, now = self._transact(ops)
+            answers, batch = self._transact(ops)
+        except StoreBusy:
+            raise
         except StoreFull as error:
             self._apply_when_full(ops, error)
         except StoreFailed as error:
@@ -114,23 +126,29 @@ class Engine:
         except Exception:
             self._apply_singly(ops)
         else:
-            answer(answers)
-            deliver(deliveries, now)
+            _answer(answers)
+            self._deliver(batch)
 
-    def _transact(
-        self, ops: Sequence[Op]
-    ) -> tuple[list[tuple[Op, Any]], list[tuple[Taker, list[TakenRow]]], int]:
+    def _transact(self, ops: Sequence[Op]) -> tuple[Answers, Batch]:
         """Run one transaction to its commit; put memory back if it does not get there."""
-        now = self.clock.now()
-        undo = self._undo = []
-        deliveries: list[tuple[Taker, list[TakenRow]]] = []
+        batch = Batch(self.parts, self.clock.now())
         counted = self.stats.mark()
         try:
             # Takes, releases and promotions need no sync: losing one in a power cut only offers the job again.
-            self.store.begin(synced=any(op.durable for op in ops))
-            answers = self._run(ops, now, undo)
-            self._promote(now)
-            self.dispatcher.run(now, deliveries)
+            if self.store.begin(synced=any(op.durable for op in ops)):
+                self._look_again()
+        except StoreBusy:
+            raise
+        except Exception as error:
+            self._raise_known(error)
+            raise
+        try:
+            answers = self._run(ops, batch)
+            if self.returned:
+                batch.release(self.returned, None)
+            self._promote(batch)
+            batch.take()
+            self._remember(batch)
             started = time.perf_counter_ns()
             self.store.commit()
             self.stats.commit_ms.add((time.perf_counter_ns() - started) / 1e6)
@@ -139,144 +157,172 @@ class Engine:
             self.stats.reset(counted)
             known = error if isinstance(error, StoreFull | StoreFailed) else self.store.explain(error)
             if not isinstance(known, StoreFailed):
-                self._put_back(undo, deliveries)
+                self._put_back(batch)
             if known is not None and known is not error:
                 raise known from error
             raise
         self.stalled = False
+        self.returned.clear()
         self.stats.batch_size.add(len(ops))
-        self.stats.taken += sum(len(rows) for _, rows in deliveries)
-        return answers, deliveries, now
+        self.stats.taken += sum(len(rows) for _, rows in batch.deliveries)
+        return answers, batch
 
-    def _put_back(self, undo: Undo, deliveries: list[tuple[Taker, list[TakenRow]]]) -> None:
+    def _look_again(self) -> None:
+        """Another process has written: what is remembered of the rows is read again."""
+        self.due_at = self.store.next_due()
+        self.dispatcher.look_again()
+
+    def _raise_known(self, error: Exception) -> None:
+        self.stalled = True
+        known = self.store.explain(error)
+        if known is not None:
+            raise known from error
+
+    def _remember(self, batch: Batch) -> None:
+        if self.parts.numbers.given:
+            self.store.remember()
+            self.parts.numbers.given = False
+        if batch.due_changed:
+            self.due_at = self.store.next_due()
+
+    def _put_back(self, batch: Batch) -> None:
         """Undo a transaction in the store and in memory."""
         try:
             self.store.rollback()
             self.due_at = self.store.next_due()
         except Exception as error:
             raise StoreFailed("the store could not undo a batch") from error
-        self.dispatcher.undo(deliveries)
-        for key, taker, plain in undo:
+        self.parts.numbers.given = False
+        self.dispatcher.undo(batch.deliveries)
+        for key, taker, plain in batch.undo:
             self.dispatcher.hold(key, taker, plain)
 
-    def _run(self, ops: Sequence[Op], now: int, undo: Undo) -> list[tuple[Op, Any]]:
+    def _run(self, ops: Sequence[Op], batch: Batch) -> Answers:
         """Run the operations grouped by verb: new jobs first, then ends of attempts, then the rarer verbs."""
-        answers: list[tuple[Op, Any]] = []
+        answers: Answers = []
         enqueues = [op for op in ops if isinstance(op, Enqueue)]
         if enqueues:
-            self._enqueue(enqueues, now, answers)
+            _enqueue(enqueues, batch, answers)
             if len(enqueues) == len(ops):
                 return answers
         successes = [op for op in ops if isinstance(op, Succeed)]
         if successes:
-            settle_successes(self, successes, now, answers, undo)
+            settle_successes(batch, successes, answers)
             if len(enqueues) + len(successes) == len(ops):
                 return answers
         failures = [op for op in ops if isinstance(op, Fail)]
         if failures:
-            settle_failures(self, failures, now, answers, undo)
+            settle_failures(batch, failures, answers)
         for op in ops:
             if isinstance(op, Call):
-                answers.append((op, self._call(op, now)))
+                answers.append((op, _call(op, batch)))
             elif isinstance(op, Release):
-                answers.append((op, self._release(op, now, undo)))
+                answers.append((op, settle_release(batch, op)))
         return answers
 
-    def _enqueue(self, ops: list[Enqueue], now: int, answers: list[tuple[Op, Any]]) -> None:
-        if self.full:
-            error = StoreFull("no space for new jobs; settling goes on")
-            answers += [(op, error) for op in ops]
-            return
-        jobs = ops[0].jobs if len(ops) == 1 else [job for op in ops for job in op.jobs]
-        key = self.numbers.next_keys(len(jobs), now)
-        if all(op.plain for op in ops):
-            self.store.insert_plain(key, jobs, now)
-        else:
-            self.store.insert(key, jobs, now)
+    def _promote(self, batch: Batch) -> None:
+        if batch.due_changed:
             self.due_at = self.store.next_due()
-        self.stats.enqueued += len(jobs)
-        for op in ops:
-            answers.append((op, (key, now)))
-            key += len(op.jobs)
+            batch.due_changed = False
+        if self.due_at is not None and self.due_at <= batch.now:
+            self.stats.promoted += self.store.promote(batch.now, PROMOTE_JOBS)
+            batch.due_changed = True
 
-    def insert_staged(self, first_key: int, jobs: Sequence[NewJob], now: int) -> tuple[int, int]:
-        """Store, inside a batch, new jobs whose long payloads were written by earlier ones; give (first key, now)."""
-        self.store.insert(first_key, jobs, now, staged=True)
-        self.stats.enqueued += len(jobs)
-        return first_key, now
-
-    def _call(self, op: Call, now: int) -> Any:
-        try:
-            result = op.verb(self, now)
-        except AnewError as error:
-            return error
-        self.due_at = self.store.next_due()
-        return result
-
-    def _release(self, op: Release, now: int, undo: Undo) -> int:
-        taker = op.taker
-        keys = sorted(taker.held)
-        if op.interrupted:
-            release_interrupted(self, keys, Interrupted("worker gone"), now)
-        else:
-            self.store.release(keys, interrupted=False)
-        self.dispatcher.settle(keys, undo)
-        self.stats.released += len(keys)
-        return len(keys)
-
-    def _promote(self, now: int) -> None:
-        if self.due_at is not None and self.due_at <= now:
-            self.stats.promoted += self.store.promote(now, PROMOTE_JOBS)
-            self.due_at = self.store.next_due()
-
-    def free_slots(self, keys: Iterable[int]) -> None:
-        """Note, inside a batch, that jobs are in flight no longer; if the batch does not last, their holders have them again."""
-        self.dispatcher.settle(keys, self._undo)
+    def _deliver(self, batch: Batch) -> None:
+        """Hand out what was taken; a taker that raises hurts nobody else, and its jobs are given back at once."""
+        for taker, rows in batch.deliveries:
+            try:
+                taker.deliver(rows, batch.now)
+            except Exception:
+                log.exception("taken jobs could not be delivered; they are given back")
+                self.returned += [row[0] for row in rows]
+                self.dispatcher.remove(taker)
+                taker.broken()
 
     # -- when a batch does not go through
 
     def _apply_when_full(self, ops: Sequence[Op], error: StoreFull) -> None:
         """The device is full: refuse new jobs and try the rest; if that is too much still, settle only."""
-        self.full = True
+        self.parts.full = True
         log.error("no space left; new jobs are refused until there is some", extra={"reason": str(error)})
         rest = list(ops)
         for wanted in (_is_not_new, _settles):
-            answer([(op, error) for op in rest if not wanted(op)])
+            _answer([(op, error) for op in rest if not wanted(op)])
             rest = [op for op in rest if wanted(op)]
             if not rest and not self.dispatcher.can_take():
                 return
             try:
-                self.store.free_reserve()
-                answers, deliveries, now = self._transact(rest)
+                if self.store.device is not None:
+                    self.store.device.free_reserve()
+                answers, batch = self._transact(rest)
             except StoreFull as still:
                 error = still
             except StoreFailed as failed:
                 self._give_up(rest, failed)
                 return
+            except StoreBusy as busy:
+                _answer([(op, busy) for op in rest])
+                return
             except Exception:
                 self._apply_singly(rest)
                 return
             else:
-                answer(answers)
-                deliver(deliveries, now)
+                _answer(answers)
+                self._deliver(batch)
                 return
-        answer([(op, error) for op in rest])
+        _answer([(op, error) for op in rest])
 
     def _give_up(self, ops: Sequence[Op], error: StoreFailed) -> None:
-        """The store has failed: nothing is accepted from now on."""
+        """The store has failed: nothing is accepted, written or synced from now on."""
         self.failed = error
+        self.store.abandon(str(error))
         log.critical("the store failed; nothing more is accepted", extra={"reason": str(error)})
-        answer([(op, error) for op in ops])
+        _answer([(op, error) for op in ops])
 
     def _apply_singly(self, ops: Sequence[Op]) -> None:
         """Something in the batch broke in a way nobody foresaw: give each operation a transaction of its own."""
         if len(ops) <= 1:
             log.exception("an operation failed")
-            answer([(op, InternalError("internal server error")) for op in ops])
+            _answer([(op, InternalError("internal server error")) for op in ops])
             return
         log.exception("a batch failed; applying its operations one by one")
         for op in ops:
-            self.apply([op])
+            try:
+                self.apply([op])
+            except StoreBusy as busy:
+                _answer([(op, busy)])
+
+
+def _enqueue(ops: list[Enqueue], batch: Batch, answers: Answers) -> None:
+    if batch.full:
+        error = StoreFull("no space for new jobs; settling goes on")
+        answers += [(op, error) for op in ops]
+        return
+    if len(ops) == 1:
+        answers.append((ops[0], batch.insert(ops[0].jobs, plain=ops[0].plain)))
+        return
+    jobs = [job for op in ops for job in op.jobs]
+    entered = batch.insert(jobs, plain=all(op.plain for op in ops))
+    at = 0
+    for op in ops:
+        answers.append((op, entered.part(at, len(op.jobs))))
+        at += len(op.jobs)
+
+
+def _call(op: Call, batch: Batch) -> Any:
+    try:
+        return op.verb(batch)
+    except AnewError as error:
+        return error
+
+
+def _answer(answers: Answers) -> None:
+    """Call each operation's `done`; one that raises hurts nobody else."""
+    for op, result in answers:
+        try:
+            op.done(result)
+        except Exception:
+            log.exception("an answer could not be delivered")
 
 
 def _is_not_new(op: Op) -> bool:

@@ -14,10 +14,11 @@ from functools import partial
 
 from anew.engine.engine import Engine
 from anew.engine.ops import Call, Enqueue, Op, Release
-from anew.engine.staging import PORTION_BYTES, Staging, payload_bytes
+from anew.engine.staging import PART_BYTES, Staging, payload_bytes
 from anew.engine.takers import Taker
-from anew.engine.upkeep import reap, tick
-from anew.errors import AnewError, Overloaded
+from anew.engine.upkeep import Upkeep
+from anew.errors import AnewError, Overloaded, StoreBusy
+from anew.store.protocol import Reader
 
 log = logging.getLogger("anew.engine")
 
@@ -41,6 +42,16 @@ CLOSING_MS = 2_000
 TICK_S = 1.0
 """Nothing depends on a wake-up alone: this often everything that could be due is looked at."""
 
+POLL_S = 0.05
+"""How often to ask whether another process has written, behind the wake-ups that processes send each other."""
+
+BUSY_S = 2.0
+"""How long new jobs wait for a lock that somebody else holds; then they are refused, and so are those that come after."""
+
+
+Read = Callable[[Callable[[Reader], object], Callable[[object], None]], None]
+"""Runs a function with the store's reader and hands its result back in the loop's thread, as an AnewError if it fails."""
+
 
 class GroupCommit:
     """Gathers operations and applies them together.
@@ -51,6 +62,7 @@ class GroupCommit:
         on_fatal: Called once when the store has failed and the process should end.
         max_waiting: Most requests with new jobs that may wait for the next batches; more are refused.
         reap_ms: How often jobs whose retention is over are removed.
+        read: Runs a long read beside the loop, for the recount after a crash; None runs none.
 
     Attributes:
         late: New jobs that come now have waited too long already and are refused.
@@ -64,15 +76,23 @@ class GroupCommit:
         *,
         max_waiting: int = 1_000,
         reap_ms: int = 30_000,
+        read: Read | None = None,
     ) -> None:
         self.engine = engine
         self.late = False
         self._loop = loop
         self._on_fatal = on_fatal
         self._max_waiting = max_waiting
-        self._reap_ms = reap_ms
+        self._read = read
+        self._upkeep = Upkeep(engine.parts, reap_ms)
         self._pending: list[Op] = []
-        self._staging = Staging(self.submit)
+        self._again: list[Op] = []
+        self._busy_timer: asyncio.TimerHandle | None = None
+        self._refusing: StoreBusy | None = None
+        self._poll_timer: asyncio.TimerHandle | None = None
+        self._wakes: int | None = None
+        staging = engine.store.staging
+        self._staging = None if staging is None else Staging(self.submit, staging)
         self._new: deque[Enqueue] = deque()
         self._new_jobs = 0
         self._unreturned: list[tuple[Taker, bool]] = []
@@ -81,8 +101,7 @@ class GroupCommit:
         self._due_timer: asyncio.TimerHandle | None = None
         self._due_armed: int | None = None
         self._tick_timer: asyncio.TimerHandle | None = None
-        self._reaped_at = engine.clock.monotonic()
-        self._reaping = False
+        self._busy_upkeep = False
         self._closed = False
         self._fatal = False
 
@@ -90,6 +109,10 @@ class GroupCommit:
         """Begin to keep time."""
         self._arm_due()
         self._tick_timer = self._loop.call_later(TICK_S, self._tick)
+        self._wakes = self.engine.store.listen()
+        if self._wakes is not None:
+            self._loop.add_reader(self._wakes, self._woken)
+            self._poll_timer = self._loop.call_later(POLL_S, self._poll)
 
     def submit(self, op: Op) -> None:
         """Add one operation to the next batch."""
@@ -106,6 +129,8 @@ class GroupCommit:
         Raises:
             Overloaded: More is waiting than can be stored soon; nothing was stored.
         """
+        if self._refusing is not None:
+            raise self._refusing
         jobs = self._new_jobs + len(op.jobs)
         if self.late or len(self._new) >= self._max_waiting or (self._new and jobs > WAITING_JOBS):
             raise Overloaded("more new jobs are waiting than can be stored soon; try again in a second")
@@ -120,7 +145,7 @@ class GroupCommit:
             Overloaded: More is waiting than can be stored soon; nothing was stored.
         """
         size = payload_bytes(op)
-        if self.late or size <= PORTION_BYTES:
+        if self.late or self._staging is None or size <= PART_BYTES:
             self.submit_new(op)
         else:
             self._staging.add(op, size)
@@ -156,9 +181,11 @@ class GroupCommit:
     def close(self) -> None:
         """Apply what waits and stop keeping time."""
         self._closed = True
-        for timer in (self._due_timer, self._tick_timer):
+        for timer in (self._due_timer, self._tick_timer, self._poll_timer, self._busy_timer):
             if timer is not None:
                 timer.cancel()
+        if self._wakes is not None:
+            self._loop.remove_reader(self._wakes)
         clock = self.engine.clock
         until = clock.monotonic() + CLOSING_MS
         self._flush()
@@ -167,6 +194,7 @@ class GroupCommit:
                 log.warning("long payloads that nobody waits for any more are dropped")
                 self._pending.clear()  # or the loop's last turns would go on with them
                 self._new.clear()
+                self._again.clear()
                 self._new_jobs = 0
                 break
             self._flush()  # what is taken in over several batches
@@ -182,8 +210,15 @@ class GroupCommit:
             return
         self._gathered = self._looks = 0
         self._scheduled = False
-        self.engine.apply(self._next_batch())
-        if self._new:
+        ops = self._next_batch()
+        try:
+            self.engine.apply(ops)
+        except StoreBusy as busy:
+            self._wait_until_free(ops, busy)
+            return
+        if self._busy_timer is not None:
+            self._stop_refusing()
+        if self._new or self.engine.returned:
             self._wake()
         if self.engine.failed is not None:
             if not self._fatal:
@@ -196,9 +231,56 @@ class GroupCommit:
             self._wake()
         self._arm_due()
 
+    # -- while somebody else writes
+
+    def _wait_until_free(self, ops: list[Op], busy: StoreBusy) -> None:
+        """Keep operations that could not be applied, in order, until the store is free."""
+        self._again = ops
+        self._scheduled = True
+        if self._refusing is not None:
+            self._refuse_new(self._refusing)
+        elif self._busy_timer is None:
+            self._busy_timer = self._loop.call_later(BUSY_S, self._refuse_new, busy)
+        self.engine.store.when_free(self._free)
+
+    def _free(self) -> None:
+        """Called from another thread: go on."""
+        try:
+            self._loop.call_soon_threadsafe(self._flush)
+        except RuntimeError:  # the loop has closed
+            self.engine.store.let_go()
+
+    def _refuse_new(self, busy: StoreBusy) -> None:
+        """Refuse the new jobs that wait, and those that come until the store is free; all else waits on."""
+        self._refusing = busy
+        refused: list[Op] = [op for op in self._again if isinstance(op, Enqueue)]
+        refused += self._new
+        self._again = [op for op in self._again if not isinstance(op, Enqueue)]
+        self._new.clear()
+        self._new_jobs = 0
+        log.warning("new jobs are refused while the store is busy", extra={"reason": str(busy)})
+        for op in refused:
+            op.done(busy)
+
+    def _stop_refusing(self) -> None:
+        assert self._busy_timer is not None
+        self._busy_timer.cancel()
+        self._busy_timer = self._refusing = None
+
+    def _woken(self) -> None:
+        self.engine.store.hear()
+        self._wake()
+
+    def _poll(self) -> None:
+        self._poll_timer = self._loop.call_later(POLL_S, self._poll)
+        if not self._scheduled and self.engine.failed is None and self.engine.store.has_changed():
+            self._wake()
+
+    # -- batches
+
     def _waiting(self) -> int:
         """Tell how many operations wait for a batch."""
-        return len(self._pending) + len(self._new)
+        return len(self._pending) + len(self._new) + len(self._again)
 
     def _looks_again(self, waiting: int) -> bool:
         """Tell whether to look for more before the next batch is applied."""
@@ -213,7 +295,8 @@ class GroupCommit:
 
     def _next_batch(self) -> list[Op]:
         """Take what waits, but of the new jobs no more than a batch's."""
-        ops, self._pending = self._pending, []
+        ops = self._again + self._pending
+        self._again, self._pending = [], []
         if self._new_jobs <= BATCH_JOBS:
             ops += self._new
             self._new.clear()
@@ -250,25 +333,34 @@ class GroupCommit:
 
     def _tick(self) -> None:
         self._tick_timer = self._loop.call_later(TICK_S, self._tick)
-        self.submit(Call(tick, _ignore))
-        self._staging.tidy()
+        self._keep_up()
+        if self._staging is not None:
+            self._staging.tidy()
         unreturned, self._unreturned = self._unreturned, []
         for taker, interrupted in unreturned:
             self._give_back(taker, interrupted)
-        now = self.engine.clock.monotonic()
-        if now - self._reaped_at >= self._reap_ms and not self._reaping:
-            self._reaped_at = now
-            self._reap()
 
-    def _reap(self) -> None:
-        self._reaping = True
-        self.submit(Call(reap, self._reaped))
+    def _keep_up(self) -> None:
+        """Do what is due by itself, some in each batch, until nothing more is."""
+        if not self._busy_upkeep and not self._closed:
+            self._busy_upkeep = True
+            self.submit(Call(self._upkeep.run, self._kept_up))
 
-    def _reaped(self, result: object) -> None:
-        if isinstance(result, int) and result > 0 and not self._closed:
-            self._reap()
-        else:
-            self._reaping = False
+    def _kept_up(self, more: object) -> None:
+        self._busy_upkeep = False
+        if more is True:
+            self._keep_up()
+        if self._upkeep.recount_due and self._read is not None and not self._closed:
+            self._upkeep.recount_due = False
+            self._read(_recount, self._recounted)
+
+    def _recounted(self, differences: object) -> None:
+        if isinstance(differences, dict) and differences:
+            self.submit(Call(lambda batch: batch.store.correct(differences), _ignore))
+
+
+def _recount(reader: Reader) -> object:
+    return reader.recount()
 
 
 def _ignore(result: object) -> None:

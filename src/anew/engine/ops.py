@@ -8,15 +8,14 @@ a closure for each request costs more.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from anew.engine.batch import Batch
+from anew.engine.takers import Taker
 from anew.jobs import Failed, NewJob
 
-if TYPE_CHECKING:
-    from anew.engine.engine import Engine
-    from anew.engine.takers import Taker
-
 Done = Callable[[Any], None]
+Verb = Callable[[Batch], Any]
 
 
 class Op:
@@ -31,7 +30,7 @@ class Op:
 
 
 class Enqueue(Op):
-    """Store new jobs, all or none. Result: (first key, now); the keys are consecutive.
+    """Store new jobs, all or none. Result: `Enqueued`.
 
     `plain` promises that no job says anything beyond type, queue and payload.
     """
@@ -45,25 +44,35 @@ class Enqueue(Op):
 
 
 class Succeed(Op):
-    """Report success. Result: the keys that were not in flight."""
+    """Report success. Result: the keys that were not in flight (or no longer under their token).
 
-    __slots__ = ("keys",)
+    `tokens` names the attempt of each key, where the reporter knows it.
+    """
+
+    __slots__ = ("keys", "tokens")
     settles = True
+    tokens: Sequence[int] | None
 
-    def __init__(self, keys: Sequence[int], done: Done) -> None:
+    def __init__(self, keys: Sequence[int], done: Done, tokens: Sequence[int] | None = None) -> None:
         self.keys = keys
+        self.tokens = tokens
         self.done = done
 
 
 class Fail(Op):
-    """Report a failed attempt. Result: the job as it is now, or NotFound."""
+    """Report a failed attempt. Result: the job as it is now, or NotFound.
 
-    __slots__ = ("failure", "key")
+    `token` names the attempt, where the reporter knows it.
+    """
+
+    __slots__ = ("failure", "key", "token")
     settles = True
+    token: int | None
 
-    def __init__(self, key: int, failure: Failed, done: Done) -> None:
+    def __init__(self, key: int, failure: Failed, done: Done, token: int | None = None) -> None:
         self.key = key
         self.failure = failure
+        self.token = token
         self.done = done
 
 
@@ -87,11 +96,11 @@ class Call(Op):
     """Run a rarer verb inside the batch's transaction. Result: what it returns.
 
     Args:
-        verb: Called with the engine and now; raises an `AnewError` before it has written anything, or not at all.
+        verb: Called with the batch; raises an `AnewError` before it has written anything, or not at all.
     """
 
     __slots__ = ("verb",)
 
-    def __init__(self, verb: Callable[[Engine, int], Any], done: Done) -> None:
+    def __init__(self, verb: Verb, done: Done) -> None:
         self.verb = verb
         self.done = done

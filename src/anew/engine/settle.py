@@ -1,40 +1,22 @@
-"""The ends of attempts, batch-shaped: load what must be looked at, let the core decide, write the changes."""
+"""The ends of attempts, batch-shaped: each report is answered by itself, all are written together."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from anew.engine.ops import Fail, Op, Succeed
-from anew.engine.takers import Undo
+from anew.engine.batch import Batch
+from anew.engine.ops import Fail, Op, Release, Succeed
 from anew.errors import NotFound
-from anew.jobs import (
-    Interrupted,
-    Job,
-    State,
-    decide_completion,
-    decide_failure,
-    decide_interruption,
-)
+from anew.jobs import Interrupted, State
 from anew.jobs.change import Change, after
-
-if TYPE_CHECKING:
-    from anew.engine.engine import Engine
 
 Answers = list[tuple[Op, Any]]
 
 
-def settle_successes(engine: Engine, ops: list[Succeed], now: int, answers: Answers, undo: Undo) -> None:
-    """Complete jobs: rows that are all there is of their job go in one statement, the others are looked at first."""
-    dispatcher, store = engine.dispatcher, engine.store
+def settle_successes(batch: Batch, ops: list[Succeed], answers: Answers) -> None:
+    """Complete jobs, and tell each reporter which of its jobs were not in flight."""
     reported = [key for op in ops for key in op.keys]
-    keys = dict.fromkeys(reported)
-    always_plain = engine.defaults.completed_ms == 0
-    plain = dispatcher.plain_among(keys) if always_plain else []
-    done = set(store.finish(plain))
-    if len(done) < len(keys):
-        done.update(_complete_others(engine, [key for key in keys if key not in done], now))
-    dispatcher.settle(done, undo)
-    engine.stats.completed += len(done)
+    done = batch.finish(_not_stale(batch, ops) if any(op.tokens for op in ops) else dict.fromkeys(reported))
     if len(done) == len(reported):  # as nearly always: each was in flight and is reported once
         answers += [(op, []) for op in ops]
         return
@@ -48,72 +30,35 @@ def settle_successes(engine: Engine, ops: list[Succeed], now: int, answers: Answ
         answers.append((op, missing))
 
 
-def _complete_others(engine: Engine, keys: list[int], now: int) -> list[int]:
-    """Complete jobs with retention, attempts or a payload of their own; jobs not in flight are left alone."""
-    jobs = [job for job in engine.store.load(keys) if job.state is State.IN_FLIGHT]
-    kept: list[tuple[int, int]] = []
-    gone: list[int] = []
-    for job in jobs:
-        purge_at = decide_completion(job.retention, engine.defaults, now).purge_at
-        if purge_at is None:
-            gone.append(job.key)
-        else:
-            kept.append((job.key, purge_at))
-    engine.store.complete(kept, now)
-    engine.store.delete(gone)
-    return [job.key for job in jobs]
+def _not_stale(batch: Batch, ops: list[Succeed]) -> dict[int, None]:
+    """Leave out the jobs that are no longer held under the token with which they were reported."""
+    held = [(key, token) for op in ops if op.tokens for key, token in zip(op.keys, op.tokens, strict=True)]
+    keys = dict.fromkeys(key for op in ops if not op.tokens for key in op.keys)
+    return keys | dict.fromkeys(batch.store.held_under(held))
 
 
-def settle_failures(engine: Engine, ops: list[Fail], now: int, answers: Answers, undo: Undo) -> None:
+def settle_failures(batch: Batch, ops: list[Fail], answers: Answers) -> None:
     """Decide and write what failed attempts make of their jobs."""
-    found = {job.key: job for job in engine.store.load(op.key for op in ops) if job.state is State.IN_FLIGHT}
+    found = {job.key: job for job in batch.in_flight(op.key for op in ops)}
     changes: list[Change] = []
     for op in ops:
-        job = found.pop(op.key, None)
-        if job is None:
+        job = found.get(op.key)
+        if job is None or (op.token is not None and op.token != job.hold_token):
             answers.append((op, NotFound("job not found in in-flight set")))
             continue
-        change = _decide(engine, job, op, now)
+        del found[op.key]  # a second report of the same failure finds nothing in flight
+        change = batch.decide(job, op.failure)
         changes.append(change)
         answers.append((op, after(job, change)))
-        engine.dispatcher.settle((job.key,), undo)
-        engine.stats.failed += 1
-        if change.state is State.DEAD:
-            engine.stats.died += 1
-        else:
-            engine.stats.count_retry(change.attempts)
-    engine.store.apply(changes)
-    engine.due_at = engine.store.next_due()
+        batch.stats.failed += 1
+        if change.state is not State.DEAD:
+            batch.stats.count_retry(change.attempts)
+    batch.settle(changes)
 
 
-def _decide(engine: Engine, job: Job, op: Fail, now: int) -> Change:
-    phase = job.phase if job.phase is not None else engine.numbers.next_phase()
-    return decide_failure(
-        job,
-        op.failure,
-        job_id=engine.ids.write(job.key).encode("ascii"),
-        defaults=engine.defaults,
-        now=now,
-        rng=engine.rng,
-        phase=phase,
-        key=engine.store.identity.secret,
-    )
-
-
-def release_interrupted(engine: Engine, keys: list[int], interrupted: Interrupted, now: int) -> None:
-    """Give back jobs whose hold ended without a verdict, or delay or end those to which it happens again and again.
-
-    Where interruptions have no limit, nothing is loaded and decided: they are counted, and the jobs are ready again.
-    """
-    if engine.defaults.interruption_limit == 0:
-        engine.store.release(keys, interrupted=True)
-        return
-    jobs = [job for job in engine.store.load(keys) if job.state is State.IN_FLIGHT]
-    changes = [
-        change
-        for job in jobs
-        if (change := decide_interruption(job, interrupted, defaults=engine.defaults, now=now)) is not None
-    ]
-    engine.store.apply(changes)
-    engine.stats.died += sum(change.state is State.DEAD for change in changes)
-    engine.due_at = engine.store.next_due()
+def settle_release(batch: Batch, op: Release) -> int:
+    """Give back what a taker still holds."""
+    keys = sorted(op.taker.held)
+    batch.release(keys, Interrupted("worker gone") if op.interrupted else None)
+    batch.stats.released += len(keys)
+    return len(keys)

@@ -1,4 +1,4 @@
-"""Takes long new jobs in a portion a batch, so that nobody waits while megabytes are written.
+"""Takes long new jobs in a part a batch, so that nobody waits while megabytes are written.
 
 Of all that is long one is under way at a time. Its payloads are written ahead, its jobs appear with the last batch, all or none,
 and only then it is answered. If something fails on the way, what was written is removed again.
@@ -7,17 +7,16 @@ and only then it is answered. If something fails on the way, what was written is
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from typing import Any
 
+from anew.engine.batch import Batch, Enqueued
 from anew.engine.ops import Call, Enqueue, Op
 from anew.errors import AnewError, Overloaded, StoreFull
+from anew.store.protocol import Position
+from anew.store.protocol import Staging as StagingStore
 
-if TYPE_CHECKING:
-    from anew.engine.engine import Engine
-    from anew.store.protocol import Position
-
-PORTION_BYTES = 256 << 10
+PART_BYTES = 256 << 10
 """A batch with so much in it takes some milliseconds."""
 
 MAX_WAITING = 64
@@ -25,7 +24,7 @@ MAX_WAITING_BYTES = 256 << 20
 
 
 def payload_bytes(op: Enqueue) -> int:
-    """Add up the payloads of new jobs; more than `PORTION_BYTES` had better not be written in one batch."""
+    """Add up the payloads of new jobs; more than `PART_BYTES` had better not be written in one batch."""
     return sum([len(job.payload) for job in op.jobs])
 
 
@@ -34,14 +33,16 @@ class Staging:
 
     Args:
         submit: Adds an operation to the next batch.
+        store: Where parts are written ahead.
     """
 
-    def __init__(self, submit: Callable[[Op], None]) -> None:
+    def __init__(self, submit: Callable[[Op], None], store: StagingStore) -> None:
         self._submit = submit
+        self._store = store
         self._waiting: deque[tuple[Enqueue, int]] = deque()
         self._bytes = 0
         self._under_way: Enqueue | None = None
-        self._first = 0
+        self._keys: Sequence[int] = ()
         self._at: Position | None = None
         self._left_behind: list[tuple[int, int]] = []
 
@@ -73,32 +74,32 @@ class Staging:
             self._under_way, size = self._waiting.popleft()
             self._bytes -= size
             self._at = (0, 0)
-            self._first = 0
+            self._keys = ()
             self._submit(Call(self._write, self._written))
 
-    def _write(self, engine: Engine, now: int) -> tuple[int, Position | None]:
-        """Write one portion, inside a batch; give the first key, and where to go on."""
-        if engine.full:
+    def _write(self, batch: Batch) -> tuple[Sequence[int], Position | None]:
+        """Write one part, inside a batch; give the keys, and where to go on."""
+        if batch.full:
             raise StoreFull("no space for new jobs; settling goes on")
         assert self._under_way is not None
         assert self._at is not None
         jobs = self._under_way.jobs
-        first = self._first or engine.numbers.next_keys(len(jobs), now)
-        return first, engine.store.stage(first, jobs, self._at, PORTION_BYTES)
+        keys = self._keys or batch.keys_for(len(jobs))
+        return keys, self._store.stage(keys, jobs, self._at, PART_BYTES)
 
     def _written(self, result: Any) -> None:
         if isinstance(result, AnewError):
             self._fail(result)
             return
-        self._first, self._at = result
+        self._keys, self._at = result
         if self._at is None:
             self._submit(Call(self._finish, self._finished))
         else:
             self._submit(Call(self._write, self._written))
 
-    def _finish(self, engine: Engine, now: int) -> tuple[int, int]:
+    def _finish(self, batch: Batch) -> Enqueued:
         assert self._under_way is not None
-        return engine.insert_staged(self._first, self._under_way.jobs, now)
+        return batch.insert(self._under_way.jobs, keys=self._keys)
 
     def _finished(self, result: Any) -> None:
         if isinstance(result, AnewError):
@@ -112,17 +113,16 @@ class Staging:
     def _fail(self, error: AnewError) -> None:
         op = self._under_way
         assert op is not None
-        if self._first:
-            self._left_behind.append((self._first, self._first + len(op.jobs) - 1))
+        if self._keys:
+            self._left_behind.append((self._keys[0], self._keys[-1]))
         self._next()
         self.tidy()
         op.done(error)
 
-    def _remove(self, engine: Engine, now: int) -> list[tuple[int, int]]:
+    def _remove(self, batch: Batch) -> list[tuple[int, int]]:
         """Remove what was left behind, inside a batch; what cannot be removed now is tried again by the next `tidy`."""
-        del now
         for first, last in self._left_behind:
-            engine.store.unstage(first, last)
+            self._store.unstage(first, last)
         return list(self._left_behind)
 
     def _removed(self, result: Any) -> None:

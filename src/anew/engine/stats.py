@@ -37,6 +37,7 @@ class Stats:
         "batch_size",
         "commit_ms",
         "completed",
+        "corrupt",
         "died",
         "enqueued",
         "failed",
@@ -53,6 +54,7 @@ class Stats:
         self.completed = 0
         self.failed = 0
         self.died = 0
+        self.corrupt = 0
         self.released = 0
         self.promoted = 0
         self.reaped = 0
@@ -75,11 +77,12 @@ class Stats:
             self.released,
             self.promoted,
             self.reaped,
+            self.corrupt,
             *self.retries,
         )
 
     def reset(self, mark: tuple[int, ...]) -> None:
         """Forget what was counted since a mark, because it did not last."""
         self.enqueued, self.taken, self.completed, self.failed = mark[:4]
-        self.died, self.released, self.promoted, self.reaped = mark[4:8]
-        self.retries[:] = mark[8:]
+        self.died, self.released, self.promoted, self.reaped, self.corrupt = mark[4:9]
+        self.retries[:] = mark[9:]

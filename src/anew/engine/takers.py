@@ -10,12 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from itertools import count, islice
-from typing import TYPE_CHECKING
 
-from anew.store.protocol import Lease, TakenRow
-
-if TYPE_CHECKING:
-    from anew.store.protocol import Store
+from anew.jobs import HoldKind
+from anew.jobs.terms import policy_readable
+from anew.store.protocol import Hold, Store, TakenRow
 
 TURN_JOBS = 250
 """Most jobs a taker gets before the next hungry one has its turn."""
@@ -39,17 +37,23 @@ class Taker:
         queues: The queues it takes from; None takes from all.
         prefetch: Most jobs it may hold unsettled, >= 1.
         deliver: Called after the commit with the jobs taken for it and the instant of the take.
+        broken: Called when `deliver` has raised: it gets no more jobs, and what it was to get is given back.
     """
 
-    __slots__ = ("deliver", "held", "number", "paused", "prefetch", "queues")
+    __slots__ = ("broken", "deliver", "held", "number", "paused", "prefetch", "queues")
 
     def __init__(
-        self, queues: Sequence[str] | None, prefetch: int, deliver: Callable[[list[TakenRow], int], None]
+        self,
+        queues: Sequence[str] | None,
+        prefetch: int,
+        deliver: Callable[[list[TakenRow], int], None],
+        broken: Callable[[], None] = lambda: None,
     ) -> None:
         self.number = next(_numbers)
         self.queues = None if queues is None else tuple(dict.fromkeys(queues))
         self.prefetch = prefetch
         self.deliver = deliver
+        self.broken = broken
         self.held: dict[int, bool] = {}  # key -> whether its row is all there is of it
         self.paused = False
 
@@ -73,7 +77,6 @@ class Dispatcher:
         self._global_limit = global_limit
         self._max_lease_ms = max_lease_ms
         self._token = first_token
-        self._session = first_token & 0x7FFF_FFFF
         self.holders: dict[int, Taker] = {}
         self._hungry: dict[Taker, None] = {}
         self._parked: dict[str | None, dict[Taker, None]] = {}
@@ -111,8 +114,18 @@ class Dispatcher:
     def can_take(self) -> bool:
         """Tell whether some taker has a free slot and a ready job to fill it; looks at every taker."""
         return self._room() > 0 and any(
-            taker.room() > 0 and any(map(self._store.ready, taker.queues or (None,))) for taker in self.takers
+            taker.room() > 0 and self._has_ready(taker.queues) for taker in self.takers
         )
+
+    def _has_ready(self, queues: tuple[str, ...] | None) -> bool:
+        return self._store.any_ready() if queues is None else any(map(self._store.ready, queues))
+
+    def look_again(self) -> None:
+        """Another process has written: takers that were found to have nothing to take may have something now."""
+        for queue in list(self._parked):
+            for taker in list(self._parked.get(queue, ())):
+                self._unpark(taker)
+                self._hungry[taker] = None
 
     def plain_among(self, keys: Iterable[int]) -> list[int]:
         """Pick the held jobs whose row is all there is of them."""
@@ -141,27 +154,32 @@ class Dispatcher:
         if taker is not None:
             taker.held[key] = False
 
-    def run(self, now: int, deliveries: list[tuple[Taker, list[TakenRow]]]) -> None:
+    def run(self, now: int, deliveries: list[tuple[Taker, list[TakenRow]]]) -> dict[int, str]:
         """Take jobs for whoever can have some, inside the open transaction.
 
         Args:
             now: Epoch ms.
             deliveries: Gets what to deliver to whom after the commit; also tells `undo`, if a take fails halfway.
+
+        Returns:
+            By key: jobs that are in flight now too, held by nobody, because something stored of them cannot be read, and what.
         """
+        corrupt: dict[int, str] = {}
         fresh = list(dict.fromkeys([*self._unfinished, *self._store.fresh_ready()])) if self._parked else []
         self._unfinished = []
         left = BATCH_BYTES
         while left > 0:
             self._wake(fresh)
             if not self._hungry or self._room() <= 0:
-                return
+                return corrupt
             takers, limit = self._next_in_turn()
             if not limit:
                 continue
-            rows = self._take(takers[0].queues, limit, now)
+            rows = self._take(takers[0].queues, limit, now, corrupt)
             self._hand_out(takers, rows, deliveries)
             left -= sum([row[10] for row in rows if row[10]])
         self._unfinished = fresh
+        return corrupt
 
     def undo(self, deliveries: list[tuple[Taker, list[TakenRow]]]) -> None:
         """Forget takes whose transaction did not last."""
@@ -206,17 +224,25 @@ class Dispatcher:
             del self._hungry[taker]
         return takers, min(wanted, most)
 
-    def _take(self, queues: tuple[str, ...] | None, limit: int, now: int) -> list[TakenRow]:
+    def _take(
+        self, queues: tuple[str, ...] | None, limit: int, now: int, corrupt: dict[int, str]
+    ) -> list[TakenRow]:
         if queues is None:
-            if not self._store.ready(None):
+            if not self._store.any_ready():
                 return []
         else:
             queues = tuple(queue for queue in queues if self._store.ready(queue))
             if not queues:
                 return []
         self._token += 1
-        lease = Lease(self._token, self._session, now + self._max_lease_ms, now)
-        return self._store.take(queues, limit, TURN_BYTES, lease)
+        hold = Hold(HoldKind.STREAM, self._token, self._store.session, now + self._max_lease_ms, now)
+        rows, damaged = self._store.take(queues, limit, TURN_BYTES, hold)
+        corrupt.update(damaged)
+        unreadable = [row for row in rows if row[8] is not None and not policy_readable(row[8])]
+        if not unreadable:
+            return rows
+        corrupt.update({row[0]: "its policy cannot be read" for row in unreadable})
+        return [row for row in rows if row[0] not in corrupt]
 
     def _hand_out(
         self, takers: list[Taker], rows: list[TakenRow], deliveries: list[tuple[Taker, list[TakenRow]]]

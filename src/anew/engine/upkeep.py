@@ -1,84 +1,149 @@
-"""What happens to a store by itself: recovery at the start, lapsed leases, retention, and a watch over the free space."""
+"""What happens to a store by itself: lapsed holds, dead processes, retention, leftovers, and a watch over the free space.
+
+Whichever process comes first does each of these; the transaction it is done in, and a row for what is periodic, keep others from
+doing it again.
+"""
 
 from __future__ import annotations
 
 import logging
+import threading
 
+from anew.engine.batch import Batch, Parts
 from anew.engine.engine import PROMOTE_JOBS, Engine
-from anew.engine.settle import release_interrupted
-from anew.errors import StoreFailed, StoreFull
-from anew.jobs import Interrupted
+from anew.engine.ops import Call
+from anew.errors import AnewError, StoreBusy
+from anew.jobs import HoldEnd
+from anew.jobs.decide import dead_purge_at
 
 log = logging.getLogger("anew.engine")
 
+SWEPT = 50
+"""Records of deleted jobs that are removed in one batch: some milliseconds if each is as long as it may be."""
 
-def recover(engine: Engine, *, batch: int = 5_000) -> int:
-    """Give back everything that was in flight when the last server ended, and remove what it left half written.
+
+RECOVERED = 5_000
+"""Jobs that are given back in one batch before the first request is served."""
+
+
+class Upkeep:
+    """The duties of one engine, some work in each batch.
+
+    Args:
+        parts: What its batches work with.
+        reap_ms: How often jobs whose retention is over are removed.
+
+    Attributes:
+        recount_due: A process has died since the last recount: counters are derived, and may be checked against the rows.
+    """
+
+    def __init__(self, parts: Parts, reap_ms: int = 30_000) -> None:
+        self._parts = parts
+        self._reap_ms = reap_ms
+        self._reaping = False
+        self.recount_due = False
+
+    def run(self, batch: Batch) -> bool:
+        """Do some of what is due, inside a batch; tell whether there is more."""
+        if batch.store.device is not None:
+            self._watch_space(batch.store.device.free_bytes())
+        lapsed = batch.store.lapsed(batch.now, PROMOTE_JOBS)
+        if lapsed:
+            batch.end_holds(lapsed, HoldEnd.LAPSED)
+        more = len(lapsed) == PROMOTE_JOBS
+        more |= self.bury_sessions(batch)
+        more |= self._reap(batch)
+        more |= batch.store.sweep(SWEPT)
+        batch.store.set_aside(PROMOTE_JOBS, dead_purge_at(None, batch.defaults, batch.now), batch.now)
+        return more
+
+    def bury_sessions(self, batch: Batch, limit: int = PROMOTE_JOBS) -> bool:
+        """Give back some of what processes held that have died; tell whether there may be more."""
+        store = batch.store
+        for session in store.sessions():
+            if session.alive:
+                continue
+            held = store.held_by(session.id, limit)
+            if held:
+                batch.end_holds(held, HoldEnd.PROCESS_DIED)
+            if len(held) == limit:
+                return True
+            log.warning("process %d has died; its jobs are given back", session.pid)
+            store.forget_session(session.id)
+            if store.staging is not None:
+                store.staging.unstage_abandoned()
+            self.recount_due = True
+        return False
+
+    def _reap(self, batch: Batch) -> bool:
+        if not self._reaping:
+            self._reaping = batch.store.is_due("reap", batch.now, self._reap_ms)
+        if self._reaping:
+            n = batch.store.reap(batch.now, PROMOTE_JOBS)
+            batch.stats.reaped += n
+            self._reaping = n > 0
+        return self._reaping
+
+    def _watch_space(self, free: int) -> None:
+        parts = self._parts
+        short = free < parts.limits.min_free_bytes
+        if short and not parts.full:
+            log.error(
+                "little space left; new jobs are refused until there is more", extra={"free_bytes": free}
+            )
+        elif parts.full and not short:
+            if parts.store.device is not None:
+                parts.store.device.keep_reserve()
+            log.warning("there is space again; new jobs are accepted", extra={"free_bytes": free})
+        parts.full = short
+
+
+def recover(engine: Engine) -> int:
+    """Give back everything that dead processes held, and remove what they left half written, before anything else is done.
 
     Returns:
         How many jobs are ready again.
 
     Raises:
         StoreFull: There is no space even for this.
+        StoreBusy: Another process is writing and does not let go.
         StoreFailed: The store failed.
     """
-    returned = 0
-    while True:
-        n = _recover_some(engine, batch)
-        returned += n
-        if n < batch:
-            return returned
+    before = engine.stats.released
+    duties = Upkeep(engine.parts)
+    more = True
+    while more:
+        results: list[object] = []
+        wait_and_apply(engine, [Call(lambda batch: _recover_some(duties, batch), results.append)])
+        if isinstance(results[0], AnewError):
+            raise results[0]
+        more = bool(results[0])
+    return engine.stats.released - before
 
 
-def _recover_some(engine: Engine, batch: int) -> int:
-    store = engine.store
-    try:
-        store.begin(synced=False)
-        store.unstage()
-        n = store.release_all(batch)
-        store.commit()
-    except Exception as error:
-        known = error if isinstance(error, StoreFull | StoreFailed) else store.explain(error)
-        if isinstance(known, StoreFull) and not engine.full:
-            store.rollback()
-            engine.full = True  # and so the first look at the space takes the reserve again once it can
-            store.free_reserve()
-            return _recover_some(engine, batch)
-        if known is None or known is error:
-            raise
-        raise known from error
-    return n
+def _recover_some(duties: Upkeep, batch: Batch) -> bool:
+    orphans = batch.store.held_by(None, RECOVERED)
+    if orphans:
+        batch.end_holds(orphans, HoldEnd.PROCESS_DIED)
+    if batch.store.staging is not None:
+        batch.store.staging.unstage_abandoned()
+    return duties.bury_sessions(batch, RECOVERED) or bool(orphans)
 
 
-def tick(engine: Engine, now: int) -> int:
-    """Do what is due whatever happens, inside a batch: lapsed leases go back, and the free space is looked at.
+def wait_and_apply(engine: Engine, ops: list[Call], timeout_s: float = 30.0) -> None:
+    """Apply operations in a thread that may wait.
 
-    Returns:
-        How many leases had lapsed.
+    Raises:
+        StoreBusy: Others kept the store busy for the whole time; nothing was done.
     """
-    free = engine.store.free_bytes()
-    if free is not None:
-        _watch_space(engine, free)
-    keys = engine.store.lapsed(now, PROMOTE_JOBS)
-    if keys:
-        release_interrupted(engine, keys, Interrupted("lease lapsed"), now)
-        engine.free_slots(keys)
-        engine.stats.released += len(keys)
-    return len(keys)
-
-
-def reap(engine: Engine, now: int) -> int:
-    """Remove one portion of jobs whose retention is over, inside a batch; tell how many went."""
-    n = engine.store.reap(now, PROMOTE_JOBS)
-    engine.stats.reaped += n
-    return n
-
-
-def _watch_space(engine: Engine, free: int) -> None:
-    short = free < engine.limits.min_free_bytes
-    if short and not engine.full:
-        log.error("little space left; new jobs are refused until there is more", extra={"free_bytes": free})
-    elif engine.full and not short:
-        engine.store.keep_reserve()
-        log.warning("there is space again; new jobs are accepted", extra={"free_bytes": free})
-    engine.full = short
+    free = threading.Event()
+    for _ in range(1_000):
+        try:
+            engine.apply(ops)
+        except StoreBusy:
+            free.clear()
+            engine.store.when_free(free.set)
+            if not free.wait(timeout_s):
+                raise
+        else:
+            return

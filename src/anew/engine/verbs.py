@@ -7,20 +7,17 @@ redrive, which is our own, promises no such thing and is a walk (see `walks`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
-from anew.errors import NotFound
+from anew.engine.batch import Batch
+from anew.engine.walks import Change, Extent
+from anew.errors import IllegalTransition, NotFound
 from anew.jobs import ENDED, Job, Move, State
 from anew.jobs.decide import dead_purge_at
 from anew.jobs.patch import Patch, cancelled, patched, redriven
 from anew.jobs.transitions import sources
-from anew.store.protocol import Filter, Page, Rewrite, Store
-
-if TYPE_CHECKING:
-    from anew.engine.engine import Engine
-    from anew.engine.walks import Change, Extent
+from anew.store.protocol import Filter, Page, Store
 
 PORTION = 1_000
 """Keys looked at in one go."""
@@ -29,82 +26,80 @@ _PATCHABLE = frozenset(State) - ENDED
 _REDRIVABLE = frozenset(sources(Move.REDRIVE))
 
 
-def patch_one(key: int, patch: Patch) -> Callable[[Engine, int], Job]:
+def patch_one(key: int, patch: Patch) -> Callable[[Batch], Job]:
     """Change one job that has not ended.
 
     Returns:
         A verb that gives the job as it is then; it raises NotFound, or IllegalTransition if the job has ended.
     """
 
-    def verb(engine: Engine, now: int) -> Job:
-        before = _find(engine, key)
-        after = patched(before, patch, now)
-        _rewrite(engine, [(before, after)])
+    def verb(batch: Batch) -> Job:
+        before = _find(batch, key)
+        after = patched(before, patch, batch.now)
+        batch.rewrite([(before, after)])
         return after
 
     return verb
 
 
-def patch_many(where: Filter, patch: Patch) -> Callable[[Engine, int], int]:
+def patch_many(where: Filter, patch: Patch) -> Callable[[Batch], int]:
     """Change all jobs that match and have not ended.
 
     Returns:
         A verb that gives their number; those count too that were already as the patch wants them.
     """
 
-    def verb(engine: Engine, now: int) -> int:
+    def verb(batch: Batch) -> int:
         count = 0
-        for jobs in _portions(engine.store, _within(where, _PATCHABLE)):
-            _rewrite(engine, [(job, patched(job, patch, now)) for job in jobs])
+        for jobs in _portions(batch.store, _within(where, _PATCHABLE)):
+            batch.rewrite([(job, patched(job, patch, batch.now)) for job in jobs])
             count += len(jobs)
         return count
 
     return verb
 
 
-def delete_one(key: int) -> Callable[[Engine, int], None]:
+def delete_one(key: int) -> Callable[[Batch], None]:
     """Remove one job in whatever state.
 
     Returns:
         A verb that raises NotFound if there is none.
     """
 
-    def verb(engine: Engine, now: int) -> None:
-        if not _delete(engine, [key]):
+    def verb(batch: Batch) -> None:
+        if not batch.delete([key]):
             raise NotFound("job not found")
 
     return verb
 
 
-def delete_many(where: Filter) -> Callable[[Engine, int], int]:
+def delete_many(where: Filter) -> Callable[[Batch], int]:
     """Remove all jobs that match, in whatever state.
 
     Returns:
         A verb that gives their number.
     """
 
-    def verb(engine: Engine, now: int) -> int:
-        return sum(_delete(engine, keys) for keys in _keys(engine.store, where))
+    def verb(batch: Batch) -> int:
+        return sum(len(batch.delete(keys)) for keys in _keys(batch.store, where))
 
     return verb
 
 
-def delete_all() -> Callable[[Engine, int], int]:
+def delete_all() -> Callable[[Batch], int]:
     """Remove every job.
 
     Returns:
         A verb that gives their number.
     """
 
-    def verb(engine: Engine, now: int) -> int:
-        count = engine.store.delete_all()
-        engine.free_slots(list(engine.dispatcher.holders))
-        return count
+    def verb(batch: Batch) -> int:
+        return batch.delete_all()
 
     return verb
 
 
-def redrive_one(key: int, *, reset_attempts: bool = False) -> Callable[[Engine, int], Job]:
+def redrive_one(key: int, *, reset_attempts: bool = False) -> Callable[[Batch], Job]:
     """Send one dead or cancelled job round again, now.
 
     Args:
@@ -115,12 +110,16 @@ def redrive_one(key: int, *, reset_attempts: bool = False) -> Callable[[Engine, 
         A verb that gives the job as it is then; it raises NotFound, or IllegalTransition if the job is neither.
     """
 
-    def verb(engine: Engine, now: int) -> Job:
-        before = _find(engine, key)
-        if before.is_over(now):
+    def verb(batch: Batch) -> Job:
+        before = _find(batch, key)
+        if before.is_over(batch.now):
             raise NotFound("job not found")
-        after = redriven(before, now, now, reset_attempts=reset_attempts)
-        _rewrite(engine, [(before, after)])
+        if batch.store.corrupt_among([key]):
+            raise IllegalTransition(
+                "cannot redrive a corrupt job: something stored of it cannot be read; see its last error record"
+            )
+        after = redriven(before, batch.now, batch.now, reset_attempts=reset_attempts)
+        batch.rewrite([(before, after)])
         return after
 
     return verb
@@ -142,23 +141,25 @@ def redrive_portion(*, spread_ms: int = 0, reset_attempts: bool = False) -> Chan
         What a walk over a filter of `redrivable` does to each portion.
     """
 
-    def change(engine: Engine, now: int, where: Filter, extent: Extent, before: int) -> int:
+    def change(batch: Batch, where: Filter, extent: Extent, before: int) -> int:
         count = before
-        for jobs in _portions(engine.store, where):
+        for jobs in _portions(batch.store, where):
             nths = (min(nth, extent.total) for nth in range(count, count + len(jobs)))
             times = (extent.began + spread_ms * nth // extent.total for nth in nths)
+            corrupt = batch.store.corrupt_among([job.key for job in jobs])
             changes = [
-                (job, redriven(job, ready_at, now, reset_attempts=reset_attempts))
+                (job, redriven(job, ready_at, batch.now, reset_attempts=reset_attempts))
                 for job, ready_at in zip(jobs, times, strict=True)
+                if job.key not in corrupt
             ]
-            _rewrite(engine, changes)
-            count += len(jobs)
+            batch.rewrite(changes)
+            count += len(changes)
         return count - before
 
     return change
 
 
-def cancel_one(key: int) -> Callable[[Engine, int], Job]:
+def cancel_one(key: int) -> Callable[[Batch], Job]:
     """Call one job off; a worker that has it finds that out when it settles.
 
     Returns:
@@ -166,21 +167,21 @@ def cancel_one(key: int) -> Callable[[Engine, int], Job]:
         if the job has ended.
     """
 
-    def verb(engine: Engine, now: int) -> Job:
-        before = _find(engine, key)
-        after = cancelled(before, dead_purge_at(before.retention, engine.defaults, now))
+    def verb(batch: Batch) -> Job:
+        before = _find(batch, key)
+        after = cancelled(before, dead_purge_at(before.retention, batch.defaults, batch.now))
         if after.purge_at is None:
-            engine.store.delete([key])
+            batch.delete([key])
         else:
-            _rewrite(engine, [(before, after)])
-        engine.free_slots([key])
+            batch.rewrite([(before, after)])
+            batch.free([key])
         return after
 
     return verb
 
 
-def _find(engine: Engine, key: int) -> Job:
-    jobs = engine.store.load([key])
+def _find(batch: Batch, key: int) -> Job:
+    jobs = batch.store.load([key])
     if not jobs:
         raise NotFound("job not found")
     return jobs[0]
@@ -204,35 +205,3 @@ def _keys(store: Store, where: Filter) -> Iterator[list[int]]:
 
 def _portions(store: Store, where: Filter) -> Iterator[list[Job]]:
     return (store.load(keys) for keys in _keys(store, where))
-
-
-def _rewrite(engine: Engine, changes: Iterable[tuple[Job, Job]]) -> None:
-    real = [(before, after) for before, after in changes if before != after]
-    engine.store.rewrite([_row(before, after) for before, after in real])
-    for before, _ in real:
-        engine.dispatcher.mark_changed(before.key)
-
-
-def _row(before: Job, after: Job) -> Rewrite:
-    return Rewrite(
-        key=after.key,
-        queue=after.queue,
-        priority=after.priority,
-        state=after.state,
-        ready_at=after.ready_at,
-        attempts=after.attempts,
-        retry_limit=after.retry_limit,
-        policy=after.policy,
-        retention=after.retention,
-        purge_at=after.purge_at,
-        first_failed_at=after.first_failed_at,
-        carry=after.carry,
-        was_queue=before.queue,
-        was_state=before.state,
-    )
-
-
-def _delete(engine: Engine, keys: list[int]) -> int:
-    count = engine.store.delete(keys)
-    engine.free_slots(keys)
-    return count

@@ -11,14 +11,12 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from anew.engine.batch import Batch
 from anew.engine.ops import Call, Done, Op
 from anew.errors import AnewError, Overloaded
 from anew.store.protocol import Filter, Page
-
-if TYPE_CHECKING:
-    from anew.engine.engine import Engine
 
 Find = Callable[[Any], Any]
 Read = Callable[[Find, Done], None]
@@ -54,8 +52,8 @@ class Extent:
     began: int
 
 
-Change = Callable[["Engine", int, Filter, Extent, int], int]
-"""Changes one portion inside a batch: called with the engine, now, a filter for that portion, the walk's extent, and how many jobs
+Change = Callable[[Batch, Filter, Extent, int], int]
+"""Changes one portion inside a batch: called with the batch, a filter for that portion, the walk's extent, and how many jobs
 the walk has changed before; gives how many it has changed now."""
 
 
@@ -155,10 +153,10 @@ class _Walk:
         else:
             self._end(self._changed)
 
-    def _change_portion(self, engine: Engine, now: int) -> int:
+    def _change_portion(self, batch: Batch) -> int:
         begun = time.perf_counter()
         keys = frozenset(self._keys[self._at : self._at + PORTION])
-        changed = self._change(engine, now, replace(self._where, keys=keys), self._extent, self._changed)
+        changed = self._change(batch, replace(self._where, keys=keys), self._extent, self._changed)
         self._took_s = time.perf_counter() - begun
         return changed
 
@@ -183,7 +181,7 @@ class _Walk:
         try:
             self._walks.read(find, received)
         except Overloaded:
-            self._walks.submit(Call(lambda engine, _: find(engine.store), received))
+            self._walks.submit(Call(lambda batch: find(batch.store), received))
 
     def _end(self, result: Any) -> None:
         self._walks.ended()

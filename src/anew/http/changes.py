@@ -9,7 +9,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from anew.backoff import policy_from_json
-from anew.engine import Call, Engine, verbs
+from anew.engine import Batch, Call, verbs
 from anew.errors import IllegalTransition, InvalidJob
 from anew.http.answers import answering
 from anew.http.api import Context
@@ -25,7 +25,7 @@ from anew.jobs.codec import U16, U32, U64, At
 from anew.jobs.patch import Patch, RetentionPatch
 from anew.net.seam import Request
 
-Verb = Callable[[Engine, int], Any]
+Verb = Callable[[Batch], Any]
 
 _ENDED = ("completed", "dead")
 

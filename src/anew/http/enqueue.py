@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from anew.engine import Enqueue
+from anew.engine import Enqueue, Enqueued, Entry
 from anew.errors import AnewError, Overloaded
 from anew.http.answers import answering
 from anew.http.api import Context
@@ -63,12 +63,12 @@ def plain_answer(tag: bytes, key: int, job: NewJob, now: int) -> bytes:
     )
 
 
-def plain_answers(tag: str, first: int, jobs: Sequence[NewJob], now: int) -> bytes:
-    """Write the answer for many such jobs with consecutive keys: what is the same for all of a type and queue is written once."""
-    keys = struct.pack(f">{len(jobs)}Q", *range(first, first + len(jobs))).hex(" ", 8).split(" ")
+def plain_answers(tag: str, keys: Sequence[int], jobs: Sequence[NewJob], now: int) -> bytes:
+    """Write the answer for many such jobs: what is the same for all of a type and queue is written once."""
+    hexadecimal = struct.pack(f">{len(jobs)}Q", *keys).hex(" ", 8).split(" ")
     before = f'{{"id":"{tag}'
     after = _Endings(now)
-    answers = [key + after[job.type, job.queue] for key, job in zip(keys, jobs, strict=True)]
+    answers = [key + after[job.type, job.queue] for key, job in zip(hexadecimal, jobs, strict=True)]
     return f'{{"jobs":[{before}{("," + before).join(answers)}]}}'.encode()
 
 
@@ -85,7 +85,7 @@ class _Endings(dict[tuple[str, str], str]):
         return ending
 
 
-def full_answer(ids: IdText, key: int, job: NewJob, now: int) -> dict[str, Any]:
+def full_answer(ids: IdText, key: int, job: NewJob, now: int, entry: Entry = Entry.CREATED) -> dict[str, Any]:
     """Give the answer for any job, as plain values."""
     answer: dict[str, Any] = {
         "id": ids.write(key),
@@ -103,7 +103,7 @@ def full_answer(ids: IdText, key: int, job: NewJob, now: int) -> dict[str, Any]:
         answer |= shown_policy(bytes(policy))
     if job.retention is not None:
         answer["retention"] = job.retention
-    return answer | {"duplicate": False, "folded": False}
+    return answer | {"duplicate": entry is Entry.DUPLICATE, "folded": entry is Entry.FOLDED}
 
 
 class _EnqueueOne(Enqueue):
@@ -125,12 +125,14 @@ class _EnqueueOne(Enqueue):
         if isinstance(result, AnewError):
             self.routes.refused(self.request, self.form, result)
             return
-        key, now = result
+        (key,), now, existing = result
         ids, job = self.routes.ids, self.jobs[0]
-        if self.plain and self.form is JSON:
+        if self.plain and self.form is JSON and not existing:
             self.request.reply(201, plain_answer(ids.tag_bytes, key, job, now))
         else:
-            self.form.reply(self.request, 201, full_answer(ids, key, job, now))
+            entry = existing.get(0, Entry.CREATED)
+            status = 201 if entry is Entry.CREATED else 200
+            self.form.reply(self.request, status, full_answer(ids, key, job, now, entry))
 
 
 class EnqueueRoutes:
@@ -209,20 +211,21 @@ class EnqueueRoutes:
         def done(result: Any) -> None:
             if isinstance(result, AnewError):
                 self.refused(request, form, result)
-            elif plain and form.is_json:
-                request.reply(201, plain_answers(self.ids.tag, result[0], jobs, result[1]))
+            elif plain and form.is_json and not result.existing:
+                request.reply(201, plain_answers(self.ids.tag, result.keys, jobs, result.now))
             else:
-                work = self._answering_many(jobs, *result)
+                work = self._answering_many(jobs, result)
                 then = answering(request, form, lambda listed: form.reply(request, 201, {"jobs": listed}))
                 self._portions.run(work, then)
 
         submit = self._commit.submit_new if len(request.body) <= LONG_BODY else self._commit.submit_long
         self._submit(Enqueue(jobs, done, plain), submit)
 
-    def _answering_many(self, jobs: list[NewJob], first: int, now: int) -> Work[list[dict[str, Any]]]:
+    def _answering_many(self, jobs: list[NewJob], entered: Enqueued) -> Work[list[dict[str, Any]]]:
         listed: list[dict[str, Any]] = []
-        for key, job in enumerate(jobs, first):
-            listed.append(full_answer(self.ids, key, job, now))
+        for at, (key, job) in enumerate(zip(entered.keys, jobs, strict=True)):
+            entry = entered.existing.get(at, Entry.CREATED)
+            listed.append(full_answer(self.ids, key, job, entered.now, entry))
             if not len(listed) % _ANSWERS:
                 yield
         return listed

@@ -6,6 +6,7 @@ import heapq
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
 
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
@@ -13,8 +14,9 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
 from anew.engine.stats import MOST_ATTEMPTS, Histogram
+from anew.http.answers import answering
 from anew.http.api import Context
-from anew.http.formats import Format
+from anew.http.formats import JSON, Format
 from anew.http.router import Router
 from anew.jobs import State
 from anew.net.seam import Request
@@ -32,10 +34,14 @@ class EngineCollector(Collector):
 
     Args:
         context: Engine, wires' counters and the instant of the start.
+
+    Attributes:
+        oldest_ready: Since when the ready job has been ready that has waited longest, epoch ms; read before each scrape.
     """
 
     def __init__(self, context: Context) -> None:
         self._context = context
+        self.oldest_ready: int | None = None
 
     def collect(self) -> Iterator[Metric]:
         """Give every family in turn."""
@@ -50,11 +56,11 @@ class EngineCollector(Collector):
             jobs.add_metric((queue, state), n)
         yield jobs
         engine = self._context.engine
-        since = engine.store.oldest_ready()
+        since = self.oldest_ready
         age = 0 if since is None else max(0, engine.clock.now() - since)
         yield GaugeMetricFamily(
             "anew_oldest_ready_age_seconds",
-            "Age of the ready job that is first in line; 0 if none is.",
+            "Longest time for which a job that is first in line in its queue and priority has been ready; 0 if none is.",
             age / 1e3,
         )
 
@@ -66,6 +72,7 @@ class EngineCollector(Collector):
             ("completed", "Jobs reported as done.", stats.completed),
             ("failed", "Attempts reported as failed.", stats.failed),
             ("died", "Jobs that will not be tried again.", stats.died),
+            ("corrupt", "Jobs set aside because something stored of them cannot be read.", stats.corrupt),
             ("released", "Jobs given back without a verdict.", stats.released),
             ("promoted", "Waiting jobs whose time has come.", stats.promoted),
             ("reaped", "Ended jobs whose retention was over.", stats.reaped),
@@ -145,11 +152,18 @@ class MetricsRoutes:
 
     def __init__(self, context: Context) -> None:
         self._registry = CollectorRegistry(auto_describe=False)
-        self._registry.register(EngineCollector(context))
+        self._collector = EngineCollector(context)
+        self._registry.register(self._collector)
+        self._read = context.read
 
     def show(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
         """Write all metrics in Prometheus' text format."""
-        request.reply(200, generate_latest(self._registry), CONTENT_TYPE)
+
+        def then(oldest: Any) -> None:
+            self._collector.oldest_ready = oldest
+            request.reply(200, generate_latest(self._registry), CONTENT_TYPE)
+
+        self._read(lambda reader: reader.oldest_ready(), answering(request, JSON, then))
 
 
 def add_routes(router: Router, context: Context) -> None:

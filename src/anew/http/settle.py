@@ -38,6 +38,7 @@ class _SucceedOne(Succeed):
 
     def __init__(self, key: int, request: Request, form: Format) -> None:
         self.keys = (key,)
+        self.tokens = None
         self.request = request
         self.form = form
 

@@ -126,7 +126,7 @@ class TakeStream:
         self._routes = routes
         self._stream = stream
         self._framing = framing
-        self.taker = Taker(queues, prefetch, self._deliver)
+        self.taker = Taker(queues, prefetch, self._deliver, self._broken)
         self.last_sent = routes.now()
         stream.on_drain = self._drained
         stream.on_close = self._closed
@@ -154,6 +154,11 @@ class TakeStream:
             self._stream.write(b"".join([struct.pack(">I", len(job)) + job for job in packed]))
         if not self._stream.writable:
             self._routes.commit.pause_taker(self.taker)
+
+    def _broken(self) -> None:
+        """Cut the stream off, so that its worker opens another: what it was to get could not be written."""
+        self._stream.abort()
+        self._routes.forget(self)
 
     def _drained(self) -> None:
         self._routes.commit.resume_taker(self.taker)

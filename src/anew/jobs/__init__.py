@@ -6,7 +6,7 @@ from anew.jobs.decide import Defaults, decide_completion, decide_failure, initia
 from anew.jobs.ids import IdText
 from anew.jobs.interruption import decide_interruption
 from anew.jobs.job import ErrorRecord, History, Job, Span
-from anew.jobs.outcomes import Failed, Interrupted
+from anew.jobs.outcomes import Failed, HoldEnd, HoldKind, Interrupted, verdict_of
 from anew.jobs.state import ENDED, WAITING, State
 from anew.jobs.transitions import Move, diagram, target
 
@@ -20,6 +20,8 @@ __all__ = [
     "ErrorRecord",
     "Failed",
     "History",
+    "HoldEnd",
+    "HoldKind",
     "IdText",
     "Interrupted",
     "Job",
@@ -34,4 +36,5 @@ __all__ = [
     "diagram",
     "initial_state",
     "target",
+    "verdict_of",
 ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import msgspec
 
@@ -98,7 +98,7 @@ class Change:
 
 def after(job: Job, change: Change) -> Job:
     """Give a job as it stands after a change, for those who are told of it."""
-    return replace(
+    return msgspec.structs.replace(
         job,
         state=change.state,
         ready_at=job.ready_at if change.ready_at is None else change.ready_at,
@@ -109,4 +109,6 @@ def after(job: Job, change: Change) -> Job:
         purge_at=change.purge_at,
         phase=change.phase,
         carry=change.carry,
+        hold_kind=None,
+        hold_token=None,
     )

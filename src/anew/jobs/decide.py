@@ -11,9 +11,12 @@ from anew.jobs.change import AttemptRecord, Change, Decision
 from anew.jobs.codec import LAST_INSTANT
 from anew.jobs.job import Job
 from anew.jobs.outcomes import Failed
-from anew.jobs.own import policy_and_note, retention_and_note
 from anew.jobs.state import State
+from anew.jobs.terms import policy_of, retention_and_note
 from anew.jobs.transitions import Move, target
+
+CORRUPT_KEPT_MS = 7 * 86_400_000
+"""How long a job is kept at least that was set aside because something stored of it cannot be read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,14 +102,16 @@ def decide_failure(
         draws: Chance instead of that from `rng`, `job_id`, phase and `key`: a simulation's.
 
     Returns:
-        The change, with the attempt's record and the arithmetic of the decision. Where the job's own policy or retention
-        can no longer be read, the defaults hold and the decision's reason says so.
+        The change, with the attempt's record and the arithmetic of the decision. A job whose own policy can no longer be
+        read is set aside; where its own retention cannot, the default holds and the decision's reason says so.
     """
     attempts = job.attempts + 1
     phase = phase if job.phase is None else job.phase
     if failure.kill:
         return _die(job, failure, phase, "the worker asked for no further run", defaults, now)
-    policy, note = policy_and_note(job.policy, job.retry_limit, defaults.policy)
+    policy = policy_of(job.policy, job.retry_limit, defaults.policy)
+    if policy is None:
+        return decide_corruption(job, "its policy cannot be read", defaults, now, failure=failure)
     if failure.retry_at is not None and not policy.changes_requests:
         decision = Decision("retry", "the worker named the time", due_at=min(failure.retry_at, LAST_INSTANT))
         return _change(job, failure, Move.RETRY, decision, now, phase=phase, carry=job.carry)
@@ -122,11 +127,11 @@ def decide_failure(
     match answer:
         case Exhausted():
             dropped = policy.on_exhausted == "discard"
-            return _die(job, failure, phase, answer.reason + note, defaults, now, dropped=dropped)
+            return _die(job, failure, phase, answer.reason, defaults, now, dropped=dropped)
         case Wait():
             decision = Decision(
                 "retry",
-                answer.reason + note,
+                answer.reason,
                 nominal_ms=answer.nominal_ms,
                 draw=answer.draw,
                 cap_ms=answer.cap_ms,
@@ -136,6 +141,39 @@ def decide_failure(
             return _change(job, failure, Move.RETRY, decision, now, phase=phase, carry=answer.carry)
         case _:
             assert_never(answer)
+
+
+def decide_corruption(
+    job: Job, wrong: str, defaults: Defaults, now: int, *, failure: Failed | None = None
+) -> Change:
+    """Decide what becomes of a job in flight of which something stored cannot be read: it is set aside, dead, with a record.
+
+    It is kept as long as any dead job, but a week where those are not kept: nobody else has what is left of it.
+
+    Args:
+        job: The job as far as it can be read.
+        wrong: What is wrong with it, for people.
+        defaults: What holds for jobs that say nothing of their own.
+        now: Epoch ms.
+        failure: What its worker has reported, if that is how it was found.
+    """
+    purge_at = dead_purge_at(job.retention, defaults, now)
+    if purge_at is None:
+        purge_at = now + CORRUPT_KEPT_MS
+    failure = failure or Failed(message=wrong, error_type="Corrupt")
+    decision = Decision("dead", f"corrupt: {wrong}")
+    phase = job.phase
+    return _change(
+        job,
+        failure,
+        Move.DIE,
+        decision,
+        now,
+        phase=phase,
+        carry=job.carry,
+        purge_at=purge_at,
+        outcome="corrupt",
+    )
 
 
 def is_zizq_backoff(policy: bytes) -> bool:
@@ -175,15 +213,16 @@ def _change(
     decision: Decision,
     now: int,
     *,
-    phase: float,
+    phase: float | None,
     carry: float | None,
     purge_at: int | None = None,
+    outcome: str = "error",
 ) -> Change:
     record = AttemptRecord.of(
         job,
         decision,
         now,
-        outcome="error",
+        outcome=outcome,
         message=failure.message,
         error_type=failure.error_type,
         backtrace=failure.backtrace,

@@ -9,8 +9,8 @@ from anew.jobs.change import AttemptRecord, Change, Decision
 from anew.jobs.decide import Defaults, dead_purge_at
 from anew.jobs.job import Job
 from anew.jobs.outcomes import Interrupted
-from anew.jobs.own import retention_and_note
 from anew.jobs.state import State
+from anew.jobs.terms import retention_and_note
 from anew.jobs.transitions import Move, target
 from anew.units import format_duration
 

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import NamedTuple
+
+from msgspec import Struct
 
 from anew.jobs.state import State
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Job:
+class Job(Struct, frozen=True, gc=False):
     """One stored job. Instants are epoch ms; JSON parts are kept as the bytes stored.
+
+    The order of the fields is the order in which a store reads its columns.
 
     Attributes:
         key: The integer behind the public id; grows in order of arrival.
@@ -21,6 +23,8 @@ class Job:
         payload: JSON; None where it was not asked for.
         phase: The number in [0, 1) that `even` slides it by; set at its first failure.
         carry: What a stateful jitter must remember from the wait before.
+        hold_kind: Who holds it, a `HoldKind`; None if it is not in flight.
+        hold_token: Names the attempt that is in flight; None if none is.
     """
 
     key: int
@@ -41,6 +45,8 @@ class Job:
     purge_at: int | None
     phase: float | None
     carry: float | None
+    hold_kind: int | None = None
+    hold_token: int | None = None
     payload: bytes | None = None
 
     def is_over(self, now: int) -> bool:
@@ -48,8 +54,7 @@ class Job:
         return self.purge_at is not None and self.purge_at <= now
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ErrorRecord:
+class ErrorRecord(Struct, frozen=True, gc=False):
     """One failed attempt: what happened, and what was decided then.
 
     Attributes:
@@ -67,7 +72,7 @@ class ErrorRecord:
     decision: bytes | None
 
     def size(self) -> int:
-        """Tell the characters of its texts."""
+        """Count the characters of its texts."""
         return len(self.message) + len(self.error_type or "") + len(self.backtrace or "")
 
 
@@ -78,8 +83,7 @@ class Span(NamedTuple):
     ended_at: int
 
 
-@dataclass(frozen=True, slots=True)
-class History:
+class History(Struct, frozen=True):
     """A job and when its failed attempts ran, the first first."""
 
     job: Job

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import IntEnum
 from typing import Literal
 
 
@@ -35,3 +36,46 @@ class Interrupted:
     """
 
     cause: Literal["worker gone", "lease lapsed"]
+
+
+class HoldKind(IntEnum):
+    """Who holds a job in flight, which decides what the end of the hold means.
+
+    STREAM: a take stream of a server. RESERVATION: a worker that took it for a period and need not stay connected. SESSION: a
+    process that has the store open itself.
+    """
+
+    STREAM = 10
+    RESERVATION = 20
+    SESSION = 30
+
+
+class HoldEnd(IntEnum):
+    """How a hold ends without a report: its holder left, its deadline passed, or the process that answers for it has died."""
+
+    HOLDER_LEFT = 1
+    LAPSED = 2
+    PROCESS_DIED = 3
+
+
+Verdict = Interrupted | Failed | Literal["release", "stand"]
+"""What the end of a hold counts as: an outcome; or the job goes back to its place uncounted, or the hold stands."""
+
+_VERDICTS: dict[tuple[HoldKind, HoldEnd], Verdict] = {
+    (HoldKind.STREAM, HoldEnd.HOLDER_LEFT): Interrupted("worker gone"),
+    (HoldKind.STREAM, HoldEnd.LAPSED): Interrupted("lease lapsed"),
+    (HoldKind.STREAM, HoldEnd.PROCESS_DIED): "release",
+    (HoldKind.RESERVATION, HoldEnd.HOLDER_LEFT): "stand",
+    (HoldKind.RESERVATION, HoldEnd.LAPSED): Failed(
+        message="reservation expired", error_type="ReservationExpired"
+    ),
+    (HoldKind.RESERVATION, HoldEnd.PROCESS_DIED): "stand",
+    (HoldKind.SESSION, HoldEnd.HOLDER_LEFT): Interrupted("worker gone"),
+    (HoldKind.SESSION, HoldEnd.LAPSED): Interrupted("lease lapsed"),
+    (HoldKind.SESSION, HoldEnd.PROCESS_DIED): Interrupted("worker gone"),
+}
+
+
+def verdict_of(kind: HoldKind, end: HoldEnd) -> Verdict:
+    """Tell what the end of a hold counts as. A server that dies with its streams is no fault of their workers."""
+    return _VERDICTS[kind, end]

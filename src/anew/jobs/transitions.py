@@ -13,7 +13,8 @@ class Move(StrEnum):
 
     PROMOTE: its time has come. HASTEN: somebody made it due now. POSTPONE: somebody gave it a later time. TAKE: a
     worker got it. COMPLETE, RETRY, DIE: how an attempt ended. RELEASE: the lease ended without a verdict (stream closed,
-    server restarted). DELAY: the same, but it has happened again and again, so the job waits. CANCEL: somebody called it
+    server restarted). DELAY: a job that has failed or was interrupted before
+    waits again, because it happened again and again, or because somebody gave it a later time. CANCEL: somebody called it
     off. REDRIVE: somebody sends a dead or cancelled job round again.
     """
 
@@ -41,6 +42,7 @@ TABLE: dict[tuple[State, Move], State] = {
     (State.RETRYING, Move.CANCEL): State.CANCELLED,
     (State.READY, Move.TAKE): State.IN_FLIGHT,
     (State.READY, Move.POSTPONE): State.SCHEDULED,
+    (State.READY, Move.DELAY): State.RETRYING,
     (State.READY, Move.CANCEL): State.CANCELLED,
     (State.IN_FLIGHT, Move.COMPLETE): State.COMPLETED,
     (State.IN_FLIGHT, Move.RETRY): State.RETRYING,

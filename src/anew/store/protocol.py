@@ -1,20 +1,26 @@
 """The store's protocol: verbs, shaped for batches, that remember and never reason.
 
-Whatever writes rows is called between `begin` and `commit`, by one thread at a time. A store maps rows, guards each
-write with the state it expects, and keeps the count of jobs by queue and state in step in the same transaction. Which move is
-legal, when a job runs again and how long it is kept arrive as decided values.
+Whatever writes rows is called between `begin` and `commit`, by one thread at a time. A store maps rows, guards each write with the
+state it expects, and gives back the keys that it wrote. It keeps what is derived (jobs by queue and state, the head of each queue's
+line) in step in the same transaction. Which move is legal, when a job runs again and how long it is kept arrive as decided values.
+
+Any number of processes may have one store open. Each has a session, and what one of them remembers of the rows is a cache: `begin`
+tells whether somebody else has written since.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, Protocol
+from typing import Literal, NamedTuple, Protocol
+
+from msgspec import Struct
 
 from anew.errors import AnewError
 from anew.jobs.change import Change
 from anew.jobs.codec import NewJob
 from anew.jobs.job import ErrorRecord, Job
+from anew.jobs.outcomes import HoldKind
 from anew.jobs.state import State
 
 TakenRow = tuple[
@@ -33,23 +39,37 @@ TakenRow = tuple[
 ]
 """A job as a take hands it out: a bare tuple, because it goes straight from the row to the wire."""
 
+
+class Taken(NamedTuple):
+    """What a take came to.
+
+    Attributes:
+        rows: The jobs, in order of their line.
+        corrupt: By key: jobs that are in flight now too but whose stored payload cannot be read, and what is wrong with it.
+    """
+
+    rows: list[TakenRow]
+    corrupt: dict[int, str]
+
+
 Range = tuple[int, int]
 
 
-@dataclass(frozen=True, slots=True)
-class Lease:
+class Hold(Struct, frozen=True, gc=False):
     """The hold that a take writes on each of its jobs.
 
     Attributes:
-        token: Told apart from every other take's; with the key it names one attempt.
-        owner: The holder's number.
-        deadline: When it lapses, epoch ms.
+        kind: Who holds it.
+        token: Different for each take; with the key it names one attempt.
+        owner: The session of the process that answers for it.
+        deadline: When it lapses, epoch ms; None while its session lasts.
         now: When the jobs were taken, epoch ms.
     """
 
+    kind: HoldKind
     token: int
     owner: int
-    deadline: int
+    deadline: int | None
     now: int
 
 
@@ -92,24 +112,29 @@ class Page:
     limit: int = 50
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Rewrite:
-    """New values for all that an outside hand may change of one job."""
+class Rewrite(Struct, frozen=True, gc=False):
+    """A job as somebody's change has made it, and where it stood before.
 
-    key: int
-    queue: str
-    priority: int
-    state: State
-    ready_at: int
-    attempts: int
-    retry_limit: int | None
-    policy: bytes | None
-    retention: bytes | None
-    purge_at: int | None
-    first_failed_at: int | None
-    carry: float | None
+    Attributes:
+        job: Its new values. What only takes and the ends of attempts write is not looked at.
+    """
+
+    job: Job
     was_queue: str
     was_state: State
+
+
+class Session(NamedTuple):
+    """A process that may hold jobs.
+
+    Attributes:
+        alive: Whether it still runs.
+    """
+
+    id: int
+    pid: int
+    started_at: int
+    alive: bool
 
 
 @dataclass(slots=True)
@@ -119,7 +144,7 @@ class Identity:
     Attributes:
         tag: Nine characters ``[0-9a-z]`` that begin its public ids.
         secret: Key for hashes that outsiders must not foresee.
-        last_key: No key up to this one may be given out again.
+        last_key: The largest key that was ever given out, by whichever process.
         last_failure: Ordinal of the last job that failed for the first time.
     """
 
@@ -135,6 +160,37 @@ Position = tuple[int, int]
 """How far the payloads of some new jobs are written: which job, and from which byte."""
 
 
+class Staging(Protocol):
+    """What a store has whose transactions hold up all others: long payloads are written ahead, over several of them."""
+
+    def stage(
+        self, keys: Sequence[int], jobs: Sequence[NewJob], at: Position, max_bytes: int
+    ) -> Position | None:
+        """Write the next part of long payloads ahead of their jobs.
+
+        Begins at (0, 0) or where the last call ended; gives where to go on, or None when all is written.
+        """
+
+    def unstage(self, first_key: int, last_key: int) -> None:
+        """Remove what was written ahead for jobs with these keys that have not come."""
+
+    def unstage_abandoned(self) -> None:
+        """Remove what was written ahead by sessions that are gone."""
+
+
+class Device(Protocol):
+    """What a store has that lives on a disk of this machine."""
+
+    def free_bytes(self) -> int:
+        """Tell how much the disk can still hold."""
+
+    def free_reserve(self) -> None:
+        """Give up the space kept for a full disk, so that settling can go on."""
+
+    def keep_reserve(self) -> None:
+        """Take that space again."""
+
+
 class Reader(Protocol):
     """Reads that may look at many rows; safe to call from one other thread beside the writer."""
 
@@ -144,6 +200,15 @@ class Reader(Protocol):
     def count(self, where: Filter) -> int:
         """Count matching jobs."""
 
+    def oldest_ready(self, most: int = 10_000) -> int | None:
+        """Tell the earliest instant since which a ready job at the head of a queue's line has been ready, epoch ms.
+
+        Looks at the head of each priority in each queue, up to so many; None if nothing is ready.
+        """
+
+    def recount(self) -> dict[tuple[str, State], int]:
+        """Count all jobs row by row and give by how much each counter is too low (or, if negative, too high)."""
+
     def close(self) -> None:
         """Let go of the database."""
 
@@ -152,9 +217,26 @@ class Store(Protocol):
     """One engine's memory. See the module's text for who calls what when."""
 
     identity: Identity
+    session: int
 
-    def begin(self, *, synced: bool) -> None:
-        """Start a transaction; `synced` says whether its commit must reach the disk before it returns."""
+    @property
+    def staging(self) -> Staging | None:
+        """How long payloads are written ahead, if this store needs that."""
+
+    @property
+    def device(self) -> Device | None:
+        """The disk it lives on, if that can be asked."""
+
+    def begin(self, *, synced: bool) -> bool:
+        """Start a transaction; `synced` says whether its commit must reach the disk before it returns.
+
+        Returns:
+            Whether another process has written since this one's last transaction, so that nothing remembered may be believed.
+
+        Raises:
+            StoreBusy: Somebody else is writing just now; nothing has begun. `when_free` tells when to try again.
+            StoreFailed: A sync has failed, here or in another process.
+        """
 
     def commit(self) -> None:
         """Make the transaction last. Raises StoreFull, or StoreFailed after which nothing may be trusted."""
@@ -162,47 +244,51 @@ class Store(Protocol):
     def rollback(self) -> None:
         """Forget the transaction."""
 
-    def insert(self, first_key: int, jobs: Sequence[NewJob], now: int, *, staged: bool = False) -> None:
-        """Store new jobs under consecutive keys; `staged`: their long payloads are there already."""
+    def when_free(self, call: Callable[[], None]) -> None:
+        """After a StoreBusy: call a function once, from some thread, when `begin` is worth trying again."""
 
-    def stage(self, first_key: int, jobs: Sequence[NewJob], at: Position, max_bytes: int) -> Position | None:
-        """Write the next portion of long payloads ahead of their jobs, so that no transaction is long.
+    def let_go(self) -> None:
+        """Give a turn that `when_free` has brought, and that is not wanted any more, to the next process."""
 
-        Begins at (0, 0) or where the last call ended; gives where to go on, or None when all is written.
-        """
+    def has_changed(self) -> bool:
+        """Tell whether another process has written since the last transaction; outside of one."""
 
-    def unstage(self, first_key: int = 0, last_key: int = LAST_KEY) -> None:
-        """Remove what was written ahead for jobs with these keys that have not come."""
+    def insert(self, keys: Sequence[int], jobs: Sequence[NewJob], now: int, *, staged: bool = False) -> None:
+        """Store new jobs under rising keys; `staged`: their long payloads are there already."""
 
-    def insert_plain(self, first_key: int, jobs: Sequence[NewJob], now: int) -> None:
+    def insert_plain(self, keys: Sequence[int], jobs: Sequence[NewJob], now: int) -> None:
         """As `insert`, for jobs that say nothing beyond type, queue and payload, so that nothing more is looked at."""
 
-    def take(self, queues: Sequence[str] | None, limit: int, max_bytes: int, lease: Lease) -> list[TakenRow]:
-        """Put the first ready jobs by (priority, key) under a lease; None means all queues.
+    def take(self, queues: Sequence[str] | None, limit: int, max_bytes: int, hold: Hold) -> Taken:
+        """Put the first ready jobs by (priority, key) in flight under a hold; None means all queues.
 
         Stops early, after at least one, when their payloads exceed `max_bytes`.
         """
+
+    def held_under(self, holds: Sequence[tuple[int, int]]) -> set[int]:
+        """Of (key, token) pairs, give the keys that are in flight under that token."""
 
     def finish(self, keys: Sequence[int]) -> list[int]:
         """Remove in-flight jobs that left nothing but their row; give the keys that were removed."""
 
     def load(self, keys: Iterable[int], *, payload: bool = False) -> list[Job]:
-        """Read jobs by key, in order of key; unknown keys are left out."""
+        """Read jobs by key, in order of key; unknown keys are left out. A payload that cannot be read is None."""
 
-    def complete(self, kept: Sequence[tuple[int, int]], now: int) -> None:
-        """Mark in-flight jobs completed, each kept until the instant beside its key."""
+    def complete(self, kept: Sequence[tuple[int, int]], now: int) -> list[int]:
+        """Mark in-flight jobs completed, each kept until the instant beside its key; give the keys that were written."""
 
-    def apply(self, changes: Sequence[Change]) -> None:
-        """Write what failed and interrupted attempts made of their jobs, with the attempts' records."""
+    def apply(self, changes: Sequence[Change]) -> list[int]:
+        """Write what failed and interrupted attempts made of their jobs, with the attempts' records; give the keys written."""
 
-    def rewrite(self, rows: Sequence[Rewrite]) -> None:
-        """Write patched values; a row that is no longer in the queue and state that it was read in is left alone."""
+    def rewrite(self, rows: Sequence[Rewrite]) -> list[int]:
+        """Write changed values; a row that is no longer in the queue and state that it was read in is left alone.
 
-    def release(self, keys: Sequence[int], *, interrupted: bool) -> None:
-        """Give in-flight jobs back to their place among the ready ones."""
+        Returns:
+            The keys that were written.
+        """
 
-    def release_all(self, limit: int) -> int:
-        """Give back up to `limit` in-flight jobs, whoever holds them; tell how many."""
+    def release(self, keys: Sequence[int], now: int, *, interrupted: bool) -> list[int]:
+        """Give in-flight jobs whose time has come back to their place among the ready ones; give the keys written."""
 
     def promote(self, now: int, limit: int) -> int:
         """Make up to `limit` waiting jobs ready whose time has come; tell how many."""
@@ -211,19 +297,28 @@ class Store(Protocol):
         """Tell the earliest time that a waiting job waits for."""
 
     def lapsed(self, now: int, limit: int) -> list[int]:
-        """List in-flight jobs whose lease is past its deadline."""
+        """List in-flight jobs whose hold is past its deadline."""
 
     def reap(self, now: int, limit: int) -> int:
         """Remove up to `limit` ended jobs whose retention is over; tell how many."""
 
-    def delete(self, keys: Sequence[int]) -> int:
-        """Remove jobs in any state with all that belongs to them; tell how many there were. What is staged stays."""
+    def delete(self, keys: Sequence[int]) -> list[int]:
+        """Remove jobs in any state with all that belongs to them; give the keys that were there.
+
+        What belongs to them and is too much for one transaction is removed later, by `sweep`.
+        """
 
     def delete_all(self) -> int:
         """Remove every job; tell how many there were. What is staged stays: those jobs have yet to come."""
 
+    def sweep(self, limit: int) -> bool:
+        """Remove up to `limit` records or parts that deleted jobs have left; tell whether there were any."""
+
     def find(self, where: Filter, page: Page) -> list[int]:
         """Give the keys of matching jobs as the open transaction sees them."""
+
+    def count(self, where: Filter) -> int:
+        """Count matching jobs as the open transaction sees them."""
 
     def payload_sizes(self, keys: Sequence[int]) -> dict[int, int]:
         """Tell the bytes of jobs' payloads without reading them; unknown keys are left out."""
@@ -235,11 +330,20 @@ class Store(Protocol):
         a redrive makes possible, come oldest first going up and newest first going down.
         """
 
-    def count(self, where: Filter) -> int:
-        """Count matching jobs as the open transaction sees them."""
+    def dropped_errors(self, key: int) -> list[tuple[str, str, int]]:
+        """Count the attempts of a job whose records were dropped: outcome, error type (or ""), how many."""
 
-    def ready(self, queue: str | None) -> int:
-        """Tell how many jobs of a queue (None: of all) are ready; no disk is touched."""
+    def corrupt_among(self, keys: Sequence[int]) -> set[int]:
+        """Give those of these jobs that were set aside because something stored of them cannot be read."""
+
+    def set_aside(self, limit: int, purge_at: int | None, now: int) -> list[int]:
+        """End, as dead and corrupt, jobs in which `load` has met a state that it cannot read; give their keys."""
+
+    def ready(self, queue: str) -> int:
+        """Tell how many jobs of a queue are ready."""
+
+    def any_ready(self) -> bool:
+        """Tell whether any job is ready."""
 
     def fresh_ready(self) -> list[str]:
         """List the queues that the open transaction has touched and that have ready jobs; no disk is touched."""
@@ -247,29 +351,38 @@ class Store(Protocol):
     def counts(self) -> Mapping[str, Mapping[State, int]]:
         """Count jobs by queue and state; queues without a job are left out."""
 
-    def oldest_ready(self) -> int | None:
-        """Tell since when the ready job that is first in line by key has been stored, epoch ms."""
+    def correct(self, differences: Mapping[tuple[str, State], int]) -> None:
+        """Add to counters what `Reader.recount` found them to be too low by, and look up the heads of all lines again."""
 
-    def reserve_keys(self, up_to: int) -> None:
-        """Promise that no key up to this one is given out again, also after a restart."""
+    def remember(self) -> None:
+        """Write `identity.last_key` and `identity.last_failure`, as they are now."""
 
-    def reserve_failures(self, up_to: int) -> None:
-        """The same for the ordinals of first failures."""
+    def sessions(self) -> list[Session]:
+        """List the processes that have this store open, and those that have died with it."""
 
-    def free_bytes(self) -> int | None:
-        """Tell how much the device can still hold; None for a store in memory."""
+    def held_by(self, session: int | None, limit: int) -> list[int]:
+        """List jobs in flight that a session holds; None: whose session has no row. Reservations are left out."""
+
+    def forget_session(self, session: int) -> None:
+        """Remove a dead session that holds nothing any more."""
+
+    def is_due(self, duty: str, now: int, every_ms: int) -> bool:
+        """Tell whether a duty was last done so long ago, by whichever process, and note that it is being done now."""
+
+    def listen(self) -> int | None:
+        """Begin to be woken when another process commits ready jobs; gives a descriptor to wait on, if there is one."""
+
+    def hear(self) -> None:
+        """Take what has come to that descriptor."""
 
     def explain(self, error: Exception) -> AnewError | None:
-        """Tell an engine's own exception in our words (StoreFull, StoreFailed); None if it is not one of them."""
+        """Tell an engine's own exception in our words (StoreBusy, StoreFull, StoreFailed); None if it is not one of them."""
 
-    def free_reserve(self) -> None:
-        """Give up the space kept for a full device, so that settling can go on."""
-
-    def keep_reserve(self) -> None:
-        """Take that space again."""
+    def abandon(self, reason: str) -> None:
+        """After StoreFailed: let every other process know, and write, sync or checkpoint nothing more."""
 
     def reader(self) -> Reader:
         """Open a reader of its own."""
 
     def close(self) -> None:
-        """Close cleanly; what was committed is on disk."""
+        """Close cleanly; what was committed is on disk. After `abandon` nothing is written."""

@@ -136,8 +136,7 @@ class Rig:
 
     def put(self, *jobs: NewJob) -> list[int]:
         """Store jobs; gives their keys."""
-        first, _ = self.do(enqueue(*jobs))
-        return list(range(first, first + len(jobs)))
+        return list(self.do(enqueue(*jobs)).keys)
 
     def worker(self, queues: Sequence[str] | None = None, prefetch: int = 1_000) -> Worker:
         """Add a taker and let it have what there is."""

@@ -11,6 +11,7 @@ from anew.engine import Engine, Limits, reap, tick
 from anew.errors import IllegalTransition, NotFound, StoreFull
 from anew.jobs import Backoff, Retention, State
 from anew.store.protocol import Page
+from tests.conformance.helpers import ready_total
 
 from .rig import NOW, Once, Rig, call, enqueue, fail, new_job, plain, succeed
 
@@ -228,7 +229,7 @@ def test_failures_share_out_phases_as_evenly_as_the_golden_ratio(rig: Rig) -> No
 
 def test_a_verb_runs_inside_the_batch_and_its_value_is_the_answer(rig: Rig) -> None:
     def count(engine: Engine, now: int) -> tuple[int, int]:
-        return engine.store.ready(None), now
+        return ready_total(engine.store), now
 
     assert rig.apply(plain(3), call(count))[1] == (3, NOW)
 
@@ -296,7 +297,7 @@ def test_what_is_due_is_promoted_in_bounded_portions(rig: Rig) -> None:
     seen = []
     for _ in range(3):
         rig.engine.apply([])
-        seen.append(rig.store.ready(None))
+        seen.append(ready_total(rig.store))
     assert seen == [150, 300, 375]
     assert rig.engine.due_at is None
     assert rig.engine.stats.promoted == 375

@@ -7,6 +7,7 @@ import pytest
 from anew.engine import Engine, tick
 from anew.errors import InternalError, NotFound, StoreFailed, StoreFull
 from anew.jobs import State
+from tests.conformance.helpers import ready_total
 
 from .failing import Failing, failed, full, odd, picture
 from .rig import NOW, Worker, call, enqueue, fail, new_job, plain, succeed
@@ -27,7 +28,7 @@ def test_no_space_refuses_new_jobs_and_settles_the_rest(rig: Failing, error: Exc
     gone = rig.worker(["b"])
     rig.fail_next(error)
     refused, settled, retried, released, called = rig.apply(
-        plain(1), succeed(done), fail(failing), rig.leave(gone), call(lambda engine, now: 5)
+        plain(1), succeed(done), fail(failing), rig.leave(gone), call(lambda batch: 5)
     )
     assert isinstance(refused, StoreFull)
     assert settled == []
@@ -59,7 +60,7 @@ def test_where_all_but_new_jobs_is_too_much_settling_still_goes_on(rig: Failing,
     (key,) = rig.put(new_job())
     rig.worker()
     rig.fail_next(error, error)
-    refused, settled, called = rig.apply(plain(1), succeed(key), call(lambda engine, now: 5))
+    refused, settled, called = rig.apply(plain(1), succeed(key), call(lambda batch: 5))
     assert isinstance(refused, StoreFull)
     assert settled == []
     assert isinstance(called, StoreFull)
@@ -152,11 +153,11 @@ def test_a_failed_store_ends_everything(rig: Failing, error: Exception) -> None:
     (key,) = rig.put(new_job())
     rig.worker()
     rig.fail_next(error)
-    results = rig.apply(plain(1), succeed(key), call(lambda engine, now: 5))
+    results = rig.apply(plain(1), succeed(key), call(lambda batch: 5))
     assert all(isinstance(result, StoreFailed) for result in results)
     assert rig.engine.failed is results[0]
     commits = rig.faulty.committed
-    later = rig.apply(plain(1), succeed(key), fail(key), call(lambda engine, now: 5))
+    later = rig.apply(plain(1), succeed(key), fail(key), call(lambda batch: 5))
     assert all(isinstance(result, StoreFailed) for result in later)
     rig.engine.apply([])
     assert rig.faulty.committed == commits
@@ -244,7 +245,7 @@ def test_a_verb_that_breaks_hurts_nobody_else(rig: Failing) -> None:
 def test_a_job_that_the_store_cannot_take_hurts_nobody_else(rig: Failing) -> None:
     (first, _), error, (second, _) = rig.apply(plain(1), enqueue(new_job("\ud800")), plain(1))
     assert type(error) is InternalError
-    assert rig.store.ready(None) == 2
+    assert ready_total(rig.store) == 2
     assert [rig.state(first), rig.state(second)] == [State.READY] * 2
     assert rig.broken_rules() == []
 

@@ -10,6 +10,7 @@ from anew.engine import group as module
 from anew.engine.group import GATHER, LOOKS
 from anew.errors import Overloaded, StoreFailed, StoreFull
 from anew.store.sqlite import SqliteStore
+from tests.conformance.helpers import ready_total
 
 from .grouped import Group
 from .rig import NOW, FaultyStore, Once, call, enqueue, new_job, plain, succeed
@@ -61,7 +62,7 @@ def test_a_crowd_waits_for_nobody(group: Group) -> None:
 def test_what_an_answer_submits_goes_into_the_next_batch(group: Group) -> None:
     second = Once()
     op = plain(1)
-    op.done = lambda result: group.commit.submit(_with(call(lambda engine, now: 7), second))
+    op.done = lambda result: group.commit.submit(_with(call(lambda batch: 7), second))
     group.commit.submit(op)
     group.batch()
     assert second.calls == []
@@ -87,7 +88,7 @@ def test_too_many_new_jobs_waiting_are_refused_but_nothing_else() -> None:
     assert settled.result == [1]
     group.submit(plain(1))
     group.batch()
-    assert group.rig.store.ready(None) == 4
+    assert ready_total(group.rig.store) == 4
 
 
 def test_new_jobs_that_have_waited_too_long_are_refused_but_nothing_else(group: Group) -> None:
@@ -118,12 +119,12 @@ def test_new_jobs_above_a_batchs_bound_wait_for_the_next_and_keep_their_order(
     group.batch()
     assert [bool(answer.calls) for answer in answers] == [True, True, True, False, False]
     assert settled.result == [1]  # nobody else waits for the crowd
-    assert group.rig.store.ready(None) == 10
+    assert ready_total(group.rig.store) == 10
     group.batch()
     keys = [answer.result[0] for answer in answers]
     assert keys == sorted(keys)
     assert group.batches == [4, 2]
-    assert group.rig.store.ready(None) == 19
+    assert ready_total(group.rig.store) == 19
     assert group.loop.settle() == 0
 
 
@@ -134,7 +135,7 @@ def test_a_bulk_above_the_bound_makes_a_batch_of_its_own(monkeypatch: pytest.Mon
         group.submit(plain(n))
     group.loop.settle()
     assert group.batches == [1, 1, 1]
-    assert group.rig.store.ready(None) == 17
+    assert ready_total(group.rig.store) == 17
 
 
 def test_more_jobs_than_may_wait_are_refused_but_one_request_always_gets_in(
@@ -155,7 +156,7 @@ def test_more_jobs_than_may_wait_are_refused_but_one_request_always_gets_in(
     accepted.append(group.submit(plain(10)))  # ten still wait, ten more may
     group.loop.settle()
     assert all(answer.result for answer in accepted)
-    assert group.rig.store.ready(None) == 51
+    assert ready_total(group.rig.store) == 51
 
 
 def test_closing_applies_a_whole_crowd(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -253,7 +254,7 @@ def test_what_a_gone_taker_held_is_given_back_as_soon_as_that_is_possible(
     group.loop.advance(10_000)
     assert gone.held == set()
     assert {job.interruptions for job in group.rig.store.load(gone.keys)} == {int(interrupted)}
-    assert group.rig.store.ready(None) == 3
+    assert ready_total(group.rig.store) == 3
     assert group.rig.broken_rules() == []
 
 

@@ -6,6 +6,7 @@ import pytest
 
 from anew.engine import Limits
 from anew.jobs import State
+from tests.conformance.helpers import ready_total
 
 from .grouped import Group
 from .rig import NOW, enqueue, fail, new_job, plain
@@ -61,7 +62,7 @@ def test_a_crowd_that_is_due_is_promoted_in_turns_between_which_others_get_in(gr
     seen = []
     group.submit(plain(0))
     while group.loop.turn():
-        seen.append(group.rig.store.ready(None))
+        seen.append(ready_total(group.rig.store))
     assert seen[:5] == [0, 150, 300, 450, 525]  # the first turn only looks whether more comes
     assert group.rig.engine.due_at is None
 
@@ -144,7 +145,7 @@ def test_a_crowd_that_a_jump_of_the_clock_made_due_does_not_wait_for_the_tick(gr
     group.loop.settle()
     group.rig.clock.jump(900_000)
     group.loop.advance(1_000)
-    assert group.rig.store.ready(None) == 5_500
+    assert ready_total(group.rig.store) == 5_500
 
 
 def test_before_the_start_no_time_is_kept() -> None:

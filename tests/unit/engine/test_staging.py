@@ -12,6 +12,7 @@ from anew.engine import staging as module
 from anew.errors import Overloaded, StoreFull
 from anew.jobs import NewJob
 from anew.store.sqlite import SqliteStore
+from tests.conformance.helpers import ready_total
 
 from .grouped import Group
 from .rig import NOW, FaultyStore, Once, Rig, call, new_job, plain
@@ -90,7 +91,7 @@ def test_many_middling_payloads_together_are_long() -> None:
     answer = submit(group, *(long_job(size=10_000) for _ in range(100)))
     group.loop.settle()
     assert len(group.batches) == 5
-    assert group.rig.store.ready(None) == 100
+    assert ready_total(group.rig.store) == 100
     assert answer.result[1] == NOW
 
 
@@ -112,7 +113,7 @@ def test_too_many_bytes_waiting_are_refused_but_one_is_always_let_in(monkeypatch
     with pytest.raises(Overloaded, match="long payloads"):
         submit(group, long_job())
     group.loop.settle()
-    assert group.rig.store.ready(None) == 2
+    assert ready_total(group.rig.store) == 2
 
 
 def test_a_late_crowd_is_refused_here_too() -> None:
@@ -161,7 +162,7 @@ def test_a_portion_that_was_undone_and_written_again_keeps_the_promise_of_its_ke
     group = Group(store)
     store.verbs["commit"] = [RuntimeError("odd")]
     answer = submit(group, long_job())
-    group.submit(call(lambda engine, now: 1))
+    group.submit(call(lambda batch: 1))
     group.loop.settle()
     assert answer.result[0] <= store.identity.last_key
 
@@ -201,7 +202,7 @@ def test_closing_finishes_what_is_under_way() -> None:
     group.batch()
     group.commit.close()
     assert answer.result[1] == NOW
-    assert group.rig.store.ready(None) == 1
+    assert ready_total(group.rig.store) == 1
 
 
 def test_closing_does_not_wait_long_for_what_nobody_hears_any_more(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -221,7 +222,7 @@ def test_closing_does_not_wait_long_for_what_nobody_hears_any_more(monkeypatch: 
     group.loop.settle()  # what is left of the loop's turns changes nothing
     assert rows(group, "payload") == 1 + 3  # until 2 s had passed
     assert [done.calls for done in (answer, *others)] == [[]] * 21
-    assert group.rig.store.ready(None) == 0
+    assert ready_total(group.rig.store) == 0
 
 
 def test_the_next_start_removes_what_a_killed_server_left_half_written(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from anew.errors import StoreFailed, StoreFull
 from anew.jobs import State
 from anew.jobs.ids import COUNTER_BITS
 from anew.store.sqlite import SqliteStore
+from tests.conformance.helpers import ready_total
 
 from .rig import NOW, FaultyStore, Rig, call, fail, new_job, plain, succeed
 
@@ -30,7 +31,7 @@ def test_what_was_in_flight_is_ready_again(tmp_path: Path, jobs: int, batch: int
     rig.worker()
     again = restarted(rig, tmp_path)
     assert recover(again.engine, batch=batch) == jobs
-    assert again.store.ready(None) == jobs
+    assert ready_total(again.store) == jobs
     assert len(again.worker().keys) == jobs
     assert again.broken_rules() == []
     again.store.close()

@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
-from anew.engine import Engine, Limits, Release, Taker, tick
+from anew.engine import Limits, Release, Taker, tick
 from anew.errors import StoreFull
 from anew.store.sqlite import SqliteStore
+from tests.conformance.helpers import ready_total
 
 from .rig import (
     FaultyStore,
@@ -54,7 +55,7 @@ class Trial:
         for _ in range(random.choice((1, 1, 2, 3))):
             worker = self.any_worker()
             match random.randrange(10):
-                case 0 | 1 | 2 if rig.store.ready(None) < 4:  # else nobody would ever wait
+                case 0 | 1 | 2 if ready_total(rig.store) < 4:  # else nobody would ever wait
                     ops.append(plain(random.choice((1, 1, 1, 2, 5)), random.choice(self.QUEUES)))
                 case 3:
                     later = rig.clock.now() + random.choice((0, 5, 50))
@@ -101,7 +102,7 @@ class Trial:
 
 
 def _enqueue_later(queue: str, at: int) -> Any:
-    def verb(engine: Engine, now: int) -> None:
+    def verb(batch: Batch) -> None:
         engine.store.insert(engine.numbers.next_keys(1, now), [new_job(queue, ready_at=at)], now)
 
     return verb

@@ -120,7 +120,7 @@ def test_a_free_slot_is_filled_in_the_batch_that_frees_it(rig: Rig) -> None:
     assert worker.keys == keys[:3]
     rig.do(fail(keys[1], kill=True))
     assert worker.keys == keys[:4]
-    rig.do(call(lambda engine, now: (engine.store.delete([keys[2]]), engine.free_slots([keys[2]]))))
+    rig.do(call(lambda batch: (engine.store.delete([keys[2]]), engine.free_slots([keys[2]]))))
     assert worker.keys == keys
 
 

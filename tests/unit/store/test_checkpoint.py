@@ -8,8 +8,10 @@ import apsw
 import pytest
 
 from anew.errors import StoreFailed
-from anew.store.sqlite import SqliteStore, connection, opened
+from anew.store.sqlite import SqliteStore, connection
+from anew.store.sqlite import store as opened
 from anew.store.sqlite.checkpoint import DONE, IDLE, RUNNING, Checkpointer
+from tests.conformance.helpers import ready_total
 
 from ..engine.rig import Rig, plain
 
@@ -129,7 +131,7 @@ def test_any_error_while_copying_is_the_end_because_the_batch_is_committed(
     answers = [rig.do(plain(1)) for _ in range(PAGES)]
     assert isinstance(answers[-1], StoreFailed)
     asked = 1 + next(n for n, answer in enumerate(answers) if isinstance(answer, StoreFailed))
-    assert store.ready(None) == asked
+    assert ready_total(store) == asked
     store._checkpointer.failed = None
     store.close()
 
@@ -145,7 +147,7 @@ def test_an_error_of_the_writers_own_copying_is_the_end_too(
     while rig.engine.failed is None and len(answers) < 10 * PAGES:
         answers += rig.apply(plain(1), plain(1))
     assert isinstance(answers[-1], StoreFailed)
-    assert store.ready(None) == len(answers)
+    assert ready_total(store) == len(answers)
     store.close()
 
 

@@ -10,9 +10,9 @@ import pytest
 
 from anew.jobs import State
 from anew.store.protocol import Filter, Page
-from anew.store.sqlite.codes import CODE
 from anew.store.sqlite.connection import connect, migrate
 from anew.store.sqlite.filters import find_statement
+from anew.store.sqlite.rows import CODE
 from anew.store.sqlite.sql import sql, statements
 
 NOW = 1_700_000_000_000

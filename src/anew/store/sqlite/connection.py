@@ -1,11 +1,11 @@
-"""Opens the file: the lock that keeps a second server out, the settings, the migrations."""
+"""Opens the file: its folder and space, the settings of the connection, the migrations."""
 
 from __future__ import annotations
 
-import fcntl
 import os
 import re
 import secrets
+import time
 from collections.abc import Iterator
 from contextlib import suppress
 from importlib import resources
@@ -14,7 +14,7 @@ from typing import Any
 
 import apsw
 
-from anew.errors import NewerStore, StoreBusy, StoreFailed
+from anew.errors import NewerStore, StoreFailed
 from anew.store.protocol import Identity
 from anew.store.sqlite.sql import sql
 
@@ -30,46 +30,16 @@ queue fit in, and what else is read comes from the system's cache."""
 RESERVE_BYTES = 8 << 20
 """Enough for some thousand settled jobs in the write-ahead log while a full device is being cleared."""
 
+OPENING_WAIT_S = 30.0
+"""How long an opening waits for its turn: another process may be bringing the schema up to date."""
+
+CLOSING_WAIT_S = 2.0
+"""How long a closing waits for its turn, to say goodbye."""
+
 OPENING_BYTES = 1 << 20
 """More than the files take that SQLite makes at an opening."""
 
 _TAG_LETTERS = "0123456789abcdefghijklmnopqrstuvwxyz"
-
-
-class DirectoryLock:
-    """The operating system's lock on a data directory, held for the life of the process.
-
-    Args:
-        directory: The data directory.
-
-    Raises:
-        StoreBusy: Another process holds it.
-        OSError: It cannot be locked at all.
-    """
-
-    def __init__(self, directory: Path) -> None:
-        self._path = directory / "anew.lock"
-        self._fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        try:
-            fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            holder = os.pread(self._fd, 32, 0).decode("ascii", "replace").strip() or "unknown"
-            os.close(self._fd)
-            raise StoreBusy(
-                f"another server (process {holder}) holds the data directory {str(directory)!r}; "
-                "stop it first, or give this one a --root-dir of its own"
-            ) from error
-        except OSError:
-            os.close(self._fd)
-            raise
-        # The number only helps whoever is refused: on a full device the server starts without it.
-        with suppress(OSError):
-            os.ftruncate(self._fd, 0)
-            os.pwrite(self._fd, f"{os.getpid()}\n".encode("ascii"), 0)
-
-    def release(self) -> None:
-        """Let the next server in."""
-        os.close(self._fd)
 
 
 def open_directory(directory: Path) -> Path:
@@ -119,7 +89,10 @@ def connect(path: str, *, vfs: str | None = None) -> apsw.Connection:
     connection = apsw.Connection(path, vfs=vfs, statementcachesize=2_000)
     # Without this SQLite prepares a statement again whenever a bound value could change its plan; ours name their indexes.
     connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
-    connection.set_busy_timeout(5_000)
+    # A lock that another program holds must not stop the caller: it is told at once and tries again.
+    connection.set_busy_timeout(0)
+    # After a failed sync nothing may be copied or synced any more, and SQLite would do both when it closes.
+    connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
     for setting in (
         "journal_mode = wal",
         "synchronous = full",
@@ -193,8 +166,13 @@ def identify(connection: apsw.Connection) -> Identity:
     )
 
 
-def reread_promises(connection: apsw.Connection, identity: Identity) -> None:
-    """Believe of the numbers promised so far only what the table holds, as after a rollback."""
+def now_ms() -> int:
+    """Give the wall clock, for people who ask how long a process has had the store open; nothing is decided by it."""
+    return time.time_ns() // 1_000_000
+
+
+def read_numbers(connection: apsw.Connection, identity: Identity) -> None:
+    """Believe the rows about the numbers given out so far."""
     known: dict[str, Any] = {str(row[0]): row[1] for row in connection.execute(sql("read_meta"))}
     identity.last_key = int(known["last_key"])
     identity.last_failure = int(known["last_failure"])

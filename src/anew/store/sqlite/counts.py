@@ -3,51 +3,45 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from itertools import chain
 from typing import Any, TypeVar
 
 from anew.jobs.state import State
-from anew.store.sqlite.codes import READY, STATES
-from anew.store.sqlite.sql import sql
+from anew.store.sqlite.rows import CODE, READY, STATE
+from anew.store.sqlite.sql import in_widths, sql
 
 Execute = Callable[..., Any]
 T = TypeVar("T")
 
-_CHUNK = 50
+MOST_QUEUES = 100_000
+"""Queues whose counters are kept in memory; above that they are read again when they are needed."""
 
 
 class Counts:
     """The counters of one store.
 
-    The writer is alone, so memory and table can only differ inside a transaction: `flush` writes what changed before the
-    commit, `reload` takes the table's word after a rollback.
+    Memory is a cache of the rows: a queue's counters are read when they are needed first, written before each commit, and
+    forgotten after a rollback and when another process has written.
+
+    Args:
+        execute: Runs a statement on the writer's connection.
     """
 
     def __init__(self, execute: Execute) -> None:
         self._execute = execute
-        self._rows: dict[str, list[int]] = {}
-        self._dirty: set[str] = set()
-        self._changed: set[str] = set()
-        self.ready_total = 0
-        self.reload()
+        self._rows: dict[str, dict[int, int]] = {}
+        self._dirty: dict[tuple[str, int], None] = {}
 
-    def reload(self) -> None:
-        """Read the table anew."""
+    def forget(self) -> None:
+        """Believe the rows again."""
+        self._rows.clear()
         self._dirty.clear()
-        self._changed.update(self._rows)
-        self._rows = {row[0]: list(row[1:]) for row in self._execute(sql("read_counters"))}
-        self._changed.update(self._rows)
-        self.ready_total = sum(row[READY] for row in self._rows.values())
 
     def add(self, queue: str, code: int, n: int) -> None:
         """Count `n` more jobs (or fewer, if negative) of a queue in the state with this code."""
-        row = self._rows.get(queue)
-        if row is None:
-            row = self._rows[queue] = [0] * len(STATES)
-        row[code] += n
-        if code == READY:
-            self.ready_total += n
-            self._changed.add(queue)
-        self._dirty.add(queue)
+        row = self._rows.get(queue) or self._read(queue)
+        row[code] = row.get(code, 0) + n
+        self._dirty[queue, code] = None
 
     def move(self, queues: Iterable[str], before: int, after: int) -> None:
         """Count one job from one state to another for each mention of its queue."""
@@ -57,50 +51,57 @@ class Counts:
 
     def get(self, queue: str, code: int) -> int:
         """Tell one counter."""
-        row = self._rows.get(queue)
-        return 0 if row is None else row[code]
+        return (self._rows.get(queue) or self._read(queue)).get(code, 0)
 
-    def fresh_ready(self) -> list[str]:
-        """List the queues that have changed since the last flush and have ready jobs."""
-        return [queue for queue in self._dirty if self._rows[queue][READY]]
-
-    def changed_ready(self) -> set[str]:
-        """Give the queues whose ready jobs may have changed since the last call."""
-        changed, self._changed = self._changed, set()
-        return changed
-
-    def total(self) -> int:
-        """Count all jobs."""
-        return sum(sum(row) for row in self._rows.values())
+    def touched_ready(self) -> list[str]:
+        """List the queues whose counter of ready jobs the open transaction has touched and that have ready jobs."""
+        return [queue for queue, code in self._dirty if code == READY and self._rows[queue][READY] > 0]
 
     def clear(self) -> None:
         """Forget all jobs, in memory and in the table."""
         self._execute("DELETE FROM counter")
-        self._changed.update(self._rows)
-        self._rows.clear()
-        self._dirty.clear()
-        self.ready_total = 0
+        self.forget()
 
     def flush(self) -> None:
-        """Write the rows that have changed; queues without a job leave the table."""
-        written: list[object] = []
-        for queue in self._dirty:
-            row = self._rows[queue]
-            if any(row):
-                written.append(queue)
-                written += row
+        """Write the counters that have changed; those at zero leave the table."""
+        written: list[tuple[str, int, int]] = []
+        dropped: list[tuple[str, int]] = []
+        for key in self._dirty:
+            n = self._rows[key[0]][key[1]]
+            if n:
+                written.append((*key, n))
             else:
-                del self._rows[queue]
-                self._execute(sql("drop_counter"), (queue,))
+                dropped.append(key)
         self._dirty.clear()
-        columns = len(STATES) + 1
-        for start in range(0, len(written), _CHUNK * columns):
-            part = written[start : start + _CHUNK * columns]
-            self._execute(sql("write_counters", len(part) // columns), part)
+        for part in in_widths(written):
+            self._execute(sql("write_counters", len(part)), tuple(chain.from_iterable(part)))
+        for gone in in_widths(dropped):
+            self._execute(sql("drop_counters", len(gone)), tuple(chain.from_iterable(gone)))
+        if len(self._rows) > MOST_QUEUES:
+            self._rows.clear()
 
     def snapshot(self) -> Mapping[str, Mapping[State, int]]:
-        """Copy all counters."""
-        return {queue: dict(zip(STATES, row, strict=True)) for queue, row in self._rows.items() if any(row)}
+        """Give all counters, as the open transaction has them; queues without a job are left out."""
+        rows: dict[str, dict[int, int]] = {}
+        for queue, code, n in self._execute(sql("read_counters")):
+            rows.setdefault(queue, {})[code] = n
+        for queue, code in self._dirty:
+            rows.setdefault(queue, {})[code] = self._rows[queue][code]
+        return {
+            queue: {state: row.get(code, 0) for code, state in STATE.items()}
+            for queue, row in rows.items()
+            if any(row.values())
+        }
+
+    def total(self) -> int:
+        """Count all jobs."""
+        return sum(sum(states.values()) for states in self.snapshot().values())
+
+    def _read(self, queue: str) -> dict[int, int]:
+        row = dict.fromkeys(CODE.values(), 0)
+        row.update(self._execute(sql("read_counter"), (queue,)))
+        self._rows[queue] = row
+        return row
 
 
 def tally(names: Iterable[T]) -> dict[T, int]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from anew.jobs.state import ENDED
 from anew.store.protocol import Filter, Page, Range
-from anew.store.sqlite.codes import CODE
+from anew.store.sqlite.rows import CODE
 
 Bound = list[object]
 

@@ -12,7 +12,6 @@ from typing import Any
 
 import msgspec
 
-from anew.errors import StoreFailed
 from anew.jobs.codec import NewJob
 from anew.store.protocol import Position
 from anew.store.sqlite.rows import INLINE_BYTES
@@ -27,10 +26,14 @@ class Payloads:
 
     Args:
         execute: Runs a statement on the writer's connection.
+
+    Attributes:
+        session: Whose is what is written ahead.
     """
 
     def __init__(self, execute: Callable[..., Any]) -> None:
         self._execute = execute
+        self.session = 0
 
     def insert(self, key: int, payload: msgspec.Raw) -> None:
         """Store a payload with its job, in the same transaction."""
@@ -38,11 +41,13 @@ class Payloads:
         for part, start in enumerate(range(0, len(data), PART_BYTES)):
             self._execute(sql("insert_payload"), (key, part, data[start : start + PART_BYTES]))
 
-    def stage(self, first_key: int, jobs: Sequence[NewJob], at: Position, max_bytes: int) -> Position | None:
-        """Write the next portion ahead of the jobs.
+    def stage(
+        self, keys: Sequence[int], jobs: Sequence[NewJob], at: Position, max_bytes: int
+    ) -> Position | None:
+        """Write the next part ahead of the jobs.
 
         Args:
-            first_key: The first of the jobs' consecutive keys.
+            keys: The jobs' keys.
             jobs: All of them; those with short payloads are passed over.
             at: Where to begin: (0, 0) or what the last call gave.
             max_bytes: How much to write; the last part may exceed it.
@@ -57,9 +62,9 @@ class Payloads:
                 if max_bytes <= 0:
                     return index, offset
                 if offset == 0:
-                    self._execute(sql("stage"), (first_key + index,))
+                    self._execute(sql("stage"), (keys[index], self.session))
                 part = payload[offset : offset + PART_BYTES]
-                self._execute(sql("insert_payload"), (first_key + index, offset // PART_BYTES, part))
+                self._execute(sql("insert_payload"), (keys[index], offset // PART_BYTES, part))
                 max_bytes -= len(part)
                 offset += len(part)
                 if offset < len(payload):
@@ -76,17 +81,15 @@ class Payloads:
         self._execute(sql("delete_staged"), (first_key, last_key))
         self.adopt(first_key, last_key)
 
-    def read(self, key: int, size: int) -> bytes:
-        """Read one payload of as many bytes as its job says.
+    def unstage_abandoned(self) -> None:
+        """Remove what was staged by sessions that are gone."""
+        for (key,) in self._execute(sql("staged_by_nobody")).fetchall():
+            self.unstage(key, key)
 
-        Raises:
-            StoreFailed: There are more or fewer: the file is damaged, and half a payload is not to be worked on.
-        """
+    def read(self, key: int) -> bytes | None:
+        """Read what there is of a payload; None if there is nothing."""
         parts = self._execute(sql("payload"), (key,)).fetchall()
-        payload = b"".join([part for (part,) in parts])
-        if len(payload) != size:
-            raise StoreFailed(f"the store failed: of a payload of {size} bytes there are {len(payload)}")
-        return payload
+        return b"".join([part for (part,) in parts]) if parts else None
 
     def delete(self, keys: Iterable[int]) -> None:
         """Remove the payloads of at most a statement's width of jobs."""

@@ -1,25 +1,26 @@
--- Every statement of the hot path, by name. `@rows(n)` stands for as many rows of n marks as a batch needs, `@marks` for one mark
--- a key. One statement a batch and verb: a row at a time would give the interpreter's lock away at every step.
+-- Every statement, by name. `@rows(n)` stands for as many rows of n marks as a batch needs, `@marks` for one mark a key: one
+-- statement for a batch and verb, because a row at a time would give the interpreter's lock away at every step.
+-- `@READY` and its like stand for the codes of states, `@job` and `@taken` for the columns that `rows.py` reads by place.
 
 -- name: insert_plain
 -- New jobs that say nothing of their own beyond the usual.
-INSERT INTO job (id, queue, type, priority, state, ready_at, payload) VALUES @rows(7);
+INSERT INTO job (id, queue, type, priority, state, ready_at, payload, payload_crc) VALUES @rows(8);
 
 -- name: insert_usual
 -- The same where priority, state and time are the same for all: they are bound once.
-INSERT INTO job (id, queue, type, payload, priority, state, ready_at)
-SELECT column1, column2, column3, column4, ?1, ?2, ?3 FROM (VALUES @rows(4));
+INSERT INTO job (id, queue, type, payload, payload_crc, priority, state, ready_at)
+SELECT column1, column2, column3, column4, column5, ?1, ?2, ?3 FROM (VALUES @rows(5));
 
 -- name: insert_rich
 -- New jobs with limits, policy, retention or a payload that is kept apart.
-INSERT INTO job (id, queue, type, priority, state, ready_at, retry_limit, policy, retention, payload_bytes, payload)
-VALUES @rows(11);
+INSERT INTO job (id, queue, type, priority, state, ready_at, retry_limit, policy, retention, payload_bytes, payload, payload_crc)
+VALUES @rows(12);
 
 -- name: insert_payload
 INSERT INTO payload (job_id, part, data) VALUES (?, ?, ?);
 
 -- name: stage
-INSERT INTO staged (job_id) VALUES (?);
+INSERT INTO staged (job_id, owner) VALUES (?, ?);
 
 -- name: adopt
 DELETE FROM staged WHERE job_id BETWEEN ? AND ?;
@@ -27,98 +28,152 @@ DELETE FROM staged WHERE job_id BETWEEN ? AND ?;
 -- name: delete_staged
 DELETE FROM payload WHERE job_id IN (SELECT job_id FROM staged WHERE job_id BETWEEN ? AND ?);
 
+-- name: staged_by_nobody
+SELECT job_id FROM staged WHERE owner NOT IN (SELECT id FROM session);
+
 -- name: select_ready
 -- The next jobs of one queue, all that goes to the worker.
-SELECT id, queue, type, priority, ready_at, attempts, failed_at, retry_limit, policy, retention, payload_bytes, payload
-FROM job WHERE queue = ? AND state = 2 ORDER BY priority, id LIMIT ?;
+SELECT @taken FROM job WHERE queue = ? AND state = @READY ORDER BY priority, id LIMIT ?;
 
 -- name: ready_heads
 -- The next places in line of one queue; only the index is read.
-SELECT priority, id FROM job WHERE queue = ? AND state = 2 ORDER BY priority, id LIMIT ?;
+SELECT priority, id FROM job WHERE queue = ? AND state = @READY ORDER BY priority, id LIMIT ?;
+
+-- name: next_priority
+-- The first job of the next priority in a queue, and since when it has been ready.
+SELECT priority, id, ready_at FROM job WHERE queue = ? AND state = @READY AND priority > ? ORDER BY priority, id LIMIT 1;
+
+-- name: first_lines
+SELECT priority, job_id, queue FROM line ORDER BY priority, job_id LIMIT ?;
+
+-- name: line_queues
+SELECT queue FROM line WHERE queue > ? ORDER BY queue LIMIT ?;
+
+-- name: write_lines
+-- The heads of queues whose ready jobs have changed.
+INSERT INTO line (queue, priority, job_id) VALUES @rows(3)
+ON CONFLICT (queue) DO UPDATE SET priority = excluded.priority, job_id = excluded.job_id;
+
+-- name: drop_lines
+DELETE FROM line WHERE queue IN (@marks);
 
 -- name: select_ready_by_key
-SELECT id, queue, type, priority, ready_at, attempts, failed_at, retry_limit, policy, retention, payload_bytes, payload
-FROM job WHERE id IN (@marks) AND state = 2;
+SELECT @taken FROM job WHERE id IN (@marks) AND state = @READY;
 
--- name: lease
+-- name: hold
 -- Follows select_ready in the same transaction with the same order, so it meets the same rows.
-UPDATE job SET state = 3, lease_token = ?, lease_owner = ?, lease_deadline = ?, dequeued_at = ?
-WHERE id IN (SELECT id FROM job WHERE queue = ? AND state = 2 ORDER BY priority, id LIMIT ?);
+UPDATE job SET state = @IN_FLIGHT, hold_kind = ?, hold_token = ?, hold_owner = ?, hold_deadline = ?, dequeued_at = ?
+WHERE id IN (SELECT id FROM job WHERE queue = ? AND state = @READY ORDER BY priority, id LIMIT ?);
 
--- name: lease_by_key
-UPDATE job SET state = 3, lease_token = ?, lease_owner = ?, lease_deadline = ?, dequeued_at = ?
-WHERE id IN (@marks) AND state = 2;
+-- name: hold_by_key
+UPDATE job SET state = @IN_FLIGHT, hold_kind = ?, hold_token = ?, hold_owner = ?, hold_deadline = ?, dequeued_at = ?
+WHERE id IN (@marks) AND state = @READY;
 
 -- name: payload
 SELECT data FROM payload WHERE job_id = ? ORDER BY part;
 
 -- name: finish
 -- Only what is in flight can be finished; a key that does not come back was not.
-DELETE FROM job WHERE id IN (@marks) AND state = 3 RETURNING id, queue;
+DELETE FROM job WHERE id IN (@marks) AND state = @IN_FLIGHT RETURNING id, queue;
+
+-- name: held_under
+-- Which of these jobs are in flight under the token that came with them. Read in the transaction that then settles them.
+SELECT v.column1 FROM (VALUES @rows(2)) AS v JOIN job ON job.id = v.column1
+WHERE job.state = @IN_FLIGHT AND job.hold_token = v.column2;
 
 -- name: load
-SELECT id, queue, type, priority, state, ready_at, attempts, interruptions, retry_limit, policy, retention, dequeued_at,
-    failed_at, first_failed_at, completed_at, purge_at, phase, carry, payload_bytes
-FROM job WHERE id IN (@marks) ORDER BY id;
+SELECT @job, payload_bytes, payload_crc FROM job WHERE id IN (@marks) ORDER BY id;
 
 -- name: load_payload
-SELECT id, queue, type, priority, state, ready_at, attempts, interruptions, retry_limit, policy, retention, dequeued_at,
-    failed_at, first_failed_at, completed_at, purge_at, phase, carry, payload_bytes, payload
-FROM job WHERE id IN (@marks) ORDER BY id;
+SELECT @job, payload_bytes, payload_crc, payload FROM job WHERE id IN (@marks) ORDER BY id;
 
 -- name: complete
-UPDATE job SET state = 4, completed_at = ?, purge_at = v.column2, lease_token = NULL, lease_owner = NULL,
-    lease_deadline = NULL, interruptions = 0
-FROM (VALUES @rows(2)) AS v WHERE job.id = v.column1 AND job.state = 3 RETURNING job.queue;
+UPDATE job SET state = @COMPLETED, completed_at = ?, purge_at = v.column2, hold_kind = NULL, hold_token = NULL,
+    hold_owner = NULL, hold_deadline = NULL, interruptions = 0
+FROM (VALUES @rows(2)) AS v WHERE job.id = v.column1 AND job.state = @IN_FLIGHT RETURNING job.id, job.queue;
 
 -- name: apply
 -- What a failed or interrupted attempt made of its job. Only a job that is still in flight takes it.
 UPDATE job SET state = v.column2, ready_at = coalesce(v.column3, job.ready_at), attempts = v.column4, failed_at = v.column5,
     first_failed_at = v.column6, purge_at = v.column7, phase = v.column8, carry = v.column9, interruptions = v.column10,
-    lease_token = NULL, lease_owner = NULL, lease_deadline = NULL
-FROM (VALUES @rows(10)) AS v WHERE job.id = v.column1 AND job.state = 3 RETURNING job.id, job.queue, job.state;
+    records = job.records + 1, hold_kind = NULL, hold_token = NULL, hold_owner = NULL, hold_deadline = NULL
+FROM (VALUES @rows(10)) AS v WHERE job.id = v.column1 AND job.state = @IN_FLIGHT
+RETURNING job.id, job.queue, job.state, job.records;
 
 -- name: insert_attempt
 INSERT INTO attempt (job_id, attempt, outcome, error_type, message, backtrace, dequeued_at, failed_at, decision)
 VALUES @rows(9);
 
+-- name: middle_attempts
+-- The records between the first and the last ones of a job, in order of time: (job, first to keep, last to keep).
+SELECT id, outcome, coalesce(error_type, '') FROM attempt WHERE job_id = ?1
+    AND id > (SELECT id FROM attempt WHERE job_id = ?1 ORDER BY id LIMIT 1 OFFSET ?2)
+    AND id < (SELECT id FROM attempt WHERE job_id = ?1 ORDER BY id DESC LIMIT 1 OFFSET ?3)
+ORDER BY id LIMIT ?4;
+
+-- name: drop_attempts
+DELETE FROM attempt WHERE id IN (@marks);
+
+-- name: forget_records
+UPDATE job SET records = records - ? WHERE id = ?;
+
+-- name: count_attempts
+INSERT INTO attempt_count (job_id, outcome, error_type, attempts) VALUES @rows(4)
+ON CONFLICT (job_id, outcome, error_type) DO UPDATE SET attempts = attempts + excluded.attempts;
+
+-- name: counted_attempts
+SELECT outcome, error_type, attempts FROM attempt_count WHERE job_id = ? ORDER BY attempts DESC, outcome, error_type;
+
+-- name: corrupt_among
+-- Which of these jobs were set aside because something stored of them cannot be read.
+SELECT DISTINCT job_id FROM attempt WHERE job_id IN (@marks) AND outcome = 'corrupt';
+
 -- name: rewrite
 -- A patch meets the row it was computed from: same queue, same state.
 UPDATE job SET queue = v.column2, priority = v.column3, state = v.column4, ready_at = v.column5, attempts = v.column6,
     retry_limit = v.column7, policy = v.column8, retention = v.column9, purge_at = v.column10,
-    first_failed_at = v.column11, carry = v.column12,
-    lease_token = CASE v.column4 WHEN 3 THEN job.lease_token END,
-    lease_owner = CASE v.column4 WHEN 3 THEN job.lease_owner END,
-    lease_deadline = CASE v.column4 WHEN 3 THEN job.lease_deadline END
-FROM (VALUES @rows(14)) AS v WHERE job.id = v.column1 AND job.queue = v.column13 AND job.state = v.column14
+    first_failed_at = v.column11, carry = v.column12, interruptions = v.column13,
+    hold_kind = CASE v.column4 WHEN @IN_FLIGHT THEN job.hold_kind END,
+    hold_token = CASE v.column4 WHEN @IN_FLIGHT THEN job.hold_token END,
+    hold_owner = CASE v.column4 WHEN @IN_FLIGHT THEN job.hold_owner END,
+    hold_deadline = CASE v.column4 WHEN @IN_FLIGHT THEN job.hold_deadline END
+FROM (VALUES @rows(15)) AS v WHERE job.id = v.column1 AND job.queue = v.column14 AND job.state = v.column15
 RETURNING job.id;
 
 -- name: release
--- Back to the old place in line: neither ready_at nor attempts move.
-UPDATE job SET state = 2, lease_token = NULL, lease_owner = NULL, lease_deadline = NULL, interruptions = interruptions + ?
-WHERE id IN (@marks) AND state = 3 RETURNING queue;
+-- Back to the old place in line; attempts do not move. A job that somebody has given a later time meanwhile is left alone.
+UPDATE job SET state = @READY, hold_kind = NULL, hold_token = NULL, hold_owner = NULL, hold_deadline = NULL,
+    interruptions = interruptions + ?
+WHERE id IN (@marks) AND state = @IN_FLIGHT AND ready_at <= ? RETURNING id, queue;
 
--- name: select_in_flight
-SELECT id FROM job INDEXED BY job_lease WHERE state = 3 LIMIT ?;
+-- name: held_by
+-- In the index alone: nothing of the rows is read.
+SELECT id FROM job INDEXED BY job_hold WHERE state = @IN_FLIGHT AND hold_owner = ? AND hold_kind <> 20 LIMIT ?;
+
+-- name: held_by_nobody
+-- In flight under a session that has no row: it ended before this program knew sessions, or its row was lost.
+SELECT id FROM job INDEXED BY job_hold WHERE state = @IN_FLIGHT AND hold_kind <> 20
+    AND hold_owner NOT IN (SELECT id FROM session) LIMIT ?;
 
 -- name: select_due
-SELECT id, queue, state FROM job WHERE state < 2 AND ready_at <= ? ORDER BY ready_at LIMIT ?;
+SELECT id, queue, state FROM job WHERE state < @READY AND ready_at <= ? ORDER BY ready_at LIMIT ?;
 
 -- name: promote
 -- Follows select_due in the same transaction, so it meets the same rows.
-UPDATE job SET state = 2 WHERE id IN (SELECT id FROM job WHERE state < 2 AND ready_at <= ? ORDER BY ready_at LIMIT ?);
+UPDATE job SET state = @READY
+WHERE id IN (SELECT id FROM job WHERE state < @READY AND ready_at <= ? ORDER BY ready_at LIMIT ?);
 
 -- name: next_due
-SELECT ready_at FROM job WHERE state < 2 ORDER BY ready_at LIMIT 1;
+SELECT ready_at FROM job WHERE state < @READY ORDER BY ready_at LIMIT 1;
 
 -- name: lapsed
-SELECT id FROM job WHERE state = 3 AND lease_deadline <= ? ORDER BY lease_deadline LIMIT ?;
+SELECT id FROM job WHERE state = @IN_FLIGHT AND hold_deadline <= ? ORDER BY hold_deadline LIMIT ?;
 
 -- name: purgeable
-SELECT id FROM job WHERE state > 3 AND purge_at <= ? ORDER BY purge_at LIMIT ?;
+SELECT id FROM job WHERE state > @IN_FLIGHT AND purge_at <= ? ORDER BY purge_at LIMIT ?;
 
 -- name: delete
-DELETE FROM job WHERE id IN (@marks) RETURNING id, queue, state;
+DELETE FROM job WHERE id IN (@marks) RETURNING id, queue, state, records, coalesce(payload_bytes, 0);
 
 -- name: is_staging
 SELECT EXISTS (SELECT 1 FROM staged);
@@ -135,6 +190,33 @@ DELETE FROM payload WHERE job_id IN (@marks);
 
 -- name: delete_attempts
 DELETE FROM attempt WHERE job_id IN (@marks);
+
+-- name: delete_attempt_counts
+DELETE FROM attempt_count WHERE job_id IN (@marks);
+
+-- name: bury
+-- A job whose state cannot be read: no statement that names states would ever meet it again.
+UPDATE job SET state = ?, purge_at = ?, failed_at = ?, records = records + 1, hold_kind = NULL, hold_token = NULL,
+    hold_owner = NULL, hold_deadline = NULL
+WHERE id = ? AND state NOT IN (@STATES) RETURNING queue, attempts;
+
+-- name: leave_over
+INSERT OR IGNORE INTO leftover (job_id) VALUES @rows(1);
+
+-- name: leftovers
+SELECT job_id FROM leftover LIMIT ?;
+
+-- name: leftover_attempts
+SELECT id FROM attempt WHERE job_id = ? LIMIT ?;
+
+-- name: leftover_parts
+SELECT part FROM payload WHERE job_id = ? LIMIT ?;
+
+-- name: drop_part
+DELETE FROM payload WHERE job_id = ? AND part = ?;
+
+-- name: drop_leftover
+DELETE FROM leftover WHERE job_id = ?;
 
 -- name: payload_sizes
 -- The length of a blob is in its row's head, so nothing of it is read.
@@ -156,16 +238,39 @@ SELECT DISTINCT job_id FROM attempt WHERE job_id < ? AND outcome = 'error' ORDER
 -- When each recorded failure of these jobs began and ended, job by job.
 SELECT job_id, dequeued_at, failed_at FROM attempt WHERE job_id IN (@marks) AND outcome = 'error' ORDER BY job_id;
 
+-- name: read_counter
+SELECT state, jobs FROM counter WHERE queue = ?;
+
 -- name: read_counters
-SELECT queue, scheduled, retrying, ready, in_flight, completed, dead, cancelled FROM counter;
+SELECT queue, state, jobs FROM counter;
 
 -- name: write_counters
-INSERT INTO counter (queue, scheduled, retrying, ready, in_flight, completed, dead, cancelled) VALUES @rows(8)
-ON CONFLICT (queue) DO UPDATE SET scheduled = excluded.scheduled, retrying = excluded.retrying, ready = excluded.ready,
-    in_flight = excluded.in_flight, completed = excluded.completed, dead = excluded.dead, cancelled = excluded.cancelled;
+INSERT INTO counter (queue, state, jobs) VALUES @rows(3) ON CONFLICT (queue, state) DO UPDATE SET jobs = excluded.jobs;
 
--- name: drop_counter
-DELETE FROM counter WHERE queue = ?;
+-- name: drop_counters
+DELETE FROM counter WHERE (queue, state) IN (VALUES @rows(2));
+
+-- name: recount
+-- By how much each counter differs from the rows.
+SELECT queue, state, sum(jobs) FROM (
+    SELECT queue, state, count(*) AS jobs FROM job GROUP BY queue, state
+    UNION ALL SELECT queue, state, -jobs FROM counter
+) GROUP BY queue, state HAVING sum(jobs) <> 0;
+
+-- name: open_session
+INSERT INTO session (pid, started_at) VALUES (?, ?) RETURNING id;
+
+-- name: sessions
+SELECT id, pid, started_at FROM session ORDER BY id;
+
+-- name: close_session
+DELETE FROM session WHERE id = ?;
+
+-- name: read_duty
+SELECT done_at FROM duty WHERE name = ?;
+
+-- name: write_duty
+INSERT INTO duty (name, done_at) VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET done_at = excluded.done_at;
 
 -- name: read_meta
 SELECT name, value FROM meta;

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import apsw
 
+from anew.jobs.state import State
 from anew.store.protocol import Filter, Page
 from anew.store.sqlite.filters import Bound, count_statement, find_statement
+from anew.store.sqlite.rows import STATE
+from anew.store.sqlite.sql import sql
 
 
 def run_find(connection: apsw.Connection, where: Filter, page: Page) -> list[int]:
@@ -25,6 +28,32 @@ def run_count(connection: apsw.Connection, where: Filter) -> int:
     count = _one(connection, *count_statement(where))
     assert isinstance(count, int)
     return count
+
+
+def run_oldest_ready(connection: apsw.Connection, most: int) -> int | None:
+    """Look at the head of each priority in each queue, on any connection: who has waited longest is one of them."""
+    oldest: int | None = None
+    queue: str | None = ""
+    while most > 0:
+        queues = [row[0] for row in connection.execute(sql("line_queues"), (queue, min(most, 1_000)))]
+        for queue in queues:
+            priority = -1
+            while most > 0:
+                head = connection.execute(sql("next_priority"), (queue, priority)).fetchone()
+                if head is None:
+                    break
+                priority, _, ready_at = head
+                oldest = ready_at if oldest is None else min(oldest, ready_at)
+                most -= 1
+        if not queues:
+            break
+    return oldest
+
+
+def run_recount(connection: apsw.Connection) -> dict[tuple[str, State], int]:
+    """Count rows and read counters in one statement, so that both are of one moment."""
+    rows = connection.execute(sql("recount"))
+    return {(queue, STATE[code]): n for queue, code, n in rows if code in STATE}
 
 
 def _one(connection: apsw.Connection, statement: str, bound: Bound) -> object:
@@ -51,6 +80,14 @@ class SqliteReader:
     def count(self, where: Filter) -> int:
         """Count matching jobs."""
         return run_count(self._connection, where)
+
+    def oldest_ready(self, most: int = 10_000) -> int | None:
+        """Tell since when the ready job that has waited longest at the head of a line has been ready, epoch ms."""
+        return run_oldest_ready(self._connection, most)
+
+    def recount(self) -> dict[tuple[str, State], int]:
+        """Count all jobs row by row and give by how much each counter is too low."""
+        return run_recount(self._connection)
 
     def close(self) -> None:
         """Let go of the database."""

@@ -1,8 +1,9 @@
-"""Maps rows to jobs and back."""
+"""Maps rows to jobs and back: which column stands where, and how states are written in the file."""
 
 from __future__ import annotations
 
-from typing import Any
+import zlib
+from typing import Any, Final
 
 import msgspec
 
@@ -10,14 +11,44 @@ from anew.jobs.change import Change
 from anew.jobs.codec import LAST_INSTANT, NewJob
 from anew.jobs.decide import initial_state
 from anew.jobs.job import ErrorRecord, Job
-from anew.store.protocol import Rewrite
-from anew.store.sqlite.codes import CODE, READY, STATES
+from anew.jobs.state import State
+from anew.store.protocol import Rewrite, TakenRow
 
-INLINE_BYTES = 2_048
+CODE: Final[dict[State, int]] = {
+    State.SCHEDULED: 10,
+    State.RETRYING: 20,
+    State.READY: 30,
+    State.IN_FLIGHT: 40,
+    State.COMPLETED: 50,
+    State.DEAD: 60,
+    State.CANCELLED: 70,
+}
+"""How states are written in the file: waiting ones below READY, ended ones above IN_FLIGHT, with room between them."""
+
+STATE: Final[dict[int, State]] = {code: state for state, code in CODE.items()}
+READY, IN_FLIGHT, COMPLETED, DEAD = (
+    CODE[state] for state in (State.READY, State.IN_FLIGHT, State.COMPLETED, State.DEAD)
+)
+
+JOB_COLUMNS: Final = "id, " + ", ".join(name for name in Job.__struct_fields__[1:] if name != "payload")
+"""The columns of a job, in the order of its fields; only the key has another name in the file."""
+
+STATE_AT: Final = Job.__struct_fields__.index("state")
+WIDTH_OF_JOB: Final = len(Job.__struct_fields__) - 1
+"""Columns of a job beside its payload; behind them stand its long payload's length, its checksum and, if asked for, its payload."""
+
+TAKEN_COLUMNS: Final = (
+    "id, queue, type, priority, ready_at, attempts, failed_at, retry_limit, policy, retention, "
+    "payload_bytes, payload, payload_crc"
+)
+"""What a take reads: the fields of `TakenRow`, and the checksum behind them."""
+
+INLINE_BYTES: Final = 2_048
 """Payloads above this live in their own table: a change of state rewrites the row, and should not rewrite megabytes."""
 
 Row = tuple[Any, ...]
 _UNSET = msgspec.UNSET
+checksum = zlib.crc32
 
 
 def is_plain(job: NewJob) -> bool:
@@ -31,18 +62,16 @@ def is_plain(job: NewJob) -> bool:
     )
 
 
-def plain_values(key: int, job: NewJob, now: int) -> tuple[Any, ...]:
+def plain_values(key: int, job: NewJob, now: int) -> Row:
     """Give the columns of `insert_plain`."""
-    ready_at = job.ready_at
-    if ready_at is None:
-        return (key, job.queue, job.type, job.priority, READY, now, bytes(job.payload))
-    state = CODE[initial_state(ready_at, now)]
-    return (key, job.queue, job.type, job.priority, state, min(ready_at, LAST_INSTANT), bytes(job.payload))
-
-
-def rich_values(key: int, job: NewJob, now: int) -> tuple[Any, ...]:
-    """Give the columns of `insert_rich`; of a payload that is kept apart only the length."""
+    state = CODE[initial_state(job.ready_at, now)]
     ready_at = now if job.ready_at is None else min(job.ready_at, LAST_INSTANT)
+    payload = bytes(job.payload)
+    return (key, job.queue, job.type, job.priority, state, ready_at, payload, checksum(payload))
+
+
+def rich_values(key: int, job: NewJob, now: int) -> Row:
+    """Give the columns of `insert_rich`; of a payload that is kept apart only the length."""
     size = len(job.payload)
     apart = size > INLINE_BYTES
     return (
@@ -51,12 +80,13 @@ def rich_values(key: int, job: NewJob, now: int) -> tuple[Any, ...]:
         job.type,
         job.priority,
         CODE[initial_state(job.ready_at, now)],
-        ready_at,
+        now if job.ready_at is None else min(job.ready_at, LAST_INSTANT),
         job.retry_limit,
         stored_policy(job),
         None if job.retention is None else msgspec.json.encode(job.retention),
         size if apart else None,
         None if apart else bytes(job.payload),
+        checksum(job.payload),
     )
 
 
@@ -68,31 +98,34 @@ def stored_policy(job: NewJob) -> bytes | None:
 
 
 def job_of(row: Row, payload: bytes | None = None) -> Job:
-    """Build a job from a row of `load`."""
-    return Job(
-        key=row[0],
-        queue=row[1],
-        type=row[2],
-        priority=row[3],
-        state=STATES[row[4]],
-        ready_at=row[5],
-        attempts=row[6],
-        interruptions=row[7],
-        retry_limit=row[8],
-        policy=row[9],
-        retention=row[10],
-        dequeued_at=row[11],
-        failed_at=row[12],
-        first_failed_at=row[13],
-        completed_at=row[14],
-        purge_at=row[15],
-        phase=row[16],
-        carry=row[17],
-        payload=payload,
-    )
+    """Build a job from a row of `load`; one whose state cannot be read counts as dead, and is set aside by the next look."""
+    state = STATE.get(row[STATE_AT], State.DEAD)
+    values = [*row[:WIDTH_OF_JOB], payload]
+    values[STATE_AT] = state
+    return Job(*values)
 
 
-def change_values(change: Change) -> tuple[Any, ...]:
+def damage(size: int | None, crc: int | None, payload: bytes | None) -> str | None:
+    """Say what is wrong with a stored payload; None if nothing is.
+
+    Args:
+        size: Bytes of a payload that is kept apart; None for one in the job's row.
+        crc: Its checksum; None if it was stored before there were any.
+        payload: What was found of it.
+    """
+    if payload is None:
+        return "its payload is missing"
+    if size is not None and len(payload) != size:
+        return f"of its payload of {size} bytes there are {len(payload)}"
+    return "its payload does not match its checksum" if crc is not None and checksum(payload) != crc else None
+
+
+def taken_of(row: Row) -> TakenRow:
+    """Give what goes to the worker of a row of `select_ready`."""
+    return row[:-1]
+
+
+def change_values(change: Change) -> Row:
     """Give the columns of `apply`."""
     return (
         change.key,
@@ -108,7 +141,7 @@ def change_values(change: Change) -> tuple[Any, ...]:
     )
 
 
-def attempt_values(change: Change) -> tuple[Any, ...]:
+def attempt_values(change: Change) -> Row:
     """Give the columns of `insert_attempt`."""
     record = change.attempt
     return (
@@ -124,21 +157,23 @@ def attempt_values(change: Change) -> tuple[Any, ...]:
     )
 
 
-def rewrite_values(row: Rewrite) -> tuple[Any, ...]:
+def rewrite_values(row: Rewrite) -> Row:
     """Give the columns of `rewrite`."""
+    job = row.job
     return (
-        row.key,
-        row.queue,
-        row.priority,
-        CODE[row.state],
-        row.ready_at,
-        row.attempts,
-        row.retry_limit,
-        row.policy,
-        row.retention,
-        row.purge_at,
-        row.first_failed_at,
-        row.carry,
+        job.key,
+        job.queue,
+        job.priority,
+        CODE[job.state],
+        job.ready_at,
+        job.attempts,
+        job.retry_limit,
+        job.policy,
+        job.retention,
+        job.purge_at,
+        job.first_failed_at,
+        job.carry,
+        job.interruptions,
         row.was_queue,
         CODE[row.was_state],
     )
@@ -146,13 +181,4 @@ def rewrite_values(row: Rewrite) -> tuple[Any, ...]:
 
 def error_of(row: Row) -> ErrorRecord:
     """Build an error record from a row of `errors`."""
-    return ErrorRecord(
-        attempt=row[0],
-        outcome=row[1],
-        message=row[2],
-        error_type=row[3],
-        backtrace=row[4],
-        dequeued_at=row[5],
-        failed_at=row[6],
-        decision=row[7],
-    )
+    return ErrorRecord(*row)

@@ -8,6 +8,8 @@ from functools import lru_cache
 from importlib import resources
 from typing import TypeVar
 
+from anew.store.sqlite.rows import CODE, JOB_COLUMNS, TAKEN_COLUMNS
+
 T = TypeVar("T")
 
 WIDTH = 100
@@ -15,11 +17,17 @@ WIDTH = 100
 
 _NAME = re.compile(r"^-- name: (\w+)\n", re.MULTILINE)
 _ROWS = re.compile(r"@rows\((\d+)\)")
+_WORDS = {f"@{state.name}": str(code) for state, code in CODE.items()} | {
+    "@STATES": ", ".join(map(str, CODE.values())),
+    "@job": JOB_COLUMNS,
+    "@taken": TAKEN_COLUMNS,
+}
+_WORD = re.compile("|".join(rf"{word}\b" for word in _WORDS))
 
 
 @lru_cache(maxsize=1)
 def statements() -> dict[str, str]:
-    """Read every statement, by name, without comments and with white space folded."""
+    """Read every statement, by name, without comments, with codes and columns filled in and white space folded."""
     text = resources.files("anew.store.sqlite").joinpath("queries.sql").read_text("utf-8")
     parts = _NAME.split(text)[1:]
     return {name: _fold(body) for name, body in zip(parts[::2], parts[1::2], strict=True)}
@@ -27,7 +35,7 @@ def statements() -> dict[str, str]:
 
 def _fold(body: str) -> str:
     lines = [line for line in body.splitlines() if not line.startswith("--")]
-    return " ".join(" ".join(lines).split()).rstrip(";")
+    return _WORD.sub(lambda found: _WORDS[found[0]], " ".join(" ".join(lines).split()).rstrip(";"))
 
 
 @lru_cache(maxsize=8192)

@@ -1,39 +1,393 @@
-"""The verbs of the store on SQLite: each a handful of set-shaped statements."""
+"""The store on SQLite: one file, one connection that writes, each verb a handful of set-shaped statements."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from itertools import chain, count
+import os
+import threading
+import weakref
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from itertools import chain
+from pathlib import Path
 from typing import Any
 
+import apsw
+import msgspec
+
+from anew.errors import AnewError, InvalidConfig, StoreBusy, StoreFailed, StoreFull
 from anew.jobs.change import Change
 from anew.jobs.codec import DEFAULT_PRIORITY, NewJob
-from anew.store.protocol import LAST_KEY, Lease, Position, Rewrite, TakenRow
-from anew.store.sqlite.codes import CODE, COMPLETED, IN_FLIGHT, READY
-from anew.store.sqlite.counts import tally
-from anew.store.sqlite.reading import ReadingStore
+from anew.jobs.job import ErrorRecord, Job
+from anew.jobs.state import State
+from anew.store.protocol import (
+    Filter,
+    Hold,
+    Page,
+    Position,
+    Reader,
+    Rewrite,
+    Session,
+    Taken,
+    TakenRow,
+)
+from anew.store.sqlite import connection as opening
+from anew.store.sqlite.checkpoint import DONE, IDLE, Checkpointer
+from anew.store.sqlite.counts import Counts, tally
+from anew.store.sqlite.line import Line
+from anew.store.sqlite.payloads import Payloads
+from anew.store.sqlite.presence import Presence, ServerLock
+from anew.store.sqlite.reader import SqliteReader, run_count, run_find, run_oldest_ready, run_recount
 from anew.store.sqlite.rows import (
+    CODE,
+    COMPLETED,
+    DEAD,
+    IN_FLIGHT,
     INLINE_BYTES,
+    READY,
+    STATE,
+    STATE_AT,
+    WIDTH_OF_JOB,
     attempt_values,
     change_values,
+    checksum,
+    damage,
+    error_of,
     is_plain,
+    job_of,
     plain_values,
     rewrite_values,
     rich_values,
+    taken_of,
 )
 from anew.store.sqlite.sql import WIDTH, in_widths, sql
+from anew.store.sqlite.turnstile import Turnstile
+
+LONGEST_LOG = 16
+"""How many times its usual length the log may reach before the writer copies it itself, whatever that costs."""
+
+RETRY_LOCKED_S = 0.01
+"""When to look again after another program was found to hold SQLite's own lock: nobody tells when it lets go."""
+
+INLINE_RECORDS = 50
+"""Records that are deleted with their jobs in one statement; where there are more, they are left to `sweep`."""
+
+INLINE_PAYLOAD_BYTES = 8 << 20
+"""The same of long payloads."""
+
+_open: weakref.WeakSet[SqliteStore] = weakref.WeakSet()
 
 
-class SqliteStore(ReadingStore):
-    """The store on SQLite; how it is opened stands with `OpenedStore`."""
+class SqliteStore:
+    """One database file, or one in memory.
+
+    Args:
+        path: The data directory; None keeps everything in memory.
+        relaxed: Let commits return before they reach the disk; a power cut may then lose what was answered.
+        background: Copy the log into the database in a thread of its own; for a server, where a pause would be felt.
+        exclusive: Refuse to open where another server is; any number of other processes may still open the store.
+        keep_first: Records of a job's first failures that are kept in full.
+        keep_last: Records of its last failures that are; both 0 keeps all.
+        vfs: Name of the apsw VFS to open the file through, for harnesses that record or fail its calls.
+
+    Raises:
+        InvalidConfig: The directory cannot be used.
+        StoreBusy: Another server holds the directory, or another program its file.
+        NewerStore: A newer program wrote it.
+        StoreFailed: The file is no database of ours, or cannot be read; or a sync failed in a process that still has it open.
+    """
+
+    def __init__(
+        self,
+        path: Path | None = None,
+        *,
+        relaxed: bool = False,
+        background: bool = False,
+        exclusive: bool = True,
+        keep_first: int = 10,
+        keep_last: int = 90,
+        vfs: str | None = None,
+    ) -> None:
+        self.session = 0
+        self._keep = (keep_first, keep_last)
+        self._relaxed = relaxed
+        self._synced = True
+        self._abandoned = False
+        self._version = -1
+        self._unreadable: dict[int, str] = {}
+        self._lock: ServerLock | None = None
+        self._turnstile: Turnstile | None = None
+        self._presence: Presence | None = None
+        self._reserve: Path | None = None
+        self._path = ":memory:"
+        self._checkpointer: Checkpointer | None = None
+        self._connection: Any = None
+        try:
+            if path is not None:
+                self._claim(path, exclusive)
+            self._connect(vfs, background and path is not None)
+            if path is not None:
+                self._join()
+        except BaseException as error:
+            self._disconnect()
+            self._let_go()
+            known = self.explain(error) if isinstance(error, Exception) else None
+            if known is not None:
+                raise known from error
+            raise
+        _open.add(self)
+
+    # -- opening
+
+    def _claim(self, directory: Path, exclusive: bool) -> None:
+        """Take what the operating system must give before the file is touched."""
+        try:
+            self._path = str(opening.open_directory(directory))
+            if exclusive:
+                self._lock = ServerLock(directory / "anew.lock")
+            self._turnstile = Turnstile(directory / "turnstile")
+            self._presence = Presence(directory / "sessions")
+        except OSError as error:
+            raise InvalidConfig(
+                f"{str(directory)!r} cannot be used ({error.strerror}); "
+                "expected a directory that this user may write to",
+                field="root_dir",
+                value=str(directory),
+            ) from error
+        self._reserve = directory / "reserve"
+        opening.make_room(self._reserve)
+
+    def _connect(self, vfs: str | None, background: bool) -> None:
+        self._enter_or_wait(opening.OPENING_WAIT_S, heed_mark=False)
+        self._heed_mark()
+        self._connection = opening.connect(self._path, vfs=vfs)
+        self._log_pages = 0
+        self._log_mark = opening.CHECKPOINT_PAGES
+        opening.migrate(self._connection)
+        if self._reserve is not None:
+            self.keep_reserve()
+            opening.sync_directory(self._reserve.parent)
+        self.identity = opening.identify(self._connection)
+        # Loosely typed on purpose: what a row holds is known by its statement, and `rows` gives it names.
+        self._execute: Callable[..., Any] = self._connection.cursor().execute
+        self._counts = Counts(self._connection.execute)
+        self._line = Line(self._connection.execute, self._counts)
+        self._payloads = Payloads(self._execute)
+        if background:
+            self._checkpointer = Checkpointer(self._path, vfs)
+            self._connection.set_wal_hook(self._logged)  # in the place of SQLite's own copying
+
+    def _join(self) -> None:
+        """Give this process its session."""
+        assert self._presence is not None
+        self._execute("BEGIN IMMEDIATE")
+        row = self._execute(sql("open_session"), (os.getpid(), opening.now_ms())).fetchone()
+        self.session = row[0]
+        self._payloads.session = self.session
+        self._presence.appear(self.session)
+        self._execute("COMMIT")
+        self._version = self._data_version()
+        self._leave()
+
+    def _heed_mark(self) -> None:
+        """Stop where a sync has failed in a process that others may have followed; the first one alone begins from the disk."""
+        if self._turnstile is None or self._presence is None:
+            return
+        reason = self._turnstile.mark_found()
+        if reason and self._presence.anybody():
+            raise StoreFailed(
+                f"a write to the disk has failed in another process ({reason}); "
+                "end every process that has the store open, and start again"
+            )
+        if reason:
+            self._turnstile.clear_mark()
+
+    def _enter_or_wait(self, timeout_s: float, *, heed_mark: bool = True) -> None:
+        """Pass the turnstile, waiting so long for whoever has the turn."""
+        if self._turnstile is None:
+            return
+        while not self._turnstile.enter(heed_mark=heed_mark):
+            free = threading.Event()
+            self._turnstile.when_free(free.set)
+            if not free.wait(timeout_s):
+                raise self._busy()
+
+    # -- transactions
+
+    def begin(self, *, synced: bool) -> bool:
+        """Start a transaction; tell whether another process has written since the last one."""
+        if self._abandoned:
+            raise StoreFailed("the store has failed; nothing more is written")
+        if self._turnstile is not None and not self._turnstile.enter():
+            raise self._busy()
+        try:
+            synced = synced and not self._relaxed
+            if synced is not self._synced:
+                self._execute("PRAGMA synchronous = full" if synced else "PRAGMA synchronous = normal")
+                self._synced = synced
+            self._execute("BEGIN IMMEDIATE")
+        except (apsw.BusyError, apsw.LockedError) as error:
+            self._leave()
+            raise StoreBusy(
+                "another program holds the lock of the database file; end its transaction, and all goes on"
+            ) from error
+        except BaseException:
+            self._leave()
+            raise
+        version = self._data_version()
+        if version == self._version:
+            return False
+        self._version = version
+        self._forget()
+        return True
+
+    def commit(self) -> None:
+        """Make the transaction last."""
+        wakes = bool(self._presence and self._counts.touched_ready())
+        self._line.flush()
+        self._counts.flush()
+        self._execute("COMMIT")
+        self._leave()
+        if wakes and self._presence is not None:
+            self._presence.poke()
+        if self._log_pages >= self._log_mark and self._checkpointer is not None:
+            try:
+                self._shorten_log(self._checkpointer)
+            except Exception as error:
+                # The batch is committed: an error taken for its own would have it applied a second time.
+                raise _failed(error) from error
+
+    def rollback(self) -> None:
+        """Forget the transaction; memory believes the rows again."""
+        if self._connection.in_transaction:
+            self._execute("ROLLBACK")
+        self._forget()
+        self._leave()
+
+    def when_free(self, call: Callable[[], None]) -> None:
+        """After a StoreBusy: call a function once, from some thread, when `begin` is worth trying again."""
+        if self._turnstile is None or self._turnstile.enter():
+            self._leave()
+            timer = threading.Timer(RETRY_LOCKED_S, call)
+            timer.daemon = True
+            timer.start()
+        else:
+            self._turnstile.when_free(call)
+
+    def let_go(self) -> None:
+        """Give a turn that has come, and is not wanted any more, to the next process."""
+        self._leave()
+
+    def has_changed(self) -> bool:
+        """Tell whether another process has written since the last transaction; outside of one."""
+        return self._data_version() != self._version
+
+    def explain(self, error: Exception) -> AnewError | None:
+        """Tell SQLite's exception in our words; anything but "no space" and "busy" means that nothing may be trusted."""
+        if isinstance(error, apsw.FullError):
+            return StoreFull("no space left on the device that holds the store")
+        if isinstance(error, apsw.BusyError | apsw.LockedError):
+            return StoreBusy("another program holds the lock of the database file; end its transaction")
+        if isinstance(
+            error,
+            apsw.IOError | apsw.CorruptError | apsw.NotADBError | apsw.ReadOnlyError | apsw.CantOpenError,
+        ):
+            return _failed(error)
+        return None
+
+    def _data_version(self) -> int:
+        return int(self._execute("PRAGMA data_version").fetchone()[0])
+
+    def _forget(self) -> None:
+        """Believe the rows: nothing that is remembered of them holds any more."""
+        self._counts.forget()
+        self._line.forget()
+        opening.read_numbers(self._connection, self.identity)
+
+    def _leave(self) -> None:
+        if self._turnstile is not None:
+            self._turnstile.leave()
+
+    def _busy(self) -> StoreBusy:
+        assert self._turnstile is not None
+        return StoreBusy(
+            f"process {self._turnstile.holder()} has been writing to the store for too long; "
+            "if it is stopped, let it go on or kill it: nothing is lost either way"
+        )
+
+    # -- the log
+
+    def _logged(self, connection: apsw.Connection, schema: str, pages: int) -> int:
+        """Note the log's length, as SQLite tells it after each commit."""
+        self._log_pages = pages
+        return 0
+
+    def _shorten_log(self, checkpointer: Checkpointer) -> None:
+        """Have the log copied by the thread, then copy the rest and so let the log start over."""
+        if checkpointer.failed is not None:
+            raise checkpointer.failed
+        usual = opening.CHECKPOINT_PAGES
+        if checkpointer.state == IDLE:
+            checkpointer.start()
+        elif checkpointer.state == DONE or self._log_pages >= LONGEST_LOG * usual:
+            done = checkpointer.state == DONE
+            pages, copied = self._copy_log()
+            # A reader of an old state keeps the log from starting over: come again when it has grown by its usual length.
+            self._log_mark = usual if copied >= pages else self._log_pages + usual
+            self._log_pages = 0
+            if done:
+                checkpointer.state = IDLE
+
+    def _copy_log(self) -> tuple[int, int]:
+        try:
+            pages, copied = self._connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
+        except (apsw.BusyError, apsw.LockedError, apsw.FullError):
+            return 1, 0  # what could be copied is; the log grows on
+        return pages, copied
+
+    # -- what only a store on one disk with one writer needs
+
+    @property
+    def staging(self) -> SqliteStore:
+        """How long payloads are written ahead."""
+        return self
+
+    @property
+    def device(self) -> SqliteStore | None:
+        """The disk it lives on; None for a store in memory."""
+        return None if self._reserve is None else self
+
+    def free_bytes(self) -> int:
+        """Tell how much the disk can still hold."""
+        device = os.statvfs(self._path)
+        return device.f_bavail * device.f_frsize
+
+    def free_reserve(self) -> None:
+        """Give up the space kept for a full disk, so that settling can go on; the log is emptied to be used again."""
+        if self._reserve is None:
+            return
+        self._reserve.unlink(missing_ok=True)
+        try:
+            self._copy_log()
+        except apsw.Error as error:
+            raise self.explain(error) or error from error
+
+    def keep_reserve(self) -> None:
+        """Take that space again."""
+        if self._reserve is not None:
+            opening.reserve_space(self._reserve)
 
     # -- new jobs
 
-    def insert(self, first_key: int, jobs: Sequence[NewJob], now: int, *, staged: bool = False) -> None:
-        """Store new jobs under consecutive keys; `staged`: their long payloads are there already."""
+    def remember(self) -> None:
+        """Write the largest numbers given out, as they are now."""
+        self._execute(sql("write_meta"), ("last_key", self.identity.last_key))
+        self._execute(sql("write_meta"), ("last_failure", self.identity.last_failure))
+
+    def insert(self, keys: Sequence[int], jobs: Sequence[NewJob], now: int, *, staged: bool = False) -> None:
+        """Store new jobs under rising keys; `staged`: their long payloads are there already."""
         plain: list[tuple[Any, ...]] = []
         rich: list[tuple[Any, ...]] = []
-        for key, job in enumerate(jobs, first_key):
+        for key, job in zip(keys, jobs, strict=True):
             if is_plain(job):
                 plain.append(plain_values(key, job, now))
                 continue
@@ -42,76 +396,113 @@ class SqliteStore(ReadingStore):
                 self._payloads.insert(key, job.payload)
         self._many("insert_plain", plain)
         self._many("insert_rich", rich)
-        if staged:
-            self._payloads.adopt(first_key, first_key + len(jobs) - 1)
-        for (queue, state), n in tally((row[1], row[4]) for row in chain(plain, rich)).items():
-            self._counts.add(queue, state, n)
+        if staged and keys:
+            self._payloads.adopt(keys[0], keys[-1])
+        for (queue, code, priority), n in tally(
+            (row[1], row[4], row[3]) for row in chain(plain, rich)
+        ).items():
+            self._counts.add(queue, code, n)
+            if code == READY:
+                self._line.append(queue, priority)
 
-    def insert_plain(self, first_key: int, jobs: Sequence[NewJob], now: int) -> None:
+    def insert_plain(self, keys: Sequence[int], jobs: Sequence[NewJob], now: int) -> None:
         """As `insert`, for jobs that say nothing beyond type, queue and payload, so that nothing more is looked at."""
         if max([len(job.payload) for job in jobs], default=0) > INLINE_BYTES:
-            self.insert(first_key, jobs, now)
+            self.insert(keys, jobs, now)
             return
-        keys = count(first_key)
+        at = 0
         for part in in_widths(jobs):
             values: list[Any] = [DEFAULT_PRIORITY, READY, now]
-            for job, key in zip(part, keys):  # noqa: B905 - the keys have no end
-                values += (key, job.queue, job.type, bytes(job.payload))
+            for job in part:
+                payload = bytes(job.payload)
+                values += (keys[at], job.queue, job.type, payload, checksum(payload))
+                at += 1
             self._execute(sql("insert_usual", len(part)), values)
         for queue, n in tally([job.queue for job in jobs]).items():
             self._counts.add(queue, READY, n)
+            self._line.append(queue, DEFAULT_PRIORITY)
 
-    def stage(self, first_key: int, jobs: Sequence[NewJob], at: Position, max_bytes: int) -> Position | None:
-        """Write the next portion of long payloads ahead of their jobs; give where to go on, or None."""
-        return self._payloads.stage(first_key, jobs, at, max_bytes)
+    def stage(
+        self, keys: Sequence[int], jobs: Sequence[NewJob], at: Position, max_bytes: int
+    ) -> Position | None:
+        """Write the next part of long payloads ahead of their jobs; give where to go on, or None."""
+        return self._payloads.stage(keys, jobs, at, max_bytes)
 
-    def unstage(self, first_key: int = 0, last_key: int = LAST_KEY) -> None:
+    def unstage(self, first_key: int, last_key: int) -> None:
         """Remove what was written ahead for jobs with these keys that have not come."""
         self._payloads.unstage(first_key, last_key)
 
+    def unstage_abandoned(self) -> None:
+        """Remove what was written ahead by sessions that are gone."""
+        self._payloads.unstage_abandoned()
+
     # -- take
 
-    def take(self, queues: Sequence[str] | None, limit: int, max_bytes: int, lease: Lease) -> list[TakenRow]:
-        """Put the first ready jobs by (priority, key) under a lease; None means all queues."""
-        stamp = (lease.token, lease.owner, lease.deadline, lease.now)
+    def take(self, queues: Sequence[str] | None, limit: int, max_bytes: int, hold: Hold) -> Taken:
+        """Put the first ready jobs by (priority, key) in flight under a hold; None means all queues."""
         if queues is None:
-            queues = self._line.queues(limit)
+            queues = self._line.first_queues(limit)
         if len(queues) == 1:
-            rows = self._execute(sql("select_ready"), (queues[0], limit)).fetchall()
+            found = self._execute(sql("select_ready"), (queues[0], limit)).fetchall()
         else:
-            rows = self._merged(queues, limit)
-        rows = self._with_payloads(rows, max_bytes)
-        if len(rows) > WIDTH and len(queues) == 1:
-            self._execute(sql("lease"), (*stamp, queues[0], len(rows)))
+            found = self._merged(queues, limit)
+        rows, corrupt = self._with_payloads(found, max_bytes)
+        stamp = (int(hold.kind), hold.token, hold.owner, hold.deadline, hold.now)
+        n = len(rows) + len(corrupt)
+        if n > WIDTH and len(queues) == 1:
+            self._execute(sql("hold"), (*stamp, queues[0], n))
         else:
             # For a few rows this is faster than finding their places in line again.
-            for keys in in_widths([row[0] for row in rows]):
-                self._execute(sql("lease_by_key", len(keys)), (*stamp, *keys))
-        self._counts.move([row[1] for row in rows], READY, IN_FLIGHT)
-        return rows
+            for keys in in_widths([row[0] for row in found[:n]]):
+                self._execute(sql("hold_by_key", len(keys)), (*stamp, *keys))
+        taken = tally([row[1] for row in found[:n]])
+        for queue, number in taken.items():
+            self._counts.add(queue, READY, -number)
+            self._counts.add(queue, IN_FLIGHT, number)
+            self._line.change(queue)
+        return Taken(rows, corrupt)
 
-    def _merged(self, queues: Sequence[str], limit: int) -> list[TakenRow]:
+    def _merged(self, queues: Sequence[str], limit: int) -> list[tuple[Any, ...]]:
         """Find the first ready jobs of several queues by their index entries alone, then read those rows."""
-        rows: list[TakenRow] = []
+        rows: list[tuple[Any, ...]] = []
         for part in in_widths(self._line.keys(queues, limit)):
             rows += self._execute(sql("select_ready_by_key", len(part)), part)
         rows.sort(key=lambda row: (row[3], row[0]))
         return rows
 
-    def _with_payloads(self, rows: list[TakenRow], max_bytes: int) -> list[TakenRow]:
-        """Read the payloads that are kept apart, and stop where they grow too much for one turn."""
+    def _with_payloads(
+        self, found: list[tuple[Any, ...]], max_bytes: int
+    ) -> tuple[list[TakenRow], dict[int, str]]:
+        """Read the payloads that are kept apart, check all, and stop where they grow too much for one turn."""
+        rows: list[TakenRow] = []
+        corrupt: dict[int, str] = {}
         total = 0
-        for at, row in enumerate(rows):
-            apart = row[10]
-            if apart is None:
+        for row in found:
+            size, payload, crc = row[10:13]
+            if size is not None:
+                if total and total + size > max_bytes:
+                    break
+                total += size
+                payload = self._payloads.read(row[0])
+            elif crc is not None and payload is not None and checksum(payload) == crc:
+                rows.append(taken_of(row))
                 continue
-            if total and total + apart > max_bytes:
-                return rows[:at]
-            total += apart
-            rows[at] = (*row[:11], self._payloads.read(row[0], apart))
-        return rows
+            wrong = damage(size, crc, payload)
+            if wrong is None:
+                rows.append((*row[:11], payload))
+            else:
+                corrupt[row[0]] = wrong
+        return rows, corrupt
 
     # -- the ends of attempts
+
+    def held_under(self, holds: Sequence[tuple[int, int]]) -> set[int]:
+        """Of (key, token) pairs, give the keys that are in flight under that token."""
+        held: set[int] = set()
+        for part in in_widths(holds):
+            rows = self._execute(sql("held_under", len(part)), tuple(chain.from_iterable(part)))
+            held.update(key for (key,) in rows)
+        return held
 
     def finish(self, keys: Sequence[int]) -> list[int]:
         """Remove in-flight jobs that left nothing but their row; give the keys that were removed."""
@@ -123,35 +514,60 @@ class SqliteStore(ReadingStore):
                 self._counts.add(queue, IN_FLIGHT, -n)
         return done
 
-    def complete(self, kept: Sequence[tuple[int, int]], now: int) -> None:
-        """Mark in-flight jobs completed, each kept until the instant beside its key."""
+    def complete(self, kept: Sequence[tuple[int, int]], now: int) -> list[int]:
+        """Mark in-flight jobs completed, each kept until the instant beside its key; give the keys that were written."""
+        written: list[int] = []
         for part in in_widths(kept):
-            rows = self._execute(sql("complete", len(part)), (now, *chain.from_iterable(part)))
-            self._counts.move((row[0] for row in rows.fetchall()), IN_FLIGHT, COMPLETED)
+            rows = self._execute(sql("complete", len(part)), (now, *chain.from_iterable(part))).fetchall()
+            self._counts.move((row[1] for row in rows), IN_FLIGHT, COMPLETED)
+            written += [row[0] for row in rows]
+        return written
 
-    def apply(self, changes: Sequence[Change]) -> None:
-        """Write what failed attempts made of their jobs, with the attempts' records."""
+    def apply(self, changes: Sequence[Change]) -> list[int]:
+        """Write what failed attempts made of their jobs, with the attempts' records; give the keys written."""
+        written: list[int] = []
         for part in in_widths([change for change in changes if not change.remove]):
             values = chain.from_iterable(map(change_values, part))
             rows = self._execute(sql("apply", len(part)), tuple(values)).fetchall()
-            for _, queue, state in rows:
+            for _, queue, code, _ in rows:
                 self._counts.add(queue, IN_FLIGHT, -1)
-                self._counts.add(queue, state, 1)
-            written = {key for key, _, _ in rows}
-            self._many("insert_attempt", [attempt_values(change) for change in part if change.key in written])
-        self.delete([change.key for change in changes if change.remove])
+                self._counts.add(queue, code, 1)
+                if code == READY:
+                    self._line.change(queue)
+            keys = {row[0] for row in rows}
+            self._many("insert_attempt", [attempt_values(change) for change in part if change.key in keys])
+            self._drop_records({key: records for key, _, _, records in rows})
+            written += keys
+        return written + self.delete([change.key for change in changes if change.remove])
 
-    def release(self, keys: Sequence[int], *, interrupted: bool) -> None:
-        """Give in-flight jobs back to their place among the ready ones."""
+    def _drop_records(self, records: dict[int, int]) -> None:
+        """Keep of each job's records the first and the last, and count those between."""
+        first, last = self._keep
+        if not first and not last:
+            return
+        for key, n in records.items():
+            if n <= first + last:
+                continue
+            middle = self._execute(sql("middle_attempts"), (key, max(first - 1, 0), max(last - 1, 0), WIDTH))
+            rows = middle.fetchall()
+            if not rows:
+                continue
+            kinds = tally((key, outcome, error_type[:200]) for _, outcome, error_type in rows)
+            self._many("count_attempts", [(*kind, times) for kind, times in kinds.items()])
+            self._execute(sql("drop_attempts", len(rows)), [row[0] for row in rows])
+            self._execute(sql("forget_records"), (len(rows), key))
+
+    def release(self, keys: Sequence[int], now: int, *, interrupted: bool) -> list[int]:
+        """Give in-flight jobs whose time has come back to their place among the ready ones; give the keys written."""
+        written: list[int] = []
         for part in in_widths(keys):
-            rows = self._execute(sql("release", len(part)), (int(interrupted), *part)).fetchall()
-            self._counts.move((row[0] for row in rows), IN_FLIGHT, READY)
-
-    def release_all(self, limit: int) -> int:
-        """Give back up to `limit` in-flight jobs, whoever holds them; tell how many."""
-        keys = [row[0] for row in self._execute(sql("select_in_flight"), (limit,)).fetchall()]
-        self.release(keys, interrupted=False)
-        return len(keys)
+            rows = self._execute(sql("release", len(part)), (int(interrupted), *part, now)).fetchall()
+            for queue, n in tally([row[1] for row in rows]).items():
+                self._counts.add(queue, IN_FLIGHT, -n)
+                self._counts.add(queue, READY, n)
+                self._line.change(queue)
+            written += [row[0] for row in rows]
+        return written
 
     # -- time
 
@@ -160,9 +576,10 @@ class SqliteStore(ReadingStore):
         rows = self._execute(sql("select_due"), (now, limit)).fetchall()
         if rows:
             self._execute(sql("promote"), (now, limit))
-            for _, queue, state in rows:
-                self._counts.add(queue, state, -1)
-                self._counts.add(queue, READY, 1)
+            for (queue, code), n in tally([row[1:] for row in rows]).items():
+                self._counts.add(queue, code, -n)
+                self._counts.add(queue, READY, n)
+                self._line.change(queue)
         return len(rows)
 
     def next_due(self) -> int | None:
@@ -171,48 +588,320 @@ class SqliteStore(ReadingStore):
         return None if row is None else row[0]
 
     def lapsed(self, now: int, limit: int) -> list[int]:
-        """List in-flight jobs whose lease is past its deadline."""
+        """List in-flight jobs whose hold is past its deadline."""
         return [row[0] for row in self._execute(sql("lapsed"), (now, limit)).fetchall()]
 
     def reap(self, now: int, limit: int) -> int:
         """Remove up to `limit` ended jobs whose retention is over; tell how many."""
-        return self.delete([row[0] for row in self._execute(sql("purgeable"), (now, limit)).fetchall()])
+        return len(self.delete([row[0] for row in self._execute(sql("purgeable"), (now, limit)).fetchall()]))
+
+    def is_due(self, duty: str, now: int, every_ms: int) -> bool:
+        """Tell whether a duty was last done so long ago, by whichever process, and note that it is being done now."""
+        row = self._execute(sql("read_duty"), (duty,)).fetchone()
+        if row is not None and row[0] <= now < row[0] + every_ms:
+            return False
+        self._execute(sql("write_duty"), (duty, now))
+        return True
 
     # -- changes from outside
 
-    def rewrite(self, rows: Sequence[Rewrite]) -> None:
-        """Write patched values; a row that is no longer in the queue and state that it was read in is left alone."""
+    def rewrite(self, rows: Sequence[Rewrite]) -> list[int]:
+        """Write changed values; a row that is no longer in the queue and state that it was read in is left alone."""
+        written: list[int] = []
         for part in in_widths(rows):
             values = chain.from_iterable(map(rewrite_values, part))
-            rewritten = self._execute(sql("rewrite", len(part)), tuple(values)).fetchall()
-            written = {key for (key,) in rewritten}
+            keys = {key for (key,) in self._execute(sql("rewrite", len(part)), tuple(values)).fetchall()}
             for row in part:
-                if row.key in written:
-                    self._counts.add(row.was_queue, CODE[row.was_state], -1)
-                    self._counts.add(row.queue, CODE[row.state], 1)
+                if row.job.key in keys:
+                    self._recount(row)
+            written += keys
+        return written
 
-    def delete(self, keys: Sequence[int]) -> int:
-        """Remove jobs in any state with all that belongs to them; tell how many there were."""
-        deleted = 0
+    def _recount(self, row: Rewrite) -> None:
+        self._counts.add(row.was_queue, CODE[row.was_state], -1)
+        self._counts.add(row.job.queue, CODE[row.job.state], 1)
+        if row.was_state is State.READY:
+            self._line.change(row.was_queue)
+        if row.job.state is State.READY:
+            self._line.change(row.job.queue)
+
+    def delete(self, keys: Sequence[int]) -> list[int]:
+        """Remove jobs in any state with all that belongs to them; give the keys that were there."""
+        deleted: list[int] = []
         for part in in_widths(keys):
             rows = self._execute(sql("delete", len(part)), part).fetchall()
+            found = [row[0] for row in rows]
             if rows:  # not the keys that were given: there may be payloads of jobs that have yet to come
-                self._payloads.delete([key for key, _, _ in rows])
-            self._execute(sql("delete_attempts", len(part)), part)
-            for _, queue, state in rows:
-                self._counts.add(queue, state, -1)
-            deleted += len(rows)
+                self._delete_parts(found, sum(row[3] for row in rows), sum(row[4] for row in rows))
+            for (queue, code), n in tally([row[1:3] for row in rows]).items():
+                if code in STATE:
+                    self._counts.add(queue, code, -n)
+                if code == READY:
+                    self._line.change(queue)
+            deleted += found
         return deleted
+
+    def _delete_parts(self, keys: list[int], records: int, payload_bytes: int) -> None:
+        if records > INLINE_RECORDS or payload_bytes > INLINE_PAYLOAD_BYTES:
+            self._many("leave_over", [(key,) for key in keys])
+            return
+        if payload_bytes:
+            self._payloads.delete(keys)
+        if records:
+            self._execute(sql("delete_attempts", len(keys)), keys)
+            self._execute(sql("delete_attempt_counts", len(keys)), keys)
 
     def delete_all(self) -> int:
         """Remove every job; tell how many there were."""
         deleted = self._counts.total()
-        for table in ("job", "attempt"):
+        for table in ("job", "attempt", "attempt_count", "leftover"):
             self._execute(f"DELETE FROM {table}")  # noqa: S608 - fixed names
         self._payloads.delete_all()
         self._counts.clear()
+        self._line.clear()
         return deleted
 
-    def _many(self, name: str, rows: list[tuple[Any, ...]]) -> None:
+    def sweep(self, limit: int) -> bool:
+        """Remove up to `limit` records or parts that deleted jobs have left; tell whether there were any."""
+        row = self._execute(sql("leftovers"), (1,)).fetchone()
+        if row is None:
+            return False
+        key = row[0]
+        for part in in_widths(self._execute(sql("leftover_attempts"), (key, limit)).fetchall()):
+            self._execute(sql("drop_attempts", len(part)), [id_ for (id_,) in part])
+            limit -= len(part)
+        for (number,) in self._execute(sql("leftover_parts"), (key, limit)).fetchall():
+            self._execute(sql("drop_part"), (key, number))
+            limit -= 1
+        if limit > 0:
+            self._execute(sql("delete_attempt_counts"), (key,))
+            self._execute(sql("drop_leftover"), (key,))
+        return True
+
+    def set_aside(self, limit: int, purge_at: int | None, now: int) -> list[int]:
+        """End, as dead and corrupt, jobs in which `load` has met a state that it cannot read; give their keys."""
+        keys = list(self._unreadable)[:limit]
+        for key in keys:
+            wrong = self._unreadable.pop(key)
+            row = self._execute(sql("bury"), (DEAD, purge_at, now, key)).fetchone()
+            if row is None:
+                continue
+            self._counts.add(row[0], DEAD, 1)
+            decision = msgspec.json.encode({"verdict": "dead", "reason": f"corrupt: {wrong}"})
+            record = (key, row[1] + 1, "corrupt", "Corrupt", wrong, None, now, now, decision)
+            self._many("insert_attempt", [record])
+        return keys
+
+    # -- reads
+
+    def load(self, keys: Iterable[int], *, payload: bool = False) -> list[Job]:
+        """Read jobs by key, in order of key; unknown keys are left out. A payload that cannot be read is None."""
+        name = "load_payload" if payload else "load"
+        jobs: list[Job] = []
+        for part in in_widths(sorted(set(keys))):
+            for row in self._execute(sql(name, len(part)), part).fetchall():
+                if row[STATE_AT] not in STATE:
+                    self._unreadable[row[0]] = f"its state {row[STATE_AT]} is none"
+                jobs.append(job_of(row, self._payload_of(row) if payload else None))
+        return jobs
+
+    def _payload_of(self, row: tuple[Any, ...]) -> bytes | None:
+        size, crc, payload = row[WIDTH_OF_JOB : WIDTH_OF_JOB + 3]
+        if size is not None:
+            payload = self._payloads.read(row[0])
+        return payload if damage(size, crc, payload) is None else None
+
+    def find(self, where: Filter, page: Page) -> list[int]:
+        """Give the keys of matching jobs as the open transaction sees them."""
+        return run_find(self._connection, where, page)
+
+    def count(self, where: Filter) -> int:
+        """Count matching jobs as the open transaction sees them."""
+        return run_count(self._connection, where)
+
+    def payload_sizes(self, keys: Sequence[int]) -> dict[int, int]:
+        """Tell the bytes of jobs' payloads without reading them; unknown keys are left out."""
+        sizes: dict[int, int] = {}
+        for part in in_widths(keys):
+            sizes.update(self._execute(sql("payload_sizes", len(part)), part).fetchall())
+        return sizes
+
+    def errors(self, key: int, page: Page, max_bytes: int | None = None) -> list[ErrorRecord]:
+        """Read the records of a job's failed attempts; `page.after` is an attempt's number."""
+        forward = page.order == "asc"
+        start = page.after if page.after is not None else (0 if forward else 1 << 62)
+        name = "errors" if forward else "errors_backwards"
+        records: list[ErrorRecord] = []
+        size = 0
+        for row in self._execute(sql(name), (key, start, page.limit)):
+            records.append(error_of(row))
+            size += records[-1].size()
+            if max_bytes is not None and size > max_bytes:
+                break
+        return records
+
+    def dropped_errors(self, key: int) -> list[tuple[str, str, int]]:
+        """Count the attempts of a job whose records were dropped: outcome, error type (or ""), how many."""
+        return list(self._execute(sql("counted_attempts"), (key,)))
+
+    def corrupt_among(self, keys: Sequence[int]) -> set[int]:
+        """Give those of these jobs that were set aside because something stored of them cannot be read."""
+        found: set[int] = set()
+        for part in in_widths(keys):
+            found.update(key for (key,) in self._execute(sql("corrupt_among", len(part)), part))
+        return found
+
+    def ready(self, queue: str) -> int:
+        """Tell how many jobs of a queue are ready."""
+        return self._counts.get(queue, READY)
+
+    def any_ready(self) -> bool:
+        """Tell whether any job is ready."""
+        return bool(self._line.first_queues(1))
+
+    def fresh_ready(self) -> list[str]:
+        """List the queues that the open transaction has touched and that have ready jobs; no disk is touched."""
+        return self._counts.touched_ready()
+
+    def counts(self) -> Mapping[str, Mapping[State, int]]:
+        """Count jobs by queue and state; queues without a job are left out."""
+        return self._counts.snapshot()
+
+    def correct(self, differences: Mapping[tuple[str, State], int]) -> None:
+        """Add to counters what a recount found them to be too low by, and look up the heads of all lines again."""
+        for (queue, state), n in differences.items():
+            self._counts.add(queue, CODE[state], n)
+        self._line.clear()
+        for queue in self._counts.snapshot():
+            self._line.change(queue)
+
+    # -- other processes
+
+    def sessions(self) -> list[Session]:
+        """List the processes that have this store open, and those that have died with it."""
+        rows = self._execute(sql("sessions")).fetchall()
+        alive = self._presence.is_alive if self._presence is not None else lambda _: True
+        return [Session(id_, pid, started_at, alive(id_)) for id_, pid, started_at in rows]
+
+    def held_by(self, session: int | None, limit: int) -> list[int]:
+        """List jobs in flight that a session holds; None: whose session has no row. Reservations are left out."""
+        if session is None:
+            rows = self._execute(sql("held_by_nobody"), (limit,)).fetchall()
+        else:
+            rows = self._execute(sql("held_by"), (session, limit)).fetchall()
+        return [key for (key,) in rows]
+
+    def forget_session(self, session: int) -> None:
+        """Remove a dead session that holds nothing any more."""
+        self._execute(sql("close_session"), (session,))
+        if self._presence is not None:
+            self._presence.forget(session)
+
+    def listen(self) -> int | None:
+        """Begin to be woken when another process commits ready jobs; gives a descriptor to wait on, if there is one."""
+        return None if self._presence is None else self._presence.listen()
+
+    def hear(self) -> None:
+        """Take what has come to that descriptor."""
+        if self._presence is not None:
+            self._presence.hear()
+
+    def reader(self) -> Reader:
+        """Open a reader of its own; a store in memory reads through its writer."""
+        return _OwnReader(self) if self._path == ":memory:" else SqliteReader(self._path)
+
+    # -- the end
+
+    def abandon(self, reason: str) -> None:
+        """After StoreFailed: let every other process know, and write, sync or checkpoint nothing more."""
+        self._abandoned = True
+        if self._turnstile is not None:
+            self._turnstile.mark(reason)
+            self._turnstile.leave()
+
+    def close(self) -> None:
+        """Close cleanly; what was committed is on disk. After `abandon` nothing is written."""
+        _open.discard(self)
+        try:
+            if not self._abandoned:
+                self._say_goodbye()
+        finally:
+            self._disconnect()
+            self._let_go()
+
+    def _say_goodbye(self) -> None:
+        """Remove this process's session and, if nobody else is there, copy the log into the database."""
+        try:
+            if self.session:
+                self.rollback()
+                self._enter_or_wait(opening.CLOSING_WAIT_S)
+                self.begin(synced=False)
+                if not self.held_by(
+                    self.session, 1
+                ):  # else it stays, and whoever comes next gives the jobs back
+                    self._execute(sql("close_session"), (self.session,))
+                self.commit()
+            self._connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
+        except (apsw.BusyError, apsw.LockedError, apsw.FullError, StoreBusy, StoreFull):
+            pass  # somebody else is at work, or there is no space: the next one to close copies it
+        except apsw.Error as error:
+            self.abandon(str(error))
+            raise _failed(error) from error
+
+    def _disconnect(self) -> None:
+        if self._checkpointer is not None:
+            self._checkpointer.close()
+        if self._connection is not None:
+            self._connection.close()
+
+    def _let_go(self) -> None:
+        """Let go of what the operating system gave."""
+        if self._presence is not None:
+            self._presence.leave()
+        if self._turnstile is not None:
+            self._turnstile.close()
+        if self._lock is not None:
+            self._lock.release()
+        self._presence = self._turnstile = self._lock = None
+
+    def _many(self, name: str, rows: Sequence[tuple[Any, ...]]) -> None:
         for part in in_widths(rows):
             self._execute(sql(name, len(part)), tuple(chain.from_iterable(part)))
+
+
+class _OwnReader:
+    """Reads of a store in memory: there is no second connection to it."""
+
+    def __init__(self, store: SqliteStore) -> None:
+        self._store = store
+        self.find = store.find
+        self.count = store.count
+
+    def oldest_ready(self, most: int = 10_000) -> int | None:
+        """See `Reader`."""
+        return run_oldest_ready(self._store._connection, most)
+
+    def recount(self) -> dict[tuple[str, State], int]:
+        """See `Reader`."""
+        return run_recount(self._store._connection)
+
+    def close(self) -> None:
+        """Nothing to let go of."""
+
+
+def _failed(error: Exception) -> StoreFailed:
+    return StoreFailed(f"the store failed: {type(error).__name__}: {error}")
+
+
+def _after_fork() -> None:
+    """In a forked child: let go of the parent's locks, which the child would keep alive; its connection is not even closed."""
+    for store in list(_open):
+        store._abandoned = True
+        with suppress(OSError):
+            if store._presence is not None:
+                store._presence.close_descriptors()
+            if store._turnstile is not None:
+                store._turnstile.close()
+
+
+os.register_at_fork(after_in_child=_after_fork)

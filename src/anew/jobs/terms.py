@@ -1,7 +1,7 @@
-"""What a job's own policy and retention come to, read from where they are stored.
+"""A job's own policy and retention, read from where they are stored.
 
-They were checked when they came; but a store outlives the version that wrote it and the disk that held it, and a job whose
-terms cannot be read any more must still be able to end.
+They were checked when they came; but a store outlives the version that wrote it and the disk that held it. A job whose policy
+cannot be read any more is set aside; one whose retention cannot be read is kept as the default says.
 """
 
 from __future__ import annotations
@@ -15,14 +15,13 @@ from anew.backoff.kinds import MAX_COUNT
 from anew.errors import InvalidPolicy
 from anew.jobs.codec import Retention
 
-UNREADABLE_POLICY = "; the job's own policy cannot be read, so the default policy holds"
 UNREADABLE_RETENTION = "; the job's own retention cannot be read, so the default retention holds"
 
 _NOTHING_OF_ITS_OWN = Retention()
 
 
 @lru_cache(maxsize=1024)
-def policy_and_note(own: bytes | None, retry_limit: int | None, default: Policy) -> tuple[Policy, str]:
+def policy_of(own: bytes | None, retry_limit: int | None, default: Policy) -> Policy | None:
     """Find the policy that holds for a job: its own over the default, its own limit over the policy's.
 
     A job's own policy that names no limit takes the default's.
@@ -33,16 +32,26 @@ def policy_and_note(own: bytes | None, retry_limit: int | None, default: Policy)
         default: What holds otherwise.
 
     Returns:
-        The policy, and what a decision's reason must add: "", or that the job's own could not be read.
+        The policy; None if the job's own cannot be read.
     """
-    policy, note = default, ""
+    policy = default
     if own is not None:
         try:
             policy = policy_from_json(own, default_limit=default.limit)
         except InvalidPolicy:
-            note = UNREADABLE_POLICY
+            return None
     # The wire allows more retries than a policy counts; nobody lives to see the difference.
-    return policy if retry_limit is None else policy.with_limit(min(retry_limit, MAX_COUNT)), note
+    return policy if retry_limit is None else policy.with_limit(min(retry_limit, MAX_COUNT))
+
+
+@lru_cache(maxsize=1024)
+def policy_readable(own: bytes) -> bool:
+    """Tell whether a stored policy can be read."""
+    try:
+        policy_from_json(own)
+    except InvalidPolicy:
+        return False
+    return True
 
 
 @lru_cache(maxsize=1024)

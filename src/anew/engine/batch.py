@@ -1,0 +1,297 @@
+"""One open transaction of an engine: what verbs may do inside it, and how it is undone in memory if it does not last."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+from anew.engine.numbers import Numbers
+from anew.engine.stats import Stats
+from anew.engine.takers import Dispatcher, Taker, Undo
+from anew.jobs import (
+    Change,
+    Defaults,
+    Failed,
+    HoldEnd,
+    HoldKind,
+    IdText,
+    Interrupted,
+    Job,
+    NewJob,
+    State,
+    verdict_of,
+)
+from anew.jobs.decide import decide_completion, decide_corruption, decide_failure
+from anew.jobs.interruption import decide_interruption
+from anew.jobs.patch import released
+from anew.store.protocol import Rewrite, Store, TakenRow
+
+_NONE: Mapping[int, Any] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """What the engine bounds.
+
+    Attributes:
+        global_in_flight: Most jobs in flight over all takers; 0 for no limit.
+        max_lease_ms: How long one hold of a stream may last.
+        min_free_bytes: Below this free space new jobs are refused; settling goes on.
+    """
+
+    global_in_flight: int = 1_024
+    max_lease_ms: int = 12 * 3_600_000
+    min_free_bytes: int = 512 << 20
+
+
+class Entry(StrEnum):
+    """What became of one new job: a job of its own, or the one that was there already."""
+
+    CREATED = "created"
+    DUPLICATE = "duplicate"
+    FOLDED = "folded"
+
+
+class Enqueued(NamedTuple):
+    """What became of new jobs, each by itself.
+
+    Attributes:
+        keys: One for each, in the order given: of the job that was created, or of the one that it duplicates or was folded into.
+        now: When this was decided, epoch ms.
+        existing: By place: what became of those that were not created.
+    """
+
+    keys: Sequence[int]
+    now: int
+    existing: Mapping[int, Entry] = _NONE
+
+    def part(self, start: int, n: int) -> Enqueued:
+        """Give what became of `n` of them."""
+        here = {at - start: entry for at, entry in self.existing.items() if start <= at < start + n}
+        return Enqueued(self.keys[start : start + n], self.now, here or _NONE)
+
+
+@dataclass(slots=True)
+class Parts:
+    """What the batches of one engine work with."""
+
+    store: Store
+    dispatcher: Dispatcher
+    numbers: Numbers
+    defaults: Defaults
+    limits: Limits
+    ids: IdText
+    stats: Stats
+    rng: Callable[[], float]
+    full: bool = False
+
+
+class Batch:
+    """One transaction.
+
+    Args:
+        parts: What it works with.
+        now: Epoch ms, read once for all of it.
+
+    Attributes:
+        due_changed: Waiting jobs may be due at other times than before.
+        deliveries: What was taken, to be handed out after the commit.
+        undo: Holds that were let go of, to be put back if the transaction does not last.
+    """
+
+    __slots__ = ("_parts", "defaults", "deliveries", "due_changed", "now", "stats", "store", "undo")
+
+    def __init__(self, parts: Parts, now: int) -> None:
+        self._parts = parts
+        self.now = now
+        self.store = parts.store
+        self.defaults = parts.defaults
+        self.stats = parts.stats
+        self.due_changed = False
+        self.deliveries: list[tuple[Taker, list[TakenRow]]] = []
+        self.undo: Undo = []
+
+    @property
+    def full(self) -> bool:
+        """Whether new jobs are refused for want of space."""
+        return self._parts.full
+
+    @full.setter
+    def full(self, full: bool) -> None:
+        self._parts.full = full
+
+    @property
+    def limits(self) -> Limits:
+        """What the engine bounds."""
+        return self._parts.limits
+
+    # -- new jobs
+
+    def keys_for(self, n: int) -> Sequence[int]:
+        """Give rising keys for new jobs, above all that were ever given."""
+        return self._parts.numbers.next_keys(n, self.now)
+
+    def insert(
+        self,
+        jobs: Sequence[NewJob],
+        *,
+        plain: bool = False,
+        keys: Sequence[int] | None = None,
+    ) -> Enqueued:
+        """Store new jobs.
+
+        Args:
+            jobs: All or none.
+            plain: None of them says anything beyond type, queue and payload.
+            keys: Those under which their long payloads have been written ahead.
+        """
+        staged = keys is not None
+        keys = self.keys_for(len(jobs)) if keys is None else keys
+        if plain:
+            self.store.insert_plain(keys, jobs, self.now)
+        else:
+            self.store.insert(keys, jobs, self.now, staged=staged)
+            self.due_changed = True
+        self.stats.enqueued += len(jobs)
+        return Enqueued(keys, self.now)
+
+    # -- the ends of attempts
+
+    def finish(self, keys: Collection[int]) -> set[int]:
+        """Complete jobs in flight; give the keys of those that were."""
+        plain = self._parts.dispatcher.plain_among(keys) if self.defaults.completed_ms == 0 else []
+        done = set(self.store.finish(plain))
+        if len(done) < len(keys):
+            done.update(self._complete([key for key in keys if key not in done]))
+        self.free(done)
+        self.stats.completed += len(done)
+        return done
+
+    def _complete(self, keys: list[int]) -> list[int]:
+        """Complete jobs with retention, attempts or a payload of their own; jobs not in flight are left alone."""
+        kept: list[tuple[int, int]] = []
+        gone: list[int] = []
+        for job in self.in_flight(keys):
+            purge_at = decide_completion(job.retention, self.defaults, self.now).purge_at
+            if purge_at is None:
+                gone.append(job.key)
+            else:
+                kept.append((job.key, purge_at))
+        return self.store.complete(kept, self.now) + self.store.delete(gone)
+
+    def in_flight(self, keys: Iterable[int]) -> list[Job]:
+        """Read those of some jobs that are in flight."""
+        return [job for job in self.store.load(keys) if job.state is State.IN_FLIGHT]
+
+    def decide(self, job: Job, failure: Failed) -> Change:
+        """Decide what a failed attempt makes of its job."""
+        parts = self._parts
+        return decide_failure(
+            job,
+            failure,
+            job_id=parts.ids.write(job.key).encode("ascii"),
+            defaults=self.defaults,
+            now=self.now,
+            rng=parts.rng,
+            phase=job.phase if job.phase is not None else parts.numbers.next_phase(),
+            key=self.store.identity.secret,
+        )
+
+    def end_holds(self, keys: Sequence[int], end: HoldEnd) -> None:
+        """Deal with jobs whose hold has ended without a report, as its kind says."""
+        given_back: dict[Interrupted | None, list[int]] = {}
+        changes: list[Change] = []
+        for job in self.in_flight(keys):
+            match verdict_of(HoldKind(job.hold_kind or HoldKind.STREAM), end):
+                case Failed() as failed:
+                    changes.append(self.decide(job, failed))
+                case Interrupted() as interrupted:
+                    given_back.setdefault(interrupted, []).append(job.key)
+                case "release":
+                    given_back.setdefault(None, []).append(job.key)
+                case "stand":
+                    pass
+        if changes:
+            self.settle(changes)
+        for interruption, released_keys in given_back.items():
+            self.release(released_keys, interruption)
+            self.stats.released += len(released_keys)
+
+    def settle(self, changes: Sequence[Change]) -> set[int]:
+        """Write what the ends of attempts make of their jobs, which are held no longer; give the keys written."""
+        written = set(self.store.apply(changes))
+        self.free(written)
+        self.due_changed = True
+        for change in changes:
+            if change.key not in written:
+                continue
+            self.stats.died += change.state is State.DEAD
+            self.stats.corrupt += change.attempt.outcome == "corrupt"
+        return written
+
+    def set_aside(self, corrupt: dict[int, str]) -> None:
+        """End jobs in flight whose stored parts cannot be read."""
+        jobs = self.in_flight(corrupt)
+        self.settle([decide_corruption(job, corrupt[job.key], self.defaults, self.now) for job in jobs])
+
+    def release(self, keys: Sequence[int], interrupted: Interrupted | None) -> None:
+        """Give back jobs whose hold ended without a verdict.
+
+        Args:
+            keys: The jobs; those not in flight are left alone.
+            interrupted: How the hold ended, which counts, and delays or ends jobs to which it happens again and again; None for
+                an end that is nobody's fault.
+        """
+        if interrupted is not None and self.defaults.interruption_limit:
+            changes = [
+                decide_interruption(job, interrupted, defaults=self.defaults, now=self.now)
+                for job in self.in_flight(keys)
+            ]
+            self.settle([change for change in changes if change is not None])
+            return
+        done = set(self.store.release(keys, self.now, interrupted=interrupted is not None))
+        if len(done) < len(keys):
+            later = self.in_flight(key for key in keys if key not in done)
+            counted = interrupted is not None
+            self.rewrite([(job, released(job, counted=counted)) for job in later])
+        self.free(keys)
+
+    # -- changes from outside
+
+    def rewrite(self, changes: Iterable[tuple[Job, Job]]) -> list[int]:
+        """Write jobs as somebody's changes have made them; give the keys written."""
+        real = [(before, after) for before, after in changes if before != after]
+        written = self.store.rewrite([Rewrite(after, before.queue, before.state) for before, after in real])
+        for key in written:
+            self._parts.dispatcher.mark_changed(key)
+        self.due_changed = True
+        return written
+
+    def delete(self, keys: Sequence[int]) -> list[int]:
+        """Remove jobs in whatever state; give the keys that were there."""
+        deleted = self.store.delete(keys)
+        self.free(deleted)
+        self.due_changed = True
+        return deleted
+
+    def delete_all(self) -> int:
+        """Remove every job; tell how many there were."""
+        count = self.store.delete_all()
+        self.free(list(self._parts.dispatcher.holders))
+        self.due_changed = True
+        return count
+
+    def free(self, keys: Iterable[int]) -> None:
+        """Note that jobs are in flight no longer; if the transaction does not last, their holders have them again."""
+        self._parts.dispatcher.settle(keys, self.undo)
+
+    # -- takes
+
+    def take(self) -> None:
+        """Hand ready jobs to whoever waits for some."""
+        corrupt = self._parts.dispatcher.run(self.now, self.deliveries)
+        if corrupt:
+            self.set_aside(corrupt)

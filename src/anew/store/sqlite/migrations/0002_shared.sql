@@ -1,0 +1,97 @@
+-- One file for many processes, and room for what comes.
+--
+-- State codes: 10 scheduled, 20 retrying, 30 ready, 40 in_flight, 50 completed, 60 dead, 70 cancelled. They leave room
+-- between them. Waiting states are < 30 and ended ones > 40, so that partial indexes can name them by a comparison.
+DROP INDEX job_ready;
+DROP INDEX job_due;
+DROP INDEX job_lease;
+DROP INDEX job_purge;
+
+UPDATE job SET state = 10 * (state + 1);
+
+-- The hold on an attempt. Kinds: 10 stream, 20 reservation, 30 session. The owner is a row of `session`.
+ALTER TABLE job RENAME COLUMN lease_token TO hold_token;
+ALTER TABLE job RENAME COLUMN lease_owner TO hold_owner;
+ALTER TABLE job RENAME COLUMN lease_deadline TO hold_deadline;
+ALTER TABLE job ADD COLUMN hold_kind INTEGER;
+-- CRC-32 of the payload; NULL where the job is older than this column.
+ALTER TABLE job ADD COLUMN payload_crc INTEGER;
+-- Rows of `attempt` that this job has.
+ALTER TABLE job ADD COLUMN records INTEGER NOT NULL DEFAULT 0;
+UPDATE job SET records = (SELECT count(*) FROM attempt WHERE job_id = job.id) WHERE failed_at IS NOT NULL;
+-- What was in flight belonged to a server that has ended: its sessions had no rows.
+UPDATE job SET hold_kind = 10, hold_owner = 0 WHERE state = 40;
+
+-- Next in line, in one queue.
+CREATE INDEX job_ready ON job (queue, priority, id) WHERE state = 30;
+-- Next to become due.
+CREATE INDEX job_due ON job (ready_at) WHERE state < 30;
+-- Next hold to lapse; with owner and kind, so that the jobs of a session that is gone are found in the index alone.
+CREATE INDEX job_hold ON job (hold_deadline, hold_owner, hold_kind) WHERE state = 40;
+-- Next whose retention ends.
+CREATE INDEX job_purge ON job (purge_at) WHERE state > 40;
+
+-- The head of each queue's line of ready jobs, kept in step by each commit. It is the one index over all queues: an index
+-- over all ready jobs would cost each job two more writes.
+CREATE TABLE line (
+    queue TEXT PRIMARY KEY,
+    priority INTEGER NOT NULL,
+    job_id INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+CREATE INDEX line_first ON line (priority, job_id);
+WITH RECURSIVE queues (queue) AS (
+    SELECT min(queue) FROM job WHERE state = 30
+    UNION ALL
+    SELECT (SELECT min(queue) FROM job WHERE state = 30 AND queue > queues.queue) FROM queues WHERE queue IS NOT NULL
+)
+INSERT INTO line (queue, priority, job_id)
+SELECT queue,
+    (SELECT priority FROM job WHERE queue = queues.queue AND state = 30 ORDER BY priority, id LIMIT 1),
+    (SELECT id FROM job WHERE queue = queues.queue AND state = 30 ORDER BY priority, id LIMIT 1)
+FROM queues WHERE queue IS NOT NULL;
+
+-- Jobs by queue and state, a row each, so that a new state needs no new column.
+ALTER TABLE counter RENAME TO counter_0001;
+CREATE TABLE counter (
+    queue TEXT NOT NULL,
+    state INTEGER NOT NULL,
+    jobs INTEGER NOT NULL,
+    PRIMARY KEY (queue, state)
+) STRICT, WITHOUT ROWID;
+INSERT INTO counter
+SELECT queue, 10, scheduled FROM counter_0001 WHERE scheduled <> 0 UNION ALL
+SELECT queue, 20, retrying FROM counter_0001 WHERE retrying <> 0 UNION ALL
+SELECT queue, 30, ready FROM counter_0001 WHERE ready <> 0 UNION ALL
+SELECT queue, 40, in_flight FROM counter_0001 WHERE in_flight <> 0 UNION ALL
+SELECT queue, 50, completed FROM counter_0001 WHERE completed <> 0 UNION ALL
+SELECT queue, 60, dead FROM counter_0001 WHERE dead <> 0 UNION ALL
+SELECT queue, 70, cancelled FROM counter_0001 WHERE cancelled <> 0;
+DROP TABLE counter_0001;
+
+-- Attempts whose records were dropped because a job had too many, counted by outcome and error type.
+CREATE TABLE attempt_count (
+    job_id INTEGER NOT NULL,
+    outcome TEXT NOT NULL,
+    error_type TEXT NOT NULL,
+    attempts INTEGER NOT NULL,
+    PRIMARY KEY (job_id, outcome, error_type)
+) STRICT, WITHOUT ROWID;
+
+-- Jobs that are deleted while many records or long payloads of theirs are still to be removed, some at a time.
+CREATE TABLE leftover (job_id INTEGER PRIMARY KEY) STRICT;
+
+-- Processes that may hold jobs. Each also keeps a file locked; a row whose file is not locked belongs to a dead process.
+CREATE TABLE session (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    pid INTEGER NOT NULL,
+    started_at INTEGER NOT NULL
+) STRICT;
+
+-- Payloads that are written ahead belong to a session too: when it has died, they are removed.
+ALTER TABLE staged ADD COLUMN owner INTEGER NOT NULL DEFAULT 0;
+
+-- When each periodic duty was last done, whoever did it.
+CREATE TABLE duty (
+    name TEXT PRIMARY KEY,
+    done_at INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;

@@ -1,0 +1,160 @@
+"""Which processes have the file open: each keeps a file of its own locked, and the system lets go of it when the process dies.
+
+So a killed process is found at once and a slow one is never taken for dead. A forked child shares its parent's descriptors: it
+closes them, so that it cannot keep its parent's session alive.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import socket
+from contextlib import suppress
+from pathlib import Path
+
+from anew.errors import StoreBusy
+
+POKE = b"!"
+_LONGEST_ADDRESS = 100
+"""Bytes of a socket's path that the system takes, with some to spare; longer ones are reached through the folder's descriptor."""
+
+
+class Presence:
+    """The sign of life of one open store, and how it wakes the others.
+
+    Args:
+        folder: Where all processes that have the file open keep their signs; made if it is missing.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        folder.mkdir(mode=0o700, exist_ok=True)
+        self._folder = folder
+        self._folder_fd = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+        self._fd: int | None = None
+        self._session = 0
+        self._outgoing = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self._outgoing.setblocking(False)
+        self._incoming: socket.socket | None = None
+        self._seen_at = -1
+        self._sleepers: list[str] = []
+
+    def appear(self, session: int) -> None:
+        """Lock the file of a session. Called before the session's row is committed, so that no row is ever without its lock."""
+        self._session = session
+        self._fd = os.open(self._folder / str(session), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+    def is_alive(self, session: int) -> bool:
+        """Tell whether the process of a session still runs."""
+        if session == self._session:
+            return True
+        try:
+            fd = os.open(self._folder / str(session), os.O_RDWR | os.O_CLOEXEC)
+        except FileNotFoundError:
+            return False
+        try:
+            fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+        finally:
+            os.close(fd)
+        return False
+
+    def anybody(self) -> bool:
+        """Tell whether any process has the file open."""
+        return any(self.is_alive(int(name)) for name in os.listdir(self._folder) if name.isdigit())
+
+    def forget(self, session: int) -> None:
+        """Remove what a dead session has left here."""
+        for name in (str(session), f"{session}.wake"):
+            with suppress(FileNotFoundError):
+                os.unlink(self._folder / name)
+
+    # -- wake-ups
+
+    def listen(self) -> int:
+        """Begin to be woken; gives a descriptor that can be read when another process has committed ready jobs."""
+        if self._incoming is None:
+            name = f"{self._session}.wake"
+            with suppress(FileNotFoundError):
+                os.unlink(self._folder / name)
+            self._incoming = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+            self._incoming.setblocking(False)
+            self._incoming.bind(self._address(name))
+        return self._incoming.fileno()
+
+    def hear(self) -> None:
+        """Take what has come to the descriptor of `listen`."""
+        if self._incoming is not None:
+            with suppress(BlockingIOError):
+                while self._incoming.recv(64):
+                    pass
+
+    def poke(self) -> None:
+        """Wake every process that listens; nothing depends on it."""
+        changed_at = os.fstat(self._folder_fd).st_mtime_ns
+        if changed_at != self._seen_at:
+            self._seen_at = changed_at
+            own = f"{self._session}.wake"
+            names = [name for name in os.listdir(self._folder) if name.endswith(".wake") and name != own]
+            self._sleepers = [self._address(name) for name in names]
+        for address in self._sleepers:
+            with suppress(OSError):
+                self._outgoing.sendto(POKE, address)
+
+    def leave(self) -> None:
+        """Remove the sign of life and let go of everything."""
+        if self._fd is not None:
+            self.forget(self._session)
+        self.close_descriptors()
+
+    def close_descriptors(self) -> None:
+        """Let go of everything, as a forked child does; what the parent has stays."""
+        for one in (self._outgoing, self._incoming):
+            if one is not None:
+                one.close()
+        for fd in (self._folder_fd, self._fd):
+            if fd is not None:
+                os.close(fd)
+        self._fd = self._incoming = None
+
+    def _address(self, name: str) -> str:
+        path = str(self._folder / name)
+        if len(os.fsencode(path)) > _LONGEST_ADDRESS:
+            return f"/proc/self/fd/{self._folder_fd}/{name}"
+        return path
+
+
+class ServerLock:
+    """The lock that keeps a second server off a store, held for the life of the process.
+
+    Args:
+        path: The file that is locked.
+
+    Raises:
+        StoreBusy: Another server holds it.
+        OSError: It cannot be locked at all.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            holder = os.pread(self._fd, 32, 0).decode("ascii", "replace").strip() or "unknown"
+            os.close(self._fd)
+            raise StoreBusy(
+                f"another server (process {holder}) holds the data directory {str(path.parent)!r}; "
+                "stop it first, or give this one a --root-dir of its own"
+            ) from error
+        except OSError:
+            os.close(self._fd)
+            raise
+        # The number only helps whoever is refused: on a full device the server starts without it.
+        with suppress(OSError):
+            os.ftruncate(self._fd, 0)
+            os.pwrite(self._fd, f"{os.getpid()}\n".encode("ascii"), 0)
+
+    def release(self) -> None:
+        """Let the next server in."""
+        os.close(self._fd)

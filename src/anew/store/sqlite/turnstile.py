@@ -1,0 +1,118 @@
+"""The turnstile: who may write next, of all processes that have the file open, and the mark of a failed sync.
+
+SQLite's own waiting sleeps for ever longer times, so that four busy processes wait for up to a second. A lock of the operating
+system's on a file beside the database hands the turn on within milliseconds, and is let go of when its holder dies.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+from anew.errors import StoreFailed
+
+_MARK_BYTES = 4_096
+
+
+class Turnstile:
+    """The lock of one open store.
+
+    Args:
+        path: The file that is locked. Its content is the mark: why nothing may be written any more; empty as a rule.
+
+    Attributes:
+        held: Whether this store has the turn.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        self._waiting = threading.Lock()
+        self._calls: list[Callable[[], None]] = []
+        self.held = False
+
+    def enter(self, *, heed_mark: bool = True) -> bool:
+        """Take the turn if nobody has it; tell whether this store has it now.
+
+        Args:
+            heed_mark: Refuse it where a sync has failed.
+
+        Raises:
+            StoreFailed: A sync has failed in some process: what is on the disk is not what its memory says.
+        """
+        if not self.held:
+            with self._waiting:
+                if self._calls:
+                    return False  # a thread waits for it already, and will tell
+            try:
+                fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError as error:
+                if error.errno in (errno.EAGAIN, errno.EACCES):
+                    return False
+                raise
+            self.held = True
+        if heed_mark and os.pread(self._fd, 1, 0):
+            reason = self.mark_found()
+            self.leave()
+            raise StoreFailed(f"a write to the disk has failed in another process: {reason}")
+        return True
+
+    def leave(self) -> None:
+        """Let the next one in."""
+        if self.held:
+            self.held = False
+            fcntl.flock(self._fd, fcntl.LOCK_UN)
+
+    def when_free(self, call: Callable[[], None]) -> None:
+        """Wait in a thread until the turn is this store's, and then call a function once, from that thread."""
+        with self._waiting:
+            self._calls.append(call)
+            if len(self._calls) > 1:
+                return
+        threading.Thread(target=self._wait, name="anew-turnstile", daemon=True).start()
+
+    def holder(self) -> str:
+        """Name the process that has the turn, for people; "unknown" where the system does not tell.
+
+        Source:
+            proc_locks(5): number, kind, mode, access, pid, device and inode, range.
+        """
+        with suppress(OSError):
+            inode = os.fstat(self._fd).st_ino
+            for line in Path("/proc/locks").read_text("ascii").splitlines():
+                fields = line.split()
+                if "->" not in fields and len(fields) > 5 and fields[5].endswith(f":{inode}"):
+                    return fields[4]
+        return "unknown"
+
+    def mark(self, reason: str) -> None:
+        """Note that a sync has failed, for every process that comes to the turnstile from now on."""
+        with suppress(OSError):  # where not even this can be written, each meets the failing disk by itself
+            os.pwrite(self._fd, reason.encode()[:_MARK_BYTES] or b"unknown", 0)
+
+    def mark_found(self) -> str:
+        """Read the mark."""
+        return os.pread(self._fd, _MARK_BYTES, 0).decode("utf-8", "replace")
+
+    def clear_mark(self) -> None:
+        """Remove the mark: what is on the disk has been read anew, and nobody else has the store open."""
+        os.ftruncate(self._fd, 0)
+
+    def close(self) -> None:
+        """Let go of the file, and with it of the turn."""
+        self.held = False
+        os.close(self._fd)
+
+    def _wait(self) -> None:
+        with suppress(OSError):  # closed meanwhile: whoever is called finds that out
+            fcntl.flock(self._fd, fcntl.LOCK_EX)
+            self.held = True
+        with self._waiting:
+            calls, self._calls = self._calls, []
+        for call in calls:
+            call()
