@@ -168,7 +168,8 @@ class EngineMachine(RuleBasedStateMachine):
         self, jobs: list[NewJob], rows: list[dict[str, Any]], more: bool, *, plain: bool = False
     ) -> None:
         def check(answer: Any, now: int) -> None:
-            first, at = answer
+            keys, at, _ = answer
+            first = keys[0] if keys else 0
             assert at == now
             assert first > self.last_key
             self.last_key = first + len(jobs) - 1

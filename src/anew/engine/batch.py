@@ -216,6 +216,7 @@ class Batch:
                     pass
         if changes:
             self.settle(changes)
+            self.stats.failed += len(changes)
         for interruption, released_keys in given_back.items():
             self.release(released_keys, interruption)
             self.stats.released += len(released_keys)

@@ -99,6 +99,10 @@ class Engine:
         """Whether new jobs are refused for want of space."""
         return self.parts.full
 
+    @full.setter
+    def full(self, full: bool) -> None:
+        self.parts.full = full
+
     # -- the batch
 
     def apply(self, ops: Sequence[Op]) -> None:

@@ -84,7 +84,7 @@ class GroupCommit:
         self._on_fatal = on_fatal
         self._max_waiting = max_waiting
         self._read = read
-        self._upkeep = Upkeep(engine.parts, reap_ms)
+        self._upkeep = Upkeep(reap_ms)
         self._pending: list[Op] = []
         self._again: list[Op] = []
         self._busy_timer: asyncio.TimerHandle | None = None

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import threading
 
-from anew.engine.batch import Batch, Parts
+from anew.engine.batch import Batch
 from anew.engine.engine import PROMOTE_JOBS, Engine
 from anew.engine.ops import Call
 from anew.errors import AnewError, StoreBusy
@@ -30,27 +30,21 @@ class Upkeep:
     """The duties of one engine, some work in each batch.
 
     Args:
-        parts: What its batches work with.
         reap_ms: How often jobs whose retention is over are removed.
 
     Attributes:
         recount_due: A process has died since the last recount: counters are derived, and may be checked against the rows.
     """
 
-    def __init__(self, parts: Parts, reap_ms: int = 30_000) -> None:
-        self._parts = parts
+    def __init__(self, reap_ms: int = 30_000) -> None:
         self._reap_ms = reap_ms
         self._reaping = False
         self.recount_due = False
 
     def run(self, batch: Batch) -> bool:
         """Do some of what is due, inside a batch; tell whether there is more."""
-        if batch.store.device is not None:
-            self._watch_space(batch.store.device.free_bytes())
-        lapsed = batch.store.lapsed(batch.now, PROMOTE_JOBS)
-        if lapsed:
-            batch.end_holds(lapsed, HoldEnd.LAPSED)
-        more = len(lapsed) == PROMOTE_JOBS
+        watch_space(batch)
+        more = lapse(batch) == PROMOTE_JOBS
         more |= self.bury_sessions(batch)
         more |= self._reap(batch)
         more |= batch.store.sweep(SWEPT)
@@ -79,27 +73,46 @@ class Upkeep:
         if not self._reaping:
             self._reaping = batch.store.is_due("reap", batch.now, self._reap_ms)
         if self._reaping:
-            n = batch.store.reap(batch.now, PROMOTE_JOBS)
-            batch.stats.reaped += n
-            self._reaping = n > 0
+            self._reaping = reap(batch) > 0
         return self._reaping
 
-    def _watch_space(self, free: int) -> None:
-        parts = self._parts
-        short = free < parts.limits.min_free_bytes
-        if short and not parts.full:
-            log.error(
-                "little space left; new jobs are refused until there is more", extra={"free_bytes": free}
-            )
-        elif parts.full and not short:
-            if parts.store.device is not None:
-                parts.store.device.keep_reserve()
-            log.warning("there is space again; new jobs are accepted", extra={"free_bytes": free})
-        parts.full = short
+
+def lapse(batch: Batch) -> int:
+    """Deal with holds that are past their deadline, inside a batch; tell how many."""
+    keys = batch.store.lapsed(batch.now, PROMOTE_JOBS)
+    if keys:
+        batch.end_holds(keys, HoldEnd.LAPSED)
+    return len(keys)
 
 
-def recover(engine: Engine) -> int:
+def reap(batch: Batch) -> int:
+    """Remove some jobs whose retention is over, inside a batch; tell how many went."""
+    n = batch.store.reap(batch.now, PROMOTE_JOBS)
+    batch.stats.reaped += n
+    return n
+
+
+def watch_space(batch: Batch) -> None:
+    """Refuse new jobs while there is little space on the disk, and take them again when there is more."""
+    device = batch.store.device
+    if device is None:
+        return
+    free = device.free_bytes()
+    short = free < batch.limits.min_free_bytes
+    if short and not batch.full:
+        log.error("little space left; new jobs are refused until there is more", extra={"free_bytes": free})
+    elif batch.full and not short:
+        device.keep_reserve()
+        log.warning("there is space again; new jobs are accepted", extra={"free_bytes": free})
+    batch.full = short
+
+
+def recover(engine: Engine, *, limit: int = RECOVERED) -> int:
     """Give back everything that dead processes held, and remove what they left half written, before anything else is done.
+
+    Args:
+        engine: Of the process that starts.
+        limit: Jobs that are given back in one batch.
 
     Returns:
         How many jobs are ready again.
@@ -110,24 +123,24 @@ def recover(engine: Engine) -> int:
         StoreFailed: The store failed.
     """
     before = engine.stats.released
-    duties = Upkeep(engine.parts)
+    duties = Upkeep()
     more = True
     while more:
         results: list[object] = []
-        wait_and_apply(engine, [Call(lambda batch: _recover_some(duties, batch), results.append)])
+        wait_and_apply(engine, [Call(lambda batch: _recover_some(duties, batch, limit), results.append)])
         if isinstance(results[0], AnewError):
             raise results[0]
         more = bool(results[0])
     return engine.stats.released - before
 
 
-def _recover_some(duties: Upkeep, batch: Batch) -> bool:
-    orphans = batch.store.held_by(None, RECOVERED)
+def _recover_some(duties: Upkeep, batch: Batch, limit: int) -> bool:
+    orphans = batch.store.held_by(None, limit)
     if orphans:
         batch.end_holds(orphans, HoldEnd.PROCESS_DIED)
     if batch.store.staging is not None:
         batch.store.staging.unstage_abandoned()
-    return duties.bury_sessions(batch, RECOVERED) or bool(orphans)
+    return duties.bury_sessions(batch, limit) or bool(orphans)
 
 
 def wait_and_apply(engine: Engine, ops: list[Call], timeout_s: float = 30.0) -> None:

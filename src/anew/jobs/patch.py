@@ -84,15 +84,11 @@ def redriven(job: Job, ready_at: int, now: int, *, reset_attempts: bool) -> Job:
     Raises:
         IllegalTransition: The job is neither dead nor cancelled.
     """
-    state = target(job.state, Move.REDRIVE)
-    if ready_at > now:
-        state = target(state, Move.POSTPONE)
-    if not reset_attempts:
-        return replace(job, state=state, ready_at=ready_at, purge_at=None)
-    # A deadline counts from the first failure, and a stateful jitter from the wait before: both begin again too.
-    return replace(
-        job, state=state, ready_at=ready_at, purge_at=None, attempts=0, first_failed_at=None, carry=None
-    )
+    after = replace(job, state=target(job.state, Move.REDRIVE), ready_at=ready_at, purge_at=None)
+    if reset_attempts:
+        # A deadline counts from the first failure, and a stateful jitter from the wait before: both begin again too.
+        after = replace(after, attempts=0, first_failed_at=None, carry=None)
+    return replace(after, state=waiting_state(after)) if ready_at > now else after
 
 
 def released(job: Job, *, counted: bool) -> Job:

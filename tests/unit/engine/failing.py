@@ -15,7 +15,7 @@ from .rig import ALL, FaultyStore, Rig
 
 FULL = [StoreFull("no space"), apsw.FullError("database or disk is full")]
 FAILED = [StoreFailed("the disk is gone"), apsw.IOError("disk I/O error")]
-ODD = [RuntimeError("nobody foresaw this"), apsw.BusyError("database is locked")]
+ODD = [RuntimeError("nobody foresaw this"), apsw.SQLError("SQL logic error")]
 full = pytest.mark.parametrize("error", FULL, ids=["ours", "the driver's"])
 failed = pytest.mark.parametrize("error", FAILED, ids=["ours", "the driver's"])
 odd = pytest.mark.parametrize("error", ODD, ids=["any", "the driver's"])

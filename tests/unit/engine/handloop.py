@@ -38,6 +38,15 @@ class HandLoop:
         self.timers.append(Timer(self.rig.clock.monotonic() + delay_s * 1_000, callback))
         return self.timers[-1]
 
+    def add_reader(self, fd: int, callback: Callable[[], None]) -> None:
+        """No other process wakes anybody here."""
+
+    def remove_reader(self, fd: int) -> None:
+        """See `add_reader`."""
+
+    def call_soon_threadsafe(self, callback: Callable[[], None]) -> None:
+        self.soon.append(callback)
+
     def turn(self) -> bool:
         """Run what was asked for soon; tell whether there was something."""
         soon, self.soon = self.soon, []

@@ -9,7 +9,8 @@ import msgspec
 
 from anew.backoff import Policy
 from anew.clock import ManualClock
-from anew.engine import Call, Engine, Enqueue, Fail, Limits, Op, Release, Succeed, Taker
+from anew.engine import Batch, Call, Engine, Enqueue, Fail, Limits, Op, Release, Succeed, Taker
+from anew.engine.upkeep import lapse, watch_space
 from anew.jobs import Defaults, Failed, Job, NewJob, State
 from anew.store.protocol import Filter, Page, Store, TakenRow
 from anew.store.sqlite import SqliteStore
@@ -72,6 +73,14 @@ class FaultyStore:
     @property
     def commits(self) -> list[Exception | None]:
         return self.verbs.setdefault("commit", [])
+
+    @property
+    def staging(self) -> Any:
+        return self
+
+    @property
+    def device(self) -> Any:
+        return None if self.inner.device is None else self
 
     def __getattr__(self, name: str) -> Any:
         value = getattr(self.inner, name)
@@ -206,6 +215,12 @@ def idle_beside_ready(engine: Engine) -> list[str]:
                 f"taker {taker.number} has {taker.room()} free slots beside ready jobs in {sorted(waiting)}"
             )
     return found
+
+
+def tick(batch: Batch) -> int:
+    """What is looked at once a second: the space and the holds; gives how many have lapsed."""
+    watch_space(batch)
+    return lapse(batch)
 
 
 def ignore(result: object) -> None:

@@ -7,13 +7,15 @@ from itertools import pairwise
 
 import pytest
 
-from anew.engine import Engine, Limits, reap, tick
+from anew.engine import Batch, Limits
+from anew.engine.upkeep import reap
 from anew.errors import IllegalTransition, NotFound, StoreFull
 from anew.jobs import Backoff, Retention, State
 from anew.store.protocol import Page
+from anew.store.sqlite import SqliteStore
 from tests.conformance.helpers import ready_total
 
-from .rig import NOW, Once, Rig, call, enqueue, fail, new_job, plain, succeed
+from .rig import NOW, Once, Rig, call, enqueue, fail, new_job, plain, succeed, tick
 
 
 @pytest.fixture
@@ -25,7 +27,8 @@ def rig() -> Rig:
 
 
 def test_an_enqueue_answers_with_its_first_key_and_the_instant(rig: Rig) -> None:
-    (first, now), (second, _) = rig.apply(plain(3), plain(2))
+    (three, now, _), (two, _, _) = rig.apply(plain(3), plain(2))
+    first, second = three[0], two[0]
     assert now == NOW
     assert first == NOW << 20
     assert second == first + 3
@@ -34,14 +37,15 @@ def test_an_enqueue_answers_with_its_first_key_and_the_instant(rig: Rig) -> None
 
 
 def test_plain_and_rich_jobs_share_a_batch(rig: Rig) -> None:
-    (one, _), (two, _) = rig.apply(plain(1), enqueue(new_job(ready_at=NOW + 5, retry_limit=1)))
+    ((one,), *_), ((two,), *_) = rig.apply(plain(1), enqueue(new_job(ready_at=NOW + 5, retry_limit=1)))
     assert (rig.state(one), rig.state(two)) == (State.READY, State.SCHEDULED)
     assert rig.engine.due_at == NOW + 5
 
 
 def test_nothing_enqueued_takes_no_key(rig: Rig) -> None:
-    first, _ = rig.do(enqueue())
-    assert rig.put(new_job()) == [first]
+    keys, _, _ = rig.do(enqueue())
+    assert list(keys) == []
+    assert rig.put(new_job()) == [NOW << 20]
 
 
 def test_an_empty_batch_is_fine(rig: Rig) -> None:
@@ -50,8 +54,8 @@ def test_an_empty_batch_is_fine(rig: Rig) -> None:
 
 def test_jobs_of_a_batch_are_offered_in_the_order_of_their_operations(rig: Rig) -> None:
     worker = rig.worker()
-    (a, _), (b, _), (c, _) = rig.apply(plain(2), enqueue(new_job(priority=0)), plain(1))
-    assert worker.keys == [b, a, a + 1, c]
+    ((a, after), *_), ((b,), *_), ((c,), *_) = rig.apply(plain(2), enqueue(new_job(priority=0)), plain(1))
+    assert worker.keys == [b, a, after, c]
     assert worker.instants == [NOW]
 
 
@@ -228,17 +232,17 @@ def test_failures_share_out_phases_as_evenly_as_the_golden_ratio(rig: Rig) -> No
 
 
 def test_a_verb_runs_inside_the_batch_and_its_value_is_the_answer(rig: Rig) -> None:
-    def count(engine: Engine, now: int) -> tuple[int, int]:
-        return ready_total(engine.store), now
+    def count(batch: Batch) -> tuple[int, int]:
+        return ready_total(batch.store), batch.now
 
     assert rig.apply(plain(3), call(count))[1] == (3, NOW)
 
 
 def test_a_verb_that_refuses_answers_with_the_error_and_hurts_nobody(rig: Rig) -> None:
-    def refuse(engine: Engine, now: int) -> None:
+    def refuse(batch: Batch) -> None:
         raise IllegalTransition("no")
 
-    (key, _), refused = rig.apply(plain(1), call(refuse))
+    ((key,), *_), refused = rig.apply(plain(1), call(refuse))
     assert isinstance(refused, IllegalTransition)
     assert rig.state(key) is State.READY
 
@@ -357,6 +361,7 @@ def test_little_space_refuses_new_jobs_only(monkeypatch: pytest.MonkeyPatch) -> 
     one, two = rig.put(new_job(), new_job())
     rig.worker()
     free = 999
+    monkeypatch.setattr(SqliteStore, "device", property(lambda store: store))
     monkeypatch.setattr(rig.store, "free_bytes", lambda: free)
     rig.do(call(tick))
     refused, settled, failed = rig.apply(plain(1), succeed(one), fail(two))

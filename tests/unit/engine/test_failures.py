@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from anew.engine import Engine, tick
+from anew.engine import Batch
 from anew.errors import InternalError, NotFound, StoreFailed, StoreFull
 from anew.jobs import State
 from tests.conformance.helpers import ready_total
 
 from .failing import Failing, failed, full, odd, picture
-from .rig import NOW, Worker, call, enqueue, fail, new_job, plain, succeed
+from .rig import NOW, FaultyStore, Worker, call, enqueue, fail, new_job, plain, succeed, tick
 
 
 @pytest.fixture
@@ -72,6 +72,7 @@ def test_the_reserve_is_given_up_for_settling(
     rig: Failing, error: Exception, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     given_up: list[bool] = []
+    monkeypatch.setattr(FaultyStore, "device", property(lambda store: store))
     monkeypatch.setattr(rig.faulty.inner, "free_reserve", lambda: given_up.append(True))
     (key,) = rig.put(new_job())
     rig.worker()
@@ -90,6 +91,7 @@ def test_the_reserve_is_given_up_for_takes_too(
 ) -> None:
     """Else a full device with idle workers would never get emptier."""
     given_up: list[bool] = []
+    monkeypatch.setattr(FaultyStore, "device", property(lambda store: store))
     monkeypatch.setattr(rig.faulty.inner, "free_reserve", lambda: given_up.append(True))
     rig.put(new_job())
     rig.fail_next(error)
@@ -104,6 +106,7 @@ def test_the_reserve_is_kept_where_nobody_could_take_anything(
     rig: Failing, error: Exception, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     given_up: list[bool] = []
+    monkeypatch.setattr(FaultyStore, "device", property(lambda store: store))
     monkeypatch.setattr(rig.faulty.inner, "free_reserve", lambda: given_up.append(True))
     rig.put(new_job("other"))
     rig.worker(["mail"])
@@ -119,6 +122,7 @@ def test_after_no_space_new_jobs_are_refused_until_there_is_some(
     rig.fail_next(error)
     assert isinstance(rig.do(plain(1)), StoreFull)
     assert isinstance(rig.do(plain(1)), StoreFull)
+    monkeypatch.setattr(FaultyStore, "device", property(lambda store: store))
     monkeypatch.setattr(rig.faulty.inner, "free_bytes", lambda: 1 << 40)
     rig.do(call(tick))
     assert len(rig.put(new_job())) == 1
@@ -206,7 +210,7 @@ def test_a_batch_that_breaks_is_applied_one_by_one(rig: Failing, error: Exceptio
     one, two = rig.put(new_job("a"), new_job("a"))
     rig.worker(["a"])
     rig.fail_next(error)
-    (first, _), settled, retried = rig.apply(plain(2), succeed(one), fail(two))
+    ((first, *_), *_), settled, retried = rig.apply(plain(2), succeed(one), fail(two))
     assert settled == []
     assert retried.state is State.RETRYING
     assert [rig.state(first), rig.state(first + 1)] == [State.READY] * 2
@@ -229,13 +233,13 @@ def test_only_the_operation_that_breaks_is_answered_with_an_error(rig: Failing, 
 
 
 def test_a_verb_that_breaks_hurts_nobody_else(rig: Failing) -> None:
-    def broken(engine: Engine, now: int) -> None:
-        engine.store.delete_all()
+    def broken(batch: Batch) -> None:
+        batch.store.delete_all()
         raise ZeroDivisionError
 
     (key,) = rig.put(new_job())
     rig.worker()
-    (first, _), error, settled = rig.apply(plain(1), call(broken), succeed(key))
+    ((first,), *_), error, settled = rig.apply(plain(1), call(broken), succeed(key))
     assert type(error) is InternalError
     assert settled == []
     assert rig.state(first) is State.IN_FLIGHT
@@ -243,7 +247,7 @@ def test_a_verb_that_breaks_hurts_nobody_else(rig: Failing) -> None:
 
 
 def test_a_job_that_the_store_cannot_take_hurts_nobody_else(rig: Failing) -> None:
-    (first, _), error, (second, _) = rig.apply(plain(1), enqueue(new_job("\ud800")), plain(1))
+    ((first,), *_), error, ((second,), *_) = rig.apply(plain(1), enqueue(new_job("\ud800")), plain(1))
     assert type(error) is InternalError
     assert ready_total(rig.store) == 2
     assert [rig.state(first), rig.state(second)] == [State.READY] * 2

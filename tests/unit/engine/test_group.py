@@ -121,7 +121,7 @@ def test_new_jobs_above_a_batchs_bound_wait_for_the_next_and_keep_their_order(
     assert settled.result == [1]  # nobody else waits for the crowd
     assert ready_total(group.rig.store) == 10
     group.batch()
-    keys = [answer.result[0] for answer in answers]
+    keys = [answer.result.keys[0] for answer in answers]
     assert keys == sorted(keys)
     assert group.batches == [4, 2]
     assert ready_total(group.rig.store) == 19

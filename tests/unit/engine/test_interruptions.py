@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from anew.engine import Limits, recover, tick
+from anew.engine import Limits, recover
 from anew.engine.verbs import redrive_one
 from anew.errors import StoreFull
 from anew.jobs import State
 from anew.store.protocol import Page
 from anew.store.sqlite import SqliteStore
 
-from .rig import FaultyStore, Rig, call, fail, new_job, succeed
+from .rig import FaultyStore, Rig, call, fail, new_job, succeed, tick
 
 
 def interrupted(rig: Rig) -> int:

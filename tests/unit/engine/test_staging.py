@@ -48,7 +48,7 @@ def test_a_long_job_appears_whole_after_its_last_portion() -> None:
         assert answer.calls == []
         assert worker.rows == []
     group.batch()
-    key, now = answer.result
+    (key, *_), now, _ = answer.result
     assert now == NOW
     assert worker.keys == [key]
     assert worker.rows[0][11] == bytes(long_job().payload)
@@ -71,7 +71,7 @@ def test_one_is_under_way_at_a_time_and_all_come_in_order() -> None:
     group.batch()
     assert rows(group, "staged") == 1
     group.loop.settle()
-    keys = [answer.result[0] for answer in answers]
+    keys = [answer.result.keys[0] for answer in answers]
     assert keys == sorted(keys)
     jobs = group.rig.store.load(keys, payload=True)
     assert [bytes(job.payload or b"")[1:2] for job in jobs] == [b"a", b"b", b"c"]
@@ -164,7 +164,7 @@ def test_a_portion_that_was_undone_and_written_again_keeps_the_promise_of_its_ke
     answer = submit(group, long_job())
     group.submit(call(lambda batch: 1))
     group.loop.settle()
-    assert answer.result[0] <= store.identity.last_key
+    assert answer.result.keys[0] <= store.identity.last_key
 
 
 def test_removing_twice_forgets_nothing_that_is_left_behind_between() -> None:
@@ -236,3 +236,4 @@ def test_the_next_start_removes_what_a_killed_server_left_half_written(tmp_path:
     assert recover(again.engine) == 0
     assert connection.execute("SELECT count(*) FROM payload").fetchone() == (0,)
     assert connection.execute("SELECT count(*) FROM staged").fetchone() == (0,)
+    again.store.close()

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from anew.engine import Limits, Release, Taker, tick
+from anew.engine import Batch, Limits, Release, Taker
 from anew.errors import StoreFull
 from anew.store.sqlite import SqliteStore
 from tests.conformance.helpers import ready_total
@@ -24,6 +24,7 @@ from .rig import (
     new_job,
     plain,
     succeed,
+    tick,
 )
 
 TRIALS = 200_000 if os.environ.get("ANEW_NIGHTLY") else 10_000
@@ -103,7 +104,7 @@ class Trial:
 
 def _enqueue_later(queue: str, at: int) -> Any:
     def verb(batch: Batch) -> None:
-        engine.store.insert(engine.numbers.next_keys(1, now), [new_job(queue, ready_at=at)], now)
+        batch.insert([new_job(queue, ready_at=at)])
 
     return verb
 

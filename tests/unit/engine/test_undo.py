@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 from anew.clock import ManualClock
-from anew.engine import Limits, tick
+from anew.engine import Limits
 from anew.store.protocol import Page
 from anew.store.sqlite import SqliteStore
 
 from .failing import Failing, picture, undone
-from .rig import NOW, Rig, Worker, call, fail, new_job, plain, succeed
+from .rig import NOW, Rig, Worker, call, fail, new_job, plain, succeed, tick
 
 
 @pytest.fixture

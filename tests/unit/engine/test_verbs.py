@@ -59,8 +59,8 @@ class Bench:
             NewJob(**({"type": "t", "queue": "q", "payload": msgspec.Raw(b"1")} | fields))
             for _ in range(count)
         ]
-        ((first, _),) = self.apply(Enqueue(jobs, print))
-        return list(range(first, first + count))
+        (entered,) = self.apply(Enqueue(jobs, print))
+        return list(entered.keys)
 
     def taker(self, prefetch: int = 1, queues: tuple[str, ...] | None = ("q",)) -> Taker:
         def deliver(rows: list[TakenRow], now: int) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from anew.engine import Call, Engine, verbs
+from anew.engine import Call, verbs
 from anew.engine.ops import Op
 from anew.engine.walks import FOUND, PORTION, RUNNING, WAITING, Extent, Walks
 from anew.errors import Overloaded, StoreFull
@@ -60,8 +60,8 @@ class Field:
         done = Once()
         given = change or verbs.redrive_portion(**redrive)
 
-        def counted(engine: Engine, now: int, portion: Filter, extent: Extent, before: int) -> int:
-            changed: int = given(engine, now, portion, extent, before)
+        def counted(batch: Batch, portion: Filter, extent: Extent, before: int) -> int:
+            changed: int = given(batch, portion, extent, before)
             self.portions.append(changed)
             return changed
 

@@ -18,8 +18,8 @@ from anew.jobs import (
 )
 from anew.jobs.change import after
 from anew.jobs.codec import LAST_INSTANT
-from anew.jobs.decide import dead_purge_at, is_zizq_backoff
-from anew.jobs.own import policy_and_note
+from anew.jobs.decide import dead_purge_at, decide_corruption, is_zizq_backoff
+from anew.jobs.terms import policy_of
 
 from .helpers import DAY_MS, JOB_ID, NOW, make_defaults, make_failing, make_job, no_chance
 
@@ -329,18 +329,22 @@ def test_the_job_after_a_change_is_what_the_store_will_hold() -> None:
 UNREADABLE = [b"", b"{", b"\xff", b"[1]", b"[" * 5_000]
 
 
-@pytest.mark.parametrize("own", [*UNREADABLE, b'{"curve":{"of_the_future":1}}', b'{"exponent":-1}'])
-@pytest.mark.parametrize(("limit", "state"), [(None, State.RETRYING), (3, State.RETRYING), (2, State.DEAD)])
-def test_a_policy_that_cannot_be_read_gives_way_to_the_default(
-    own: bytes, limit: int | None, state: State
-) -> None:
-    """Third failure under a constant 10 s; the job's own limit still counts."""
-    defaults = make_defaults({"curve": {"constant": "10s"}, "limit": 9})
-    change = decide(make_failing(attempts=2, policy=own, retry_limit=limit), defaults=defaults)
-    assert change.state is state
-    assert change.ready_at == (NOW + 10_000 if state is State.RETRYING else None)
-    reason = arithmetic(change)["reason"]
-    assert reason.endswith("; the job's own policy cannot be read, so the default policy holds")
+@pytest.mark.parametrize("own", [*UNREADABLE, b'{"curve":{"of_the_future":1}}'])
+@pytest.mark.parametrize(("dead_ms", "kept_ms"), [(5_000, 5_000), (0, 7 * 86_400_000)])
+def test_a_job_whose_policy_cannot_be_read_is_set_aside(own: bytes, dead_ms: int, kept_ms: int) -> None:
+    """With its failure on record, and kept for a week even where dead jobs are not kept: nobody else has it."""
+    defaults = make_defaults(dead_ms=dead_ms)
+    change = decide(make_failing(attempts=2, policy=own), Failed(message="no"), defaults=defaults)
+    assert (change.state, change.purge_at, change.remove) == (State.DEAD, NOW + kept_ms, False)
+    assert (change.attempt.outcome, change.attempt.message, change.attempt.attempt) == ("corrupt", "no", 3)
+    assert arithmetic(change)["reason"] == "corrupt: its policy cannot be read"
+
+
+def test_a_job_whose_payload_cannot_be_read_is_set_aside() -> None:
+    change = decide_corruption(make_failing(attempts=1), "its payload is missing", make_defaults(), NOW)
+    assert (change.state, change.attempts) == (State.DEAD, 2)
+    assert (change.attempt.outcome, change.attempt.error_type) == ("corrupt", "Corrupt")
+    assert change.attempt.message == "its payload is missing"
 
 
 @pytest.mark.parametrize("own", [*UNREADABLE, b'{"dead_ms":"soon","completed_ms":"late"}'])
@@ -388,5 +392,7 @@ def test_zizqs_form_is_told_from_a_policy_by_how_it_begins() -> None:
 
 def test_the_policy_of_a_job_without_one_is_the_default_itself() -> None:
     default = Policy.from_json({"curve": {"constant": "10s"}, "limit": 4})
-    assert policy_and_note(None, None, default)[0] is default
-    assert policy_and_note(None, 9, default)[0].limit == 9
+    assert policy_of(None, None, default) is default
+    held = policy_of(None, 9, default)
+    assert held is not None
+    assert held.limit == 9

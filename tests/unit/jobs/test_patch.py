@@ -1,15 +1,15 @@
 """What a patch, a cancellation and a redrive make of a job."""
 
 import json
-from dataclasses import replace
 from typing import Any
 
 import pytest
 from msgspec import UNSET
+from msgspec.structs import replace
 
 from anew.errors import IllegalTransition
 from anew.jobs import Job, State
-from anew.jobs.patch import Patch, RetentionPatch, cancelled, patched, redriven
+from anew.jobs.patch import Patch, RetentionPatch, cancelled, patched, redriven, released
 
 from .helpers import NOW, make_job
 
@@ -146,12 +146,32 @@ def test_what_has_ended_cannot_be_called_off(state: State) -> None:
 
 @pytest.mark.parametrize("state", [State.DEAD, State.CANCELLED])
 @pytest.mark.parametrize(
-    ("ready_at", "becomes"), [(NOW, State.READY), (NOW - 9, State.READY), (NOW + 1, State.SCHEDULED)]
+    ("ready_at", "becomes"), [(NOW, State.READY), (NOW - 9, State.READY), (NOW + 1, State.RETRYING)]
 )
 def test_a_redrive_sends_the_job_round_again(state: State, ready_at: int, becomes: State) -> None:
     job = replace(full_job(state), purge_at=LATER)
     after = redriven(job, ready_at, NOW, reset_attempts=False)
     assert after == replace(job, state=becomes, ready_at=ready_at, purge_at=None)
+
+
+def test_a_redrive_that_begins_the_policy_again_waits_as_a_job_that_has_not_failed() -> None:
+    after = redriven(full_job(State.DEAD), NOW + 1, NOW, reset_attempts=True)
+    assert (after.state, after.ready_at) == (State.SCHEDULED, NOW + 1)
+
+
+@pytest.mark.parametrize(("attempts", "becomes"), [(0, State.SCHEDULED), (1, State.RETRYING)])
+def test_a_ready_job_with_failures_that_gets_a_later_time_is_retrying(attempts: int, becomes: State) -> None:
+    after = patched(make_job(state=State.READY, attempts=attempts), Patch(ready_at=NOW + 1), NOW)
+    assert (after.state, after.ready_at) == (becomes, NOW + 1)
+
+
+@pytest.mark.parametrize(("attempts", "becomes"), [(0, State.SCHEDULED), (3, State.RETRYING)])
+@pytest.mark.parametrize("counted", [False, True])
+def test_a_job_given_back_before_its_time_waits_for_it(attempts: int, becomes: State, counted: bool) -> None:
+    job = make_job(state=State.IN_FLIGHT, attempts=attempts, ready_at=NOW + 9, hold_kind=10, hold_token=4)
+    after = released(job, counted=counted)
+    assert (after.state, after.ready_at, after.attempts) == (becomes, NOW + 9, attempts)
+    assert (after.interruptions, after.hold_kind, after.hold_token) == (int(counted), None, None)
 
 
 def test_a_redrive_may_begin_the_policy_again() -> None:

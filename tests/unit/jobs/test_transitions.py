@@ -11,7 +11,7 @@ from anew.jobs.transitions import sources
 LEGAL = {
     "scheduled": {"promote": "ready", "hasten": "ready", "postpone": "scheduled", "cancel": "cancelled"},
     "retrying": {"promote": "ready", "hasten": "ready", "postpone": "retrying", "cancel": "cancelled"},
-    "ready": {"take": "in_flight", "postpone": "scheduled", "cancel": "cancelled"},
+    "ready": {"take": "in_flight", "postpone": "scheduled", "delay": "retrying", "cancel": "cancelled"},
     "in_flight": {
         "complete": "completed",
         "retry": "retrying",

@@ -96,8 +96,9 @@ FROM (VALUES @rows(2)) AS v WHERE job.id = v.column1 AND job.state = @IN_FLIGHT 
 -- What a failed or interrupted attempt made of its job. Only a job that is still in flight takes it.
 UPDATE job SET state = v.column2, ready_at = coalesce(v.column3, job.ready_at), attempts = v.column4, failed_at = v.column5,
     first_failed_at = v.column6, purge_at = v.column7, phase = v.column8, carry = v.column9, interruptions = v.column10,
-    records = job.records + 1, hold_kind = NULL, hold_token = NULL, hold_owner = NULL, hold_deadline = NULL
-FROM (VALUES @rows(10)) AS v WHERE job.id = v.column1 AND job.state = @IN_FLIGHT
+    records = job.records + 1, record_bytes = job.record_bytes + v.column11, hold_kind = NULL, hold_token = NULL,
+    hold_owner = NULL, hold_deadline = NULL
+FROM (VALUES @rows(11)) AS v WHERE job.id = v.column1 AND job.state = @IN_FLIGHT
 RETURNING job.id, job.queue, job.state, job.records;
 
 -- name: insert_attempt
@@ -106,7 +107,8 @@ VALUES @rows(9);
 
 -- name: middle_attempts
 -- The records between the first and the last ones of a job, in order of time: (job, first to keep, last to keep).
-SELECT id, outcome, coalesce(error_type, '') FROM attempt WHERE job_id = ?1
+SELECT id, outcome, coalesce(error_type, ''), octet_length(message) + coalesce(octet_length(backtrace), 0)
+FROM attempt WHERE job_id = ?1
     AND id > (SELECT id FROM attempt WHERE job_id = ?1 ORDER BY id LIMIT 1 OFFSET ?2)
     AND id < (SELECT id FROM attempt WHERE job_id = ?1 ORDER BY id DESC LIMIT 1 OFFSET ?3)
 ORDER BY id LIMIT ?4;
@@ -115,7 +117,7 @@ ORDER BY id LIMIT ?4;
 DELETE FROM attempt WHERE id IN (@marks);
 
 -- name: forget_records
-UPDATE job SET records = records - ? WHERE id = ?;
+UPDATE job SET records = records - ?, record_bytes = record_bytes - ? WHERE id = ?;
 
 -- name: count_attempts
 INSERT INTO attempt_count (job_id, outcome, error_type, attempts) VALUES @rows(4)
@@ -173,7 +175,7 @@ SELECT id FROM job WHERE state = @IN_FLIGHT AND hold_deadline <= ? ORDER BY hold
 SELECT id FROM job WHERE state > @IN_FLIGHT AND purge_at <= ? ORDER BY purge_at LIMIT ?;
 
 -- name: delete
-DELETE FROM job WHERE id IN (@marks) RETURNING id, queue, state, records, coalesce(payload_bytes, 0);
+DELETE FROM job WHERE id IN (@marks) RETURNING id, queue, state, records, record_bytes + coalesce(payload_bytes, 0);
 
 -- name: is_staging
 SELECT EXISTS (SELECT 1 FROM staged);

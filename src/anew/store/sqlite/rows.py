@@ -138,7 +138,15 @@ def change_values(change: Change) -> Row:
         change.phase,
         change.carry,
         change.interruptions,
+        text_bytes(change.attempt.message) + text_bytes(change.attempt.backtrace),
     )
+
+
+def text_bytes(text: str | None) -> int:
+    """Count the bytes of a text in the file."""
+    if not text:
+        return 0
+    return len(text) if text.isascii() else len(text.encode("utf-8", "replace"))
 
 
 def attempt_values(change: Change) -> Row:

@@ -68,11 +68,11 @@ LONGEST_LOG = 16
 RETRY_LOCKED_S = 0.01
 """When to look again after another program was found to hold SQLite's own lock: nobody tells when it lets go."""
 
-INLINE_RECORDS = 50
-"""Records that are deleted with their jobs in one statement; where there are more, they are left to `sweep`."""
+INLINE_RECORDS = 1_000
+"""Records that are deleted with their jobs in one statement; what is more is left to `sweep`."""
 
-INLINE_PAYLOAD_BYTES = 8 << 20
-"""The same of long payloads."""
+INLINE_BYTES_DELETED = 4 << 20
+"""The same of the bytes of records and long payloads."""
 
 _open: weakref.WeakSet[SqliteStore] = weakref.WeakSet()
 
@@ -552,10 +552,10 @@ class SqliteStore:
             rows = middle.fetchall()
             if not rows:
                 continue
-            kinds = tally((key, outcome, error_type[:200]) for _, outcome, error_type in rows)
+            kinds = tally((key, outcome, error_type[:200]) for _, outcome, error_type, _ in rows)
             self._many("count_attempts", [(*kind, times) for kind, times in kinds.items()])
             self._execute(sql("drop_attempts", len(rows)), [row[0] for row in rows])
-            self._execute(sql("forget_records"), (len(rows), key))
+            self._execute(sql("forget_records"), (len(rows), sum(row[3] for row in rows), key))
 
     def release(self, keys: Sequence[int], now: int, *, interrupted: bool) -> list[int]:
         """Give in-flight jobs whose time has come back to their place among the ready ones; give the keys written."""
@@ -632,7 +632,7 @@ class SqliteStore:
             rows = self._execute(sql("delete", len(part)), part).fetchall()
             found = [row[0] for row in rows]
             if rows:  # not the keys that were given: there may be payloads of jobs that have yet to come
-                self._delete_parts(found, sum(row[3] for row in rows), sum(row[4] for row in rows))
+                self._delete_parts(rows)
             for (queue, code), n in tally([row[1:3] for row in rows]).items():
                 if code in STATE:
                     self._counts.add(queue, code, -n)
@@ -641,15 +641,25 @@ class SqliteStore:
             deleted += found
         return deleted
 
-    def _delete_parts(self, keys: list[int], records: int, payload_bytes: int) -> None:
-        if records > INLINE_RECORDS or payload_bytes > INLINE_PAYLOAD_BYTES:
-            self._many("leave_over", [(key,) for key in keys])
-            return
-        if payload_bytes:
-            self._payloads.delete(keys)
-        if records:
-            self._execute(sql("delete_attempts", len(keys)), keys)
-            self._execute(sql("delete_attempt_counts", len(keys)), keys)
+    def _delete_parts(self, rows: Iterable[tuple[Any, ...]]) -> None:
+        """Remove the records and long payloads of deleted jobs, or leave those that are too much to a later batch."""
+        now: list[int] = []
+        later: list[int] = []
+        records = size = 0
+        for key, _, _, more, more_bytes in rows:
+            if not more and not more_bytes:
+                continue
+            records, size = records + more, size + more_bytes
+            if records > INLINE_RECORDS or size > INLINE_BYTES_DELETED:
+                later.append(key)
+                records, size = records - more, size - more_bytes
+            else:
+                now.append(key)
+        if now:
+            self._payloads.delete(now)
+            self._execute(sql("delete_attempts", len(now)), now)
+            self._execute(sql("delete_attempt_counts", len(now)), now)
+        self._many("leave_over", [(key,) for key in later])
 
     def delete_all(self) -> int:
         """Remove every job; tell how many there were."""
@@ -663,20 +673,24 @@ class SqliteStore:
 
     def sweep(self, limit: int) -> bool:
         """Remove up to `limit` records or parts that deleted jobs have left; tell whether there were any."""
-        row = self._execute(sql("leftovers"), (1,)).fetchone()
-        if row is None:
-            return False
-        key = row[0]
-        for part in in_widths(self._execute(sql("leftover_attempts"), (key, limit)).fetchall()):
-            self._execute(sql("drop_attempts", len(part)), [id_ for (id_,) in part])
-            limit -= len(part)
-        for (number,) in self._execute(sql("leftover_parts"), (key, limit)).fetchall():
+        keys = [key for (key,) in self._execute(sql("leftovers"), (limit,)).fetchall()]
+        for key in keys:
+            if limit > 0:
+                limit -= self._sweep_one(key, limit)
+        return bool(keys)
+
+    def _sweep_one(self, key: int, limit: int) -> int:
+        ids = [id_ for (id_,) in self._execute(sql("leftover_attempts"), (key, limit)).fetchall()]
+        for part in in_widths(ids):
+            self._execute(sql("drop_attempts", len(part)), part)
+        parts = self._execute(sql("leftover_parts"), (key, limit - len(ids))).fetchall()
+        for (number,) in parts:
             self._execute(sql("drop_part"), (key, number))
-            limit -= 1
-        if limit > 0:
-            self._execute(sql("delete_attempt_counts"), (key,))
+        swept = len(ids) + len(parts)
+        if swept < limit:
+            self._execute(sql("delete_attempt_counts", 1), (key,))
             self._execute(sql("drop_leftover"), (key,))
-        return True
+        return swept + 1
 
     def set_aside(self, limit: int, purge_at: int | None, now: int) -> list[int]:
         """End, as dead and corrupt, jobs in which `load` has met a state that it cannot read; give their keys."""

@@ -16,9 +16,13 @@ ALTER TABLE job RENAME COLUMN lease_deadline TO hold_deadline;
 ALTER TABLE job ADD COLUMN hold_kind INTEGER;
 -- CRC-32 of the payload; NULL where the job is older than this column.
 ALTER TABLE job ADD COLUMN payload_crc INTEGER;
--- Rows of `attempt` that this job has.
+-- Rows of `attempt` that this job has, and the bytes of their texts.
 ALTER TABLE job ADD COLUMN records INTEGER NOT NULL DEFAULT 0;
-UPDATE job SET records = (SELECT count(*) FROM attempt WHERE job_id = job.id) WHERE failed_at IS NOT NULL;
+ALTER TABLE job ADD COLUMN record_bytes INTEGER NOT NULL DEFAULT 0;
+UPDATE job SET (records, record_bytes) = (
+    SELECT count(*), coalesce(sum(octet_length(message) + coalesce(octet_length(backtrace), 0)), 0)
+    FROM attempt WHERE job_id = job.id
+) WHERE failed_at IS NOT NULL;
 -- What was in flight belonged to a server that has ended: its sessions had no rows.
 UPDATE job SET hold_kind = 10, hold_owner = 0 WHERE state = 40;
 
