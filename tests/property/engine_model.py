@@ -111,10 +111,12 @@ class Model:
         row.ready_at = now + wait if retry_at is None else retry_at
         return State.RETRYING
 
-    def give_back(self, row: Row, *, interrupted: bool) -> None:
-        """Return a job to its old place."""
+    def give_back(self, row: Row, now: int, *, interrupted: bool) -> None:
+        """Return a job to its old place, or to the later time that it has got meanwhile."""
         row.state, row.holder = State.READY, None
         row.interruptions += interrupted
+        if row.ready_at > now:
+            row.state = State.RETRYING if row.attempts else State.SCHEDULED
 
     def move(self, row: Row, ready_at: int | None, now: int) -> None:
         """Patch the time: None means now."""
@@ -125,7 +127,7 @@ class Model:
         elif ready_at is not None:
             row.ready_at = ready_at
             if row.state is State.READY and ready_at > now:
-                row.state = State.SCHEDULED
+                row.state = State.RETRYING if row.attempts else State.SCHEDULED
 
     def promote(self, now: int) -> None:
         """Make ready what is due."""
@@ -137,7 +139,7 @@ class Model:
         """Return what was held for too long; gives the number."""
         lapsed = [row for row in self.rows.values() if row.state is State.IN_FLIGHT and row.deadline <= now]
         for row in lapsed:
-            self.give_back(row, interrupted=True)
+            self.give_back(row, now, interrupted=True)
         return len(lapsed)
 
     def reap(self, now: int) -> int:

@@ -28,11 +28,10 @@ from anew.engine import (
     Release,
     Succeed,
     Taker,
-    reap,
     recover,
-    tick,
     verbs,
 )
+from anew.engine.upkeep import lapse, reap
 from anew.errors import IllegalTransition, NotFound
 from anew.jobs import Backoff, Defaults, Failed, NewJob, Retention, State
 from anew.jobs.patch import Patch, RetentionPatch
@@ -169,11 +168,11 @@ class EngineMachine(RuleBasedStateMachine):
     ) -> None:
         def check(answer: Any, now: int) -> None:
             keys, at, _ = answer
-            first = keys[0] if keys else 0
             assert at == now
-            assert first > self.last_key
-            self.last_key = first + len(jobs) - 1
-            for key, (job, extra) in enumerate(zip(jobs, rows, strict=True), first):
+            assert [*keys] == sorted(set(keys))
+            for key, job, extra in zip(keys, jobs, rows, strict=True):
+                assert key > self.last_key
+                self.last_key = key
                 ready_at = now if job.ready_at is None else job.ready_at
                 state = State.SCHEDULED if ready_at > now else State.READY
                 self.model.add(Row(key, job.queue, job.priority, state, ready_at, **extra))
@@ -259,7 +258,7 @@ class EngineMachine(RuleBasedStateMachine):
             held = [row for row in self.model.rows.values() if row.holder == taker.number]
             assert answer == len(held)
             for row in held:
-                self.model.give_back(row, interrupted=interrupted)
+                self.model.give_back(row, now, interrupted=interrupted)
 
         self.plan(Release(taker, print, interrupted=interrupted), more, check)
 
@@ -430,7 +429,7 @@ class EngineMachine(RuleBasedStateMachine):
         def check(answer: Any, now: int) -> None:
             assert answer == self.model.lapse(now)
 
-        self.plan(Call(tick, print), more, check)
+        self.plan(Call(lapse, print), more, check)
 
     @rule(more=more)
     def reap(self, more: bool) -> None:
@@ -451,10 +450,11 @@ class EngineMachine(RuleBasedStateMachine):
         self.takers.clear()
         self.store = SqliteStore(self.directory, relaxed=True)
         self.engine = self.new_engine()
-        assert recover(self.engine, batch=7) == self.model.held()
+        assert recover(self.engine, limit=7) == self.model.held()
+        now = self.clock.now()
         for row in self.model.rows.values():
             if row.state is State.IN_FLIGHT:
-                self.model.give_back(row, interrupted=False)
+                self.model.give_back(row, now, interrupted=False)
         self.flush()
 
     # -- what must hold after each step
