@@ -1,1 +1,5 @@
-"""The composition root: everything that runs is put together here, and only here are engines of the store named."""
+"""The composition root: where the engines of the store are named and the parts put together."""
+
+from anew.app.embedded import open_engine
+
+__all__ = ["open_engine"]

@@ -6,6 +6,7 @@ from anew.engine.group import GroupCommit
 from anew.engine.ops import Call, Enqueue, Fail, Op, Release, Succeed
 from anew.engine.stats import Stats
 from anew.engine.takers import Taker
+from anew.engine.threads import ThreadCommit
 from anew.engine.upkeep import recover
 
 __all__ = [
@@ -23,5 +24,6 @@ __all__ = [
     "Stats",
     "Succeed",
     "Taker",
+    "ThreadCommit",
     "recover",
 ]

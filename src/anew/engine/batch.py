@@ -27,7 +27,7 @@ from anew.jobs import (
 from anew.jobs.decide import decide_completion, decide_corruption, decide_failure
 from anew.jobs.interruption import decide_interruption
 from anew.jobs.patch import released
-from anew.store.protocol import Rewrite, Store, TakenRow
+from anew.store.protocol import Hold, Rewrite, Store, TakenRow
 
 _NONE: Mapping[int, Any] = MappingProxyType({})
 
@@ -290,6 +290,21 @@ class Batch:
         self._parts.dispatcher.settle(keys, self.undo)
 
     # -- takes
+
+    def new_token(self) -> int:
+        """Give a token that no other take has."""
+        return self._parts.dispatcher.new_token()
+
+    def take_under(
+        self, hold: Hold, queues: Sequence[str] | None, limit: int, max_bytes: int
+    ) -> list[TakenRow]:
+        """Take ready jobs for a holder that keeps no connection; what cannot be read is set aside."""
+        corrupt: dict[int, str] = {}
+        rows = self._parts.dispatcher.take_readable(queues, limit, max_bytes, hold, corrupt)
+        if corrupt:
+            self.set_aside(corrupt)
+        self.stats.taken += len(rows)
+        return rows
 
     def take(self) -> None:
         """Hand ready jobs to whoever waits for some."""

@@ -213,8 +213,8 @@ class GroupCommit:
         ops = self._next_batch()
         try:
             self.engine.apply(ops)
-        except StoreBusy as busy:
-            self._wait_until_free(ops, busy)
+        except StoreBusy:
+            self._wait_until_free(ops)
             return
         if self._busy_timer is not None:
             self._stop_refusing()
@@ -233,14 +233,14 @@ class GroupCommit:
 
     # -- while somebody else writes
 
-    def _wait_until_free(self, ops: list[Op], busy: StoreBusy) -> None:
+    def _wait_until_free(self, ops: list[Op]) -> None:
         """Keep operations that could not be applied, in order, until the store is free."""
         self._again = ops
         self._scheduled = True
         if self._refusing is not None:
-            self._refuse_new(self._refusing)
+            self._refuse_new()
         elif self._busy_timer is None:
-            self._busy_timer = self._loop.call_later(BUSY_S, self._refuse_new, busy)
+            self._busy_timer = self._loop.call_later(BUSY_S, self._refuse_new)
         self.engine.store.when_free(self._free)
 
     def _free(self) -> None:
@@ -250,15 +250,17 @@ class GroupCommit:
         except RuntimeError:  # the loop has closed
             self.engine.store.let_go()
 
-    def _refuse_new(self, busy: StoreBusy) -> None:
+    def _refuse_new(self) -> None:
         """Refuse the new jobs that wait, and those that come until the store is free; all else waits on."""
-        self._refusing = busy
+        if self._refusing is None:
+            self._refusing = self.engine.store.busy()
+            log.warning("new jobs are refused while the store is busy", extra={"reason": str(self._refusing)})
+        busy = self._refusing
         refused: list[Op] = [op for op in self._again if isinstance(op, Enqueue)]
         refused += self._new
         self._again = [op for op in self._again if not isinstance(op, Enqueue)]
         self._new.clear()
         self._new_jobs = 0
-        log.warning("new jobs are refused while the store is busy", extra={"reason": str(busy)})
         for op in refused:
             op.done(busy)
 

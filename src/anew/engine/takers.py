@@ -234,9 +234,24 @@ class Dispatcher:
             queues = tuple(queue for queue in queues if self._store.ready(queue))
             if not queues:
                 return []
+        hold = Hold(HoldKind.STREAM, self.new_token(), self._store.session, now + self._max_lease_ms, now)
+        return self.take_readable(queues, limit, TURN_BYTES, hold, corrupt)
+
+    def new_token(self) -> int:
+        """Give a token that no other take has."""
         self._token += 1
-        hold = Hold(HoldKind.STREAM, self._token, self._store.session, now + self._max_lease_ms, now)
-        rows, damaged = self._store.take(queues, limit, TURN_BYTES, hold)
+        return self._token
+
+    def take_readable(
+        self,
+        queues: Sequence[str] | None,
+        limit: int,
+        max_bytes: int,
+        hold: Hold,
+        corrupt: dict[int, str],
+    ) -> list[TakenRow]:
+        """Take from the store, and leave out what cannot be read; `corrupt` gets that, by key, with what is wrong."""
+        rows, damaged = self._store.take(queues, limit, max_bytes, hold)
         corrupt.update(damaged)
         unreadable = [row for row in rows if row[8] is not None and not policy_readable(row[8])]
         if not unreadable:

@@ -7,7 +7,7 @@ doing it again.
 from __future__ import annotations
 
 import logging
-import threading
+import time
 
 from anew.engine.batch import Batch
 from anew.engine.engine import PROMOTE_JOBS, Engine
@@ -149,14 +149,12 @@ def wait_and_apply(engine: Engine, ops: list[Call], timeout_s: float = 30.0) -> 
     Raises:
         StoreBusy: Others kept the store busy for the whole time; nothing was done.
     """
-    free = threading.Event()
-    for _ in range(1_000):
+    until = time.monotonic() + timeout_s
+    while True:
         try:
             engine.apply(ops)
         except StoreBusy:
-            free.clear()
-            engine.store.when_free(free.set)
-            if not free.wait(timeout_s):
-                raise
+            if not engine.store.wait_until_free(max(0.0, until - time.monotonic())):
+                raise engine.store.busy() from None
         else:
             return

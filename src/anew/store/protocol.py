@@ -16,7 +16,7 @@ from typing import Literal, NamedTuple, Protocol
 
 from msgspec import Struct
 
-from anew.errors import AnewError
+from anew.errors import AnewError, StoreBusy
 from anew.jobs.change import Change
 from anew.jobs.codec import NewJob
 from anew.jobs.job import ErrorRecord, Job
@@ -244,8 +244,14 @@ class Store(Protocol):
     def rollback(self) -> None:
         """Forget the transaction."""
 
+    def busy(self) -> StoreBusy:
+        """Say who has kept the store busy for too long, for whoever is refused for it."""
+
     def when_free(self, call: Callable[[], None]) -> None:
         """After a StoreBusy: call a function once, from some thread, when `begin` is worth trying again."""
+
+    def wait_until_free(self, timeout_s: float) -> bool:
+        """After a StoreBusy, in a thread that may wait: tell whether `begin` is worth trying again within this time."""
 
     def let_go(self) -> None:
         """Give a turn that `when_free` has brought, and that is not wanted any more, to the next process."""

@@ -8,13 +8,14 @@ import secrets
 import time
 from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
 from typing import Any
 
 import apsw
 
-from anew.errors import NewerStore, StoreFailed
+from anew.errors import InvalidConfig, NewerStore, StoreFailed
 from anew.store.protocol import Identity
 from anew.store.sqlite.sql import sql
 
@@ -42,14 +43,82 @@ OPENING_BYTES = 1 << 20
 _TAG_LETTERS = "0123456789abcdefghijklmnopqrstuvwxyz"
 
 
-def open_directory(directory: Path) -> Path:
-    """Make the data directory if need be, readable by its owner only, and give the database's path."""
-    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-    path = directory / FILE
-    if not path.exists():
-        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
-        sync_directory(directory)
-    return path
+@dataclass(frozen=True, slots=True)
+class Places:
+    """The files of one store.
+
+    Attributes:
+        database: The SQLite file; its log lies beside it.
+        turnstile: The lock that writers pass.
+        sessions: The folder in which each process shows that it lives.
+        reserve: Space that is given up when the disk is full.
+        server: The lock that keeps a second server out.
+    """
+
+    database: Path
+    turnstile: Path
+    sessions: Path
+    reserve: Path
+    server: Path
+
+    @classmethod
+    def in_directory(cls, directory: Path) -> Places:
+        """Give the files of a server's data directory."""
+        names = (FILE, "turnstile", "sessions", "reserve", "anew.lock")
+        return cls(*(directory / name for name in names))
+
+    @classmethod
+    def beside(cls, database: Path) -> Places:
+        """Give the files of a program's own database file: they have its name and stand beside it."""
+        endings = ("", "-turnstile", "-sessions", "-reserve", "-server")
+        return cls(*(database.with_name(database.name + ending) for ending in endings))
+
+    def make(self) -> None:
+        """Make the folder and the database file if need be, readable by their owner only.
+
+        Raises:
+            InvalidConfig: The folder lies on a file system of the network, where locks and shared memory cannot be relied on.
+        """
+        folder = self.database.parent
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        system = file_system(folder)
+        if system in NETWORK_FILE_SYSTEMS:
+            raise InvalidConfig(
+                f"{str(folder)!r} lies on a file system of the network ({system}); expected a local disk",
+                field="root_dir",
+                value=str(folder),
+            )
+        if not self.database.exists():
+            os.close(os.open(self.database, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+            sync_directory(folder)
+
+
+NETWORK_FILE_SYSTEMS = frozenset(
+    {"nfs", "nfs4", "cifs", "smb2", "smb3", "smbfs", "afs", "ceph", "lustre", "gpfs", "ocfs2", "gfs2"}
+    | {"fuse.sshfs", "fuse.glusterfs", "fuse.s3fs", "fuse.rclone", "glusterfs", "ncpfs"}
+)
+"""Processes on different machines share no memory there, and SQLite's write-ahead log needs it."""
+
+
+def file_system(folder: Path) -> str:
+    """Name the file system on which a folder lies; "" where the system does not tell.
+
+    Source:
+        proc_pid_mountinfo(5): the mount point is the fifth field, the type the first behind a lone hyphen.
+    """
+    try:
+        lines = Path("/proc/self/mountinfo").read_text("utf-8", "replace").splitlines()
+    except OSError:
+        return ""
+    real = os.path.realpath(folder)
+    best, found = -1, ""
+    for line in lines:
+        fields = line.split(" ")
+        point = fields[4].replace("\\040", " ")
+        inside = real == point or real.startswith(point.rstrip("/") + "/")
+        if inside and len(point) >= best:
+            best, found = len(point), fields[fields.index("-") + 1]
+    return found
 
 
 def sync_directory(directory: Path) -> None:

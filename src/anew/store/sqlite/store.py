@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -65,6 +66,10 @@ from anew.store.sqlite.turnstile import Turnstile
 LONGEST_LOG = 16
 """How many times its usual length the log may reach before the writer copies it itself, whatever that costs."""
 
+SHORT_WAITS = 20
+SHORT_WAIT_S = 0.00005
+"""A thread that may wait looks so often before it has itself woken; each look takes some 0.1 ms with the sleep's own delay."""
+
 RETRY_LOCKED_S = 0.01
 """When to look again after another program was found to hold SQLite's own lock: nobody tells when it lets go."""
 
@@ -81,7 +86,7 @@ class SqliteStore:
     """One database file, or one in memory.
 
     Args:
-        path: The data directory; None keeps everything in memory.
+        path: The data directory, or the places of a store that lies elsewhere; None keeps everything in memory.
         relaxed: Let commits return before they reach the disk; a power cut may then lose what was answered.
         background: Copy the log into the database in a thread of its own; for a server, where a pause would be felt.
         exclusive: Refuse to open where another server is; any number of other processes may still open the store.
@@ -98,7 +103,7 @@ class SqliteStore:
 
     def __init__(
         self,
-        path: Path | None = None,
+        path: Path | opening.Places | None = None,
         *,
         relaxed: bool = False,
         background: bool = False,
@@ -113,6 +118,7 @@ class SqliteStore:
         self._synced = True
         self._abandoned = False
         self._version = -1
+        self._locked = False
         self._unreadable: dict[int, str] = {}
         self._lock: ServerLock | None = None
         self._turnstile: Turnstile | None = None
@@ -123,7 +129,8 @@ class SqliteStore:
         self._connection: Any = None
         try:
             if path is not None:
-                self._claim(path, exclusive)
+                places = path if isinstance(path, opening.Places) else opening.Places.in_directory(path)
+                self._claim(places, exclusive)
             self._connect(vfs, background and path is not None)
             if path is not None:
                 self._join()
@@ -138,14 +145,16 @@ class SqliteStore:
 
     # -- opening
 
-    def _claim(self, directory: Path, exclusive: bool) -> None:
+    def _claim(self, places: opening.Places, exclusive: bool) -> None:
         """Take what the operating system must give before the file is touched."""
+        directory = places.database.parent
         try:
-            self._path = str(opening.open_directory(directory))
+            places.make()
+            self._path = str(places.database)
             if exclusive:
-                self._lock = ServerLock(directory / "anew.lock")
-            self._turnstile = Turnstile(directory / "turnstile")
-            self._presence = Presence(directory / "sessions")
+                self._lock = ServerLock(places.server)
+            self._turnstile = Turnstile(places.turnstile)
+            self._presence = Presence(places.sessions)
         except OSError as error:
             raise InvalidConfig(
                 f"{str(directory)!r} cannot be used ({error.strerror}); "
@@ -153,7 +162,7 @@ class SqliteStore:
                 field="root_dir",
                 value=str(directory),
             ) from error
-        self._reserve = directory / "reserve"
+        self._reserve = places.reserve
         opening.make_room(self._reserve)
 
     def _connect(self, vfs: str | None, background: bool) -> None:
@@ -167,6 +176,7 @@ class SqliteStore:
             self.keep_reserve()
             opening.sync_directory(self._reserve.parent)
         self.identity = opening.identify(self._connection)
+        self._last_failure = self.identity.last_failure
         # Loosely typed on purpose: what a row holds is known by its statement, and `rows` gives it names.
         self._execute: Callable[..., Any] = self._connection.cursor().execute
         self._counts = Counts(self._connection.execute)
@@ -206,10 +216,8 @@ class SqliteStore:
         if self._turnstile is None:
             return
         while not self._turnstile.enter(heed_mark=heed_mark):
-            free = threading.Event()
-            self._turnstile.when_free(free.set)
-            if not free.wait(timeout_s):
-                raise self._busy()
+            if not self.wait_until_free(timeout_s):
+                raise self.busy()
 
     # -- transactions
 
@@ -218,7 +226,7 @@ class SqliteStore:
         if self._abandoned:
             raise StoreFailed("the store has failed; nothing more is written")
         if self._turnstile is not None and not self._turnstile.enter():
-            raise self._busy()
+            raise StoreBusy("another process is writing to the store")
         try:
             synced = synced and not self._relaxed
             if synced is not self._synced:
@@ -226,13 +234,13 @@ class SqliteStore:
                 self._synced = synced
             self._execute("BEGIN IMMEDIATE")
         except (apsw.BusyError, apsw.LockedError) as error:
+            self._locked = True
             self._leave()
-            raise StoreBusy(
-                "another program holds the lock of the database file; end its transaction, and all goes on"
-            ) from error
+            raise StoreBusy("another program is writing to the database file") from error
         except BaseException:
             self._leave()
             raise
+        self._locked = False
         version = self._data_version()
         if version == self._version:
             return False
@@ -265,13 +273,35 @@ class SqliteStore:
 
     def when_free(self, call: Callable[[], None]) -> None:
         """After a StoreBusy: call a function once, from some thread, when `begin` is worth trying again."""
-        if self._turnstile is None or self._turnstile.enter():
-            self._leave()
+        if self._turnstile is None or self._locked:
             timer = threading.Timer(RETRY_LOCKED_S, call)
             timer.daemon = True
             timer.start()
         else:
             self._turnstile.when_free(call)
+
+    def wait_until_free(self, timeout_s: float) -> bool:
+        """After a StoreBusy, in a thread that may wait: tell whether `begin` is worth trying again within this time."""
+        if self._turnstile is not None and not self._locked:
+            # Most turns are shorter than it takes to wake a thread.
+            for _ in range(SHORT_WAITS):
+                time.sleep(SHORT_WAIT_S)
+                if self._is_free(self._turnstile):
+                    return True
+        free = threading.Event()
+        self.when_free(free.set)
+        if free.wait(timeout_s):
+            return True
+        # The turn may come later, and nobody here will take it: it is given on at once.
+        self.when_free(self._leave)
+        return False
+
+    def _is_free(self, turnstile: Turnstile) -> bool:
+        """Tell whether it is not for the turnstile that `begin` must wait; it raises again where a sync has failed."""
+        try:
+            return turnstile.enter()
+        except StoreFailed:
+            return True
 
     def let_go(self) -> None:
         """Give a turn that has come, and is not wanted any more, to the next process."""
@@ -302,15 +332,21 @@ class SqliteStore:
         self._counts.forget()
         self._line.forget()
         opening.read_numbers(self._connection, self.identity)
+        self._last_failure = self.identity.last_failure
 
     def _leave(self) -> None:
         if self._turnstile is not None:
             self._turnstile.leave()
 
-    def _busy(self) -> StoreBusy:
-        assert self._turnstile is not None
+    def busy(self) -> StoreBusy:
+        """Say who has kept the store busy for too long. This asks the system, so it is left until somebody is told."""
+        holder = None if self._turnstile is None else self._turnstile.holder()
+        if holder is None:
+            return StoreBusy(
+                "another program holds the lock of the database file; end its transaction, and all goes on"
+            )
         return StoreBusy(
-            f"process {self._turnstile.holder()} has been writing to the store for too long; "
+            f"process {holder} has been writing to the store for too long; "
             "if it is stopped, let it go on or kill it: nothing is lost either way"
         )
 
@@ -380,8 +416,11 @@ class SqliteStore:
 
     def remember(self) -> None:
         """Write the largest numbers given out, as they are now."""
-        self._execute(sql("write_meta"), ("last_key", self.identity.last_key))
-        self._execute(sql("write_meta"), ("last_failure", self.identity.last_failure))
+        identity = self.identity
+        self._execute(sql("write_meta"), ("last_key", identity.last_key))
+        if identity.last_failure != self._last_failure:
+            self._execute(sql("write_meta"), ("last_failure", identity.last_failure))
+            self._last_failure = identity.last_failure
 
     def insert(self, keys: Sequence[int], jobs: Sequence[NewJob], now: int, *, staged: bool = False) -> None:
         """Store new jobs under rising keys; `staged`: their long payloads are there already."""

@@ -32,8 +32,11 @@ class Turnstile:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        self._waiting = threading.Lock()
         self._calls: list[Callable[[], None]] = []
+        self._guard = threading.Lock()
+        self._asked = threading.Semaphore(0)
+        self._waiter: threading.Thread | None = None
+        self._closed = False
         self.held = False
 
     def enter(self, *, heed_mark: bool = True) -> bool:
@@ -46,9 +49,8 @@ class Turnstile:
             StoreFailed: A sync has failed in some process: what is on the disk is not what its memory says.
         """
         if not self.held:
-            with self._waiting:
-                if self._calls:
-                    return False  # a thread waits for it already, and will tell
+            if self._calls:
+                return False  # a thread waits for it already, and will tell
             try:
                 fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError as error:
@@ -70,14 +72,17 @@ class Turnstile:
 
     def when_free(self, call: Callable[[], None]) -> None:
         """Wait in a thread until the turn is this store's, and then call a function once, from that thread."""
-        with self._waiting:
+        with self._guard:
             self._calls.append(call)
             if len(self._calls) > 1:
                 return
-        threading.Thread(target=self._wait, name="anew-turnstile", daemon=True).start()
+            if self._waiter is None:
+                self._waiter = threading.Thread(target=self._wait, name="anew-turnstile", daemon=True)
+                self._waiter.start()
+        self._asked.release()
 
-    def holder(self) -> str:
-        """Name the process that has the turn, for people; "unknown" where the system does not tell.
+    def holder(self) -> str | None:
+        """Name the process that has the turn, for people; None if nobody has, "unknown" where the system does not tell.
 
         Source:
             proc_locks(5): number, kind, mode, access, pid, device and inode, range.
@@ -88,6 +93,7 @@ class Turnstile:
                 fields = line.split()
                 if "->" not in fields and len(fields) > 5 and fields[5].endswith(f":{inode}"):
                     return fields[4]
+            return None
         return "unknown"
 
     def mark(self, reason: str) -> None:
@@ -106,13 +112,19 @@ class Turnstile:
     def close(self) -> None:
         """Let go of the file, and with it of the turn."""
         self.held = False
+        self._closed = True
+        self._asked.release()
         os.close(self._fd)
 
     def _wait(self) -> None:
-        with suppress(OSError):  # closed meanwhile: whoever is called finds that out
-            fcntl.flock(self._fd, fcntl.LOCK_EX)
-            self.held = True
-        with self._waiting:
-            calls, self._calls = self._calls, []
-        for call in calls:
-            call()
+        while True:
+            self._asked.acquire()
+            if self._closed:
+                return
+            with suppress(OSError):  # closed meanwhile: whoever is called finds that out
+                fcntl.flock(self._fd, fcntl.LOCK_EX)
+                self.held = True
+            with self._guard:
+                calls, self._calls = self._calls, []
+            for call in calls:
+                call()

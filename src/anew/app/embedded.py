@@ -1,0 +1,48 @@
+"""Opens an engine inside a program: any number of processes, each with as many threads as it likes, on one file."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from anew.backoff import Policy
+from anew.clock import SystemClock
+from anew.engine import Engine, Limits, ThreadCommit
+from anew.jobs import Defaults
+from anew.store.sqlite import Places, SqliteStore
+
+DEFAULTS = Defaults(policy=Policy.from_json({"preset": "even"}))
+
+
+def open_engine(
+    path: Path | str | None, *, defaults: Defaults = DEFAULTS, limits: Limits | None = None
+) -> ThreadCommit:
+    """Open the engine of a file, beside whichever other processes have it open, a server among them.
+
+    A forked child must open an engine of its own: what it inherits refuses everything.
+
+    Args:
+        path: The database file, or the data directory of a server; None keeps everything in memory.
+        defaults: Policy and retention of jobs that say nothing of their own.
+        limits: What is bounded.
+
+    Raises:
+        InvalidConfig: The file cannot be used, or lies on a file system of the network.
+        StoreBusy: Another process is writing and does not let go.
+        NewerStore: A newer program wrote it.
+        StoreFailed: The file is no database of ours, or a sync has failed in a process that has it open.
+    """
+    place: Path | Places | None = None
+    if path is not None:
+        place = Path(os.path.abspath(path))
+        if not place.is_dir():
+            place = Places.beside(place)
+    store = SqliteStore(place, exclusive=False)
+    try:
+        engine = Engine(
+            store, clock=SystemClock(), defaults=defaults, limits=limits or Limits(global_in_flight=0)
+        )
+    except BaseException:
+        store.close()
+        raise
+    return ThreadCommit(engine)

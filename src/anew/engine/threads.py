@@ -1,0 +1,249 @@
+"""Group commit of a program's threads: the first to come commits for all who queue behind it.
+
+No thread is kept for it and no event loop is needed. A thread that finds nobody at work leads: it applies what has gathered,
+its own operation among it, and then hands the lead to the first who has come meanwhile.
+"""
+
+from __future__ import annotations
+
+import logging
+import select
+import threading
+import time
+from collections import deque
+from collections.abc import Sequence
+from typing import Any
+
+from anew.engine.batch import Batch
+from anew.engine.engine import Engine
+from anew.engine.ops import Call, Enqueue, Fail, Op, Succeed
+from anew.engine.upkeep import Upkeep
+from anew.errors import AnewError, StoreBusy
+from anew.jobs import Failed, HoldKind, Job, NewJob
+from anew.store.protocol import Hold, TakenRow
+
+log = logging.getLogger("anew.engine")
+
+BUSY_S = 2.0
+"""How long an operation waits for a lock that another process holds."""
+
+POLL_S = 0.05
+"""How often whoever waits for jobs looks by itself, behind the wake-ups that processes send each other."""
+
+UPKEEP_S = 1.0
+
+MOST_OPS = 1_000
+"""Operations in one batch."""
+
+TAKE_BYTES = 4 << 20
+"""Bytes of long payloads in one take, once it has one job."""
+
+
+class Taken:
+    """Jobs that were taken together, under one token."""
+
+    __slots__ = ("now", "rows", "token")
+
+    def __init__(self, rows: list[TakenRow], token: int, now: int) -> None:
+        self.rows = rows
+        self.token = token
+        self.now = now
+
+
+class _Waiter:
+    """One operation's place in the queue; its lock is released when it is answered, or when its thread is to lead."""
+
+    __slots__ = ("answered", "lock", "result")
+
+    def __init__(self) -> None:
+        self.answered = False
+        self.result: Any = None
+        self.lock = threading.Lock()
+        self.lock.acquire()
+
+    def answer(self, result: Any) -> None:
+        self.result = result
+        self.answered = True
+        self.lock.release()
+
+
+class ThreadCommit:
+    """An engine for any number of threads of one process.
+
+    Args:
+        engine: What applies operations.
+        busy_s: How long an operation waits while another process or program holds the store's lock.
+    """
+
+    def __init__(self, engine: Engine, *, busy_s: float = BUSY_S) -> None:
+        self.engine = engine
+        self._busy_s = busy_s
+        self._mutex = threading.Lock()
+        self._queue: deque[tuple[Op, _Waiter]] = deque()
+        self._leading = False
+        self._upkeep = Upkeep()
+        self._upkeep_at = time.monotonic()
+        self._jobs_came = threading.Condition()
+        self._listening = threading.Lock()
+        self._wakes: int | None = None
+
+    # -- verbs
+
+    def enqueue(self, jobs: Sequence[NewJob], *, plain: bool = False) -> Sequence[int]:
+        """Store new jobs, all or none; give their keys.
+
+        Raises:
+            StoreBusy: Another process or program holds the store's lock; nothing was stored.
+            StoreFull, StoreFailed: See `AnewError`.
+        """
+        keys: Sequence[int] = self.apply(Enqueue(jobs, _nobody, plain)).keys
+        with self._jobs_came:
+            self._jobs_came.notify_all()
+        return keys
+
+    def take(self, queues: Sequence[str] | None, limit: int, *, timeout_s: float = 0.0) -> Taken:
+        """Take the first ready jobs, which this process then holds until it settles them, gives them back or dies.
+
+        Args:
+            queues: From which; None means all.
+            limit: Most jobs, >= 1.
+            timeout_s: How long to wait for the first one.
+        """
+        until = time.monotonic() + timeout_s
+        while True:
+            taken: Taken = self.apply(Call(lambda batch: _take(batch, queues, limit), _nobody))
+            left = until - time.monotonic()
+            if taken.rows or left <= 0:
+                return taken
+            self._sleep(min(left, POLL_S))
+
+    def succeed(self, keys: Sequence[int], token: int | None = None) -> list[int]:
+        """Complete jobs; give those that were no longer in flight (or no longer under this token)."""
+        tokens = None if token is None else [token] * len(keys)
+        missing: list[int] = self.apply(Succeed(keys, _nobody, tokens))
+        return missing
+
+    def fail(self, key: int, failure: Failed, token: int | None = None) -> Job:
+        """Report a failed attempt; give the job as it is now.
+
+        Raises:
+            NotFound: It is no longer in flight, or no longer under this token.
+        """
+        job: Job = self.apply(Fail(key, failure, _nobody, token))
+        return job
+
+    def release(self, keys: Sequence[int]) -> None:
+        """Give jobs back to their place, uncounted."""
+        self.apply(Call(lambda batch: batch.release(keys, None), _nobody))
+
+    def apply(self, op: Op) -> Any:
+        """Apply one operation with whatever else has gathered; give its result once it is on the disk.
+
+        Raises:
+            AnewError: Its result is one.
+        """
+        waiter = _Waiter()
+        op.done = waiter.answer
+        with self._mutex:
+            self._queue.append((op, waiter))
+            lead, self._leading = not self._leading, True
+        if not lead:
+            waiter.lock.acquire()
+        if not waiter.answered:
+            self._lead()
+        if isinstance(waiter.result, AnewError):
+            raise waiter.result
+        return waiter.result
+
+    def close(self) -> None:
+        """Close the store; no other thread may be in a call."""
+        self.engine.store.close()
+
+    # -- the lead
+
+    def _lead(self) -> None:
+        """Apply what has gathered, the caller's operation first of all, and pass the lead on."""
+        gathered: list[tuple[Op, _Waiter]] = []
+        try:
+            self._apply(gathered, time.monotonic() + self._busy_s)
+        except BaseException as error:
+            # Interrupted in the middle: those who wait must not wait for ever.
+            for _, waiter in gathered:
+                if not waiter.answered:
+                    waiter.answer(error if isinstance(error, AnewError) else StoreBusy("interrupted"))
+            raise
+        finally:
+            self._pass_on()
+
+    def _pass_on(self) -> None:
+        with self._mutex:
+            if self._queue:
+                self._queue[0][1].lock.release()  # not answered: it leads
+            else:
+                self._leading = False
+
+    def _apply(self, gathered: list[tuple[Op, _Waiter]], until: float) -> None:
+        duties = self._duties()
+        while True:
+            with self._mutex:  # also what has come while others had their turn
+                while self._queue and len(gathered) < MOST_OPS:
+                    gathered.append(self._queue.popleft())
+            ops = [op for op, _ in gathered]
+            try:
+                self.engine.apply([*ops, *duties])
+            except StoreBusy:
+                if not self.engine.store.wait_until_free(max(0.0, until - time.monotonic())):
+                    busy = self.engine.store.busy()
+                    for op in (*ops, *duties):
+                        op.done(busy)
+                    return
+            else:
+                return
+
+    def _duties(self) -> list[Op]:
+        """Give what is to be done once a second by whichever process comes first."""
+        now = time.monotonic()
+        if now - self._upkeep_at < UPKEEP_S:
+            return []
+        self._upkeep_at = now
+        return [Call(self._upkeep.run, self._kept_up)]
+
+    def _kept_up(self, more: object) -> None:
+        if more is True:
+            self._upkeep_at = 0.0
+
+    # -- waiting for jobs
+
+    def _sleep(self, seconds: float) -> None:
+        """Wait until jobs may have come, here or in another process: one thread listens for all."""
+        if not self._listening.acquire(blocking=False):
+            with self._jobs_came:
+                self._jobs_came.wait(seconds)
+            return
+        try:
+            if self._wakes is None:
+                self._wakes = self.engine.store.listen()
+            if self._wakes is None:
+                with self._jobs_came:
+                    self._jobs_came.wait(seconds)
+                return
+            if select.select([self._wakes], [], [], seconds)[0]:
+                self.engine.store.hear()
+                with self._jobs_came:
+                    self._jobs_came.notify_all()
+        finally:
+            self._listening.release()
+
+
+def _take(batch: Batch, queues: Sequence[str] | None, limit: int) -> Taken:
+    store = batch.store
+    token = batch.new_token()
+    ready = queues if queues is None else [queue for queue in queues if store.ready(queue)]
+    if ready is not None and not ready:
+        return Taken([], token, batch.now)
+    hold = Hold(HoldKind.SESSION, token, store.session, None, batch.now)
+    return Taken(batch.take_under(hold, ready, limit, TAKE_BYTES), token, batch.now)
+
+
+def _nobody(result: object) -> None:
+    """Replaced by the waiter's own."""
