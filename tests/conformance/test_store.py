@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from anew.jobs import Backoff, Retention, State
+from anew.jobs import Backoff, HoldKind, Retention, State
 from anew.store.protocol import Filter, Page, Store
 
 from .helpers import (
@@ -219,7 +219,8 @@ def test_complete_keeps_the_job_until_the_instant_beside_it(store: Store) -> Non
     put(store, new_job(), new_job("b"), new_job())
     take(store, limit=2)
     with batch(store):
-        store.complete([(1, NOW + 50), (2, 2**63 - 1)], NOW + 20)
+        written = store.complete([(1, NOW + 50), (2, 2**63 - 1), (3, NOW), (99, NOW)], NOW + 20)
+    assert sorted(written) == [1, 2]
     assert [(j.state, j.completed_at, j.purge_at) for j in store.load([1, 2])] == [
         (State.COMPLETED, NOW + 20, NOW + 50),
         (State.COMPLETED, NOW + 20, 2**63 - 1),
@@ -303,7 +304,7 @@ def test_release_puts_a_job_back_in_its_old_place(store: Store) -> None:
     put(store, new_job(ready_at=NOW - 7), new_job(), new_job())
     take(store, limit=2)
     with batch(store):
-        store.release([1, 3, 99], NOW, interrupted=True)
+        assert store.release([1, 3, 99], NOW, interrupted=True) == [1]
     job = one(store, 1)
     assert (job.state, job.ready_at, job.attempts, job.interruptions) == (State.READY, NOW - 7, 0, 1)
     assert one(store, 3).interruptions == 0
@@ -335,11 +336,28 @@ def test_a_success_ends_the_row_of_interruptions(store: Store) -> None:
     assert (one(store, 1).state, one(store, 1).interruptions) == (State.COMPLETED, 0)
 
 
-def test_release_all_gives_everything_back_in_portions(store: Store) -> None:
+def test_held_by_lists_what_a_session_holds_but_no_reservations(store: Store) -> None:
     put(store, *(new_job("ab"[n % 2]) for n in range(250)))
-    take(store)
+    take(store, limit=100, owner=1)
+    take(store, limit=100, owner=2, deadline=None, kind=HoldKind.SESSION)
+    take(store, limit=1, owner=2, kind=HoldKind.RESERVATION)
+    assert sorted(store.held_by(1, 1_000)) == list(range(1, 101))
+    assert len(store.held_by(2, 70)) == 70
+    assert sorted(store.held_by(2, 1_000)) == list(range(101, 201))
+    assert store.held_by(3, 10) == []
     with batch(store):
-        assert [store.release_all(200), store.release_all(200), store.release_all(200)] == [200, 50, 0]
-    assert {job.state for job in store.load(range(1, 251))} == {State.READY}
-    assert one(store, 1).interruptions == 0
+        store.release(range(1, 201), NOW, interrupted=False)
+    assert store.held_by(1, 10) == store.held_by(2, 10) == []
+    assert {job.state for job in store.load(range(1, 201))} == {State.READY}
     check_counts(store)
+
+
+def test_a_token_names_one_attempt(store: Store) -> None:
+    put(store, new_job(), new_job(), new_job())
+    take(store, limit=2, token=7)
+    assert store.held_under([(1, 7), (2, 8), (3, 7), (99, 7)]) == {1}
+    with batch(store):
+        store.release([1], NOW, interrupted=False)
+    assert store.held_under([(1, 7)]) == set()
+    take(store, limit=1, token=9)
+    assert store.held_under([(1, 7), (1, 9), (2, 7)]) == {1, 2}

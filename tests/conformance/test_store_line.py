@@ -7,20 +7,26 @@ from random import Random
 import pytest
 
 from anew.jobs import State
-from anew.jobs.ids import COUNTER_BITS
 from anew.store.protocol import Store
 
 from .helpers import NOW, batch, hold, insert, new_job, one, put, rewrite, take, taken_keys
 
 
 def first_in_line(store: Store) -> int | None:
-    """Instants of the keys stand for the keys."""
-    with batch(store):
-        return store.oldest_ready()
+    """The job that would be taken next; it is not taken."""
+    store.begin(synced=False)
+    rows, _ = store.take(None, 1, 1 << 30, hold())
+    store.rollback()
+    return rows[0][0] if rows else None
 
 
-def key_at(ms: int) -> int:
-    return ms << COUNTER_BITS
+def since(store: Store) -> int | None:
+    """Since when the ready job at the head of some line has waited that has waited longest."""
+    reader = store.reader()
+    try:
+        return reader.oldest_ready()
+    finally:
+        reader.close()
 
 
 def test_jobs_of_all_queues_come_by_priority_then_by_age(store: Store) -> None:
@@ -41,10 +47,9 @@ def test_more_queues_than_jobs_are_wanted(store: Store) -> None:
 
 def test_a_rolled_back_change_has_changed_no_line(store: Store) -> None:
     put(store, new_job("a", priority=5), new_job("b", priority=6))
-    assert first_in_line(store) == 0
+    assert first_in_line(store) == 1
     store.begin(synced=False)
-    insert(store, key_at(9), [new_job("c", priority=1)], NOW)
-    assert store.oldest_ready() == 9
+    insert(store, 9, [new_job("c", priority=1)], NOW)
     store.delete([1])
     store.rollback()
     assert [row[0] for row in take(store, limit=1)] == [1]
@@ -52,8 +57,8 @@ def test_a_rolled_back_change_has_changed_no_line(store: Store) -> None:
 
 
 def test_a_removed_queue_is_nobody(store: Store) -> None:
-    put(store, new_job("a"), first_key=key_at(3))
-    put(store, new_job("b"), first_key=key_at(4))
+    put(store, new_job("a"), first_key=3)
+    put(store, new_job("b"), first_key=4)
     assert first_in_line(store) == 3
     with batch(store):
         store.delete_all()
@@ -68,7 +73,7 @@ def test_any_history_leaves_the_line_in_order(store: Store, seed: int) -> None:
     ready: dict[int, tuple[int, str]] = {}
     held: dict[int, tuple[int, str]] = {}
     for step in range(120):
-        key = key_at(step + 1)
+        key = step + 1
         move = rng.choice(("put", "put", "take", "release", "delete", "patch", "undone"))
         if move == "put":
             ready[key] = rng.randrange(4), f"q{rng.randrange(6)}"
@@ -100,6 +105,55 @@ def test_any_history_leaves_the_line_in_order(store: Store, seed: int) -> None:
             store.take(None, 3, 1 << 30, hold())
             store.rollback()
     expected = sorted(ready, key=lambda key: (ready[key][0], key))
-    assert first_in_line(store) == (expected[0] >> COUNTER_BITS if expected else None)
+    assert since(store) == (NOW if expected else None)
+    assert first_in_line(store) == (expected[0] if expected else None)
     assert [row[0] for row in take(store)] == expected
     assert all(one(store, key).state is State.IN_FLIGHT for key in [*expected, *held])
+
+
+# -- since when
+
+
+def test_who_has_been_ready_longest_is_found_at_the_head_of_any_priority_of_any_queue(store: Store) -> None:
+    assert since(store) is None
+    put(store, new_job("a", priority=1), now=NOW)
+    put(store, new_job("a", priority=9), first_key=2, now=NOW - 50)
+    put(store, new_job("b", priority=5), first_key=3, now=NOW - 20)
+    assert since(store) == NOW - 50
+    with batch(store):
+        store.delete([2])
+    assert since(store) == NOW - 20
+    take(store, ["b"])
+    assert since(store) == NOW
+
+
+def test_ready_since_is_when_a_job_became_due_not_when_it_came(store: Store) -> None:
+    put(store, new_job(ready_at=NOW + 500))
+    assert since(store) is None
+    with batch(store):
+        store.promote(NOW + 700, 10)
+    assert since(store) == NOW + 500
+    put(store, new_job(), first_key=2, now=NOW + 600)
+    assert since(store) == NOW + 500
+
+
+def test_a_job_given_back_has_been_ready_since_it_first_was(store: Store) -> None:
+    put(store, new_job())
+    put(store, new_job("b"), first_key=2, now=NOW + 30)
+    take(store, ["mail"])
+    assert since(store) == NOW + 30
+    with batch(store):
+        store.release([1], NOW + 90, interrupted=True)
+    assert since(store) == NOW
+
+
+def test_the_look_for_the_oldest_ends_somewhere(store: Store) -> None:
+    """By name of the queue and priority: of these six heads, the first three are looked at."""
+    for n, (queue, priority) in enumerate([("a", 1), ("a", 2), ("b", 1), ("b", 2), ("c", 1), ("c", 2)]):
+        put(store, new_job(queue, priority=priority), first_key=n + 1, now=NOW - n)
+    reader = store.reader()
+    try:
+        assert reader.oldest_ready(3) == NOW - 2
+        assert reader.oldest_ready() == NOW - 5
+    finally:
+        reader.close()

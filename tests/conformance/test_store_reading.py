@@ -190,16 +190,6 @@ def test_counts_are_wide(store: Store) -> None:
     check_counts(store)
 
 
-def test_the_oldest_ready_job_tells_since_when_it_was_stored(store: Store) -> None:
-    """A key is the millisecond of its storing above twenty bits of counter."""
-    assert store.oldest_ready() is None
-    put(store, new_job(), first_key=(NOW - 70) << 20)
-    put(store, new_job(), first_key=NOW << 20)
-    assert store.oldest_ready() == NOW - 70
-    take(store, limit=1)
-    assert store.oldest_ready() == NOW
-
-
 # -- what the store knows about itself
 
 
@@ -219,8 +209,8 @@ def test_everything_outlives_a_restart(lasting: Opened) -> None:
     take(store, limit=2)
     with batch(store, synced=True):
         store.apply([change(1, State.RETRYING)])
-        store.reserve_keys(2**62)
-        store.reserve_failures(77)
+        store.identity.last_key, store.identity.last_failure = 2**62, 77
+        store.remember()
     before = [one(store, key) for key in (1, 2, 3)]
     errors, counts = store.errors(1, Page()), store.counts()
     store = lasting.reopen(store)
@@ -272,19 +262,22 @@ def test_a_reader_beside_an_open_transaction_sees_the_state_before_it(lasting: O
 
 
 def test_a_store_that_lasts_knows_its_free_space(lasting: Opened) -> None:
-    free = lasting.open().free_bytes()
-    assert free is not None
-    assert free > 0
+    device = lasting.open().device
+    assert device is not None
+    assert device.free_bytes() > 0
 
 
-def test_the_reserve_can_be_given_up_and_taken_again(store: Store) -> None:
+def test_the_reserve_can_be_given_up_and_taken_again(lasting: Opened) -> None:
+    store = lasting.open()
+    device = store.device
+    assert device is not None
     for _ in range(2):
-        store.free_reserve()
-        store.free_reserve()
+        device.free_reserve()
+        device.free_reserve()
         put(store, new_job())
         assert store.find(Filter(), ALL) == [1]
-        store.keep_reserve()
-        store.keep_reserve()
+        device.keep_reserve()
+        device.keep_reserve()
         with batch(store):
-            assert store.delete([1]) == 1
+            assert store.delete([1]) == [1]
     assert store.find(Filter(), ALL) == []

@@ -28,6 +28,9 @@ from anew.web.helper_process import HelperProcess
 
 log = logging.getLogger("anew.server")
 
+STORE_FAILED = 1
+"""Exit code of a server whose disk has failed."""
+
 
 class Server:
     """One server: a store, an engine, and the HTTP edge around it, in one event loop.
@@ -52,7 +55,6 @@ class Server:
             ),
         )
         self._stopping: asyncio.Event | None = None
-        self.exit_code = 0
 
     async def run(self, ready: Callable[[str, int], None] | None = None) -> int:
         """Serve until told to stop.
@@ -93,15 +95,12 @@ class Server:
         if ready is not None:
             ready(host, port)
         await self._stopping.wait()
-        if self.exit_code == 0:
-            log.info("draining", extra={"timeout_ms": self.settings.timing.drain_timeout_ms})
-            await server.drain(self.settings.timing.drain_timeout_ms)
-            commit.close()
-        else:
-            server.close()
+        log.info("draining", extra={"timeout_ms": self.settings.timing.drain_timeout_ms})
+        await server.drain(self.settings.timing.drain_timeout_ms)
+        commit.close()
         await helper.close()
         reads.close()
-        return self.exit_code
+        return 0
 
     def stop(self) -> None:
         """Stop gracefully; called a second time, at once."""
@@ -112,10 +111,10 @@ class Server:
         self._stopping.set()
 
     def _fatal(self) -> None:
-        """The store has failed: what was in doubt is settled by the next start, so end now."""
-        assert self._stopping is not None
-        self.exit_code = 1
-        self._stopping.set()
+        """The store has failed: end before anything else is written; what was in doubt is settled by the next start."""
+        log.critical("the server ends at once; start it again when the disk is well")
+        logging.shutdown()
+        os._exit(STORE_FAILED)
 
 
 def add_routes(router: Router, context: Context, loop: asyncio.AbstractEventLoop) -> take.TakeRoutes:

@@ -93,7 +93,10 @@ def test_a_reader_of_an_old_state_lets_the_log_grow_and_then_be_short_again(
     store.close()
 
 
-def test_the_thread_copies_and_leaves_the_end_to_the_writer(tmp_path: Path) -> None:
+def test_the_thread_copies_and_leaves_the_end_to_the_writer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connection, "CHECKPOINT_PAGES", 1_000)  # not before it is asked
     store = SqliteStore(tmp_path, background=True)
     write(store, 1)
     checkpointer = store._checkpointer
@@ -149,6 +152,76 @@ def test_an_error_of_the_writers_own_copying_is_the_end_too(
     assert isinstance(answers[-1], StoreFailed)
     assert ready_total(store) == len(answers)
     store.close()
+
+
+def test_without_a_thread_the_writer_copies_and_an_error_is_the_end_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """SQLite's own copying would pass over a failed sync, and a later one would seem to succeed over the hole."""
+    store = SqliteStore(tmp_path)
+    write(store, 200)
+    assert log_pages(tmp_path) < 3 * PAGES
+    monkeypatch.setattr(store, "_copy_log", _out_of_memory)
+    rig = Rig(store)
+    answers = [rig.do(plain(1)) for _ in range(PAGES)]
+    assert isinstance(answers[-1], StoreFailed)
+    assert rig.engine.failed is not None
+    store.close()
+
+
+# -- after a failure
+
+
+def content(directory: Path) -> dict[str, bytes]:
+    """The database and its log, byte for byte."""
+    return {name: (directory / name).read_bytes() for name in ("anew.db", "anew.db-wal")}
+
+
+@pytest.mark.parametrize("background", [True, False])
+def test_nothing_is_written_after_a_failure_and_others_are_told(tmp_path: Path, background: bool) -> None:
+    store = SqliteStore(tmp_path, background=background)
+    write(store, 5)
+    store.begin(synced=True)
+    store.abandon("IOError: disk I/O error")
+    before = content(tmp_path)
+    with pytest.raises(StoreFailed):
+        store.begin(synced=False)
+    if store._checkpointer is not None:
+        store._checkpointer.start()
+    store.close()
+    assert content(tmp_path) == before
+    assert (tmp_path / "turnstile").read_bytes() == b"IOError: disk I/O error"
+
+
+def test_a_stopped_thread_copies_nothing(tmp_path: Path) -> None:
+    store = SqliteStore(tmp_path, background=True)
+    write(store, 1)
+    assert store._checkpointer is not None
+    before = content(tmp_path)
+    store._checkpointer.stop()
+    store._checkpointer.start()
+    store._checkpointer.close()  # waits for the copy that there is not
+    assert content(tmp_path) == before
+    store._checkpointer = None
+    store.close()
+
+
+def test_another_process_stops_too_and_the_first_start_after_all_have_ended_goes_on(tmp_path: Path) -> None:
+    broken, other = SqliteStore(tmp_path), SqliteStore(tmp_path, exclusive=False)
+    write(other, 1)
+    broken.abandon("IOError: disk I/O error")
+    broken.abandon("and what came of it")
+    with pytest.raises(StoreFailed, match="in another process: IOError: disk I/O error$"):
+        other.begin(synced=True)
+    with pytest.raises(StoreFailed, match=r"end every process that has the store open, and start again"):
+        SqliteStore(tmp_path, exclusive=False)
+    broken.close()
+    other.abandon("in another process")
+    other.close()
+    again = SqliteStore(tmp_path)
+    assert (tmp_path / "turnstile").read_bytes() == b""
+    assert ready_total(again) == 1
+    again.close()
 
 
 def _out_of_memory() -> tuple[int, int]:

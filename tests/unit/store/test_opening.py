@@ -13,8 +13,16 @@ import apsw
 import pytest
 
 from anew.errors import InvalidConfig, StoreBusy, StoreFailed, StoreFull
-from anew.store.sqlite import SqliteStore, connection
+from anew.store.sqlite import SqliteStore, connection, presence
 from anew.store.sqlite.connection import RESERVE_BYTES
+
+
+def give_key(store: SqliteStore, number: int) -> None:
+    """A small change, in a transaction of its own."""
+    store.begin(synced=False)
+    store.identity.last_key = number
+    store.remember()
+    store.commit()
 
 
 def mode(path: Path) -> int:
@@ -68,15 +76,15 @@ def test_directory_and_files_are_their_owners_only(tmp_path: Path) -> None:
     old = os.umask(0)
     try:
         store = SqliteStore(directory)
-        store.begin(synced=True)
-        store.reserve_keys(1)
-        store.commit()
+        give_key(store, 1)
+        store.listen()
         modes = {path.name: mode(path) for path in directory.iterdir()}
         store.close()
     finally:
         os.umask(old)
     assert mode(directory) == 0o700
-    assert set(modes) >= {"anew.db", "anew.db-wal", "anew.lock", "reserve"}
+    assert set(modes) >= {"anew.db", "anew.db-wal", "anew.lock", "reserve", "turnstile", "sessions"}
+    assert modes.pop("sessions") == 0o700
     assert set(modes.values()) == {0o600}
 
 
@@ -95,16 +103,12 @@ def test_with_the_reserve_the_log_is_emptied_into_the_database(tmp_path: Path) -
     """The log's space can then be written again: settling shrinks the database but not its log."""
     store = SqliteStore(tmp_path)
     for number in range(200):
-        store.begin(synced=False)
-        store.reserve_keys(number)
-        store.commit()
+        give_key(store, number)
     log = tmp_path / "anew.db-wal"
     grown = log.stat().st_size
     store.free_reserve()
     for number in range(150):
-        store.begin(synced=False)
-        store.reserve_keys(number)
-        store.commit()
+        give_key(store, number)
     assert log.stat().st_size == grown
     store.close()
 
@@ -150,7 +154,8 @@ def test_a_reader_cannot_write(tmp_path: Path) -> None:
         (apsw.ReadOnlyError("read-only"), StoreFailed),
         (apsw.CantOpenError("unable to open"), StoreFailed),
         (apsw.ConstraintError("UNIQUE"), None),
-        (apsw.BusyError("locked"), None),
+        (apsw.BusyError("locked"), StoreBusy),
+        (apsw.LockedError("locked"), StoreBusy),
         (OverflowError("int too large"), None),
     ],
 )
@@ -169,7 +174,7 @@ def test_a_directory_that_cannot_be_locked_is_not_said_to_be_held(
     def no_locks(fd: int, operation: int) -> None:
         raise OSError(errno.ENOLCK, "No locks available")
 
-    monkeypatch.setattr(connection.fcntl, "flock", no_locks)
+    monkeypatch.setattr(presence.fcntl, "flock", no_locks)
     with pytest.raises(InvalidConfig, match="No locks available"):
         SqliteStore(tmp_path)
 
@@ -180,10 +185,10 @@ def test_a_full_device_does_not_keep_a_server_from_its_lock(
     def full(fd: int, data: bytes, offset: int) -> int:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(connection.os, "pwrite", full)
-    lock = connection.DirectoryLock(tmp_path)
+    monkeypatch.setattr(presence.os, "pwrite", full)
+    lock = presence.ServerLock(tmp_path / "anew.lock")
     with pytest.raises(StoreBusy):
-        connection.DirectoryLock(tmp_path)
+        presence.ServerLock(tmp_path / "anew.lock")
     lock.release()
 
 

@@ -1,35 +1,59 @@
-"""Payloads that are kept apart, in a file that has been damaged: half of one is never handed to anybody."""
+"""Payloads in a file that has been damaged: what is not whole is never handed to anybody, and what is wrong is said."""
 
 from __future__ import annotations
 
 import pytest
 
-from anew.errors import StoreFailed
+from anew.jobs import NewJob
 from anew.store.sqlite import SqliteStore
-
-from ..engine.rig import Rig, new_job, plain
+from tests.conformance.helpers import batch, check_counts, hold, new_job, one, put
 
 LONG = b'"' + b"x" * 600_000 + b'"'
+APART = new_job(payload=LONG)
+INLINE = new_job(payload=b'{"n":1}')
+
+DAMAGE = [
+    (APART, "DELETE FROM payload", "its payload is missing"),
+    (APART, "DELETE FROM payload WHERE part = 1", "of its payload of 600002 bytes there are 337858"),
+    (
+        APART,
+        "UPDATE payload SET data = x'22' WHERE part = 2",
+        "of its payload of 600002 bytes there are 524289",
+    ),
+    (
+        APART,
+        "UPDATE payload SET data = zeroblob(75714) WHERE part = 2",
+        "its payload does not match its checksum",
+    ),
+    (INLINE, "UPDATE job SET payload = x'7b226e223a337d'", "its payload does not match its checksum"),
+    (INLINE, "UPDATE job SET payload = NULL", "its payload is missing"),
+    (INLINE, "UPDATE job SET payload_crc = payload_crc + 1", "its payload does not match its checksum"),
+]
 
 
-@pytest.mark.parametrize(
-    "damage", ["DELETE FROM payload", "DELETE FROM payload WHERE part = 1", "UPDATE payload SET data = x'22'"]
-)
-def test_a_payload_that_is_not_whole_is_a_failure_of_the_store(damage: str) -> None:
+@pytest.mark.parametrize(("job", "statement", "wrong"), DAMAGE)
+def test_a_payload_that_is_not_whole_is_told_apart(job: NewJob, statement: str, wrong: str) -> None:
     store = SqliteStore()
-    rig = Rig(store)
-    (key,) = rig.put(new_job(payload=LONG))
-    store._connection.execute(damage)
-    with pytest.raises(StoreFailed, match="of a payload of 600002 bytes there are"):
-        store.load([key], payload=True)
+    put(store, job)
+    store._connection.execute(statement)
+    assert one(store, 1).payload is None
+    assert store.load([1])[0].key == 1
+    put(store, new_job(payload=b"2"), first_key=2)
+    with batch(store):
+        taken = store.take(None, 10, 1 << 30, hold())
+    assert [row[0] for row in taken.rows] == [2]
+    assert taken.corrupt == {1: wrong}
+    check_counts(store)
+    store.close()
 
 
-def test_nobody_is_handed_such_a_payload() -> None:
+def test_a_payload_from_before_there_were_checksums_is_taken_as_it_is() -> None:
     store = SqliteStore()
-    rig = Rig(store)
-    rig.put(new_job(payload=LONG))
-    store._connection.execute("DELETE FROM payload WHERE part = 2")
-    worker = rig.worker()
-    assert worker.rows == []
-    assert rig.engine.failed is not None
-    assert isinstance(rig.do(plain(1)), StoreFailed)
+    put(store, APART, INLINE)
+    store._connection.execute("UPDATE job SET payload_crc = NULL")
+    assert [job.payload for job in store.load([1, 2], payload=True)] == [LONG, b'{"n":1}']
+    with batch(store):
+        taken = store.take(None, 10, 1 << 30, hold())
+    assert [row[11] for row in taken.rows] == [LONG, b'{"n":1}']
+    assert taken.corrupt == {}
+    store.close()

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import apsw
 import pytest
 
-from anew.jobs import State
+from anew.jobs import HoldKind, State
 from anew.store.protocol import Filter, Page
 from anew.store.sqlite.connection import connect, migrate
 from anew.store.sqlite.filters import find_statement
@@ -18,12 +18,23 @@ from anew.store.sqlite.sql import sql, statements
 NOW = 1_700_000_000_000
 
 WHOLE_TABLE = {
-    "read_counters": "one row a queue, read at the start and after a rollback",
+    "read_counters": "some rows a queue, read where all counters are asked for",
     "read_meta": "a handful of rows, read at the start and after a rollback",
     "is_staging": "ends at the first row",
     "delete_unstaged": "removes all payloads, but for a few",
+    "staged_by_nobody": "a row for each long payload that is being written just now",
+    "leftovers": "ends at its limit",
+    "sessions": "one row a process",
+    "recount": "counts every row, in the reader's thread and after a crash alone",
 }
 """Statements that read a table from end to end, and why they may."""
+
+SORTS = {
+    "recount": "by queue and state, in the reader's thread",
+    "middle_attempts": "one job's records, of which there are as many as are kept and one more",
+    "counted_attempts": "one job's kinds of errors",
+}
+"""Statements that sort what they have found, and why they may."""
 
 NO_TABLE = re.compile(r"SCAN \d+-ROW VALUES CLAUSE|SCAN (\d+ )?CONSTANT ROWS?|SCAN v\b|SCAN \(subquery-\d+\)")
 """Rows bound to the statement itself, or at most one row of an inner statement."""
@@ -47,23 +58,30 @@ def fill(connection: apsw.Connection, jobs: int) -> None:
     connection.execute(
         """
         WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?)
-        INSERT INTO job (id, queue, type, priority, state, ready_at, lease_deadline, purge_at, payload)
-        SELECT i, 'q' || (i % 7), 't', i % 3, i % 7, ? + i, ? + i, ? + i, x'7b7d' FROM n
+        INSERT INTO job (id, queue, type, priority, state, ready_at, hold_kind, hold_token, hold_owner, hold_deadline, purge_at,
+            payload)
+        SELECT i, 'q' || (i % 7), 't', i % 3, 10 * (1 + i % 7), ? + i, 10 * (1 + i % 3), i, i % 5, ? + i, ? + i, x'7b7d' FROM n
         """,
         (jobs, NOW, NOW, NOW),
     )
     connection.execute("INSERT INTO payload SELECT id, id % 2, x'31' FROM job WHERE id % 11 = 0")
-    connection.execute("INSERT INTO staged SELECT id + 100000 FROM job WHERE id % 11 = 0")
+    connection.execute("INSERT INTO staged SELECT id + 100000, 1 FROM job WHERE id % 11 = 0")
     connection.execute(
         "INSERT INTO attempt (job_id, attempt, outcome, message, dequeued_at, failed_at) "
-        "SELECT id, 1, 'error', '', 0, 0 FROM job WHERE state = 1"
+        "SELECT id, 1, 'error', '', 0, 0 FROM job WHERE state = 20"
     )
-    connection.execute("INSERT INTO counter SELECT DISTINCT queue, 0, 0, 0, 0, 0, 0, 0 FROM job")
+    connection.execute("INSERT INTO attempt_count SELECT id, 'error', 'Oops', 7 FROM job WHERE state = 20")
+    connection.execute("INSERT INTO leftover SELECT id + 200000 FROM job WHERE state = 20")
+    connection.execute("INSERT INTO counter SELECT queue, state, count(*) FROM job GROUP BY queue, state")
+    connection.execute(
+        "INSERT INTO line SELECT queue, priority, min(id) FROM job WHERE state = 30 GROUP BY queue"
+    )
+    connection.execute("INSERT INTO session VALUES (1, 100, 0), (2, 200, 0)")
 
 
 def plan(connection: apsw.Connection, text: str) -> list[str]:
     """The steps of a statement's plan."""
-    marks = text.count("?")
+    marks = len(re.findall(r"\?(?!\d)", text)) + len(set(re.findall(r"\?\d+", text)))
     return [str(row[3]) for row in connection.execute(f"EXPLAIN QUERY PLAN {text}", [1] * marks)]
 
 
@@ -94,20 +112,27 @@ def test_no_statement_sorts_or_builds_an_index_of_its_own(
 ) -> None:
     """The order wanted is the order of the index, so that a LIMIT ends the work."""
     steps = plan(connection, sql(name, width))
-    assert not [step for step in steps if "TEMP B-TREE" in step or "AUTOMATIC" in step], steps
+    found = [step for step in steps if "TEMP B-TREE" in step or "AUTOMATIC" in step]
+    assert bool(found) == (name in SORTS), steps
 
 
 SEARCHES = {
     "select_ready": "job_ready",
     "ready_heads": "job_ready",
-    "lease": "job_ready",
-    "select_in_flight": "job_lease",
+    "next_priority": "job_ready",
+    "hold": "job_ready",
+    "first_lines": "line_first",
+    "held_by": "job_hold",
+    "held_by_nobody": "job_hold",
     "select_due": "job_due",
     "promote": "job_due",
     "next_due": "job_due",
-    "lapsed": "job_lease",
+    "lapsed": "job_hold",
     "purgeable": "job_purge",
     "delete_attempts": "attempt_job",
+    "leftover_attempts": "attempt_job",
+    "middle_attempts": "attempt_job",
+    "corrupt_among": "attempt_job",
     "errors": "attempt_job",
     "errors_backwards": "attempt_job",
     "failed_jobs": "attempt_job",
@@ -123,8 +148,10 @@ def test_each_index_is_used_for_what_it_was_made(connection: apsw.Connection, na
 
 
 BY_KEY = [
-    "select_ready_by_key", "lease_by_key", "finish", "load", "load_payload", "complete", "apply", "rewrite",
-    "release", "delete", "payload", "delete_payloads", "payload_sizes", "adopt", "delete_staged",
+    "select_ready_by_key", "hold_by_key", "held_under", "finish", "load", "load_payload", "complete", "apply", "rewrite",
+    "release", "bury", "delete", "payload", "delete_payloads", "payload_sizes", "adopt", "delete_staged", "drop_attempts",
+    "forget_records", "counted_attempts", "delete_attempt_counts", "leftover_parts", "drop_part", "drop_leftover",
+    "read_counter", "drop_counters", "line_queues", "drop_lines", "close_session", "read_duty",
 ]  # fmt: skip
 
 
@@ -151,10 +178,15 @@ def test_every_statement_is_accounted_for() -> None:
         "stage",
         "delete_all_payloads",
         "insert_attempt",
+        "count_attempts",
+        "leave_over",
         "write_counters",
+        "write_lines",
+        "write_duty",
         "write_meta",
+        "open_session",
     }
-    known = {*WHOLE_TABLE, *SEARCHES, *BY_KEY, *writes_only, "drop_counter"}
+    known = {*WHOLE_TABLE, *SEARCHES, *BY_KEY, *writes_only}
     assert known == set(statements())
 
 
@@ -170,10 +202,15 @@ def test_no_index_is_idle() -> None:
 
 
 def test_state_codes_agree_with_the_partial_indexes() -> None:
-    """Waiting states below 2, ready 2, in flight 3, ended above 3: what each index names by a comparison."""
-    assert {CODE[state] for state in (State.SCHEDULED, State.RETRYING)} == {0, 1}
-    assert (CODE[State.READY], CODE[State.IN_FLIGHT]) == (2, 3)
-    assert {CODE[state] for state in (State.COMPLETED, State.DEAD, State.CANCELLED)} == {4, 5, 6}
+    """Waiting states below 30, ready 30, in flight 40, ended above 40: what each index names by a comparison."""
+    assert {CODE[state] for state in (State.SCHEDULED, State.RETRYING)} == {10, 20}
+    assert (CODE[State.READY], CODE[State.IN_FLIGHT]) == (30, 40)
+    assert {CODE[state] for state in (State.COMPLETED, State.DEAD, State.CANCELLED)} == {50, 60, 70}
+
+
+def test_a_reservations_code_is_the_one_that_the_statements_leave_out() -> None:
+    for name in ("held_by", "held_by_nobody"):
+        assert f"hold_kind <> {int(HoldKind.RESERVATION)}" in statements()[name]
 
 
 def test_a_page_of_all_jobs_walks_keys_in_order_and_sorts_nothing(connection: apsw.Connection) -> None:

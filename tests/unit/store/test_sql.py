@@ -12,10 +12,10 @@ from anew.store.sqlite.sql import sql, statements
 
 @pytest.mark.parametrize("width", [1, 2, 100])
 def test_a_statement_has_as_many_marks_as_its_batch_needs(width: int) -> None:
-    assert sql("insert_plain", width).count("?") == 7 * width
+    assert sql("insert_plain", width).count("?") == 8 * width
     assert sql("insert_attempt", width).count("?") == 9 * width
     assert sql("finish", width).count("?") == width
-    assert sql("release", width).count("?") == width + 1
+    assert sql("release", width).count("?") == width + 2
     assert sql("complete", width).count("?") == 2 * width + 1
 
 
@@ -48,7 +48,7 @@ def test_every_value_of_a_filter_is_bound() -> None:
     text, bound = where_clause(where)
     assert NASTY not in text
     assert not set("0123456789'") & set(text)
-    assert bound == [2, "b", NASTY, NASTY, 98_765, 43_210, 54_321, 1, 2, 3, 4]
+    assert bound == [30, "b", NASTY, NASTY, 98_765, 43_210, 54_321, 1, 2, 3, 4]
     assert text.count("?") == len(bound)
 
 
@@ -66,7 +66,7 @@ def test_a_page_binds_cursor_and_limit_last() -> None:
 
 def test_hiding_what_is_over_is_asked_for_only_where_something_can_be_over() -> None:
     live = Filter(states=frozenset({State.READY}), visible_at=5)
-    assert where_clause(live)[1] == [2]
+    assert where_clause(live)[1] == [30]
     assert where_clause(Filter(visible_at=5))[1] == [5]
 
 

@@ -12,6 +12,7 @@ import pytest
 from anew.backoff import Policy
 from anew.clock import ManualClock
 from anew.engine import Call, Engine, Enqueue, Fail, Op, Release, Succeed, Taker
+from anew.engine.batch import Batch
 from anew.jobs import Defaults, Failed, NewJob
 from anew.store.protocol import TakenRow
 from anew.store.sqlite import SqliteStore
@@ -106,6 +107,11 @@ def some_jobs(n: int = 3) -> Enqueue:
     return Enqueue([NewJob("send", "mail", msgspec.Raw(b"{}")) for _ in range(n)], nobody)
 
 
+def give_a_number(batch: Batch) -> None:
+    batch.store.identity.last_key += 1
+    batch.store.remember()
+
+
 def test_new_jobs_are_synced_once_a_batch(rig: Rig) -> None:
     assert rig.syncs_of(some_jobs()) >= 1  # the first frames of a log bring its header along
     assert rig.level() == FULL
@@ -138,7 +144,7 @@ def test_every_durable_operation_is_synced_also_after_takes(rig: Rig) -> None:
     for op in (
         Succeed([first], nobody),
         Fail(second, Failed(message="no"), nobody),
-        Call(lambda engine, now: engine.store.reserve_keys(engine.store.identity.last_key + 1), nobody),
+        Call(give_a_number, nobody),
         some_jobs(1),
     ):
         assert rig.syncs_of(op) == 1, op

@@ -33,8 +33,11 @@ class Checkpointer:
     def __init__(self, path: str, vfs: str | None) -> None:
         self.state = IDLE
         self.failed: apsw.Error | None = None
+        self._stopped = False
         self._connection = apsw.Connection(path, vfs=vfs)
         self._connection.set_busy_timeout(0)
+        # Its closing may be the last one, and must not copy what nobody has asked for.
+        self._connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
         # A connection does not know of the log until it has read something.
         self._connection.execute("SELECT count(*) FROM meta").fetchone()
         self._asked: queue.SimpleQueue[bool] = queue.SimpleQueue()
@@ -45,6 +48,11 @@ class Checkpointer:
         """Ask for a copy; only when `IDLE`."""
         self.state = RUNNING
         self._asked.put(True)
+
+    def stop(self) -> None:
+        """Copy nothing more; a copy that is under way ends with the page that is being written."""
+        self._stopped = True
+        self._connection.interrupt()
 
     def close(self) -> None:
         """End the thread; waits for a copy that is under way."""
@@ -61,11 +69,13 @@ class Checkpointer:
         before = 0
         try:
             for _ in range(MOST_LOOKS):
+                if self._stopped:
+                    break
                 _, copied = self._connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
                 if copied - before <= LITTLE_PAGES:
                     break
                 before = copied
-        except (apsw.BusyError, apsw.LockedError, apsw.FullError):
+        except (apsw.BusyError, apsw.LockedError, apsw.FullError, apsw.InterruptError):
             pass  # the log just grows on; the writer comes again
         except apsw.Error as error:
             self.failed = error

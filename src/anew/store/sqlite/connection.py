@@ -165,7 +165,7 @@ def connect(path: str, *, vfs: str | None = None) -> apsw.Connection:
     for setting in (
         "journal_mode = wal",
         "synchronous = full",
-        f"wal_autocheckpoint = {CHECKPOINT_PAGES}",
+        "wal_autocheckpoint = 0",
         f"cache_size = -{CACHE_KIB}",
         "temp_store = memory",
         "mmap_size = 0",

@@ -72,6 +72,7 @@ class SqliteReader:
     def __init__(self, path: str, *, busy_ms: int = 5_000) -> None:
         self._connection = apsw.Connection(path, flags=apsw.SQLITE_OPEN_READONLY)
         self._connection.set_busy_timeout(busy_ms)
+        self._connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
 
     def find(self, where: Filter, page: Page) -> list[int]:
         """Give the keys of matching jobs in order of key."""

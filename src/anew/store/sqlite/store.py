@@ -135,6 +135,8 @@ class SqliteStore:
             if path is not None:
                 self._join()
         except BaseException as error:
+            if isinstance(error, apsw.IOError):
+                self.abandon(f"{type(error).__name__}: {error}")
             self._disconnect()
             self._let_go()
             known = self.explain(error) if isinstance(error, Exception) else None
@@ -184,7 +186,8 @@ class SqliteStore:
         self._payloads = Payloads(self._execute)
         if background:
             self._checkpointer = Checkpointer(self._path, vfs)
-            self._connection.set_wal_hook(self._logged)  # in the place of SQLite's own copying
+        # In the place of SQLite's own copying, which passes over a failed sync in silence.
+        self._connection.set_wal_hook(self._logged)
 
     def _join(self) -> None:
         """Give this process its session."""
@@ -254,15 +257,16 @@ class SqliteStore:
         self._line.flush()
         self._counts.flush()
         self._execute("COMMIT")
+        if self._log_pages >= self._log_mark:
+            try:
+                self._shorten_log()
+            except Exception as error:
+                # The batch is committed: an error taken for its own would have it applied a second time. The turn is kept, so that
+                # nobody writes before `abandon` has left the mark.
+                raise _failed(error) from error
         self._leave()
         if wakes and self._presence is not None:
             self._presence.poke()
-        if self._log_pages >= self._log_mark and self._checkpointer is not None:
-            try:
-                self._shorten_log(self._checkpointer)
-            except Exception as error:
-                # The batch is committed: an error taken for its own would have it applied a second time.
-                raise _failed(error) from error
 
     def rollback(self) -> None:
         """Forget the transaction; memory believes the rows again."""
@@ -357,21 +361,24 @@ class SqliteStore:
         self._log_pages = pages
         return 0
 
-    def _shorten_log(self, checkpointer: Checkpointer) -> None:
-        """Have the log copied by the thread, then copy the rest and so let the log start over."""
-        if checkpointer.failed is not None:
-            raise checkpointer.failed
+    def _shorten_log(self) -> None:
+        """Have the log copied by the thread, if there is one, then copy the rest and so let the log start over."""
+        thread = self._checkpointer
+        if thread is not None:
+            if thread.failed is not None:
+                raise thread.failed
+            if thread.state == IDLE:
+                thread.start()
+                return
+            if thread.state == DONE:
+                thread.state = IDLE
+            elif self._log_pages < LONGEST_LOG * opening.CHECKPOINT_PAGES:
+                return
+        pages, copied = self._copy_log()
+        # A reader of an old state keeps the log from starting over: come again when it has grown by its usual length.
         usual = opening.CHECKPOINT_PAGES
-        if checkpointer.state == IDLE:
-            checkpointer.start()
-        elif checkpointer.state == DONE or self._log_pages >= LONGEST_LOG * usual:
-            done = checkpointer.state == DONE
-            pages, copied = self._copy_log()
-            # A reader of an old state keeps the log from starting over: come again when it has grown by its usual length.
-            self._log_mark = usual if copied >= pages else self._log_pages + usual
-            self._log_pages = 0
-            if done:
-                checkpointer.state = IDLE
+        self._log_mark = usual if copied >= pages else self._log_pages + usual
+        self._log_pages = 0
 
     def _copy_log(self) -> tuple[int, int]:
         try:
@@ -868,6 +875,8 @@ class SqliteStore:
     def abandon(self, reason: str) -> None:
         """After StoreFailed: let every other process know, and write, sync or checkpoint nothing more."""
         self._abandoned = True
+        if self._checkpointer is not None:
+            self._checkpointer.stop()
         if self._turnstile is not None:
             self._turnstile.mark(reason)
             self._turnstile.leave()

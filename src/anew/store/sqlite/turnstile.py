@@ -99,6 +99,8 @@ class Turnstile:
     def mark(self, reason: str) -> None:
         """Note that a sync has failed, for every process that comes to the turnstile from now on."""
         with suppress(OSError):  # where not even this can be written, each meets the failing disk by itself
+            if os.pread(self._fd, 1, 0):
+                return  # the first reason is the one that helps
             os.pwrite(self._fd, reason.encode()[:_MARK_BYTES] or b"unknown", 0)
 
     def mark_found(self) -> str:
