@@ -190,6 +190,9 @@ class GroupCommit:
         until = clock.monotonic() + CLOSING_MS
         self._flush()
         while self._waiting() and self.engine.failed is None and not self.engine.stalled:
+            if self._again and not self.engine.store.wait_until_free(CLOSING_MS / 1_000):
+                self._refuse_all()
+                break
             if clock.monotonic() >= until:
                 log.warning("long payloads that nobody waits for any more are dropped")
                 self._pending.clear()  # or the loop's last turns would go on with them
@@ -205,6 +208,9 @@ class GroupCommit:
             self._loop.call_soon(self._flush)
 
     def _flush(self) -> None:
+        if self._closed and not self._waiting():
+            self.engine.store.let_go()  # a turn that came too late
+            return
         if self._looks_again(self._waiting()):
             self._loop.call_soon(self._flush)
             return
@@ -262,6 +268,15 @@ class GroupCommit:
         self._new.clear()
         self._new_jobs = 0
         for op in refused:
+            op.done(busy)
+
+    def _refuse_all(self) -> None:
+        """The process ends while somebody else holds the store: what waits was not done."""
+        busy = self.engine.store.busy()
+        ops = [*self._again, *self._pending, *self._new]
+        self._again, self._pending, self._new_jobs = [], [], 0
+        self._new.clear()
+        for op in ops:
             op.done(busy)
 
     def _stop_refusing(self) -> None:

@@ -42,6 +42,12 @@ class Group:
             self.commit.submit(op)
         return op.done
 
+    def submit_and_settle(self, op: Any) -> Any:
+        """Submit one operation, turn the loop until all is done, and give the operation's result."""
+        done = self.submit(op)
+        self.loop.settle()
+        return done.result
+
     def batch(self) -> None:
         """Turn the loop until the next batch has been applied: the turns before it only look whether more comes."""
         before = len(self.batches)

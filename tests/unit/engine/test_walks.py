@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from anew.engine import Call, verbs
+from anew.engine import Batch, Call, verbs
 from anew.engine.ops import Op
 from anew.engine.walks import FOUND, PORTION, RUNNING, WAITING, Extent, Walks
 from anew.errors import Overloaded, StoreFull

@@ -211,9 +211,9 @@ def test_another_process_stops_too_and_the_first_start_after_all_have_ended_goes
     write(other, 1)
     broken.abandon("IOError: disk I/O error")
     broken.abandon("and what came of it")
-    with pytest.raises(StoreFailed, match="in another process: IOError: disk I/O error$"):
+    with pytest.raises(StoreFailed, match=r"in another process: IOError: disk I/O error$"):
         other.begin(synced=True)
-    with pytest.raises(StoreFailed, match=r"end every process that has the store open, and start again"):
+    with pytest.raises(StoreFailed, match="end every process that has the store open, and start again"):
         SqliteStore(tmp_path, exclusive=False)
     broken.close()
     other.abandon("in another process")

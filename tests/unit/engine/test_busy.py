@@ -1,0 +1,141 @@
+"""While another process or program writes: nothing is lost, new jobs are refused after two seconds, all else waits on."""
+
+from __future__ import annotations
+
+import pytest
+
+from anew.engine import Enqueue
+from anew.errors import StoreBusy
+from anew.jobs import State
+from anew.store.sqlite import SqliteStore
+
+from .grouped import Group
+from .rig import FaultyStore, ignore, new_job, plain, succeed
+
+
+class BusyStore(FaultyStore):
+    """A store whose lock somebody else holds until `free` is called."""
+
+    def __init__(self) -> None:
+        super().__init__(SqliteStore())
+        self.locked = False
+        self.calls: list = []  # type: ignore[type-arg]
+
+    def begin(self, *, synced: bool) -> bool:
+        if self.locked:
+            raise StoreBusy("another process is writing to the store")
+        return self.inner.begin(synced=synced)
+
+    def busy(self) -> StoreBusy:
+        return StoreBusy("process 77 has been writing for too long")
+
+    def when_free(self, call: object) -> None:
+        self.calls.append(call)
+
+    def wait_until_free(self, timeout_s: float) -> bool:
+        return not self.locked
+
+    def free(self) -> None:
+        """Let go of the lock, and tell whoever waits."""
+        self.locked = False
+        calls, self.calls = self.calls, []
+        for call in calls:
+            call()
+
+
+@pytest.fixture
+def group() -> Group:
+    return Group(BusyStore())
+
+
+def test_what_waits_is_applied_in_order_once_the_store_is_free(group: Group) -> None:
+    store = group.rig.store
+    store.locked = True  # type: ignore[attr-defined]
+    first, second = group.submit(plain(1)), group.submit(plain(1))
+    group.loop.settle()
+    third = group.submit(plain(1))
+    group.loop.advance(1_900)
+    assert [one.calls for one in (first, second, third)] == [[], [], []]
+    store.free()  # type: ignore[attr-defined]
+    group.loop.settle()
+    keys = [one.result.keys[0] for one in (first, second, third)]
+    assert keys == sorted(keys)
+
+
+def test_nobody_asks_again_before_the_store_is_free(group: Group) -> None:
+    group.rig.store.locked = True  # type: ignore[attr-defined]
+    group.submit(plain(1))
+    group.loop.settle()
+    batches = len(group.batches)
+    group.submit(succeed(1))
+    group.loop.advance(1_500)  # beyond a tick
+    assert len(group.batches) == batches
+    assert len(group.rig.store.calls) == 1  # type: ignore[attr-defined]
+
+
+def test_after_two_seconds_new_jobs_are_refused_and_settling_waits_on(group: Group) -> None:
+    store = group.rig.store
+    done = group.submit(plain(1))
+    worker = group.worker(prefetch=1)
+    group.loop.settle()
+    (key,) = done.result.keys
+    assert worker.keys == [key]
+    store.locked = True  # type: ignore[attr-defined]
+    refused, settled = group.submit(plain(1)), group.submit(succeed(key))
+    group.loop.settle()
+    waiting = group.submit(plain(1))
+    group.loop.advance(1_999)
+    assert refused.calls == []
+    group.loop.advance(1)
+    for one in (refused, waiting):
+        assert isinstance(one.result, StoreBusy)
+        assert "process 77" in str(one.result)
+    with pytest.raises(StoreBusy):
+        group.commit.submit_new(Enqueue([new_job()], ignore, plain=True))
+    assert settled.calls == []
+    store.free()  # type: ignore[attr-defined]
+    group.loop.settle()
+    assert settled.result == []
+    assert len(group.submit_and_settle(plain(1)).keys) == 1
+
+
+def test_new_jobs_are_refused_anew_only_after_another_two_seconds(group: Group) -> None:
+    store = group.rig.store
+    for _ in range(2):
+        store.locked = True  # type: ignore[attr-defined]
+        first = group.submit(plain(1))
+        group.loop.advance(1_000)
+        assert first.calls == []
+        group.loop.advance(1_000)
+        assert isinstance(first.result, StoreBusy)
+        store.free()  # type: ignore[attr-defined]
+        group.loop.settle()
+
+
+def test_closing_does_not_wait_for_a_lock_for_ever(group: Group) -> None:
+    group.rig.store.locked = True  # type: ignore[attr-defined]
+    answer = group.submit(plain(1))
+    group.loop.settle()
+    group.commit.close()
+    assert isinstance(answer.result, StoreBusy)
+
+
+def test_a_delivery_that_raises_gives_its_jobs_back_at_once() -> None:
+    group = Group()
+    broken: list[bool] = []
+
+    def fails(rows: object, now: int) -> None:
+        raise OSError("the stream is gone")
+
+    taker = group.worker(prefetch=2).taker
+    taker.deliver, taker.broken = fails, lambda: broken.append(True)
+    answer = group.submit(plain(2))
+    group.loop.settle()
+    keys = list(answer.result.keys)
+    assert [group.rig.state(key) for key in keys] == [State.READY] * 2
+    assert {job.interruptions for job in group.rig.store.load(keys)} == {0}
+    assert broken == [True]
+    assert group.worker(prefetch=2).taker is not taker
+    group.loop.settle()
+    assert [group.rig.state(key) for key in keys] == [State.IN_FLIGHT] * 2
+    assert group.rig.broken_rules() == []
