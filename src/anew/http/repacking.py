@@ -1,7 +1,7 @@
 """Turns MessagePack payloads into JSON, which is what is stored.
 
 Unlike JSON, which is kept as the bytes that came, a MessagePack payload is built as objects. So what it would cost is counted
-first, in portions; and what it holds is checked in portions too.
+first, in chunks; and what it holds is checked in chunks too.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from typing import Any
 import msgspec
 
 from anew.errors import MalformedRequest, TooLarge
+from anew.http.chunks import Work
 from anew.http.embedded import LONG, collector_resting
 from anew.http.formats import Unreadable, reason_of
-from anew.http.payloads import MAX_DEPTH, WINDOW
-from anew.http.portions import Work
+from anew.http.payload_limits import MAX_DEPTH, WINDOW
 
 MAX_DEPTH_MSGPACK = 8 * MAX_DEPTH
 
@@ -47,18 +47,19 @@ _LENGTHS = {0xC4: 1, 0xC5: 2, 0xC6: 4, 0xD9: 1, 0xDA: 2, 0xDB: 4, 0xC7: 1, 0xC8:
 
 
 def repacking(packed: bytes, max_bytes: int, field: str = "payload") -> Work[bytes]:
-    """Write a MessagePack payload as JSON, in portions.
+    """Write a MessagePack payload as JSON, in chunks.
 
     Args:
-        packed: One value, whole, of which `counting` has found that it may be built.
+        packed: One value, whole.
         max_bytes: Bytes that the JSON may have.
         field: Its name in errors.
 
     Raises:
-        TooLarge: The JSON is larger.
+        TooLarge: The JSON is larger, or it has too many values.
         MalformedRequest: It holds binary, extension types, keys that are not text, NaN or infinity.
     """
-    value = unpacked(packed)
+    yield from _counting(packed, field)
+    value = _unpacked(packed)
     if len(packed) > WINDOW:
         yield
     yield from _checking(value, max_bytes, field)
@@ -68,7 +69,7 @@ def repacking(packed: bytes, max_bytes: int, field: str = "payload") -> Work[byt
         raise MalformedRequest(f"{field} cannot be stored: {reason_of(error)}", field=field) from None
 
 
-def unpacked(packed: bytes) -> Any:
+def _unpacked(packed: bytes) -> Any:
     """Decode MessagePack."""
     try:
         with collector_resting() if len(packed) > LONG else contextlib.nullcontext():
@@ -77,7 +78,7 @@ def unpacked(packed: bytes) -> Any:
         raise MalformedRequest(f"invalid MessagePack: {reason_of(error)}") from None
 
 
-def counting(packed: bytes, field: str = "payload", most: int = MAX_COST) -> Work[None]:
+def _counting(packed: bytes, field: str) -> Work[None]:
     """Refuse MessagePack with too many values; nothing is built, so that the refusal costs little."""
     if len(packed) <= WINDOW:
         return
@@ -99,8 +100,9 @@ def counting(packed: bytes, field: str = "payload", most: int = MAX_COST) -> Wor
         else:
             cost += 1
             at += _length(packed, at)
-        if cost > most:
-            message = f"{field}: expected at most {most} values in MessagePack, a list or map counted {LIST_COST} times, got more"
+        if cost > MAX_COST:
+            counted = f"a list or map counted {LIST_COST} times"
+            message = f"{field}: expected at most {MAX_COST} values in MessagePack, {counted}, got more"
             raise TooLarge(message, field=field)
         steps += 1
         if not steps % 500:
