@@ -29,7 +29,7 @@ class Page:
         self.stats = Stats()
         self.counters = WireCounters()
         self.counts = {"mail": {State.READY: 2, State.RETRYING: 1}}
-        reads = SimpleNamespace(counts=lambda: self.counts, oldest_ready=lambda: oldest_ready)
+        reads = SimpleNamespace(counts=lambda: self.counts, oldest_ready=lambda then: then(oldest_ready))
         self._context: Any = SimpleNamespace(
             engine=SimpleNamespace(
                 stats=self.stats,

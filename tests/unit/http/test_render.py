@@ -106,7 +106,7 @@ def test_the_answer_to_a_bulk_is_that_of_each_job() -> None:
         new_job("a", '","id":"'),
     ]
     first = (1 << 63) - len(jobs)
-    answer = plain_answers("tag000000", first, jobs, 1_700_000_000_000)
+    answer = plain_answers("tag000000", range(first, 1 << 63), jobs, 1_700_000_000_000)
     singly = [plain_answer(b"tag000000", first + at, job, 1_700_000_000_000) for at, job in enumerate(jobs)]
     assert answer == b'{"jobs":[' + b",".join(singly) + b"]}"
     listed = json.loads(answer)["jobs"]
