@@ -33,7 +33,7 @@ class Reads:
     """Reads one store, between its batches or beside them.
 
     Args:
-        store: What is read; the thread gets a reader of its own.
+        store: What is read; the thread gets its own reader.
         loop: Where results of long reads are handed back.
     """
 
@@ -136,7 +136,7 @@ class Reads:
             self._turn()
 
     def _turn(self) -> None:
-        """Answer what is done, for so long; the rest has turns of its own, between which others are served."""
+        """Answer what is done, for so long; the rest waits for later turns, so that others are served in between."""
         end = time.perf_counter() + BUDGET_MS / 1_000
         try:
             while self._done:

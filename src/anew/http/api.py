@@ -22,7 +22,7 @@ log = logging.getLogger("anew.http")
 
 LOOPBACK_NAMES = frozenset({b"localhost", b"127.0.0.1", b"[::1]", b"::1"})
 OPEN_PATHS = frozenset({b"/healthz", b"/readyz"})
-"""Probes answer without a token; they tell nothing but yes or no."""
+"""Probes answer without a token; they say nothing but yes or no."""
 PAGES = b"/lab"
 """Pages for browsers, at this path and below. They may bring the token as the password of HTTP Basic, since nobody can
 teach a browser another header. Only here: a browser adds a password to whatever a stranger's page makes it send, and what

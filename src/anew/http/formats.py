@@ -91,7 +91,7 @@ def stream_format(headers: dict[bytes, bytes]) -> str | None:
 
 
 def body_format(headers: dict[bytes, bytes]) -> Format | None:
-    """Tell how a body is to be read by its ``Content-Type``; None if it is nothing we read."""
+    """Return how a body is to be read by its ``Content-Type``; None if it is nothing we read."""
     given = headers.get(b"content-type")
     if given is None or given == _JSON_TYPE:
         return JSON
@@ -105,7 +105,7 @@ Unreadable = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
 def reason_of(error: Exception) -> str:
-    """Tell what a decoder complains of."""
+    """Return what a decoder complains of."""
     if isinstance(error, RecursionError):
         return "nested too deeply"
     if isinstance(error, UnicodeDecodeError):
@@ -119,7 +119,7 @@ def not_acceptable(request: Request, supported: list[str]) -> None:
 
 
 def written_in(request: Request) -> Format | None:
-    """Tell how to read a request's body; None if its content type is nothing we read, and 415 has been answered."""
+    """Return how to read a request's body; None if its content type is nothing we read, and 415 has been answered."""
     form = body_format(request.headers)
     if form is None:
         _unsupported_media_type(request)

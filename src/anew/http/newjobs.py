@@ -1,4 +1,4 @@
-"""Turns the body of an enqueue into new jobs: decoded once, checked whole, handed on as they are."""
+"""Turns the body of an enqueue into new jobs: decoded once, checked whole, passed on as they are."""
 
 from __future__ import annotations
 

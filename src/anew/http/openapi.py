@@ -228,7 +228,7 @@ def _work() -> dict[str, dict[str, Operation]]:
             "post": operation(
                 "work",
                 "fail",
-                "Report a failed attempt; the answer tells when the job runs again.",
+                "Report a failed attempt; the answer says when the job runs again.",
                 {200: "Job"},
                 (404, 413, 415, 507),
                 path=[_ID],
@@ -298,7 +298,7 @@ def _server() -> dict[str, dict[str, Operation]]:
         "/health": {
             "get": operation("server", "health", "Say that the server answers.", {200: "Health"}, ())
         },
-        "/version": {"get": operation("server", "version", "Tell the API's version.", {200: "Version"}, ())},
+        "/version": {"get": operation("server", "version", "Give the API's version.", {200: "Version"}, ())},
         "/healthz": {"get": probe("alive", "Say that the server lives.")},
         "/readyz": {"get": probe("ready", "Say whether a commit, made for this answer, has gone through.")},
         "/metrics": {"get": one_form_operation("metrics", "Metrics in Prometheus' text format.", plain)},

@@ -83,7 +83,7 @@ def judging(payload: bytes, field: str = "payload") -> Work[None]:
 
 
 def may_be_out_of_range(text: bytes) -> bool:
-    """Tell whether something looks like a number beyond the largest float: a large exponent or very many digits.
+    """Return whether something looks like a number beyond the largest float: a large exponent or very many digits.
 
     Some 0.2 us for a short text and 0.2 ms for 64 KiB; hexadecimal numbers in strings look so too.
     """
@@ -100,7 +100,7 @@ def outside_strings(text: bytes) -> bytes:
 
 
 def _is_out_of_range(outside: bytes) -> bool:
-    """Tell whether one of the numbers in a text without strings is beyond the largest float."""
+    """Return whether one of the numbers in a text without strings is beyond the largest float."""
     return any(math.isinf(float(number)) for number in _NUMBER.findall(outside) if len(number) > 4)
 
 
@@ -109,7 +109,7 @@ def _out_of_range(field: str) -> MalformedRequest:
 
 
 def _finding_exponent(payload: bytes) -> Work[bool]:
-    """Tell whether some part of a long payload looks like a number with a large exponent."""
+    """Return whether some part of a long payload looks like a number with a large exponent."""
     if b"e" not in payload and b"E" not in payload:
         return False
     for at in range(0, len(payload), WINDOW):
@@ -121,7 +121,7 @@ def _finding_exponent(payload: bytes) -> Work[bool]:
 
 
 def may_be_deep(text: bytes) -> bool:
-    """Tell whether there are more opening brackets than levels allowed, wherever they stand."""
+    """Return whether there are more opening brackets than levels allowed, wherever they stand."""
     if len(text) <= _SHORT:
         return text.count(b"[") + text.count(b"{") > MAX_DEPTH
     found = 0

@@ -51,8 +51,8 @@ class ShownJob(Struct, kw_only=True):
         ready_at: When it may run, epoch ms.
         attempts: Failures reported so far.
         retry_limit: Retries after the first run.
-        backoff: Zizq's three numbers, if it has them of its own.
-        policy: Its own policy in Anew's form.
+        backoff: Zizq's three numbers, if they were set for it.
+        policy: The policy that was set for it, in Anew's form.
         dequeued_at: When it was last taken, epoch ms.
         failed_at: When it last failed, epoch ms.
         retention: How long it is kept after its end.

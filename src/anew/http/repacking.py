@@ -32,7 +32,7 @@ _SOME = 20_000
 
 _JSON_KINDS = frozenset({type(None), bool, int, float, str, list, dict})
 
-# One-byte values; then those whose first byte tells their length; then lists and maps of up to 15.
+# One-byte values; then those whose first byte gives their length; then lists and maps of up to 15.
 _TINY = re.compile(rb"[\x00-\x7f\xc0\xc2\xc3\xe0-\xff]{1,65536}")
 _SIZED = re.compile(
     rb"(?:[\xcc\xd0].|[\xcd\xd1]..|[\xce\xd2\xca].{4}|[\xcf\xd3\xcb].{8}|"
@@ -43,7 +43,7 @@ _SIZED = re.compile(
 _LISTS = re.compile(rb"[\x80-\x9f]{1,65536}")
 _LONG_LISTS = {0xDC: 3, 0xDD: 5, 0xDE: 3, 0xDF: 5}
 _LENGTHS = {0xC4: 1, 0xC5: 2, 0xC6: 4, 0xD9: 1, 0xDA: 2, 0xDB: 4, 0xC7: 1, 0xC8: 2, 0xC9: 4}
-"""By first byte: how many bytes tell the length of the text or binary that follows; an extension has its type in one more."""
+"""By first byte: how many bytes hold the length of the text or binary that follows; an extension has its type in one more."""
 
 
 def repacking(packed: bytes, max_bytes: int, field: str = "payload") -> Work[bytes]:
@@ -110,7 +110,7 @@ def _counting(packed: bytes, field: str) -> Work[None]:
 
 
 def _length(packed: bytes, at: int) -> int:
-    """Tell the length of text, binary or an extension, head included; what is cut short is found out in decoding."""
+    """Give the length of text, binary or an extension, head included; what is cut short is found out in decoding."""
     kind = packed[at]
     if kind in _LENGTHS:
         width = _LENGTHS[kind]
@@ -119,7 +119,7 @@ def _length(packed: bytes, at: int) -> int:
 
 
 def _checking(value: object, max_bytes: int, field: str) -> Work[None]:
-    """Walk level by level and some thousands of values at a time, each looked at in a few passes."""
+    """Look level by level and some thousands of values at a time, each looked at in a few passes."""
     level: list[Any] = [[value]]
     seen = 0
     for _ in range(MAX_DEPTH_MSGPACK + 1):

@@ -20,7 +20,7 @@ _CRONS = {
 
 
 class ServiceRoutes:
-    """Tells about the server.
+    """Reports about the server.
 
     Args:
         context: What handlers use.
@@ -36,7 +36,7 @@ class ServiceRoutes:
         form.reply(request, 200, {"status": "ok", "commit": self._settings.commit})
 
     def version(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
-        """Tell the version of the API."""
+        """Give the version of the API."""
         form.reply(request, 200, {"version": self._settings.version})
 
     def queues(self, request: Request, form: Format, params: tuple[str, ...]) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
-from itertools import islice
 from typing import Any
 
 import msgspec
@@ -36,7 +35,9 @@ from anew.net.seam import Request
 NOT_IN_FLIGHT = "job not found in in-flight set"
 
 IN_ONE_BATCH = 100
-"""Failures of one list in one batch: some 10 ms, so that a list of thousands delays nobody else by much more."""
+ONE_BATCH_CHARACTERS = 1 << 20
+"""Failures of one list in one batch, and what their texts may have together: some 10 ms, so that a list of thousands delays nobody
+else by much more."""
 
 
 class Ids(msgspec.Struct, frozen=True):
@@ -159,7 +160,7 @@ class SettleRoutes:
         self, reports: Iterator[_Report], results: list[dict[str, Any]], request: Request, form: Format
     ) -> None:
         """Hand the next reports of a list to the engine; answer when there are none left."""
-        some = list(islice(reports, IN_ONE_BATCH))
+        some = _of_one_batch(reports)
         if not some:
             form.reply(request, 200, {"results": results})
             return
@@ -183,6 +184,18 @@ class SettleRoutes:
                 self._submit(Fail(self._read(job_id), failure, partial(decided, result)))
             else:
                 decided(result, failure)
+
+
+def _of_one_batch(reports: Iterator[_Report]) -> list[_Report]:
+    some: list[_Report] = []
+    characters = 0
+    for report in reports:
+        some.append(report)
+        if isinstance(report[1], Failed):
+            characters += len(report[1].message) + len(report[1].backtrace or "")
+        if len(some) == IN_ONE_BATCH or characters > ONE_BATCH_CHARACTERS:
+            break
+    return some
 
 
 def failed(report: FailureReport) -> Failed:
