@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from .client import Client, Job, now_ms
+from .client import JSON, MSGPACK, Client, Job, now_ms
 
 DAY_MS = 86_400_000
 PAST = 1_600_000_000_000
@@ -55,6 +55,7 @@ def test_zizq_55_only_jobs_in_flight_can_fail(client: Client, queue: str) -> Non
         (backoff(2, 100), [1100, 4100, 9100]),
         (backoff(1, 200), [1200, 2200, 3200]),
         (backoff(0.5, 0), [1000, 1414, 1732]),
+        (backoff(-1, 100), [1100, 600, 433]),
     ],
 )
 def test_zizq_56_the_back_off_formula(
@@ -226,9 +227,104 @@ def test_an_enormous_exponent_saturates(client: Client, queue: str, exponent: fl
     assert client.job(job_id)["status"] == "scheduled"
 
 
-def test_a_negative_exponent_is_400(client: Client, queue: str) -> None:
-    """Waits that shrink help nobody. The peer takes it."""
-    job = {"type": "t", "queue": queue, "payload": None, "backoff": backoff(-0.5, 0)}
-    assert client.post("/jobs", job).status == 400
-    client.enqueue(queue)
-    assert client.patch(f"/jobs?queue={queue}", {"backoff": backoff(-3, 0)}).status == 400
+# -- many at once
+
+
+@pytest.mark.parametrize("form", [JSON, MSGPACK])
+def test_reports_in_a_list_are_decided_each_by_itself(client: Client, queue: str, form: str) -> None:
+    ids = client.enqueue_many(queue, 5)
+    waiting = client.enqueue(queue, ready_at=4_102_444_800_000)["id"]
+    with client.take(queue, prefetch=5) as stream:
+        for _ in ids:
+            stream.next_job()
+        reports = [
+            {"id": ids[0], "message": "a", "error_type": "E", "backtrace": "b"},
+            {"id": ids[1], "message": "b", "kill": True},
+            {"id": waiting, "message": "c"},
+            {"id": ids[2], "message": "d", "retry_at": PAST},
+            {"id": ids[3]},
+            {"id": ids[3], "message": "e", "retry_at": -1},
+            {"message": "f"},
+            {"id": "no id", "message": "g"},
+            {"id": ids[0], "message": "reported a second time"},
+            {"id": ids[4], "message": "h", "retry_at": 4_102_444_800_000, "more": [1]},
+        ]
+        sent = {"packed": {"failures": reports}} if form == MSGPACK else {"data": {"failures": reports}}
+        answer = client.request("POST", "/v1/jobs/failure", accept=form, **sent)
+        assert (answer.status, answer.content_type) == (200, form)
+        results = answer.data["results"]
+        assert [result["id"] for result in results] == [report.get("id") for report in reports]
+        assert [result.get("status") or result["code"] for result in results] == [
+            "scheduled", "dead", "not_found", "scheduled", "malformed_request", "malformed_request",
+            "malformed_request", "not_found", "not_found", "scheduled",
+        ]  # fmt: skip
+        assert results[2]["error"] == "job not found in in-flight set"
+        assert results[4]["error"] == "object missing required field message"
+        assert results[5]["error"].startswith("retry_at: expected int >= 0, got -1")
+        assert results[6]["error"] == "object missing required field id"
+        for at in (0, 1, 3, 9):
+            shown = results[at]["job"]
+            assert (shown["id"], shown["attempts"], shown["status"]) == (
+                reports[at]["id"],
+                1,
+                results[at]["status"],
+            )
+            assert "payload" not in shown
+        assert client.job(ids[3])["status"] == "in_flight"
+    (record,) = client.errors(ids[0])
+    assert (record["message"], record["error_type"], record["backtrace"]) == ("a", "E", "b")
+
+
+def test_a_list_of_reports_is_answered_as_each_of_them_would_be(client: Client, queue: str) -> None:
+    """The same report, alone and in a list: the same job but for its id and its instants."""
+    ids = [client.enqueue(queue, backoff=backoff(1, 200), retention={"dead_ms": 5})["id"] for _ in range(2)]
+    with client.take(queue, prefetch=2) as stream:
+        stream.next_job()
+        stream.next_job()
+        alone = client.fail(ids[0], message="m")
+        (result,) = client.post("/v1/jobs/failure", {"failures": [{"id": ids[1], "message": "m"}]}).data[
+            "results"
+        ]
+    own = {"id", "dequeued_at", "failed_at", "ready_at"}
+    shown = result["job"]
+    assert list(shown) == list(alone)
+    assert {n: v for n, v in shown.items() if n not in own} == {
+        n: v for n, v in alone.items() if n not in own
+    }
+    assert shown["ready_at"] - shown["failed_at"] == alone["ready_at"] - alone["failed_at"] == 1_200
+
+
+def test_thousands_of_reports_are_answered_in_their_order(client: Client, queue: str) -> None:
+    """More than are decided in one batch, in a body that is read in several pieces."""
+    ids = client.enqueue_many(queue, 1_000)
+    with client.take(queue, prefetch=1_000) as stream:
+        for _ in ids:
+            stream.next_job()
+        reports = [{"id": job_id, "message": f"{at}" * 100} for at, job_id in enumerate(ids)]
+        results = client.post("/v1/jobs/failure", {"failures": reports}).data["results"]
+        assert [(result["id"], result["status"]) for result in results] == [
+            (job_id, "scheduled") for job_id in ids
+        ]
+    assert client.errors(ids[777])[0]["message"] == "777" * 100
+    client.delete(f"/jobs?queue={queue}")
+
+
+@pytest.mark.parametrize("form", [JSON, MSGPACK])
+@pytest.mark.parametrize(
+    ("body", "status"),
+    [({"failures": []}, 200), ({}, 400), ({"failures": None}, 400), ({"failures": {}}, 400), ([], 400)],
+)
+def test_a_list_of_reports_is_a_list(client: Client, body: object, status: int, form: str) -> None:
+    sent = {"packed": body} if form == MSGPACK else {"data": body}
+    answer = client.request("POST", "/v1/jobs/failure", **sent)
+    assert answer.status == status
+    assert answer.data == {"results": []} if status == 200 else answer.data["code"] == "malformed_request"
+
+
+@pytest.mark.parametrize("form", [JSON, MSGPACK])
+def test_a_list_of_reports_is_bounded(client: Client, form: str) -> None:
+    reports = {"failures": [{"id": "x", "message": ""}] * 10_001}
+    sent = {"packed": reports} if form == MSGPACK else {"data": reports}
+    answer = client.request("POST", "/v1/jobs/failure", **sent)
+    assert (answer.status, answer.data["code"]) == (413, "too_large")
+    assert answer.error.startswith("failures: expected at most 10000 in one request, got 10001")

@@ -42,7 +42,7 @@ def test_zizq_03_accept_chooses_the_format(client: Client, accept: str | None, e
 def test_zizq_04_any_other_accept_is_406_in_json(client: Client, accept: str) -> None:
     response = client.get("/health", accept=accept)
     assert (response.status, response.content_type) == (406, JSON)
-    assert response.data == {"error": "not acceptable", "supported": BOTH}
+    assert response.data == {"error": "not acceptable", "code": "not_acceptable", "supported": BOTH}
 
 
 def test_only_the_first_accept_header_counts(client: Client) -> None:
@@ -69,7 +69,11 @@ def test_zizq_05_other_content_types_are_415(
         "POST", "/jobs", body=job_body(queue), headers=[("content-type", content_type)], accept=accept
     )
     assert (response.status, response.content_type) == (415, accept or JSON)
-    assert response.data == {"error": "unsupported media type", "supported": BOTH}
+    assert response.data == {
+        "error": "unsupported media type",
+        "code": "unsupported_media_type",
+        "supported": BOTH,
+    }
 
 
 @pytest.mark.parametrize(
@@ -165,9 +169,11 @@ def test_zizq_08_messagepack_integers_are_in_their_shortest_form(client: Client,
     response = client.post(
         "/jobs", {"type": "t", "queue": queue, "payload": None, "priority": 300}, accept=MSGPACK
     )
-    assert msgspec.msgpack.encode(response.data) == response.body
+    # After the keys: 300 in two bytes behind 0xcd, 0 in one byte, an instant in eight behind 0xcf.
+    shortest = [b"\xa8priority\xcd\x01\x2c", b"\xa8attempts\x00", b"\xa8ready_at\xcf\x00\x00"]
     page = client.get(f"/jobs?queue={queue}", accept=MSGPACK)
-    assert msgspec.msgpack.encode(page.data) == page.body
+    for body in (response.body, page.body):
+        assert [part in body for part in shortest] == [True, True, True]
 
 
 def test_json_answers_are_compact(client: Client, queue: str) -> None:
@@ -199,7 +205,8 @@ def test_accept_of_a_take_stream(client: Client, queue: str, accept: str | None,
 def test_accept_of_a_take_stream_that_is_not_served(client: Client) -> None:
     response = client.get("/jobs/take", accept="text/html")
     assert (response.status, response.content_type) == (406, JSON)
-    assert response.data == {"error": "not acceptable", "supported": [SSE, NDJSON, MSGPACK_STREAM]}
+    supported = [SSE, NDJSON, MSGPACK_STREAM]
+    assert response.data == {"error": "not acceptable", "code": "not_acceptable", "supported": supported}
 
 
 def test_order_of_the_checks(client: Client) -> None:

@@ -11,7 +11,7 @@ import pytest
 import schemathesis
 from hypothesis import HealthCheck, Phase, given, settings
 from schemathesis import Case, GenerationMode
-from schemathesis.specs.openapi.checks import positive_data_acceptance
+from schemathesis.specs.openapi.checks import negative_data_rejection, positive_data_acceptance
 
 from anew.http.openapi import document
 
@@ -104,6 +104,7 @@ def can_be_said(case: Case) -> bool:
             return False
     body = case.body
     jobs = body.get("jobs", [body]) if isinstance(body, dict) else []
+    jobs = jobs if isinstance(jobs, list) else []
     return not any(isinstance(job, dict) and isinstance(job.get("policy"), dict) for job in jobs)
 
 
@@ -142,8 +143,11 @@ def test_what_fits_is_accepted_and_answered_as_documented(target: Target, name: 
 
 @pytest.mark.parametrize("name", names(with_input=True))
 def test_what_does_not_fit_is_refused_as_documented(target: Target, name: str) -> None:
+    # A report in a list that does not fit is refused by itself, in an answer of 200 that says so.
+    excluded = [negative_data_rejection] if name == "POST /v1/jobs/failure" else []
+
     def call(case: Case) -> None:
-        case.call_and_validate(base_url=target.url, headers=accept(case))
+        case.call_and_validate(base_url=target.url, headers=accept(case), excluded_checks=excluded)
 
     try_out(name, GenerationMode.NEGATIVE, call)
 

@@ -196,25 +196,6 @@ def test_a_page_ends_early_where_payloads_are_large(client: Client, queue: str) 
     client.delete(f"/jobs?queue={queue}")
 
 
-def test_a_page_of_error_records_ends_early_where_their_texts_are_large(client: Client, queue: str) -> None:
-    """A message and a backtrace of 1 MiB each: 18 such records are 36 MiB, and a page may have 32."""
-    text = "x" * (1 << 20)
-    job_id = client.enqueue(queue, retry_limit=100)["id"]
-    with client.take(queue) as stream:
-        for _ in range(18):
-            stream.next_job()
-            client.fail(job_id, message=text, backtrace=text, retry_at=0)
-    pages, target = [], f"/jobs/{job_id}/errors"
-    while target is not None:
-        response = client.get(target)
-        assert len(response.body) < 33 << 20
-        pages.append([record["attempt"] for record in response.data["errors"]])
-        target = response.data["pages"]["next"]
-    assert len(pages) == 2
-    assert pages[0] + pages[1] == list(range(1, 19))
-    client.delete(f"/jobs?queue={queue}")
-
-
 def test_a_count_does_not_show_what_is_over(client: Client, queue: str) -> None:
     """Zizq 64: neither by the counters nor by the rows."""
     client.enqueue(queue)

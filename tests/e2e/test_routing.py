@@ -27,13 +27,13 @@ from .wire import Response
 def test_zizq_09_unknown_paths_are_404(client: Client, method: str, path: str) -> None:
     response = client.request(method, path)
     assert (response.status, response.content_type) == (404, JSON)
-    assert response.data == {"error": "not found"}
+    assert response.data == {"error": "not found", "code": "not_found"}
 
 
 def test_zizq_09_404_is_in_the_negotiated_format(client: Client) -> None:
     response = client.get("/nowhere", accept=MSGPACK)
     assert (response.status, response.content_type) == (404, MSGPACK)
-    assert response.data == {"error": "not found"}
+    assert response.data == {"error": "not found", "code": "not_found"}
 
 
 @pytest.mark.parametrize(
@@ -57,7 +57,10 @@ def test_zizq_09_a_wrong_method_is_405_with_allow(
 ) -> None:
     """Literal segments win: ``bulk``, ``success``, ``count`` and ``take`` are never read as ids."""
     response = client.request(method, path)
-    assert (response.status, response.body) == (405, b"")
+    assert (response.status, response.data) == (
+        405,
+        {"error": "method not allowed", "code": "method_not_allowed"},
+    )
     allow = response.header("allow")
     assert allow is not None
     assert {name.strip() for name in allow.split(",")} == allowed
@@ -168,7 +171,10 @@ def test_a_path_segment_is_percent_decoded_once(client: Client, queue: str) -> N
     encoded = f"%{ord(job_id[0]):02X}{job_id[1:]}"
     assert client.get(f"/jobs/{encoded}").data["id"] == job_id
     assert client.get(f"/jobs/%25{encoded[1:]}").status == 404
-    assert client.get(f"/jobs/{job_id}%2Ferrors").data == {"error": "job not found"}
+    assert client.get(f"/jobs/{job_id}%2Ferrors").data == {
+        "error": "job not found",
+        "code": "not_found",
+    }
 
 
 def test_a_path_that_is_not_utf_8_is_400(client: Client) -> None:

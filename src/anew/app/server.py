@@ -15,10 +15,10 @@ from anew.clock import Clock, SystemClock
 from anew.config import Settings, require_safe_bind
 from anew.engine import Engine, GroupCommit, recover
 from anew.engine import Limits as EngineLimits
+from anew.engine.reads import Reads
 from anew.errors import AnewError
-from anew.http import changes, enqueue, jobs, metrics, openapi, probes, service, settle, take, v1
+from anew.http import changing, enqueuing, metrics, openapi, querying, service, settling, take
 from anew.http.api import Api, Context
-from anew.http.reads import Reads
 from anew.http.router import Router
 from anew.net.listener import HttpServer
 from anew.net.seam import WireCounters
@@ -72,9 +72,9 @@ class Server:
         self._stopping = asyncio.Event()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self.stop)
-        reads = Reads(self.store.reader(), loop)
+        reads = Reads(self.store, loop)
         commit = GroupCommit(
-            self.engine, loop, self._fatal, reap_ms=self.settings.timing.reaper_interval_ms, read=reads
+            self.engine, loop, self._fatal, reap_ms=self.settings.timing.reaper_interval_ms, read=reads.later
         )
         counters = WireCounters()
         context = Context(self.engine, commit, reads, api_settings(self.settings), counters)
@@ -119,9 +119,7 @@ class Server:
 
 def add_routes(router: Router, context: Context, loop: asyncio.AbstractEventLoop) -> take.TakeRoutes:
     """Serve every route; give the one that holds streams."""
-    enqueue.add_routes(router, context)
-    settle.add_routes(router, context)
-    for module in (jobs, changes, service, v1, metrics, probes, openapi):
+    for module in (enqueuing, settling, querying, changing, service, metrics, openapi):
         module.add_routes(router, context)
     return take.add_routes(router, context, loop)
 

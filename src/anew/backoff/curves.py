@@ -15,7 +15,17 @@ from typing import ClassVar, Final, Protocol
 
 from anew.backoff.between import Between
 from anew.backoff.fields import Piece, Tagged, of
-from anew.backoff.kinds import MAX_COUNT, MAX_WAITS, Duration, Integer, ListOf, Number, invalid_size
+from anew.backoff.kinds import (
+    MAX_COUNT,
+    MAX_NUMBER,
+    MAX_WAITS,
+    Duration,
+    Integer,
+    ListOf,
+    Number,
+    invalid_policy,
+    invalid_size,
+)
 
 MAX_DEPTH: Final = 5
 _MAX_TERMS: Final = 16
@@ -94,15 +104,21 @@ class Power(Piece):
     """``base + scale * x**exponent + slope * x`` with ``x = k - 1 + origin``.
 
     Zizq counts from 1, Sidekiq and Faktory from 0; the window of 25 retries at the fourth power is 24.9 days
-    from 1 and 20.4 days from 0. ``0**0`` is 1.
+    from 1 and 20.4 days from 0. ``0**0`` is 1. An exponent below 0 makes the waits shrink, which Zizq allows; it
+    needs an origin, because 0 has no such power.
     """
 
     name: ClassVar[str] = "power"
     base_ms: int = field(default=0, metadata=of(Duration()))
-    exponent: float = field(metadata=of(Number(0)))
+    exponent: float = field(metadata=of(Number(-MAX_NUMBER)))
     origin: int = field(default=0, metadata=of(Integer(0, _MAX_RETRIES)))
     scale_ms: int = field(default=1_000, metadata=of(Duration()))
     slope_ms: int = field(default=0, metadata=of(Duration()))
+
+    def check(self) -> None:
+        """Refuse powers of 0 that do not exist."""
+        if self.exponent < 0 and not self.origin:
+            raise invalid_policy("exponent", self.exponent, "at least 0 unless origin is 1 or more")
 
     def at(self, k: int) -> float:
         """Give the wait before retry k."""

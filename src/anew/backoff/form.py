@@ -25,7 +25,7 @@ SHARED: Final = (
 
 _ZIZQ: Final[dict[str, Kind]] = {
     "base_ms": Integer(0, _U32),
-    "exponent": Number(0, _F32_MAX),
+    "exponent": Number(-_F32_MAX, _F32_MAX),
     "jitter_ms": Integer(0, _U32),
 }
 
@@ -110,9 +110,9 @@ def _from_zizq(body: dict[str, Any]) -> Mapping[str, Any]:
             raise missing(name, "base_ms, exponent and jitter_ms together")
         body[name] = kind.read(body[name], name)
     # Zizq keeps the exponent in 32 bits; 4.2 there is 4.19999980926513671875. Beyond the largest that a curve
-    # takes, the second retry already meets 365 days.
+    # takes, the second retry already meets 365 days, and below the smallest nothing is left of its second.
     (exponent,) = struct.unpack("<f", struct.pack("<f", body.pop("exponent")))
-    exponent = min(exponent, MAX_NUMBER)
+    exponent = max(-MAX_NUMBER, min(exponent, MAX_NUMBER))
     base, jitter = body.pop("base_ms"), body.pop("jitter_ms")
     return {
         "curve": {"power": {"base": base, "exponent": exponent, "origin": 1}},

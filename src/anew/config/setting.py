@@ -152,9 +152,9 @@ def _number(_: Setting, value: object, __: str) -> object:
         number = float(value) if isinstance(value, str | int | float) else math.nan
     except (ValueError, OverflowError):
         number = math.nan
-    if math.isfinite(number) and number >= 0 and not isinstance(value, bool):
+    if math.isfinite(number) and not isinstance(value, bool):
         return number
-    return _Expected("a number >= 0")
+    return _Expected("a finite number")
 
 
 def _duration(setting: Setting, value: object, source: str) -> object:

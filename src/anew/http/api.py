@@ -6,14 +6,15 @@ import binascii
 import hmac
 import logging
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 from anew.engine import Engine, GroupCommit
+from anew.engine.reads import Reads
 from anew.errors import AnewError, MalformedRequest, NotFound, Overloaded
-from anew.http.failures import reply_error
+from anew.http.chunks import Chunks
 from anew.http.formats import JSON, SUPPORTED, answer_format, not_acceptable
+from anew.http.replies import reply_error
 from anew.http.router import Router
 from anew.net.seam import Request, WireCounters
 
@@ -21,7 +22,7 @@ log = logging.getLogger("anew.http")
 
 LOOPBACK_NAMES = frozenset({b"localhost", b"127.0.0.1", b"[::1]", b"::1"})
 OPEN_PATHS = frozenset({b"/healthz", b"/readyz"})
-"""Probes answer without a token; they tell nothing but yes or no."""
+"""Probes answer without a token; they say nothing but yes or no."""
 PAGES = b"/lab"
 """Pages for browsers, at this path and below. They may bring the token as the password of HTTP Basic, since nobody can
 teach a browser another header. Only here: a browser adds a password to whatever a stranger's page makes it send, and what
@@ -82,29 +83,29 @@ class Context:
     """What every handler may use.
 
     Args:
-        engine: The engine, for reads in the loop's thread.
+        engine: The engine: its ids, its clock, what it counts.
         commit: Where operations go.
-        read: Runs a long read in the reader's thread: ``read(function, then)``; `function` gets the store's reader, and
-            `then` its result (or an AnewError) back in the loop's thread.
+        reads: What is read of the store.
         settings: What the routes need to know.
         counters: What the wires count; refusals are counted here too.
     """
 
-    __slots__ = ("commit", "counters", "engine", "read", "settings", "started_at")
+    __slots__ = ("chunks", "commit", "counters", "engine", "reads", "settings", "started_at")
 
     def __init__(
         self,
         engine: Engine,
         commit: GroupCommit,
-        read: Callable[[Callable[[Any], Any], Callable[[Any], None]], None],
+        reads: Reads,
         settings: ApiSettings,
         counters: WireCounters,
     ) -> None:
         self.engine = engine
         self.commit = commit
-        self.read = read
+        self.reads = reads
         self.settings = settings
         self.counters = counters
+        self.chunks = Chunks()
         self.started_at = time.monotonic()
 
     def key_of(self, job_id: str) -> int:
@@ -172,7 +173,8 @@ class Api:
                 return
         handler = route.handlers.get(request.method)
         if handler is None:
-            request.reply(405, b"", None, ((b"allow", route.allow),))
+            wanted = answer_format(request.headers) or JSON
+            wanted.error(request, 405, "method not allowed", ((b"allow", route.allow),))
             return
         form = answer_format(request.headers)
         if form is None:

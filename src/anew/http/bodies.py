@@ -1,45 +1,54 @@
-"""Reads request bodies: fast where they are plain, thorough where they are not.
+"""Reads request bodies into Structs, in JSON and MessagePack, and words what does not fit: field, value, expectation.
 
-The fast way decodes straight into a Struct. What that lets pass, a repeated key, cannot hide: it would make the body longer than
-the decoded values account for, so a look at the length tells whether the thorough way must be taken. The thorough way also words
-the errors: field, value, expectation.
+A body is decoded strictly, straight into its Struct: unknown members are passed over, and of a repeated key the last one counts.
+What does not fit so is decoded once more, member by member, because some clients write integers as floats and texts as binary.
+Nothing is built of what no member asks for, so that millions of values in a body cost neither memory nor much time.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from typing import TypeVar
+from collections.abc import Container
+from functools import lru_cache
+from typing import Any, NamedTuple, TypeVar, cast, get_args
 
 import msgspec
+from msgspec import UNSET, Raw, UnsetType
 
 from anew.errors import MalformedRequest
-from anew.http.formats import JSON, Format, Unreadable, reason_of, written_in
-from anew.http.payloads import count_values
-from anew.http.portions import at_once
-from anew.http.repacking import counting, unpacked
+from anew.http.formats import Format, Unreadable, reason_of, written_in
 from anew.net.seam import Request
 
 T = TypeVar("T")
 
-MAX_VALUES = 100_000
-"""Values in a body that is read thoroughly, object by object; payloads are not, and may have more."""
+MAX_MEMBER = 65_536
+"""Bytes of a member that becomes an object, texts aside; the longest name that is allowed, all escapes, has some 3,000."""
+
+_TEXTS = (b'"', *(bytes([head]) for head in (0xC4, 0xC5, 0xC6, 0xD9, 0xDA, 0xDB)))
+"""How a long text, or in MessagePack binary, begins."""
 
 
-MAX_SHOWN = 65_536
-"""Bytes of a body that an error looks into for the value that came."""
+class _Reader(NamedTuple):
+    """The decoders of one Struct: into itself, and into its members as they stand in the body; `kept` stay so."""
+
+    strict: Any
+    members: Any
+    kept: frozenset[str]
+    any_member: Any
 
 
-_LENGTH_BYTES = {0xDC: 2, 0xDD: 4, 0xDE: 2, 0xDF: 4}
-"""By the first byte of a long list or map in MessagePack: how many bytes tell its length."""
-
-
-class Repeated(Exception):
-    """A structured object has a key twice."""
+@lru_cache(maxsize=64)
+def _reader(kind: type[Any], is_json: bool) -> _Reader:
+    fields = msgspec.structs.fields(kind)
+    members = msgspec.defstruct("Members", [(field.name, Raw | UnsetType, UNSET) for field in fields])
+    kept = frozenset(field.name for field in fields if Raw in (field.type, *get_args(field.type)))
+    library = msgspec.json if is_json else msgspec.msgpack
+    return _Reader(library.Decoder(kind), library.Decoder(members), kept, library.Decoder())
 
 
 def body_as(request: Request, kind: type[T]) -> T | None:
-    """Decode a request's body into a Struct, thoroughly; None if its content type is nothing we read, which has been answered.
+    """Decode a request's body into a Struct; None if its content type is nothing we read, which has been answered.
 
     Raises:
         MalformedRequest: As for `decode`.
@@ -48,44 +57,43 @@ def body_as(request: Request, kind: type[T]) -> T | None:
     return None if form is None else decode(request.body, form, kind)
 
 
-def decode(body: bytes, form: Format, kind: type[T], *, where: str = "") -> T:
-    """Decode a body into a Struct, thoroughly.
+def decode(
+    body: bytes | Raw, form: Format, kind: type[T], *, where: str = "", null_is_absent: Container[str] = ()
+) -> T:
+    """Decode a body into a Struct; floats without a fraction pass as integers, binary in UTF-8 as text.
 
     Args:
         body: As it came.
         form: How it is written.
-        kind: A Struct; members of type Raw keep their bytes (JSON only).
+        kind: A Struct; members of type Raw keep their bytes.
         where: Put before field names in errors, such as ``jobs[1]``.
+        null_is_absent: Members that may be null though their type says otherwise.
 
     Raises:
-        MalformedRequest: It is not readable, repeats a key, or a value does not fit.
+        MalformedRequest: It is not readable, or a value does not fit.
     """
-    value = to_object(body, form)
-    return convert(value, kind, where=where)
-
-
-def convert(value: object, kind: type[T], *, where: str = "") -> T:
-    """Fit decoded values into a Struct; floats without a fraction pass as integers, binary in UTF-8 as text."""
-    try:
-        return msgspec.convert(_eased(value), kind)
-    except msgspec.ValidationError as error:
-        raise worded(error, value, where) from None
-
-
-def to_object(body: bytes, form: Format) -> object:
-    """Decode a body into plain values, with repeated keys and unreadable text refused."""
+    reader = _reader(cast(Any, kind), form.is_json)
     if form.is_json:
-        check_text(body)
-        check_bulk(body)
-        return _json_object(body)
-    at_once(counting(body, "the body", MAX_VALUES))
-    value = unpacked(body)
-    check_msgpack_keys(body, value)
-    return value
+        check_text(bytes(body))
+    try:
+        return reader.strict.decode(body)  # type: ignore[no-any-return]
+    except msgspec.ValidationError:
+        pass
+    except (*Unreadable, ValueError) as error:
+        raise malformed(error, form) from None
+    parts = _members(reader, body, form, where)
+    for name in parts.keys() - reader.kept:
+        parts[name] = _eased(_built(parts[name], form, reader, name))
+        if parts[name] is None and name in null_is_absent:
+            del parts[name]
+    try:
+        return msgspec.convert(parts, kind)
+    except msgspec.ValidationError as error:
+        raise worded(error, parts, where) from None
 
 
 def check_text(body: bytes) -> None:
-    """Refuse JSON that is not UTF-8."""
+    """Refuse JSON that is not UTF-8; what is kept or passed over has not been looked at in decoding."""
     if not body.isascii():
         try:
             body.decode("utf-8")
@@ -93,33 +101,16 @@ def check_text(body: bytes) -> None:
             raise MalformedRequest(f"invalid JSON: not UTF-8 at byte {error.start}") from None
 
 
-def check_bulk(body: bytes) -> None:
-    """Refuse JSON with so many values that building them would hold up everybody else."""
-    if len(body) > MAX_VALUES and count_values(body, MAX_VALUES) > MAX_VALUES:
-        raise MalformedRequest(f"the body has more than {MAX_VALUES} values; expected fewer")
+def malformed(error: Exception, form: Format) -> MalformedRequest:
+    """Word a decoder's complaint about bytes that are not of the format."""
+    return MalformedRequest(f"invalid {form.name}: {reason_of(error)}")
 
 
-def check_beside(body: bytes, part: bytes) -> None:
-    """Refuse a JSON object with so many members that to give each of them would take long.
-
-    Args:
-        body: A JSON text.
-        part: The member that may hold very many values.
-    """
-    if len(body) - len(part) > MAX_VALUES and body.replace(part, b"", 1).count(b":") > MAX_VALUES:
-        raise MalformedRequest(f"the body has more than {MAX_VALUES} members; expected fewer")
-
-
-def malformed_json(error: Exception) -> MalformedRequest:
-    """Word a decoder's complaint."""
-    return MalformedRequest(f"invalid JSON: {reason_of(error)}")
-
-
-def worded(error: msgspec.ValidationError, value: object, where: str) -> MalformedRequest:
+def worded(error: msgspec.ValidationError, value: object, where: str = "") -> MalformedRequest:
     """Word a validation error: which field, what came (unless the value is UNSET), what was expected."""
     text, _, path = str(error).partition(" - at `")
     field = path.rstrip("`").removeprefix("$").removeprefix(".")
-    silent = value is msgspec.UNSET or "missing required field" in text
+    silent = value is UNSET or "missing required field" in text
     came = "" if silent else _shown(_look_up(value, field))
     name = ".".join(part for part in (where, field) if part)
     text = text[:1].lower() + text[1:].replace("`", "")
@@ -129,43 +120,26 @@ def worded(error: msgspec.ValidationError, value: object, where: str) -> Malform
     return MalformedRequest(message, field=name)
 
 
-def to_show(body: bytes) -> object:
-    """Decode a body for an error's sake; a long one is not worth it."""
-    return to_object(body, JSON) if len(body) <= MAX_SHOWN else msgspec.UNSET
-
-
-def _json_object(body: bytes) -> object:
+def _members(reader: _Reader, body: bytes | Raw, form: Format, where: str) -> dict[str, Any]:
+    """Give the known members of an object, each as it stands in the body."""
     try:
-        msgspec.json.Decoder(msgspec.Raw).decode(body)  # stricter than the standard library
-        return json.loads(body, object_pairs_hook=_pairs)
-    except Repeated as error:
-        raise MalformedRequest(f"the key {error} is given twice; expected once", field=str(error)) from None
+        found = reader.members.decode(body)
+    except msgspec.ValidationError as error:
+        raise worded(error, UNSET, where) from None
+    except Unreadable as error:  # strict decoding stopped short of it
+        raise malformed(error, form) from None
+    return {name: part for name, part in msgspec.structs.asdict(found).items() if part is not UNSET}
+
+
+def _built(part: Raw, form: Format, reader: _Reader, name: str) -> object:
+    """Decode one member into plain values."""
+    if len(part) > MAX_MEMBER and bytes(memoryview(part)[:1]) not in _TEXTS:
+        message = f"{name}: expected at most {MAX_MEMBER} bytes, got {len(part)}"
+        raise MalformedRequest(message, field=name)
+    try:
+        return reader.any_member.decode(part)
     except (*Unreadable, ValueError) as error:
-        raise malformed_json(error) from None
-
-
-def _pairs(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    found: dict[str, object] = dict(pairs)
-    if len(found) < len(pairs):
-        names = [name for name, _ in pairs]
-        raise Repeated(next(name for name in names if names.count(name) > 1))
-    return found
-
-
-def check_msgpack_keys(body: bytes, value: object) -> None:
-    """A map tells how many pairs it has; fewer after decoding means that one was repeated."""
-    if isinstance(value, dict) and msgpack_length(body) != len(value):
-        raise MalformedRequest("a key is given twice; expected each once")
-
-
-def msgpack_length(packed: bytes | msgspec.Raw) -> int:
-    """Tell how many members a packed map or list says it has; 0 for anything else."""
-    head = bytes(memoryview(packed)[:5])
-    if not head:
-        return 0
-    if 0x80 <= head[0] <= 0x9F:
-        return head[0] & 0x0F
-    return int.from_bytes(head[1 : 1 + _LENGTH_BYTES.get(head[0], 0)], "big")
+        raise malformed(error, form) from None
 
 
 def _eased(value: object) -> object:
@@ -191,7 +165,7 @@ def _text_or_bytes(value: bytes) -> str | bytes:
 
 
 def _look_up(value: object, path: str) -> object:
-    """Follow a path such as ``jobs[0].backoff.base_ms`` into plain values."""
+    """Follow a path such as ``backoff.base_ms`` or ``ids[3]`` into plain values."""
     for name, index in re.findall(r"([^.\[\]]+)|\[(\d+)\]", path):
         try:
             value = value[int(index)] if index else value[name]  # type: ignore[index]

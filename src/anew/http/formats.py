@@ -14,7 +14,7 @@ class Format:
     """One way to write an answer.
 
     Args:
-        name: For people.
+        name: For people, ``JSON`` or ``MessagePack``.
         content_type: What the answer says it is.
         encode: Turns a value into bytes; maps are string-keyed.
     """
@@ -25,22 +25,38 @@ class Format:
         self.name = name
         self.content_type = content_type
         self.encode = encode
-        self.is_json = name == "json"
+        self.is_json = name == "JSON"
 
     def reply(self, request: Request, status: int, value: object, extra: Headers = ()) -> None:
         """Answer with a value."""
         request.reply(status, self.encode(value), self.content_type, extra)
 
-    def error(self, request: Request, status: int, message: str, extra: Headers = ()) -> None:
-        """Answer with ``{"error": message}``."""
-        request.reply(status, self.encode({"error": message}), self.content_type, extra)
+    def error(
+        self, request: Request, status: int, message: str, extra: Headers = (), *, code: str | None = None
+    ) -> None:
+        """Answer with ``{"error": message, "code": code}``; without a code, with the one that the status stands for."""
+        value = {"error": message, "code": CODES[status] if code is None else code}
+        request.reply(status, self.encode(value), self.content_type, extra)
 
 
-JSON = Format("json", b"application/json", msgspec.json.Encoder(enc_hook=json_hook).encode)
-MSGPACK = Format("msgpack", b"application/msgpack", msgspec.msgpack.Encoder(enc_hook=msgpack_hook).encode)
+JSON = Format("JSON", b"application/json", msgspec.json.Encoder(enc_hook=json_hook).encode)
+MSGPACK = Format("MessagePack", b"application/msgpack", msgspec.msgpack.Encoder(enc_hook=msgpack_hook).encode)
 
 SUPPORTED = ["application/json", "application/msgpack"]
 STREAMS = ["text/event-stream", "application/x-ndjson", "application/vnd.zizq.msgpack-stream"]
+
+CODES = {
+    400: "malformed_request",
+    401: "unauthorized",
+    403: "forbidden",
+    404: "not_found",
+    405: "method_not_allowed",
+    406: "not_acceptable",
+    415: "unsupported_media_type",
+    500: "internal_error",
+    503: "unavailable",
+}
+"""The stable code of an error that has no class of its own, by status; see `anew.errors` for all others."""
 
 _JSON_TYPE = b"application/json"
 _MSGPACK_TYPE = b"application/msgpack"
@@ -75,7 +91,7 @@ def stream_format(headers: dict[bytes, bytes]) -> str | None:
 
 
 def body_format(headers: dict[bytes, bytes]) -> Format | None:
-    """Tell how a body is to be read by its ``Content-Type``; None if it is nothing we read."""
+    """Return how a body is to be read by its ``Content-Type``; None if it is nothing we read."""
     given = headers.get(b"content-type")
     if given is None or given == _JSON_TYPE:
         return JSON
@@ -89,19 +105,21 @@ Unreadable = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
 def reason_of(error: Exception) -> str:
-    """Tell what a decoder complains of."""
+    """Return what a decoder complains of."""
     if isinstance(error, RecursionError):
         return "nested too deeply"
+    if isinstance(error, UnicodeDecodeError):
+        return "a text is not UTF-8"
     return str(error).removeprefix("JSON is malformed: ").removeprefix("MessagePack data is malformed: ")
 
 
 def not_acceptable(request: Request, supported: list[str]) -> None:
     """Answer 406, always in JSON."""
-    JSON.reply(request, 406, {"error": "not acceptable", "supported": supported})
+    JSON.reply(request, 406, {"error": "not acceptable", "code": CODES[406], "supported": supported})
 
 
 def written_in(request: Request) -> Format | None:
-    """Tell how to read a request's body; None if its content type is nothing we read, and 415 has been answered."""
+    """Return how to read a request's body; None if its content type is nothing we read, and 415 has been answered."""
     form = body_format(request.headers)
     if form is None:
         _unsupported_media_type(request)
@@ -111,4 +129,5 @@ def written_in(request: Request) -> Format | None:
 def _unsupported_media_type(request: Request) -> None:
     """Answer 415, in MessagePack if that is what the client reads."""
     form = MSGPACK if _MSGPACK_TYPE in request.headers.get(b"accept", b"") else JSON
-    form.reply(request, 415, {"error": "unsupported media type", "supported": SUPPORTED})
+    value = {"error": "unsupported media type", "code": CODES[415], "supported": SUPPORTED}
+    form.reply(request, 415, value)

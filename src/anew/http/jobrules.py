@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import struct
 
 import msgspec
@@ -9,8 +10,8 @@ from msgspec import UnsetType
 
 from anew.backoff import policy_from_json
 from anew.errors import InvalidJob, MalformedRequest, NotSupported, TooLarge
-from anew.http.payloads import MAX_DEPTH, judging
-from anew.http.portions import Work
+from anew.http.chunks import Work
+from anew.http.payload_limits import MAX_DEPTH, judging, may_be_out_of_range
 from anew.jobs import Backoff, NewJob, Retention
 from anew.jobs.codec import U64_MAX
 from anew.jobs.patch import RetentionPatch
@@ -58,7 +59,7 @@ def judging_job(job: NewJob, max_bytes: int) -> Work[None]:
     check_name(job.queue, "queue")
     check_size(job, max_bytes)
     payload = bytes(job.payload)
-    if len(payload) > 2 * MAX_DEPTH:
+    if len(payload) > 2 * MAX_DEPTH or may_be_out_of_range(payload):
         yield
         yield from judging(payload)
     if b"\n" in payload or b"\r" in payload:
@@ -114,29 +115,16 @@ def check_size(job: NewJob, max_bytes: int) -> None:
         raise TooLarge(f"payload: expected at most {max_bytes} bytes, got {size}", field="payload")
 
 
-def enough_to_refuse(most: int) -> int:
-    """Tell how many jobs are counted at most, where one request may have so many."""
-    return 2 * most + 1_000
-
-
-def check_count(count: int, most: int) -> None:
-    """Refuse more jobs in one request than it may have."""
-    if count > most:
-        got = f"{count}" if count < enough_to_refuse(most) else f"{count} or more"
-        raise TooLarge(f"jobs: expected at most {most} in one request, got {got}", field="jobs")
-
-
 def check_backoff(backoff: Backoff) -> None:
-    """Refuse an exponent that is no finite 32-bit float, or negative; huge ones just mean the longest wait there is."""
-    exponent = backoff.exponent
+    """Refuse an exponent that is no finite 32-bit float; huge ones just mean the longest or the shortest wait there is."""
     try:
-        struct.pack("<f", exponent)
-        fits = 0 <= exponent < float("inf")
+        struct.pack("<f", backoff.exponent)
+        fits = math.isfinite(backoff.exponent)
     except OverflowError:
         fits = False
     if not fits:
         raise InvalidJob(
-            f"backoff.exponent: expected a finite 32-bit float of at least 0, got {exponent}",
+            f"backoff.exponent: expected a finite 32-bit float, got {backoff.exponent}",
             field="backoff.exponent",
         )
 

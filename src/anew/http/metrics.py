@@ -14,9 +14,9 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
 from anew.engine.stats import MOST_ATTEMPTS, Histogram
-from anew.http.answers import answering
 from anew.http.api import Context
 from anew.http.formats import JSON, Format
+from anew.http.replies import answering
 from anew.http.router import Router
 from anew.jobs import State
 from anew.net.seam import Request
@@ -52,7 +52,7 @@ class EngineCollector(Collector):
 
     def _jobs(self) -> Iterator[Metric]:
         jobs = GaugeMetricFamily("anew_jobs", "Stored jobs by queue and state.", labels=("queue", "state"))
-        for (queue, state), n in labelled(self._context.engine.store.counts()).items():
+        for (queue, state), n in labelled(self._context.reads.counts()).items():
             jobs.add_metric((queue, state), n)
         yield jobs
         engine = self._context.engine
@@ -154,7 +154,7 @@ class MetricsRoutes:
         self._registry = CollectorRegistry(auto_describe=False)
         self._collector = EngineCollector(context)
         self._registry.register(self._collector)
-        self._read = context.read
+        self._reads = context.reads
 
     def show(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
         """Write all metrics in Prometheus' text format."""
@@ -163,7 +163,7 @@ class MetricsRoutes:
             self._collector.oldest_ready = oldest
             request.reply(200, generate_latest(self._registry), CONTENT_TYPE)
 
-        self._read(lambda reader: reader.oldest_ready(), answering(request, JSON, then))
+        self._reads.oldest_ready(answering(request, JSON, then))
 
 
 def add_routes(router: Router, context: Context) -> None:

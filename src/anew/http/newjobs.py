@@ -1,48 +1,42 @@
-"""Turns the body of an enqueue into new jobs: decoded once, checked whole, handed on as they are.
-
-What decoding lets pass is a repeated key. It cannot hide: a text with one is longer than what was decoded accounts for. So lengths
-are compared, first with the three members that every job has, then with all members that the text shows.
-"""
+"""Turns the body of an enqueue into new jobs: decoded once, checked whole, passed on as they are."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from itertools import chain
-
 import msgspec
+from msgspec import UNSET, Raw
 
 from anew.errors import InvalidInput
-from anew.http.bodies import check_text
-from anew.http.carefully import (
-    BARE,
-    MAX_MEMBERS,
-    SLACK,
-    STRUCTURED,
-    check_members,
-    job_from_json,
-    job_from_msgpack,
-    jobs_from_json,
-    jobs_from_msgpack,
-)
-from anew.http.cutting import LONG_PIECE, array_guessed, array_of, check_few, pieces_of
+from anew.http.bodies import MAX_MEMBER, check_text, decode
+from anew.http.chunks import Work, at_once
 from anew.http.formats import JSON, Format, Unreadable
 from anew.http.jobrules import check_more, good_names, judging_job
-from anew.http.payloads import HARMLESS_BYTES, MAX_DEPTH, may_be_deep
-from anew.http.portions import Work, at_once
+from anew.http.long_lists import members_of, reading_list
+from anew.http.payload_limits import (
+    HARMLESS_BYTES,
+    MAX_DEPTH,
+    may_be_deep,
+    may_be_out_of_range,
+    outside_strings,
+)
+from anew.http.repacking import repacking
 from anew.jobs import NewJob
 
 LONG_BODY = 256 << 10
 """Bytes of a body up to which a job is read at once, and new jobs need no more than one batch."""
 
-LONG_BULK = 32 << 10
-"""The same for reading a bulk: a job read carefully takes some 35 us whatever its length, and 256 KiB can hold 10,000 of them."""
+BARE = len(b'{"type":"","queue":"","payload":}')
+SLACK = len(b',"type":""')
+"""The shortest pair with a known key. A body with fewer bytes beyond `BARE`, names and payload says nothing more."""
 
 _LF, _CR = b"\n\r"
 """As numbers: to look for bytes in bytes raises, and drops, an exception first."""
 
+_NIL = b"\xc0"
+_PRIORITY = frozenset({"priority"})
+
 _one = msgspec.json.Decoder(NewJob)
 _many = msgspec.json.Decoder(list[NewJob])
-_objects = msgspec.json.Decoder(list[dict[str, msgspec.Raw]])
+_PLAIN = msgspec.structs.astuple(NewJob("", "", Raw(b"")))[3:]
 
 
 def one_job(body: bytes, form: Format, max_bytes: int) -> tuple[NewJob, bool]:
@@ -62,7 +56,7 @@ def _short_job(body: bytes, max_bytes: int) -> NewJob | None:
     kind, queue, size = job.type, job.queue, len(job.payload)
     if kind not in good_names or queue not in good_names or size > max_bytes:
         return None
-    if size > 2 * MAX_DEPTH and may_be_deep(body):
+    if may_be_out_of_range(body) or (size > 2 * MAX_DEPTH and may_be_deep(body)):
         return None
     return job if len(body) - len(kind) - len(queue) - size < BARE + SLACK else None
 
@@ -82,123 +76,108 @@ def reading_one(body: bytes, form: Format, max_bytes: int) -> Work[tuple[NewJob,
         InvalidInput: Something does not fit; nothing is stored.
         NotSupported: It asks for a part that this build does not speak.
     """
-    plain = False
+    if form is JSON:
+        check_text(body)
+    job = decode(body, form, NewJob, null_is_absent=_PRIORITY)
+    yield
     if form is not JSON:
-        job = yield from job_from_msgpack(body, max_bytes)
-    else:
-        try:
-            job = _one.decode(body)
-        except Unreadable as error:
-            job = job_from_json(body, error)
-        else:
-            yield
-            check_text(body)
-            plain = len(body) - BARE - len(job.type) - len(job.queue) - len(job.payload) < SLACK
-            if not plain:
-                check_members(body, job)
+        yield from _unpacking(job, max_bytes)
     yield from judging_job(job, max_bytes)
-    if not plain:
-        check_more(job)
-    return job, plain
+    check_more(job)
+    return job, _is_plain(job)
+
+
+class _BulkReader:
+    """Reads the pieces of one bulk.
+
+    Args:
+        form: How it is written.
+        max_bytes: Bytes that each payload may have.
+
+    Attributes:
+        plain: No job so far says anything beyond type, queue and payload.
+    """
+
+    def __init__(self, form: Format, max_bytes: int) -> None:
+        self._form = form
+        self._max_bytes = max_bytes
+        self.plain = True
+
+    def read(self, piece: bytes, first: int) -> Work[list[NewJob]]:
+        """Read an array of jobs; `first` is the place of the first one."""
+        if self._form is JSON:
+            if not piece.isascii():
+                piece.decode()
+            try:
+                jobs = _many.decode(piece)
+            except msgspec.ValidationError:
+                pass
+            else:
+                try:
+                    return (yield from self._checked(piece, jobs))
+                except InvalidInput:
+                    pass  # one by one, so that the error names its place
+        return (yield from self._read_singly(piece, first))
+
+    def _checked(self, piece: bytes, jobs: list[NewJob]) -> Work[list[NewJob]]:
+        """Check jobs that have been decoded; short payloads under known names need no more than a look."""
+        good = good_names
+        odd: list[NewJob] = []
+        said = 1 + len(jobs) * (BARE + 1)
+        for job in jobs:
+            kind, queue, size = job.type, job.queue, len(job.payload)
+            said += len(kind) + len(queue) + size
+            if size > 2 * MAX_DEPTH or kind not in good or queue not in good:
+                odd.append(job)
+        tight = len(piece) - said < SLACK
+        lines = b"\n" in piece or b"\r" in piece
+        if lines or (may_be_out_of_range(piece) and may_be_out_of_range(outside_strings(piece))):
+            odd = jobs
+        for job in odd:
+            yield from judging_job(job, self._max_bytes)
+        if not tight:
+            for job in jobs:
+                check_more(job)
+            self.plain = self.plain and all(map(_is_plain, jobs))
+        return jobs
+
+    def _read_singly(self, piece: bytes, first: int) -> Work[list[NewJob]]:
+        jobs: list[NewJob] = []
+        for at, member in enumerate(members_of(piece, self._form), first):
+            try:
+                job, plain = yield from reading_one(bytes(member), self._form, self._max_bytes)
+            except InvalidInput as error:
+                raise _placed(error, at) from None
+            jobs.append(job)
+            self.plain = self.plain and plain
+            yield
+        return jobs
 
 
 def reading_many(body: bytes, form: Format, max_bytes: int, max_jobs: int) -> Work[tuple[list[NewJob], bool]]:
     """Read the body of ``POST /jobs/bulk`` piece by piece; see `reading_one`."""
-    if form is not JSON:
-        return (yield from jobs_from_msgpack(body, max_bytes, max_jobs)), False
-    guess = array_guessed(body)
-    if guess is not None:
-        try:
-            return (yield from _read_array(body, guess, max_bytes, max_jobs))
-        except Unreadable:
-            pass  # so the guess was wrong, or the body is; what follows tells
-    text = array_of(body)
-    return (yield from _read_array(text, slice(0, len(text)), max_bytes, max_jobs))
+    reader = _BulkReader(form, max_bytes)
+    jobs = yield from reading_list(body, form, "jobs", max_jobs, reader.read)
+    return jobs, reader.plain
 
 
-def _read_array(text: bytes, where: slice, max_bytes: int, max_jobs: int) -> Work[tuple[list[NewJob], bool]]:
-    jobs: list[NewJob] = []
-    plain = True
-    for piece in pieces_of(text, where):
-        if len(piece) > LONG_PIECE:
-            check_few(piece, len(jobs), max_jobs)
-            yield
-        more, are_plain = yield from _read_piece(piece, len(jobs), max_bytes)
-        if len(jobs) + len(more) > max_jobs:
-            check_few(text[where], 0, max_jobs)
-        jobs += more
-        plain = plain and are_plain
-        yield
-    return jobs, plain
+def _unpacking(job: NewJob, max_bytes: int) -> Work[None]:
+    """Translate what a job in MessagePack keeps of its body to JSON."""
+    job.payload = Raw((yield from repacking(bytes(job.payload), max_bytes)))
+    for name in ("policy", "batch"):
+        part = getattr(job, name)
+        if part is UNSET:
+            continue
+        if bytes(part) == _NIL:
+            setattr(job, name, UNSET)
+        else:
+            setattr(job, name, Raw((yield from repacking(bytes(part), MAX_MEMBER, name))))
 
 
-def _read_piece(text: bytes, first: int, max_bytes: int) -> Work[tuple[list[NewJob], bool]]:
-    """Read some of a bulk's jobs, fast; if anything is amiss, carefully.
-
-    Args:
-        text: An array of jobs.
-        first: Place of its first job in the bulk.
-        max_bytes: Bytes that each payload may have.
-
-    Returns:
-        The jobs, and whether none says anything beyond type, queue and payload.
-    """
-    if not text.isascii():
-        text.decode()
-    try:
-        jobs = _many.decode(text)
-        plain = len(text) - _accounted(jobs) < SLACK and b"\n" not in text and b"\r" not in text
-        if not plain:
-            tight = msgspec.json.format(text, indent=-1)
-            if len(tight) < len(text):
-                jobs = _many.decode(tight)
-                plain = len(tight) - _accounted(jobs) < SLACK
-            if not plain and _is_odd(tight, jobs):
-                return (yield from jobs_from_json(text, first, max_bytes)), False
-        yield from _checking(jobs, max_bytes)
-        if not plain:
-            for job in jobs:
-                check_more(job)
-    except (InvalidInput, *Unreadable):
-        return (yield from jobs_from_json(text, first, max_bytes)), False  # words the error with its place
-    return jobs, plain
+def _is_plain(job: NewJob) -> bool:
+    return msgspec.structs.astuple(job)[3:] == _PLAIN
 
 
-def _accounted(jobs: Sequence[NewJob]) -> int:
-    """Tell the bytes of an array of jobs that say nothing beyond type, queue and payload; a character of a name counts as one."""
-    said = 1 + len(jobs) * (BARE + 1)
-    for job in jobs:
-        said += len(job.type) + len(job.queue) + len(job.payload)
-    return said
-
-
-def _is_odd(tight: bytes, jobs: Sequence[NewJob]) -> bool:
-    """Tell whether jobs without white space have a key twice or oddly written, or far too many."""
-    objects = _objects.decode(tight)
-    if _is_longer(tight, objects) or max(map(len, objects), default=0) > MAX_MEMBERS:
-        return True
-    inner = [
-        bytes(parts[name])
-        for parts, job in zip(objects, jobs, strict=True)
-        for name in STRUCTURED
-        if getattr(job, name) is not None
-    ]
-    text = b"[" + b",".join(inner) + b"]"
-    return bool(inner) and _is_longer(text, _objects.decode(text))
-
-
-def _is_longer(tight: bytes, objects: list[dict[str, msgspec.Raw]]) -> bool:
-    """Tell whether an array of objects without white space has more bytes than the members it was decoded to."""
-    members = sum(map(len, objects))
-    names = sum(map(len, chain.from_iterable(objects)))
-    values = sum(map(len, chain.from_iterable(map(dict.values, objects))))
-    empty = sum(not parts for parts in objects)  # each with one byte more than its members tell
-    return len(tight) != 1 + 2 * len(objects) + 4 * members + names + values + empty
-
-
-def _checking(jobs: Sequence[NewJob], max_bytes: int) -> Work[None]:
-    """Check names and payloads; short payloads under known names need no more than a look."""
-    good = good_names
-    for job in jobs:
-        if job.type not in good or job.queue not in good or len(job.payload) > 2 * MAX_DEPTH:
-            yield from judging_job(job, max_bytes)
+def _placed(error: InvalidInput, at: int) -> InvalidInput:
+    """Say which job of a bulk an error is about."""
+    return type(error)(f"jobs[{at}]: {error}", field=f"jobs[{at}].{error.field}", value=error.value)

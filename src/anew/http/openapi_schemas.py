@@ -1,12 +1,23 @@
-"""The shapes of requests and answers, as JSON Schema 2020-12."""
+"""The shapes of requests and answers as JSON Schema 2020-12, generated from the Structs that decode and show them.
+
+Descriptions are those Structs' docstrings. What a Struct cannot say, because the edge checks it after decoding, is added here.
+"""
 
 from __future__ import annotations
 
+import re
+from inspect import cleandoc
 from typing import Any
 
+import msgspec
+
 from anew.backoff import ALIASES, PRESETS
-from anew.http.filters import DEFAULT_LIMIT, MOST_LIMIT, STATES, U16_MAX, U32_MAX
-from anew.jobs.codec import DEFAULT_PRIORITY, U64_MAX
+from anew.http.changing import PatchBody, Redrive, RetentionBody
+from anew.http.query_strings import DEFAULT_LIMIT, MOST_LIMIT, STATES, U16_MAX
+from anew.http.render import ShownError, ShownJob, StoredJob
+from anew.http.settling import Ids, JobFailure
+from anew.jobs.change import Decision
+from anew.jobs.codec import U64_MAX, Backoff, FailureReport, NewJob, Retention
 
 Schema = dict[str, Any]
 
@@ -15,7 +26,25 @@ ID_PATTERN = "^[0-9a-z]{25}$"
 U16_TEXT = "(?:6553[0-5]|655[0-2][0-9]|65[0-4][0-9]{2}|6[0-4][0-9]{3}|[1-5][0-9]{4}|[0-9]{1,4})"
 U32_TEXT = "[0-9]{1,9}"
 U64_TEXT = "[0-9]{1,19}"
-F32_MAX = 3.4028234663852886e38
+F32_MAX = 3.4028235e38
+"""The largest number that 32 bits round to a finite one, as shortest printing writes it."""
+
+GENERATED: dict[type[msgspec.Struct], str] = {
+    NewJob: "NewJob",
+    Backoff: "Backoff",
+    Retention: "Retention",
+    PatchBody: "Patch",
+    RetentionBody: "RetentionPatch",
+    Redrive: "Redrive",
+    Ids: "Ids",
+    FailureReport: "Failure",
+    JobFailure: "JobFailure",
+    ShownJob: "Job",
+    StoredJob: "StoredJob",
+    ShownError: "ErrorRecord",
+    Decision: "Decision",
+}
+"""By Struct: what its schema is called."""
 
 
 def ref(name: str) -> Schema:
@@ -23,18 +52,14 @@ def ref(name: str) -> Schema:
     return {"$ref": f"#/components/schemas/{name}"}
 
 
-def integer(most: int, about: str = "", **more: Any) -> Schema:
+def integer(most: int, about: str = "") -> Schema:
     """Describe a whole number from 0; one written with a zero fraction passes too."""
-    return {"type": "integer", "minimum": 0, "maximum": most} | _about(about) | more
+    return {"type": "integer", "minimum": 0, "maximum": most} | _about(about)
 
 
 def or_null(schema: Schema) -> Schema:
     """Let null stand for an absent value."""
-    return (
-        schema | {"type": [schema["type"], "null"]}
-        if "type" in schema
-        else {"anyOf": [schema, {"type": "null"}]}
-    )
+    return {"anyOf": [schema, {"type": "null"}]}
 
 
 def text(about: str = "", **more: Any) -> Schema:
@@ -42,9 +67,9 @@ def text(about: str = "", **more: Any) -> Schema:
     return {"type": "string"} | _about(about) | more
 
 
-def record(required: str, about: str = "", **members: Schema | bool) -> Schema:
+def record(required: str, **members: Schema | bool) -> Schema:
     """Describe an object; `required` names members, separated by blanks."""
-    shape: Schema = {"type": "object", "properties": members} | _about(about)
+    shape: Schema = {"type": "object", "properties": members}
     return shape | {"required": required.split()} if required else shape
 
 
@@ -66,15 +91,7 @@ def _about(text: str) -> Schema:
     return {"description": text} if text else {}
 
 
-def _instant(about: str) -> Schema:
-    return integer(U64_MAX, f"{about} Milliseconds since the Unix epoch, UTC.")
-
-
 NAME = text(minLength=1, maxLength=512, pattern=NAME_PATTERN)
-PRIORITY = integer(U16_MAX, "Low numbers run first.")
-READY_AT = integer(U64_MAX, "When it may run: milliseconds since the Unix epoch, UTC.")
-RETRY_LIMIT = integer(U32_MAX, "Retries after the first run.")
-PERIOD = integer(U64_MAX, "Milliseconds.")
 
 FILTER_PARAMETERS: dict[str, Schema] = {
     # Empty items are skipped, and nothing but empty items is no condition.
@@ -91,14 +108,6 @@ PAGING_PARAMETERS: dict[str, Schema] = {
     "order": text(enum=["asc", "desc"], default="asc"),
     "limit": {"type": "integer", "minimum": 1, "maximum": MOST_LIMIT, "default": DEFAULT_LIMIT},
 }
-
-_BACKOFF = record(
-    "exponent base_ms jitter_ms",
-    "Zizq's three numbers: attempts ^ exponent seconds + base_ms + random * jitter_ms * attempts.",
-    exponent={"type": "number", "minimum": 0, "maximum": F32_MAX, "description": "A 32-bit float."},
-    base_ms=integer(U32_MAX),
-    jitter_ms=integer(U32_MAX),
-)
 
 _POLICY: Schema = {
     "description": "A retry policy in Anew's own form: a preset's name, a preset with changes, or a curve with all that "
@@ -119,145 +128,117 @@ _ONE_POLICY: Schema = {
 }
 """A policy is given in one of its two forms."""
 
-_RETENTION_IN = record("", completed_ms=or_null(PERIOD), dead_ms=or_null(PERIOD))
-
-_NEW_JOB = (
-    record(
-        "type queue payload",
-        type=NAME,
-        queue=NAME,
-        payload=True,
-        priority=or_null(PRIORITY | {"default": DEFAULT_PRIORITY}),
-        ready_at=or_null(READY_AT),
-        retry_limit=or_null(RETRY_LIMIT),
-        backoff=or_null(ref("Backoff")),
-        policy=or_null(ref("Policy")),
-        retention=or_null(_RETENTION_IN),
-    )
-    | _ONE_POLICY
-)
-
-_PATCH = (
-    record(
-        "",
-        "Absent members are kept, null clears.",
-        queue=NAME,
-        priority=PRIORITY,
-        ready_at=or_null(
-            READY_AT | {"description": READY_AT["description"] + " Null makes a waiting job ready now."}
-        ),
-        retry_limit=or_null(RETRY_LIMIT),
-        backoff=or_null(ref("Backoff")),
-        policy=or_null(ref("Policy")),
-        retention=or_null(_RETENTION_IN),
-    )
-    | _ONE_POLICY
-)
-
-_JOB = record(
-    "id type queue priority status ready_at attempts",
-    id=text(pattern=ID_PATTERN),
-    type=text(minLength=1),
-    queue=text(minLength=1),
-    priority=PRIORITY,
-    status=text(enum=list(STATES)),
-    payload={"description": "Any JSON value; shown by take, list and get only."},
-    ready_at=_instant("When it may run."),
-    attempts=integer(U32_MAX, "Failures reported so far."),
-    retry_limit=RETRY_LIMIT,
-    backoff=ref("Backoff"),
-    policy=ref("Policy"),
-    dequeued_at=_instant("When it was last taken."),
-    failed_at=_instant("When it last failed."),
-    retention=record("", completed_ms=PERIOD, dead_ms=PERIOD),
-    purge_at=_instant("When an ended job is removed."),
-    completed_at=_instant("When it was completed."),
-)
-
-_STORED_JOB: Schema = {
-    "allOf": [
-        ref("Job"),
-        record("duplicate folded", duplicate={"type": "boolean"}, folded={"type": "boolean"}),
+_SPREAD: Schema = {
+    "anyOf": [
+        integer(36_500 * 86_400_000),
+        text(pattern="^[0-9]{1,3}(?:ms|s|m|h|d)$"),
+        {"type": "null"},
     ]
 }
 
-_PAGES = record(
-    "self next prev",
-    "Paths that are followed as they are.",
-    self=text(),
-    next={"type": ["string", "null"]},
-    prev={"type": ["string", "null"]},
-)
-
-_ERROR_RECORD = record(
-    "attempt message dequeued_at failed_at",
-    attempt=integer(U32_MAX, "1 for the first failure."),
-    message=text(),
-    error_type=text(),
-    backtrace=text(),
-    dequeued_at=_instant("When that run was taken."),
-    failed_at=_instant("When it failed."),
-    decision=record(
-        "verdict reason",
-        "What was decided then, and the arithmetic behind it.",
-        verdict=text(enum=["retry", "dead"]),
-        reason=text(),
-        nominal_ms={"type": "number"},
-        draw={"type": "number"},
-        cap_ms={"type": "number"},
-        wait_ms={"type": "integer"},
-        due_at=_instant("When it runs again."),
-    ),
-)
-
-_REDRIVE = record(
-    "",
-    spread={
-        "description": "Period over which the jobs are spread evenly: milliseconds, or text such as `10m`.",
-        "anyOf": [
-            integer(36_500 * 86_400_000),
-            text(pattern="^[0-9]{1,3}(?:ms|s|m|h|d)$"),
-            {"type": "null"},
-        ],
+_ADDED: dict[str, dict[str, Schema]] = {
+    "NewJob": {
+        "type": NAME,
+        "queue": NAME,
+        "priority": or_null(integer(U16_MAX)),
+        "policy": or_null(ref("Policy")),
     },
-    reset_attempts={"type": "boolean", "default": False, "description": "Begin the policies again."},
-)
-
-SCHEMAS: dict[str, Schema] = {
-    "Backoff": _BACKOFF,
-    "Policy": _POLICY,
-    "NewJob": _NEW_JOB,
-    "NewJobs": record("jobs", jobs=list_of(ref("NewJob"))),
-    "Job": _JOB,
-    "StoredJob": _STORED_JOB,
-    "StoredJobs": record("jobs", jobs=list_of(ref("StoredJob"))),
-    "JobPage": record("jobs pages", jobs=list_of(ref("Job")), pages=ref("Pages")),
-    "Pages": _PAGES,
-    "Patch": _PATCH,
-    "Failure": record(
-        "message",
-        message=text("What went wrong. Each text is cut to 1,048,576 characters."),
-        error_type=or_null(text("Its class, as a short name.")),
-        backtrace=or_null(text("Where it went wrong.")),
-        retry_at=or_null(
-            READY_AT | {"description": "Run again then (epoch ms), whatever curve and limit say."}
-        ),
-        kill={"type": "boolean", "default": False, "description": "Do not run again."},
-    ),
-    "Ids": record("ids", ids=list_of(text(), minItems=1)),
-    "NotFoundIds": record("not_found", not_found=list_of(text())),
-    "ErrorRecord": _ERROR_RECORD,
-    "ErrorPage": record("errors pages", errors=list_of(ref("ErrorRecord")), pages=ref("Pages")),
-    "Redrive": _REDRIVE,
-    "Count": record("count", count=integer(U64_MAX)),
-    "Patched": record("patched", patched=integer(U64_MAX)),
-    "Deleted": record("deleted", deleted=integer(U64_MAX)),
-    "Retried": record("retried", retried=integer(U64_MAX)),
-    "Queues": record("queues", queues=list_of(text())),
-    "Health": record("status commit", status=text(const="ok"), commit=text(enum=["full", "relaxed"])),
-    "Alive": record("status", status=text(const="ok")),
-    "Version": record("version", version=text(pattern=r"^\d+\.\d+\.\d+")),
-    "Error": record("error", error=text()),
-    "Unsupported": record("error supported", error=text(), supported=list_of(text())),
+    "Backoff": {"exponent": {"type": "number", "minimum": -F32_MAX, "maximum": F32_MAX}},
+    "Patch": {"queue": NAME, "priority": integer(U16_MAX), "policy": or_null(ref("Policy"))},
+    "Redrive": {"spread": _SPREAD},
+    "Ids": {"ids": list_of(text(), minItems=1)},
+    "Job": {
+        "id": text(pattern=ID_PATTERN),
+        "backoff": ref("Backoff"),
+        "policy": ref("Policy"),
+        "retention": ref("Retention"),
+    },
+    "ErrorRecord": {"decision": ref("Decision")},
+    "Decision": {"verdict": text(enum=["retry", "dead"])},
 }
-"""Every shared schema by name."""
+"""What replaces members whose Structs say less, with the description that they have there."""
+_ADDED["StoredJob"] = _ADDED["Job"]
+
+_REFUSED = ("unique_key", "unique_while", "batch")
+"""Members of a new job that are read so that they can be refused by name."""
+
+
+def schemas() -> dict[str, Schema]:
+    """Give every shared schema by name."""
+    found = _generated()
+    for name in _REFUSED:
+        del found["NewJob"]["properties"][name]
+    for kind in ("NewJob", "Patch"):
+        found[kind] |= _ONE_POLICY
+    return found | {
+        "Policy": _POLICY,
+        "NewJobs": record("jobs", jobs=list_of(ref("NewJob"))),
+        "StoredJobs": record("jobs", jobs=list_of(ref("StoredJob"))),
+        "JobPage": record("jobs pages", jobs=list_of(ref("Job")), pages=ref("Pages")),
+        "ErrorPage": record("errors pages", errors=list_of(ref("ErrorRecord")), pages=ref("Pages")),
+        "Pages": record("self next prev", self=text(), next=or_null(text()), prev=or_null(text())),
+        "NotFoundIds": record("not_found", not_found=list_of(text())),
+        "Failures": record("failures", failures=list_of(ref("JobFailure"))),
+        "FailureResults": record("results", results=list_of({"anyOf": [_DECIDED, _NOT_DECIDED]})),
+        "Count": record("count", count=integer(U64_MAX)),
+        "Patched": record("patched", patched=integer(U64_MAX)),
+        "Deleted": record("deleted", deleted=integer(U64_MAX)),
+        "Retried": record("retried", retried=integer(U64_MAX)),
+        "Queues": record("queues", queues=list_of(text())),
+        "Health": record("status commit", status=text(const="ok"), commit=text(enum=["full", "relaxed"])),
+        "Alive": record("status", status=text(const="ok")),
+        "Version": record("version", version=text(pattern=r"^\d+\.\d+\.\d+")),
+        "Error": record("error code", error=text(), code=_CODE),
+        "Unsupported": record("error code supported", error=text(), code=_CODE, supported=list_of(text())),
+    }
+
+
+_CODE = text("Stable: programs match on it, not on the sentence.", pattern="^[a-z_]+$")
+_DECIDED = record("id status job", id=text(), status=text(enum=["scheduled", "dead"]), job=ref("Job"))
+_NOT_DECIDED = record("id error code", id=or_null(text()), error=text(), code=_CODE)
+
+
+def _generated() -> dict[str, Schema]:
+    """Describe the Structs under the names that they are known by, with their docstrings' words."""
+    template = "#/components/schemas/{name}"
+    _, components = msgspec.json.schema_components(GENERATED, ref_template=template)
+    known = {kind.__name__: (kind, name) for kind, name in GENERATED.items()}
+    written = re.sub(
+        rb'"#/components/schemas/(\w+)"',
+        lambda found: b'"#/components/schemas/%b"' % known[found[1].decode()][1].encode(),
+        msgspec.json.encode(components),
+    )
+    found = msgspec.json.decode(written)
+    return {name: _described(found[kind.__name__], kind, name) for kind, name in GENERATED.items()}
+
+
+def _described(schema: Schema, kind: type[msgspec.Struct], name: str) -> Schema:
+    about, members = _words_of(kind)
+    properties = {
+        member: (_ADDED.get(name, {}).get(member) or _bounded(described)) | _about(members.get(member, ""))
+        for member, described in schema["properties"].items()
+    }
+    return schema | {"title": name, "properties": properties} | _about(about)
+
+
+def _bounded(schema: Schema) -> Schema:
+    """Add the bound of 64 bits to integers that have none, since msgspec's own bounds end at 63."""
+    if schema.get("type") == "integer":
+        return schema | {"minimum": schema.get("minimum", 0), "maximum": schema.get("maximum", U64_MAX)}
+    return schema | {"anyOf": [_bounded(part) for part in schema["anyOf"]]} if "anyOf" in schema else schema
+
+
+def _words_of(kind: type[msgspec.Struct]) -> tuple[str, dict[str, str]]:
+    """Give what a Struct's docstring says of it, and of each of its members, those of its bases too."""
+    members: dict[str, str] = {}
+    for base in reversed(kind.__mro__):
+        if "__doc__" in base.__dict__ and base.__doc__ and issubclass(base, msgspec.Struct):
+            listed = cleandoc(base.__doc__).partition("Attributes:\n")[2]
+            for found in re.finditer(r"^    (\w+): (.+(?:\n {8}.+)*)", listed, re.MULTILINE):
+                members[found[1]] = _in_json(found[2])
+    return _in_json(cleandoc(kind.__doc__ or "").partition("\n\n")[0]), members
+
+
+def _in_json(words: str) -> str:
+    """Give a docstring's words as they read beside JSON."""
+    return re.sub(r"\s+", " ", words).replace("``", "`").replace("None", "null")

@@ -1,76 +1,219 @@
-"""Writes jobs and error records as the API shows them.
+"""How a job and an error record are shown: one definition of their members and their order, for every route and both formats.
 
-What comes out are dictionaries of plain values and `Embedded` JSON; the encoders of `formats` write both.
+The encoders of `formats` write these Structs; what is UNSET is left out. Two hot paths write JSON by hand: the answer to plain
+new jobs, and taken jobs that have no settings of their own. Both stand here, beside what they must be equal to.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import struct
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
-from typing import Any
+from typing import Any, Literal, TypeVar
 
 import msgspec
+from msgspec import UNSET, Struct, UnsetType
 
+from anew.engine import Entry
 from anew.http.embedded import Embedded, Float32
-from anew.jobs import ErrorRecord, IdText, Job, State
-from anew.jobs.codec import Backoff
+from anew.http.formats import JSON
+from anew.jobs import ErrorRecord, IdText, Job, NewJob, State, initial_state
+from anew.jobs.codec import DEFAULT_PRIORITY, U16, U32, At, Backoff
 from anew.jobs.decide import is_zizq_backoff
+from anew.store.protocol import TakenRow
 
-STATUS: dict[State, str] = {state: str(state) for state in State} | {
+T = TypeVar("T")
+
+Status = Literal["scheduled", "ready", "in_flight", "completed", "dead"]
+
+STATUS: dict[State, Status] = {
+    State.SCHEDULED: "scheduled",
     State.RETRYING: "scheduled",
+    State.READY: "ready",
+    State.IN_FLIGHT: "in_flight",
+    State.COMPLETED: "completed",
+    State.DEAD: "dead",
     State.CANCELLED: "dead",
 }
 """What the API calls each state; it knows five."""
 
+
+class ShownJob(Struct, kw_only=True):
+    """A job.
+
+    Attributes:
+        id: 25 characters, which sort by arrival.
+        type: Its handler's name.
+        queue: Its lane.
+        priority: Low numbers run first.
+        status: Where it stands in its life.
+        payload: Any JSON value; shown by take, list and get only.
+        ready_at: When it may run, epoch ms.
+        attempts: Failures reported so far.
+        retry_limit: Retries after the first run.
+        backoff: Zizq's three numbers, if they were set for it.
+        policy: The policy that was set for it, in Anew's form.
+        dequeued_at: When it was last taken, epoch ms.
+        failed_at: When it last failed, epoch ms.
+        retention: How long it is kept after its end.
+        purge_at: When it is removed, epoch ms.
+        completed_at: When it was completed, epoch ms.
+    """
+
+    id: str
+    type: str
+    queue: str
+    priority: U16
+    status: Status
+    payload: Any = UNSET
+    ready_at: At
+    attempts: U32
+    retry_limit: U32 | UnsetType = UNSET
+    backoff: Any = UNSET
+    policy: Any = UNSET
+    dequeued_at: At | UnsetType = UNSET
+    failed_at: At | UnsetType = UNSET
+    retention: Any = UNSET
+    purge_at: At | UnsetType = UNSET
+    completed_at: At | UnsetType = UNSET
+
+
+class StoredJob(ShownJob, kw_only=True):
+    """A new job.
+
+    Attributes:
+        duplicate: It was there already.
+        folded: It was merged into one that was there already.
+    """
+
+    duplicate: bool
+    folded: bool
+
+
+class ShownError(Struct, kw_only=True):
+    """The record of one failed attempt.
+
+    Attributes:
+        attempt: 1 for the first failure.
+        message: What went wrong.
+        error_type: The error's class.
+        backtrace: Where it happened.
+        dequeued_at: When that run was taken, epoch ms.
+        failed_at: When it failed, epoch ms.
+        decision: What was decided then, and the arithmetic behind it.
+    """
+
+    attempt: U32
+    message: str
+    error_type: str | UnsetType = UNSET
+    backtrace: str | UnsetType = UNSET
+    dequeued_at: At
+    failed_at: At
+    decision: Any = UNSET
+
+
 _backoff = msgspec.json.Decoder(dict[str, Any])
 
 
-def job_object(ids: IdText, job: Job, *, payload: bool) -> dict[str, Any]:
-    """Give a job as an answer shows it, keys in the documented order, what is not set left out.
+def shown_job(ids: IdText, job: Job, *, payload: bool) -> ShownJob:
+    """Give a stored job as an answer shows it.
 
     Args:
         ids: Writes public ids.
         job: As stored; loaded with its payload if that is to be shown.
         payload: Whether the payload is shown.
     """
-    shown: dict[str, Any] = {
-        "id": ids.write(job.key),
-        "type": job.type,
-        "queue": job.queue,
-        "priority": job.priority,
-        "status": STATUS[job.state],
-    }
-    if payload:
-        shown["payload"] = Embedded(b"null" if job.payload is None else job.payload)
-    shown["ready_at"] = job.ready_at
-    shown["attempts"] = job.attempts
-    if job.retry_limit is not None:
-        shown["retry_limit"] = job.retry_limit
-    if job.policy is not None:
-        shown |= shown_policy(job.policy)
-    if job.dequeued_at is not None:
-        shown["dequeued_at"] = job.dequeued_at
-    if job.failed_at is not None:
-        shown["failed_at"] = job.failed_at
-    if job.retention is not None:
-        shown["retention"] = Embedded(job.retention)
-    if job.purge_at is not None:
-        shown["purge_at"] = job.purge_at
-    if job.completed_at is not None:
-        shown["completed_at"] = job.completed_at
-    return shown
+    return ShownJob(
+        id=ids.write(job.key),
+        type=job.type,
+        queue=job.queue,
+        priority=job.priority,
+        status=STATUS[job.state],
+        payload=Embedded(b"null" if job.payload is None else job.payload) if payload else UNSET,
+        ready_at=job.ready_at,
+        attempts=job.attempts,
+        retry_limit=_set(job.retry_limit),
+        **shown_policy(job.policy),
+        dequeued_at=_set(job.dequeued_at),
+        failed_at=_set(job.failed_at),
+        retention=UNSET if job.retention is None else Embedded(job.retention),
+        purge_at=_set(job.purge_at),
+        completed_at=_set(job.completed_at),
+    )
+
+
+def stored_job(ids: IdText, key: int, job: NewJob, now: int, entry: Entry = Entry.CREATED) -> StoredJob:
+    """Give a new job as the answer to its enqueue shows it.
+
+    Args:
+        ids: Writes public ids.
+        key: Its key.
+        job: As it came.
+        now: When it was stored, epoch ms.
+        entry: What became of it.
+    """
+    policy = _encode(job.backoff) if job.backoff is not None else job.policy
+    return StoredJob(
+        id=ids.write(key),
+        type=job.type,
+        queue=job.queue,
+        priority=job.priority,
+        status=STATUS[initial_state(job.ready_at, now)],
+        ready_at=now if job.ready_at is None else job.ready_at,
+        attempts=0,
+        retry_limit=_set(job.retry_limit),
+        **shown_policy(None if isinstance(policy, UnsetType) else bytes(policy)),
+        retention=UNSET if job.retention is None else job.retention,
+        duplicate=entry is Entry.DUPLICATE,
+        folded=entry is Entry.FOLDED,
+    )
+
+
+def taken_job(tag: str, row: TakenRow, now: int) -> ShownJob:
+    """Give a taken job as its stream shows it."""
+    key, queue, kind, priority, ready_at, attempts, failed_at, limit, policy, retention, _, payload = row
+    return ShownJob(
+        id=f"{tag}{key:016x}",
+        type=kind,
+        queue=queue,
+        priority=priority,
+        status="in_flight",
+        payload=Embedded(payload),
+        ready_at=ready_at,
+        attempts=attempts,
+        retry_limit=_set(limit),
+        **shown_policy(policy),
+        dequeued_at=now,
+        failed_at=_set(failed_at),
+        retention=UNSET if retention is None else Embedded(retention),
+    )
+
+
+def shown_error(record: ErrorRecord) -> ShownError:
+    """Give the record of a failed attempt as an answer shows it; ``decision`` is Anew's own."""
+    return ShownError(
+        attempt=record.attempt,
+        message=record.message,
+        error_type=_set(record.error_type),
+        backtrace=_set(record.backtrace),
+        dequeued_at=record.dequeued_at,
+        failed_at=record.failed_at,
+        decision=UNSET if record.decision is None else Embedded(record.decision),
+    )
 
 
 @lru_cache(maxsize=1024)
-def shown_policy(policy: bytes) -> Mapping[str, Any]:
+def shown_policy(policy: bytes | None) -> Mapping[str, Any]:
     """Give a stored policy under the key that it is shown by.
 
     Args:
-        policy: JSON as stored.
+        policy: JSON as stored, or None.
 
     Returns:
-        ``{"backoff": ...}`` for Zizq's three numbers, else ``{"policy": ...}``; not to be changed.
+        ``{"backoff": ...}`` for Zizq's three numbers, else ``{"policy": ...}``, or nothing; not to be changed.
     """
+    if policy is None:
+        return {}
     if is_zizq_backoff(policy):
         members = _backoff.decode(policy)
         if members.keys() == set(Backoff.__struct_fields__):
@@ -78,15 +221,86 @@ def shown_policy(policy: bytes) -> Mapping[str, Any]:
     return {"policy": Embedded(policy)}
 
 
-def error_object(record: ErrorRecord) -> dict[str, Any]:
-    """Give the record of a failed attempt as an answer shows it; ``decision`` is Anew's own."""
-    shown: dict[str, Any] = {"attempt": record.attempt, "message": record.message}
-    if record.error_type is not None:
-        shown["error_type"] = record.error_type
-    if record.backtrace is not None:
-        shown["backtrace"] = record.backtrace
-    shown["dequeued_at"] = record.dequeued_at
-    shown["failed_at"] = record.failed_at
-    if record.decision is not None:
-        shown["decision"] = Embedded(record.decision)
-    return shown
+def _set(value: T | None) -> T | UnsetType:
+    return UNSET if value is None else value
+
+
+# -- the two hot paths
+
+_PLAIN_ANSWER = (
+    b'{"id":"%b%016x","type":%b,"queue":%b,"priority":%d,"status":"ready","ready_at":%d,"attempts":0,'
+    b'"duplicate":false,"folded":false}'
+)
+_NO_ID = b'{"id":"%016x' % 0
+_TAKEN = (
+    b'{"id":"%b%016x","type":%b,"queue":%b,"priority":%d,"status":"in_flight","payload":%b,"ready_at":%d,'
+    b'"attempts":%d,"dequeued_at":%d}'
+)
+
+_encode = msgspec.json.Encoder().encode
+
+_quoted: dict[str, bytes] = {}
+"""Names as JSON texts; a bounded number."""
+
+
+def quoted(name: str) -> bytes:
+    """Give a name as a JSON text, remembered."""
+    text = _quoted.get(name)
+    if text is None:
+        text = _encode(name)
+        if len(_quoted) < 4_096:
+            _quoted[name] = text
+    return text
+
+
+def plain_answer(tag: bytes, key: int, job: NewJob, now: int) -> bytes:
+    """Write `stored_job` in JSON for a job that says nothing beyond type, queue and payload."""
+    kind, queue = job.type, job.queue
+    known = _quoted
+    return _PLAIN_ANSWER % (
+        tag,
+        key,
+        known[kind] if kind in known else quoted(kind),
+        known[queue] if queue in known else quoted(queue),
+        DEFAULT_PRIORITY,
+        now,
+    )
+
+
+def plain_answers(tag: str, keys: Sequence[int], jobs: Sequence[NewJob], now: int) -> bytes:
+    """Write the answer for many such jobs: what is the same for all of a type and queue is written once."""
+    hexadecimal = struct.pack(f">{len(jobs)}Q", *keys).hex(" ", 8).split(" ")
+    before = f'{{"id":"{tag}'
+    after = _Endings(now)
+    answers = [key + after[job.type, job.queue] for key, job in zip(hexadecimal, jobs, strict=True)]
+    return f'{{"jobs":[{before}{("," + before).join(answers)}]}}'.encode()
+
+
+class _Endings(dict[tuple[str, str], str]):
+    """By type and queue: what follows the id in a plain answer."""
+
+    def __init__(self, now: int) -> None:
+        super().__init__()
+        self._now = now
+
+    def __missing__(self, names: tuple[str, str]) -> str:
+        written = _PLAIN_ANSWER % (b"", 0, quoted(names[0]), quoted(names[1]), DEFAULT_PRIORITY, self._now)
+        ending = self[names] = written[len(_NO_ID) :].decode()
+        return ending
+
+
+def taken_as_json(tag: bytes, rows: Sequence[TakenRow], now: int) -> list[bytes]:
+    """Write `taken_job` in JSON for each row."""
+    out: list[bytes] = []
+    names: dict[str, bytes] = {}
+    for row in rows:
+        key, queue, kind, priority, ready_at, attempts, failed_at, limit, policy, retention, _, payload = row
+        if failed_at is not None or limit is not None or policy is not None or retention is not None:
+            out.append(JSON.encode(taken_job(tag.decode(), row, now)))
+            continue
+        if kind not in names:
+            names[kind] = quoted(kind)
+        if queue not in names:
+            names[queue] = quoted(queue)
+        out.append(_TAKEN % (tag, key, names[kind], names[queue], priority, payload, ready_at, attempts, now))
+    return out

@@ -1,7 +1,7 @@
 """Turns MessagePack payloads into JSON, which is what is stored.
 
 Unlike JSON, which is kept as the bytes that came, a MessagePack payload is built as objects. So what it would cost is counted
-first, in portions; and what it holds is checked in portions too.
+first, in chunks; and what it holds is checked in chunks too.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from typing import Any
 import msgspec
 
 from anew.errors import MalformedRequest, TooLarge
+from anew.http.chunks import Work
 from anew.http.embedded import LONG, collector_resting
 from anew.http.formats import Unreadable, reason_of
-from anew.http.payloads import MAX_DEPTH, WINDOW
-from anew.http.portions import Work
+from anew.http.payload_limits import MAX_DEPTH, WINDOW
 
 MAX_DEPTH_MSGPACK = 8 * MAX_DEPTH
 
@@ -32,7 +32,7 @@ _SOME = 20_000
 
 _JSON_KINDS = frozenset({type(None), bool, int, float, str, list, dict})
 
-# One-byte values; then those whose first byte tells their length; then lists and maps of up to 15.
+# One-byte values; then those whose first byte gives their length; then lists and maps of up to 15.
 _TINY = re.compile(rb"[\x00-\x7f\xc0\xc2\xc3\xe0-\xff]{1,65536}")
 _SIZED = re.compile(
     rb"(?:[\xcc\xd0].|[\xcd\xd1]..|[\xce\xd2\xca].{4}|[\xcf\xd3\xcb].{8}|"
@@ -43,22 +43,23 @@ _SIZED = re.compile(
 _LISTS = re.compile(rb"[\x80-\x9f]{1,65536}")
 _LONG_LISTS = {0xDC: 3, 0xDD: 5, 0xDE: 3, 0xDF: 5}
 _LENGTHS = {0xC4: 1, 0xC5: 2, 0xC6: 4, 0xD9: 1, 0xDA: 2, 0xDB: 4, 0xC7: 1, 0xC8: 2, 0xC9: 4}
-"""By first byte: how many bytes tell the length of the text or binary that follows; an extension has its type in one more."""
+"""By first byte: how many bytes hold the length of the text or binary that follows; an extension has its type in one more."""
 
 
 def repacking(packed: bytes, max_bytes: int, field: str = "payload") -> Work[bytes]:
-    """Write a MessagePack payload as JSON, in portions.
+    """Write a MessagePack payload as JSON, in chunks.
 
     Args:
-        packed: One value, whole, of which `counting` has found that it may be built.
+        packed: One value, whole.
         max_bytes: Bytes that the JSON may have.
         field: Its name in errors.
 
     Raises:
-        TooLarge: The JSON is larger.
+        TooLarge: The JSON is larger, or it has too many values.
         MalformedRequest: It holds binary, extension types, keys that are not text, NaN or infinity.
     """
-    value = unpacked(packed)
+    yield from _counting(packed, field)
+    value = _unpacked(packed)
     if len(packed) > WINDOW:
         yield
     yield from _checking(value, max_bytes, field)
@@ -68,7 +69,7 @@ def repacking(packed: bytes, max_bytes: int, field: str = "payload") -> Work[byt
         raise MalformedRequest(f"{field} cannot be stored: {reason_of(error)}", field=field) from None
 
 
-def unpacked(packed: bytes) -> Any:
+def _unpacked(packed: bytes) -> Any:
     """Decode MessagePack."""
     try:
         with collector_resting() if len(packed) > LONG else contextlib.nullcontext():
@@ -77,7 +78,7 @@ def unpacked(packed: bytes) -> Any:
         raise MalformedRequest(f"invalid MessagePack: {reason_of(error)}") from None
 
 
-def counting(packed: bytes, field: str = "payload", most: int = MAX_COST) -> Work[None]:
+def _counting(packed: bytes, field: str) -> Work[None]:
     """Refuse MessagePack with too many values; nothing is built, so that the refusal costs little."""
     if len(packed) <= WINDOW:
         return
@@ -99,8 +100,9 @@ def counting(packed: bytes, field: str = "payload", most: int = MAX_COST) -> Wor
         else:
             cost += 1
             at += _length(packed, at)
-        if cost > most:
-            message = f"{field}: expected at most {most} values in MessagePack, a list or map counted {LIST_COST} times, got more"
+        if cost > MAX_COST:
+            counted = f"a list or map counted {LIST_COST} times"
+            message = f"{field}: expected at most {MAX_COST} values in MessagePack, {counted}, got more"
             raise TooLarge(message, field=field)
         steps += 1
         if not steps % 500:
@@ -108,7 +110,7 @@ def counting(packed: bytes, field: str = "payload", most: int = MAX_COST) -> Wor
 
 
 def _length(packed: bytes, at: int) -> int:
-    """Tell the length of text, binary or an extension, head included; what is cut short is found out in decoding."""
+    """Give the length of text, binary or an extension, head included; what is cut short is found out in decoding."""
     kind = packed[at]
     if kind in _LENGTHS:
         width = _LENGTHS[kind]
@@ -117,7 +119,7 @@ def _length(packed: bytes, at: int) -> int:
 
 
 def _checking(value: object, max_bytes: int, field: str) -> Work[None]:
-    """Walk level by level and some thousands of values at a time, each looked at in a few passes."""
+    """Look level by level and some thousands of values at a time, each looked at in a few passes."""
     level: list[Any] = [[value]]
     seen = 0
     for _ in range(MAX_DEPTH_MSGPACK + 1):

@@ -1,10 +1,13 @@
-"""The small routes: health, version, queues, and what Zizq's API has that this build has not."""
+"""The small routes about the server: health, version, queues, probes, and what Zizq's API has that this build has not."""
 
 from __future__ import annotations
 
-from anew.errors import NotSupported
+from typing import Any
+
+from anew.engine import Call, verbs
+from anew.errors import AnewError, NotSupported
 from anew.http.api import Context
-from anew.http.formats import Format
+from anew.http.formats import JSON, Format
 from anew.http.router import Router
 from anew.net.seam import Request
 
@@ -17,35 +20,51 @@ _CRONS = {
 
 
 class ServiceRoutes:
-    """Tells about the server.
+    """Reports about the server.
 
     Args:
         context: What handlers use.
     """
 
     def __init__(self, context: Context) -> None:
-        self._store = context.engine.store
+        self._reads = context.reads
         self._settings = context.settings
+        self._submit = context.commit.submit
 
     def health(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
         """Say that the server answers, and whether its commits reach the disk before their answers."""
         form.reply(request, 200, {"status": "ok", "commit": self._settings.commit})
 
     def version(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
-        """Tell the version of the API."""
+        """Give the version of the API."""
         form.reply(request, 200, {"version": self._settings.version})
 
     def queues(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
         """List the queues that have jobs in any state, by their bytes."""
-        form.reply(request, 200, {"queues": sorted(self._store.counts(), key=str.encode)})
+        form.reply(request, 200, {"queues": sorted(self._reads.counts(), key=str.encode)})
 
     def crons(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
         """Refuse schedules."""
         raise NotSupported("cron schedules are not supported by this server yet")
 
+    def alive(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
+        """Say that the loop turns."""
+        JSON.reply(request, 200, {"status": "ok"})
+
+    def ready(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
+        """Say whether a commit, made for this answer, has gone through."""
+
+        def done(result: Any) -> None:
+            if isinstance(result, AnewError):
+                JSON.error(request, 503, "not ready: the store does not commit")
+            else:
+                JSON.reply(request, 200, {"status": "ok"})
+
+        self._submit(Call(verbs.touch, done))
+
 
 def add_routes(router: Router, context: Context) -> None:
-    """Serve the small routes."""
+    """Serve the small routes; the probes answer in JSON whatever ``Accept`` says, and say nothing but yes or no."""
     routes = ServiceRoutes(context)
     router.add("GET", "/health", routes.health)
     router.add("GET", "/version", routes.version)
@@ -53,3 +72,5 @@ def add_routes(router: Router, context: Context) -> None:
     for path, methods in _CRONS.items():
         for method in methods:
             router.add(method, path, routes.crons)
+    router.add("GET", "/healthz", routes.alive, streams=True)
+    router.add("GET", "/readyz", routes.ready, streams=True)

@@ -11,18 +11,16 @@ import asyncio
 import logging
 import struct
 from collections.abc import Callable
-from typing import Any
 
 from anew.engine import Taker
-from anew.errors import InvalidJob, MalformedRequest, Overloaded
+from anew.errors import InvalidJob, Overloaded
 from anew.http.api import Context
-from anew.http.embedded import Embedded
-from anew.http.enqueue import quoted
-from anew.http.failures import reply_error
-from anew.http.filters import comma_set, query_pairs
-from anew.http.formats import JSON, MSGPACK, STREAMS, Format, not_acceptable, stream_format
-from anew.http.render import shown_policy
+from anew.http.formats import MSGPACK, STREAMS, Format, not_acceptable, stream_format
+from anew.http.query_strings import bad_query, comma_set, query_pairs
+from anew.http.render import taken_as_json, taken_job
+from anew.http.replies import reply_error
 from anew.http.router import Router
+from anew.jobs.codec import U64_MAX
 from anew.net.seam import Request, Stream
 from anew.store.protocol import TakenRow
 
@@ -34,77 +32,6 @@ _CONTENT_TYPES = {
     "sse": b"text/event-stream",
 }
 _HEARTBEATS = {"ndjson": b"\n", "msgpack": b"\0\0\0\0", "sse": b": heartbeat\n\n"}
-
-_JOB = (
-    b'{"id":"%b%016x","type":%b,"queue":%b,"priority":%d,"status":"in_flight","payload":%b,"ready_at":%d,'
-    b'"attempts":%d,%b"dequeued_at":%d%b}'
-)
-
-
-def write_json(tag: bytes, rows: list[TakenRow], now: int) -> list[bytes]:
-    """Write taken jobs as JSON objects."""
-    out: list[bytes] = []
-    names: dict[str, bytes] = {}
-    for row in rows:
-        key, queue, kind, priority, ready_at, attempts, failed_at, limit, policy, retention, _, payload = row
-        if kind not in names:
-            names[kind] = quoted(kind)
-        if queue not in names:
-            names[queue] = quoted(queue)
-        before = after = b""
-        if failed_at is not None or limit is not None or policy is not None or retention is not None:
-            before, after = _optional(failed_at, limit, policy, retention)
-        out.append(
-            _JOB
-            % (tag, key, names[kind], names[queue], priority, payload, ready_at, attempts, before, now, after)
-        )
-    return out
-
-
-def _optional(
-    failed_at: int | None, limit: int | None, policy: bytes | None, retention: bytes | None
-) -> tuple[bytes, bytes]:
-    """Write the optional members that stand before and behind ``dequeued_at``."""
-    before = b"" if limit is None and policy is None else _settings(limit, policy)
-    after = b"" if failed_at is None else b',"failed_at":%d' % failed_at
-    return before, after if retention is None else after + b',"retention":' + retention
-
-
-def _settings(limit: int | None, policy: bytes | None) -> bytes:
-    """Write the optional retry settings, each with a comma behind."""
-    shown: dict[str, Any] = {} if limit is None else {"retry_limit": limit}
-    if policy is not None:
-        shown |= shown_policy(policy)
-    settings: bytes = JSON.encode(shown)
-    return settings[1:-1] + b","
-
-
-def write_objects(tag: str, rows: list[TakenRow], now: int) -> list[dict[str, Any]]:
-    """Give taken jobs as plain values, for MessagePack."""
-    out: list[dict[str, Any]] = []
-    for row in rows:
-        key, queue, kind, priority, ready_at, attempts, failed_at, limit, policy, retention, _, payload = row
-        job: dict[str, Any] = {
-            "id": f"{tag}{key:016x}",
-            "type": kind,
-            "queue": queue,
-            "priority": priority,
-            "status": "in_flight",
-            "payload": Embedded(payload),
-            "ready_at": ready_at,
-            "attempts": attempts,
-        }
-        if limit is not None:
-            job["retry_limit"] = limit
-        if policy is not None:
-            job |= shown_policy(policy)
-        job["dequeued_at"] = now
-        if failed_at is not None:
-            job["failed_at"] = failed_at
-        if retention is not None:
-            job["retention"] = Embedded(retention)
-        out.append(job)
-    return out
 
 
 class TakeStream:
@@ -146,11 +73,11 @@ class TakeStream:
         self.last_sent = self._routes.now()
         tag = self._routes.tag
         if self._framing == "ndjson":
-            self._stream.write(b"\n".join(write_json(tag, rows, now)) + b"\n")
+            self._stream.write(b"\n".join(taken_as_json(tag, rows, now)) + b"\n")
         elif self._framing == "sse":
-            self._stream.write(b"".join([b"data: " + job + b"\n\n" for job in write_json(tag, rows, now)]))
+            self._stream.write(b"".join([b"data: " + job + b"\n\n" for job in taken_as_json(tag, rows, now)]))
         else:
-            packed: list[bytes] = [MSGPACK.encode(job) for job in write_objects(tag.decode(), rows, now)]
+            packed: list[bytes] = [MSGPACK.encode(taken_job(tag.decode(), row, now)) for row in rows]
             self._stream.write(b"".join([struct.pack(">I", len(job)) + job for job in packed]))
         if not self._stream.writable:
             self._routes.commit.pause_taker(self.taker)
@@ -226,15 +153,15 @@ class TakeRoutes:
         pairs = query_pairs(query, {"prefetch", "queue"})
         most = self._settings.max_stream_jobs
         text = pairs.get("prefetch", "1")
-        if not (text.isascii() and text.isdigit() and len(text) <= 20):
-            raise MalformedRequest(
-                f"invalid query parameters: prefetch: expected an integer >= 0, got {text!r}",
-                field="prefetch",
+        wanted = int(text) if text.isascii() and text.isdigit() and len(text) <= 20 else U64_MAX + 1
+        if wanted > U64_MAX:
+            raise bad_query(
+                f"prefetch: expected an integer from 0 to {U64_MAX}, got {text[:60]!r}", "prefetch"
             )
         queues = comma_set(pairs.get("queue"))
         if queues is not None and len(queues) > 1_000:
             raise InvalidJob(f"queue: expected at most 1000 names, got {len(queues)}", field="queue")
-        return None if queues is None else sorted(queues), min(int(text) or most, most)
+        return None if queues is None else sorted(queues), min(wanted or most, most)
 
     def _arm(self) -> None:
         self._timer = self._loop.call_later(min(self._settings.heartbeat_ms / 4_000, 0.5), self._beat)

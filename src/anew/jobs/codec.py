@@ -75,7 +75,15 @@ class NewJob(Struct, gc=False):
 
 
 class FailureReport(Struct, frozen=True):
-    """What a worker says about a failed attempt."""
+    """What a worker says about a failed attempt.
+
+    Attributes:
+        message: What went wrong; 64 KiB of it are kept, the middle is cut out of a longer one.
+        error_type: The error's class, as a short name; 1 KiB of it is kept.
+        backtrace: Where it went wrong; 256 KiB of it are kept.
+        retry_at: Run again then, epoch ms, whatever curve and limit say.
+        kill: Do not run again.
+    """
 
     message: str
     error_type: str | None = None

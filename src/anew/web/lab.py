@@ -6,8 +6,8 @@ import html
 from typing import Final
 
 from anew.errors import AnewError, NotFound
-from anew.http.failures import status_of
 from anew.http.formats import Format
+from anew.http.replies import status_of
 from anew.http.router import Router
 from anew.net.seam import Headers, Request
 from anew.web import headers

@@ -296,3 +296,25 @@ def test_cap_ms_is_the_cap_else_the_ceiling_else_nothing() -> None:
 def test_phases_can_be_built_in_python() -> None:
     policy = Policy(phases=(Phase(curve=Constant(wait_ms=1), count=2), Phase(curve=Constant(wait_ms=9))))
     assert [wait_ms(policy, k) for k in (1, 2, 3, 4)] == [1, 1, 9, 9]
+
+
+@pytest.mark.parametrize("exponent", [-1, -0.5, -3.4028235e38])
+def test_a_negative_exponent_of_zizqs_shrinks_the_wait_and_keeps_its_bounds(exponent: float) -> None:
+    """Zizq's curve: k ^ exponent seconds, plus the base, plus jitter up to 30 ms times k; held to floor and ceil."""
+    numbers = {"exponent": exponent, "base_ms": 200, "jitter_ms": 30}
+    policy = Policy.from_json(numbers)
+    waits = [wait_ms(policy, k, make_draws(0.0)) for k in range(1, 26)]
+    assert waits == [
+        int(200 + 1000 * (0.0 if exponent < -1e3 and k > 1 else k**exponent)) for k in range(1, 26)
+    ]
+    assert waits[0] == 1_200
+    for draw in (0.0, 0.999999):
+        for k, wait in enumerate(waits, start=1):
+            assert wait <= wait_ms(policy, k, make_draws(draw)) <= wait + 30 * k
+            held = Policy.from_json(numbers | {"floor": "1s", "ceil": "1100ms"})
+            assert 1_000 <= wait_ms(held, k, make_draws(draw)) <= 1_100
+
+
+def test_a_wait_that_shrinks_to_nothing_is_never_negative() -> None:
+    policy = Policy.from_json({"exponent": -1e30, "base_ms": 0, "jitter_ms": 0, "limit": None})
+    assert [wait_ms(policy, k, make_draws(0.5)) for k in (1, 2, 3, 1_000_000)] == [1_000, 0, 0, 0]

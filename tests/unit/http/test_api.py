@@ -160,12 +160,16 @@ def test_a_literal_wins_over_a_parameter(edge: Edge) -> None:
 @pytest.mark.parametrize("path", ["/", "/things/", "/things/a/b", "//things/a", "/Things/a", "/things//"])
 def test_paths_that_do_not_exist_are_404(edge: Edge, path: str) -> None:
     answer = edge.ask("GET", path)
-    assert (answer.status, answer.data) == (404, {"error": "not found"})
+    assert (answer.status, answer.data) == (404, {"error": "not found", "code": "not_found"})
 
 
 def test_a_wrong_method_is_told_the_right_ones(edge: Edge) -> None:
     answer = edge.ask("DELETE", "/things/a")
-    assert (answer.status, answer.body, answer.content_type) == (405, b"", None)
+    assert (answer.status, answer.body, answer.content_type) == (
+        405,
+        b'{"error":"method not allowed","code":"method_not_allowed"}',
+        b"application/json",
+    )
     assert answer.extra == ((b"allow", b"GET, HEAD"),)
     assert edge.ask("GET", "/things").extra == ((b"allow", b"POST"),)
 
@@ -176,12 +180,12 @@ def test_a_path_that_is_not_utf_8_is_400(edge: Edge) -> None:
 
 def test_an_error_of_a_handler_is_answered_with_its_words(edge: Edge) -> None:
     answer = edge.ask("GET", "/lost")
-    assert (answer.status, answer.data) == (404, {"error": "it is not here"})
+    assert (answer.status, answer.data) == (404, {"error": "it is not here", "code": "not_found"})
 
 
 def test_a_handler_that_falls_tells_the_log_alone(edge: Edge, caplog: pytest.LogCaptureFixture) -> None:
     answer = edge.ask("GET", "/broken")
-    assert (answer.status, answer.data) == (500, {"error": "internal server error"})
+    assert (answer.status, answer.data) == (500, {"error": "internal server error", "code": "internal_error"})
     assert "the secret of row 7" in caplog.text
 
 

@@ -29,15 +29,15 @@ class Page:
         self.stats = Stats()
         self.counters = WireCounters()
         self.counts = {"mail": {State.READY: 2, State.RETRYING: 1}}
-        store = SimpleNamespace(counts=lambda: self.counts, oldest_ready=lambda: oldest_ready)
+        reads = SimpleNamespace(counts=lambda: self.counts, oldest_ready=lambda then: then(oldest_ready))
         self._context: Any = SimpleNamespace(
             engine=SimpleNamespace(
-                store=store,
                 stats=self.stats,
                 clock=ManualClock(NOW),
                 dispatcher=SimpleNamespace(takers={1, 2}),
                 full=full,
             ),
+            reads=reads,
             counters=self.counters,
             started_at=time.monotonic(),
         )

@@ -38,13 +38,15 @@ def router() -> Router:
         SqliteStore(None), clock=ManualClock(), defaults=Defaults(policy=policy_from_json(b'"zizq"'))
     )
     nothing: Any = None
+    commit: Any = _Anything()
+    reads: Any = _Anything()
     router = Router()
-    add_routes(router, Context(engine, _Commit(), nothing, ApiSettings(), WireCounters()), nothing)
+    add_routes(router, Context(engine, commit, reads, ApiSettings(), WireCounters()), nothing)
     return router
 
 
-class _Commit:
-    """Stands where operations go; no request is made here."""
+class _Anything:
+    """Stands where operations go and reads come from; no request is made here."""
 
     def __getattr__(self, name: str) -> None:
         return None

@@ -9,8 +9,8 @@ import pytest
 from anew.engine import Op
 from anew.errors import AnewError, InternalError, StoreFailed, StoreFull
 from anew.http.api import Api, ApiSettings, Context
-from anew.http.probes import add_routes
 from anew.http.router import Router
+from anew.http.service import add_routes
 from anew.net.seam import WireCounters
 
 from .asked import Answer, Asked
@@ -52,7 +52,10 @@ def test_a_server_that_commits_is_ready() -> None:
 )
 def test_a_server_that_cannot_commit_is_not_ready_and_does_not_say_why(error: AnewError) -> None:
     answer, _ = probe("/readyz", error)
-    assert (answer.status, answer.data) == (503, {"error": "not ready: the store does not commit"})
+    assert (answer.status, answer.data) == (
+        503,
+        {"error": "not ready: the store does not commit", "code": "unavailable"},
+    )
 
 
 def test_a_server_that_cannot_commit_is_alive_all_the_same() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import json
 import struct
 from typing import Any
 
@@ -11,8 +12,16 @@ import pytest
 
 from anew.http.embedded import Embedded, Float32, shortest, to_msgpack
 from anew.http.formats import JSON, MSGPACK
-from anew.http.render import error_object, job_object
-from anew.jobs import ErrorRecord, IdText, State
+from anew.http.render import (
+    plain_answer,
+    plain_answers,
+    shown_error,
+    shown_job,
+    stored_job,
+    taken_as_json,
+    taken_job,
+)
+from anew.jobs import ErrorRecord, IdText, NewJob, State
 from tests.unit.jobs.helpers import make_job
 
 IDS = IdText("tag000000")
@@ -41,11 +50,11 @@ FULL = BARE | {
 
 
 def as_json(fields: dict[str, Any], *, payload: bool = False) -> bytes:
-    return JSON.encode(job_object(IDS, make_job(**fields), payload=payload))
+    return JSON.encode(shown_job(IDS, make_job(**fields), payload=payload))
 
 
 def as_msgpack(fields: dict[str, Any], *, payload: bool = False) -> Any:
-    return msgspec.msgpack.decode(MSGPACK.encode(job_object(IDS, make_job(**fields), payload=payload)))
+    return msgspec.msgpack.decode(MSGPACK.encode(shown_job(IDS, make_job(**fields), payload=payload)))
 
 
 def test_zizq_17_what_is_not_set_is_left_out() -> None:
@@ -81,6 +90,75 @@ def test_zizq_8_the_same_in_messagepack() -> None:
 )
 def test_seven_states_are_shown_as_five(state: State, status: str) -> None:
     assert as_msgpack(BARE | {"state": state})["status"] == status
+
+
+def new_job(kind: str, queue: str) -> NewJob:
+    return NewJob(type=kind, queue=queue, payload=msgspec.Raw(b"1"))
+
+
+def test_the_answer_to_a_bulk_is_that_of_each_job() -> None:
+    """The last key that there is, and names that JSON must escape, come out right too."""
+    jobs = [
+        new_job("a", "q"),
+        new_job("b", "q"),
+        new_job("a", "q"),
+        new_job('"\\é\n', "r"),
+        new_job("a", '","id":"'),
+    ]
+    first = (1 << 63) - len(jobs)
+    answer = plain_answers("tag000000", range(first, 1 << 63), jobs, 1_700_000_000_000)
+    singly = [plain_answer(b"tag000000", first + at, job, 1_700_000_000_000) for at, job in enumerate(jobs)]
+    assert answer == b'{"jobs":[' + b",".join(singly) + b"]}"
+    listed = json.loads(answer)["jobs"]
+    assert [(one["type"], one["queue"]) for one in listed] == [(one.type, one.queue) for one in jobs]
+    assert listed[-1]["id"] == "tag000000" + "7fffffffffffffff"
+    assert listed[0] == {
+        "id": "tag000000" + "7ffffffffffffffb",
+        "type": "a",
+        "queue": "q",
+        "priority": 32768,
+        "status": "ready",
+        "ready_at": 1_700_000_000_000,
+        "attempts": 0,
+        "duplicate": False,
+        "folded": False,
+    }
+
+
+@pytest.mark.parametrize("name", ["q", '"\\é\n', '","id":"'])
+def test_the_plain_answer_is_that_of_any_new_job(name: str) -> None:
+    """The first hot path against the definition, byte for byte."""
+    plain = new_job("t", name)
+    for key in (1, (1 << 63) - 1):
+        assert plain_answer(IDS.tag_bytes, key, plain, 1_700) == JSON.encode(
+            stored_job(IDS, key, plain, 1_700)
+        )
+
+
+ROW: Any = (10, "q", "t", 5, 100, 0, None, None, None, None, None, b'{"a":[1]}')
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        ROW,
+        (11, '"\\é\n', '","id":"', 0, 0, 7, None, None, None, None, 9, b"null"),
+        (*ROW[:6], 6, 0, b'{"exponent":2.0,"base_ms":1,"jitter_ms":0}', b'{"dead_ms":5}', None, b"1"),
+        (*ROW[:6], 6, None, b'"even"', None, None, b"1"),
+    ],
+)
+def test_a_taken_row_is_written_as_its_job_is_shown(row: Any) -> None:
+    """The second hot path against the definition, and both against a job that was loaded."""
+    now = 1_700
+    (written,) = taken_as_json(IDS.tag_bytes, [row], now)
+    assert written == JSON.encode(taken_job(IDS.tag, row, now))
+    key, queue, kind, priority, ready_at, attempts, failed_at, limit, policy, retention, _, payload = row
+    job = make_job(
+        key=key, queue=queue, type=kind, priority=priority, ready_at=ready_at, attempts=attempts,
+        failed_at=failed_at, retry_limit=limit, policy=policy, retention=retention, payload=payload,
+        state=State.IN_FLIGHT, dequeued_at=now,
+    )  # fmt: skip
+    assert written == JSON.encode(shown_job(IDS, job, payload=True))
 
 
 @pytest.mark.parametrize("policy", [b'"even"', b'{"preset":"faktory","limit":6}'])
@@ -151,7 +229,7 @@ def test_an_error_record_with_and_without_details() -> None:
         failed_at=6,
         decision=None,
     )
-    assert JSON.encode(error_object(record)) == b'{"attempt":1,"message":"","dequeued_at":5,"failed_at":6}'
+    assert JSON.encode(shown_error(record)) == b'{"attempt":1,"message":"","dequeued_at":5,"failed_at":6}'
     record = ErrorRecord(
         attempt=2,
         outcome="error",
@@ -162,7 +240,7 @@ def test_an_error_record_with_and_without_details() -> None:
         failed_at=6,
         decision=b'{"verdict":"dead","reason":"r"}',
     )
-    assert JSON.encode(error_object(record)) == (
+    assert JSON.encode(shown_error(record)) == (
         b'{"attempt":2,"message":"m","error_type":"E","backtrace":"b","dequeued_at":5,"failed_at":6,'
         b'"decision":{"verdict":"dead","reason":"r"}}'
     )

@@ -6,16 +6,13 @@ import msgspec
 import pytest
 
 from anew.errors import MalformedRequest, TooLarge
-from anew.http import carefully
-from anew.http.carefully import job_from_msgpack
-from anew.http.portions import at_once
-from anew.http.repacking import counting, repacking
+from anew.http import repacking as module
+from anew.http.chunks import at_once
+from anew.http.repacking import repacking
 
 
 def repacked(value: object, most: int = 1_000_000) -> bytes:
-    packed = msgspec.msgpack.encode(value)
-    at_once(counting(packed))
-    return at_once(repacking(packed, most))
+    return at_once(repacking(msgspec.msgpack.encode(value), most))
 
 
 def test_what_json_can_hold_is_written_as_json() -> None:
@@ -66,10 +63,10 @@ MANY = {
 def test_too_many_values_are_refused_before_they_are_built(
     what: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(carefully, "_packed_parts", None)
+    monkeypatch.setattr(module, "_unpacked", None)
     item, pauses = MANY[what]
     inner = item * (5_000_000 // len(item))
-    work = job_from_msgpack(b"\x81\xa7payload\xdd" + len(inner).to_bytes(4, "big") + inner, 32 << 20)
+    work = repacking(b"\xdd" + len(inner).to_bytes(4, "big") + inner, 32 << 20)
     paused: list[None] = []
     with pytest.raises(TooLarge, match="payload: expected at most 4000000 values in MessagePack"):
         paused.extend(work)

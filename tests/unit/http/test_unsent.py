@@ -11,10 +11,10 @@ import pytest
 
 from anew.clock import ManualClock
 from anew.errors import Overloaded
-from anew.http import jobs
+from anew.http import querying
 from anew.http.api import Api, ApiSettings
 from anew.http.formats import JSON
-from anew.http.jobs import LONG_ANSWER, JobRoutes
+from anew.http.querying import LONG_ANSWER, JobRoutes
 from anew.http.router import Router
 from anew.jobs import ErrorRecord, IdText, Job, State
 from anew.net.seam import WireCounters
@@ -173,21 +173,32 @@ def stored(key: int, size: int) -> Job:
 
 
 class Shelf:
-    """A store whose jobs all have payloads, and errors, of one size."""
+    """What is read of a store whose jobs all have payloads, and errors, of one size.
+
+    Attributes:
+        found: What is to be called with the keys that were looked for.
+    """
 
     def __init__(self, size: int) -> None:
         self.size = size
         self.loads = 0
+        self.found: list[Callable[[Any], None]] = []
 
     def payload_sizes(self, keys: Sequence[int]) -> dict[int, int]:
         return dict.fromkeys(keys, self.size)
 
-    def load(self, keys: Sequence[int], *, payload: bool = False) -> list[Job]:
-        self.loads += 1
-        return [stored(key, self.size) for key in keys]
+    def job(self, key: int, *, payload: bool = False) -> Job:
+        return self.jobs([key])[key]
 
-    def counts(self) -> dict[str, dict[State, int]]:
-        return {}
+    def jobs(self, keys: Sequence[int]) -> dict[int, Job]:
+        self.loads += 1
+        return {key: stored(key, self.size) for key in keys}
+
+    def known_count(self, where: object) -> int:
+        return 0
+
+    def find(self, where: object, page: object, then: Callable[[Any], None]) -> None:
+        self.found.append(then)
 
     def errors(self, *about: object) -> list[ErrorRecord]:
         record = ErrorRecord(
@@ -204,21 +215,16 @@ class Shelf:
 
 
 class Edge:
-    """The routes with a store and a reader by hand.
-
-    Attributes:
-        found: What is to be called with the keys that were looked for.
-    """
+    """The routes, and what they read by hand."""
 
     def __init__(self, size: int, counters: WireCounters | None = None) -> None:
         self.shelf = Shelf(size)
         self.counters = counters or WireCounters()
-        self.found: list[Callable[[Any], None]] = []
-        engine = SimpleNamespace(ids=IdText(TAG), store=self.shelf, clock=ManualClock(5))
+        engine = SimpleNamespace(ids=IdText(TAG), clock=ManualClock(5))
         self.context: Any = SimpleNamespace(
             engine=engine,
             key_of=engine.ids.read,
-            read=lambda read, then: self.found.append(then),
+            reads=self.shelf,
             settings=ApiSettings(max_unsent=MB),
             counters=self.counters,
         )
@@ -227,7 +233,7 @@ class Edge:
     def page(self, keys: list[int]) -> Asked:
         request = Asked("GET", "/jobs")
         self.routes.many(request, JSON, ())
-        self.found.pop()(keys)
+        self.shelf.found.pop()(keys)
         return request
 
 
@@ -275,7 +281,7 @@ def test_nothing_is_rendered_for_a_peer_that_has_gone() -> None:
     request = Asked("GET", "/jobs")
     edge.routes.many(request, JSON, ())
     request.gone = True
-    edge.found.pop()([1, 2])
+    edge.shelf.found.pop()([1, 2])
     assert request.answers == []
     assert edge.shelf.loads == 0
 
@@ -286,9 +292,9 @@ def test_nothing_is_rendered_for_a_peer_that_has_gone() -> None:
 def api(counters: WireCounters, size: int) -> Api:
     """A list of two jobs that is read at once."""
     context = Edge(size, counters).context
-    context.read = lambda read, then: then([1, 2])
+    context.reads.find = lambda where, page, then: then([1, 2])
     router = Router()
-    jobs.add_routes(router, context)
+    querying.add_routes(router, context)
     return Api(context, router)
 
 

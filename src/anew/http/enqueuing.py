@@ -2,108 +2,27 @@
 
 from __future__ import annotations
 
-import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
-
-import msgspec
 
 from anew.engine import Enqueue, Enqueued, Entry
 from anew.errors import AnewError, Overloaded
-from anew.http.answers import answering
 from anew.http.api import Context
-from anew.http.failures import reply_error
+from anew.http.chunks import Work, at_once
 from anew.http.formats import JSON, Format, written_in
-from anew.http.newjobs import LONG_BODY, LONG_BULK, one_job, reading_many, reading_one
-from anew.http.portions import Portions, Work, at_once
-from anew.http.render import shown_policy
+from anew.http.long_lists import LONG_LIST
+from anew.http.newjobs import LONG_BODY, one_job, reading_many, reading_one
+from anew.http.render import StoredJob, plain_answer, plain_answers, stored_job
+from anew.http.replies import answering, reply_error
 from anew.http.router import Router
-from anew.jobs import IdText, NewJob, State, initial_state
-from anew.jobs.codec import DEFAULT_PRIORITY
+from anew.jobs import NewJob
 from anew.net.seam import Request
 
-_ANSWER = (
-    b'{"id":"%b%016x","type":%b,"queue":%b,"priority":%d,"status":"ready","ready_at":%d,"attempts":0,'
-    b'"duplicate":false,"folded":false}'
-)
 _LATE = Overloaded("new jobs have waited too long to be stored soon; try again in a second")
 """Said before the body is looked at: refusing must cost less than storing, or a crowd would wait all the longer."""
 
-_NO_ID = b'{"id":"%016x' % 0
 _ANSWERS = 500
 """Answers written in one go, some 2 ms."""
-
-_encode = msgspec.json.Encoder().encode
-
-_quoted: dict[str, bytes] = {}
-"""Names as JSON texts; a bounded number."""
-
-
-def quoted(name: str) -> bytes:
-    """Give a name as a JSON text, remembered."""
-    text = _quoted.get(name)
-    if text is None:
-        text = _encode(name)
-        if len(_quoted) < 4_096:
-            _quoted[name] = text
-    return text
-
-
-def plain_answer(tag: bytes, key: int, job: NewJob, now: int) -> bytes:
-    """Write the answer for a job that says nothing beyond type, queue and payload."""
-    kind, queue = job.type, job.queue
-    known = _quoted
-    return _ANSWER % (
-        tag,
-        key,
-        known[kind] if kind in known else quoted(kind),
-        known[queue] if queue in known else quoted(queue),
-        DEFAULT_PRIORITY,
-        now,
-    )
-
-
-def plain_answers(tag: str, keys: Sequence[int], jobs: Sequence[NewJob], now: int) -> bytes:
-    """Write the answer for many such jobs: what is the same for all of a type and queue is written once."""
-    hexadecimal = struct.pack(f">{len(jobs)}Q", *keys).hex(" ", 8).split(" ")
-    before = f'{{"id":"{tag}'
-    after = _Endings(now)
-    answers = [key + after[job.type, job.queue] for key, job in zip(hexadecimal, jobs, strict=True)]
-    return f'{{"jobs":[{before}{("," + before).join(answers)}]}}'.encode()
-
-
-class _Endings(dict[tuple[str, str], str]):
-    """By type and queue: what follows the id in a plain answer."""
-
-    def __init__(self, now: int) -> None:
-        super().__init__()
-        self._now = now
-
-    def __missing__(self, names: tuple[str, str]) -> str:
-        written = _ANSWER % (b"", 0, quoted(names[0]), quoted(names[1]), DEFAULT_PRIORITY, self._now)
-        ending = self[names] = written[len(_NO_ID) :].decode()
-        return ending
-
-
-def full_answer(ids: IdText, key: int, job: NewJob, now: int, entry: Entry = Entry.CREATED) -> dict[str, Any]:
-    """Give the answer for any job, as plain values."""
-    answer: dict[str, Any] = {
-        "id": ids.write(key),
-        "type": job.type,
-        "queue": job.queue,
-        "priority": job.priority,
-        "status": "scheduled" if initial_state(job.ready_at, now) is State.SCHEDULED else "ready",
-        "ready_at": now if job.ready_at is None else job.ready_at,
-        "attempts": 0,
-    }
-    if job.retry_limit is not None:
-        answer["retry_limit"] = job.retry_limit
-    policy = _encode(job.backoff) if job.backoff is not None else job.policy
-    if not isinstance(policy, msgspec.UnsetType):
-        answer |= shown_policy(bytes(policy))
-    if job.retention is not None:
-        answer["retention"] = job.retention
-    return answer | {"duplicate": entry is Entry.DUPLICATE, "folded": entry is Entry.FOLDED}
 
 
 class _EnqueueOne(Enqueue):
@@ -132,7 +51,7 @@ class _EnqueueOne(Enqueue):
         else:
             entry = existing.get(0, Entry.CREATED)
             status = 201 if entry is Entry.CREATED else 200
-            self.form.reply(self.request, status, full_answer(ids, key, job, now, entry))
+            self.form.reply(self.request, status, stored_job(ids, key, job, now, entry))
 
 
 class EnqueueRoutes:
@@ -144,7 +63,7 @@ class EnqueueRoutes:
 
     def __init__(self, context: Context) -> None:
         self._commit = context.commit
-        self._portions = Portions()
+        self._chunks = context.chunks
         self.ids = context.engine.ids
         self._counters = context.counters
         self._max_bytes = context.settings.max_job_bytes
@@ -175,7 +94,7 @@ class EnqueueRoutes:
             self._store_many(*read, request, form)
 
         work = reading_many(request.body, written, self._max_bytes, self._max_bulk)
-        if len(request.body) <= LONG_BULK:
+        if len(request.body) <= LONG_LIST:
             store(at_once(work))
         else:
             self._read_long(work, request, form, store)
@@ -190,9 +109,9 @@ class EnqueueRoutes:
     def _read_long(
         self, work: Work[Any], request: Request, form: Format, store: Callable[[Any], None]
     ) -> None:
-        """Read a long body in portions, then store what it says."""
+        """Read a long body in chunks, then store what it says."""
         try:
-            self._portions.run(work, answering(request, form, store), len(request.body))
+            self._chunks.run(work, answering(request, form, store), len(request.body))
         except Overloaded as error:
             self.refused(request, form, error)
 
@@ -216,16 +135,16 @@ class EnqueueRoutes:
             else:
                 work = self._answering_many(jobs, result)
                 then = answering(request, form, lambda listed: form.reply(request, 201, {"jobs": listed}))
-                self._portions.run(work, then)
+                self._chunks.run(work, then)
 
         submit = self._commit.submit_new if len(request.body) <= LONG_BODY else self._commit.submit_long
         self._submit(Enqueue(jobs, done, plain), submit)
 
-    def _answering_many(self, jobs: list[NewJob], entered: Enqueued) -> Work[list[dict[str, Any]]]:
-        listed: list[dict[str, Any]] = []
+    def _answering_many(self, jobs: list[NewJob], entered: Enqueued) -> Work[list[StoredJob]]:
+        listed: list[StoredJob] = []
         for at, (key, job) in enumerate(zip(entered.keys, jobs, strict=True)):
             entry = entered.existing.get(at, Entry.CREATED)
-            listed.append(full_answer(self.ids, key, job, entered.now, entry))
+            listed.append(stored_job(self.ids, key, job, entered.now, entry))
             if not len(listed) % _ANSWERS:
                 yield
         return listed

@@ -1,4 +1,4 @@
-"""Long works a portion a turn, on a real loop but without a clock that matters: each step is as long as a whole turn may be."""
+"""Long works a chunk a turn, on a real loop but without a clock that matters: each step is as long as a whole turn may be."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 
 from anew.errors import InternalError, InvalidJob, Overloaded
-from anew.http import portions
-from anew.http.portions import Portions, Work, at_once
+from anew.http import chunks
+from anew.http.chunks import Chunks, Work, at_once
 
 
 @pytest.fixture(autouse=True)
 def no_budget(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every step fills a turn."""
-    monkeypatch.setattr(portions, "BUDGET_MS", 0)
+    monkeypatch.setattr(chunks, "BUDGET_MS", 0)
 
 
 def counting(name: str, steps: int, seen: list[str], error: Exception | None = None) -> Work[str]:
@@ -28,9 +28,9 @@ def counting(name: str, steps: int, seen: list[str], error: Exception | None = N
     return name
 
 
-def run(script: Callable[[Portions], None], turns: int = 20) -> None:
+def run(script: Callable[[Chunks], None], turns: int = 20) -> None:
     async def main() -> None:
-        script(Portions())
+        script(Chunks())
         for _ in range(turns):
             await asyncio.sleep(0)
 
@@ -46,7 +46,7 @@ def test_a_work_done_at_once_gives_its_result() -> None:
 def test_works_take_turns_and_others_come_between() -> None:
     seen: list[str] = []
 
-    def script(works: Portions) -> None:
+    def script(works: Chunks) -> None:
         works.run(counting("a", 3, seen), seen.append)
         assert seen == ["a0"], "the first one begins at once"
         works.run(counting("b", 1, seen), seen.append)
@@ -57,10 +57,10 @@ def test_works_take_turns_and_others_come_between() -> None:
 
 
 def test_a_short_work_is_done_in_the_same_turn(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(portions, "BUDGET_MS", 60_000)
+    monkeypatch.setattr(chunks, "BUDGET_MS", 60_000)
     seen: list[str] = []
 
-    def script(works: Portions) -> None:
+    def script(works: Chunks) -> None:
         works.run(counting("a", 3, seen), seen.append)
         assert seen == ["a0", "a1", "a2", "a"]
 
@@ -71,7 +71,7 @@ def test_an_error_is_a_result_and_the_next_work_goes_on(caplog: pytest.LogCaptur
     unfit = InvalidJob("no", field="type")
     results: list[Any] = []
 
-    def script(works: Portions) -> None:
+    def script(works: Chunks) -> None:
         works.run(counting("a", 1, [], unfit), results.append)
         works.run(counting("b", 1, [], ZeroDivisionError()), results.append)
         works.run(counting("c", 2, []), results.append)
@@ -86,7 +86,7 @@ def test_an_error_is_a_result_and_the_next_work_goes_on(caplog: pytest.LogCaptur
 def test_a_result_may_bring_new_work() -> None:
     results: list[Any] = []
 
-    def script(works: Portions) -> None:
+    def script(works: Chunks) -> None:
         def then(result: Any) -> None:
             results.append(result)
             if len(results) < 3:
@@ -100,10 +100,10 @@ def test_a_result_may_bring_new_work() -> None:
 
 def test_only_so_many_bytes_wait(monkeypatch: pytest.MonkeyPatch) -> None:
     """Clients that send long bodies and hang up would fill the memory otherwise."""
-    monkeypatch.setattr(portions, "MAX_BYTES", 100)
+    monkeypatch.setattr(chunks, "MAX_BYTES", 100)
     seen: list[str] = []
 
-    def script(works: Portions) -> None:
+    def script(works: Chunks) -> None:
         works.run(counting("a", 1, seen), seen.append, 150)  # alone: any size
         with pytest.raises(Overloaded, match="more long bodies are waiting"):
             works.run(counting("b", 1, seen), seen.append, 1)
@@ -114,10 +114,10 @@ def test_only_so_many_bytes_wait(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_what_is_done_makes_room(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(portions, "MAX_BYTES", 100)
+    monkeypatch.setattr(chunks, "MAX_BYTES", 100)
     seen: list[str] = []
 
-    def script(works: Portions) -> None:
+    def script(works: Chunks) -> None:
         works.run(
             counting("a", 1, seen, InvalidJob("no")),
             lambda _: works.run(counting("b", 1, seen), seen.append, 100),

@@ -7,7 +7,7 @@ import re
 import pytest
 
 from anew.errors import InvalidInput, MalformedRequest, NotSupported
-from anew.http.filters import (
+from anew.http.query_strings import (
     FILTERS,
     PAGING,
     Paging,

@@ -1,52 +1,24 @@
 """The answers to enqueues, written with as little as can be."""
 
 import asyncio
-import json
 from types import SimpleNamespace
 from typing import Any
 
-import msgspec
 import pytest
 
 from anew.errors import Overloaded
-from anew.http import portions
+from anew.http import chunks
 from anew.http.api import ApiSettings
-from anew.http.enqueue import EnqueueRoutes, plain_answer, plain_answers
+from anew.http.chunks import Chunks
+from anew.http.enqueuing import EnqueueRoutes
 from anew.http.formats import JSON
 from anew.http.newjobs import LONG_BODY
-from anew.jobs import IdText, NewJob
+from anew.jobs import IdText
 from anew.net.seam import WireCounters
 
 from .asked import Answer, Asked
 
 TAG = "0123abcde"
-
-
-def job(kind: str, queue: str) -> NewJob:
-    return NewJob(type=kind, queue=queue, payload=msgspec.Raw(b"1"))
-
-
-def test_the_answer_to_a_bulk_is_that_of_each_job() -> None:
-    """The last key that there is, and names that JSON must escape, come out right too."""
-    jobs = [job("a", "q"), job("b", "q"), job("a", "q"), job('"\\é\n', "r"), job("a", '","id":"')]
-    first = (1 << 63) - len(jobs)
-    answer = plain_answers(TAG, first, jobs, 1_700_000_000_000)
-    singly = [plain_answer(TAG.encode(), first + at, job, 1_700_000_000_000) for at, job in enumerate(jobs)]
-    assert answer == b'{"jobs":[' + b",".join(singly) + b"]}"
-    listed = json.loads(answer)["jobs"]
-    assert [(one["type"], one["queue"]) for one in listed] == [(one.type, one.queue) for one in jobs]
-    assert listed[-1]["id"] == TAG + "7fffffffffffffff"
-    assert listed[0] == {
-        "id": TAG + "7ffffffffffffffb",
-        "type": "a",
-        "queue": "q",
-        "priority": 32768,
-        "status": "ready",
-        "ready_at": 1_700_000_000_000,
-        "attempts": 0,
-        "duplicate": False,
-        "folded": False,
-    }
 
 
 class FullCommit:
@@ -68,7 +40,7 @@ def ask(path: str, body: bytes) -> tuple[Answer, dict[str, int]]:
     counters = WireCounters()
     engine = SimpleNamespace(ids=IdText(TAG))
     context: Any = SimpleNamespace(
-        commit=FullCommit(), engine=engine, counters=counters, settings=ApiSettings()
+        commit=FullCommit(), engine=engine, counters=counters, settings=ApiSettings(), chunks=Chunks()
     )
     routes = EnqueueRoutes(context)
     request = Asked("POST", path, body)
@@ -81,7 +53,7 @@ def ask(path: str, body: bytes) -> tuple[Answer, dict[str, int]]:
 def test_a_refusal_for_want_of_room_is_counted(
     path: str, body: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(portions, "BUDGET_MS", 60_000)  # read in one go: there is no loop here
+    monkeypatch.setattr(chunks, "BUDGET_MS", 60_000)  # read in one go: there is no loop here
     answer, refused = ask(path, b'{"jobs":[%b]}' % body if path.endswith("bulk") else body)
     assert (answer.status, answer.extra, refused) == (503, ((b"retry-after", b"1"),), {"overloaded": 1})
 
@@ -98,12 +70,16 @@ PACKED = b"\x83\xa4type\xa1t\xa5queue\xa1q\xa7payload\x01"
     ],
     ids=["json", "msgpack"],
 )
-def test_a_bulk_of_many_small_jobs_is_read_in_portions(body: bytes, content_type: bytes) -> None:
-    """What has to be read carefully costs some 30 us a job, so bytes alone do not tell how long a bulk takes."""
+def test_a_bulk_of_many_small_jobs_is_read_in_chunks(body: bytes, content_type: bytes) -> None:
+    """What has to be read job by job costs some 30 us a job, so bytes alone do not tell how long a bulk takes."""
     assert len(body) < LONG_BODY
     engine = SimpleNamespace(ids=IdText(TAG))
     context: Any = SimpleNamespace(
-        commit=FullCommit(), engine=engine, counters=WireCounters(), settings=ApiSettings()
+        commit=FullCommit(),
+        engine=engine,
+        counters=WireCounters(),
+        settings=ApiSettings(),
+        chunks=Chunks(),
     )
     request = Asked("POST", "/jobs/bulk", body)
     request.headers = {b"content-type": content_type}

@@ -1,35 +1,38 @@
 """Reads beside the loop: how their results come back into it."""
 
+from __future__ import annotations
+
 import asyncio
 import threading
 from typing import Any, cast
 
 import pytest
 
+from anew.engine import reads as module
+from anew.engine.reads import Reads
 from anew.errors import Overloaded
-from anew.http import reads as module
-from anew.http.reads import Reads
 
 
-class HandReader:
-    """A reader that only knows that it was closed."""
+class HandStore:
+    """A store whose reader can only be closed."""
 
-    closed = False
+    def reader(self) -> HandStore:
+        return self
 
     def close(self) -> None:
-        self.closed = True
+        """Nothing to let go of."""
 
 
 async def turns_of(n: int) -> list[int]:
     """Have `n` reads done before the loop looks again; tell in which of its turns each result came."""
     loop = asyncio.get_running_loop()
-    reads = Reads(cast(Any, HandReader()), loop)
+    reads = Reads(cast(Any, HandStore()), loop)
     turn = 0
     seen: list[int] = []
     for _ in range(n):
-        reads(lambda reader: None, lambda result: seen.append(turn))
+        reads.later(lambda reader: None, lambda result: seen.append(turn))
     done = threading.Event()
-    reads(lambda reader: done.set(), lambda result: None)
+    reads.later(lambda reader: done.set(), lambda result: None)
     assert done.wait(10)
     while len(seen) < n:
         turn += 1
@@ -54,15 +57,15 @@ def test_an_answer_that_fails_does_not_keep_back_those_behind_it() -> None:
     async def ask() -> list[str]:
         loop = asyncio.get_running_loop()
         loop.set_exception_handler(lambda loop, context: None)
-        reads = Reads(cast(Any, HandReader()), loop)
+        reads = Reads(cast(Any, HandStore()), loop)
         seen: asyncio.Queue[str] = asyncio.Queue()
 
         def fail(result: object) -> None:
             seen.put_nowait("failed")
             raise RuntimeError("planted")
 
-        reads(lambda reader: None, fail)
-        reads(lambda reader: None, lambda result: seen.put_nowait("answered"))
+        reads.later(lambda reader: None, fail)
+        reads.later(lambda reader: None, lambda result: seen.put_nowait("answered"))
         return [await asyncio.wait_for(seen.get(), 10) for _ in range(2)]
 
     assert asyncio.run(ask()) == ["failed", "answered"]
@@ -71,10 +74,10 @@ def test_an_answer_that_fails_does_not_keep_back_those_behind_it() -> None:
 def test_too_many_reads_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     async def ask() -> None:
         monkeypatch.setattr(module, "MAX_WAITING", 1)
-        reads = Reads(cast(Any, HandReader()), asyncio.get_running_loop())
-        reads(lambda reader: None, lambda result: None)
+        reads = Reads(cast(Any, HandStore()), asyncio.get_running_loop())
+        reads.later(lambda reader: None, lambda result: None)
         with pytest.raises(Overloaded):
-            reads(lambda reader: None, lambda result: None)
+            reads.later(lambda reader: None, lambda result: None)
         reads.close()
 
     asyncio.run(ask())

@@ -1,7 +1,7 @@
 """Long works beside the loop's other duties: a few milliseconds a turn, one work a turn, in rotation.
 
 Reading a bulk of ten thousand jobs takes tens of milliseconds, and everybody else would wait for all of them. So such a work is a
-generator that pauses every so often, and what the loop has to do meanwhile is done between two of its portions.
+generator that pauses every so often, and the loop does its other duties between two chunks of it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ log = logging.getLogger("anew.http")
 
 T = TypeVar("T")
 Work = Generator[None, None, T]
-"""A work in portions: it yields where others may have their turn, and returns its result."""
+"""A work in chunks: it yields where others may have their turn, and returns its result."""
 
 MAX_BYTES = 256 << 20
 """Bytes that may wait to be read; more are refused. Whoever sends them may have hung up long ago."""
@@ -37,8 +37,8 @@ def at_once(work: Work[T]) -> T:
         return end.value  # type: ignore[no-any-return]
 
 
-class Portions:
-    """Does works a portion a turn, whoever asked first in front; each goes behind the others after its portion."""
+class Chunks:
+    """Does works a chunk a turn, whoever asked first in front; each goes behind the others after its chunk."""
 
     def __init__(self) -> None:
         self._works: deque[tuple[Work[Any], Callable[[Any], None], int]] = deque()
@@ -63,7 +63,7 @@ class Portions:
             self._turn()
 
     def _turn(self) -> None:
-        """Do one portion of one work."""
+        """Do one chunk of one work."""
         work, then, size = self._works[0]
         end = time.perf_counter() + BUDGET_MS / 1_000
         try:

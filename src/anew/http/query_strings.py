@@ -123,7 +123,7 @@ class Selection:
         )
 
     def is_everything(self) -> bool:
-        """Tell whether no condition at all was given."""
+        """Return whether no condition at all was given."""
         return not (self.status or self.queue or self.type or self.id or self.ranges or self.jq)
 
     def parameters(self) -> list[tuple[str, str]]:
@@ -164,7 +164,7 @@ class Paging:
         return Paging(start=start, order="desc" if self.order == "asc" else "asc", limit=self.limit)
 
     def by_key(self, ids: IdText) -> Page:
-        """Give the store's page of jobs, one key longer, so that it tells whether another page follows.
+        """Give the store's page of jobs, one key longer, so that it shows whether another page follows.
 
         The cursor may be any text, since it is compared as one: an id of ours is left out itself, while the
         nearest key before any other text belongs to a descending page.

@@ -8,18 +8,18 @@ from typing import Any
 import pytest
 
 from anew.errors import MalformedRequest
-from anew.http.payloads import (
+from anew.http.chunks import at_once
+from anew.http.payload_limits import (
     WINDOW,
     Scan,
-    count_values,
     judging,
     windows,
 )
-from anew.http.portions import at_once
 
 LONG = "1" * 65
 MB = 1_000_000
 TOO_DEEP = "payload: payload nests more than 126 levels deep"
+OUT_OF_RANGE = "payload: payload: number out of range; expected one below 1.8e308"
 TOO_LONG = "payload: payload has a number of more than 64 digits; send it as a string"
 
 
@@ -148,9 +148,56 @@ def test_a_number_of_65_digits_is_refused_in_a_long_payload(inside: str, refused
 
 
 def test_a_long_number_in_a_short_payload_hurts_nobody() -> None:
-    """Python reads up to 4,300 digits; 3,998 of them and two brackets are 4,000 bytes."""
-    assert complaint(b"[" + b"7" * 3_998 + b"]") == ""
+    """10^308 has 309 digits, and the largest float is 1.8 times that."""
+    assert complaint(b"[" + b"7" * 308 + b"]") == ""
+    assert complaint(b"[1" + b"0" * 308 + b"]") == ""
+    assert complaint(b"[2" + b"0" * 308 + b"]") == OUT_OF_RANGE
+    assert complaint(b"[" + b"7" * 3_998 + b"]") == OUT_OF_RANGE
     assert complaint(b"[" + b"7" * 3_999 + b"]") == TOO_LONG
+
+
+# -- numbers out of range
+
+
+@pytest.mark.parametrize("shift", range(8))
+@pytest.mark.parametrize(
+    ("inside", "refused"),
+    [
+        ("1e400", True),
+        ("-1.5E+400", True),
+        ("12345678e0302", True),
+        ("0." + "0" * 60 + "1e370", True),
+        ("1e308", False),
+        ("0.0e400", False),
+        ("0.00000005e310", False),
+        ("1e-400", False),
+        (json.dumps("1e400"), False),
+        (json.dumps('"') + "," + json.dumps(',1e400,"'), False),
+        (json.dumps("\\") + ",1e400", True),
+    ],
+)
+def test_a_number_out_of_range_is_found_wherever_a_window_ends(
+    inside: str, refused: bool, shift: int
+) -> None:
+    text = f'["{"x" * (4_000 + shift)}",{inside},"{"e" * 300}",1]'.encode()
+    for size in (64, 300, 1_000, 10_000):
+        scan = Scan()
+        found = False
+        for window in windows(text, size):
+            scan.see(window)
+            found = found or scan.out_of_range
+        assert found is refused, size
+    assert complaint(text) == (OUT_OF_RANGE if refused else "")
+    assert complaint(inside.encode() if "," not in inside else f"[{inside}]".encode()) == (
+        OUT_OF_RANGE if refused else ""
+    )
+
+
+def test_a_number_out_of_range_at_the_end_of_megabytes_is_found() -> None:
+    text = listed(b'"3e45-1e99e400"', 200_000)
+    assert complaint(text) == ""
+    assert complaint(text[:-1] + b",1e400]") == OUT_OF_RANGE
+    assert complaint(b'["' + b"x" * (3 * MB) + b'",1e400]') == OUT_OF_RANGE
 
 
 # -- work
@@ -206,10 +253,3 @@ def test_very_many_brackets_are_legal_but_no_level_too_many(inner: bytes, levels
 def test_ten_megabytes_of_text_are_harmless_at_a_glance() -> None:
     text = b'"' + b"x" * (10 * MB) + b'"'
     assert not list(judging(text)), "no window of it is looked at"
-
-
-def test_values_are_counted_outside_strings_once_there_are_enough() -> None:
-    assert count_values(b"[1,2,3]", 100) == 3
-    assert count_values(b'[",,,,,,",2,[{}]]', 3) == 5
-    assert count_values(b'["\\",,,,,,\\\\",2]', 3) == 2
-    assert count_values(listed(b'""', 1_000), 10) > 10

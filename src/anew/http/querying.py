@@ -6,9 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 from anew.errors import NotFound, Overloaded
-from anew.http.answers import answering
 from anew.http.api import Context
-from anew.http.filters import (
+from anew.http.formats import Format
+from anew.http.query_strings import (
     FILTERS,
     PAGING,
     U32_MAX,
@@ -19,12 +19,12 @@ from anew.http.filters import (
     query_pairs,
     selection,
 )
-from anew.http.formats import Format
-from anew.http.render import error_object, job_object
+from anew.http.render import shown_error, shown_job
+from anew.http.replies import answering
 from anew.http.router import Router
-from anew.jobs import ENDED, ErrorRecord, Job
+from anew.jobs import ErrorRecord, Job
 from anew.net.seam import Request
-from anew.store.protocol import Filter, Page, Reader
+from anew.store.protocol import Page
 
 MAX_PAGE_BYTES = 32 << 20
 """Payload bytes of one page; it ends early where they grow too much, and the next one goes on from there."""
@@ -47,10 +47,10 @@ class JobRoutes:
     """
 
     def __init__(self, context: Context) -> None:
-        self._engine = context.engine
+        self._reads = context.reads
+        self._now = context.engine.clock.now
         self._ids = context.engine.ids
         self._key_of = context.key_of
-        self._read = context.read
         self._counters = context.counters
         self._max_unsent = context.settings.max_unsent
 
@@ -59,33 +59,33 @@ class JobRoutes:
         given = query_pairs(request.query, FILTERS | PAGING)
         page, chosen = paging(given), selection(given)
         chosen.check()
-        where, part = chosen.where(self._ids, visible_at=self._engine.clock.now()), page.by_key(self._ids)
+        where, part = chosen.where(self._ids, visible_at=self._now()), page.by_key(self._ids)
 
         def then(keys: list[int]) -> None:
             form.reply(request, 200, self._page(keys, page, chosen))
 
-        self._read_later(request, form, lambda reader: reader.find(where, part), then)
+        self._reads.find(where, part, self._answering(request, form, then))
 
     def count(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
         """Count jobs: at once where the counters know, else in the reader's thread."""
         chosen = selection(query_pairs(request.query, FILTERS))
         chosen.check()
-        where = chosen.where(self._ids, visible_at=self._engine.clock.now())
+        where = chosen.where(self._ids, visible_at=self._now())
 
         def then(count: int) -> None:
             form.reply(request, 200, {"count": count})
 
-        known = self._counted(where)
+        known = self._reads.known_count(where)
         if known is None:
-            self._read_later(request, form, lambda reader: reader.count(where), then)
+            self._reads.count(where, self._answering(request, form, then))
         else:
             then(known)
 
     def one(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
         """Show one job with its payload."""
         job = self._visible(params[0], payload=True)
-        self._need_room(len(job.payload or b""))
-        form.reply(request, 200, job_object(self._ids, job, payload=True))
+        self._check_unsent(len(job.payload or b""))
+        form.reply(request, 200, shown_job(self._ids, job, payload=True))
 
     def errors(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
         """List the records of a job's failed attempts, a page at a time."""
@@ -94,30 +94,26 @@ class JobRoutes:
         start = None if page.start is None else number("from", page.start, U32_MAX)
         job = self._visible(params[0])
         records, more = self._records(job.key, Page(order=page.order, after=start, limit=page.limit + 1))
-        self._need_room(sum(record.size() for record in records))
+        self._check_unsent(sum(record.size() for record in records))
         path = f"/jobs/{self._ids.write(job.key)}/errors"
         ends = (str(records[0].attempt), str(records[-1].attempt)) if records else None
-        listed = [error_object(record) for record in records]
+        listed = [shown_error(record) for record in records]
         form.reply(request, 200, {"errors": listed, "pages": _links(path, page, [], ends, more)})
 
     def error(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
         """Show the record of one failed attempt; of several with one number the newest."""
         attempt = number("attempt", params[1], U32_MAX)
         job = self._visible(params[0])
-        records = self._engine.store.errors(job.key, Page(order="desc", after=attempt + 1, limit=1))
+        records = self._reads.errors(job.key, Page(order="desc", after=attempt + 1, limit=1))
         if not records or records[0].attempt != attempt:
             raise NotFound("error record not found")
-        self._need_room(records[0].size())
-        form.reply(request, 200, error_object(records[0]))
+        self._check_unsent(records[0].size())
+        form.reply(request, 200, shown_error(records[0]))
 
-    def _read_later(
-        self,
-        request: Request,
-        form: Format,
-        read: Callable[[Reader], Any],
-        then: Callable[[Any], None],
-    ) -> None:
-        """Read in the reader's thread, then answer, unless nobody waits any more: a page may take long to render."""
+    def _answering(
+        self, request: Request, form: Format, then: Callable[[Any], None]
+    ) -> Callable[[Any], None]:
+        """Answer with what has been read, unless nobody waits any more: a page may take long to render."""
 
         def render(result: Any) -> None:
             if request.gone:
@@ -128,9 +124,9 @@ class JobRoutes:
                 self._counters.refuse(error.code)
                 raise
 
-        self._read(read, answering(request, form, render))
+        return answering(request, form, render)
 
-    def _need_room(self, size: int) -> None:
+    def _check_unsent(self, size: int) -> None:
         """Make sure that an answer may be rendered.
 
         Args:
@@ -144,16 +140,16 @@ class JobRoutes:
 
     def _visible(self, job_id: str, *, payload: bool = False) -> Job:
         """Find a job whose retention is not over."""
-        jobs = self._engine.store.load([self._key_of(job_id)], payload=payload)
-        if not jobs or jobs[0].is_over(self._engine.clock.now()):
+        job = self._reads.job(self._key_of(job_id), payload=payload)
+        if job is None or job.is_over(self._now()):
             raise NotFound("job not found")
-        return jobs[0]
+        return job
 
     def _page(self, keys: list[int], page: Paging, chosen: Selection) -> dict[str, Any]:
         """Give one page; `keys` has one more than fits if there is a next one."""
         shown = self._fitting(keys[: page.limit])
-        jobs = {job.key: job for job in self._engine.store.load(shown, payload=True)}
-        listed = [job_object(self._ids, jobs[key], payload=True) for key in shown if key in jobs]
+        jobs = self._reads.jobs(shown)
+        listed = [shown_job(self._ids, jobs[key], payload=True) for key in shown if key in jobs]
         ends = (self._ids.write(shown[0]), self._ids.write(shown[-1])) if shown else None
         links = _links("/jobs", page, chosen.parameters(), ends, len(keys) > len(shown))
         return {"jobs": listed, "pages": links}
@@ -164,31 +160,15 @@ class JobRoutes:
         Raises:
             Overloaded: They may not be shown now.
         """
-        sizes = self._engine.store.payload_sizes(keys)
+        sizes = self._reads.payload_sizes(keys)
         total = 0
         for at, key in enumerate(keys):
             total += sizes.get(key, 0)
             if at and total > MAX_PAGE_BYTES:
                 keys = keys[:at]
                 break
-        self._need_room(total + len(keys) * _JOB_BYTES)
+        self._check_unsent(total + len(keys) * _JOB_BYTES)
         return keys
-
-    def _counted(self, where: Filter) -> int | None:
-        """Count by the counters; None if they do not know, as with ended jobs, whose retention may be over."""
-        if not where.only_counts():
-            return None
-        total = 0
-        for queue, states in self._engine.store.counts().items():
-            if where.queues is not None and queue not in where.queues:
-                continue
-            for state, n in states.items():
-                if where.states is not None and state not in where.states:
-                    continue
-                if n and state in ENDED:
-                    return None
-                total += n
-        return total
 
     def _records(self, key: int, page: Page) -> tuple[list[ErrorRecord], bool]:
         """Read one page of error records, whose limit is one more than is shown.
@@ -198,16 +178,15 @@ class JobRoutes:
         Returns:
             The records, and whether there are more behind them.
         """
-        store = self._engine.store
-        records = store.errors(key, page, MAX_PAGE_BYTES)
+        records = self._reads.errors(key, page, MAX_PAGE_BYTES)
         if len(records) < page.limit and sum(record.size() for record in records) <= MAX_PAGE_BYTES:
             return records, False
         last = records[-1].attempt
         whole = [record for record in records if record.attempt != last]
         if whole:
             return whole, True
-        group = store.errors(key, Page(after=last - 1, limit=_MOST_ROUNDS), MAX_PAGE_BYTES)
-        behind = store.errors(key, Page(order=page.order, after=last, limit=1))
+        group = self._reads.errors(key, Page(after=last - 1, limit=_MOST_ROUNDS), MAX_PAGE_BYTES)
+        behind = self._reads.errors(key, Page(order=page.order, after=last, limit=1))
         return [record for record in group if record.attempt == last], bool(behind)
 
 

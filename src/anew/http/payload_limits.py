@@ -1,17 +1,19 @@
-"""Judges payloads in time that grows with their length, whatever they hold.
+"""Which JSON payloads are refused though their syntax is right: too deep, or with numbers that no reader can hold.
 
-A payload is anybody's text of many megabytes, so nothing here walks it in Python byte by byte: it is cut into windows, and every
-step on a window is one pass in C. Between two windows others may have their turn.
+A payload may have many megabytes, so nothing here looks at it byte by byte in Python: it is cut into windows, and every step on a
+window is one pass in C. Between two windows others may have their turn.
 """
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Iterator
-from itertools import accumulate, islice
+from itertools import accumulate
 from operator import add
 
 from anew.errors import MalformedRequest
-from anew.http.portions import Work
+from anew.http.chunks import Work
 
 MAX_DEPTH = 126
 """Levels of nesting in a payload, as Zizq's JSON; a document this deep has at least 2 * 126 brackets."""
@@ -21,15 +23,27 @@ HARMLESS_BYTES = 4_000
 """No number inside so short a text is long enough to cost its reader time, or to meet Python's bound of 4,300 digits."""
 
 WINDOW = 65_536
-"""Bytes of a payload judged in one go: 0.1 ms for usual ones, 1.5 ms for the worst."""
+"""Bytes of a payload judged in one go: 0.2 ms for usual ones, 1.5 ms for the worst."""
 
 _SHORT = 16_384
 _STRIDE = 16
 _NO_MARKS = bytes(c for c in range(256) if c not in b'[]{}"')
 _BITS = bytes.maketrans(b"[{]}", b"1100")
-_ZEROS = bytes.maketrans(b"123456789", b"000000000")
+_SHAPE = bytes.maketrans(b"123456789E", b"000000000e")
+"""Makes all digits 0 and both letters of an exponent e, so that one look finds any number with an exponent."""
 _LONG = b"0" * (MOST_DIGITS + 1)
 _SAMPLED_LONG = b"0" * (len(_LONG) // _STRIDE)
+_VAST_DIGITS = 309
+"""An integer of so many digits is beyond the largest float, which is 1.8e308; one of fewer digits has an exponent."""
+_VAST_STRIDE = 64
+_SAMPLED_VAST = b"0" * (_VAST_DIGITS // _VAST_STRIDE)
+_exponent = re.compile(rb"e[0-9+]").search
+_upper_exponent = re.compile(rb"E[0-9+]").search
+"""With a letter in front they run from one such letter to the next, several times as fast as anything that looks at each byte."""
+_NUMBER = re.compile(rb"[0-9][0-9.]*+(?:[eE][+-]?[0-9]++)?")
+_NUMBER_BYTES = b"0123456789.eE+-"
+_CARRY = 4 * MOST_DIGITS
+"""No number is longer in which no digits stand in a row too long: integer, fraction and exponent have 64 each."""
 
 
 def _steps(bits: int) -> list[int]:
@@ -43,9 +57,14 @@ _PEAK = bytes(max(_steps(bits)) & 0xFF for bits in range(256))
 
 
 def judging(payload: bytes, field: str = "payload") -> Work[None]:
-    """Refuse valid JSON that nests too deeply, or has numbers that nobody can read, window by window."""
+    """Refuse valid JSON that nests too deeply, or has a number that nobody can hold, window by window."""
+    if len(payload) <= HARMLESS_BYTES:
+        numbers = False
+        if may_be_out_of_range(payload) and _is_out_of_range(outside_strings(payload)):
+            raise _out_of_range(field)
+    else:
+        numbers = _may_have_long_number(payload) or (yield from _finding_exponent(payload))
     nested = may_be_deep(payload)
-    numbers = len(payload) > HARMLESS_BYTES and _may_have_long_number(payload)
     if not (nested or numbers):
         return
     yield
@@ -58,11 +77,51 @@ def judging(payload: bytes, field: str = "payload") -> Work[None]:
             raise MalformedRequest(
                 f"{field} has a number of more than {MOST_DIGITS} digits; send it as a string", field=field
             )
+        if scan.out_of_range:
+            raise _out_of_range(field)
         yield
 
 
+def may_be_out_of_range(text: bytes) -> bool:
+    """Return whether something looks like a number beyond the largest float: a large exponent or very many digits.
+
+    Some 0.2 us for a short text and 0.2 ms for 64 KiB; hexadecimal numbers in strings look so too.
+    """
+    if _exponent(text) or (b"E" in text and _upper_exponent(text)):
+        shape = text.translate(_SHAPE)
+        if b"0e0" in shape or b"0e+" in shape:
+            return True
+    return len(text) >= _VAST_DIGITS and _SAMPLED_VAST in text[::_VAST_STRIDE].translate(_SHAPE)
+
+
+def outside_strings(text: bytes) -> bytes:
+    """Give what stands between the strings of valid JSON, a quote for each string."""
+    return b'"'.join(_without_escapes(text).split(b'"')[::2])
+
+
+def _is_out_of_range(outside: bytes) -> bool:
+    """Return whether one of the numbers in a text without strings is beyond the largest float."""
+    return any(math.isinf(float(number)) for number in _NUMBER.findall(outside) if len(number) > 4)
+
+
+def _out_of_range(field: str) -> MalformedRequest:
+    return MalformedRequest(f"{field}: number out of range; expected one below 1.8e308", field=field)
+
+
+def _finding_exponent(payload: bytes) -> Work[bool]:
+    """Return whether some part of a long payload looks like a number with a large exponent."""
+    if b"e" not in payload and b"E" not in payload:
+        return False
+    for at in range(0, len(payload), WINDOW):
+        if may_be_out_of_range(payload[at : at + WINDOW + 2]):
+            return True
+        if at + WINDOW < len(payload):
+            yield
+    return False
+
+
 def may_be_deep(text: bytes) -> bool:
-    """Tell whether there are more opening brackets than levels allowed, wherever they stand."""
+    """Return whether there are more opening brackets than levels allowed, wherever they stand."""
     if len(text) <= _SHORT:
         return text.count(b"[") + text.count(b"{") > MAX_DEPTH
     found = 0
@@ -90,21 +149,22 @@ class Scan:
 
     Args:
         nested: Look for depth.
-        numbers: Look for long numbers.
+        numbers: Look for long numbers and for those out of range.
 
     Attributes:
         deepest: The most levels so far.
         long_number: A number of more than `MOST_DIGITS` digits in a row has been met; strings may have them.
+        out_of_range: A number beyond the largest float has been met.
     """
 
     def __init__(self, *, nested: bool = True, numbers: bool = True) -> None:
         self.deepest = 0
-        self.long_number = False
+        self.long_number = self.out_of_range = False
         self._nested = nested
         self._numbers = numbers
         self._level = 0
         self._in_string = False
-        self._last_digits = b""
+        self._carried = b""
 
     def see(self, window: bytes) -> None:
         """Take in the next window."""
@@ -135,35 +195,23 @@ class Scan:
             self._level = levels[-1] + spare
 
     def _look_for_numbers(self, plain: bytes) -> None:
-        """Look for digits in a row, also across the border to the window before, outside strings."""
-        digits = self._last_digits + plain.translate(_ZEROS)
-        if _LONG in digits:
-            before = digits.split(_LONG)[:-1]
-            started = self._in_string ^ (self._last_digits.count(b'"') % 2)
-            quotes = accumulate((piece.count(b'"') for piece in before), initial=started)
-            self.long_number = any(count % 2 == 0 for count in islice(quotes, 1, None))
-        self._last_digits = digits[-MOST_DIGITS:]
-
-
-def count_values(text: bytes, enough: int) -> int:
-    """Estimate how many values valid JSON has, by its commas and opening brackets; exact only above `enough`."""
-    found = _count_openings(text)
-    if found <= enough:
-        return found
-    plain = _without_escapes(text)
-    quotes = plain.count(b'"')
-    return quotes // 4 if quotes > 4 * enough else _count_openings(b"".join(plain.split(b'"')[::2]))
+        """Look at the numbers outside strings, those too that began in the window before."""
+        text = self._carried + plain
+        shape = text.translate(_SHAPE)
+        if _LONG in shape or b"0e0" in shape or b"0e+" in shape:
+            began_in_string = self._in_string ^ (self._carried.count(b'"') % 2)
+            outside = b'"'.join(text.split(b'"')[began_in_string::2])
+            self.long_number = _LONG in outside.translate(_SHAPE)
+            self.out_of_range = not self.long_number and _is_out_of_range(outside)
+        # A number of which only the end would be carried has been looked at whole.
+        self._carried = text if len(text) <= _CARRY else text[-_CARRY:].lstrip(_NUMBER_BYTES)
 
 
 def _may_have_long_number(text: bytes) -> bool:
     """Look at every 16th byte: 65 digits in a row show there as 4 or more."""
-    return _SAMPLED_LONG in text[::_STRIDE].translate(_ZEROS)
+    return _SAMPLED_LONG in text[::_STRIDE].translate(_SHAPE)
 
 
 def _without_escapes(text: bytes) -> bytes:
     """Take out escaped backslashes, then escaped quotes, so that every quote left begins or ends a string."""
     return text.replace(b"\\\\", b"").replace(b'\\"', b"") if b"\\" in text else text
-
-
-def _count_openings(text: bytes) -> int:
-    return text.count(b",") + text.count(b"[") + text.count(b"{")

@@ -1,0 +1,163 @@
+"""Everything that anybody reads of the store: short reads at once, long ones in a thread beside the loop.
+
+Whoever shows jobs asks here, so that no edge touches a store.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
+
+from anew.errors import AnewError, InternalError, Overloaded
+from anew.jobs import ENDED, ErrorRecord, Job, State
+from anew.store.protocol import Filter, Page, Reader, Store
+
+log = logging.getLogger("anew.engine")
+
+MAX_WAITING = 200
+"""Long reads that may wait for the thread; more are refused."""
+
+BUDGET_MS = 4
+"""Time that answers to long reads may take in one turn of the loop, but for the last of them: a page may have megabytes."""
+
+Then = Callable[[Any], None]
+"""Called in the loop's thread with what was read, or with an AnewError."""
+
+
+class Reads:
+    """Reads one store, between its batches or beside them.
+
+    Args:
+        store: What is read; the thread gets its own reader.
+        loop: Where results of long reads are handed back.
+    """
+
+    def __init__(self, store: Store, loop: asyncio.AbstractEventLoop) -> None:
+        self._store = store
+        self._reader: Reader = store.reader()
+        self._loop = loop
+        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="anew-reader")
+        self._waiting = 0
+        self._done: deque[tuple[Future[Any], Then]] = deque()
+        self._turning = False
+
+    # -- at once, in the loop's thread
+
+    def job(self, key: int, *, payload: bool = False) -> Job | None:
+        """Give one job; None if there is none."""
+        jobs = self._store.load([key], payload=payload)
+        return jobs[0] if jobs else None
+
+    def jobs(self, keys: Sequence[int]) -> dict[int, Job]:
+        """Give jobs with their payloads by key; unknown keys are left out."""
+        return {job.key: job for job in self._store.load(keys, payload=True)}
+
+    def payload_sizes(self, keys: Sequence[int]) -> dict[int, int]:
+        """Give the bytes of jobs' payloads without reading them; unknown keys are left out."""
+        return self._store.payload_sizes(keys)
+
+    def errors(self, key: int, page: Page, most_bytes: int | None = None) -> list[ErrorRecord]:
+        """Give the records of a job's failed attempts; `page.after` is an attempt's number.
+
+        Ends with the record by which messages and backtraces have passed `most_bytes`.
+        """
+        return self._store.errors(key, page, most_bytes)
+
+    def counts(self) -> Mapping[str, Mapping[State, int]]:
+        """Give the numbers of jobs by queue and state; queues without a job are left out."""
+        return self._store.counts()
+
+    def known_count(self, where: Filter) -> int | None:
+        """Count matching jobs by the counters; None if they do not know, as with ended jobs, whose retention may be over."""
+        if not where.only_counts():
+            return None
+        total = 0
+        for queue, states in self._store.counts().items():
+            if where.queues is not None and queue not in where.queues:
+                continue
+            for state, n in states.items():
+                if where.states is not None and state not in where.states:
+                    continue
+                if n and state in ENDED:
+                    return None
+                total += n
+        return total
+
+    # -- beside the loop
+
+    def find(self, where: Filter, page: Page, then: Then) -> None:
+        """Find the keys of matching jobs in order of key; see `later`."""
+        self.later(lambda reader: reader.find(where, page), then)
+
+    def count(self, where: Filter, then: Then) -> None:
+        """Count matching jobs; see `later`."""
+        self.later(lambda reader: reader.count(where), then)
+
+    def oldest_ready(self, then: Then) -> None:
+        """Give the earliest instant since which a ready job at the head of a queue's line has been ready; see `later`."""
+        self.later(lambda reader: reader.oldest_ready(), then)
+
+    def later(self, function: Callable[[Reader], Any], then: Then) -> None:
+        """Run a long read in the thread and hand its result back.
+
+        Args:
+            function: Called with the thread's reader.
+            then: Called in the loop's thread with what the function returned, or with an AnewError.
+
+        Raises:
+            Overloaded: Too many reads are waiting.
+        """
+        if self._waiting >= MAX_WAITING:
+            raise Overloaded("too many lists and counts are waiting; try again in a second")
+        self._waiting += 1
+        future = self._thread.submit(function, self._reader)
+        future.add_done_callback(lambda done: self._hand_back(done, then))
+
+    def close(self) -> None:
+        """Let the read in progress end, and close the reader."""
+        self._thread.shutdown(wait=True, cancel_futures=True)
+        self._reader.close()
+
+    def _hand_back(self, done: Future[Any], then: Then) -> None:
+        self._done.append((done, then))
+        try:
+            self._loop.call_soon_threadsafe(self._wake)
+        except RuntimeError:  # the loop has closed; nobody waits for an answer any more
+            log.debug("a read ended after the server")
+
+    def _wake(self) -> None:
+        if not self._turning:
+            self._turning = True
+            self._turn()
+
+    def _turn(self) -> None:
+        """Answer what is done, for so long; the rest waits for later turns, so that others are served in between."""
+        end = time.perf_counter() + BUDGET_MS / 1_000
+        try:
+            while self._done:
+                self._deliver(*self._done.popleft())
+                if time.perf_counter() >= end:
+                    break
+        finally:
+            self._turning = bool(self._done)
+            if self._turning:
+                self._loop.call_soon(self._turn)
+
+    def _deliver(self, done: Future[Any], then: Then) -> None:
+        self._waiting -= 1
+        if done.cancelled():
+            then(Overloaded("the server is shutting down"))
+            return
+        error = done.exception()
+        if error is None:
+            then(done.result())
+        elif isinstance(error, AnewError):
+            then(error)
+        else:
+            log.error("a read failed", exc_info=error)
+            then(InternalError("internal server error"))

@@ -1,0 +1,287 @@
+"""The routes that change jobs from outside: patch, delete, reset, and Anew's own retry and cancel."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+from msgspec import UNSET, Raw, UnsetType
+
+from anew.backoff import policy_from_json
+from anew.engine import Batch, Call, verbs
+from anew.engine.walks import Walks
+from anew.errors import AnewError, IllegalTransition, InvalidJob
+from anew.http.api import Context
+from anew.http.bodies import MAX_MEMBER, body_as, decode
+from anew.http.chunks import at_once
+from anew.http.formats import Format, written_in
+from anew.http.jobrules import check_backoff, check_name, check_retention, check_u64
+from anew.http.query_strings import FILTERS, query_pairs, selection
+from anew.http.render import STATUS, shown_job
+from anew.http.repacking import repacking
+from anew.http.replies import answering, reply_error
+from anew.http.router import Router
+from anew.jobs import Backoff, Job
+from anew.jobs.codec import U16, U32, U64, At
+from anew.jobs.patch import Patch, RetentionPatch
+from anew.net.seam import Request
+from anew.units import parse_duration
+
+Verb = Callable[[Batch], Any]
+
+_ENDED = ("completed", "dead")
+
+
+_NULLS = (b"null", b"\xc0")
+"""Nothing, in JSON and in MessagePack."""
+
+
+class RetentionBody(msgspec.Struct, frozen=True):
+    """How long an ended job is kept, in milliseconds: absent keeps what was, null means the server's default."""
+
+    completed_ms: U64 | UnsetType | None = UNSET
+    dead_ms: U64 | UnsetType | None = UNSET
+
+
+class PatchBody(msgspec.Struct, frozen=True):
+    """What may be changed of a job: absent keeps, null clears.
+
+    Attributes:
+        queue: Its new lane.
+        priority: Low numbers run first.
+        ready_at: When it may run, epoch ms; null makes a waiting job ready now.
+        retry_limit: Retries after the first run.
+        backoff: Zizq's three numbers, all of them; null for the server's default.
+        policy: Any policy in Anew's own form; in place of `backoff`.
+        retention: How long it is kept after its end, member by member.
+    """
+
+    queue: str | UnsetType | None = UNSET
+    priority: U16 | UnsetType | None = UNSET
+    ready_at: At | UnsetType | None = UNSET
+    retry_limit: U32 | UnsetType | None = UNSET
+    backoff: Backoff | UnsetType | None = UNSET
+    policy: Raw | UnsetType = UNSET
+    retention: RetentionBody | UnsetType | None = UNSET
+
+
+class Redrive(msgspec.Struct, frozen=True):
+    """How dead jobs are tried again.
+
+    Attributes:
+        spread: Period over which they are spread evenly: milliseconds, or text such as ``10m``; None means all now.
+        reset_attempts: Begin their policies again; else a job that died of its limit dies again at its next failure.
+    """
+
+    spread: int | str | None = None
+    reset_attempts: bool = False
+
+
+class ChangeRoutes:
+    """Changes jobs.
+
+    Args:
+        context: What handlers use.
+    """
+
+    def __init__(self, context: Context) -> None:
+        self._reads = context.reads
+        self._ids = context.engine.ids
+        self._key_of = context.key_of
+        self._now = context.engine.clock.now
+        self._submit = context.commit.submit
+        self._walks = Walks(self._submit, context.reads.later, self._now, _later)
+
+    def patch_one(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
+        """Change one job."""
+        wanted = _patch(request)
+        if wanted is None:
+            return
+        body, patch = wanted
+        if error := refusal(body):
+            reply_error(request, form, error, 422)
+            return
+        key = self._key_of(params[0])
+
+        def done(result: Any) -> None:
+            match result:
+                case Job():
+                    form.reply(request, 200, shown_job(self._ids, result, payload=False))
+                case IllegalTransition():
+                    reply_error(request, form, self._ended(key, result), 422)
+                case _:
+                    reply_error(request, form, result)
+
+        self._submit(Call(verbs.patch_one(key, patch), done))
+
+    def patch_many(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
+        """Change all jobs that match and have not ended."""
+        wanted = _patch(request)
+        if wanted is None:
+            return
+        body, patch = wanted
+        chosen = selection(query_pairs(request.query, FILTERS))
+        for name in _ENDED:
+            if name in chosen.status:
+                error = IllegalTransition(f"cannot patch jobs in {name.capitalize()} status")
+                reply_error(request, form, error, 422)
+                return
+        chosen.check_ids()
+        if refused := refusal(body):
+            reply_error(request, form, refused, 422)
+            return
+        chosen.check_jq()
+        where = chosen.where(self._ids, visible_at=None)
+        self._answer_count(request, form, "patched", verbs.patch_many(where, patch))
+
+    def delete_one(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
+        """Remove one job."""
+        self._answer_empty(request, form, verbs.delete_one(self._key_of(params[0])))
+
+    def delete_many(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
+        """Remove all jobs that match."""
+        chosen = selection(query_pairs(request.query, FILTERS))
+        chosen.check()
+        where = chosen.where(self._ids, visible_at=None)
+        verb = verbs.delete_all() if chosen.is_everything() else verbs.delete_many(where)
+        self._answer_count(request, form, "deleted", verb)
+
+    def reset(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
+        """Remove everything."""
+        self._answer_empty(request, form, verbs.delete_all())
+
+    def retry_one(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
+        """Make one dead or cancelled job ready now."""
+        key = self._key_of(params[0])
+        wanted = _redrive_body(request)
+        if wanted is not None:
+            verb = verbs.redrive_one(key, reset_attempts=wanted.reset_attempts)
+            self._submit(Call(verb, self._with_job(request, form)))
+
+    def retry_many(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
+        """Make all dead and cancelled jobs that match ready, at once or spread over a period."""
+        wanted = _redrive_body(request)
+        if wanted is None:
+            return
+        spread_ms = 0 if wanted.spread is None else parse_duration(wanted.spread, field="spread")
+        chosen = selection(query_pairs(request.query, FILTERS))
+        chosen.check()
+        where = verbs.redrivable(chosen.where(self._ids, visible_at=None), self._now())
+        change = verbs.redrive_portion(spread_ms=spread_ms, reset_attempts=wanted.reset_attempts)
+        done = answering(request, form, lambda n: form.reply(request, 200, {"retried": n}))
+        self._walks.start(where, change, done)
+
+    def cancel(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
+        """Cancel one job."""
+        self._submit(Call(verbs.cancel_one(self._key_of(params[0])), self._with_job(request, form)))
+
+    def _with_job(self, request: Request, form: Format) -> Any:
+        def then(job: Job) -> None:
+            form.reply(request, 200, shown_job(self._ids, job, payload=False))
+
+        return answering(request, form, then)
+
+    def _answer_empty(self, request: Request, form: Format, verb: Verb) -> None:
+        self._submit(Call(verb, answering(request, form, lambda _: request.reply(204, b"", None))))
+
+    def _answer_count(self, request: Request, form: Format, name: str, verb: Verb) -> None:
+        self._submit(Call(verb, answering(request, form, lambda n: form.reply(request, 200, {name: n}))))
+
+    def _ended(self, key: int, error: IllegalTransition) -> AnewError:
+        job = self._reads.job(key)
+        if job is None:
+            return error
+        return IllegalTransition(f"cannot patch job {self._ids.write(key)} in {STATUS[job.state]} status")
+
+
+def refusal(body: PatchBody) -> InvalidJob | None:
+    """Give why a patch that can be read is refused all the same; None if it is not."""
+    for name, value in (("queue", body.queue), ("priority", body.priority)):
+        if value is None:
+            return InvalidJob(f"{name} cannot be null", field=name)
+    if isinstance(body.queue, str):
+        try:
+            check_name(body.queue, "queue")
+        except InvalidJob as error:
+            return error
+    return None
+
+
+def _patch(request: Request) -> tuple[PatchBody, Patch] | None:
+    """Read a patch; None if the content type of its body has been refused."""
+    written = written_in(request)
+    if written is None:
+        return None
+    body = decode(request.body, written, PatchBody)
+    return body, patch_of(body, written)
+
+
+def patch_of(body: PatchBody, written: Format) -> Patch:
+    """Give the patch that a body asks for; nulls that may not be are left to `refusal`.
+
+    Raises:
+        InvalidInput: A value does not fit.
+    """
+    check_u64(body.ready_at, "ready_at")
+    return Patch(
+        queue=UNSET if body.queue is None else body.queue,
+        priority=UNSET if body.priority is None else body.priority,
+        ready_at=body.ready_at,
+        retry_limit=body.retry_limit,
+        policy=_policy(body, written),
+        retention=_retention(body.retention),
+    )
+
+
+def _policy(body: PatchBody, written: Format) -> bytes | UnsetType | None:
+    """Give the policy as it is stored: Zizq's three numbers and Anew's own form share one column."""
+    backoff, policy = body.backoff, body.policy
+    given = isinstance(policy, Raw) and bytes(policy) not in _NULLS
+    if isinstance(backoff, Backoff):
+        if given:
+            raise InvalidJob("policy and backoff cannot be combined; give one of them", field="policy")
+        check_backoff(backoff)
+        return _checked(msgspec.json.encode(backoff))
+    if given and isinstance(policy, Raw):
+        text = bytes(policy)
+        if not written.is_json:
+            text = at_once(repacking(text, MAX_MEMBER, "policy"))
+        return _checked(text.translate(None, b"\r\n"))
+    return UNSET if backoff is UNSET and policy is UNSET else None
+
+
+def _checked(policy: bytes) -> bytes:
+    policy_from_json(policy)  # raises in its own words
+    return policy
+
+
+def _retention(given: RetentionBody | UnsetType | None) -> RetentionPatch | UnsetType | None:
+    if not isinstance(given, RetentionBody):
+        return given
+    patch = RetentionPatch(completed_ms=given.completed_ms, dead_ms=given.dead_ms)
+    check_retention(patch)
+    return patch
+
+
+def _redrive_body(request: Request) -> Redrive | None:
+    """Read the body, which may be missing; None if its content type has been refused."""
+    return body_as(request, Redrive) if request.body else Redrive()
+
+
+def _later(seconds: float, go_on: Callable[[], None]) -> None:
+    asyncio.get_running_loop().call_later(seconds, go_on)
+
+
+def add_routes(router: Router, context: Context) -> None:
+    """Serve the routes that change jobs."""
+    routes = ChangeRoutes(context)
+    router.add("PATCH", "/jobs/{id}", routes.patch_one)
+    router.add("PATCH", "/jobs", routes.patch_many)
+    router.add("DELETE", "/jobs/{id}", routes.delete_one)
+    router.add("DELETE", "/jobs", routes.delete_many)
+    router.add("POST", "/reset", routes.reset)
+    router.add("POST", "/v1/jobs/retry", routes.retry_many)
+    router.add("POST", "/v1/jobs/{id}/retry", routes.retry_one)
+    router.add("POST", "/v1/jobs/{id}/cancel", routes.cancel)
