@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import signal
 import subprocess
 import tempfile
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import IO, Final, Literal
 
@@ -21,6 +22,9 @@ MESSAGE_LIMIT: Final = 1_000
 
 KILL_GRACE_S: Final = 2.0
 """From SIGTERM to SIGKILL when a run has used up its time."""
+
+_SECRET: Final = re.compile(r"(ANEW|ZIZQ)_.*(TOKEN|PASSWORD|SECRET|KEY).*")
+"""Variables that let their reader speak for the worker. A job's program works on input that strangers may have written."""
 
 _TAIL_BYTES: Final = 4 * MESSAGE_LIMIT
 _READ: Final = 1 << 16
@@ -37,7 +41,7 @@ class Ended:
         kind: ``interrupted`` means that we killed it to stop; that says nothing about the job.
         error_type: ``exit status 3``, ``killed by SIGKILL``, ``timeout`` or ``cannot start``; empty after
             success.
-        message: The end of its stderr, at most 1,000 characters; if it said nothing, the error type.
+        message: The end of its stderr, at most 1,000 characters; if it wrote nothing, the error type.
         took_ms: From start to end.
     """
 
@@ -89,7 +93,9 @@ class Run:
     def _start(self) -> subprocess.Popen[bytes]:
         job = self._job
         facts = {"ID": job.id, "TYPE": job.type, "QUEUE": job.queue, "ATTEMPTS": str(job.attempts)}
-        environment = os.environ | {f"ANEW_JOB_{name}": value for name, value in facts.items()}
+        environment = without_secrets(os.environ) | {
+            f"ANEW_JOB_{name}": value for name, value in facts.items()
+        }
         with _as_file(job.payload_json()) as payload, self._lock:
             # A group of its own: a terminal's Ctrl-C is for us, who let the run finish, and a time-out can
             # end whatever the program has started.
@@ -149,6 +155,11 @@ class Run:
             return Ended(kind="success", took_ms=took_ms)
         error_type = f"exit status {status}" if status > 0 else f"killed by {_signal_name(-status)}"
         return Ended(kind="error", error_type=error_type, message=said or error_type, took_ms=took_ms)
+
+
+def without_secrets(environment: Mapping[str, str]) -> dict[str, str]:
+    """Give the variables that a program may see: all but Anew's own tokens, passwords and keys."""
+    return {name: value for name, value in environment.items() if not _SECRET.fullmatch(name.upper())}
 
 
 class _Tail:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from anew.client import Client, Filters
-from anew.client.requests import own_path
+from anew.client.parameters import local_path
 from anew.errors import InvalidConfig, InvalidInput, Unreachable
 
 NOBODY = "http://127.0.0.1:9"
@@ -33,4 +33,4 @@ def test_an_empty_id_would_be_another_endpoint() -> None:
 @pytest.mark.parametrize("link", ["http://elsewhere/jobs", "//elsewhere/jobs", "jobs"])
 def test_a_link_to_elsewhere_is_not_followed(link: str) -> None:
     with pytest.raises(Unreachable, match="no path of its own"):
-        own_path(link)
+        local_path(link)
