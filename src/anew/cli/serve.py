@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from anew.cli.failures import REFUSED
+from anew.cli.exit_codes import REFUSED
 from anew.cli.settings import SettingsCommand, load, setting_options
 from anew.config import require_safe_bind
 from anew.errors import InvalidConfig

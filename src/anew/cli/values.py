@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import msgspec
 
+from anew.cli.output import now_ms
 from anew.cli.remote import given_text
 from anew.errors import InvalidInput, InvalidJob, InvalidPolicy
-from anew.units import shown
+from anew.units import parse_duration_with_unit, shown
 
 if TYPE_CHECKING:
     from anew.lab.lint.documents import Entry, Problem
@@ -198,3 +199,30 @@ def read_moment(text: str, field: str) -> int:
             field=field,
             value=text,
         ) from error
+
+
+def read_when(delay: str | None, at: str | None, flag: str) -> int | None:
+    """Read when a job is to run: a delay from now, or a moment; None if neither is given.
+
+    Args:
+        delay: Value of ``--delay``.
+        at: Value of the option that takes a moment.
+        flag: That option.
+
+    Raises:
+        InvalidInput: Both are given, or one of them does not fit.
+    """
+    if delay is not None and at is not None:
+        raise InvalidInput(f"--delay and {flag}: both say when; expected one of them", field="delay")
+    if delay is not None:
+        return now_ms() + parse_duration_with_unit(delay, "--delay")
+    return None if at is None else read_moment(at, flag)
+
+
+def read_retention(completed: str | None, dead: str | None) -> dict[str, int] | None:
+    """Read ``--keep-completed`` and ``--keep-dead``; None if neither is given."""
+    given = {"completed_ms": (completed, "--keep-completed"), "dead_ms": (dead, "--keep-dead")}
+    parsed = {
+        name: parse_duration_with_unit(text, flag) for name, (text, flag) in given.items() if text is not None
+    }
+    return parsed or None

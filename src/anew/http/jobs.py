@@ -20,7 +20,7 @@ from anew.http.filters import (
     selection,
 )
 from anew.http.formats import Format
-from anew.http.render import error_object, job_object
+from anew.http.render import error_object, job_object, last_error_object
 from anew.http.router import Router
 from anew.jobs import ENDED, ErrorRecord, Job
 from anew.net.seam import Request
@@ -56,13 +56,25 @@ class JobRoutes:
 
     def many(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
         """List jobs, a page at a time."""
+        self._list(request, form, "/jobs")
+
+    def many_with_errors(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
+        """List jobs, a page at a time, each with its latest failure."""
+        self._list(request, form, "/v1/jobs", last_errors=True)
+
+    def _list(self, request: Request, form: Format, path: str, *, last_errors: bool = False) -> None:
         given = query_pairs(request.query, FILTERS | PAGING)
         page, chosen = paging(given), selection(given)
         chosen.check()
         where, part = chosen.where(self._ids, visible_at=self._engine.clock.now()), page.by_key(self._ids)
 
         def then(keys: list[int]) -> None:
-            form.reply(request, 200, self._page(keys, page, chosen))
+            document, shown = self._page(path, keys, page, chosen)
+            if last_errors:
+                records = self._engine.store.last_errors(shown)
+                for key, job in zip(shown, document["jobs"], strict=True):
+                    job["last_error"] = last_error_object(records.get(key))
+            form.reply(request, 200, document)
 
         self._read_later(request, form, lambda reader: reader.find(where, part), then)
 
@@ -149,14 +161,17 @@ class JobRoutes:
             raise NotFound("job not found")
         return jobs[0]
 
-    def _page(self, keys: list[int], page: Paging, chosen: Selection) -> dict[str, Any]:
-        """Give one page; `keys` has one more than fits if there is a next one."""
+    def _page(
+        self, path: str, keys: list[int], page: Paging, chosen: Selection
+    ) -> tuple[dict[str, Any], list[int]]:
+        """Give one page and the keys of its jobs; `keys` has one more than fits if there is a next one."""
         shown = self._fitting(keys[: page.limit])
         jobs = {job.key: job for job in self._engine.store.load(shown, payload=True)}
-        listed = [job_object(self._ids, jobs[key], payload=True) for key in shown if key in jobs]
         ends = (self._ids.write(shown[0]), self._ids.write(shown[-1])) if shown else None
-        links = _links("/jobs", page, chosen.parameters(), ends, len(keys) > len(shown))
-        return {"jobs": listed, "pages": links}
+        links = _links(path, page, chosen.parameters(), ends, len(keys) > len(shown))
+        present = [key for key in shown if key in jobs]
+        listed = [job_object(self._ids, jobs[key], payload=True) for key in present]
+        return {"jobs": listed, "pages": links}, present
 
     def _fitting(self, keys: list[int]) -> list[int]:
         """Give as many keys, at least one, as have payloads that may be shown together.
@@ -227,6 +242,7 @@ def add_routes(router: Router, context: Context) -> None:
     """Serve the routes that look at jobs."""
     routes = JobRoutes(context)
     router.add("GET", "/jobs", routes.many)
+    router.add("GET", "/v1/jobs", routes.many_with_errors)
     router.add("GET", "/jobs/count", routes.count)
     router.add("GET", "/jobs/{id}", routes.one)
     router.add("GET", "/jobs/{id}/errors", routes.errors)

@@ -181,6 +181,20 @@ _STORED_JOB: Schema = {
     ]
 }
 
+_LAST_ERROR = record(
+    "attempt message failed_at",
+    "The latest failure; at most 1,000 characters of its message.",
+    attempt=integer(U32_MAX, "1 for the first failure."),
+    message=text(),
+    error_type=text(),
+    failed_at=_instant("When it failed."),
+)
+
+_JOB_WITH_ERROR: Schema = {"allOf": [ref("Job"), record("last_error", last_error=or_null(_LAST_ERROR))]}
+
+_STATUS_COUNTS: dict[str, Any] = {name: integer(U64_MAX) for name in STATES}
+_QUEUE_COUNTS = record(" ".join(("name", *STATES)), name=text(), **_STATUS_COUNTS)
+
 _PAGES = record(
     "self next prev",
     "Paths that are followed as they are.",
@@ -232,6 +246,7 @@ SCHEMAS: dict[str, Schema] = {
     "StoredJob": _STORED_JOB,
     "StoredJobs": record("jobs", jobs=list_of(ref("StoredJob"))),
     "JobPage": record("jobs pages", jobs=list_of(ref("Job")), pages=ref("Pages")),
+    "JobErrorPage": record("jobs pages", jobs=list_of(_JOB_WITH_ERROR), pages=ref("Pages")),
     "Pages": _PAGES,
     "Patch": _PATCH,
     "Failure": record(
@@ -254,6 +269,7 @@ SCHEMAS: dict[str, Schema] = {
     "Deleted": record("deleted", deleted=integer(U64_MAX)),
     "Retried": record("retried", retried=integer(U64_MAX)),
     "Queues": record("queues", queues=list_of(text())),
+    "QueueCounts": record("queues", queues=list_of(_QUEUE_COUNTS)),
     "Health": record("status commit", status=text(const="ok"), commit=text(enum=["full", "relaxed"])),
     "Alive": record("status", status=text(const="ok")),
     "Version": record("version", version=text(pattern=r"^\d+\.\d+\.\d+")),

@@ -78,6 +78,16 @@ def shown_policy(policy: bytes) -> Mapping[str, Any]:
     return {"policy": Embedded(policy)}
 
 
+def last_error_object(record: ErrorRecord | None) -> dict[str, Any] | None:
+    """Give a job's latest failure as a list shows it."""
+    if record is None:
+        return None
+    shown: dict[str, Any] = {"attempt": record.attempt, "message": record.message}
+    if record.error_type is not None:
+        shown["error_type"] = record.error_type
+    return shown | {"failed_at": record.failed_at}
+
+
 def error_object(record: ErrorRecord) -> dict[str, Any]:
     """Give the record of a failed attempt as an answer shows it; ``decision`` is Anew's own."""
     shown: dict[str, Any] = {"attempt": record.attempt, "message": record.message}

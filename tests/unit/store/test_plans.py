@@ -110,6 +110,7 @@ SEARCHES = {
     "delete_attempts": "attempt_job",
     "errors": "attempt_job",
     "errors_backwards": "attempt_job",
+    "last_errors": "attempt_job",
     "failed_jobs": "attempt_job",
     "failures": "attempt_job",
 }

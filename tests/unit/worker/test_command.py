@@ -6,12 +6,12 @@ import dataclasses
 from typing import Any
 
 import pytest
+from anew.worker.settle import Settled, Verdict, is_another_attempt
 
 from anew.client import JobView
 from anew.worker.command import CommandWorker, WorkOptions, _Done
 from anew.worker.feed import Delivered, retry_wait_ms
 from anew.worker.process import Ended, Run
-from anew.worker.settle import Settled, Verdict, is_another_attempt
 
 
 def job(attempts: int, job_id: str = "a") -> JobView:
