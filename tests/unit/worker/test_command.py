@@ -7,12 +7,13 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from anew.worker.settle import Verdict, is_another_attempt
 
-from anew.client import JobView
-from anew.worker.command import CommandWorker, WorkOptions, _Done
-from anew.worker.feed import Delivered, retry_wait_ms
-from anew.worker.process import Ended, Run
+from anew.client import Filters, JobView
+from anew.errors import NotFound, Overloaded
+from anew.worker.command import CommandWorker, Share, WorkOptions, _Done, _FromFeed
+from anew.worker.feed import Connected, Delivered, FeedMessage, Heartbeat, Lost, retry_wait_ms
+from anew.worker.process import Ended, Run, without_secrets
+from anew.worker.reports import Reported, Verdict, is_another_attempt
 
 
 def job(attempts: int, job_id: str = "a") -> JobView:
