@@ -235,8 +235,8 @@ class Transport:
         except ssl.SSLError as error:
             # In TLS 1.3 a server that wants a certificate says so only after the handshake.
             raise Unreachable(
-                f"{self.url} broke off the secure connection ({error.reason or error}); does it ask for a client's "
-                "certificate? what was asked for may or may not have been done"
+                f"{self.url} broke off the secure connection ({error.reason or error}), as a server does that asks for "
+                "another client certificate; what was asked for may or may not have been done"
             ) from error
         except (OSError, http.client.HTTPException) as error:
             raise Unreachable(
