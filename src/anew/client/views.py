@@ -278,7 +278,7 @@ class _WireQueues(msgspec.Struct):
 
 class _WireFailureResult(msgspec.Struct):
     id: str
-    job: Raw | None = None
+    job: Raw | UnsetType = UNSET
     error: str = ""
     code: str = ""
 
@@ -339,7 +339,7 @@ def read_failure_results(document: bytes) -> list[FailureResult]:
         raise _not_ours(error) from error
     return [
         FailureResult(id=item.id, error=error_of_item(item.error, item.code))
-        if item.job is None
+        if isinstance(item.job, UnsetType)
         else FailureResult(id=item.id, job=read_job(item.job))
         for item in found
     ]
