@@ -70,11 +70,13 @@ def error_of(status: int, reason: str, body: bytes, headers: Mapping[str, str], 
         path: Path of the request, without the query.
     """
     text, code = _text_and_code(body)
+    if status == 404 and text == "not found" and path.startswith("/v1/"):
+        return NotSupported(f"this server has no {path}; is it an Anew server, and a recent one?")
     text = text or reason or f"status {status}"
     retry_after = _retry_after(headers.get("retry-after", ""))
     if retry_after is not None:
         text = f"{text} (try again in {retry_after.total_seconds():g} s)"
-    error = _kind(status, text, code, path)(text)
+    error = _kind(status, text, code)(text)
     if code:
         error.code = code
     if isinstance(error, Unavailable):
@@ -89,9 +91,7 @@ def error_of_item(text: str, code: str) -> AnewError:
     return error
 
 
-def _kind(status: int, text: str, code: str, path: str) -> type[AnewError]:
-    if status == 404 and text == "not found" and path.startswith("/v1/"):
-        return NotSupported
+def _kind(status: int, text: str, code: str) -> type[AnewError]:
     if code in _BY_CODE:
         return _BY_CODE[code]
     if status == 422 and text.startswith("cannot patch"):

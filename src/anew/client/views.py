@@ -238,7 +238,7 @@ class FailureResult:
     """What became of one report of several: the job after the decision, or why the report was refused.
 
     Attributes:
-        id: The job's id as it was given.
+        id: The job's id as it was given; empty if that could not be read.
         job: ``scheduled`` with the next `ready_at`, or ``dead``; None if the report was refused.
         error: `NotFound` for one that is not in flight (any more); None if the report was taken.
     """
@@ -277,7 +277,7 @@ class _WireQueues(msgspec.Struct):
 
 
 class _WireFailureResult(msgspec.Struct):
-    id: str
+    id: str | None = None
     job: Raw | UnsetType = UNSET
     error: str = ""
     code: str = ""
@@ -338,9 +338,9 @@ def read_failure_results(document: bytes) -> list[FailureResult]:
     except msgspec.MsgspecError as error:
         raise _not_ours(error) from error
     return [
-        FailureResult(id=item.id, error=error_of_item(item.error, item.code))
+        FailureResult(id=item.id or "", error=error_of_item(item.error, item.code))
         if isinstance(item.job, UnsetType)
-        else FailureResult(id=item.id, job=read_job(item.job))
+        else FailureResult(id=item.id or "", job=read_job(item.job))
         for item in found
     ]
 

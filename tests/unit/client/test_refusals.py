@@ -67,6 +67,10 @@ def test_an_ended_job_cannot_be_patched_and_that_is_a_conflict() -> None:
 def test_a_server_without_our_own_verbs_is_told_apart_from_a_missing_job() -> None:
     missing_path = error_of(404, "", b'{"error":"not found"}', {}, "/v1/jobs/x/retry")
     assert type(missing_path) is NotSupported
+    assert (missing_path.code, str(missing_path)[:38]) == (
+        "not_supported",
+        "this server has no /v1/jobs/x/retry; i",
+    )
     assert type(error_of(404, "", b'{"error":"job not found"}', {}, "/v1/jobs/x/retry")) is NotFound
 
 
