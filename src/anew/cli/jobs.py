@@ -10,7 +10,7 @@ from typing import Final, Literal
 import click
 
 from anew.cli.exit_codes import exit_code, explained
-from anew.cli.jobview import HEADING, STATUS_COLUMN, report, row
+from anew.cli.jobview import HEADING, STATUS_COLUMN, describe_job, row
 from anew.cli.lazy import Group
 from anew.cli.output import now_ms, one_line, show_json, show_table
 from anew.cli.remote import Session, confirm, filter_options, remote, require_one_choice
@@ -94,7 +94,7 @@ def show_job(session: Session, job_id: str, backtrace: bool) -> None:
     if session.as_json:
         show_json({"job": job.document, "errors": [error.document for error in errors]})
         return
-    for line in report(job, errors, now_ms(), backtrace=backtrace):
+    for line in describe_job(job, errors, now_ms(), backtrace=backtrace):
         click.echo(one_line(line))
 
 

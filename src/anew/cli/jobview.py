@@ -41,7 +41,7 @@ def when(job: JobView, now: int, zone: datetime.tzinfo | None = None) -> str:
             return ""
 
 
-def report(
+def describe_job(
     job: JobView,
     errors: Sequence[ErrorView],
     now: int,

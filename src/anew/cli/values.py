@@ -117,14 +117,14 @@ def _pointed_at(text: str) -> GivenPolicy:
         document = read_document(content, "-" if word.isidentifier() else path)
     for problem in document.problems:
         if not problem.policy:
-            raise InvalidPolicy(_told(file, problem), field=problem.field or "policy", value=text)
+            raise InvalidPolicy(_problem_text(file, problem), field=problem.field or "policy", value=text)
     found = [entry for entry in document.entries if name in ("", entry.name)]
     wrong = [problem for problem in document.problems if problem.policy and name in ("", problem.policy)]
     if len(found) + len(wrong) != 1:
         names = [entry.name for entry in document.entries] + [problem.policy for problem in document.problems]
         raise InvalidPolicy(_choice(file, name, names), field="policy", value=text)
     if wrong:
-        raise InvalidPolicy(_told(file, wrong[0]), field=wrong[0].field, value=text)
+        raise InvalidPolicy(_problem_text(file, wrong[0]), field=wrong[0].field, value=text)
     return GivenPolicy("" if word.isidentifier() else found[0].name, _held(found[0]))
 
 
@@ -137,7 +137,7 @@ def _file_and_name(text: str) -> tuple[str, str]:
     return text, ""
 
 
-def _told(file: str, problem: Problem) -> str:
+def _problem_text(file: str, problem: Problem) -> str:
     """Say what is wrong in a file, and where."""
     where = "stdin" if file == "-" else file
     return f"{where}{'' if problem.line is None else f', line {problem.line}'}: {problem.message}"

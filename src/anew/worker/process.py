@@ -57,7 +57,7 @@ class Run:
     Args:
         command: Program and arguments.
         job: The job; its payload becomes the program's stdin, byte for byte.
-        timeout_ms: Longest run; then the group is told to end, and 2 s later killed. None: no limit.
+        timeout_ms: Longest run; then the group gets SIGTERM, and 2 s later SIGKILL. None: no limit.
     """
 
     def __init__(self, command: Sequence[str], job: JobView, timeout_ms: int | None = None) -> None:
@@ -127,8 +127,8 @@ class Run:
                 self._signal(number)
 
     def _await_exit(self, process: subprocess.Popen[bytes]) -> None:
-        # Wait without reaping: until the lock is held the process id stays taken, so no signal can meet a
-        # stranger.
+        # Wait without reaping: until the lock is held the process id stays taken, so no signal can reach another
+        # process.
         if hasattr(os, "waitid"):
             os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
         else:
@@ -163,8 +163,7 @@ def without_secrets(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 class _Tail:
-    """Reads a pipe to its end and keeps the last of it, so that a talkative program cannot fill the
-    memory."""
+    """Reads a pipe to its end and keeps the last of it, so that a program's output cannot fill the memory."""
 
     def __init__(self, pipe: IO[bytes]) -> None:
         self._pipe = pipe
@@ -173,8 +172,8 @@ class _Tail:
         self._thread.start()
 
     def text(self) -> str:
-        """What was said last, at most 1,000 characters, without blanks around it."""
-        # A grandchild that lives on may hold the pipe open for as long as it likes.
+        """What was written last, at most 1,000 characters, without blanks around it."""
+        # A process that the program has started may live on and hold the pipe open.
         self._thread.join(_LINGER_S)
         return bytes(self._kept).decode(errors="replace").replace("\0", "").strip()[-MESSAGE_LIMIT:]
 
@@ -185,8 +184,7 @@ class _Tail:
 
 
 def _as_file(content: bytes) -> IO[bytes]:
-    # A file and no pipe: a program may read its stdin late, twice or never, and nobody has to feed it
-    # meanwhile.
+    # A file and no pipe: a program may read its stdin late, twice or never, and no thread has to write meanwhile.
     if hasattr(os, "memfd_create"):
         file: IO[bytes] = os.fdopen(os.memfd_create("payload"), "w+b")
     else:
