@@ -79,7 +79,7 @@ class Client:
         cert: Path | None = None,
         key: Path | None = None,
     ) -> None:
-        timeout_ms = period_ms(timeout, "timeout")
+        timeout_ms = period_ms(timeout, "timeout", low=1)
         self._transport = Transport(url, token, timeout_ms, ca=ca, cert=cert, key=key)
 
     @property
@@ -322,7 +322,7 @@ class Client:
             worker_id: Name that the server's log shows.
             idle_timeout: Longest silence; the server's heartbeats count.
         """
-        idle_timeout_ms = period_ms(idle_timeout, "idle_timeout")
+        idle_timeout_ms = period_ms(idle_timeout, "idle_timeout", low=1)
         parameters = {"prefetch": str(prefetch)} | Filters(queue=queues).query()
         headers = {"Accept": "application/x-ndjson"} | ({"Worker-Id": worker_id} if worker_id else {})
         opened = self._transport.open_stream(target("/jobs/take", parameters), headers)

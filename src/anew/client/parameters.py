@@ -13,7 +13,7 @@ import msgspec
 
 from anew.clock import SystemClock
 from anew.errors import InvalidInput, Unreachable
-from anew.units import parse_duration_with_unit, refused
+from anew.units import format_duration_short, parse_duration_with_unit, refused
 
 Moment: TypeAlias = int | datetime.datetime
 """An instant: epoch milliseconds, or a datetime with a time zone."""
@@ -53,21 +53,21 @@ def epoch_ms(value: Moment, field: str) -> int:
     raise refused(field, value, "an aware datetime, or epoch milliseconds")
 
 
-def period_ms(value: Period, field: str) -> int:
+def period_ms(value: Period, field: str, *, low: int = 0) -> int:
     """Give a duration in milliseconds, a fraction rounded up.
 
     Args:
         value: The duration.
         field: What it is called in the error.
+        low: The least number of milliseconds.
 
     Raises:
-        InvalidInput: It is negative, a number without a unit, or no duration at all.
+        InvalidInput: It is too short, a number without a unit, or no duration at all.
     """
-    if not isinstance(value, datetime.timedelta):
-        return parse_duration_with_unit(value, field)
-    if value < datetime.timedelta(0):
-        raise InvalidInput(f"{field}: {value!r} is negative; expected at least 0", field=field, value=value)
-    return _whole_ms(value)
+    ms = _whole_ms(value) if isinstance(value, datetime.timedelta) else parse_duration_with_unit(value, field)
+    if ms < low:
+        raise refused(field, value, f"at least {format_duration_short(low)}")
+    return ms
 
 
 def moment_or_delay(at: Moment | None, delay: Period | None, field: str) -> int | None:

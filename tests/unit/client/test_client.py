@@ -21,6 +21,14 @@ def test_an_address_that_is_none(url: str) -> None:
         Client(url)
 
 
+@pytest.mark.parametrize("nothing", ["0s", timedelta(0)])
+def test_a_timeout_of_nothing_is_refused(nothing: Any) -> None:
+    with pytest.raises(InvalidInput, match="timeout: .* expected at least 1ms"):
+        Client(NOBODY, timeout=nothing)
+    with pytest.raises(InvalidInput, match="idle_timeout: .* expected at least 1ms"):
+        Client(NOBODY).take(idle_timeout=nothing)
+
+
 def test_no_condition_at_all_must_be_said() -> None:
     client = Client(NOBODY)
     with pytest.raises(InvalidInput, match="everything=True"):

@@ -107,7 +107,7 @@ def test_a_duration_is_a_timedelta_or_text_with_its_unit(value: Any, ms: int) ->
 @pytest.mark.parametrize(
     ("value", "expected"),
     [
-        (timedelta(seconds=-1), "expected at least 0"),
+        (timedelta(seconds=-1), "expected at least 0s"),
         (300, "expected a duration with its unit, such as 300s or 300ms"),
         ("300", "expected a duration with its unit, such as 300s or 300ms"),
         ("soon", "expected a duration such as"),
