@@ -23,9 +23,9 @@ def test_an_address_that_is_none(url: str) -> None:
 
 @pytest.mark.parametrize("nothing", ["0s", timedelta(0)])
 def test_a_timeout_of_nothing_is_refused(nothing: Any) -> None:
-    with pytest.raises(InvalidInput, match="timeout: .* expected at least 1ms"):
+    with pytest.raises(InvalidInput, match=r"timeout: .* expected at least 1ms"):
         Client(NOBODY, timeout=nothing)
-    with pytest.raises(InvalidInput, match="idle_timeout: .* expected at least 1ms"):
+    with pytest.raises(InvalidInput, match=r"idle_timeout: .* expected at least 1ms"):
         Client(NOBODY).take(idle_timeout=nothing)
 
 
