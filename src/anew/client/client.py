@@ -114,7 +114,7 @@ class Client:
     def queue_counts(self) -> Sequence[QueueCounts]:
         """How many jobs of each status each queue holds, sorted by name (Anew).
 
-        Ended jobs are counted until they are removed, which is up to a minute after their retention is over.
+        Ended jobs are counted until they are removed, which is soon after their retention is over.
         """
         return read_queue_counts(self._get("/v1/queues"))
 
