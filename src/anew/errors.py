@@ -26,6 +26,11 @@ Drivers' own exceptions stop at the store and are kept as ``__cause__``.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from datetime import timedelta
+
 
 class AnewError(Exception):
     """Base of every error that Anew raises on purpose."""
@@ -105,9 +110,14 @@ class NewerStore(Conflict):
 
 
 class Unavailable(AnewError):
-    """Not now; trying again later is right."""
+    """Not now; trying again later is right.
+
+    Attributes:
+        retry_after: How long the server asks to wait before the next try (its ``Retry-After``); None if it names no time.
+    """
 
     code = "unavailable"
+    retry_after: timedelta | None = None
 
 
 class Overloaded(Unavailable):

@@ -300,6 +300,20 @@ def test_error_records_end_where_their_texts_grow_too_much(store: Store) -> None
     assert len(store.errors(1, Page(), max_bytes=300)) == 3
 
 
+def test_the_latest_error_of_each_of_several_jobs(store: Store) -> None:
+    put(store, new_job(), new_job(), new_job())
+    fail_again(store, 1, 3)
+    take(store)
+    with batch(store):
+        record = {"message": "m" * 5_000, "backtrace": "b", "error_type": "IOError"}
+        store.apply([change(2, State.DEAD, purge_at=NOW + 9, record=record)])
+    found = store.last_errors([1, 2, 3, 9])
+    assert found.keys() == {1, 2}
+    assert (found[1].attempt, found[1].message) == (3, store.errors(1, Page())[-1].message)
+    assert (found[2].attempt, found[2].error_type, found[2].message) == (1, "IOError", "m" * 1_000)
+    assert (found[2].backtrace, found[2].decision) == (None, None)
+
+
 def test_release_puts_a_job_back_in_its_old_place(store: Store) -> None:
     put(store, new_job(ready_at=NOW - 7), new_job(), new_job())
     take(store, limit=2)

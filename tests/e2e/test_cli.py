@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -198,11 +199,101 @@ def test_queues_counts_by_status(server: ServerProcess, client: Client, queue: s
 def test_dead_list_shows_the_last_error(server: ServerProcess, client: Client, queue: str) -> None:
     job_id = kill_one(client, queue, "no route to host")
     answer = anew_json(server.address, "dead", "list", "-q", queue)["jobs"]
-    assert [(item["id"], item["error"]["message"]) for item in answer] == [(job_id, "no route to host")]
+    assert [(item["id"], item["last_error"]["message"]) for item in answer] == [(job_id, "no route to host")]
     done = anew(server.address, "dead", "list", "-q", queue)
     assert "IOError: no route to host" in done.stdout
     assert done.stderr == ""
     assert anew(server.address, "dead", "list", "-q", queue + "-none").stdout == "No dead jobs.\n"
+
+
+def requests_made(server: ServerProcess, client: Client, *words: str) -> int:
+    """How many requests a command makes: the server counts them, and the one that asks for their number too."""
+
+    def counted() -> int:
+        shown = client.get("/metrics").body.decode()
+        return int(float(re.findall(r"^anew_requests_total (.*)$", shown, re.MULTILINE)[0]))
+
+    before = counted()
+    assert anew(server.address, *words).returncode == 0
+    return counted() - before - 1
+
+
+def test_lists_ask_once_however_many_rows_they_have(
+    fresh_server: Callable[..., ServerProcess], fresh: Callable[..., Client]
+) -> None:
+    server = fresh_server()
+    client = fresh(server)
+    for number in range(4):
+        kill_one(client, f"q{number}")
+    assert requests_made(server, client, "queues") == 1
+    assert requests_made(server, client, "dead", "list") == 1
+    assert requests_made(server, client, "health") == 1
+
+
+def test_health_says_how_the_server_is(server: ServerProcess) -> None:
+    done = anew(server.address, "health")
+    assert (done.returncode, done.stdout) == (0, f"ok  {url_of(server.address)}  commit full\n")
+    assert anew_json(server.address, "health") == {"status": "ok", "commit": "full"}
+
+
+def test_jobs_patch_changes_one_job_and_takes_values_back(
+    server: ServerProcess, client: Client, queue: str
+) -> None:
+    job_id = client.enqueue(queue)["id"]
+    done = anew(
+        server.address, "jobs", "patch", job_id, "--queue", queue + "-2", "--priority", "7", "--ready-at",
+        "2100-01-01T00:00:00Z", "--retry-limit", "3", "--policy", "even", "--keep-dead", "2d",
+    )  # fmt: skip
+    assert (done.returncode, done.stdout) == (0, f"{job_id} is changed\n"), done.stderr
+    job = client.job(job_id)
+    assert (job["queue"], job["priority"], job["retry_limit"]) == (queue + "-2", 7, 3)
+    # 2100-01-01 is 47,482 days after the epoch.
+    assert (job["status"], job["ready_at"]) == ("scheduled", 47_482 * 86_400_000)
+    assert (job["policy"], job["retention"]) == ("even", {"dead_ms": 172_800_000})
+    words = [
+        word for name in ("ready-at", "retry-limit", "policy", "retention") for word in ("--clear", name)
+    ]
+    assert anew_json(server.address, "jobs", "patch", job_id, *words)["jobs"] == [{"id": job_id, "ok": True}]
+    job = client.job(job_id)
+    assert job["status"] == "ready"
+    assert not job.keys() & {"retry_limit", "policy", "retention"}
+
+
+def test_jobs_patch_changes_those_that_match(server: ServerProcess, client: Client, queue: str) -> None:
+    client.enqueue_many(queue, 3)
+    other = client.enqueue(queue, type="other")["id"]
+    words = ("--where-queue", queue, "--where-type", "work", "--priority", "1")
+    assert anew_json(server.address, "jobs", "patch", *words) == {"patched": 3}
+    assert client.count(queue=queue, priority="1") == 3
+    assert client.job(other)["priority"] == 32768
+
+
+def test_jobs_patch_of_an_ended_job_is_a_conflict_with_its_code(
+    server: ServerProcess, client: Client, queue: str
+) -> None:
+    job_id = kill_one(client, queue)
+    done = anew(server.address, "jobs", "patch", job_id, "nosuchjob", "--priority", "1", "--json")
+    assert done.returncode == 5
+    refused = json.loads(done.stdout)["jobs"]
+    assert [(item["ok"], item["code"]) for item in refused] == [
+        (False, "illegal_transition"),
+        (False, "not_found"),
+    ]
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_a_shell_completes_commands_and_options(server: ServerProcess, shell: str) -> None:
+    script = anew(server.address, "completion", shell)
+    assert script.returncode == 0
+    # The script calls `anew` again with a variable that names it.
+    name = f"{shell}_complete"
+    assert f"_ANEW_COMPLETE={name}" in script.stdout
+    words = {
+        "_ANEW_COMPLETE": name,
+        "COMP_WORDS": "anew jobs pa",
+        "COMP_CWORD": "pa" if shell == "fish" else "2",
+    }
+    assert "patch" in anew(server.address, **words).stdout
 
 
 def test_dead_list_says_when_there_are_more(server: ServerProcess, client: Client, queue: str) -> None:

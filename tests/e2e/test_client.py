@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 import threading
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
@@ -54,6 +55,57 @@ def test_a_list_longer_than_a_page_is_whole(anew: Client, queue: str) -> None:
     assert anew.count(filters) == 7
     page = anew.page(filters, limit=2, after=ids[1])
     assert [job.id for job in page.jobs] == ids[2:4]
+
+
+def test_pages_follow_each_other_both_ways(anew: Client, queue: str) -> None:
+    ids = [job.id for job in anew.enqueue_many(Draft(type="t", queue=queue) for _ in range(5))]
+    filters = Filters(queue=queue)
+    first = anew.page(filters, limit=2)
+    second = first.next()
+    assert second is not None
+    assert [job.id for job in second] == ids[2:4]
+    back = second.prev()
+    assert back is not None
+    assert [job.id for job in back] == ids[1::-1]
+    pages = [[job.id for job in page] for page in anew.pages(filters, limit=2)]
+    assert pages == [ids[:2], ids[2:4], ids[4:]]
+    assert len(list(anew.pages(filters, limit=2, at_most=2))) == 2
+
+
+def test_queues_and_last_errors_come_in_one_answer(anew: Client, queue: str) -> None:
+    job_id = die(anew, queue)
+    anew.enqueue("t", queue, delay="1h")
+    (counts,) = [counts for counts in anew.queue_counts() if counts.name == queue]
+    assert (counts.ready, counts.scheduled, counts.in_flight, counts.dead) == (0, 1, 0, 1)
+    dead, scheduled = anew.page(Filters(queue=queue), last_errors=True)
+    assert (dead.id, scheduled.last_error) == (job_id, None)
+    assert dead.last_error is not None
+    assert (dead.last_error.attempt, dead.last_error.message) == (1, "boom")
+    following = anew.page(Filters(queue=queue), limit=1, last_errors=True, order="desc").next()
+    assert following is not None
+    assert [job.last_error for job in following] == [dead.last_error]
+
+
+def test_a_text_is_one_queue_and_one_id(anew: Client, queue: str) -> None:
+    job_id = anew.enqueue("t", queue).id
+    with anew.take(queue) as stream:
+        assert next(iter(stream)).id == job_id
+        assert anew.success_many(job_id) == []
+    assert anew.count(Filters(queue=queue)) == 0
+
+
+def test_times_in_every_form(anew: Client, queue: str) -> None:
+    at = datetime(2100, 1, 1, tzinfo=UTC)
+    # 2100-01-01 is 47,482 days after the epoch.
+    job = anew.enqueue("t", queue, ready_at=at, retention={"completed_ms": timedelta(minutes=1)})
+    assert job.ready_at == 47_482 * 86_400_000
+    assert job.retention == {"completed_ms": 60_000}
+    assert anew.count(Filters(queue=queue, ready_at=at)) == 1
+    assert anew.patch(job.id, {"ready_at": at + timedelta(days=1)}).ready_at == 47_483 * 86_400_000
+    assert anew.patch(job.id, {"delay": "0s"}).status == "ready"
+    with anew.take(queue) as stream:
+        next(iter(stream))
+        assert anew.failure(job.id, "m", retry_at=at).ready_at == 47_482 * 86_400_000
 
 
 def test_names_that_need_encoding(anew: Client, queue: str) -> None:
@@ -108,7 +160,7 @@ def test_dead_jobs_come_back(anew: Client, queue: str) -> None:
     assert anew.retry(die(anew, queue)).status == "ready"
     die(anew, queue + "-2")
     filters = Filters(queue=(queue + "-2",))
-    assert anew.redrive(filters, spread_ms=1_000, reset_attempts=True) == 1
+    assert anew.redrive(filters, spread=timedelta(seconds=1), reset_attempts=True) == 1
     assert [job.attempts for job in anew.list(filters)] == [0]
 
 
@@ -199,7 +251,7 @@ STREAM = b"HTTP/1.1 200 OK\r\ncontent-type: application/x-ndjson\r\ntransfer-enc
 
 def test_a_silent_stream_is_given_up(peer: Callable[..., Peer]) -> None:
     silent = peer(STREAM + b"1\r\n\n\r\n", hang_up=False)
-    with Client(silent.url).take(idle_timeout_ms=200) as stream:
+    with Client(silent.url).take(idle_timeout="200ms") as stream:
         events = stream.events()
         assert next(events) is None
         with pytest.raises(Unreachable, match="silent for 200 ms"):
@@ -209,8 +261,8 @@ def test_a_silent_stream_is_given_up(peer: Callable[..., Peer]) -> None:
 @pytest.mark.parametrize(
     ("rest", "said"),
     [
-        (b"", "the server hung up"),
-        (b'5\r\n{"id"', "the server hung up"),
+        (b"", "the server closed the connection"),
+        (b'5\r\n{"id"', "the server closed the connection"),
         (b'5\r\n{"id"\r\n0\r\n\r\n', "ended inside a job"),
     ],
 )
@@ -228,7 +280,7 @@ def test_a_stream_that_the_server_ends_is_one(peer: Callable[..., Peer]) -> None
     ("answer", "said"),
     [
         (b"", "may or may not have been done"),
-        (b"nonsense\r\n\r\n", "hung up"),
+        (b"nonsense\r\n\r\n", "closed the connection"),
         (b"HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\n{", "may or may not have been done"),
         (b"HTTP/1.1 200 OK\r\ncontent-length: 6\r\n\r\n<html>", "is it an Anew server"),
         (b"HTTP/1.1 201 Created\r\ncontent-length: 2\r\n\r\n{}", "is it an Anew server"),
@@ -241,4 +293,4 @@ def test_what_is_no_answer(peer: Callable[..., Peer], answer: bytes, said: str) 
 
 def test_a_server_that_does_not_answer_in_time(peer: Callable[..., Peer]) -> None:
     with pytest.raises(Unreachable, match=r"no answer from .* within 200 ms"):
-        Client(peer(b"", hang_up=False).url, timeout_ms=200).health()
+        Client(peer(b"", hang_up=False).url, timeout=timedelta(milliseconds=200)).health()

@@ -7,6 +7,8 @@ from collections.abc import Callable
 
 import pytest
 
+from tests.signals import ignored, ignores
+
 from .client import Client, now_ms
 from .server import ServerProcess
 
@@ -38,6 +40,14 @@ def test_zizq_54_sigint_stops_as_well(fresh_server: Start) -> None:
     server = fresh_server()
     server.process_signal(signal.SIGINT)
     assert server.wait() == 0
+
+
+def test_a_background_job_ignores_sigint_and_stops_on_sigterm(fresh_server: Start) -> None:
+    with ignored(signal.SIGINT), ignored(signal.SIGHUP):
+        server = fresh_server()
+    assert ignores(server.pid, signal.SIGINT)
+    assert ignores(server.pid, signal.SIGHUP)
+    assert server.terminate() == 0
 
 
 @pytest.mark.parametrize("end", ["kill", "terminate"])

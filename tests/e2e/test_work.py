@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.signals import ignored, ignores
+
 from .client import Client
 from .command import anew
 from .server import START_TIMEOUT_S, ServerProcess
@@ -95,7 +97,7 @@ def test_a_failed_job_is_retried_as_its_policy_says(
     server: ServerProcess, client: Client, queue: str
 ) -> None:
     job_id = client.enqueue(queue, backoff=IMMEDIATE)["id"]
-    anew(server.address, "work", "-q", queue, "--once", "--", "false")
+    assert anew(server.address, "work", "-q", queue, "--once", "--", "false").returncode == 1
     job = client.job(job_id)
     # Exponent 0, base 0, jitter 0: one second.
     assert (job["status"], job["attempts"], job["ready_at"] - job["failed_at"]) == ("scheduled", 1, 1_000)
@@ -103,9 +105,9 @@ def test_a_failed_job_is_retried_as_its_policy_says(
     assert (done.returncode, done.stdout) == (0, "1\n")
 
 
-@pytest.mark.parametrize("deaf", ["", "trap '' TERM;"], ids=["mannerly", "deaf to SIGTERM"])
+@pytest.mark.parametrize("trap", ["", "trap '' TERM;"], ids=["default", "ignores SIGTERM"])
 def test_a_run_that_takes_too_long_is_ended_with_all_it_started(
-    server: ServerProcess, client: Client, queue: str, tmp_path: Path, deaf: str
+    server: ServerProcess, client: Client, queue: str, tmp_path: Path, trap: str
 ) -> None:
     job_id = client.enqueue(queue, retry_limit=0)["id"]
     # The pipe's other end closes when the last process that holds it is gone: the background one included.
@@ -113,11 +115,11 @@ def test_a_run_that_takes_too_long_is_ended_with_all_it_started(
     subprocess.run(["mkfifo", str(pipe)], check=True)
     held = threading.Thread(target=pipe.read_bytes, daemon=True)
     held.start()
-    program = f"exec 3> {pipe}; echo working >&2; ({deaf} exec sleep 100) & sleep 100"
+    program = f"exec 3> {pipe}; echo working >&2; ({trap} exec sleep 100) & sleep 100"
     done = anew(
         server.address, "work", "-q", queue, "--once", "--timeout", "300ms", "--", "sh", "-c", program
     )
-    assert done.returncode == 0, done.stderr
+    assert done.returncode == 1, done.stderr
     held.join(START_TIMEOUT_S)
     assert not held.is_alive()
     (error,) = client.errors(job_id)
@@ -131,7 +133,7 @@ def test_a_program_that_cannot_be_started_fails_the_job(
     script.write_text("#!/no/such/interpreter\n")
     script.chmod(0o755)
     job_id = client.enqueue(queue, retry_limit=0)["id"]
-    assert anew(server.address, "work", "-q", queue, "--once", "--", str(script)).returncode == 0
+    assert anew(server.address, "work", "-q", queue, "--once", "--", str(script)).returncode == 1
     (error,) = client.errors(job_id)
     assert error["error_type"] == "cannot start"
     assert "No such file" in error["message"]
@@ -152,6 +154,34 @@ def test_concurrency_runs_so_many_at_once(
     assert client.count(queue=queue) == 0
 
 
+def test_each_queue_may_have_runs_of_its_own(
+    server: ServerProcess, client: Client, queue: str, gate: Gate, work: Callable[..., Worker]
+) -> None:
+    mail, web = queue + "-mail", queue + "-web"
+    mails, webs = client.enqueue_many(mail, 3), client.enqueue_many(web, 2)
+    worker = work(server.address, "-c", f"{mail}=2,{web}=1", "--drain", "--", *gate.program)
+    assert {gate.begun() for _ in range(3)} == {*mails[:2], webs[0]}
+    # Neither queue takes a run of the other's.
+    assert client.count(queue=mail, status="in_flight") == 2
+    assert client.count(queue=web, status="in_flight") == 1
+    for _ in range(5):
+        gate.let_through()
+    assert {gate.begun(), gate.begun()} == {mails[2], webs[1]}
+    assert worker.ended() == 0
+    assert client.count(queue=f"{mail},{web}") == 0
+
+
+def test_a_program_does_not_see_the_token_of_its_worker(fresh_server: Callable[..., ServerProcess]) -> None:
+    server = fresh_server(token="s3cret")
+    secrets = {"ANEW_TOKEN": "s3cret", "ANEW_SOME_PASSWORD": "s3cret"}
+    assert anew(server.address, "enqueue", "t", "-q", "q", **secrets).returncode == 0
+    done = anew(server.address, "work", "-q", "q", "--once", "--", "env", **secrets)
+    assert done.returncode == 0, done.stderr
+    assert "s3cret" not in done.stdout
+    assert "ANEW_URL=" in done.stdout
+    assert "ANEW_JOB_TYPE=t" in done.stdout
+
+
 def test_a_worker_may_take_from_several_queues(server: ServerProcess, client: Client, queue: str) -> None:
     for name in ("a", "b", "c"):
         client.enqueue(queue + name)
@@ -159,6 +189,20 @@ def test_a_worker_may_take_from_several_queues(server: ServerProcess, client: Cl
     done = anew(server.address, "work", "-q", f"{queue}a,{queue}b", "--drain", "--", "sh", "-c", program)
     assert done.stdout.split() == [queue + "a", queue + "b"]
     assert client.count(queue=queue + "c") == 1
+
+
+def test_a_worker_in_the_background_leaves_sigint_ignored(
+    server: ServerProcess, client: Client, queue: str, gate: Gate, work: Callable[..., Worker]
+) -> None:
+    client.enqueue(queue)
+    with ignored(signal.SIGINT):
+        worker = work(server.address, "-q", queue, "--", *gate.program)
+    gate.begun()
+    assert ignores(worker.pid, signal.SIGINT)
+    worker.signal(signal.SIGTERM)
+    worker.wait_for("stopping")
+    gate.let_through()
+    assert worker.ended() == 143
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])

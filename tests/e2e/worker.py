@@ -35,6 +35,11 @@ class Worker:
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
 
+    @property
+    def pid(self) -> int:
+        """Its process id."""
+        return self._process.pid
+
     def wait_for(self, *events: str, **facts: Any) -> dict[str, Any]:
         """Read the log up to a line that is one of these events, and give it."""
         while True:

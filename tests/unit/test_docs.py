@@ -261,8 +261,8 @@ def test_the_flags_of_the_commands_that_speak_to_a_server_are_told_from_their_se
     flags = {name for flag in find(["queues"])[0].params for name in flag.opts}
     text = (DOCS / "operations.md").read_text("utf-8")
     named = {setting.name for _, _, setting in declared() if setting.table == "client"}
-    assert {name for name in named if f"--{name}" in flags} == {"url", "token"}
-    assert "`--url` and `--token` are also flags" in text
+    assert {name for name in named if f"--{name}" in flags} == named - {"timeout"}
+    assert "`--url`, `--token`, `--ca`, `--cert`, `--key`" in text
     for name in named:
         assert f"`ANEW_{name.upper()}`" in text
 

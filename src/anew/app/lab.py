@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import signal
 from collections.abc import Callable
 
 from anew import logs
-from anew.app.running import address_of, cannot_listen, run_loop
+from anew.app.running import address_of, cannot_listen, run_loop, stop_signals
 from anew.app.settled import api_settings, wire_limits
 from anew.config import Listen, Settings, require_safe_bind
 from anew.http.api import Alone, Api
@@ -41,7 +40,7 @@ def serve_lab(listen: Listen, ready: Callable[[str], None] | None = None) -> int
 async def _serve_lab(settings: Settings, ready: Callable[[str], None] | None) -> int:
     loop = asyncio.get_running_loop()
     stopping = asyncio.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
+    for number in stop_signals():
         loop.add_signal_handler(number, stopping.set)
     edge = Alone(api_settings(settings), WireCounters())
     helper = HelperProcess()

@@ -1,10 +1,10 @@
-"""Runs a coroutine on the fastest loop there is, and words for the address that it serves."""
+"""Runs a coroutine on the fastest loop there is: what stops it, and words for the address that it serves."""
 
 from __future__ import annotations
 
-import asyncio
 import gc
 import os
+import signal
 import sys
 from typing import Any
 
@@ -24,8 +24,21 @@ def run_loop(main: Any) -> int:
     try:
         import uvloop
     except ImportError:
+        import asyncio
+
         return int(asyncio.run(main))
     return int(uvloop.run(main))
+
+
+def stop_signals() -> tuple[signal.Signals, ...]:
+    """Give the signals that mean stop.
+
+    SIGINT is not among them where whoever started this process lets it ignore that, as a shell does for its background
+    jobs: Ctrl-C is for the program in the foreground.
+    """
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        return (signal.SIGTERM,)
+    return (signal.SIGTERM, signal.SIGINT)
 
 
 def address_of(host: str, port: int) -> str:

@@ -5,11 +5,10 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-import signal
 import sys
 from collections.abc import Callable
 
-from anew.app.running import address_of, cannot_listen, run_loop
+from anew.app.running import address_of, cannot_listen, run_loop, stop_signals
 from anew.app.settled import api_settings, defaults_of, open_store, set_up_logs, wire_limits
 from anew.clock import Clock, SystemClock
 from anew.config import Settings, require_safe_bind
@@ -70,7 +69,7 @@ class Server:
         """
         loop = asyncio.get_running_loop()
         self._stopping = asyncio.Event()
-        for number in (signal.SIGTERM, signal.SIGINT):
+        for number in stop_signals():
             loop.add_signal_handler(number, self.stop)
         reads = Reads(self.store, loop)
         commit = GroupCommit(

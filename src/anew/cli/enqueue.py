@@ -6,10 +6,8 @@ import click
 
 from anew.cli.output import moment, now_ms, one_line, show_json
 from anew.cli.remote import Session, remote
-from anew.cli.values import read_moment, read_payload, read_policy
+from anew.cli.values import read_payload, read_policy, read_retention, read_when
 from anew.client import Draft, JobView
-from anew.errors import InvalidInput
-from anew.units import parse_duration_with_unit
 
 _BULK = 1_000
 
@@ -61,10 +59,10 @@ def enqueue(
         queue=queue,
         payload=read_payload(payload),
         priority=priority,
-        ready_at=_ready_at(delay, at),
+        ready_at=read_when(delay, at, "--at"),
         retry_limit=retry_limit,
         policy=None if policy is None else read_policy(policy),
-        retention=_retention(keep_completed, keep_dead),
+        retention=read_retention(keep_completed, keep_dead),
     )
     if count == 1:
         _show(session, session.client.enqueue(**draft.fields()))
@@ -85,19 +83,3 @@ def _show(session: Session, job: JobView) -> None:
     now = now_ms()
     when = f"runs {moment(job.ready_at, now)}" if job.status == "scheduled" else job.status
     click.echo(one_line(f"{job.id}  {job.type} on {job.queue}, {when}"))
-
-
-def _ready_at(delay: str | None, at: str | None) -> int | None:
-    if delay is not None and at is not None:
-        raise InvalidInput("--delay and --at: both say when; expected one of them", field="delay")
-    if delay is not None:
-        return now_ms() + parse_duration_with_unit(delay, "--delay")
-    return None if at is None else read_moment(at, "--at")
-
-
-def _retention(completed: str | None, dead: str | None) -> dict[str, int] | None:
-    given = {"completed_ms": (completed, "--keep-completed"), "dead_ms": (dead, "--keep-dead")}
-    parsed = {
-        name: parse_duration_with_unit(text, flag) for name, (text, flag) in given.items() if text is not None
-    }
-    return parsed or None

@@ -1,4 +1,4 @@
-"""``anew jobs``: look at jobs, and act on them."""
+"""``anew jobs``: look at jobs, change them, and act on them."""
 
 from __future__ import annotations
 
@@ -9,20 +9,29 @@ from typing import Final, Literal
 
 import click
 
-from anew.cli.failures import exit_code, explained
-from anew.cli.jobview import HEADING, STATUS_COLUMN, report, row
+from anew.cli.exit_codes import exit_code, explained
+from anew.cli.jobview import HEADING, STATUS_COLUMN, describe_job, row
 from anew.cli.lazy import Group
 from anew.cli.output import now_ms, one_line, show_json, show_table
-from anew.cli.remote import Session, confirm, filter_options, remote
+from anew.cli.remote import Session, confirm, filter_options, remote, require_one_choice
+from anew.cli.values import read_policy, read_retention, read_when
 from anew.client import Client, Filters, JobView
 from anew.errors import Conflict, InvalidInput, NotFound
 
 _PAGE: Final = 1_000
 
+_CLEARED: Final = {
+    "ready-at": "ready_at",
+    "retry-limit": "retry_limit",
+    "policy": "policy",
+    "retention": "retention",
+}
+"""What ``--clear`` takes, and the member of the request that it means."""
+
 
 @click.group(cls=Group)
 def jobs() -> None:
-    """List, show, retry, cancel and delete jobs."""
+    """List, show, change, retry, cancel and delete jobs."""
 
 
 @jobs.command("list")
@@ -85,8 +94,79 @@ def show_job(session: Session, job_id: str, backtrace: bool) -> None:
     if session.as_json:
         show_json({"job": job.document, "errors": [error.document for error in errors]})
         return
-    for line in report(job, errors, now_ms(), backtrace=backtrace):
+    for line in describe_job(job, errors, now_ms(), backtrace=backtrace):
         click.echo(one_line(line))
+
+
+@jobs.command("patch")
+@click.argument("job_ids", nargs=-1, metavar="[ID...]")
+@filter_options(prefix="where-")
+@click.option("--all", "everything", is_flag=True, help="Every job that has not ended.")
+@click.option("--queue", "-q", metavar="QUEUE", help="Move to this queue.")
+@click.option("--priority", type=click.IntRange(0, 65535), metavar="N", help="0 to 65535, low first.")
+@click.option("--ready-at", metavar="MOMENT", help="Run then: 2026-12-24T18:00 (local), ...Z, +01:00.")
+@click.option("--delay", metavar="TIME", help="Run so much later than now: 5m, 1h30m.")
+@click.option("--retry-limit", type=click.IntRange(min=0), metavar="N", help="Retries after the first run.")
+@click.option("--policy", metavar="POLICY", help="Retry policy: JSON, a preset's name, @file.")
+@click.option("--keep-completed", metavar="TIME", help="Keep so long after it has completed: 1h.")
+@click.option("--keep-dead", metavar="TIME", help="Keep so long after it has died: 7d.")
+@click.option(
+    "--clear",
+    "cleared",
+    multiple=True,
+    type=click.Choice([*_CLEARED]),
+    help="Go back to the server's default; ready-at: run now. May be repeated.",
+)
+@remote
+def patch_jobs(
+    session: Session,
+    job_ids: tuple[str, ...],
+    filters: Filters,
+    everything: bool,
+    queue: str | None,
+    priority: int | None,
+    ready_at: str | None,
+    delay: str | None,
+    retry_limit: int | None,
+    policy: str | None,
+    keep_completed: str | None,
+    keep_dead: str | None,
+    cleared: tuple[str, ...],
+) -> int:
+    """Change jobs that have not ended: those named, those that match, or all.
+
+    What is not given stays as it is. The options that choose jobs begin with --where-, because --queue and --priority
+    are new values here. A job in flight finishes its run as it began; the change holds from then on.
+
+    \b
+    Examples:
+      anew jobs patch 03h9zfi18gdfi0z62rygn7z6c --priority 10 --delay 5m
+      anew jobs patch 03h9zfi18gdfi0z62rygn7z6c --clear ready-at
+      anew jobs patch --where-queue web --where-status scheduled --queue slow --policy even --json
+    """
+    require_one_choice(job_ids, filters, everything=everything, prefix="where-")
+    changes: dict[str, object] = {
+        "queue": queue,
+        "priority": priority,
+        "ready_at": read_when(delay, ready_at, "--ready-at"),
+        "retry_limit": retry_limit,
+        "policy": None if policy is None else read_policy(policy),
+        "retention": read_retention(keep_completed, keep_dead),
+    }
+    changes = {name: value for name, value in changes.items() if value is not None}
+    for option in cleared:
+        if _CLEARED[option] in changes:
+            raise InvalidInput(
+                f"--clear {option}: a new value is given too; expected one of them", field="clear"
+            )
+        changes[_CLEARED[option]] = None
+    if not changes:
+        raise InvalidInput("which change? expected at least one, such as --priority 10")
+    if job_ids:
+        return each(session, job_ids, lambda job_id: session.client.patch(job_id, changes), "is changed")
+    patched = session.client.patch_many(changes, filters, everything=everything)
+    show_json({"patched": patched}) if session.as_json else click.echo(f"{patched} changed")
+    return 0
 
 
 @jobs.command("retry")
@@ -138,8 +218,7 @@ def delete_jobs(
       anew jobs delete --queue web --status dead
       anew jobs delete --all --yes
     """
-    if sum((bool(job_ids), bool(filters.given()), everything)) != 1:
-        raise InvalidInput("which jobs? expected either ids, or filters such as --queue, or --all")
+    require_one_choice(job_ids, filters, everything=everything)
     if job_ids:
         confirm(f"Delete {len(job_ids)} job(s)", yes=yes)
         return each(session, job_ids, session.client.delete, "is deleted")
@@ -174,7 +253,7 @@ def show_jobs(found: Iterable[JobView]) -> None:
 
 
 def each(session: Session, job_ids: Iterable[str], act: Callable[[str], object], done: str) -> int:
-    """Do the same to several jobs, and go on where one of them will not have it.
+    """Do the same to several jobs, and go on where it is refused for one of them.
 
     Returns:
         0, or the exit code of the first refusal.
@@ -186,7 +265,7 @@ def each(session: Session, job_ids: Iterable[str], act: Callable[[str], object],
             act(job_id)
         except (NotFound, Conflict) as error:
             code = code or exit_code(error)
-            results.append({"id": job_id, "ok": False, "error": str(error)})
+            results.append({"id": job_id, "ok": False, "error": str(error), "code": error.code})
             click.echo(f"{job_id}: {explained(error)}", err=True)
         else:
             results.append({"id": job_id, "ok": True})

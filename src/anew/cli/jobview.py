@@ -9,7 +9,7 @@ from typing import Any, Final
 import msgspec
 
 from anew.cli.output import clock_time, moment, table
-from anew.client import ErrorView, JobView
+from anew.client import ErrorView, JobView, LastError
 from anew.units import format_duration
 
 HEADING: Final = ("ID", "TYPE", "QUEUE", "STATUS", "FAILURES", "WHEN")
@@ -41,7 +41,7 @@ def when(job: JobView, now: int, zone: datetime.tzinfo | None = None) -> str:
             return ""
 
 
-def report(
+def describe_job(
     job: JobView,
     errors: Sequence[ErrorView],
     now: int,
@@ -76,13 +76,13 @@ def report(
             yield from (f"  {line}" for line in error.backtrace.splitlines())
 
 
-def error_text(error: ErrorView) -> str:
+def error_text(error: ErrorView | LastError) -> str:
     """Give what went wrong on one line, its type in front if there is one."""
     return ": ".join(part for part in (error.error_type, error.message) if part)
 
 
 def decision_text(decision: dict[str, Any] | None) -> str:
-    """Give the arithmetic of a decision on one line, from whatever of it the server told."""
+    """Give the arithmetic of a decision on one line, from whatever of it the server gave."""
     if not decision:
         return ""
     if reason := decision.get("reason"):

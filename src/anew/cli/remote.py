@@ -1,13 +1,14 @@
-"""What the commands share that speak to a server: options, filters, the connection."""
+"""What the commands that speak to a server share: options, filters, the connection."""
 
 from __future__ import annotations
 
+import datetime
 import functools
 import os
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 import click
 
@@ -33,71 +34,83 @@ class Session:
 
 
 def remote(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a command the options ``--url``, ``--token`` and ``--json``, and a `Session` as its first argument."""
+    """Give a command the options that reach a server, ``--json``, and a `Session` as its first argument."""
 
     @click.option("--url", metavar="URL", help="Address of the server. [ANEW_URL, http://127.0.0.1:7890]")
     @click.option("--token", metavar="TOKEN", help="Bearer token; @path reads it from a file. [ANEW_TOKEN]")
+    @click.option("--ca", metavar="FILE", help="Certificates to trust, PEM. [ANEW_CA, the system's]")
+    @click.option("--cert", metavar="FILE", help="Client certificate, PEM. [ANEW_CERT]")
+    @click.option("--key", metavar="FILE", help="Its private key, PEM. [ANEW_KEY, in the file of --cert]")
     @click.option("--json", "as_json", is_flag=True, help="Answer in JSON.")
     @functools.wraps(function)
-    def command(*args: Any, url: str | None, token: str | None, as_json: bool, **options: Any) -> Any:
-        flags = {"client.url": url, "client.token": token}
+    def command(*args: Any, as_json: bool, **options: Any) -> Any:
+        flags = {f"client.{name}": options.pop(name) for name in ("url", "token", "ca", "cert", "key")}
         settings = load_connect(flags, os.environ, find_file(None, os.environ))
-        client = Client(settings.url, token=settings.token, timeout_ms=settings.timeout_ms)
+        client = Client(
+            settings.url,
+            token=settings.token,
+            timeout=datetime.timedelta(milliseconds=settings.timeout_ms),
+            ca=settings.ca,
+            cert=settings.cert,
+            key=settings.key,
+        )
         with client:
             return function(Session(client=client, as_json=as_json), *args, **options)
 
     return command
 
 
-def filter_options(*, status: bool = True) -> Callable[[F], F]:
+def filter_options(*, status: bool = True, prefix: str = "") -> Callable[[F], F]:
     """Give a command the options that choose jobs; it receives them as one `Filters`.
 
     Args:
         status: Whether ``--status`` is among them.
+        prefix: Put before each name: ``where-`` for a command whose ``--queue`` is a new value.
     """
+    offered = {name: options for name, options in _FILTERS.items() if status or name != "status"}
 
     def decorate(function: F) -> F:
         @functools.wraps(function)
-        def command(
-            *args: Any,
-            queue: tuple[str, ...],
-            job_type: tuple[str, ...],
-            priority: str | None,
-            attempts: str | None,
-            status: tuple[str, ...] = (),
-            **options: Any,
-        ) -> Any:
-            filters = Filters(
-                queue=_split(queue),
-                type=_split(job_type),
-                status=_split(status),
-                priority=priority,
-                attempts=attempts,
-            )
+        def command(*args: Any, **options: Any) -> Any:
+            given: dict[str, Any] = {name: options.pop(f"filter_{name}") for name in offered}
+            several = {name: _split(value) for name, value in given.items() if isinstance(value, tuple)}
+            filters = Filters(**given | several)
             return function(*args, filters=filters, **options)
 
         wrapped: Any = command
-        for option in reversed(_FILTERS if status else _FILTERS[1:]):
-            wrapped = option(wrapped)
+        for name, details in reversed(offered.items()):
+            short = () if prefix else _SHORT.get(name, ())
+            wrapped = click.option(f"--{prefix}{name}", *short, f"filter_{name}", **details)(wrapped)
         result: F = wrapped
         return result
 
     return decorate
 
 
-_FILTERS = (
-    click.option(
-        "--status",
-        "-s",
-        multiple=True,
-        metavar="STATUS",
-        help="scheduled, ready, in_flight, completed, dead; several with commas.",
-    ),
-    click.option("--queue", "-q", multiple=True, metavar="QUEUE", help="Only these queues."),
-    click.option("--type", "-t", "job_type", multiple=True, metavar="TYPE", help="Only these types."),
-    click.option("--priority", metavar="RANGE", help="Only these priorities: 7, 10..20, ..5, 9.. ."),
-    click.option("--attempts", metavar="RANGE", help="Only these numbers of failures: 0, 3.., ..2 ."),
-)
+_FILTERS: Final[Mapping[str, Mapping[str, Any]]] = {
+    "status": {
+        "multiple": True,
+        "metavar": "STATUS",
+        "help": "Only these: scheduled, ready, in_flight, completed, dead; several with commas.",
+    },
+    "queue": {"multiple": True, "metavar": "QUEUE", "help": "Only these queues."},
+    "type": {"multiple": True, "metavar": "TYPE", "help": "Only these types."},
+    "priority": {"metavar": "RANGE", "help": "Only these priorities: 7, 10..20, ..5, 9.. ."},
+    "attempts": {"metavar": "RANGE", "help": "Only these numbers of failures: 0, 3.., ..2 ."},
+}
+_SHORT: Final = {"status": ("-s",), "queue": ("-q",), "type": ("-t",)}
+
+
+def require_one_choice(
+    job_ids: Sequence[str], filters: Filters, *, everything: bool, prefix: str = ""
+) -> None:
+    """Make sure that jobs are chosen in exactly one way.
+
+    Raises:
+        InvalidInput: They are not chosen, or in two ways.
+    """
+    if sum((bool(job_ids), bool(filters.given()), everything)) != 1:
+        raise InvalidInput(f"which jobs? expected either ids, or filters such as --{prefix}queue, or --all")
 
 
 def _split(values: Iterable[str]) -> tuple[str, ...]:

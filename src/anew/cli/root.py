@@ -10,7 +10,7 @@ from typing import Final
 import click
 
 from anew import __version__
-from anew.cli.failures import exit_code, explained
+from anew.cli.exit_codes import exit_code, explained
 from anew.cli.lazy import LazyGroup
 from anew.errors import AnewError
 
@@ -18,12 +18,14 @@ _COMMANDS: Final = {
     "serve": ("anew.cli.serve", "Run the server."),
     "enqueue": ("anew.cli.enqueue", "Put a job into a queue."),
     "work": ("anew.cli.work", "Run a program for each job of a queue."),
-    "jobs": ("anew.cli.jobs", "List, show, retry, cancel and delete jobs."),
-    "queues": ("anew.cli.queues", "Show the queues and what is in them."),
+    "jobs": ("anew.cli.jobs", "List, show, change, retry, cancel and delete jobs."),
+    "queues": ("anew.cli.status", "Show the queues and what is in them."),
+    "health": ("anew.cli.status", "Ask whether the server answers and is well."),
     "dead": ("anew.cli.dead", "List dead jobs, and bring them back."),
     "policy": ("anew.cli.policy", "See what a retry policy will do."),
     "lab": ("anew.cli.lab", "Simulate, compare, draw and fit retry policies; open the lab in a browser."),
     "config": ("anew.cli.config", "Show the settings and where they come from."),
+    "completion": ("anew.cli.completion", "Let the shell complete commands and options."),
 }
 """Subcommands: see `LazyGroup`."""
 
@@ -83,9 +85,9 @@ def run(arguments: Sequence[str] | None = None) -> int:
             _complain(f"Error: {usage.explained(error, root, words)}")
         return error.exit_code
     except click.ClickException as error:
-        told = io.StringIO()
-        error.show(told)
-        _complain(told.getvalue().rstrip("\n"))
+        shown = io.StringIO()
+        error.show(shown)
+        _complain(shown.getvalue().rstrip("\n"))
         return error.exit_code
     except click.Abort:
         return 130

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from anew.cli.failures import REFUSED
+from anew.cli.exit_codes import REFUSED
 from anew.cli.settings import SettingsCommand, load, setting_options
 from anew.config import require_safe_bind
 from anew.errors import InvalidConfig
@@ -15,7 +15,7 @@ from anew.errors import InvalidConfig
 @click.command(cls=SettingsCommand)
 @setting_options
 def serve(**options: Any) -> int:
-    """Run the server until it is told to stop (SIGTERM or Ctrl-C; twice: at once).
+    """Run the server until a signal stops it (SIGTERM or Ctrl-C; twice: at once).
 
     Every option is a variable too (--max-body is ANEW_MAX_BODY; the variables of Zizq, ZIZQ_PORT and so on,
     are read as well), and a key of anew.toml, under [server]. The option counts before the variable, the
@@ -31,7 +31,7 @@ def serve(**options: Any) -> int:
       anew config show --origin            what all of it comes to
 
     \b
-    Exit codes: 0 stopped as told, 1 failure (the disk, above all), 2 a setting does not fit,
+    Exit codes: 0 stopped by a signal, 1 failure (the disk, above all), 2 a setting does not fit,
     5 refused (unsafe bind, TLS, store in use).
     """
     settings = load(options).settings

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import msgspec
 
+from anew.cli.output import now_ms
 from anew.cli.remote import given_text
 from anew.errors import InvalidInput, InvalidJob, InvalidPolicy
-from anew.units import shown
+from anew.units import parse_duration_with_unit, shown
 
 if TYPE_CHECKING:
     from anew.lab.lint.documents import Entry, Problem
@@ -116,14 +117,14 @@ def _pointed_at(text: str) -> GivenPolicy:
         document = read_document(content, "-" if word.isidentifier() else path)
     for problem in document.problems:
         if not problem.policy:
-            raise InvalidPolicy(_told(file, problem), field=problem.field or "policy", value=text)
+            raise InvalidPolicy(_problem_text(file, problem), field=problem.field or "policy", value=text)
     found = [entry for entry in document.entries if name in ("", entry.name)]
     wrong = [problem for problem in document.problems if problem.policy and name in ("", problem.policy)]
     if len(found) + len(wrong) != 1:
         names = [entry.name for entry in document.entries] + [problem.policy for problem in document.problems]
         raise InvalidPolicy(_choice(file, name, names), field="policy", value=text)
     if wrong:
-        raise InvalidPolicy(_told(file, wrong[0]), field=wrong[0].field, value=text)
+        raise InvalidPolicy(_problem_text(file, wrong[0]), field=wrong[0].field, value=text)
     return GivenPolicy("" if word.isidentifier() else found[0].name, _held(found[0]))
 
 
@@ -136,7 +137,7 @@ def _file_and_name(text: str) -> tuple[str, str]:
     return text, ""
 
 
-def _told(file: str, problem: Problem) -> str:
+def _problem_text(file: str, problem: Problem) -> str:
     """Say what is wrong in a file, and where."""
     where = "stdin" if file == "-" else file
     return f"{where}{'' if problem.line is None else f', line {problem.line}'}: {problem.message}"
@@ -198,3 +199,30 @@ def read_moment(text: str, field: str) -> int:
             field=field,
             value=text,
         ) from error
+
+
+def read_when(delay: str | None, at: str | None, flag: str) -> int | None:
+    """Read when a job is to run: a delay from now, or a moment; None if neither is given.
+
+    Args:
+        delay: Value of ``--delay``.
+        at: Value of the option that takes a moment.
+        flag: That option.
+
+    Raises:
+        InvalidInput: Both are given, or one of them does not fit.
+    """
+    if delay is not None and at is not None:
+        raise InvalidInput(f"--delay and {flag}: both say when; expected one of them", field="delay")
+    if delay is not None:
+        return now_ms() + parse_duration_with_unit(delay, "--delay")
+    return None if at is None else read_moment(at, flag)
+
+
+def read_retention(completed: str | None, dead: str | None) -> dict[str, int] | None:
+    """Read ``--keep-completed`` and ``--keep-dead``; None if neither is given."""
+    given = {"completed_ms": (completed, "--keep-completed"), "dead_ms": (dead, "--keep-dead")}
+    parsed = {
+        name: parse_duration_with_unit(text, flag) for name, (text, flag) in given.items() if text is not None
+    }
+    return parsed or None

@@ -6,21 +6,30 @@ import shutil
 import signal
 import sys
 from types import FrameType
+from typing import Final
 
 import click
 import msgspec
 
+from anew.app.running import stop_signals
+from anew.cli.exit_codes import FAILURE
 from anew.cli.output import clock_time, coloured, moment, now_ms, one_line, paint
 from anew.cli.remote import Session, remote
 from anew.errors import InvalidInput
-from anew.units import format_duration, parse_duration_with_unit
-from anew.worker import CommandWorker, Notice, WorkOptions
+from anew.units import format_duration, parse_duration_with_unit, refused
+from anew.worker import CommandWorker, Notice, Share, WorkOptions
+
+_MOST_RUNS: Final = 1_000
 
 
 @click.command(context_settings={"allow_interspersed_args": False})
 @click.option("--queue", "-q", "queues", multiple=True, metavar="QUEUE", help="Take from these queues. [all]")
 @click.option(
-    "--concurrency", "-c", type=click.IntRange(1, 1000), default=1, metavar="N", help="Runs at once. [1]"
+    "--concurrency",
+    "-c",
+    default="1",
+    metavar="N|QUEUE=N,...",
+    help="Runs at once, of all queues together; or of each queue: mail=4,web=2. [1]",
 )
 @click.option(
     "--timeout",
@@ -28,13 +37,13 @@ from anew.worker import CommandWorker, Notice, WorkOptions
     help="Longest run of one job, such as 30s; then it is killed and has failed. [no limit]",
 )
 @click.option("--drain", is_flag=True, help="Stop when no job is ready any more.")
-@click.option("--once", is_flag=True, help="Stop after one job.")
+@click.option("--once", is_flag=True, help="Stop after one job; exit code 1 unless it completed.")
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED, metavar="-- CMD...")
 @remote
 def work(
     session: Session,
     queues: tuple[str, ...],
-    concurrency: int,
+    concurrency: str,
     timeout: str | None,
     drain: bool,
     once: bool,
@@ -46,6 +55,12 @@ def work(
     ANEW_JOB_ATTEMPTS (failures so far) are in its environment. Exit 0 is success. Anything else is a failure,
     with the end of its stderr as the message; the job's policy then decides when to try again.
 
+    Anew's own secrets (ANEW_TOKEN, ANEW_KEY and other variables of ANEW_ or ZIZQ_ with TOKEN, PASSWORD, SECRET or
+    KEY in the name) are kept from the program. One that needs them gets them by name: -- env ANEW_TOKEN=@file CMD
+
+    With --concurrency mail=4,web=2 each queue has runs of its own, so that a full one leaves the others theirs;
+    a queue of --queue without a number has one.
+
     SIGTERM or Ctrl-C: takes no more, lets what runs finish for 25 s. Twice: kills what runs; those jobs
     return to the queue, and no failure is counted. One line is logged to stderr per job, never a
     payload; with --json as JSON.
@@ -54,14 +69,16 @@ def work(
     Examples:
       anew work --queue hello -- cat
       anew work --queue mail --concurrency 8 --timeout 30s -- ./send-mail --fast
+      anew work --concurrency mail=4,web=2 -- ./handle
       anew work --queue mail --drain -- sh -c 'jq -r .to'
     """
     if shutil.which(command[0]) is None:
         raise InvalidInput(f"{command[0]}: no such program; expected a program on the PATH or its path")
     options = WorkOptions(
-        queues=tuple(part for queue in queues for part in queue.split(",")),
         command=command,
-        concurrency=1 if once else concurrency,
+        shares=shares_of(
+            tuple(part for queue in queues for part in queue.split(",")), concurrency, once=once
+        ),
         timeout_ms=None if timeout is None else parse_duration_with_unit(timeout, "--timeout") or None,
         once=once,
         drain=drain,
@@ -69,14 +86,59 @@ def work(
     worker = CommandWorker(session.client, options, _json_log if session.as_json else _text_log)
     received: list[int] = []
 
-    def told(number: int, _: FrameType | None) -> None:
+    def stop(number: int, _: FrameType | None) -> None:
         received.append(number)
         worker.stop()
 
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, told)
-    worker.run()
-    return 128 + received[0] if received else 0
+    for number in stop_signals():
+        signal.signal(number, stop)
+    completed = worker.run()
+    if received:
+        return 128 + received[0]
+    return FAILURE if once and not completed else 0
+
+
+def shares_of(queues: tuple[str, ...], concurrency: str, *, once: bool) -> tuple[Share, ...]:
+    """Read ``--concurrency``.
+
+    Args:
+        queues: What ``--queue`` names; none means all.
+        concurrency: A number, or numbers by queue: ``mail=4,web=2``.
+        once: Run a single job of all of them.
+
+    Raises:
+        InvalidInput: It is neither, or names a queue that is not among those of ``--queue``.
+    """
+    numbers: dict[str, int] = {}
+    if "=" not in concurrency:
+        total = _runs(concurrency, concurrency)
+        return (Share(queues=queues, concurrency=1 if once else total),)
+    for part in concurrency.split(","):
+        name, _, number = part.rpartition("=")
+        if not name or name in numbers:
+            raise _refused_concurrency(concurrency)
+        if queues and name not in queues:
+            raise refused("--concurrency", name, "a queue of --queue, or no --queue at all")
+        numbers[name] = _runs(number, concurrency)
+    numbers = {name: numbers.get(name, 1) for name in (queues or numbers)}
+    if sum(numbers.values()) > _MOST_RUNS:
+        raise _refused_concurrency(concurrency)
+    if once:
+        return (Share(queues=tuple(numbers)),)
+    return tuple(Share(queues=(name,), concurrency=number) for name, number in numbers.items())
+
+
+def _runs(number: str, given: str) -> int:
+    if not (number.isascii() and number.isdigit()) or not 1 <= int(number[:9]) <= _MOST_RUNS:
+        raise _refused_concurrency(given)
+    return int(number)
+
+
+def _refused_concurrency(given: str) -> InvalidInput:
+    expected = (
+        f"a number from 1 to {_MOST_RUNS:,}, or one for each queue, {_MOST_RUNS:,} in all: mail=4,web=2"
+    )
+    return refused("--concurrency", given, expected)
 
 
 def _text_log(notice: Notice) -> None:

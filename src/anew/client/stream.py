@@ -18,7 +18,7 @@ _READ: Final = 1 << 16
 
 
 class Lines:
-    """Cuts a byte stream into lines; pure, so it can be fed by hand."""
+    """Cuts a byte stream into lines; a test feeds it by hand."""
 
     def __init__(self) -> None:
         self._rest = bytearray()
@@ -99,7 +99,7 @@ class TakeStream:
             raise Unreachable("the stream ended inside a job")
 
     def close(self) -> None:
-        """Hang up; jobs of this stream that are not settled return to the queue."""
+        """Close the connection; jobs of this stream that are not settled return to the queue."""
         self._closed = True
         # Shutting down wakes a thread that waits in a read. What it reads from stays whole until it has left.
         with contextlib.suppress(OSError):
@@ -123,5 +123,5 @@ class TakeStream:
         if isinstance(error, TimeoutError):
             return f"the stream was silent for {format_duration(self._idle_timeout_ms)}"
         if isinstance(error, http.client.IncompleteRead):
-            return "the stream broke: the server hung up"
+            return "the stream broke: the server closed the connection"
         return f"the stream broke ({str(error) or type(error).__name__})"

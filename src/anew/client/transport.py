@@ -4,21 +4,61 @@ from __future__ import annotations
 
 import contextlib
 import http.client
+import os
 import selectors
 import socket
 import ssl
 import threading
 from collections.abc import Iterator, Mapping
-from typing import Final
+from typing import Final, TypeAlias
 from urllib.parse import urlsplit
 
 from anew import __version__
-from anew.client.failures import error_of
+from anew.client.refusals import error_of
 from anew.errors import AnewError, InvalidConfig, Unreachable
-from anew.units import format_duration
+from anew.units import format_duration, shown
 
 _KEPT: Final = 8
 """Idle connections kept: more than this many threads seldom settle in the same moment."""
+
+
+Path: TypeAlias = str | os.PathLike[str]
+
+
+def tls_context(ca: Path | None, cert: Path | None, key: Path | None) -> ssl.SSLContext:
+    """Build what a secure connection is checked with.
+
+    Args:
+        ca: File of the certificates to trust in place of the system's.
+        cert: File of this client's own certificate, with what leads up to its authority.
+        key: File of its private key, without a password; None means that it stands in the same file.
+
+    Raises:
+        InvalidConfig: One of the files cannot be used.
+    """
+    context = ssl.create_default_context()
+    if ca is not None:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        with _pem_file("ca", ca, "a file of certificates in PEM form"):
+            context.load_verify_locations(cafile=ca)
+    context.set_alpn_protocols(["http/1.1"])
+    if cert is not None:
+        with _pem_file("cert", cert, "a certificate and its key in PEM form, the key without a password"):
+            # A password of our own keeps OpenSSL from asking for one at the terminal.
+            context.load_cert_chain(cert, key, password="")
+    elif key is not None:
+        raise InvalidConfig(f"key: {shown(str(key))} is given without cert; expected both", field="key")
+    return context
+
+
+@contextlib.contextmanager
+def _pem_file(field: str, path: Path, expected: str) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:  # ssl.SSLError is one
+        reason = error.reason if isinstance(error, ssl.SSLError) and error.reason else _reason(error)
+        message = f"{field}: {shown(str(path))} cannot be used ({reason}); expected {expected}"
+        raise InvalidConfig(message, field=field, value=str(path)) from error
 
 
 class Transport:
@@ -28,12 +68,22 @@ class Transport:
         url: ``http://host:port`` or ``https://...``, with a path prefix if the server stands behind a proxy.
         token: Bearer token, or None.
         timeout_ms: Longest silence while an answer is waited for.
+        ca, cert, key: Files in PEM form, as for `tls_context`; an ``http`` server is not asked about them.
 
     Raises:
-        InvalidConfig: The address is none.
+        InvalidConfig: The address is none, or one of the files cannot be used.
     """
 
-    def __init__(self, url: str, token: str | None, timeout_ms: int) -> None:
+    def __init__(
+        self,
+        url: str,
+        token: str | None,
+        timeout_ms: int,
+        *,
+        ca: Path | None,
+        cert: Path | None,
+        key: Path | None,
+    ) -> None:
         parts = urlsplit(url)
         try:
             port = parts.port
@@ -46,7 +96,10 @@ class Transport:
                 value=url,
             )
         self.url = url.rstrip("/")
-        self._secure = parts.scheme == "https"
+        # The system's certificates take 20 ms to load, which only https is worth.
+        files = (ca, cert, key)
+        tls = tls_context(*files) if parts.scheme == "https" or any(files) else None
+        self._tls = tls if parts.scheme == "https" else None
         self._host, self._port = parts.hostname, port
         self._prefix = parts.path.rstrip("/")
         self._timeout_s = timeout_ms / 1000
@@ -84,7 +137,7 @@ class Transport:
         connection = self._lease()
         try:
             response = self._send(connection, method, target, body)
-            with self._told(target):
+            with self._explained(target):
                 content = response.read()
         except BaseException:
             connection.close()
@@ -113,7 +166,7 @@ class Transport:
             sock: socket.socket = connection.sock
             response = self._send(connection, "GET", target, None, headers)
             if response.status != 200:
-                with self._told(target):
+                with self._explained(target):
                     content = response.read()
                 raise self._refusal(response, content, target)
         except BaseException:
@@ -126,8 +179,9 @@ class Transport:
         return error_of(response.status, response.reason, content, headers, target.partition("?")[0])
 
     def _connection(self) -> http.client.HTTPConnection:
-        kind = http.client.HTTPSConnection if self._secure else http.client.HTTPConnection
-        return kind(self._host, self._port, timeout=self._timeout_s)
+        if self._tls is None:
+            return http.client.HTTPConnection(self._host, self._port, timeout=self._timeout_s)
+        return http.client.HTTPSConnection(self._host, self._port, timeout=self._timeout_s, context=self._tls)
 
     def _send(
         self,
@@ -142,7 +196,7 @@ class Transport:
             sent["Content-Type"] = "application/json"
         if connection.sock is None:
             self._open(connection)
-        with self._told(target):
+        with self._explained(target):
             connection.request(method, self._prefix + target, body=body, headers=sent)
             return connection.getresponse()
 
@@ -172,15 +226,21 @@ class Transport:
         connection.close()
 
     @contextlib.contextmanager
-    def _told(self, target: str) -> Iterator[None]:
+    def _explained(self, target: str) -> Iterator[None]:
         try:
             yield
         except TimeoutError as error:
             wait = format_duration(round(self._timeout_s * 1000))
             raise Unreachable(f"no answer from {self.url} within {wait}") from error
+        except ssl.SSLError as error:
+            # In TLS 1.3 a server that wants a certificate says so only after the handshake.
+            raise Unreachable(
+                f"{self.url} broke off the secure connection ({error.reason or error}), as a server does that asks for "
+                "another client certificate; what was asked for may or may not have been done"
+            ) from error
         except (OSError, http.client.HTTPException) as error:
             raise Unreachable(
-                f"{self.url} hung up before its answer to {target.partition('?')[0]} ({_reason(error)}); "
+                f"{self.url} closed the connection before its answer to {target.partition('?')[0]} ({_reason(error)}); "
                 "what was asked for may or may not have been done"
             ) from error
 
@@ -191,8 +251,8 @@ def _reason(error: Exception) -> str:
 
 
 def _is_stale(sock: socket.socket | None) -> bool:
-    # An idle connection has nothing to say. If it is readable, the server has closed it, and a request sent
-    # on it would be lost in a way that nobody can tell from a request that was carried out.
+    # Nothing is due on an idle connection. If it is readable, the server has closed it, and a request sent on it
+    # would be lost in a way that looks the same as a request that was carried out.
     if sock is None:
         return True
     with selectors.DefaultSelector() as selector:

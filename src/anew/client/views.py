@@ -1,18 +1,20 @@
-"""What a client sends and reads: jobs and error records as small frozen values."""
+"""What a client sends and reads: jobs, failures and pages as small frozen values."""
 
 from __future__ import annotations
 
 import contextlib
 import dataclasses
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
-from anew.errors import InvalidJob, Unreachable
+from anew.client.parameters import Moment, Period, local_path, moment_or_delay, retention_ms
+from anew.client.refusals import error_of_item
+from anew.errors import AnewError, InvalidJob, Unreachable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,6 +28,7 @@ class JobView:
         payload: The JSON bytes as they came; unset on the answers to enqueue, failure and patch.
         retry_limit, backoff, policy, retention: Only if set on the job itself.
         duplicate, folded: Whether an enqueue stored nothing new, and this is the job that it met.
+        last_error: Its latest failure, where it was asked for and there is one.
         document: The whole JSON object as the server sent it.
     """
 
@@ -49,6 +52,7 @@ class JobView:
     unique_while: str | None = None
     duplicate: bool = False
     folded: bool = False
+    last_error: LastError | None = None
     document: Raw = dataclasses.field(default_factory=Raw, repr=False)
 
     def payload_json(self) -> bytes:
@@ -66,7 +70,7 @@ class ErrorView:
 
     Attributes:
         attempt: 1 for the first failure.
-        decision: The arithmetic behind what was decided then, if the server tells it: ``nominal_ms``,
+        decision: The arithmetic behind what was decided then, if the server gives it: ``nominal_ms``,
             ``draw``, ``cap_ms``, ``wait_ms``, ``due_at``, ``reason``.
         document: The whole JSON object as the server sent it.
     """
@@ -82,19 +86,64 @@ class ErrorView:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LastError:
+    """The latest failure of a job, as a list shows it.
+
+    Attributes:
+        attempt: Its number, 1 for the first failure.
+        message: At most 1,000 characters of it.
+        failed_at: Epoch ms.
+    """
+
+    attempt: int
+    message: str
+    failed_at: int
+    error_type: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Page:
-    """One page of a list.
+    """One page of a list of jobs; iterate it for its jobs.
 
     Attributes:
         jobs: In the order that was asked for.
-        next, prev: Path of the neighbouring page, None if there is none.
+        next_path, prev_path: Path of the neighbouring page, None if there is none.
         document: The whole JSON object as the server sent it.
+        fetch: Gives the document behind a path of the server's.
     """
 
     jobs: tuple[JobView, ...]
-    next: str | None
-    prev: str | None
+    next_path: str | None
+    prev_path: str | None
     document: Raw = dataclasses.field(default_factory=Raw, repr=False)
+    fetch: Callable[[str], bytes] = dataclasses.field(repr=False, compare=False)
+
+    def __iter__(self) -> Iterator[JobView]:
+        """Give its jobs."""
+        return iter(self.jobs)
+
+    def next(self) -> Page | None:
+        """Fetch the page that follows; None if this is the last one."""
+        return self._neighbour(self.next_path)
+
+    def prev(self) -> Page | None:
+        """Fetch the page before, its jobs in the opposite order: the nearest first. None if this is the first one."""
+        return self._neighbour(self.prev_path)
+
+    def _neighbour(self, path: str | None) -> Page | None:
+        return None if path is None else read_page(self.fetch(local_path(path)), self.fetch)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueCounts:
+    """How many jobs of each status a queue holds."""
+
+    name: str
+    ready: int
+    scheduled: int
+    in_flight: int
+    completed: int
+    dead: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,22 +155,25 @@ class Draft:
         queue: Its lane.
         payload: Any JSON value, or `msgspec.Raw` with JSON that is sent as it is.
         priority: 0 to 65535, low runs first; None means 32768.
-        ready_at: When it may run, epoch ms; None means now.
+        ready_at: When it may run: epoch ms or an aware datetime; None means now.
+        delay: In place of `ready_at`: run it so much later, a timedelta or text such as ``"5m"``, counted from now on
+            this machine's clock when the request is made.
         retry_limit: Retries allowed; None means the policy's or the server's.
         policy: A policy's JSON value (an object or a preset's name); None means the server's.
         backoff: Zizq's three numbers (``exponent``, ``base_ms``, ``jitter_ms``) in place of a policy.
-        retention: ``completed_ms`` and ``dead_ms``, each optional; None means the server's.
+        retention: ``completed_ms`` and ``dead_ms``, each optional: milliseconds, a timedelta or text; None means the server's.
     """
 
     type: str
     queue: str
     payload: Any = None
     priority: int | None = None
-    ready_at: int | None = None
+    ready_at: Moment | None = None
+    delay: Period | None = None
     retry_limit: int | None = None
     policy: Any = None
     backoff: Mapping[str, Any] | None = None
-    retention: Mapping[str, int] | None = None
+    retention: Mapping[str, int | Period | None] | None = None
 
     def fields(self) -> dict[str, Any]:
         """Its fields by name."""
@@ -132,10 +184,68 @@ class Draft:
 
         Raises:
             InvalidJob: The payload is no JSON value.
+            InvalidInput: A time is none.
         """
-        body = {name: value for name, value in self.fields().items() if value is not None}
+        body = self.fields() | {
+            "ready_at": moment_or_delay(self.ready_at, self.delay, "ready_at"),
+            "delay": None,
+            "retention": None if self.retention is None else retention_ms(self.retention),
+        }
+        body = {name: value for name, value in body.items() if value is not None}
         body["payload"] = self.payload if isinstance(self.payload, Raw) else _as_json(self.payload)
         return body
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failure:
+    """The report that a job in flight has failed.
+
+    Attributes:
+        id: The job.
+        message: What went wrong.
+        error_type: Its class, as a short name.
+        backtrace: Where it went wrong.
+        retry_at: Run again then, whatever curve and limit say: epoch ms or an aware datetime.
+        delay: In place of `retry_at`: run again so much later, a timedelta or text such as ``"5m"``.
+        kill: Do not run again.
+    """
+
+    id: str
+    message: str
+    error_type: str | None = None
+    backtrace: str | None = None
+    retry_at: Moment | None = None
+    delay: Period | None = None
+    kill: bool = False
+
+    def body(self) -> dict[str, Any]:
+        """The request body, without the id.
+
+        Raises:
+            InvalidInput: A time is none.
+        """
+        return {
+            "message": self.message,
+            "error_type": self.error_type,
+            "backtrace": self.backtrace,
+            "retry_at": moment_or_delay(self.retry_at, self.delay, "retry_at"),
+            "kill": self.kill,
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FailureResult:
+    """What became of one report of several: the job after the decision, or why the report was refused.
+
+    Attributes:
+        id: The job's id as it was given; empty if that could not be read.
+        job: ``scheduled`` with the next `ready_at`, or ``dead``; None if the report was refused.
+        error: `NotFound` for one that is not in flight (any more); None if the report was taken.
+    """
+
+    id: str
+    job: JobView | None = None
+    error: AnewError | None = None
 
 
 def _as_json(payload: Any) -> Raw:
@@ -162,10 +272,27 @@ class _WireErrors(msgspec.Struct):
     pages: _WirePages
 
 
+class _WireQueues(msgspec.Struct):
+    queues: list[QueueCounts]
+
+
+class _WireFailureResult(msgspec.Struct):
+    id: str | None = None
+    job: Raw | UnsetType = UNSET
+    error: str = ""
+    code: str = ""
+
+
+class _WireFailureResults(msgspec.Struct):
+    results: list[_WireFailureResult]
+
+
 _job = msgspec.json.Decoder(JobView)
 _error = msgspec.json.Decoder(ErrorView)
 _page = msgspec.json.Decoder(_WirePage)
 _errors = msgspec.json.Decoder(_WireErrors)
+_queues = msgspec.json.Decoder(_WireQueues)
+_failure_results = msgspec.json.Decoder(_WireFailureResults)
 
 
 def read_job(document: bytes | Raw) -> JobView:
@@ -180,14 +307,16 @@ def read_job(document: bytes | Raw) -> JobView:
         raise _not_ours(error) from error
 
 
-def read_page(document: bytes) -> Page:
-    """Read one page of a list of jobs."""
+def read_page(document: bytes, fetch: Callable[[str], bytes]) -> Page:
+    """Read one page of a list of jobs; `fetch` gives what is behind the links of its neighbours."""
     try:
         page = _page.decode(document)
     except msgspec.MsgspecError as error:
         raise _not_ours(error) from error
     jobs = tuple(read_job(job) for job in page.jobs)
-    return Page(jobs=jobs, next=page.pages.next, prev=page.pages.prev, document=Raw(document))
+    return Page(
+        jobs=jobs, next_path=page.pages.next, prev_path=page.pages.prev, document=Raw(document), fetch=fetch
+    )
 
 
 def read_errors(document: bytes) -> tuple[list[ErrorView], str | None]:
@@ -200,6 +329,28 @@ def read_errors(document: bytes) -> tuple[list[ErrorView], str | None]:
     except msgspec.MsgspecError as error:
         raise _not_ours(error) from error
     return records, page.pages.next
+
+
+def read_failure_results(document: bytes) -> list[FailureResult]:
+    """Read the answer to a list of failure reports."""
+    try:
+        found = _failure_results.decode(document).results
+    except msgspec.MsgspecError as error:
+        raise _not_ours(error) from error
+    return [
+        FailureResult(id=item.id or "", error=error_of_item(item.error, item.code))
+        if isinstance(item.job, UnsetType)
+        else FailureResult(id=item.id or "", job=read_job(item.job))
+        for item in found
+    ]
+
+
+def read_queue_counts(document: bytes) -> list[QueueCounts]:
+    """Read the queues with their counts."""
+    try:
+        return _queues.decode(document).queues
+    except msgspec.MsgspecError as error:
+        raise _not_ours(error) from error
 
 
 def read_object(document: bytes) -> dict[str, Any]:

@@ -172,6 +172,13 @@ class Connect:
         "Bearer token that requests carry; @path reads it from a file.", table="client")
     timeout_ms: int = _of(30 * SECOND_MS, "timeout", "duration",
         "Longest wait for an answer.", table="client", low=1)
+    ca: Path | None = _of(None, "ca", "path",  # noqa: RUF009 it gives a field, as all do
+        "File of certificates (PEM) to trust in place of the system's, for an https address.", table="client")
+    cert: Path | None = _of(None, "cert", "path",  # noqa: RUF009 it gives a field, as all do
+        "File of a client certificate (PEM), for a server that asks for one.", table="client")
+    key: Path | None = _of(None, "key", "path",  # noqa: RUF009 it gives a field, as all do
+        "File of its private key, without a password; not needed where it stands in the file of cert.",
+        table="client")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -68,6 +68,10 @@ class Reads:
         """
         return self._store.errors(key, page, most_bytes)
 
+    def last_errors(self, keys: Sequence[int]) -> dict[int, ErrorRecord]:
+        """Give the latest record of each job that has one, its message cut, without backtrace and decision."""
+        return self._store.last_errors(keys)
+
     def counts(self) -> Mapping[str, Mapping[State, int]]:
         """Give the numbers of jobs by queue and state; queues without a job are left out."""
         return self._store.counts()

@@ -122,6 +122,16 @@ def _collection() -> dict[str, dict[str, Operation]]:
                 query=_FILTERS,
             ),
         },
+        "/v1/jobs": {
+            "get": operation(
+                "queries",
+                "listJobsWithErrors",
+                "List jobs by id, each with its latest failure.",
+                {200: "ListedJobPage"},
+                (501,),
+                query=_FILTERS + paging_parameters(cursor),
+            )
+        },
         "/jobs/bulk": {
             "post": operation(
                 "jobs",
@@ -294,6 +304,11 @@ def _server() -> dict[str, dict[str, Operation]]:
     return {
         "/queues": {
             "get": operation("server", "listQueues", "List queues that have jobs.", {200: "Queues"}, ())
+        },
+        "/v1/queues": {
+            "get": operation(
+                "server", "countQueues", "List queues with their jobs by status.", {200: "QueueCounts"}, ()
+            )
         },
         "/health": {
             "get": operation("server", "health", "Say that the server answers.", {200: "Health"}, ())

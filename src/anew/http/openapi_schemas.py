@@ -14,7 +14,7 @@ import msgspec
 from anew.backoff import ALIASES, PRESETS
 from anew.http.changing import PatchBody, Redrive, RetentionBody
 from anew.http.query_strings import DEFAULT_LIMIT, MOST_LIMIT, STATES, U16_MAX
-from anew.http.render import ShownError, ShownJob, StoredJob
+from anew.http.render import ListedJob, ShownError, ShownJob, ShownLastError, StoredJob
 from anew.http.settling import Ids, JobFailure
 from anew.jobs.change import Decision
 from anew.jobs.codec import U64_MAX, Backoff, FailureReport, NewJob, Retention
@@ -41,6 +41,8 @@ GENERATED: dict[type[msgspec.Struct], str] = {
     JobFailure: "JobFailure",
     ShownJob: "Job",
     StoredJob: "StoredJob",
+    ListedJob: "ListedJob",
+    ShownLastError: "LastError",
     ShownError: "ErrorRecord",
     Decision: "Decision",
 }
@@ -157,7 +159,7 @@ _ADDED: dict[str, dict[str, Schema]] = {
     "Decision": {"verdict": text(enum=["retry", "dead"])},
 }
 """What replaces members whose Structs say less, with the description that they have there."""
-_ADDED["StoredJob"] = _ADDED["Job"]
+_ADDED["StoredJob"] = _ADDED["ListedJob"] = _ADDED["Job"]
 
 _REFUSED = ("unique_key", "unique_while", "batch")
 """Members of a new job that are read so that they can be refused by name."""
@@ -184,6 +186,8 @@ def schemas() -> dict[str, Schema]:
         "Patched": record("patched", patched=integer(U64_MAX)),
         "Deleted": record("deleted", deleted=integer(U64_MAX)),
         "Retried": record("retried", retried=integer(U64_MAX)),
+        "ListedJobPage": record("jobs pages", jobs=list_of(ref("ListedJob")), pages=ref("Pages")),
+        "QueueCounts": record("queues", queues=list_of(_QUEUE_COUNTS)),
         "Queues": record("queues", queues=list_of(text())),
         "Health": record("status commit", status=text(const="ok"), commit=text(enum=["full", "relaxed"])),
         "Alive": record("status", status=text(const="ok")),
@@ -193,6 +197,8 @@ def schemas() -> dict[str, Schema]:
     }
 
 
+_STATUS_COUNTS: dict[str, Any] = {name: integer(U64_MAX) for name in STATES}
+_QUEUE_COUNTS = record(" ".join(("name", *STATES)), name=text(), **_STATUS_COUNTS)
 _CODE = text("Stable: programs match on it, not on the sentence.", pattern="^[a-z_]+$")
 _DECIDED = record("id status job", id=text(), status=text(enum=["scheduled", "dead"]), job=ref("Job"))
 _NOT_DECIDED = record("id error code", id=or_null(text()), error=text(), code=_CODE)

@@ -13,13 +13,12 @@ from anew.http.query_strings import (
     PAGING,
     U32_MAX,
     Paging,
-    Selection,
     number,
     paging,
     query_pairs,
     selection,
 )
-from anew.http.render import shown_error, shown_job
+from anew.http.render import ShownJob, shown_error, shown_job, with_last_error
 from anew.http.replies import answering
 from anew.http.router import Router
 from anew.jobs import ErrorRecord, Job
@@ -56,13 +55,23 @@ class JobRoutes:
 
     def many(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
         """List jobs, a page at a time."""
+        self._list(request, form, "/jobs")
+
+    def many_with_errors(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
+        """List jobs, a page at a time, each with its latest failure."""
+        self._list(request, form, "/v1/jobs", last_errors=True)
+
+    def _list(self, request: Request, form: Format, path: str, *, last_errors: bool = False) -> None:
         given = query_pairs(request.query, FILTERS | PAGING)
         page, chosen = paging(given), selection(given)
         chosen.check()
         where, part = chosen.where(self._ids, visible_at=self._now()), page.by_key(self._ids)
 
         def then(keys: list[int]) -> None:
-            form.reply(request, 200, self._page(keys, page, chosen))
+            shown = self._fitting(keys[: page.limit])
+            ends = (self._ids.write(shown[0]), self._ids.write(shown[-1])) if shown else None
+            links = _links(path, page, chosen.parameters(), ends, len(keys) > len(shown))
+            form.reply(request, 200, {"jobs": self._shown(shown, last_errors), "pages": links})
 
         self._reads.find(where, part, self._answering(request, form, then))
 
@@ -145,14 +154,14 @@ class JobRoutes:
             raise NotFound("job not found")
         return job
 
-    def _page(self, keys: list[int], page: Paging, chosen: Selection) -> dict[str, Any]:
-        """Give one page; `keys` has one more than fits if there is a next one."""
-        shown = self._fitting(keys[: page.limit])
-        jobs = self._reads.jobs(shown)
-        listed = [shown_job(self._ids, jobs[key], payload=True) for key in shown if key in jobs]
-        ends = (self._ids.write(shown[0]), self._ids.write(shown[-1])) if shown else None
-        links = _links("/jobs", page, chosen.parameters(), ends, len(keys) > len(shown))
-        return {"jobs": listed, "pages": links}
+    def _shown(self, keys: list[int], last_errors: bool) -> list[ShownJob]:
+        """Give those of these jobs that are still there."""
+        jobs = self._reads.jobs(keys)
+        listed = [(key, shown_job(self._ids, jobs[key], payload=True)) for key in keys if key in jobs]
+        if not last_errors:
+            return [job for _, job in listed]
+        records = self._reads.last_errors(keys)
+        return [with_last_error(job, records.get(key)) for key, job in listed]
 
     def _fitting(self, keys: list[int]) -> list[int]:
         """Give as many keys, at least one, as have payloads that may be shown together.
@@ -206,6 +215,7 @@ def add_routes(router: Router, context: Context) -> None:
     """Serve the routes that look at jobs."""
     routes = JobRoutes(context)
     router.add("GET", "/jobs", routes.many)
+    router.add("GET", "/v1/jobs", routes.many_with_errors)
     router.add("GET", "/jobs/count", routes.count)
     router.add("GET", "/jobs/{id}", routes.one)
     router.add("GET", "/jobs/{id}/errors", routes.errors)

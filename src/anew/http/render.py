@@ -90,6 +90,32 @@ class StoredJob(ShownJob, kw_only=True):
     folded: bool
 
 
+class ShownLastError(Struct, kw_only=True):
+    """A job's latest failure.
+
+    Attributes:
+        attempt: 1 for the first failure.
+        message: What went wrong; at most 1,000 characters of it.
+        error_type: The error's class.
+        failed_at: When it failed, epoch ms.
+    """
+
+    attempt: U32
+    message: str
+    error_type: str | UnsetType = UNSET
+    failed_at: At
+
+
+class ListedJob(ShownJob, kw_only=True):
+    """A job with its latest failure.
+
+    Attributes:
+        last_error: Null if none is recorded.
+    """
+
+    last_error: ShownLastError | None
+
+
 class ShownError(Struct, kw_only=True):
     """The record of one failed attempt.
 
@@ -200,6 +226,19 @@ def shown_error(record: ErrorRecord) -> ShownError:
         failed_at=record.failed_at,
         decision=UNSET if record.decision is None else Embedded(record.decision),
     )
+
+
+def with_last_error(job: ShownJob, record: ErrorRecord | None) -> ListedJob:
+    """Give a shown job with its latest failure beside."""
+    if record is None:
+        return ListedJob(**msgspec.structs.asdict(job), last_error=None)
+    last = ShownLastError(
+        attempt=record.attempt,
+        message=record.message,
+        error_type=_set(record.error_type),
+        failed_at=record.failed_at,
+    )
+    return ListedJob(**msgspec.structs.asdict(job), last_error=last)
 
 
 @lru_cache(maxsize=1024)

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from anew.engine import Call, verbs
 from anew.errors import AnewError, NotSupported
 from anew.http.api import Context
 from anew.http.formats import JSON, Format
+from anew.http.query_strings import STATES
+from anew.http.replies import answering
 from anew.http.router import Router
+from anew.jobs import State
 from anew.net.seam import Request
 
 _CRONS = {
@@ -43,6 +47,15 @@ class ServiceRoutes:
         """List the queues that have jobs in any state, by their bytes."""
         form.reply(request, 200, {"queues": sorted(self._reads.counts(), key=str.encode)})
 
+    def queue_counts(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
+        """List the same queues with their jobs by status, made in the reader's thread: there may be very many."""
+        counts = self._reads.counts()
+
+        def then(queues: list[dict[str, Any]]) -> None:
+            form.reply(request, 200, {"queues": queues})
+
+        self._reads.later(lambda _: _with_counts(counts), answering(request, form, then))
+
     def crons(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
         """Refuse schedules."""
         raise NotSupported("cron schedules are not supported by this server yet")
@@ -63,12 +76,21 @@ class ServiceRoutes:
         self._submit(Call(verbs.touch, done))
 
 
+def _with_counts(counts: Mapping[str, Mapping[State, int]]) -> list[dict[str, Any]]:
+    return [
+        {"name": queue}
+        | {name: sum(counts[queue][state] for state in states) for name, states in STATES.items()}
+        for queue in sorted(counts, key=str.encode)
+    ]
+
+
 def add_routes(router: Router, context: Context) -> None:
     """Serve the small routes; the probes answer in JSON whatever ``Accept`` says, and say nothing but yes or no."""
     routes = ServiceRoutes(context)
     router.add("GET", "/health", routes.health)
     router.add("GET", "/version", routes.version)
     router.add("GET", "/queues", routes.queues)
+    router.add("GET", "/v1/queues", routes.queue_counts)
     for path, methods in _CRONS.items():
         for method in methods:
             router.add(method, path, routes.crons)

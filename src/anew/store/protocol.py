@@ -339,6 +339,9 @@ class Store(Protocol):
     def dropped_errors(self, key: int) -> list[tuple[str, str, int]]:
         """Count the attempts of a job whose records were dropped: outcome, error type (or ""), how many."""
 
+    def last_errors(self, keys: Sequence[int]) -> dict[int, ErrorRecord]:
+        """Read the latest record of each job that has one: at most 1,000 characters of its message, no backtrace, no decision."""
+
     def corrupt_among(self, keys: Sequence[int]) -> set[int]:
         """Give those of these jobs that were set aside because something stored of them cannot be read."""
 

@@ -1,6 +1,6 @@
 """Workers: what takes jobs and runs them."""
 
-from anew.worker.command import CommandWorker, WorkOptions
-from anew.worker.notices import Notice
+from anew.worker.command import CommandWorker, Share, WorkOptions
+from anew.worker.reports import Notice
 
-__all__ = ["CommandWorker", "Notice", "WorkOptions"]
+__all__ = ["CommandWorker", "Notice", "Share", "WorkOptions"]

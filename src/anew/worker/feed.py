@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import datetime
 import os
-import queue
 import random
 import socket
 import threading
@@ -21,22 +21,31 @@ RECONNECT: Final = Policy.from_json(
 """Waits between tries to reach the server. Half of each is certain, so none is zero; half is chance, so that
 workers which lost one server together do not come back together."""
 
-_LAST_WORDS_S: Final = 2.0
+_JOIN_S: Final = 2.0
+"""How long the feed's thread may take to end."""
+
+_LONGEST_ASKED_MS: Final = 60_000
+"""A server that asks for a longer wait is asked again after this one."""
 
 PASSING: Final = (Unavailable, InternalError)
 """What is worth another try: no answer, a server that is busy or full, or one that made a mistake."""
 
 
-def retry_wait_ms(retry: int, rng: Callable[[], float] = random.random) -> int:
-    """Give the wait before another try, in milliseconds.
+def retry_wait_ms(
+    retry: int, error: AnewError | None = None, rng: Callable[[], float] = random.random
+) -> int:
+    """Give the wait before another try, in milliseconds: the policy's, or the longer one that the server asked for.
 
     Args:
         retry: 1 for the first.
+        error: What the last try met.
         rng: Gives numbers in [0, 1).
     """
     wait = next_wait(RECONNECT, retry, Draws(rng=rng))
     assert isinstance(wait, Wait), "a policy without limit always waits"
-    return wait.wait_ms
+    asked = error.retry_after if isinstance(error, Unavailable) else None
+    asked_ms = 0 if asked is None else asked // datetime.timedelta(milliseconds=1)
+    return max(wait.wait_ms, min(asked_ms, _LONGEST_ASKED_MS))
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,36 +78,40 @@ class Lost:
     wait_ms: int | None
 
 
+FeedMessage = Connected | Heartbeat | Delivered | Lost
+
+
 class Feed:
     """Turns the stream into messages.
 
     Args:
         client: The server's client.
-        inbox: Where `Connected`, `Heartbeat`, `Delivered` and `Lost` go, in the order in which they happened.
+        deliver: Called by the feed's thread with each `Connected`, `Heartbeat`, `Delivered` and `Lost`, in their order.
         queues: Take from these; none means all.
         prefetch: Most jobs held at once.
         idle_timeout_ms: Longest silence before the stream counts as broken.
-        patient: Whether a server that cannot be reached at first is waited for.
+        wait_for_server: Whether a server that cannot be reached at first is waited for.
     """
 
     def __init__(
         self,
         client: Client,
-        inbox: queue.SimpleQueue[object],
+        deliver: Callable[[FeedMessage], None],
         *,
         queues: Iterable[str],
         prefetch: int,
         idle_timeout_ms: int,
-        patient: bool,
+        wait_for_server: bool,
     ) -> None:
-        self._client, self._inbox = client, inbox
+        self._client, self._deliver = client, deliver
         self._queues, self._prefetch = tuple(queues), prefetch
-        self._idle_timeout_ms, self._patient = idle_timeout_ms, patient
+        self._idle_timeout = datetime.timedelta(milliseconds=idle_timeout_ms)
+        self._wait_for_server = wait_for_server
         self._ending = threading.Event()
         self._lock = threading.Lock()
         self._stream: TakeStream | None = None
         self._closed = False
-        self._thread = threading.Thread(target=self._work, name="feed", daemon=True)
+        self._thread = threading.Thread(target=self._read, name="feed", daemon=True)
 
     def start(self) -> None:
         """Begin to read."""
@@ -115,25 +128,25 @@ class Feed:
             self._closed = True
             if self._stream is not None:
                 self._stream.close()
-        self._thread.join(_LAST_WORDS_S)
+        self._thread.join(_JOIN_S)
 
-    def _work(self) -> None:
+    def _read(self) -> None:
         retry = 0
-        reached = self._patient
+        reached = self._wait_for_server
         while True:
             error: AnewError | None = None
             try:
                 for message in self._messages():
-                    self._inbox.put(message)
+                    self._deliver(message)
                     retry, reached = 0, True
             except AnewError as caught:
                 error = caught
             if self._ending.is_set() or (error and not (reached and isinstance(error, PASSING))):
-                self._inbox.put(Lost(error, None))
+                self._deliver(Lost(error, None))
                 return
             retry += 1
-            wait_ms = retry_wait_ms(retry)
-            self._inbox.put(Lost(error, wait_ms))
+            wait_ms = retry_wait_ms(retry, error)
+            self._deliver(Lost(error, wait_ms))
             self._ending.wait(wait_ms / 1000)
 
     def _messages(self) -> Iterable[Connected | Heartbeat | Delivered]:
@@ -143,7 +156,7 @@ class Feed:
             self._queues,
             prefetch=self._prefetch,
             worker_id=f"{socket.gethostname()}:{os.getpid()}",
-            idle_timeout_ms=self._idle_timeout_ms,
+            idle_timeout=self._idle_timeout,
         )
         with self._lock:
             self._stream = stream

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import signal
 import subprocess
 import tempfile
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import IO, Final, Literal
 
@@ -21,6 +22,9 @@ MESSAGE_LIMIT: Final = 1_000
 
 KILL_GRACE_S: Final = 2.0
 """From SIGTERM to SIGKILL when a run has used up its time."""
+
+_SECRET: Final = re.compile(r"(ANEW|ZIZQ)_.*(TOKEN|PASSWORD|SECRET|KEY).*")
+"""Variables that let their reader speak for the worker. A job's program works on input that strangers may have written."""
 
 _TAIL_BYTES: Final = 4 * MESSAGE_LIMIT
 _READ: Final = 1 << 16
@@ -37,7 +41,7 @@ class Ended:
         kind: ``interrupted`` means that we killed it to stop; that says nothing about the job.
         error_type: ``exit status 3``, ``killed by SIGKILL``, ``timeout`` or ``cannot start``; empty after
             success.
-        message: The end of its stderr, at most 1,000 characters; if it said nothing, the error type.
+        message: The end of its stderr, at most 1,000 characters; if it wrote nothing, the error type.
         took_ms: From start to end.
     """
 
@@ -53,7 +57,7 @@ class Run:
     Args:
         command: Program and arguments.
         job: The job; its payload becomes the program's stdin, byte for byte.
-        timeout_ms: Longest run; then the group is told to end, and 2 s later killed. None: no limit.
+        timeout_ms: Longest run; then the group gets SIGTERM, and 2 s later SIGKILL. None: no limit.
     """
 
     def __init__(self, command: Sequence[str], job: JobView, timeout_ms: int | None = None) -> None:
@@ -89,7 +93,9 @@ class Run:
     def _start(self) -> subprocess.Popen[bytes]:
         job = self._job
         facts = {"ID": job.id, "TYPE": job.type, "QUEUE": job.queue, "ATTEMPTS": str(job.attempts)}
-        environment = os.environ | {f"ANEW_JOB_{name}": value for name, value in facts.items()}
+        environment = without_secrets(os.environ) | {
+            f"ANEW_JOB_{name}": value for name, value in facts.items()
+        }
         with _as_file(job.payload_json()) as payload, self._lock:
             # A group of its own: a terminal's Ctrl-C is for us, who let the run finish, and a time-out can
             # end whatever the program has started.
@@ -121,8 +127,8 @@ class Run:
                 self._signal(number)
 
     def _await_exit(self, process: subprocess.Popen[bytes]) -> None:
-        # Wait without reaping: until the lock is held the process id stays taken, so no signal can meet a
-        # stranger.
+        # Wait without reaping: until the lock is held the process id stays taken, so no signal can reach another
+        # process.
         if hasattr(os, "waitid"):
             os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
         else:
@@ -151,9 +157,13 @@ class Run:
         return Ended(kind="error", error_type=error_type, message=said or error_type, took_ms=took_ms)
 
 
+def without_secrets(environment: Mapping[str, str]) -> dict[str, str]:
+    """Give the variables that a program may see: all but Anew's own tokens, passwords and keys."""
+    return {name: value for name, value in environment.items() if not _SECRET.fullmatch(name.upper())}
+
+
 class _Tail:
-    """Reads a pipe to its end and keeps the last of it, so that a talkative program cannot fill the
-    memory."""
+    """Reads a pipe to its end and keeps the last of it, so that a program's output cannot fill the memory."""
 
     def __init__(self, pipe: IO[bytes]) -> None:
         self._pipe = pipe
@@ -162,8 +172,8 @@ class _Tail:
         self._thread.start()
 
     def text(self) -> str:
-        """What was said last, at most 1,000 characters, without blanks around it."""
-        # A grandchild that lives on may hold the pipe open for as long as it likes.
+        """What was written last, at most 1,000 characters, without blanks around it."""
+        # A process that the program has started may live on and hold the pipe open.
         self._thread.join(_LINGER_S)
         return bytes(self._kept).decode(errors="replace").replace("\0", "").strip()[-MESSAGE_LIMIT:]
 
@@ -174,8 +184,7 @@ class _Tail:
 
 
 def _as_file(content: bytes) -> IO[bytes]:
-    # A file and no pipe: a program may read its stdin late, twice or never, and nobody has to feed it
-    # meanwhile.
+    # A file and no pipe: a program may read its stdin late, twice or never, and no thread has to write meanwhile.
     if hasattr(os, "memfd_create"):
         file: IO[bytes] = os.fdopen(os.memfd_create("payload"), "w+b")
     else:

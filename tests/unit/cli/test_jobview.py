@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from anew.cli.jobview import decision_text, report, when
+from anew.cli.jobview import decision_text, describe_job, when
 from anew.client import ErrorView, JobView
 
 NOW = 1_764_000_000_000
@@ -47,7 +47,9 @@ def test_when_tells_what_matters_in_each_status(fields: dict[str, Any], text: st
 
 def test_a_report_does_not_say_the_status_twice() -> None:
     def status(**fields: Any) -> str:
-        return next(line for line in report(make_job(**fields), [], NOW, UTC) if line.startswith("status"))
+        return next(
+            line for line in describe_job(make_job(**fields), [], NOW, UTC) if line.startswith("status")
+        )
 
     assert status(ready_at=NOW - 1_000).split(maxsplit=1)[1] == "ready 1 s ago (15:59:59)"
     dead = status(status="dead", failed_at=NOW - 1_000)
@@ -67,16 +69,16 @@ def test_a_report_shows_payload_and_the_arithmetic_of_each_failure() -> None:
         backtrace="a\nb",
         decision={"reason": reason, "wait_ms": 1_100},
     )
-    lines = list(report(job, [error], NOW, UTC))
+    lines = list(describe_job(job, [error], NOW, UTC))
     assert 'payload   {"n":1.50}' in lines
     assert "failures  1 (retry limit 4)" in lines
     assert re.split(r" {2,}", lines[-1]) == ["1", "15:59:59", "2 s", "IOError: no route", reason]
-    assert "  b" in list(report(job, [error], NOW, UTC, backtrace=True))
+    assert "  b" in list(describe_job(job, [error], NOW, UTC, backtrace=True))
 
 
 def test_a_server_that_tells_no_decision_gets_no_column_for_it() -> None:
     error = ErrorView(attempt=1, message="m", dequeued_at=NOW, failed_at=NOW)
-    lines = list(report(make_job(attempts=1), [error], NOW, UTC))
+    lines = list(describe_job(make_job(attempts=1), [error], NOW, UTC))
     assert not any("DECISION" in line for line in lines)
 
 
@@ -97,6 +99,6 @@ def test_a_decision_on_one_line(decision: dict[str, Any] | None, text: str) -> N
 
 def test_a_huge_payload_is_shortened_and_says_so() -> None:
     job = make_job(payload=msgspec.Raw(b'"' + b"x" * 10_000 + b'"'))
-    payload = next(line for line in report(job, [], NOW, UTC) if line.startswith("payload"))
+    payload = next(line for line in describe_job(job, [], NOW, UTC) if line.startswith("payload"))
     assert payload.endswith("(10002 bytes; --json shows all)")
     assert len(payload) < 2_200

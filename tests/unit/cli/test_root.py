@@ -47,8 +47,10 @@ ALL = dict(commands())
 
 def test_the_commands() -> None:
     assert {" ".join(path) for path in ALL} == {
-        "serve", "enqueue", "work", "jobs list", "jobs show", "jobs retry", "jobs cancel", "jobs delete", "queues",
+        "serve", "enqueue", "work", "jobs list", "jobs show", "jobs patch", "jobs retry", "jobs cancel", "jobs delete", "queues",
+
         "dead list", "dead retry", "policy explain", "policy lint", "policy list", "policy sample", "policy show", "config show",
+        "health", "completion",
         "lab chart", "lab compare", "lab fit", "lab open", "lab replay", "lab simulate", "lab report",
     }  # fmt: skip
 
@@ -64,7 +66,7 @@ def test_every_command_has_examples_in_its_help(
 
 
 @pytest.mark.parametrize(
-    "path", [path for path in ALL if path not in (("serve",), ("lab", "open"))], ids=" ".join
+    "path", [path for path in ALL if path not in (("serve",), ("lab", "open"), ("completion",))], ids=" ".join
 )
 def test_every_command_answers_in_json_if_asked(path: tuple[str, ...]) -> None:
     assert any("--json" in parameter.opts for parameter in ALL[path].params)
@@ -105,8 +107,26 @@ def test_the_version(capsys: pytest.CaptureFixture[str]) -> None:
         (["jobs", "list", "--url", "http://127.0.0.1:9"], 3, "anew serve"),
         (["jobs", "delete"], 2, "which jobs?"),
         (["jobs", "delete", "x", "--all"], 2, "which jobs?"),
-        (["jobs", "list", "--queue", ""], 2, "queue: ''"),
+        (["jobs", "list", "--queue", ""], 2, 'queue: ""'),
         (["dead", "retry"], 2, "which jobs?"),
+        (["jobs", "patch", "--priority", "1"], 2, "filters such as --where-queue"),
+        (["jobs", "patch", "--queue", "web", "--priority", "1"], 2, "filters such as --where-queue"),
+        (["jobs", "patch", "x", "--all", "--priority", "1"], 2, "which jobs?"),
+        (["jobs", "patch", "x"], 2, "which change?"),
+        (["jobs", "patch", "x", "--retry-limit", "1", "--clear", "retry-limit"], 2, "--clear retry-limit"),
+        (["jobs", "patch", "x", "--delay", "5m", "--ready-at", "2026-01-01"], 2, "both say when"),
+        (["health", "--url", "http://127.0.0.1:9"], 3, "anew serve"),
+        (["health", "--ca", "gone.pem", "--url", "https://127.0.0.1:9"], 2, 'ca: "gone.pem" cannot be used'),
+        (["health", "--key", "gone.pem"], 2, "expected both"),
+        (
+            ["work", "-c", "0", "--", "cat"],
+            2,
+            '--concurrency: "0" is not valid; expected a number from 1 to 1,000',
+        ),
+        (["work", "-q", "a", "-c", "b=2", "--", "cat"], 2, '--concurrency: "b"'),
+        (["work", "-c", "a=2,a=3", "--", "cat"], 2, '--concurrency: "a=2,a=3"'),
+        (["work", "-c", "a=999,b=2", "--", "cat"], 2, "1,000 in all"),
+        (["completion", "tcsh"], 2, "expected one of: bash, zsh, fish"),
         (["policy", "explain", '{"preset": "nope"}'], 2, "nope"),
         (["policy", "explain", "{"], 2, "not JSON"),
         (["enqueue", "t", "-q", "q", "--policy", '{"limit":'], 2, "expected JSON or the name of a preset"),

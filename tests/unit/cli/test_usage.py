@@ -14,12 +14,16 @@ from anew.cli.root import run
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        ("nosuch", 'anew: "nosuch" is no command; expected one of: serve, enqueue, work, jobs, queues, dead, policy, lab, config'),
+        (
+            "nosuch",
+            'anew: "nosuch" is no command; expected one of: serve, enqueue, work, jobs, queues, health, dead, policy, lab, config, '
+            "completion",
+        ),
         ("polcy", 'anew: "polcy" is no command; did you mean "policy"?'),
         ("lab nosuch", 'anew lab: "nosuch" is no command; expected one of: chart, compare, fit, replay, report, open, simulate'),
         ("policy lnt", 'anew policy: "lnt" is no command; did you mean "lint"?'),
         ("jobs shwo", 'anew jobs: "shwo" is no command; did you mean "show"?'),
-        ("jobs nosuch", 'anew jobs: "nosuch" is no command; expected one of: cancel, delete, list, retry, show'),
+        ("jobs nosuch", 'anew jobs: "nosuch" is no command; expected one of: cancel, delete, list, patch, retry, show'),
         ("dead lst", 'anew dead: "lst" is no command; did you mean "list"?'),
         ("config sho", 'anew config: "sho" is no command; did you mean "show"?'),
         ("--nosuch", 'anew: "--nosuch" is no option; expected one of: --version, --help'),
@@ -34,12 +38,11 @@ from anew.cli.root import run
         ("policy lint --format jsn", '--format: "jsn" is not valid; expected one of: text, json, github; did you mean "json"?'),
         ("enqueue t -q q --priority x", '--priority: "x" is not valid; expected a whole number from 0 to 65535'),
         ("enqueue t -q q --priority -1", "--priority: -1 is not valid; expected a whole number from 0 to 65535"),
-        ("work -c 0 -- cat", "--concurrency: 0 is not valid; expected a whole number from 1 to 1000"),
         ("jobs list --limit 0", "--limit: 0 is not valid; expected a whole number, at least 1"),
         ("lab chart zizq --exponent x", '--exponent: "x" is not valid; expected a number'),
         ("lab chart even --out /", '--out: "/" is a directory; expected a file'),
         ("lab simulate even --jobs", "--jobs: its value is missing; expected --jobs N"),
-        ("work -c", "--concurrency: its value is missing; expected --concurrency N"),
+        ("work -c", "--concurrency: its value is missing; expected --concurrency N|QUEUE=N,..."),
         ("lab simulate even --json=3", "--json: takes no value; expected --json alone"),
         ("enqueue t", "--queue: is missing; expected --queue QUEUE"),
         ("enqueue", "TYPE: is missing; expected anew enqueue [OPTIONS] TYPE [PAYLOAD|-|@FILE]"),

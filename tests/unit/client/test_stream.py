@@ -16,7 +16,7 @@ def test_lines_survive_every_way_of_cutting_the_stream() -> None:
         assert not lines.pending
 
 
-def test_a_line_that_has_not_ended_is_kept_and_told_of() -> None:
+def test_a_line_that_has_not_ended_is_kept_and_said() -> None:
     lines = Lines()
     assert lines.feed(b"abc") == []
     assert lines.pending

@@ -135,6 +135,7 @@ SEARCHES = {
     "corrupt_among": "attempt_job",
     "errors": "attempt_job",
     "errors_backwards": "attempt_job",
+    "last_errors": "attempt_job",
     "failed_jobs": "attempt_job",
     "failures": "attempt_job",
 }

@@ -1,4 +1,4 @@
-"""The feed's thread beside a server made by hand: what it tells, and how long it waits between tries."""
+"""The feed's thread beside a server made by hand: what it says, and how long it waits between tries."""
 
 from __future__ import annotations
 
@@ -56,14 +56,16 @@ class Server:
 @pytest.fixture(autouse=True)
 def _waits_of_a_millisecond_a_try(monkeypatch: pytest.MonkeyPatch) -> None:
     """The number of the try shows as its wait."""
-    monkeypatch.setattr(feeds, "retry_wait_ms", lambda retry: retry)
+    monkeypatch.setattr(feeds, "retry_wait_ms", lambda retry, error: retry)
 
 
-def told(*tries: Stream | AnewError, patient: bool = True) -> list[object]:
-    """All that a feed tells until it has lost its stream for good."""
+def messages_of(*tries: Stream | AnewError, wait_for_server: bool = True) -> list[object]:
+    """All that a feed says until it has lost its stream for good."""
     inbox: queue.SimpleQueue[object] = queue.SimpleQueue()
     client: Any = Server(*tries)
-    feed = Feed(client, inbox, queues=["q"], prefetch=1, idle_timeout_ms=1_000, patient=patient)
+    feed = Feed(
+        client, inbox.put, queues=["q"], prefetch=1, idle_timeout_ms=1_000, wait_for_server=wait_for_server
+    )
     feed.start()
     messages: list[object] = []
     while not (messages and isinstance(messages[-1], Lost) and messages[-1].wait_ms is None):
@@ -72,8 +74,8 @@ def told(*tries: Stream | AnewError, patient: bool = True) -> list[object]:
     return messages
 
 
-def test_what_the_stream_says_is_told_in_its_order() -> None:
-    assert told(Stream(None, JOB, None)) == [
+def test_what_the_stream_says_arrives_in_its_order() -> None:
+    assert messages_of(Stream(None, JOB, None)) == [
         Connected(),
         Heartbeat(),
         Delivered(JOB),
@@ -84,7 +86,7 @@ def test_what_the_stream_says_is_told_in_its_order() -> None:
 
 
 def test_each_try_in_vain_waits_longer_and_a_stream_that_opened_begins_anew() -> None:
-    messages = told(DOWN, DOWN, DOWN, Stream(), DOWN, Stream(JOB, DOWN))
+    messages = messages_of(DOWN, DOWN, DOWN, Stream(), DOWN, Stream(JOB, DOWN))
     assert messages == [
         Lost(DOWN, 1),
         Lost(DOWN, 2),
@@ -101,15 +103,15 @@ def test_each_try_in_vain_waits_longer_and_a_stream_that_opened_begins_anew() ->
 
 def test_a_server_that_is_full_is_tried_again() -> None:
     full = StoreFull("no space")
-    assert told(full) == [Lost(full, 1), Lost(REFUSED, None)]
+    assert messages_of(full) == [Lost(full, 1), Lost(REFUSED, None)]
 
 
-def test_an_impatient_feed_gives_up_on_a_server_that_was_never_there() -> None:
-    assert told(DOWN, Stream(), patient=False) == [Lost(DOWN, None)]
+def test_a_feed_that_does_not_wait_gives_up_on_a_server_that_was_never_there() -> None:
+    assert messages_of(DOWN, Stream(), wait_for_server=False) == [Lost(DOWN, None)]
 
 
-def test_an_impatient_feed_waits_for_a_server_that_it_has_reached() -> None:
-    assert told(Stream(), DOWN, patient=False) == [
+def test_a_server_that_was_reached_is_waited_for_in_any_case() -> None:
+    assert messages_of(Stream(), DOWN, wait_for_server=False) == [
         Connected(),
         Lost(None, 1),
         Lost(DOWN, 2),
@@ -117,10 +119,10 @@ def test_an_impatient_feed_waits_for_a_server_that_it_has_reached() -> None:
     ]
 
 
-def test_a_feed_that_is_told_to_finish_opens_no_further_stream() -> None:
+def test_a_feed_that_finishes_opens_no_further_stream() -> None:
     inbox: queue.SimpleQueue[object] = queue.SimpleQueue()
     client: Any = Server(Stream())
-    feed = Feed(client, inbox, queues=["q"], prefetch=1, idle_timeout_ms=1_000, patient=True)
+    feed = Feed(client, inbox.put, queues=["q"], prefetch=1, idle_timeout_ms=1_000, wait_for_server=True)
     feed.finish()
     feed.start()
     assert inbox.get(timeout=10) == Lost(None, None)

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import click
 
-from anew.cli.failures import REFUSED
+from anew.cli.exit_codes import REFUSED
 from anew.config import load_settings, require_safe_bind
 from anew.errors import InvalidConfig
 

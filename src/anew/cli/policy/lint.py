@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from anew.cli.failures import REFUSED, USAGE
+from anew.cli.exit_codes import REFUSED, USAGE
 from anew.cli.patience import patience_option, patience_s, within
 from anew.cli.policy.lint_snapshot import LESS_POLICY, hold_against
 from anew.errors import InvalidInput, TooLarge

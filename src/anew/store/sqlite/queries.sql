@@ -232,6 +232,14 @@ WHERE job_id = ? AND attempt > ? ORDER BY attempt, id LIMIT ?;
 SELECT attempt, outcome, message, error_type, backtrace, dequeued_at, failed_at, decision FROM attempt
 WHERE job_id = ? AND attempt < ? ORDER BY attempt DESC, id DESC LIMIT ?;
 
+-- name: last_errors
+-- The latest record of each of these jobs, its message cut. An interruption bears the number of the attempt that it ended,
+-- which the job does not count.
+SELECT job.id, a.attempt, a.outcome, substr(a.message, 1, 1000), a.error_type, NULL, a.dequeued_at, a.failed_at, NULL
+FROM job JOIN attempt AS a ON a.id = (SELECT b.id FROM attempt AS b
+    WHERE b.job_id = job.id AND b.attempt <= job.attempts + 1 ORDER BY b.attempt DESC, b.id DESC LIMIT 1)
+WHERE job.id IN (@marks);
+
 -- name: failed_jobs
 -- Jobs with a recorded failure, the latest first.
 SELECT DISTINCT job_id FROM attempt WHERE job_id < ? AND outcome = 'error' ORDER BY job_id DESC LIMIT ?;

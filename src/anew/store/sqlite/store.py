@@ -800,6 +800,14 @@ class SqliteStore:
                 break
         return records
 
+    def last_errors(self, keys: Sequence[int]) -> dict[int, ErrorRecord]:
+        """Read the latest record of each job that has one: its message cut, no backtrace, no decision."""
+        found: dict[int, ErrorRecord] = {}
+        for part in in_widths(keys):
+            rows = self._execute(sql("last_errors", len(part)), part)
+            found.update((row[0], error_of(row[1:])) for row in rows)
+        return found
+
     def dropped_errors(self, key: int) -> list[tuple[str, str, int]]:
         """Count the attempts of a job whose records were dropped: outcome, error type (or ""), how many."""
         return list(self._execute(sql("counted_attempts"), (key,)))

@@ -1,4 +1,4 @@
-"""From an error to an exit code, and to words that say what to do next."""
+"""From an error to an exit code, and to words that say what to do next. What decides is the error's class or code."""
 
 from __future__ import annotations
 
@@ -48,9 +48,9 @@ def explained(error: AnewError) -> str:
 def _hint(error: AnewError, text: str) -> str:
     if isinstance(error, Unreachable) and text.startswith("no server at"):
         return "Start one with: anew serve   (or say where it is: --url or ANEW_URL)"
-    if isinstance(error, Unauthorized):
+    if error.code == Unauthorized.code:  # and not of a host name that is not served
         return "Give the server's token: --token, or ANEW_TOKEN"
-    if isinstance(error, NotFound) and text == "job not found":
+    if isinstance(error, NotFound) and text.startswith("job not found"):
         return "It may have ended and been removed; look for it with: anew jobs list"
     if isinstance(error, Overloaded):
         return "Nothing was stored; try again a little later"

@@ -1,0 +1,128 @@
+"""Reports how a run ended: to the server until it has heard, and to the log as one line."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass
+from typing import Literal, assert_never
+
+from anew.client import Client, JobView
+from anew.errors import AnewError, NotFound
+from anew.worker.feed import PASSING, retry_wait_ms
+from anew.worker.process import Ended
+
+Verdict = Literal["completed", "failed", "gone", "refused", "unreported"]
+Level = Literal["info", "warn", "error"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reported:
+    """What became of a report.
+
+    Attributes:
+        verdict: ``completed`` or ``failed``: the server knows. ``gone``: the job was not in flight any more.
+            ``refused``: the server does not accept the report. ``unreported``: the server does not know.
+        after: The job after a failure.
+        error: Why it was refused.
+    """
+
+    verdict: Verdict
+    after: JobView | None = None
+    error: AnewError | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Notice:
+    """One line for the log; never a payload.
+
+    Attributes:
+        what: ``listening``, ``lost``, ``stopping``, ``killing``; or of a job ``completed``, ``failed``,
+            ``dead``, ``gone``, ``refused``, ``unreported``, ``interrupted``.
+        text: The rest of the line, for people.
+        job: The job that it is about.
+        ended: How its run ended.
+        after: The job as the server showed it after a failure.
+    """
+
+    level: Level
+    what: str
+    text: str = ""
+    job: JobView | None = None
+    ended: Ended | None = None
+    after: JobView | None = None
+
+
+def report_until_heard(client: Client, job: JobView, ended: Ended, give_up: threading.Event) -> Reported:
+    """Report the end of a run; try again while the server cannot be reached or is busy.
+
+    Args:
+        client: The server's client.
+        job: The job.
+        ended: How its run ended. One that we interrupted is not reported: it says nothing about the job.
+        give_up: Ends the waiting between two tries.
+    """
+    retry = 0
+    while ended.kind != "interrupted":
+        try:
+            return _report(client, job, ended)
+        except NotFound:
+            return Reported(verdict="gone")
+        except PASSING as error:
+            retry += 1
+            if give_up.wait(retry_wait_ms(retry, error) / 1000):
+                return Reported(verdict="unreported", error=error)
+        except AnewError as error:
+            return Reported(verdict="refused", error=error)
+    return Reported(verdict="unreported")
+
+
+def _report(client: Client, job: JobView, ended: Ended) -> Reported:
+    match ended.kind:
+        case "success":
+            client.success(job.id)
+            return Reported(verdict="completed")
+        case "error" | "timeout" | "interrupted":
+            after = client.failure(job.id, ended.message, error_type=ended.error_type)
+            return Reported(verdict="failed", after=after)
+        case _:
+            assert_never(ended.kind)
+
+
+def is_another_attempt(reported: Reported, ran: JobView, offered: JobView) -> bool:
+    """Say whether a job that was delivered while its run went on must run once more.
+
+    Args:
+        reported: What became of the run's report.
+        ran: The job as it was when that run began.
+        offered: The job as it was delivered meanwhile.
+
+    Returns:
+        True if the report did not reach this delivery: it came between two leases (gone), or it ended the old
+        attempt and this is the next one.
+    """
+    match reported.verdict:
+        case "gone":
+            return True
+        case "failed":
+            return offered.attempts > ran.attempts
+        case "completed" | "refused" | "unreported":
+            return False
+
+
+def notice_of(job: JobView, ended: Ended, reported: Reported) -> Notice:
+    """Say how a run ended, and what became of its report."""
+    level: Level = "warn"
+    what: str = reported.verdict
+    text = ""
+    if ended.kind == "interrupted":
+        what, text = "interrupted", "returns to the queue"
+    elif reported.verdict == "completed":
+        level = "info"
+    elif reported.verdict == "failed":
+        dead = reported.after is not None and reported.after.status == "dead"
+        what, text = "dead" if dead else "failed", ended.error_type
+    elif reported.verdict == "gone":
+        text = "it was no longer in flight, so its verdict was dropped; it may run again"
+    else:
+        level, text = "error", str(reported.error)
+    return Notice(level=level, what=what, text=text, job=job, ended=ended, after=reported.after)
