@@ -117,10 +117,10 @@ class Load:
         self.loop = asyncio.get_running_loop()
         self.finished: asyncio.Future[None] = self.loop.create_future()
 
-    def lost(self, reason: str) -> None:
+    def lost(self, reason: str, error: type[Exception] = LoadError) -> None:
         """End the run as void, unless it has ended already."""
         if not self.finished.done():
-            self.finished.set_exception(LoadError(reason))
+            self.finished.set_exception(error(reason))
 
     def count(self, jobs: int) -> None:
         """Count finished jobs; the last one ends the run."""
@@ -282,7 +282,7 @@ class Work:
         if status in (200, 204):
             load.count(len(caller.carried))
         elif status in (404, 405) and self._how == "fail-bulk":
-            load.finished.set_exception(NotServed("the server takes no reports of failure in bulk"))
+            load.lost("the server takes no reports of failure in bulk", NotServed)
         else:
             load.refused += len(caller.carried)
             self._ids.extend(caller.carried)
