@@ -13,6 +13,7 @@ import msgspec
 
 from anew.http.embedded import Embedded, Float32
 from anew.jobs import ErrorRecord, IdText, Job, State
+from anew.jobs.change import shown_decision
 from anew.jobs.codec import Backoff
 from anew.jobs.decide import is_zizq_backoff
 
@@ -88,5 +89,5 @@ def error_object(record: ErrorRecord) -> dict[str, Any]:
     shown["dequeued_at"] = record.dequeued_at
     shown["failed_at"] = record.failed_at
     if record.decision is not None:
-        shown["decision"] = Embedded(record.decision)
+        shown["decision"] = Embedded(shown_decision(record.decision, record.attempt))
     return shown
