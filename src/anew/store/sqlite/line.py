@@ -27,6 +27,8 @@ MOST_CHANGED = 500
 MOST_HEADS = 100_000
 """Heads that are remembered."""
 
+_UNKNOWN: Place = (-1, -1)
+
 SHORT = 8
 """Queues with at most so many ready jobs are read whole, many in one statement."""
 
@@ -45,7 +47,8 @@ class Line:
         self._execute = execute
         self._counts = counts
         self._heads: dict[str, Place] = {}
-        self._changed: dict[str, None] = {}
+        # Queues with a new head, and the one that the table still has; `_UNKNOWN` where that is not known.
+        self._changed: dict[str, Place | None] = {}
 
     def forget(self) -> None:
         """Believe the rows again."""
@@ -54,19 +57,21 @@ class Line:
 
     def change(self, queue: str) -> None:
         """Note that a queue's ready jobs are others than before."""
+        self._changed.setdefault(queue, self._heads.get(queue, _UNKNOWN))
         self._heads.pop(queue, None)
-        self._changed[queue] = None
 
-    def append(self, queue: str, priority: int) -> None:
-        """Note that jobs with the largest keys so far and no lower priority number than this are ready in a queue."""
+    def append(self, queue: str, priority: int, jobs: int) -> None:
+        """Note that so many jobs, with the largest keys so far and no lower priority number than this, are ready in a queue now."""
         head = self._heads.get(queue)
         if head is None or head[0] > priority or queue in self._changed:
+            if head is None and self._counts.get(queue, READY) == jobs:
+                self._changed.setdefault(queue, None)  # it was empty, so the table has no head of it
             self.change(queue)
 
     def took(self, heads: Heads) -> None:
         """Note who is first now in queues from which jobs were taken."""
         for queue, head in heads.items():
-            self._changed[queue] = None
+            self._changed.setdefault(queue, self._heads.get(queue, _UNKNOWN))
             if head is None:
                 self._heads.pop(queue, None)
             else:
@@ -123,8 +128,10 @@ class Line:
         self._find_heads(self._changed)
         written: list[tuple[str, int, int]] = []
         dropped: list[str] = []
-        for queue in self._changed:
+        for queue, stored in self._changed.items():
             head = self._heads.get(queue)
+            if head == stored:
+                continue
             if head is None:
                 dropped.append(queue)
             else:

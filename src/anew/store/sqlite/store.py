@@ -449,7 +449,7 @@ class SqliteStore:
         ).items():
             self._counts.add(queue, code, n)
             if code == READY:
-                self._line.append(queue, priority)
+                self._line.append(queue, priority, n)
 
     def insert_plain(self, keys: Sequence[int], jobs: Sequence[NewJob], now: int) -> None:
         """As `insert`, for jobs that say nothing beyond type, queue and payload, so that nothing more is looked at."""
@@ -466,7 +466,7 @@ class SqliteStore:
             self._execute(sql("insert_usual", len(part)), values)
         for queue, n in tally([job.queue for job in jobs]).items():
             self._counts.add(queue, READY, n)
-            self._line.append(queue, DEFAULT_PRIORITY)
+            self._line.append(queue, DEFAULT_PRIORITY, n)
 
     def stage(
         self, keys: Sequence[int], jobs: Sequence[NewJob], at: Position, max_bytes: int
