@@ -4,10 +4,12 @@ import argparse
 import json
 import sys
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 from bench import report, scenarios
 from bench.figures import median_row
+from bench.http1 import NotServed
 from bench.report import Row, Table
 from bench.servers import Server, settle, start_all
 
@@ -75,7 +77,7 @@ class Bench:
         self._rates = [name for name in scenarios.RATES if name in args.only]
 
     def run(self) -> dict[str, Table]:
-        """Measure, and give the tables `rates`, `backlog` and `bursts` (each only if asked for)."""
+        """Measure, and give the tables `rates`, `backlog`, `bursts`, `queues` and `takers` (each only if asked for)."""
         tables: dict[str, Table] = {}
         if self._only == ["backlog"]:
             self._rates = list(scenarios.RATES)
@@ -86,6 +88,23 @@ class Bench:
         if "bursts" in self._only:
             tables["bursts"] = {
                 name: self._fresh(name, self._wait(one), "p99_ms") for name, one in scenarios.BURSTS.items()
+            }
+        if "queues" in self._only:
+            tables["queues"] = {
+                f"{queues:,} queues, {name}": self._fresh(
+                    f"{queues} {name}",
+                    partial(scenarios.spread, queues=queues, how=how, size=self._size),
+                    "rate",
+                )
+                for name, how in scenarios.SPREADS.items()
+                for queues in scenarios.QUEUES
+            }
+        if "takers" in self._only:
+            tables["takers"] = {
+                f"{streams:,} takers": self._fresh(
+                    f"{streams} takers", partial(scenarios.takers, streams=streams, size=self._size), "all_ms"
+                )
+                for streams in scenarios.TAKERS
             }
         return tables
 
@@ -128,7 +147,8 @@ class Bench:
     ) -> dict[str, Row]:
         """Measure each server in each round, the order turned every time, and keep each one's median.
 
-        A round in which the peer fails is told and left out; ours failing ends the run.
+        A load that a server has no route for is skipped. A round in which the peer fails is reported and left out; ours failing
+        ends the run.
         """
         rows: dict[str, list[Row]] = {server.name: [] for server in servers}
         for turn in range(self._rounds):
@@ -136,6 +156,9 @@ class Bench:
                 settle(servers)
                 try:
                     row = measure(server)
+                except NotServed as error:
+                    print(f"{name:20} {server.name:5} skipped: {error}", file=sys.stderr)
+                    continue
                 except RuntimeError as error:
                     if server.name != "peer":
                         raise
@@ -159,6 +182,10 @@ def render(tables: dict[str, Table], work_dir: Path) -> str:
         ]
     if "bursts" in tables:
         parts += ["What small enqueues wait:", report.waits(tables["bursts"])]
+    if "queues" in tables:
+        parts += ["Jobs spread over many queues:", report.rates(tables["queues"])]
+    if "takers" in tables:
+        parts += ["One batch for many takers:", report.served(tables["takers"])]
     return "\n\n".join(parts)
 
 

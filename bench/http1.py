@@ -14,6 +14,10 @@ class LoadError(Exception):
     """The server did what no load should meet; the run is void."""
 
 
+class NotServed(Exception):
+    """The server has no such route."""
+
+
 def request(method: str, path: str, body: bytes | None = None, accept: str = "application/json") -> bytes:
     """Build a request's bytes once, to be sent many times."""
     head = f"{method} {path} HTTP/1.1\r\nHost: {HOST}\r\nAccept: {accept}\r\n"
@@ -77,15 +81,29 @@ def _length(data: bytes, head: int) -> int:
 
 
 class TakeStream(asyncio.Protocol):
-    """One take stream (chunked NDJSON); hands over the ids as they come."""
+    """One take stream (chunked NDJSON); hands over the jobs as they come.
+
+    Args:
+        queue: The queue to take from, or several separated by commas; "" takes from all.
+        prefetch: Most jobs to hold.
+        took: Called with each job's line.
+        lost: Called once with the reason if the stream ends under us.
+        opened: Called once when the server has answered that the stream is open.
+    """
 
     def __init__(
-        self, queue: str, prefetch: int, took: Callable[[list[bytes]], None], lost: Callable[[str], None]
+        self,
+        queue: str,
+        prefetch: int,
+        took: Callable[[list[bytes]], None],
+        lost: Callable[[str], None],
+        opened: Callable[[], None] | None = None,
     ) -> None:
-        path = f"/jobs/take?prefetch={prefetch}&queue={queue}"
+        path = f"/jobs/take?prefetch={prefetch}" + (f"&queue={queue}" if queue else "")
         self._request = request("GET", path, accept="application/x-ndjson")
         self._took = took
         self._lost = lost
+        self._opened = opened
         self._held = b""
         self._line = b""
         self._begun = False
@@ -107,6 +125,8 @@ class TakeStream(asyncio.Protocol):
                 self._lost(f"a take was answered {data[:200]!r}")
                 return
             self._begun = True
+            if self._opened is not None:
+                self._opened()
         parts = [self._line]
         while (eol := data.find(b"\r\n", at)) >= 0:
             end = eol + 2 + int(data[at:eol], 16)
@@ -117,14 +137,15 @@ class TakeStream(asyncio.Protocol):
         self._held = data[at:]
         lines = b"".join(parts).split(b"\n")
         self._line = lines.pop()
-        if ids := [_job_id(line) for line in lines if len(line) > 1]:
-            self._took(ids)
+        if found := [line for line in lines if len(line) > 1]:
+            self._took(found)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._lost(f"the server closed a take stream: {exc}")
 
 
-def _job_id(line: bytes) -> bytes:
+def job_id(line: bytes) -> bytes:
+    """Find the id in a job's line."""
     if line.startswith(_ID):
         return line[7 : line.index(b'"', 7)]
     return str(json.loads(line)["id"]).encode()

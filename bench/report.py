@@ -18,6 +18,15 @@ Table = dict[str, dict[str, Row]]
 """Scenario -> server's name -> its row."""
 
 _RATE_HEAD = ["load", "server", "jobs/s", "p50 ms", "p99 ms", "server CPU us/job", "RSS MB", "loader CPU"]
+_SERVED_HEAD = [
+    "load",
+    "server",
+    "p50 ms",
+    "p99 ms",
+    "max ms",
+    "all have theirs, ms",
+    "times as fast as the peer",
+]
 _WAIT_HEAD = ["load", "server", "p50 ms", "p99 ms", "max ms", "last one ready, ms late", "RSS MB"]
 
 
@@ -67,6 +76,18 @@ def rates(table: Table, waiting: Table | None = None) -> str:
                 line.append(ratio(row["rate"], waiting.get(name, {}).get(server, {}).get("rate")))
             lines.append(line)
     return markdown(head, lines)
+
+
+def served(table: Table) -> str:
+    """Write how long many takers wait for their jobs of one batch."""
+    lines = []
+    for name, rows in table.items():
+        for server, row in rows.items():
+            figures = [f"{row[key]:.1f}" for key in ("p50_ms", "p99_ms", "max_ms", "all_ms")]
+            theirs = rows.get("peer", {}).get("all_ms")
+            to_peer = ratio(theirs or 0, row["all_ms"]) if server != "peer" and theirs else ""
+            lines.append([name, server, *figures, to_peer])
+    return markdown(_SERVED_HEAD, lines)
 
 
 def waits(table: Table) -> str:

@@ -8,12 +8,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from bench.http1 import NotServed
+from bench.loader import MOST_NAMED, NOT_SERVED
 from bench.servers import Server
 
 WAITING = {"full": 1_000_000, "quick": 100_000}
 """Jobs that wait in another queue in the `backlog` rows."""
 BURST = {"full": 100_000, "quick": 20_000}
 _FILL_CONNS = 4
+_FILL_BATCH = 1_000
+_SPREAD_S = 10.0
 _WARM = 5_000
 _FILL_S = 380
 _LOADER_S = 400
@@ -41,22 +45,30 @@ RATES = {
     "enqueue128": Rate(80_000, 10_000, {"mode": "enqueue", "conns": 128}),
     "h2": Rate(80_000, 10_000, {"mode": "enqueue", "conns": 128, "h2": True}),
     "bulk": Rate(300_000, 50_000, {"mode": "bulk", "conns": 8, "batch": 1_000}),
-    "ack-single": Rate(60_000, 10_000, {"mode": "work", "prefetch": 200, "ack": "single"}, True),
-    "ack-bulk": Rate(200_000, 40_000, {"mode": "work", "prefetch": 1_000, "ack": "bulk"}, True),
+    "ack-single": Rate(60_000, 10_000, {"mode": "work", "prefetch": 200, "settle": "ack"}, True),
+    "ack-bulk": Rate(200_000, 40_000, {"mode": "work", "prefetch": 1_000, "settle": "ack-bulk"}, True),
+    "fail": Rate(40_000, 5_000, {"mode": "work", "prefetch": 200, "settle": "fail"}, True),
+    "fail-bulk": Rate(100_000, 20_000, {"mode": "work", "prefetch": 1_000, "settle": "fail-bulk"}, True),
+    "cycle": Rate(30_000, 4_000, {"mode": "cycle"}),
 }
-NAMES = [*RATES, "backlog", "bursts"]
+NAMES = [*RATES, "backlog", "bursts", "queues", "takers"]
+QUEUES = (10, 100, 1_000, 10_000, 50_000)
+TAKERS = (10, 100, 500, 1_000, 2_000)
 
 
 def load(server: Server, **spec: Any) -> dict[str, Any]:
     """Run the loader in its own process.
 
     Raises:
+        NotServed: The server has no such route.
         RuntimeError: The load failed; the message is the loader's.
     """
     line = [sys.executable, "-m", "bench.loader", json.dumps({"port": server.port, **spec})]
     done = subprocess.run(
         line, capture_output=True, text=True, timeout=_LOADER_S, cwd=Path(__file__).parent.parent, check=False
     )
+    if done.returncode == NOT_SERVED:
+        raise NotServed(done.stderr.strip())
     if done.returncode:
         raise RuntimeError(f"{server.name}: {done.stderr.strip()[-800:]} ({spec})")
     result: dict[str, Any] = json.loads(done.stdout)
@@ -89,6 +101,7 @@ def _used(server: Server, queue: str, **spec: Any) -> dict[str, Any]:
 def warm(server: Server) -> None:
     """Bring a server that has just started to where it will stay: code run once, files grown to their size."""
     load(server, mode="enqueue", queue="warm", jobs=_WARM)
+    load(server, mode="work", queue="warm", jobs=_WARM, settle="ack-bulk")
 
 
 def rate(server: Server, name: str, size: str) -> dict[str, Any]:
@@ -98,6 +111,48 @@ def rate(server: Server, name: str, size: str) -> dict[str, Any]:
     if what.fill:
         fill(server, queue, what.jobs(size))
     return _used(server, queue, jobs=what.jobs(size), **what.spec)
+
+
+@dataclass(frozen=True)
+class Spread:
+    """How jobs that are spread over many queues are taken and acknowledged."""
+
+    take_all: bool
+    settle: str
+    full: int
+    quick: int
+
+
+SPREADS = {
+    "all, bulk": Spread(True, "ack-bulk", 100_000, 20_000),
+    "all, single": Spread(True, "ack", 30_000, 5_000),
+    "named, bulk": Spread(False, "ack-bulk", 100_000, 20_000),
+    "named, single": Spread(False, "ack", 30_000, 5_000),
+}
+"""Takes from all queues, or two that name up to 500 queues each; acknowledged in bulk or one by one."""
+
+
+def spread(server: Server, queues: int, how: Spread, size: str) -> dict[str, Any]:
+    """Measure takes from jobs that lie in many queues; a server that is too slow is stopped after 10 s.
+
+    Every queue has a ready job at the start. Where takes name queues, most of the jobs lie in those.
+    """
+    prefix, jobs = "bench-q", how.full if size == "full" else how.quick
+    if how.take_all:
+        fill(server, prefix, max(jobs, queues), queues=queues)
+    else:
+        fill(server, prefix, queues, queues=queues, batch=min(queues, _FILL_BATCH))
+        queues = min(queues, 2 * MOST_NAMED)
+        fill(server, prefix, jobs, queues=queues)
+    prefetch = 1_000 if how.settle == "ack-bulk" else 200
+    settings = {"queues": queues, "take_all": how.take_all, "settle": how.settle, "prefetch": prefetch}
+    return _used(server, prefix, mode="work", jobs=jobs, limit_s=_SPREAD_S, part=True, **settings)
+
+
+def takers(server: Server, streams: int, size: str) -> dict[str, Any]:
+    """Measure how long it takes until each of many streams has its job of one batch."""
+    rounds = 5 if size == "full" else 2
+    return _used(server, f"bench-{time.monotonic_ns()}-", mode="takers", queues=streams, rounds=rounds)
 
 
 def burst(server: Server, size: str) -> dict[str, Any]:

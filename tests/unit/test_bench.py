@@ -1,6 +1,7 @@
 """The bench: its arguments, its arithmetic, and one short run against the real server."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -8,9 +9,12 @@ import pytest
 from bench import lab
 from bench.__main__ import main, parser
 from bench.figures import latencies, median_row, percentile, ratio
-from bench.http1 import TakeStream, request
+from bench.http1 import TakeStream, job_id, request
 from bench.http2 import frame, post_block
+from bench.loader import Spec, bulk, names, settling
 from bench.scenarios import NAMES
+
+ERROR = {"error_type": "IOError", "backtrace": "a.go:1\nb.go:2"}
 
 
 def test_everything_is_measured_by_default() -> None:
@@ -89,7 +93,45 @@ def test_take_stream_finds_ids_wherever_the_bytes_are_cut() -> None:
         stream = TakeStream("q", 2, took.extend, lost.append)
         stream.data_received(wire[:cut])
         stream.data_received(wire[cut:])
-        assert (took, lost) == ([b"a1", b"b2"], []), cut
+        assert ([job_id(line) for line in took], lost) == ([b"a1", b"b2"], []), cut
+
+
+def test_a_take_names_its_share_of_the_queues() -> None:
+    spec = Spec(port=1, mode="work", queue="q", queues=5, streams=2)
+    assert [names(spec, 0), names(spec, 1)] == ["q0,q2,q4", "q1,q3"]
+    assert names(replace(spec, take_all=True), 0) == ""
+    assert names(replace(spec, queues=0), 1) == "q"
+
+
+def test_jobs_are_spread_over_the_queues_in_turn() -> None:
+    wire = bulk(Spec(port=1, mode="bulk", queue="q", queues=3), 2, 3)
+    sent = json.loads(wire.partition(b"\r\n\r\n")[2])["jobs"]
+    assert [job["queue"] for job in sent] == ["q2", "q0", "q1"]
+
+
+@pytest.mark.parametrize(
+    ("how", "path", "body"),
+    [
+        ("ack", "/jobs/a1/success", None),
+        ("fail", "/jobs/a1/failure", {"message": "connection refused", **ERROR}),
+        ("ack-bulk", "/jobs/success", {"ids": ["a1", "b2"]}),
+        (
+            "fail-bulk",
+            "/v1/jobs/failure",
+            {
+                "failures": [
+                    {"id": "a1", "message": "connection refused", **ERROR},
+                    {"id": "b2", "message": "connection refused", **ERROR},
+                ]
+            },
+        ),
+    ],
+)
+def test_settlements_are_written_as_the_server_reads_them(how: str, path: str, body: object) -> None:
+    head, _, sent = settling(how, [b"a1", b"b2"] if how.endswith("bulk") else [b"a1"]).partition(b"\r\n\r\n")
+    assert head.startswith(f"POST {path} HTTP/1.1\r\n".encode())
+    assert f"Content-Length: {len(sent)}".encode() in head
+    assert (json.loads(sent) if sent else None) == body
 
 
 def test_a_quick_run_measures_the_real_server(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -99,6 +141,14 @@ def test_a_quick_run_measures_the_real_server(tmp_path: Path, capsys: pytest.Cap
     assert row["rate"] > 0
     assert row["refused"] == 0
     assert list(tmp_path.iterdir()) == []
+
+
+def test_quick_runs_of_the_other_loads(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    main(["--quick", "--only", "fail,cycle,takers", "--json", "--work-dir", str(tmp_path)])
+    told = json.loads(capsys.readouterr().out)
+    assert told["rates"]["fail"]["anew"]["jobs"] == 5_000
+    assert told["rates"]["cycle"]["anew"]["jobs"] == 4_000
+    assert told["takers"]["2,000 takers"]["anew"]["jobs"] == 4_000
 
 
 def test_the_labs_bench_measures_every_load(capsys: pytest.CaptureFixture[str]) -> None:

@@ -52,20 +52,8 @@ class Wait(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def reason(self) -> str:
-        """One line of arithmetic: "retry 3: 1 min 36 s + 37.2 s of jitter (0.413) = 2 min 13 s"."""
-        nominal = format_duration(self.nominal_ms)
-        if self.cap_ms is not None and self.nominal_ms == self.cap_ms:
-            nominal += " (the cap)"
-        shift = self.wait_ms - self.nominal_ms
-        text = f"retry {self.retry}: {nominal}"
-        if self.note:
-            return f"{text} nominal; {self.note}, so {format_duration(self.wait_ms)}"
-        if shift or self.draw is not None:
-            sign, drawn = "-" if shift < 0 else "+", "" if self.draw is None else f" ({self.draw:.3f})"
-            text += (
-                f" {sign} {format_duration(abs(shift))} of jitter{drawn} = {format_duration(self.wait_ms)}"
-            )
-        return text
+        """One line of arithmetic, as `wait_in_words` gives it."""
+        return wait_in_words(self.retry, self.nominal_ms, self.draw, self.cap_ms, self.wait_ms, self.note)
 
 
 class Exhausted(msgspec.Struct, frozen=True, gc=False):
@@ -78,6 +66,27 @@ class Exhausted(msgspec.Struct, frozen=True, gc=False):
 
     reason: str
     cause: Literal["limit", "phases", "deadline"]
+
+
+def wait_in_words(
+    retry: int, nominal_ms: int, draw: float | None, cap_ms: int | None, wait_ms: int, note: str = ""
+) -> str:
+    """Put a wait's arithmetic into words: "retry 3: 1 min 36 s + 37.2 s of jitter (0.413) = 2 min 13 s".
+
+    Args:
+        retry, nominal_ms, draw, cap_ms, wait_ms, note: As in ``Wait``.
+    """
+    nominal = format_duration(nominal_ms)
+    if cap_ms is not None and nominal_ms == cap_ms:
+        nominal += " (the cap)"
+    shift = wait_ms - nominal_ms
+    text = f"retry {retry}: {nominal}"
+    if note:
+        return f"{text} nominal; {note}, so {format_duration(wait_ms)}"
+    if shift or draw is not None:
+        sign, drawn = "-" if shift < 0 else "+", "" if draw is None else f" ({draw:.3f})"
+        text += f" {sign} {format_duration(abs(shift))} of jitter{drawn} = {format_duration(wait_ms)}"
+    return text
 
 
 def next_wait(

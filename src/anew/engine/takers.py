@@ -1,33 +1,46 @@
-"""Hands ready jobs to waiting takers, fairly and without looking at takers that have nothing to gain.
+"""Hands ready jobs to takers, fairly and without looking at takers that have nothing to gain.
 
-A taker is *hungry* while it has a free slot and its queues may hold ready jobs; it is *parked* once they were found empty; it is
-neither while it has no free slot or its peer is behind. The rule that everything here keeps: after each batch no parked taker has
+A taker is *idle* while it has a free slot and its queues may hold ready jobs; it is *waiting* once they were found empty; it is
+neither while it has no free slot or its peer is behind. The rule that everything here keeps: after each batch no waiting taker has
 a ready job in one of its queues, so a ready job and a free slot never both wait (unless the global limit holds them, or the batch
-has its fill of bytes: then the taker is still hungry, and the next batch comes at once).
+has its fill of bytes: then the taker is still idle, and the next batch comes at once).
+
+Takers that name the same queues form a group: one take serves them together, and to let one of them wait or to wake it costs the
+same however many queues it names and however many takers there are.
 """
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable, Sequence
 from itertools import count, islice
 
 from anew.jobs import HoldKind
 from anew.jobs.terms import policy_readable
-from anew.store.protocol import Hold, Store, TakenRow
+from anew.store.protocol import Hold, Store, Taken, TakenRow
 
 TURN_JOBS = 250
-"""Most jobs a taker gets before the next hungry one has its turn."""
+"""Most jobs a group gets before the next one has its turn."""
 
 TURN_BYTES = 1 << 20
-"""Most payload bytes a taker gets in one turn, once it has one job."""
+"""Most payload bytes a group gets in one turn, once it has one job."""
 
 BATCH_BYTES = 4 << 20
 """Bytes of long payloads that one batch takes, but for its last turn; the next batch goes on, if its takers' peers keep up."""
 
+SMALL_JOBS = 10
+"""Up to so many jobs of one queue are taken together with those of other queues, by statements for all of them."""
+
+SMALL_TURNS = 500
+"""Most turns that are served together."""
+
+_NO_LIMIT = sys.maxsize
 _numbers = count(1)
 
 Undo = list[tuple[int, "Taker", bool]]
 """Settled jobs with their holders, to be put back if the transaction does not last."""
+
+Deliveries = list[tuple["Taker", list[TakenRow]]]
 
 
 class Taker:
@@ -40,7 +53,8 @@ class Taker:
         broken: Called when `deliver` has raised: it gets no more jobs, and what it was to get is given back.
     """
 
-    __slots__ = ("broken", "deliver", "held", "number", "paused", "prefetch", "queues")
+    __slots__ = ("broken", "deliver", "group", "held", "number", "paused", "prefetch", "queues")
+    group: Group
 
     def __init__(
         self,
@@ -57,9 +71,32 @@ class Taker:
         self.held: dict[int, bool] = {}  # key -> whether its row is all there is of it
         self.paused = False
 
-    def room(self) -> int:
+    def free_slots(self) -> int:
         """Tell how many more jobs it may be given now."""
         return 0 if self.paused else self.prefetch - len(self.held)
+
+
+class Group:
+    """All takers of the same queues.
+
+    Args:
+        queues: The queues they take from; None for all.
+
+    Attributes:
+        takers: How many there are.
+        idle: Those that may take, in the order of their turns.
+        waiting: Those that have found nothing to take, the one that has waited longest first.
+        unlisted: Queues whose list of waiting groups it is not on.
+    """
+
+    __slots__ = ("idle", "queues", "takers", "unlisted", "waiting")
+
+    def __init__(self, queues: tuple[str, ...] | None) -> None:
+        self.queues = queues
+        self.takers = 0
+        self.idle: dict[Taker, None] = {}
+        self.waiting: dict[Taker, None] = {}
+        self.unlisted: list[str | None] = [None] if queues is None else [*queues]
 
 
 class Dispatcher:
@@ -78,43 +115,60 @@ class Dispatcher:
         self._max_lease_ms = max_lease_ms
         self._token = first_token
         self.holders: dict[int, Taker] = {}
-        self._hungry: dict[Taker, None] = {}
-        self._parked: dict[str | None, dict[Taker, None]] = {}
-        # Queues whose ready jobs a batch that had its fill may have left beside parked takers.
-        self._unfinished: list[str] = []
         self.takers: set[Taker] = set()
+        self._groups: dict[tuple[str, ...] | None, Group] = {}
+        # Groups with idle takers, in the order of their turns.
+        self._turns: dict[Group, None] = {}
+        self._waiting: dict[Group, None] = {}
+        # By queue (None: for any): groups that may have waiting takers. Who is found to have none is taken off, and comes back
+        # when it has some: so a group that names a thousand queues is not entered a thousand times for each job.
+        self._lists: dict[str | None, dict[Group, None]] = {}
+        # Queues whose ready jobs a batch that had its fill may have left beside waiting takers.
+        self._unfinished: list[str] = []
 
     def add(self, taker: Taker) -> None:
         """Let a taker take part."""
+        group = self._groups.get(taker.queues)
+        if group is None:
+            group = self._groups[taker.queues] = Group(taker.queues)
+        group.takers += 1
+        taker.group = group
         self.takers.add(taker)
-        self._hungry[taker] = None
+        self._make_idle(taker)
 
     def remove(self, taker: Taker) -> None:
         """Give a taker no more jobs; what it holds stays held until it is released or settled."""
+        if taker not in self.takers:
+            return
         self.takers.discard(taker)
-        self._hungry.pop(taker, None)
-        self._unpark(taker)
+        self._withdraw(taker)
+        group = taker.group
+        group.takers -= 1
+        if not group.takers:
+            del self._groups[group.queues]
+            for queue in group.queues or (None,):
+                self._take_off(queue, group)
 
     def pause(self, taker: Taker) -> None:
         """Give a taker nothing until `resume`."""
         taker.paused = True
-        self._hungry.pop(taker, None)
-        self._unpark(taker)
+        if taker in self.takers:
+            self._withdraw(taker)
 
     def resume(self, taker: Taker) -> None:
         """Let a paused taker take part again."""
         taker.paused = False
         if taker in self.takers:
-            self._hungry[taker] = None
+            self._make_idle(taker)
 
     def waits(self) -> bool:
-        """Tell whether somebody hungry could be served now."""
-        return bool(self._hungry) and self._room() > 0
+        """Tell whether somebody idle could be served now."""
+        return bool(self._turns) and self._room() > 0
 
     def can_take(self) -> bool:
         """Tell whether some taker has a free slot and a ready job to fill it; looks at every taker."""
         return self._room() > 0 and any(
-            taker.room() > 0 and self._has_ready(taker.queues) for taker in self.takers
+            taker.free_slots() > 0 and self._has_ready(taker.queues) for taker in self.takers
         )
 
     def _has_ready(self, queues: tuple[str, ...] | None) -> bool:
@@ -122,10 +176,8 @@ class Dispatcher:
 
     def look_again(self) -> None:
         """Another process has written: takers that were found to have nothing to take may have something now."""
-        for queue in list(self._parked):
-            for taker in list(self._parked.get(queue, ())):
-                self._unpark(taker)
-                self._hungry[taker] = None
+        for group in list(self._waiting):
+            self._wake_group(group, len(group.waiting))
 
     def plain_among(self, keys: Iterable[int]) -> list[int]:
         """Pick the held jobs whose row is all there is of them."""
@@ -139,14 +191,17 @@ class Dispatcher:
             keys: Jobs; those that nobody holds are passed over.
             undo: Gets what `hold` needs for each.
         """
-        holders, hungry = self.holders, self._hungry
+        holders = self.holders
+        freed: dict[Taker, None] = {}
         for key in keys:
             taker = holders.pop(key, None)
-            if taker is None:
-                continue
-            undo.append((key, taker, taker.held.pop(key)))
-            if not taker.paused and taker in self.takers:
-                hungry[taker] = None
+            if taker is not None:
+                undo.append((key, taker, taker.held.pop(key)))
+                freed[taker] = None
+        for taker in freed:
+            # One more free slot is no reason for a waiting taker to look into its empty queues again.
+            if not taker.paused and taker in self.takers and taker not in taker.group.waiting:
+                self._make_idle(taker)
 
     def mark_changed(self, key: int) -> None:
         """Note that a held job has been patched, so that its row is looked at again when it ends."""
@@ -154,7 +209,7 @@ class Dispatcher:
         if taker is not None:
             taker.held[key] = False
 
-    def run(self, now: int, deliveries: list[tuple[Taker, list[TakenRow]]]) -> dict[int, str]:
+    def run(self, now: int, deliveries: Deliveries) -> dict[int, str]:
         """Take jobs for whoever can have some, inside the open transaction.
 
         Args:
@@ -165,33 +220,36 @@ class Dispatcher:
             By key: jobs that are in flight now too, held by nobody, because something stored of them cannot be read, and what.
         """
         corrupt: dict[int, str] = {}
-        fresh = list(dict.fromkeys([*self._unfinished, *self._store.fresh_ready()])) if self._parked else []
+        fresh = list(dict.fromkeys([*self._unfinished, *self._store.fresh_ready()])) if self._waiting else []
         self._unfinished = []
         left = BATCH_BYTES
         while left > 0:
-            self._wake(fresh)
-            if not self._hungry or self._room() <= 0:
+            fresh = self._wake(fresh)
+            if not self._turns or self._room() <= 0:
                 return corrupt
-            takers, limit = self._next_in_turn()
-            if not limit:
-                continue
-            rows = self._take(takers[0].queues, limit, now, corrupt)
-            self._hand_out(takers, rows, deliveries)
-            left -= sum([row[10] for row in rows if row[10]])
+            before = len(self.holders) + len(corrupt)
+            while left > 0 and self._turns and self._room() > 0:
+                left -= self._serve(now, deliveries, corrupt)
+            if len(self.holders) + len(corrupt) == before:
+                return corrupt  # nothing is there, whatever a counter says
         self._unfinished = fresh
         return corrupt
 
-    def undo(self, deliveries: list[tuple[Taker, list[TakenRow]]]) -> None:
+    def undo(self, deliveries: Deliveries) -> None:
         """Forget takes whose transaction did not last."""
         for taker, rows in deliveries:
             for row in rows:
                 self.holders.pop(row[0], None)
                 taker.held.pop(row[0], None)
         # What anybody has learnt about empty queues came undone too: let all of them look again.
-        self._parked.clear()
-        self._hungry = dict.fromkeys(
-            sorted((taker for taker in self.takers if not taker.paused), key=lambda taker: taker.number)
-        )
+        for group in self._groups.values():
+            group.idle.clear()
+            group.waiting.clear()
+        self._turns.clear()
+        self._waiting.clear()
+        for taker in sorted(self.takers, key=lambda taker: taker.number):
+            if not taker.paused:
+                self._make_idle(taker)
 
     def hold(self, key: int, taker: Taker, plain: bool) -> None:
         """Put back a hold whose settlement did not last."""
@@ -199,43 +257,12 @@ class Dispatcher:
         taker.held[key] = plain
 
     def _room(self) -> int:
+        """Tell how many more jobs may be in flight."""
         if self._global_limit == 0:
-            return TURN_JOBS
+            return _NO_LIMIT
         return self._global_limit - len(self.holders)
 
-    def _next_in_turn(self) -> tuple[list[Taker], int]:
-        """Pick the hungry taker whose turn it is, with others of the same queues: one take serves them all.
-
-        Returns:
-            The takers, and how many jobs they may have together in this turn; 0 if they have no room.
-        """
-        first = next(iter(self._hungry))
-        most = min(self._room(), TURN_JOBS)
-        takers: list[Taker] = []
-        wanted = 0
-        for taker in self._hungry:
-            room = taker.room() if taker.queues == first.queues else 0
-            if room > 0:
-                takers.append(taker)
-                wanted += room
-                if wanted >= most:
-                    break
-        for taker in takers or [first]:
-            del self._hungry[taker]
-        return takers, min(wanted, most)
-
-    def _take(
-        self, queues: tuple[str, ...] | None, limit: int, now: int, corrupt: dict[int, str]
-    ) -> list[TakenRow]:
-        if queues is None:
-            if not self._store.any_ready():
-                return []
-        else:
-            queues = tuple(queue for queue in queues if self._store.ready(queue))
-            if not queues:
-                return []
-        hold = Hold(HoldKind.STREAM, self.new_token(), self._store.session, now + self._max_lease_ms, now)
-        return self.take_readable(queues, limit, TURN_BYTES, hold, corrupt)
+    # -- turns
 
     def new_token(self) -> int:
         """Give a token that no other take has."""
@@ -251,37 +278,97 @@ class Dispatcher:
         corrupt: dict[int, str],
     ) -> list[TakenRow]:
         """Take from the store, and leave out what cannot be read; `corrupt` gets that, by key, with what is wrong."""
-        rows, damaged = self._store.take(queues, limit, max_bytes, hold)
-        corrupt.update(damaged)
-        unreadable = [row for row in rows if row[8] is not None and not policy_readable(row[8])]
-        if not unreadable:
-            return rows
-        corrupt.update({row[0]: "its policy cannot be read" for row in unreadable})
-        return [row for row in rows if row[0] not in corrupt]
+        return _readable(self._store.take(queues, limit, max_bytes, hold), corrupt)
+
+    def _serve(self, now: int, deliveries: Deliveries, corrupt: dict[int, str]) -> int:
+        """Serve the group whose turn it is, or several at once whose turns are small; give the bytes of long payloads taken."""
+        turns, together = self._next_turns()
+        if not turns:
+            return 0
+        hold = Hold(HoldKind.STREAM, self.new_token(), self._store.session, now + self._max_lease_ms, now)
+        if together:
+            wants = [(group.queues[0], limit) for group, _, limit in turns if group.queues]
+            taken = self._store.take_each(wants, TURN_BYTES, hold)
+        else:
+            group, takers, limit = turns[0]
+            taken = self._store.take(group.queues, limit, TURN_BYTES, hold)
+        nothing = not taken.rows and not taken.corrupt
+        rows = _readable(taken, corrupt)
+        if together:
+            by_queue: dict[str, list[TakenRow]] = {}
+            for row in rows:
+                by_queue.setdefault(row[1], []).append(row)
+            for group, takers, _ in turns:
+                (queue,) = group.queues or ("",)
+                self._hand_out(group, takers, by_queue.get(queue, []), deliveries, nothing=nothing)
+        else:
+            self._hand_out(group, takers, rows, deliveries, nothing=nothing)
+        return sum([row[10] for row in rows if row[10]])
+
+    def _next_turns(self) -> tuple[list[tuple[Group, list[Taker], int]], bool]:
+        """Pick whose turns come next: groups, their takers, and how many jobs these may have together.
+
+        Returns:
+            The turns, and whether they are small ones of one queue each.
+        """
+        turns: list[tuple[Group, list[Taker], int]] = []
+        room = self._room()
+        for group in list(islice(self._turns, SMALL_TURNS)):
+            most = min(room, TURN_JOBS)
+            single = group.queues is not None and len(group.queues) == 1
+            if group.queues is not None and single:
+                most = min(most, self._store.ready(group.queues[0]))
+            together = single and most <= SMALL_JOBS
+            if turns and not together:
+                break
+            del self._turns[group]
+            takers, wanted = _first_idle(group, most if most > 0 else _NO_LIMIT)
+            if most <= 0:
+                self._let_wait(group, takers)
+                continue
+            if not wanted:
+                continue
+            turns.append((group, takers, min(wanted, most)))
+            room -= min(wanted, most)
+            if not together:
+                return turns, False
+            if room <= 0:
+                break
+        return turns, True
 
     def _hand_out(
-        self, takers: list[Taker], rows: list[TakenRow], deliveries: list[tuple[Taker, list[TakenRow]]]
+        self,
+        group: Group,
+        takers: list[Taker],
+        rows: list[TakenRow],
+        deliveries: Deliveries,
+        *,
+        nothing: bool,
     ) -> None:
-        """Split taken jobs evenly among takers, in order; whoever has room left stays hungry, or is parked if there were none."""
+        """Split taken jobs evenly among takers of a group, in order; who gets none waits if there was nothing to take."""
         left, at = len(rows), 0
-        rooms = [taker.room() for taker in takers]
+        others = sum([taker.free_slots() for taker in takers])
         served: list[Taker] = []
+        unserved: list[Taker] = []
         for turn, taker in enumerate(takers):
-            others = sum(rooms[turn + 1 :])
-            share = min(rooms[turn], max(left - others, -(-left // (len(takers) - turn))))
+            free = taker.free_slots()
+            others -= free
+            share = min(free, max(left - others, -(-left // (len(takers) - turn))))
             if share:
                 self._hold(taker, rows[at : at + share])
                 deliveries.append((taker, rows[at : at + share]))
                 served.append(taker)
                 at += share
                 left -= share
-            elif rows:
-                self._hungry[taker] = None  # went away empty: its turn comes before that of those served
             else:
-                self._park(taker)
-        for taker in served:
-            if taker.room() > 0:
-                self._hungry[taker] = None
+                unserved.append(taker)
+        if nothing:
+            self._let_wait(group, unserved)
+            unserved = []
+        # Whoever went away empty has its turn before those served.
+        group.idle.update(dict.fromkeys([*unserved, *(taker for taker in served if taker.free_slots() > 0)]))
+        if group.idle:
+            self._turns[group] = None
 
     def _hold(self, taker: Taker, rows: list[TakenRow]) -> None:
         held, holders = taker.held, self.holders
@@ -290,26 +377,95 @@ class Dispatcher:
             held[row[0]] = row[6] is None and row[9] is None and row[10] is None
             holders[row[0]] = taker
 
-    def _wake(self, fresh: list[str]) -> None:
-        """Make parked takers hungry for queues that have got ready jobs: as many takers as there are jobs."""
+    # -- idle and waiting
+
+    def _make_idle(self, taker: Taker) -> None:
+        group = taker.group
+        if taker in group.waiting:
+            self._withdraw(taker)
+        group.idle[taker] = None
+        self._turns.setdefault(group)
+
+    def _withdraw(self, taker: Taker) -> None:
+        """Make a taker neither idle nor waiting."""
+        group = taker.group
+        group.idle.pop(taker, None)
+        group.waiting.pop(taker, None)
+        if not group.idle:
+            self._turns.pop(group, None)
+        if not group.waiting:
+            self._waiting.pop(group, None)
+
+    def _let_wait(self, group: Group, takers: list[Taker]) -> None:
+        """Let takers wait that have a free slot and that are not idle any more."""
+        if not takers:
+            return
+        group.waiting.update(dict.fromkeys(takers))
+        self._waiting[group] = None
+        for queue in group.unlisted:
+            self._lists.setdefault(queue, {})[group] = None
+        group.unlisted.clear()
+
+    def _wake(self, fresh: list[str]) -> list[str]:
+        """Wake waiting takers of queues that have got ready jobs, as many as there are jobs; give the queues with ready jobs."""
         blocked = self._room() <= 0
-        for queue in fresh:
-            wanted = self._store.ready(queue)
+        ready = [(queue, jobs) for queue in fresh if (jobs := self._store.ready(queue)) > 0]
+        for queue, jobs in ready:
             for name in (queue, None):
-                parked = self._parked.get(name)
-                if parked and wanted:
-                    for taker in list(parked if blocked else islice(parked, wanted)):
-                        self._unpark(taker)
-                        self._hungry[taker] = None
+                # Nobody looks at these queues again when there is room: so all are woken who could take from them.
+                self._wake_listed(name, len(self.takers) if blocked else jobs)
+        return [queue for queue, _ in ready]
 
-    def _park(self, taker: Taker) -> None:
-        for queue in taker.queues if taker.queues is not None else (None,):
-            self._parked.setdefault(queue, {})[taker] = None
+    def _wake_listed(self, queue: str | None, wanted: int) -> None:
+        groups = self._lists.get(queue)
+        while groups and wanted > 0:
+            group = next(iter(groups))
+            wanted -= self._wake_group(group, wanted)
+            self._take_off(queue, group)
+            if group.waiting:
+                self._lists.setdefault(queue, {})[group] = None  # behind the others
+            else:
+                group.unlisted.append(queue)
 
-    def _unpark(self, taker: Taker) -> None:
-        for queue in taker.queues if taker.queues is not None else (None,):
-            parked = self._parked.get(queue)
-            if parked is not None:
-                parked.pop(taker, None)
-                if not parked:
-                    del self._parked[queue]
+    def _wake_group(self, group: Group, wanted: int) -> int:
+        """Make up to `wanted` waiting takers of a group idle; tell how many."""
+        woken = list(islice(group.waiting, wanted))
+        for taker in woken:
+            del group.waiting[taker]
+        if not group.waiting:
+            self._waiting.pop(group, None)
+        if woken:
+            group.idle.update(dict.fromkeys(woken))
+            self._turns.setdefault(group)
+        return len(woken)
+
+    def _take_off(self, queue: str | None, group: Group) -> None:
+        groups = self._lists.get(queue)
+        if groups is not None:
+            groups.pop(group, None)
+            if not groups:
+                del self._lists[queue]
+
+
+def _first_idle(group: Group, most: int) -> tuple[list[Taker], int]:
+    """Take the first idle takers off a group until they have `most` free slots together; give them and their free slots."""
+    takers: list[Taker] = []
+    free = 0
+    while group.idle and free < most:
+        taker = next(iter(group.idle))
+        del group.idle[taker]
+        if (slots := taker.free_slots()) > 0:
+            takers.append(taker)
+            free += slots
+    return takers, free
+
+
+def _readable(taken: Taken, corrupt: dict[int, str]) -> list[TakenRow]:
+    """Leave out jobs of which something cannot be read, and note what."""
+    rows = taken.rows
+    corrupt.update(taken.corrupt)
+    unreadable = [row[0] for row in rows if row[8] is not None and not policy_readable(row[8])]
+    if not unreadable:
+        return rows
+    corrupt.update(dict.fromkeys(unreadable, "its policy cannot be read"))
+    return [row for row in rows if row[0] not in corrupt]

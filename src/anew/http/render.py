@@ -18,6 +18,7 @@ from anew.engine import Entry
 from anew.http.embedded import Embedded, Float32
 from anew.http.formats import JSON
 from anew.jobs import ErrorRecord, IdText, Job, NewJob, State, initial_state
+from anew.jobs.change import shown_decision
 from anew.jobs.codec import DEFAULT_PRIORITY, U16, U32, At, Backoff
 from anew.jobs.decide import is_zizq_backoff
 from anew.store.protocol import TakenRow
@@ -224,7 +225,9 @@ def shown_error(record: ErrorRecord) -> ShownError:
         backtrace=_set(record.backtrace),
         dequeued_at=record.dequeued_at,
         failed_at=record.failed_at,
-        decision=UNSET if record.decision is None else Embedded(record.decision),
+        decision=UNSET
+        if record.decision is None
+        else Embedded(shown_decision(record.decision, record.attempt)),
     )
 
 

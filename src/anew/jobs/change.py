@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import msgspec
 
+from anew.backoff import wait_in_words
 from anew.jobs.job import Job
 from anew.jobs.state import State
 
 
-class Decision(msgspec.Struct, frozen=True, omit_defaults=True):
+class Decision(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """The arithmetic of one decision, stored with the attempt as JSON and shown wherever somebody asks why.
 
     Attributes:
         verdict: ``retry`` or ``dead``.
-        reason: One sentence for people.
+        reason: One sentence for people; "" where it is the arithmetic in words, which `shown_decision` makes.
         nominal_ms: The curve's wait, held to the cap, before any jitter.
         draw: The number in [0, 1) that was used, if one was.
         cap_ms: The cap on nominal waits, or else the ceiling on all waits, if there is either.
@@ -24,16 +23,36 @@ class Decision(msgspec.Struct, frozen=True, omit_defaults=True):
     """
 
     verdict: str
-    reason: str
-    nominal_ms: float | None = None
+    reason: str = ""
+    nominal_ms: int | None = None
     draw: float | None = None
-    cap_ms: float | None = None
+    cap_ms: int | None = None
     wait_ms: int | None = None
     due_at: int | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AttemptRecord:
+_write = msgspec.json.Encoder().encode
+_read = msgspec.json.Decoder(Decision).decode
+
+
+def shown_decision(stored: bytes, attempt: int) -> bytes:
+    """Give a stored decision as it is shown, its reason in words.
+
+    Args:
+        stored: JSON as `AttemptRecord` has it; what cannot be read is given back as it is.
+        attempt: Number of the attempt that it was made about.
+    """
+    try:
+        decision = _read(stored)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return stored
+    if decision.reason or decision.nominal_ms is None or decision.wait_ms is None:
+        return stored
+    arithmetic = (decision.nominal_ms, decision.draw, decision.cap_ms, decision.wait_ms)
+    return _write(msgspec.structs.replace(decision, reason=wait_in_words(attempt, *arithmetic)))
+
+
+class AttemptRecord(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One ended attempt that did not simply succeed, as it is stored."""
 
     job_key: int
@@ -68,12 +87,11 @@ class AttemptRecord:
             backtrace=backtrace,
             dequeued_at=now if job.dequeued_at is None else job.dequeued_at,
             failed_at=now,
-            decision=msgspec.json.encode(decision),
+            decision=_write(decision),
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Change:
+class Change(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """What a failed or interrupted attempt makes of its job. `remove` means that nothing of it is kept.
 
     Attributes:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import assert_never
 
-from anew.backoff import Draws, Exhausted, Policy, Previous, Wait, next_wait
+from anew.backoff import Draws, Exhausted, Policy, Previous, next_wait
 from anew.jobs.change import AttemptRecord, Change, Decision
 from anew.jobs.codec import LAST_INSTANT
 from anew.jobs.job import Job
@@ -124,23 +123,20 @@ def decide_failure(
         beyond_limit=failure.retry_at is not None,
         elapsed_ms=now - _first(job, now),
     )
-    match answer:
-        case Exhausted():
-            dropped = policy.on_exhausted == "discard"
-            return _die(job, failure, phase, answer.reason, defaults, now, dropped=dropped)
-        case Wait():
-            decision = Decision(
-                "retry",
-                answer.reason,
-                nominal_ms=answer.nominal_ms,
-                draw=answer.draw,
-                cap_ms=answer.cap_ms,
-                wait_ms=answer.wait_ms,
-                due_at=now + answer.wait_ms,
-            )
-            return _change(job, failure, Move.RETRY, decision, now, phase=phase, carry=answer.carry)
-        case _:
-            assert_never(answer)
+    if isinstance(answer, Exhausted):
+        dropped = policy.on_exhausted == "discard"
+        return _die(job, failure, phase, answer.reason, defaults, now, dropped=dropped)
+    decision = Decision(
+        "retry",
+        # Plain arithmetic is put into words when somebody reads it: that costs as much as the rest of the decision.
+        answer.reason if answer.note else "",
+        answer.nominal_ms,
+        answer.draw,
+        answer.cap_ms,
+        answer.wait_ms,
+        now + answer.wait_ms,
+    )
+    return _change(job, failure, Move.RETRY, decision, now, phase=phase, carry=answer.carry)
 
 
 def decide_corruption(
@@ -174,6 +170,9 @@ def decide_corruption(
         purge_at=purge_at,
         outcome="corrupt",
     )
+
+
+_TARGETS = {move: target(State.IN_FLIGHT, move) for move in (Move.RETRY, Move.DIE)}
 
 
 def is_zizq_backoff(policy: bytes) -> bool:
@@ -229,7 +228,7 @@ def _change(
     )
     return Change(
         key=job.key,
-        state=target(State.IN_FLIGHT, move),
+        state=_TARGETS[move],
         ready_at=decision.due_at,
         attempts=record.attempt,
         failed_at=now,

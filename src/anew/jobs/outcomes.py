@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Literal
 
+import msgspec
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Failed:
+
+class Failed(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """The handler reported an error.
 
     Attributes:

@@ -20,7 +20,6 @@ UNREADABLE_RETENTION = "; the job's own retention cannot be read, so the default
 _NOTHING_OF_ITS_OWN = Retention()
 
 
-@lru_cache(maxsize=1024)
 def policy_of(own: bytes | None, retry_limit: int | None, default: Policy) -> Policy | None:
     """Find the policy that holds for a job: its own over the default, its own limit over the policy's.
 
@@ -34,6 +33,13 @@ def policy_of(own: bytes | None, retry_limit: int | None, default: Policy) -> Po
     Returns:
         The policy; None if the job's own cannot be read.
     """
+    if own is None and retry_limit is None:
+        return default
+    return _policy_of_its_own(own, retry_limit, default)
+
+
+@lru_cache(maxsize=1024)
+def _policy_of_its_own(own: bytes | None, retry_limit: int | None, default: Policy) -> Policy | None:
     policy = default
     if own is not None:
         try:

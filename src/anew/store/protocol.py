@@ -271,6 +271,9 @@ class Store(Protocol):
         Stops early, after at least one, when their payloads exceed `max_bytes`.
         """
 
+    def take_each(self, wanted: Sequence[tuple[str, int]], max_bytes: int, hold: Hold) -> Taken:
+        """Put the first ready jobs of each of several queues in flight under one hold, so many of each; otherwise as `take`."""
+
     def held_under(self, holds: Sequence[tuple[int, int]]) -> set[int]:
         """Of (key, token) pairs, give the keys that are in flight under that token."""
 

@@ -210,9 +210,9 @@ def idle_beside_ready(engine: Engine) -> list[str]:
     found = []
     for taker in engine.dispatcher.takers:
         waiting = ready if taker.queues is None else ready & set(taker.queues)
-        if taker.room() > 0 and waiting:
+        if taker.free_slots() > 0 and waiting:
             found.append(
-                f"taker {taker.number} has {taker.room()} free slots beside ready jobs in {sorted(waiting)}"
+                f"taker {taker.number} has {taker.free_slots()} free slots beside ready jobs in {sorted(waiting)}"
             )
     return found
 

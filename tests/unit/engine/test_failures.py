@@ -260,7 +260,11 @@ def test_a_take_that_breaks_halfway_puts_all_takers_back(rig: Failing, error: Ex
     """The first takers have theirs in memory when a later take breaks: none of it may stay."""
     keys = rig.put(*(new_job("mail") for _ in range(6)))
     workers = []
-    for queues in (None, ["mail"], ["mail", "web"]):  # of the same queues, one take would serve them all
+    for queues in (
+        None,
+        ["mail", "fax"],
+        ["mail", "web"],
+    ):  # of the same queues, one take would serve them all
         worker = Worker(queues, 2)
         rig.engine.dispatcher.add(worker.taker)
         workers.append(worker)

@@ -1,8 +1,9 @@
-"""Who gets what: turns, parking and waking, pauses, the global limit."""
+"""Who gets what: turns, waiting and waking, pauses, the global limit."""
 
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -71,19 +72,19 @@ def test_takers_of_other_queues_are_left_alone(rig: Rig) -> None:
     assert rig.broken_rules() == []
 
 
-def test_one_job_wakes_one_of_many(rig: Rig) -> None:
+def test_one_job_wakes_one_of_many(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
     """Takes that find nothing cost a statement each: as many takers are woken as there are jobs."""
     workers = [rig.worker(["mail"], 1) for _ in range(50)]
     takes: list[int] = []
-    real = rig.engine.dispatcher._take
+    real = rig.store.take_each
 
-    def counted(queues: tuple[str, ...] | None, limit: int, *more: Any) -> Any:
-        takes.append(limit)
-        return real(queues, limit, *more)
+    def counted(wanted: Sequence[tuple[str, int]], *more: Any) -> Any:
+        takes.append(len(wanted))
+        return real(wanted, *more)
 
-    rig.engine.dispatcher._take = counted  # type: ignore[method-assign]
+    monkeypatch.setattr(rig.store, "take_each", counted)
     rig.put(new_job("mail"))
-    assert len(takes) == 1
+    assert takes == [1]
     assert sum(len(worker.keys) for worker in workers) == 1
     assert rig.broken_rules() == []
 
@@ -128,7 +129,7 @@ def test_a_free_slot_is_filled_in_the_batch_that_frees_it(rig: Rig) -> None:
 
 
 def test_a_greedy_taker_does_not_starve_the_others(rig: Rig) -> None:
-    """A turn is 250 jobs; then the next hungry taker has its own."""
+    """A turn is 250 jobs; then the next idle taker has its own."""
     greedy, modest = queue_up(rig, (None, 1_000), (None, 300))
     keys = rig.put(*(new_job() for _ in range(1_000)))
     assert greedy.keys[:250] == keys[:250]
@@ -227,7 +228,7 @@ def test_a_paused_taker_leaves_its_share_to_others(rig: Rig) -> None:
     assert rig.broken_rules() == []
 
 
-@pytest.mark.parametrize("before", ["parked", "full", "hungry", "paused"])
+@pytest.mark.parametrize("before", ["waiting", "full", "idle", "paused"])
 def test_a_taker_that_has_left_gets_nothing_more(rig: Rig, before: str) -> None:
     if before == "full":
         rig.do(plain(1))
@@ -235,7 +236,7 @@ def test_a_taker_that_has_left_gets_nothing_more(rig: Rig, before: str) -> None:
     rig.engine.dispatcher.add(worker.taker)
     if before == "paused":
         rig.engine.dispatcher.pause(worker.taker)
-    if before != "hungry":
+    if before != "idle":
         rig.engine.apply([])
     had = list(worker.keys)
     rig.engine.dispatcher.remove(worker.taker)

@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from anew.http.embedded import Embedded, Float32, shortest, to_msgpack
 from anew.http.formats import JSON, MSGPACK
@@ -243,6 +244,13 @@ def test_an_error_record_with_and_without_details() -> None:
     assert JSON.encode(shown_error(record)) == (
         b'{"attempt":2,"message":"m","error_type":"E","backtrace":"b","dequeued_at":5,"failed_at":6,'
         b'"decision":{"verdict":"dead","reason":"r"}}'
+    )
+    wordless = replace(
+        record, decision=b'{"verdict":"retry","nominal_ms":2000,"draw":0.5,"wait_ms":2500,"due_at":9}'
+    )
+    assert JSON.encode(shown_error(wordless)).endswith(
+        b'"decision":{"verdict":"retry","reason":"retry 2: 2 s + 500 ms of jitter (0.500) = 2.5 s",'
+        b'"nominal_ms":2000,"draw":0.5,"wait_ms":2500,"due_at":9}}'
     )
     assert JSON.encode([Embedded(b"null")]) == b"[null]"
 

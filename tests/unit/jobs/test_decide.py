@@ -16,7 +16,7 @@ from anew.jobs import (
     decide_failure,
     initial_state,
 )
-from anew.jobs.change import after
+from anew.jobs.change import after, shown_decision
 from anew.jobs.codec import LAST_INSTANT
 from anew.jobs.decide import dead_purge_at, decide_corruption, is_zizq_backoff
 from anew.jobs.terms import policy_of
@@ -48,7 +48,7 @@ def decide(
 
 
 def arithmetic(change: Change) -> dict[str, Any]:
-    decision = json.loads(change.attempt.decision)
+    decision = json.loads(shown_decision(change.attempt.decision, change.attempt.attempt))
     assert isinstance(decision, dict)
     return decision
 
@@ -306,6 +306,39 @@ def test_the_arithmetic_keeps_nominal_wait_draw_cap_and_wait_apart() -> None:
         "wait_ms": 1_000,
         "due_at": NOW + 1_000,
     }
+
+
+def test_plain_arithmetic_is_stored_without_words_and_shown_in_words() -> None:
+    """Third failure: 9 s and the base of 100 ms."""
+    stored = decide(make_failing(attempts=2, policy=ZIZQ)).attempt.decision
+    due = NOW + 9_100
+    assert stored == b'{"verdict":"retry","nominal_ms":9100,"wait_ms":9100,"due_at":%d}' % due
+    assert shown_decision(stored, 3) == (
+        b'{"verdict":"retry","reason":"retry 3: 9.1 s","nominal_ms":9100,"wait_ms":9100,"due_at":%d}' % due
+    )
+
+
+def test_the_words_of_a_deadline_are_stored_as_nothing_else_tells_them() -> None:
+    policy = b'{"curve":{"constant":"10s"},"deadline":"8s","on_deadline":"clip"}'
+    stored = decide(make_failing(policy=policy)).attempt.decision
+    reason = "retry 1: 10 s nominal; the deadline cuts it short, so 8 s"
+    assert json.loads(stored)["reason"] == reason
+    assert shown_decision(stored, 1) == stored
+
+
+@pytest.mark.parametrize(
+    "stored",
+    [
+        b'{"verdict":"retry","reason":"retry 1: as 0.1.0 put it","nominal_ms":5.0,"wait_ms":5,"due_at":6}',
+        b'{"verdict":"dead","reason":"the worker asked for no further run"}',
+        b'{"verdict":"retry","wait_ms":5}',
+        b'{"verdict":7}',
+        b'{"verdict":"\xff"}',
+        b"no JSON",
+    ],
+)
+def test_a_decision_with_words_or_without_arithmetic_is_shown_as_it_is_stored(stored: bytes) -> None:
+    assert shown_decision(stored, 1) == stored
 
 
 def test_an_exhausted_policy_says_so() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from anew.backoff import Policy
@@ -18,9 +19,7 @@ def policy(wait_ms: int, limit: int | None) -> Policy:
 
 
 def dead(one: History) -> History:
-    from dataclasses import replace
-
-    return History(replace(one.job, state=State.DEAD), one.failures)
+    return History(msgspec.structs.replace(one.job, state=State.DEAD), one.failures)
 
 
 def test_the_record_itself() -> None:

@@ -193,7 +193,8 @@ def test_nothing_is_written_after_a_failure_and_others_are_told(tmp_path: Path, 
     assert (tmp_path / "turnstile").read_bytes() == b"IOError: disk I/O error"
 
 
-def test_a_stopped_thread_copies_nothing(tmp_path: Path) -> None:
+def test_a_stopped_thread_copies_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connection, "CHECKPOINT_PAGES", 1_000)  # so that it copies nothing unasked
     store = SqliteStore(tmp_path, background=True)
     write(store, 1)
     assert store._checkpointer is not None

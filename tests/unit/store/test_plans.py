@@ -119,6 +119,8 @@ def test_no_statement_sorts_or_builds_an_index_of_its_own(
 SEARCHES = {
     "select_ready": "job_ready",
     "ready_heads": "job_ready",
+    "heads": "job_ready",
+    "whole_lines": "job_ready",
     "next_priority": "job_ready",
     "hold": "job_ready",
     "first_lines": "line_first",

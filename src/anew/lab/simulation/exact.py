@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Final, cast
+
+from msgspec.structs import replace
 
 from anew.backoff import Policy
 from anew.jobs import Defaults, Failed, Job, State, decide_failure

@@ -30,7 +30,8 @@ class Counts:
     def __init__(self, execute: Execute) -> None:
         self._execute = execute
         self._rows: dict[str, dict[int, int]] = {}
-        self._dirty: dict[tuple[str, int], None] = {}
+        # What has changed, and what the table still says.
+        self._dirty: dict[tuple[str, int], int] = {}
 
     def forget(self) -> None:
         """Believe the rows again."""
@@ -40,8 +41,9 @@ class Counts:
     def add(self, queue: str, code: int, n: int) -> None:
         """Count `n` more jobs (or fewer, if negative) of a queue in the state with this code."""
         row = self._rows.get(queue) or self._read(queue)
-        row[code] = row.get(code, 0) + n
-        self._dirty[queue, code] = None
+        before = row.get(code, 0)
+        row[code] = before + n
+        self._dirty.setdefault((queue, code), before)
 
     def move(self, queues: Iterable[str], before: int, after: int) -> None:
         """Count one job from one state to another for each mention of its queue."""
@@ -66,8 +68,10 @@ class Counts:
         """Write the counters that have changed; those at zero leave the table."""
         written: list[tuple[str, int, int]] = []
         dropped: list[tuple[str, int]] = []
-        for key in self._dirty:
+        for key, stored in self._dirty.items():
             n = self._rows[key[0]][key[1]]
+            if n == stored:
+                continue
             if n:
                 written.append((*key, n))
             else:

@@ -7,7 +7,7 @@ queues, so that a take from all queues looks at no more queues than it takes job
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain, islice
 from typing import Any
 
@@ -18,11 +18,19 @@ from anew.store.sqlite.sql import in_widths, sql
 Place = tuple[int, int]
 """A job's place in line: priority, key."""
 
+Heads = Mapping[str, Place | None]
+"""Who is first in some queues; None: nobody."""
+
 MOST_CHANGED = 500
-"""Changed queues that a take looks up one by one; where there are more, their heads are written first."""
+"""Changed queues whose heads a take from all queues compares with the stored ones; where there are more, they are written first."""
 
 MOST_HEADS = 100_000
 """Heads that are remembered."""
+
+_UNKNOWN: Place = (-1, -1)
+
+SHORT = 8
+"""Queues with at most so many ready jobs are read whole, many in one statement."""
 
 
 class Line:
@@ -39,7 +47,8 @@ class Line:
         self._execute = execute
         self._counts = counts
         self._heads: dict[str, Place] = {}
-        self._changed: dict[str, None] = {}
+        # Queues with a new head, and the one that the table still has; `_UNKNOWN` where that is not known.
+        self._changed: dict[str, Place | None] = {}
 
     def forget(self) -> None:
         """Believe the rows again."""
@@ -48,29 +57,66 @@ class Line:
 
     def change(self, queue: str) -> None:
         """Note that a queue's ready jobs are others than before."""
+        self._changed.setdefault(queue, self._heads.get(queue, _UNKNOWN))
         self._heads.pop(queue, None)
-        self._changed[queue] = None
 
-    def append(self, queue: str, priority: int) -> None:
-        """Note that jobs with the largest keys so far and no lower priority number than this are ready in a queue."""
+    def append(self, queue: str, priority: int, jobs: int) -> None:
+        """Note that so many jobs, with the largest keys so far and no lower priority number than this, are ready in a queue now."""
         head = self._heads.get(queue)
         if head is None or head[0] > priority or queue in self._changed:
+            if head is None and self._counts.get(queue, READY) == jobs:
+                self._changed.setdefault(queue, None)  # it was empty, so the table has no head of it
             self.change(queue)
 
-    def first_queues(self, limit: int) -> list[str]:
-        """List the queues in which the first `limit` ready jobs of all are."""
-        if len(self._changed) > MOST_CHANGED:
-            self.flush()
-        changed = self._changed
-        fresh = [(*head, queue) for queue in changed if (head := self._head(queue)) is not None]
-        stored = self._execute(sql("first_lines"), (limit + len(changed),))
-        others = (row for row in stored if row[2] not in changed)
-        return [queue for _, _, queue in heapq.nsmallest(limit, chain(fresh, others))]
+    def took(self, heads: Heads) -> None:
+        """Note who is first now in queues from which jobs were taken."""
+        for queue, head in heads.items():
+            self._changed.setdefault(queue, self._heads.get(queue, _UNKNOWN))
+            if head is None:
+                self._heads.pop(queue, None)
+            else:
+                self._heads[queue] = head
 
-    def keys(self, queues: Sequence[str], limit: int) -> list[int]:
-        """List the first ready jobs of some queues in order; each queue is read no further than needed."""
-        lines = [self._execute(sql("ready_heads"), (queue, limit)) for queue in queues]
-        return [key for _, key in islice(heapq.merge(*lines), limit)]
+    def any(self) -> bool:
+        """Tell whether any job is ready."""
+        return bool(self._first_heads(1))
+
+    def first(self, queues: Sequence[str] | None, limit: int) -> tuple[list[int], Heads]:
+        """Find the first ready jobs of some queues in order; each queue is read no further than needed.
+
+        Args:
+            queues: The queues; None: all.
+            limit: The most keys to give.
+
+        Returns:
+            Their keys, and for each queue that they are of, who is first in it behind them.
+        """
+        heap = self._first_heads(limit) if queues is None else self._heads_of(queues, limit)
+        lines = self._lines([queue for _, _, queue in heap], limit + 1)
+        keys: list[int] = []
+        touched: dict[str, Place | None] = {}
+        while heap and len(keys) < limit:
+            _, key, queue = heap[0]
+            keys.append(key)
+            if queue not in touched:
+                next(lines[queue], None)  # the head itself
+            behind = touched[queue] = next(lines[queue], None)
+            if behind is None:
+                heapq.heappop(heap)
+            else:
+                heapq.heapreplace(heap, (*behind, queue))
+        return keys, touched
+
+    def first_of_each(self, wanted: Sequence[tuple[str, int]]) -> tuple[list[int], Heads]:
+        """Find the first ready jobs of each of several queues, so many of each; otherwise as `first`."""
+        lines = self._lines([queue for queue, _ in wanted], max((n for _, n in wanted), default=0) + 1)
+        keys: list[int] = []
+        behind: dict[str, Place | None] = {}
+        for queue, n in wanted:
+            line = lines[queue]
+            keys += [key for _, key in islice(line, n)]
+            behind[queue] = next(line, None)
+        return keys, behind
 
     def clear(self) -> None:
         """Forget all jobs, in memory and in the table."""
@@ -79,10 +125,13 @@ class Line:
 
     def flush(self) -> None:
         """Write the heads of the queues that have changed."""
+        self._find_heads(self._changed)
         written: list[tuple[str, int, int]] = []
         dropped: list[str] = []
-        for queue in self._changed:
-            head = self._head(queue)
+        for queue, stored in self._changed.items():
+            head = self._heads.get(queue)
+            if head == stored:
+                continue
             if head is None:
                 dropped.append(queue)
             else:
@@ -95,10 +144,47 @@ class Line:
         if len(self._heads) > MOST_HEADS:
             self._heads.clear()
 
-    def _head(self, queue: str) -> Place | None:
-        head = self._heads.get(queue)
-        if head is None and self._counts.get(queue, READY):
-            head = self._execute(sql("ready_heads"), (queue, 1)).fetchone()
-            if head is not None:
-                self._heads[queue] = head
-        return head
+    def _first_heads(self, limit: int) -> list[tuple[int, int, str]]:
+        """Give the heads of the queues in which the first `limit` ready jobs of all are, in order."""
+        if len(self._changed) > MOST_CHANGED:
+            self.flush()
+        changed = self._changed
+        stored = self._execute(sql("first_lines"), (limit + len(changed),))
+        if not changed:
+            return stored.fetchall()  # type: ignore[no-any-return]
+        others = (row for row in stored if row[2] not in changed)
+        return heapq.nsmallest(limit, chain(self._heads_of(changed, limit), others))
+
+    def _heads_of(self, queues: Iterable[str], limit: int) -> list[tuple[int, int, str]]:
+        """Give the heads of those of some queues in which their first `limit` ready jobs are, in order."""
+        self._find_heads(queues)
+        heads = self._heads
+        return heapq.nsmallest(limit, [(*heads[queue], queue) for queue in queues if queue in heads])
+
+    def _find_heads(self, queues: Iterable[str]) -> None:
+        """Look up the heads of queues that have ready jobs and whose heads are not known."""
+        ready = self._counts.get
+        unknown = [queue for queue in queues if queue not in self._heads and ready(queue, READY) > 0]
+        for part in in_widths(unknown):
+            for queue, priority, key in self._execute(sql("heads", len(part)), part):
+                if key is not None:
+                    self._heads[queue] = priority, key
+
+    def _lines(self, queues: Sequence[str], limit: int) -> dict[str, Iterator[Place]]:
+        """Give the first places of some queues, in order: of short queues all, of others as many as are asked for."""
+        short: dict[str, list[Place]] = {
+            queue: [] for queue in queues if self._counts.get(queue, READY) <= SHORT
+        }
+        if len(short) > 1:
+            for part in in_widths(list(short)):
+                for queue, priority, key in self._execute(sql("whole_lines", len(part)), part):
+                    short[queue].append((priority, key))
+            found: dict[str, Iterator[Place]] = {
+                queue: iter(sorted(places)) for queue, places in short.items()
+            }
+        else:
+            found = {}
+        for queue in queues:
+            if queue not in found:
+                found[queue] = self._execute(sql("ready_heads"), (queue, limit))
+        return found

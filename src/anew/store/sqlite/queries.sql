@@ -39,6 +39,18 @@ SELECT @taken FROM job WHERE queue = ? AND state = @READY ORDER BY priority, id 
 -- The next places in line of one queue; only the index is read.
 SELECT priority, id FROM job WHERE queue = ? AND state = @READY ORDER BY priority, id LIMIT ?;
 
+-- name: heads
+-- The head of each of many queues; only the index is read.
+SELECT column1,
+    (SELECT priority FROM job WHERE queue = column1 AND state = @READY ORDER BY priority, id LIMIT 1),
+    (SELECT id FROM job WHERE queue = column1 AND state = @READY ORDER BY priority, id LIMIT 1)
+FROM (VALUES @rows(1));
+
+-- name: whole_lines
+-- All places of many short queues; only the index is read.
+SELECT job.queue, job.priority, job.id FROM (VALUES @rows(1)) AS v
+CROSS JOIN job INDEXED BY job_ready ON job.queue = v.column1 AND job.state = @READY;
+
 -- name: next_priority
 -- The first job of the next priority in a queue, and since when it has been ready.
 SELECT priority, id, ready_at FROM job WHERE queue = ? AND state = @READY AND priority > ? ORDER BY priority, id LIMIT 1;

@@ -34,7 +34,7 @@ from anew.store.protocol import (
 from anew.store.sqlite import connection as opening
 from anew.store.sqlite.checkpoint import DONE, IDLE, Checkpointer
 from anew.store.sqlite.counts import Counts, tally
-from anew.store.sqlite.line import Line
+from anew.store.sqlite.line import Heads, Line
 from anew.store.sqlite.payloads import Payloads
 from anew.store.sqlite.presence import Presence, ServerLock
 from anew.store.sqlite.reader import SqliteReader, run_count, run_find, run_oldest_ready, run_recount
@@ -449,7 +449,7 @@ class SqliteStore:
         ).items():
             self._counts.add(queue, code, n)
             if code == READY:
-                self._line.append(queue, priority)
+                self._line.append(queue, priority, n)
 
     def insert_plain(self, keys: Sequence[int], jobs: Sequence[NewJob], now: int) -> None:
         """As `insert`, for jobs that say nothing beyond type, queue and payload, so that nothing more is looked at."""
@@ -466,7 +466,7 @@ class SqliteStore:
             self._execute(sql("insert_usual", len(part)), values)
         for queue, n in tally([job.queue for job in jobs]).items():
             self._counts.add(queue, READY, n)
-            self._line.append(queue, DEFAULT_PRIORITY)
+            self._line.append(queue, DEFAULT_PRIORITY, n)
 
     def stage(
         self, keys: Sequence[int], jobs: Sequence[NewJob], at: Position, max_bytes: int
@@ -486,35 +486,54 @@ class SqliteStore:
 
     def take(self, queues: Sequence[str] | None, limit: int, max_bytes: int, hold: Hold) -> Taken:
         """Put the first ready jobs by (priority, key) in flight under a hold; None means all queues."""
-        if queues is None:
-            queues = self._line.first_queues(limit)
-        if len(queues) == 1:
-            found = self._execute(sql("select_ready"), (queues[0], limit)).fetchall()
-        else:
-            found = self._merged(queues, limit)
+        if queues is not None and len(queues) == 1:
+            return self._take_first(queues[0], limit, max_bytes, hold)
+        keys, behind = self._line.first(queues, limit)
+        return self._take_keys(keys, behind, max_bytes, hold)
+
+    def take_each(self, wanted: Sequence[tuple[str, int]], max_bytes: int, hold: Hold) -> Taken:
+        """Put the first ready jobs of each of several queues in flight under one hold, so many of each."""
+        keys, behind = self._line.first_of_each(wanted)
+        return self._take_keys(keys, behind, max_bytes, hold)
+
+    def _take_first(self, queue: str, limit: int, max_bytes: int, hold: Hold) -> Taken:
+        """Take from one queue: its rows are found in the order of its line."""
+        found = self._execute(sql("select_ready"), (queue, limit)).fetchall()
         rows, corrupt = self._with_payloads(found, max_bytes)
-        stamp = (int(hold.kind), hold.token, hold.owner, hold.deadline, hold.now)
         n = len(rows) + len(corrupt)
-        if n > WIDTH and len(queues) == 1:
-            self._execute(sql("hold"), (*stamp, queues[0], n))
+        if n > WIDTH:
+            self._execute(sql("hold"), (*_stamp(hold), queue, n))
         else:
             # For a few rows this is faster than finding their places in line again.
-            for keys in in_widths([row[0] for row in found[:n]]):
-                self._execute(sql("hold_by_key", len(keys)), (*stamp, *keys))
-        taken = tally([row[1] for row in found[:n]])
-        for queue, number in taken.items():
-            self._counts.add(queue, READY, -number)
-            self._counts.add(queue, IN_FLIGHT, number)
+            self._hold_keys([row[0] for row in found[:n]], hold)
+        if n:
+            self._counts.add(queue, READY, -n)
+            self._counts.add(queue, IN_FLIGHT, n)
             self._line.change(queue)
         return Taken(rows, corrupt)
 
-    def _merged(self, queues: Sequence[str], limit: int) -> list[tuple[Any, ...]]:
-        """Find the first ready jobs of several queues by their index entries alone, then read those rows."""
-        rows: list[tuple[Any, ...]] = []
-        for part in in_widths(self._line.keys(queues, limit)):
-            rows += self._execute(sql("select_ready_by_key", len(part)), part)
-        rows.sort(key=lambda row: (row[3], row[0]))
-        return rows
+    def _take_keys(self, keys: list[int], behind: Heads, max_bytes: int, hold: Hold) -> Taken:
+        """Take jobs that were found by their index entries alone; `behind`: who is first in their queues then."""
+        by_key: dict[int, tuple[Any, ...]] = {}
+        for part in in_widths(keys):
+            by_key.update((row[0], row) for row in self._execute(sql("select_ready_by_key", len(part)), part))
+        found = [by_key[key] for key in keys if key in by_key]
+        rows, corrupt = self._with_payloads(found, max_bytes)
+        taken = found[: len(rows) + len(corrupt)]
+        self._hold_keys([row[0] for row in taken], hold)
+        for queue, n in tally([row[1] for row in taken]).items():
+            self._counts.add(queue, READY, -n)
+            self._counts.add(queue, IN_FLIGHT, n)
+        if len(taken) == len(keys):
+            self._line.took(behind)
+        else:
+            for queue in behind:
+                self._line.change(queue)
+        return Taken(rows, corrupt)
+
+    def _hold_keys(self, keys: Sequence[int], hold: Hold) -> None:
+        for part in in_widths(keys):
+            self._execute(sql("hold_by_key", len(part)), (*_stamp(hold), *part))
 
     def _with_payloads(
         self, found: list[tuple[Any, ...]], max_bytes: int
@@ -825,7 +844,7 @@ class SqliteStore:
 
     def any_ready(self) -> bool:
         """Tell whether any job is ready."""
-        return bool(self._line.first_queues(1))
+        return self._line.any()
 
     def fresh_ready(self) -> list[str]:
         """List the queues that the open transaction has touched and that have ready jobs; no disk is touched."""
@@ -957,6 +976,10 @@ class _OwnReader:
 
     def close(self) -> None:
         """Nothing to let go of."""
+
+
+def _stamp(hold: Hold) -> tuple[Any, ...]:
+    return (int(hold.kind), hold.token, hold.owner, hold.deadline, hold.now)
 
 
 def _failed(error: Exception) -> StoreFailed:
