@@ -189,3 +189,29 @@ def test_the_sign_of_life_of_a_program_that_ended_is_gone(
     program.close()
     assert len(engine.engine.store.sessions()) == 2
     assert len([path for path in (server.root_dir / "sessions").iterdir() if path.name.isdigit()]) == 2
+
+
+COUNTERS_WRONG = """
+import sqlite3, sys
+store = sqlite3.connect(sys.argv[1])
+store.execute("UPDATE counter SET jobs = jobs + 7 WHERE queue = 'more'")
+store.execute("DELETE FROM counter WHERE queue = 'none'")
+store.execute("DELETE FROM line")
+store.commit()
+"""
+
+
+def test_counters_that_are_wrong_after_a_crash_strand_no_job(fresh_server: Start, fresh: Connect) -> None:
+    server = fresh_server()
+    client = fresh(server)
+    client.enqueue_many("more", 2)
+    sent = client.enqueue_many("none", 3)
+    server.kill()
+    path = str(server.root_dir / "anew.db")
+    subprocess.run([sys.executable, "-c", COUNTERS_WRONG, path], check=True)
+    again = fresh(fresh_server(root_dir=server.root_dir))
+    with again.take("none", prefetch=3) as stream:
+        assert [job["id"] for job in stream.next_jobs(3)] == sent
+    with again.take(prefetch=10) as stream:
+        assert len(stream.next_jobs(5)) == 5
+    again.eventually(lambda: again.count(queue="more") == 2, "the counters are right again")

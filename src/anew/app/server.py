@@ -72,9 +72,7 @@ class Server:
         for number in stop_signals():
             loop.add_signal_handler(number, self.stop)
         reads = Reads(self.store, loop)
-        commit = GroupCommit(
-            self.engine, loop, self._fatal, reap_ms=self.settings.timing.reaper_interval_ms, read=reads.later
-        )
+        commit = GroupCommit(self.engine, loop, self._fatal, reap_ms=self.settings.timing.reaper_interval_ms)
         counters = WireCounters()
         context = Context(self.engine, commit, reads, api_settings(self.settings), counters)
         router = Router()

@@ -76,7 +76,12 @@ class Enqueued(NamedTuple):
 
 @dataclass(slots=True)
 class Parts:
-    """What the batches of one engine work with."""
+    """What the batches of one engine work with.
+
+    Attributes:
+        full: New jobs are refused for want of space.
+        recount_due: A process has died: counters are derived, and are to be checked against the rows.
+    """
 
     store: Store
     dispatcher: Dispatcher
@@ -87,6 +92,7 @@ class Parts:
     stats: Stats
     rng: Callable[[], float]
     full: bool = False
+    recount_due: bool = False
 
 
 class Batch:
@@ -122,6 +128,10 @@ class Batch:
     @full.setter
     def full(self, full: bool) -> None:
         self._parts.full = full
+
+    def ask_for_recount(self) -> None:
+        """Have the counters checked against the rows, beside the work that goes on."""
+        self._parts.recount_due = True
 
     @property
     def limits(self) -> Limits:

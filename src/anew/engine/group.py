@@ -10,15 +10,15 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 
 from anew.engine.engine import Engine
-from anew.engine.ops import Call, Enqueue, Op, Release
+from anew.engine.ops import Call, Enqueue, Op, Release, Verb
 from anew.engine.staging import PART_BYTES, Staging, payload_bytes
 from anew.engine.takers import Taker
-from anew.engine.upkeep import Upkeep
+from anew.engine.upkeep import Upkeep, recount
 from anew.errors import AnewError, Overloaded, StoreBusy
-from anew.store.protocol import Reader
 
 log = logging.getLogger("anew.engine")
 
@@ -49,10 +49,6 @@ BUSY_S = 2.0
 """How long new jobs wait for a lock that somebody else holds; then they are refused, and so are those that come after."""
 
 
-Read = Callable[[Callable[[Reader], object], Callable[[object], None]], None]
-"""Runs a function with the store's reader and hands its result back in the loop's thread, as an AnewError if it fails."""
-
-
 class GroupCommit:
     """Gathers operations and applies them together.
 
@@ -62,7 +58,6 @@ class GroupCommit:
         on_fatal: Called once when the store has failed and the process should end.
         max_waiting: Most requests with new jobs that may wait for the next batches; more are refused.
         reap_ms: How often jobs whose retention is over are removed.
-        read: Runs a long read beside the loop, for the recount after a crash; None runs none.
 
     Attributes:
         late: New jobs that come now have waited too long already and are refused.
@@ -76,14 +71,12 @@ class GroupCommit:
         *,
         max_waiting: int = 1_000,
         reap_ms: int = 30_000,
-        read: Read | None = None,
     ) -> None:
         self.engine = engine
         self.late = False
         self._loop = loop
         self._on_fatal = on_fatal
         self._max_waiting = max_waiting
-        self._read = read
         self._upkeep = Upkeep(reap_ms)
         self._pending: list[Op] = []
         self._again: list[Op] = []
@@ -367,17 +360,12 @@ class GroupCommit:
         self._busy_upkeep = False
         if more is True:
             self._keep_up()
-        if self._upkeep.recount_due and self._read is not None and not self._closed:
-            self._upkeep.recount_due = False
-            self._read(_recount, self._recounted)
+        recount(self.engine.parts, self._correct)
 
-    def _recounted(self, differences: object) -> None:
-        if isinstance(differences, dict) and differences:
-            self.submit(Call(lambda batch: batch.store.correct(differences), _ignore))
-
-
-def _recount(reader: Reader) -> object:
-    return reader.recount()
+    def _correct(self, verb: Verb) -> None:
+        """Called from another thread: write what a recount has found."""
+        with suppress(RuntimeError):  # the loop has closed
+            self._loop.call_soon_threadsafe(self.submit, Call(verb, _ignore))
 
 
 def _ignore(result: object) -> None:

@@ -12,12 +12,13 @@ import threading
 import time
 from collections import deque
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 from anew.engine.batch import Batch
 from anew.engine.engine import Engine
-from anew.engine.ops import Call, Enqueue, Fail, Op, Succeed
-from anew.engine.upkeep import Upkeep
+from anew.engine.ops import Call, Enqueue, Fail, Op, Succeed, Verb
+from anew.engine.upkeep import Upkeep, recount
 from anew.errors import AnewError, StoreBusy
 from anew.jobs import Failed, HoldKind, Job, NewJob
 from anew.store.protocol import Hold, TakenRow
@@ -211,6 +212,12 @@ class ThreadCommit:
     def _kept_up(self, more: object) -> None:
         if more is True:
             self._upkeep_at = 0.0
+        recount(self.engine.parts, self._correct)
+
+    def _correct(self, verb: Verb) -> None:
+        """Called from a thread of its own: write what a recount has found."""
+        with suppress(AnewError):  # it is found again at the next occasion
+            self.apply(Call(verb, _nobody))
 
     # -- waiting for jobs
 

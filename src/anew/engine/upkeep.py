@@ -7,14 +7,17 @@ doing it again.
 from __future__ import annotations
 
 import logging
+import threading
 import time
+from collections.abc import Callable
 
-from anew.engine.batch import Batch
+from anew.engine.batch import Batch, Parts
 from anew.engine.engine import PROMOTE_JOBS, Engine
-from anew.engine.ops import Call
+from anew.engine.ops import Call, Verb
 from anew.errors import AnewError, StoreBusy
 from anew.jobs import HoldEnd
 from anew.jobs.decide import dead_purge_at
+from anew.store.protocol import Store
 
 log = logging.getLogger("anew.engine")
 
@@ -31,15 +34,11 @@ class Upkeep:
 
     Args:
         reap_ms: How often jobs whose retention is over are removed.
-
-    Attributes:
-        recount_due: A process has died since the last recount: counters are derived, and may be checked against the rows.
     """
 
     def __init__(self, reap_ms: int = 30_000) -> None:
         self._reap_ms = reap_ms
         self._reaping = False
-        self.recount_due = False
 
     def run(self, batch: Batch) -> bool:
         """Do some of what is due, inside a batch; tell whether there is more."""
@@ -66,7 +65,7 @@ class Upkeep:
             store.forget_session(session.id)
             if store.staging is not None:
                 store.staging.unstage_abandoned()
-            self.recount_due = True
+            batch.ask_for_recount()
         return False
 
     def _reap(self, batch: Batch) -> bool:
@@ -75,6 +74,37 @@ class Upkeep:
         if self._reaping:
             self._reaping = reap(batch) > 0
         return self._reaping
+
+
+def recount(parts: Parts, correct: Callable[[Verb], None]) -> None:
+    """Check all counters against the rows, in a thread and with a reader of its own; work goes on meanwhile.
+
+    Rows and counters are read at one moment, and only their difference is written: it is as right after whatever has been counted
+    since.
+
+    Args:
+        parts: Of the engine; nothing is done unless its `recount_due` says so.
+        correct: Called from the thread, if there is a difference, with the verb that writes it.
+    """
+    if not parts.recount_due:
+        return
+    parts.recount_due = False
+    threading.Thread(target=_recount, args=(parts.store, correct), name="anew-recount", daemon=True).start()
+
+
+def _recount(store: Store, correct: Callable[[Verb], None]) -> None:
+    try:
+        reader = store.reader()
+        try:
+            differences = reader.recount()
+        finally:
+            reader.close()
+    except Exception:
+        log.exception("the counters could not be checked; `anew doctor` checks them too")
+        return
+    if differences:
+        log.warning("counters differ from the rows and are put right", extra={"counters": len(differences)})
+        correct(lambda batch: batch.store.correct(differences))
 
 
 def lapse(batch: Batch) -> int:
