@@ -1,0 +1,161 @@
+"""An engine for a program's threads: each gets its own answer, whoever commits; jobs are taken under a token."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from anew.app import open_engine
+from anew.engine import ThreadCommit
+from anew.errors import NotFound, StoreBusy, StoreFailed
+from anew.jobs import Failed, State
+from anew.store.protocol import Filter
+
+from .rig import ALL, FaultyStore, Rig, new_job
+
+
+@pytest.fixture
+def engine() -> Iterator[ThreadCommit]:
+    """An engine in memory."""
+    one = open_engine(None)
+    yield one
+    one.close()
+
+
+def in_threads(run: Any, n: int) -> None:
+    """Run a function in threads, each with its number, and wait for all."""
+    threads = [threading.Thread(target=run, args=(at,)) for at in range(n)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(30)
+        assert not thread.is_alive(), "a thread waits for ever"
+
+
+def test_a_job_is_enqueued_taken_and_settled(engine: ThreadCommit) -> None:
+    keys = engine.enqueue([new_job("a"), new_job("b")])
+    taken = engine.take(["b"], 5)
+    assert [row[0] for row in taken.rows] == [keys[1]]
+    assert engine.succeed([keys[1]], taken.token) == []
+    assert engine.take(["b"], 5).rows == []
+    assert [row[0] for row in engine.take(None, 5).rows] == [keys[0]]
+
+
+def test_a_stale_token_settles_nothing(engine: ThreadCommit) -> None:
+    (key,) = engine.enqueue([new_job()])
+    first = engine.take(None, 1)
+    engine.release([key])
+    second = engine.take(None, 1)
+    assert first.token != second.token
+    assert engine.succeed([key], first.token) == [key]
+    with pytest.raises(NotFound):
+        engine.fail(key, Failed(message="late"), first.token)
+    assert engine.fail(key, Failed(message="no"), second.token).attempts == 1
+
+
+def test_a_job_that_is_reported_twice_in_one_batch_is_settled_once(engine: ThreadCommit) -> None:
+    (key,) = engine.enqueue([new_job()])
+    token = engine.take(None, 1).token
+    missing: list[list[int]] = [[], []]
+
+    def settle(at: int) -> None:
+        missing[at] = engine.succeed([key], token)
+
+    in_threads(settle, 2)
+    assert sorted(missing) == [[], [key]]
+
+
+def test_many_threads_get_each_its_own_answer(engine: ThreadCommit) -> None:
+    given: list[list[int]] = [[] for _ in range(16)]
+
+    def run(at: int) -> None:
+        for n in range(50):
+            given[at] += engine.enqueue([new_job(f"q{at}")] * (1 + n % 3))
+
+    in_threads(run, 16)
+    keys = [key for each in given for key in each]
+    assert len(set(keys)) == len(keys) == 16 * 99  # 17 + 17 + 16 rounds of one, two, three jobs: 17 + 34 + 48
+    assert all(each == sorted(each) for each in given)
+    store = engine.engine.store
+    assert {store.ready(f"q{at}") for at in range(16)} == {99}
+
+
+def test_threads_that_take_never_share_a_job(engine: ThreadCommit) -> None:
+    engine.enqueue([new_job() for _ in range(500)])
+    taken: list[list[int]] = [[] for _ in range(8)]
+
+    def run(at: int) -> None:
+        while rows := engine.take(None, 7).rows:
+            taken[at] += [row[0] for row in rows]
+
+    in_threads(run, 8)
+    keys = [key for each in taken for key in each]
+    assert len(keys) == len(set(keys)) == 500
+
+
+def test_whoever_waits_is_woken_by_a_job_of_the_same_process(engine: ThreadCommit) -> None:
+    found: list[int] = []
+    waiting = threading.Thread(
+        target=lambda: found.extend(row[0] for row in engine.take(None, 1, timeout_s=30).rows)
+    )
+    waiting.start()
+    (key,) = engine.enqueue([new_job()])
+    waiting.join(30)
+    assert found == [key]
+
+
+def test_a_wait_for_jobs_ends_after_its_time(engine: ThreadCommit) -> None:
+    assert engine.take(None, 1, timeout_s=0.01).rows == []
+
+
+def test_an_operation_that_breaks_hurts_nobody_else() -> None:
+    rig = Rig(store := FaultyStore(Rig().store))
+    engine = ThreadCommit(rig.engine)
+    store.verbs["insert"] = [ZeroDivisionError()]
+    with pytest.raises(Exception, match="internal server error"):
+        engine.enqueue([new_job()])
+    assert len(engine.enqueue([new_job()])) == 1
+
+
+def test_a_failed_store_refuses_everybody_from_then_on() -> None:
+    rig = Rig(store := FaultyStore(Rig().store))
+    engine = ThreadCommit(rig.engine)
+    store.commits.append(StoreFailed("disk I/O error"))
+    for _ in range(2):
+        with pytest.raises(StoreFailed):
+            engine.enqueue([new_job()])
+    with pytest.raises(StoreFailed):
+        engine.take(None, 1)
+
+
+def test_a_store_that_stays_busy_is_said_so_to_all_who_wait() -> None:
+    class Busy(FaultyStore):
+        def begin(self, *, synced: bool) -> bool:
+            raise StoreBusy("locked")
+
+        def wait_until_free(self, timeout_s: float) -> bool:
+            assert timeout_s <= 0.5
+            return False
+
+    engine = ThreadCommit(Rig(Busy(Rig().store)).engine, busy_s=0.5)
+    refused: list[int] = []
+
+    def run(at: int) -> None:
+        with pytest.raises(StoreBusy):
+            engine.enqueue([new_job()])
+        refused.append(at)
+
+    in_threads(run, 4)
+    assert sorted(refused) == [0, 1, 2, 3]
+
+
+def test_what_a_session_holds_does_not_lapse(engine: ThreadCommit) -> None:
+    engine.enqueue([new_job()])
+    engine.take(None, 1)
+    store = engine.engine.store
+    assert store.lapsed(1 << 62, 10) == []
+    (job,) = store.load(store.find(Filter(), ALL))
+    assert (job.state, job.hold_kind) == (State.IN_FLIGHT, 30)

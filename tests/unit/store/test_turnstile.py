@@ -1,0 +1,133 @@
+"""The turnstile and the signs of life, each seen through two openings of one file: their locks meet as those of processes do."""
+
+from __future__ import annotations
+
+import os
+import threading
+from pathlib import Path
+
+import pytest
+
+from anew.errors import StoreFailed
+from anew.store.sqlite.presence import Presence
+from anew.store.sqlite.turnstile import Turnstile
+
+
+@pytest.fixture
+def two(tmp_path: Path) -> tuple[Turnstile, Turnstile]:
+    path = tmp_path / "turnstile"
+    return Turnstile(path), Turnstile(path)
+
+
+def test_one_at_a_time(two: tuple[Turnstile, Turnstile]) -> None:
+    first, second = two
+    assert first.enter()
+    assert first.enter(), "who has the turn keeps it"
+    assert not second.enter()
+    first.leave()
+    assert second.enter()
+    assert not first.enter()
+
+
+def test_whoever_waits_is_called_with_the_turn(two: tuple[Turnstile, Turnstile]) -> None:
+    first, second = two
+    called = threading.Event()
+    assert first.enter()
+    second.when_free(called.set)
+    assert not second.held
+    assert not called.is_set()
+    first.leave()
+    assert called.wait(20)
+    assert second.held
+    assert not first.enter()
+
+
+def test_two_calls_that_wait_are_both_made(two: tuple[Turnstile, Turnstile]) -> None:
+    first, second = two
+    calls = [threading.Event(), threading.Event()]
+    first.enter()
+    for call in calls:
+        second.when_free(call.set)
+    assert not second.enter(), "a thread waits for it already"
+    first.leave()
+    assert all(call.wait(20) for call in calls)
+
+
+def test_the_holder_is_known_by_its_process(two: tuple[Turnstile, Turnstile]) -> None:
+    first, second = two
+    assert second.holder() is None
+    first.enter()
+    assert second.holder() == str(os.getpid())
+
+
+def test_closing_lets_go_of_the_turn(two: tuple[Turnstile, Turnstile]) -> None:
+    first, second = two
+    first.enter()
+    first.close()
+    assert second.enter()
+
+
+def test_a_mark_stops_whoever_comes_and_can_be_cleared(two: tuple[Turnstile, Turnstile]) -> None:
+    first, second = two
+    first.enter()
+    first.mark("EIO at fsync")
+    first.leave()
+    with pytest.raises(StoreFailed, match="EIO at fsync"):
+        second.enter()
+    assert first.enter(heed_mark=False), "the refused one does not keep the turn"
+    assert first.mark_found() == "EIO at fsync"
+    first.clear_mark()
+    first.leave()
+    assert second.enter()
+
+
+def test_a_mark_of_any_length_is_bounded(two: tuple[Turnstile, Turnstile], tmp_path: Path) -> None:
+    two[0].mark("x" * 100_000)
+    assert (tmp_path / "turnstile").stat().st_size == 4_096
+
+
+# -- signs of life
+
+
+def test_a_process_lives_as_long_as_its_file_is_locked(tmp_path: Path) -> None:
+    first, second = Presence(tmp_path / "s"), Presence(tmp_path / "s")
+    first.appear(1)
+    assert second.is_alive(1)
+    assert second.anybody()
+    assert not second.is_alive(2)
+    first.close_descriptors()  # what a kill does
+    assert not second.is_alive(1)
+    assert not second.anybody()
+    second.forget(1)
+    assert os.listdir(tmp_path / "s") == []
+    second.close_descriptors()
+
+
+@pytest.mark.parametrize("depth", [0, 150], ids=["short path", "path longer than a socket's address"])
+def test_a_poke_reaches_whoever_listens(tmp_path: Path, depth: int) -> None:
+    folder = tmp_path / ("x" * depth or "s")
+    first, second = Presence(folder), Presence(folder)
+    first.appear(1)
+    second.appear(2)
+    fd = first.listen()
+    second.poke()
+    assert os.read(fd, 10) == b"!"
+    second.poke()
+    first.hear()
+    with pytest.raises(BlockingIOError):
+        os.read(fd, 10)
+    first.leave()
+    second.poke()  # nobody is there any more
+    second.leave()
+    assert os.listdir(folder) == []
+
+
+def test_a_full_socket_delays_nobody(tmp_path: Path) -> None:
+    first, second = Presence(tmp_path / "s"), Presence(tmp_path / "s")
+    first.appear(1)
+    second.appear(2)
+    first.listen()
+    for _ in range(10_000):
+        second.poke()
+    first.leave()
+    second.leave()
