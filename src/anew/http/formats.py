@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from anew.http.embedded import json_hook, msgpack_hook
+from anew.http.embedded_json import json_hook, msgpack_hook
 from anew.net.seam import Headers, Request
 
 

@@ -6,7 +6,7 @@ import msgspec
 from msgspec import UNSET, Raw
 
 from anew.errors import InvalidInput
-from anew.http.bodies import MAX_MEMBER, check_text, decode
+from anew.http.bodies import MAX_MEMBER, decode
 from anew.http.chunks import Work, at_once
 from anew.http.formats import JSON, Format, Unreadable
 from anew.http.jobrules import check_more, good_names, judging_job
@@ -79,8 +79,6 @@ def reading_one(body: bytes, form: Format, max_bytes: int) -> Work[tuple[NewJob,
         InvalidInput: Something does not fit; nothing is stored.
         NotSupported: It asks for a part that this build does not speak.
     """
-    if form is JSON:
-        check_text(body)
     job = decode(body, form, NewJob, null_is_absent=_PRIORITY)
     yield
     if form is not JSON:

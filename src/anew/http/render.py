@@ -15,7 +15,7 @@ import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
 from anew.engine import Entry
-from anew.http.embedded import Embedded, Float32
+from anew.http.embedded_json import Embedded, Float32
 from anew.http.formats import JSON
 from anew.jobs import ErrorRecord, IdText, Job, NewJob, State, initial_state
 from anew.jobs.change import shown_decision

@@ -11,7 +11,7 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from anew.http.embedded import Embedded, Float32, shortest, to_msgpack
+from anew.http.embedded_json import Embedded, Float32, shortest, to_msgpack
 from anew.http.formats import JSON, MSGPACK
 from anew.http.render import (
     plain_answer,
