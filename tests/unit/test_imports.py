@@ -184,3 +184,33 @@ def test_some_packages_are_one_rooms_business(package: str, owner: str) -> None:
 )  # fmt: skip
 def test_a_wrong_arrow_would_be_seen(module: str, text: str, wrong: int) -> None:
     assert len(wrong_arrows(module, imported(ast.parse(text), module))) == wrong
+
+
+EDGES = ("http", "web", "worker", "client", "cli")
+OF_A_STORE = {"Store", "Reader", "Staging", "Device"}
+
+
+def touches(tree: ast.AST) -> list[str]:
+    """Where a file reaches for a store: an attribute of that name, or a class of the store's protocol that is one."""
+    found = [
+        f"line {node.lineno}: .store"
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Attribute) and node.attr == "store"
+    ]
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and node.module == "anew.store.protocol":
+            found += [f"line {node.lineno}: {alias.name}" for alias in node.names if alias.name in OF_A_STORE]
+    return found
+
+
+@pytest.mark.parametrize("module", [module for module, _ in SOURCES if room_of(module) in EDGES])
+def test_no_edge_touches_a_store(module: str) -> None:
+    """It submits operations, or asks `engine.reads`."""
+    assert touches(ast.parse(dict(SOURCES)[module].read_text("utf-8"))) == []
+
+
+def test_touching_a_store_is_seen() -> None:
+    assert touches(ast.parse("from anew.store.protocol import Page, Reader\nengine.store.load([1])\n")) == [
+        "line 2: .store",
+        "line 1: Reader",
+    ]

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from anew.http.embedded import json_hook, msgpack_hook
+from anew.http.embedded_json import json_hook, msgpack_hook
 from anew.net.seam import Headers, Request
 
 
@@ -35,7 +35,7 @@ class Format:
         self, request: Request, status: int, message: str, extra: Headers = (), *, code: str | None = None
     ) -> None:
         """Answer with ``{"error": message, "code": code}``; without a code, with the one that the status stands for."""
-        value = {"error": message, "code": CODES[status] if code is None else code}
+        value = {"error": message, "code": CODES.get(status, "error") if code is None else code}
         request.reply(status, self.encode(value), self.content_type, extra)
 
 
@@ -56,7 +56,7 @@ CODES = {
     500: "internal_error",
     503: "unavailable",
 }
-"""The stable code of an error that has no class of its own, by status; see `anew.errors` for all others."""
+"""The stable code of an error without a class, by status; `anew.errors` has those of all others."""
 
 _JSON_TYPE = b"application/json"
 _MSGPACK_TYPE = b"application/msgpack"

@@ -6,7 +6,7 @@ import msgspec
 from msgspec import UNSET, Raw
 
 from anew.errors import InvalidInput
-from anew.http.bodies import MAX_MEMBER, check_text, decode
+from anew.http.bodies import MAX_MEMBER, decode
 from anew.http.chunks import Work, at_once
 from anew.http.formats import JSON, Format, Unreadable
 from anew.http.jobrules import check_more, good_names, judging_job
@@ -14,6 +14,7 @@ from anew.http.long_lists import members_of, reading_list
 from anew.http.payload_limits import (
     HARMLESS_BYTES,
     MAX_DEPTH,
+    exponent_in,
     may_be_deep,
     may_be_out_of_range,
     outside_strings,
@@ -28,7 +29,7 @@ BARE = len(b'{"type":"","queue":"","payload":}')
 SLACK = len(b',"type":""')
 """The shortest pair with a known key. A body with fewer bytes beyond `BARE`, names and payload says nothing more."""
 
-_LF, _CR = b"\n\r"
+_LF, _CR, _UPPER_E = b"\n\rE"
 """As numbers: to look for bytes in bytes raises, and drops, an exception first."""
 
 _NIL = b"\xc0"
@@ -56,7 +57,9 @@ def _short_job(body: bytes, max_bytes: int) -> NewJob | None:
     kind, queue, size = job.type, job.queue, len(job.payload)
     if kind not in good_names or queue not in good_names or size > max_bytes:
         return None
-    if may_be_out_of_range(body) or (size > 2 * MAX_DEPTH and may_be_deep(body)):
+    if (exponent_in(body) or _UPPER_E in body) and may_be_out_of_range(body):
+        return None
+    if size > 2 * MAX_DEPTH and (may_be_deep(body) or may_be_out_of_range(body)):
         return None
     return job if len(body) - len(kind) - len(queue) - size < BARE + SLACK else None
 
@@ -76,8 +79,6 @@ def reading_one(body: bytes, form: Format, max_bytes: int) -> Work[tuple[NewJob,
         InvalidInput: Something does not fit; nothing is stored.
         NotSupported: It asks for a part that this build does not speak.
     """
-    if form is JSON:
-        check_text(body)
     job = decode(body, form, NewJob, null_is_absent=_PRIORITY)
     yield
     if form is not JSON:
@@ -121,21 +122,19 @@ class _BulkReader:
 
     def _checked(self, piece: bytes, jobs: list[NewJob]) -> Work[list[NewJob]]:
         """Check jobs that have been decoded; short payloads under known names need no more than a look."""
-        good = good_names
-        odd: list[NewJob] = []
-        said = 1 + len(jobs) * (BARE + 1)
-        for job in jobs:
-            kind, queue, size = job.type, job.queue, len(job.payload)
-            said += len(kind) + len(queue) + size
-            if size > 2 * MAX_DEPTH or kind not in good or queue not in good:
-                odd.append(job)
-        tight = len(piece) - said < SLACK
+        sizes = [len(job.payload) for job in jobs]
+        names = [job.type for job in jobs] + [job.queue for job in jobs]
         lines = b"\n" in piece or b"\r" in piece
-        if lines or (may_be_out_of_range(piece) and may_be_out_of_range(outside_strings(piece))):
-            odd = jobs
-        for job in odd:
-            yield from judging_job(job, self._max_bytes)
-        if not tight:
+        if (
+            lines
+            or max(sizes, default=0) > 2 * MAX_DEPTH
+            or not good_names.issuperset(names)
+            or (may_be_out_of_range(piece) and may_be_out_of_range(outside_strings(piece)))
+        ):
+            for job in jobs:
+                yield from judging_job(job, self._max_bytes)
+        said = 1 + len(jobs) * (BARE + 1) + sum(sizes) + len("".join(names))
+        if len(piece) - said >= SLACK:
             for job in jobs:
                 check_more(job)
             self.plain = self.plain and all(map(_is_plain, jobs))

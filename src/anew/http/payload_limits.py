@@ -37,8 +37,8 @@ _VAST_DIGITS = 309
 """An integer of so many digits is beyond the largest float, which is 1.8e308; one of fewer digits has an exponent."""
 _VAST_STRIDE = 64
 _SAMPLED_VAST = b"0" * (_VAST_DIGITS // _VAST_STRIDE)
-_exponent = re.compile(rb"e[0-9+]").search
-_upper_exponent = re.compile(rb"E[0-9+]").search
+exponent_in = re.compile(rb"e[0-9+]").search
+_upper_exponent_in = re.compile(rb"E[0-9+]").search
 """With a letter in front they run from one such letter to the next, several times as fast as anything that looks at each byte."""
 _NUMBER = re.compile(rb"[0-9][0-9.]*+(?:[eE][+-]?[0-9]++)?")
 _NUMBER_BYTES = b"0123456789.eE+-"
@@ -87,7 +87,7 @@ def may_be_out_of_range(text: bytes) -> bool:
 
     Some 0.2 us for a short text and 0.2 ms for 64 KiB; hexadecimal numbers in strings look so too.
     """
-    if _exponent(text) or (b"E" in text and _upper_exponent(text)):
+    if exponent_in(text) or (b"E" in text and _upper_exponent_in(text)):
         shape = text.translate(_SHAPE)
         if b"0e0" in shape or b"0e+" in shape:
             return True

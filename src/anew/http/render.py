@@ -1,7 +1,7 @@
 """How a job and an error record are shown: one definition of their members and their order, for every route and both formats.
 
 The encoders of `formats` write these Structs; what is UNSET is left out. Two hot paths write JSON by hand: the answer to plain
-new jobs, and taken jobs that have no settings of their own. Both stand here, beside what they must be equal to.
+new jobs, and taken jobs that bring no settings. Both stand here, beside what they must be equal to.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
 from anew.engine import Entry
-from anew.http.embedded import Embedded, Float32
+from anew.http.embedded_json import Embedded, Float32
 from anew.http.formats import JSON
 from anew.jobs import ErrorRecord, IdText, Job, NewJob, State, initial_state
 from anew.jobs.change import shown_decision
@@ -276,7 +276,7 @@ _PLAIN_ANSWER = (
 _NO_ID = b'{"id":"%016x' % 0
 _TAKEN = (
     b'{"id":"%b%016x","type":%b,"queue":%b,"priority":%d,"status":"in_flight","payload":%b,"ready_at":%d,'
-    b'"attempts":%d,"dequeued_at":%d}'
+    b'"attempts":%d,"dequeued_at":%d%b}'
 )
 
 _encode = msgspec.json.Encoder().encode
@@ -337,12 +337,15 @@ def taken_as_json(tag: bytes, rows: Sequence[TakenRow], now: int) -> list[bytes]
     names: dict[str, bytes] = {}
     for row in rows:
         key, queue, kind, priority, ready_at, attempts, failed_at, limit, policy, retention, _, payload = row
-        if failed_at is not None or limit is not None or policy is not None or retention is not None:
+        if limit is not None or policy is not None or retention is not None:
             out.append(JSON.encode(taken_job(tag.decode(), row, now)))
             continue
         if kind not in names:
             names[kind] = quoted(kind)
         if queue not in names:
             names[queue] = quoted(queue)
-        out.append(_TAKEN % (tag, key, names[kind], names[queue], priority, payload, ready_at, attempts, now))
+        failed = b"" if failed_at is None else b',"failed_at":%d' % failed_at
+        out.append(
+            _TAKEN % (tag, key, names[kind], names[queue], priority, payload, ready_at, attempts, now, failed)
+        )
     return out

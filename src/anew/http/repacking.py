@@ -16,7 +16,7 @@ import msgspec
 
 from anew.errors import MalformedRequest, TooLarge
 from anew.http.chunks import Work
-from anew.http.embedded import LONG, collector_resting
+from anew.http.embedded_json import LONG, collector_resting
 from anew.http.formats import Unreadable, reason_of
 from anew.http.payload_limits import MAX_DEPTH, WINDOW
 

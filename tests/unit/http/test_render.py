@@ -11,7 +11,7 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from anew.http.embedded import Embedded, Float32, shortest, to_msgpack
+from anew.http.embedded_json import Embedded, Float32, shortest, to_msgpack
 from anew.http.formats import JSON, MSGPACK
 from anew.http.render import (
     plain_answer,
@@ -144,6 +144,7 @@ ROW: Any = (10, "q", "t", 5, 100, 0, None, None, None, None, None, b'{"a":[1]}')
     [
         ROW,
         (11, '"\\é\n', '","id":"', 0, 0, 7, None, None, None, None, 9, b"null"),
+        (*ROW[:6], 6, None, None, None, None, b"1"),
         (*ROW[:6], 6, 0, b'{"exponent":2.0,"base_ms":1,"jitter_ms":0}', b'{"dead_ms":5}', None, b"1"),
         (*ROW[:6], 6, None, b'"even"', None, None, b"1"),
     ],
