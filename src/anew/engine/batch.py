@@ -70,6 +70,8 @@ class Enqueued(NamedTuple):
 
     def part(self, start: int, n: int) -> Enqueued:
         """Give what became of `n` of them."""
+        if not self.existing:  # as nearly always, many times a batch
+            return Enqueued(self.keys[start : start + n], self.now)
         here = {at - start: entry for at, entry in self.existing.items() if start <= at < start + n}
         return Enqueued(self.keys[start : start + n], self.now, here or _NONE)
 

@@ -152,7 +152,8 @@ class Engine:
                 batch.release(self.returned, None)
             self._promote(batch)
             batch.take()
-            self._remember(batch)
+            if batch.due_changed:
+                self.due_at = self.store.next_due()
             started = time.perf_counter_ns()
             self.store.commit()
             self.stats.commit_ms.add((time.perf_counter_ns() - started) / 1e6)
@@ -182,13 +183,6 @@ class Engine:
         if known is not None:
             raise known from error
 
-    def _remember(self, batch: Batch) -> None:
-        if self.parts.numbers.given:
-            self.store.remember()
-            self.parts.numbers.given = False
-        if batch.due_changed:
-            self.due_at = self.store.next_due()
-
     def _put_back(self, batch: Batch) -> None:
         """Undo a transaction in the store and in memory."""
         try:
@@ -196,7 +190,6 @@ class Engine:
             self.due_at = self.store.next_due()
         except Exception as error:
             raise StoreFailed("the store could not undo a batch") from error
-        self.parts.numbers.given = False
         self.dispatcher.undo(batch.deliveries)
         for key, taker, plain in batch.undo:
             self.dispatcher.hold(key, taker, plain)

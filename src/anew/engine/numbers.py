@@ -8,18 +8,14 @@ from anew.store.protocol import Store
 
 
 class Numbers:
-    """Gives out numbers inside batches. The store's rows, written with each batch that took some, say where to go on.
+    """Gives out numbers inside batches. The store writes them with its commits, and says where to go on.
 
     Args:
-        store: Where they are written.
-
-    Attributes:
-        given: Some were given since the store has written them.
+        store: What keeps them.
     """
 
     def __init__(self, store: Store) -> None:
         self._identity = store.identity
-        self.given = False
         # Without an offset the n-th failures of all stores would share one phase.
         self._offset = phase_offset(self._identity.tag.encode("ascii"), key=self._identity.secret)
 
@@ -27,11 +23,9 @@ class Numbers:
         """Give `n` consecutive keys: as late as the clock says, and above every earlier one."""
         first = max(self._identity.last_key + 1, now << COUNTER_BITS)
         self._identity.last_key = first + n - 1
-        self.given = True
         return range(first, first + n)
 
     def next_phase(self) -> float:
         """Give the phase of one more job that fails for the first time, in [0, 1); see ``phase_of_ordinal``."""
         self._identity.last_failure += 1
-        self.given = True
         return phase_of_ordinal(self._identity.last_failure, self._offset)

@@ -144,7 +144,7 @@ class Identity:
     Attributes:
         tag: Nine characters ``[0-9a-z]`` that begin its public ids.
         secret: Key for hashes that outsiders must not foresee.
-        last_key: The largest key that was ever given out, by whichever process.
+        last_key: The largest key that was ever given out, by whichever process; whoever gives one writes it here.
         last_failure: Ordinal of the last job that failed for the first time.
     """
 
@@ -367,7 +367,10 @@ class Store(Protocol):
         """Add to counters what `Reader.recount` found them to be too low by, and look up the heads of all lines again."""
 
     def remember(self) -> None:
-        """Write `identity.last_key` and `identity.last_failure`, as they are now."""
+        """Write `identity.last_key` and `identity.last_failure`, as they are now.
+
+        A commit does that by itself where it must: as long as the job with the largest key is there, its row tells it.
+        """
 
     def sessions(self) -> list[Session]:
         """List the processes that have this store open, and those that have died with it."""

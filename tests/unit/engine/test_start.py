@@ -127,12 +127,15 @@ def test_keys_follow_the_clock_and_never_fall_back() -> None:
     assert rig.put(new_job()) == [later + 1]
 
 
-def test_the_last_key_given_out_stands_in_its_row_after_each_batch(tmp_path: Path) -> None:
-    """So that another process goes on above it, also when the job is gone again."""
-    rig = Rig(SqliteStore(tmp_path))
-    *_, last = rig.put(new_job(), new_job())
-    other = apsw.Connection(str(tmp_path / "anew.db"))
-    assert other.execute("SELECT value FROM meta WHERE name = 'last_key'").fetchone() == (last,)
+def test_the_last_key_given_out_is_known_to_other_processes_also_when_its_job_is_gone(tmp_path: Path) -> None:
+    rig, other = Rig(SqliteStore(tmp_path)), SqliteStore(tmp_path, exclusive=False)
+    rig.worker()
+    first, last = rig.put(new_job(), new_job())
+    for gone in ([], [first], [last]):
+        rig.do(succeed(*gone))
+        assert other.begin(synced=False)
+        assert other.identity.last_key == last
+        other.rollback()
     other.close()
     rig.store.close()
 

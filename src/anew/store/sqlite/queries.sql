@@ -294,6 +294,9 @@ SELECT done_at FROM duty WHERE name = ?;
 -- name: write_duty
 INSERT INTO duty (name, done_at) VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET done_at = excluded.done_at;
 
+-- name: newest_key
+SELECT max(id) FROM job;
+
 -- name: read_meta
 SELECT name, value FROM meta;
 

@@ -178,9 +178,12 @@ class SqliteStore:
             self.keep_reserve()
             opening.sync_directory(self._reserve.parent)
         self.identity = opening.identify(self._connection)
-        self._last_failure = self.identity.last_failure
+        self._written_key, self._written_failure = self.identity.last_key, self.identity.last_failure
+        self._uncovered = False
         # Loosely typed on purpose: what a row holds is known by its statement, and `rows` gives it names.
         self._execute: Callable[..., Any] = self._connection.cursor().execute
+        newest = self._execute(sql("newest_key")).fetchone()[0]
+        self.identity.last_key = max(self.identity.last_key, newest or 0)
         self._counts = Counts(self._connection.execute)
         self._line = Line(self._connection.execute, self._counts)
         self._payloads = Payloads(self._execute)
@@ -256,7 +259,13 @@ class SqliteStore:
         wakes = bool(self._presence and self._counts.touched_ready())
         self._line.flush()
         self._counts.flush()
+        identity = self.identity
+        if self._written_failure != identity.last_failure or (
+            self._uncovered and self._written_key != identity.last_key
+        ):
+            self.remember()
         self._execute("COMMIT")
+        self._uncovered = False
         if self._log_pages >= self._log_mark:
             try:
                 self._shorten_log()
@@ -336,7 +345,10 @@ class SqliteStore:
         self._counts.forget()
         self._line.forget()
         opening.read_numbers(self._connection, self.identity)
-        self._last_failure = self.identity.last_failure
+        self._written_key, self._written_failure = self.identity.last_key, self.identity.last_failure
+        self._uncovered = False
+        newest = self._execute(sql("newest_key")).fetchone()[0]
+        self.identity.last_key = max(self.identity.last_key, newest or 0)
 
     def _leave(self) -> None:
         if self._turnstile is not None:
@@ -425,9 +437,9 @@ class SqliteStore:
         """Write the largest numbers given out, as they are now."""
         identity = self.identity
         self._execute(sql("write_meta"), ("last_key", identity.last_key))
-        if identity.last_failure != self._last_failure:
+        if identity.last_failure != self._written_failure:
             self._execute(sql("write_meta"), ("last_failure", identity.last_failure))
-            self._last_failure = identity.last_failure
+        self._written_key, self._written_failure = identity.last_key, identity.last_failure
 
     def insert(self, keys: Sequence[int], jobs: Sequence[NewJob], now: int, *, staged: bool = False) -> None:
         """Store new jobs under rising keys; `staged`: their long payloads are there already."""
@@ -472,6 +484,7 @@ class SqliteStore:
         self, keys: Sequence[int], jobs: Sequence[NewJob], at: Position, max_bytes: int
     ) -> Position | None:
         """Write the next part of long payloads ahead of their jobs; give where to go on, or None."""
+        self._uncovered = True
         return self._payloads.stage(keys, jobs, at, max_bytes)
 
     def unstage(self, first_key: int, last_key: int) -> None:
@@ -572,6 +585,7 @@ class SqliteStore:
     def finish(self, keys: Sequence[int]) -> list[int]:
         """Remove in-flight jobs that left nothing but their row; give the keys that were removed."""
         done: list[int] = []
+        self._uncovered = True
         for part in in_widths(keys):
             rows = self._execute(sql("finish", len(part)), part).fetchall()
             done += [key for key, _ in rows]
@@ -693,6 +707,7 @@ class SqliteStore:
     def delete(self, keys: Sequence[int]) -> list[int]:
         """Remove jobs in any state with all that belongs to them; give the keys that were there."""
         deleted: list[int] = []
+        self._uncovered = True
         for part in in_widths(keys):
             rows = self._execute(sql("delete", len(part)), part).fetchall()
             found = [row[0] for row in rows]
@@ -729,6 +744,7 @@ class SqliteStore:
     def delete_all(self) -> int:
         """Remove every job; tell how many there were."""
         deleted = self._counts.total()
+        self._uncovered = True
         for table in ("job", "attempt", "attempt_count", "leftover"):
             self._execute(f"DELETE FROM {table}")  # noqa: S608 - fixed names
         self._payloads.delete_all()
