@@ -38,6 +38,9 @@ class Listen:
         "Allow a bind beyond loopback without a token: whoever reaches the port owns the queue.")
     allowed_hosts: tuple[str, ...] = _of((), "allowed-hosts", "names",
         "Comma list of names that requests may address (Host header) besides the loopback names.")
+    allow_origin: tuple[str, ...] = _of((), "allow-origin", "origins",
+        "Comma list of origins of other sites whose pages may use this server, as browsers write them; may be given "
+        "again. All others are refused.")
     reported_version: str = _of("0.6.1", "reported-version", "version",
         "Version that GET /version gives; some clients of Zizq compare it with their own.")
 

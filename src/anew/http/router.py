@@ -35,6 +35,10 @@ class Route:
         self.allow = b""
 
 
+Found = tuple[Route | None, tuple[str, ...]]
+"""A path's route, if there is one, and the path's decoded parameters."""
+
+
 class Router:
     """A tree of path segments; a literal wins over a parameter.
 
@@ -73,7 +77,7 @@ class Router:
             route.handlers[b"HEAD"] = handler
         route.allow = b", ".join(sorted(route.handlers))
 
-    def find(self, path: bytes) -> tuple[Route | None, tuple[str, ...]]:
+    def find(self, path: bytes) -> Found:
         """Find the route of a raw path and its decoded parameters.
 
         Raises:

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from anew.net.http1.messages import failed
-from anew.net.seam import App, Request
+from anew.net.seam import App, Judge, Request, judge_of
 
 log = logging.getLogger("anew.http")
 
@@ -64,6 +64,8 @@ class Gate:
 
     Attributes:
         app: As given.
+        judge: The application's verdict about a head; refuses nothing if the application has none. Wires ask it as soon as a
+            head is complete.
         on_late: Called with True before, and with False after, a late request is handed over: what of it can be
             refused had better be.
         crowded: True from when `crowd` of them wait until hardly any does.
@@ -83,11 +85,13 @@ class Gate:
         "_wary",
         "app",
         "crowded",
+        "judge",
         "on_late",
     )
 
-    def __init__(self, app: App, now_ms: Callable[[], int]) -> None:
-        self.app = app
+    def __init__(self, app: App | Callable[[Request], None], now_ms: Callable[[], int]) -> None:
+        self.app: Callable[[Request], None] = app
+        self.judge: Judge = judge_of(app)
         self.on_late: Callable[[bool], None] = _ignore
         self.crowded = False
         self._now_ms = now_ms

@@ -19,7 +19,7 @@ from anew.net.http1.answers import AnswerHeads
 from anew.net.http1.connection import Http1Connection
 from anew.net.http1.head import HeadParser
 from anew.net.http1.refused import Refused
-from anew.net.seam import App, WireCounters, WireLimits
+from anew.net.seam import App, Request, WireCounters, WireLimits
 
 log = logging.getLogger("anew.http")
 
@@ -73,7 +73,7 @@ class HttpServer:
 
     def __init__(
         self,
-        app: App,
+        app: App | Callable[[Request], None],
         limits: WireLimits | None = None,
         counters: WireCounters | None = None,
         *,

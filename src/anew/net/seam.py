@@ -1,15 +1,16 @@
 """The one seam of the HTTP edge: a request comes in, a reply or a stream goes out, no socket in sight.
 
-Both wires (HTTP/1.1 and HTTP/2) build a `Request` when the whole message has arrived and hand it to the application,
-which is any callable that takes it. The application answers exactly once, now or later, by `Request.reply` or
-`Request.open_stream`. Everything runs in the event loop's own thread.
+Both wires (HTTP/1.1 and HTTP/2) ask the application about each request as soon as its head is there. One that it does not
+refuse becomes a `Request` when the whole message has arrived, and goes to the application, which answers exactly once, now or
+later, by `Request.reply` or `Request.open_stream`. Everything runs in the event loop's own thread.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Protocol
 
 type_json = b"application/json"
 
@@ -55,7 +56,7 @@ class Request(ABC):
         path: Raw path, still percent-encoded, without the query (``b"/jobs/take"``).
         query: Raw query without the question mark; ``b""`` both for "/jobs" and "/jobs?".
         headers: Lower-case names to values; of a repeated header the first line counts. HTTP/2's ``:authority`` is
-            found under ``b"host"``. The wire has made sure that there is exactly one host.
+            found under ``b"host"``. The wire has made sure that there is exactly one host; only HTTP/1.0 may come without.
         body: The whole body, ``b""`` if there is none.
         local: True if the peer's address is a loopback one.
     """
@@ -96,7 +97,59 @@ class Request(ABC):
         """
 
 
-App = Callable[[Request], None]
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """An answer that is decided by a request's head; its body is neither invited nor kept.
+
+    Attributes:
+        status: HTTP status.
+        body: The answer's body; empty for an answer without one.
+        content_type: What the body is; None for none.
+        extra: Further headers, lower-case names.
+        reason: Short fixed word under which it is counted; "" for what is not counted as refused.
+    """
+
+    status: int
+    body: bytes = b""
+    content_type: bytes | None = type_json
+    extra: Headers = ()
+    reason: str = ""
+
+
+class App(Protocol):
+    """What answers requests."""
+
+    def judge(
+        self, method: bytes, path: bytes, headers: Mapping[bytes, bytes], local: bool
+    ) -> Refusal | None:
+        """Decide about a request when its head is there, before a byte of its body is invited or kept.
+
+        Args:
+            method: As `Request.method`.
+            path: As `Request.path`.
+            headers: As `Request.headers`; the same mapping may be shared by many requests.
+            local: As `Request.local`.
+
+        Returns:
+            The answer if the request is refused, else None: then it comes whole, or never.
+        """
+
+    def __call__(self, request: Request) -> None:
+        """Answer a request that was not refused; `judge` is not asked again."""
+
+
+Judge = Callable[[bytes, bytes, Mapping[bytes, bytes], bool], Refusal | None]
+"""What `App.judge` is."""
+
+
+def judge_of(app: object) -> Judge:
+    """Give an application's `judge`; a plain function has none and refuses nothing."""
+    judge: Judge = getattr(app, "judge", _allow)
+    return judge
+
+
+def _allow(method: bytes, path: bytes, headers: Mapping[bytes, bytes], local: bool) -> None:
+    return None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

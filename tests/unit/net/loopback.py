@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import socket
 import struct
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any
@@ -15,7 +15,7 @@ import uvloop
 
 from anew.clock import Clock, SystemClock
 from anew.net.listener import HttpServer
-from anew.net.seam import Request, Stream, WireLimits
+from anew.net.seam import Refusal, Request, Stream, WireLimits
 
 loops = {"asyncio": asyncio.new_event_loop, "uvloop": uvloop.new_event_loop}
 
@@ -51,7 +51,7 @@ class Reply:
 
 
 class App:
-    """Echoes; keeps requests for ``/later`` and opens streams for ``/stream``.
+    """Echoes; keeps requests for ``/later``, opens streams for ``/stream``, refuses ``/refused`` by its head.
 
     Attributes:
         seen: Every request that came in.
@@ -68,6 +68,13 @@ class App:
         self.closed: list[Stream] = []
         self.drained = 0
         self.changed = asyncio.Event()
+
+    def judge(
+        self, method: bytes, path: bytes, headers: Mapping[bytes, bytes], local: bool
+    ) -> Refusal | None:
+        if path != b"/refused":
+            return None
+        return Refusal(401, b'{"error":"no"}', extra=((b"www-authenticate", b"Bearer"),), reason="token")
 
     def __call__(self, request: Request) -> None:
         self.seen.append(request)

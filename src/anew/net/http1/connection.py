@@ -60,7 +60,11 @@ class Http1Connection(ReadingSide):
                 self._fresh = False
                 self._counters.requests += 1
                 self.current = request = Http1Request(self, line, fields, body)
-                self._hand(request)
+                refusal = self._judge(line.method, line.path, fields.headers, self.local)
+                if refusal is None:
+                    self._hand(request)
+                else:
+                    self._answer_refused(request, refusal)
                 return
         self._take(data)
 

@@ -141,9 +141,9 @@ def check(line: Line, fields: Fields) -> Fields:
             raise Refused(417, "expectation", "the only expectation that can be met is 100-continue")
     elif fields.length == chunked_length:
         raise Refused(400, "framing", "HTTP/1.0 has no Transfer-Encoding")
-    if line.authority is None and b"host" in headers:
-        return fields
-    # An absolute target's authority replaces the Host; HTTP/1.0 may come without one.
-    changed = Fields({**headers, b"host": line.authority or b""}, fields.length)
+    if line.authority is None:
+        return fields  # HTTP/1.0 may come without a Host
+    # An absolute target's authority replaces the Host.
+    changed = Fields({**headers, b"host": line.authority}, fields.length)
     changed.closes, changed.keeps, changed.expect = fields.closes, fields.keeps, fields.expect
     return changed

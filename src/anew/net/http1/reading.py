@@ -30,10 +30,11 @@ turn_bytes = 1 << 20
 class ReadingSide(WaitingSide):
     """What a peer is sending."""
 
-    __slots__ = ("_body", "_body_bytes", "_fresh", "_head")
+    __slots__ = ("_body", "_body_bytes", "_fresh", "_head", "_judge")
 
     def __init__(self, server: HttpServer) -> None:
         super().__init__(server)
+        self._judge = server.gate.judge
         self._fresh = True  # no request yet: the connection may turn out to be HTTP/2
         self._head: tuple[Line, Fields] | None = None  # of the request whose body is coming
         self._body: SizedBody | ChunkedBody | None = None
@@ -129,6 +130,12 @@ class ReadingSide(WaitingSide):
         if not (line.plain and fields.plain):
             fields = check(line, fields)
         length = fields.length
+        refusal = self._judge(line.method, line.path, fields.headers, self.local)
+        if refusal is not None:
+            complete = 0 <= length <= len(data) - at
+            request = self._next_request(line, fields, b"") if complete else self._last_request(line, fields)
+            self._answer_refused(request, refusal)
+            return at + length if complete else at
         if not length:
             self._accept(line, fields, b"")
         elif 0 < length <= len(data) - at:
@@ -190,6 +197,14 @@ class ReadingSide(WaitingSide):
 
     def _accept(self, line: Line, fields: Fields, body: bytes) -> None:
         """Hand a complete request to the application."""
+        request = self._next_request(line, fields, body)
+        if self._held_ms:
+            self._server.gate.hand_held(request, self._held_ms)
+        else:
+            self._server.gate.hand(request)
+
+    def _next_request(self, line: Line, fields: Fields, body: bytes) -> Http1Request:
+        """Make a complete request the current one."""
         self._counters.requests += 1
         request = Http1Request(self, line, fields, body)
         keeps = fields.keeps if not line.modern else not fields.closes
@@ -200,10 +215,7 @@ class ReadingSide(WaitingSide):
             request.plain = None
         self.current = request
         self._handed += 1
-        if self._held_ms:
-            self._server.gate.hand_held(request, self._held_ms)
-        else:
-            self._server.gate.hand(request)
+        return request
 
     def _unfinished(self, data: bytes, seen: int) -> None:
         """Keep the beginning of a head (`seen` bytes are not new) if it can still become a good one."""

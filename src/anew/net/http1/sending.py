@@ -12,7 +12,7 @@ from anew.net.http1.fields import Fields
 from anew.net.http1.line import Line
 from anew.net.http1.messages import Http1Request
 from anew.net.http1.refused import Refused
-from anew.net.seam import type_json
+from anew.net.seam import Refusal
 
 if TYPE_CHECKING:
     from anew.net.listener import HttpServer
@@ -150,16 +150,24 @@ class SendingSide(asyncio.Protocol):
 
     def _refuse(self, refused: Refused) -> None:
         """Answer in the application's stead and close."""
-        self._counters.refuse(refused.reason)
+        body = b'{"error":"%b"}' % str(refused).encode()
+        extra = ((b"retry-after", b"1"),) if refused.status == 503 else ()
+        refusal = Refusal(refused.status, body, extra=extra, reason=refused.reason)
+        self._answer_refused(self._last_request(refused_line, refused_fields), refusal)
+
+    def _last_request(self, line: Line, fields: Fields) -> Http1Request:
+        """Make the request with whose answer the connection ends; nothing more is read."""
         self._stop_listening(deaf)
         self._ending = True
-        body = b'{"error":"%b"}' % str(refused).encode()
-        request = Http1Request(self, refused_line, refused_fields, b"")
+        self.current = request = Http1Request(self, line, fields, b"")
         request.plain = None
         request.ends = True
-        self.current = request
-        extra = ((b"retry-after", b"1"),) if refused.status == 503 else ()
-        request.reply(refused.status, body, type_json, extra)
+        return request
+
+    def _answer_refused(self, request: Http1Request, refusal: Refusal) -> None:
+        if refusal.reason:
+            self._counters.refuse(refusal.reason)
+        request.reply(refusal.status, refusal.body, refusal.content_type, refusal.extra)
 
     def _end_after_answer(self) -> None:
         self._ending = True

@@ -37,7 +37,7 @@ from anew.net.http2.receive import Receiver
 from anew.net.http2.send import Sender
 from anew.net.http2.streams import StreamTable
 from anew.net.http2.watch import Budgets, Waiting
-from anew.net.seam import WireCounters, WireLimits
+from anew.net.seam import Request, WireCounters, WireLimits
 
 linger_ms = 2_000
 """How long a connection that we have ended waits for the peer's end."""
@@ -76,7 +76,7 @@ class Http2Connection(asyncio.Protocol):
         self._budgets = Budgets()
         self.sender = Sender()
         self.streams = StreamTable(self, self.sender, counters, self._budgets)
-        intake = Intake(self, self.streams, self.sender, gate.hand, counters, self._budgets)
+        intake = Intake(self, self.streams, self.sender, self._hand, counters, self._budgets)
         self._receiver = Receiver(intake, self.streams, self.sender, self._budgets)
         self._transport: asyncio.Transport | None = None
         self._gate = gate
@@ -237,6 +237,16 @@ class Http2Connection(asyncio.Protocol):
             self._transport.abort()
 
     # -- what the parts call
+
+    def _hand(self, request: Request) -> None:
+        """Hand a complete request to the application, unless that refuses it."""
+        refusal = self._gate.judge(request.method, request.path, request.headers, request.local)
+        if refusal is None:
+            self._gate.hand(request)
+            return
+        if refusal.reason:
+            self._counters.refuse(refusal.reason)
+        request.reply(refusal.status, refusal.body, refusal.content_type, refusal.extra)
 
     def count_unsent(self) -> None:
         """Bring up to date how much of its answers the peer has not taken."""

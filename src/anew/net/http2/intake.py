@@ -6,6 +6,7 @@ Source:
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from io import BytesIO
 from typing import TYPE_CHECKING
 
@@ -27,7 +28,7 @@ from anew.net.http2.hpack import HeaderDecoder
 from anew.net.http2.send import Sender
 from anew.net.http2.streams import StreamTable
 from anew.net.http2.watch import Budgets
-from anew.net.seam import App, WireCounters
+from anew.net.seam import Request, WireCounters
 
 if TYPE_CHECKING:
     from anew.net.http2.connection import Http2Connection
@@ -69,7 +70,7 @@ class Intake:
         connection: Http2Connection,
         streams: StreamTable,
         sender: Sender,
-        hand: App,
+        hand: Callable[[Request], None],
         counters: WireCounters,
         budgets: Budgets,
     ) -> None:
