@@ -1,8 +1,7 @@
-"""HTTP/2 by prior knowledge (or ALPN): one connection, from preface to GOAWAY.
+"""One HTTP/2 connection, by prior knowledge (or ALPN), from preface to GOAWAY: what its peer sends and what it may.
 
 A frame machine of our own, because the ready-made ones were measured and cost two to six times as much a
-request. Its parts: `Receiver` reads frames, `Intake` makes requests of them, `StreamTable` keeps those that
-are open, `Sender` writes the answers; `sweep` brings the time.
+request. Frames are read here, their streams begin and end here; `streams` sends the answers.
 
 Source:
     RFC 9113, "HTTP/2".
@@ -11,90 +10,242 @@ Source:
 from __future__ import annotations
 
 import asyncio
+import json
+from collections.abc import Callable
+from io import BytesIO
 from typing import Protocol, cast
 
 from anew.net import kernel
 from anew.net.admission import Gate
 from anew.net.debts import Debt
 from anew.net.http1.connection import is_loopback
-from anew.net.http2.answers import answer_blocks
 from anew.net.http2.frames import (
+    ACK,
+    CANCEL,
+    CONTINUATION,
+    DATA,
+    END_HEADERS,
+    END_STREAM,
+    ENHANCE_YOUR_CALM,
+    FLOW_CONTROL_ERROR,
+    FRAME_SIZE_ERROR,
+    GOAWAY,
+    HEADERS,
     NO_ERROR,
+    PADDED,
+    PING,
+    PRIORITISED,
+    PRIORITY,
+    PROTOCOL_ERROR,
+    PUSH_PROMISE,
+    REFUSED_STREAM,
+    RST_STREAM,
+    SETTINGS,
+    SETTINGS_ENABLE_PUSH,
     SETTINGS_HEADER_TABLE_SIZE,
     SETTINGS_INITIAL_WINDOW_SIZE,
     SETTINGS_MAX_CONCURRENT_STREAMS,
     SETTINGS_MAX_FRAME_SIZE,
     SETTINGS_MAX_HEADER_LIST_SIZE,
+    STREAM_CLOSED,
+    WINDOW_UPDATE,
     ConnectionFault,
+    StreamFault,
     default_window,
+    frame_head,
+    frame_head_bytes,
     goaway,
     max_frame_bytes,
+    max_window,
+    pair,
+    ping_ack,
+    preface,
+    rst_stream,
     settings,
+    settings_ack,
+    unpad,
     window_update,
+    word,
 )
-from anew.net.http2.intake import Intake, receive_window
-from anew.net.http2.receive import Receiver
-from anew.net.http2.send import Sender
-from anew.net.http2.streams import StreamTable
-from anew.net.http2.watch import Budgets, Waiting
-from anew.net.seam import Request, WireCounters, WireLimits
+from anew.net.http2.heads import MalformedHead, answer_blocks, reader_for
+from anew.net.http2.hpack import HeaderDecoder, default_table_bytes
+from anew.net.http2.streams import Http2Exchange, Sender, receive_window
+from anew.net.seam import WireCounters, WireLimits
+
+second_ms = 1000
+
+resets_per_second = 500
+"""Streams that end by RST_STREAM, the peer's or ours for its mistakes (CVE-2023-44487, CVE-2025-8671). A
+client that gives up all its 200 streams at once, twice in a second, is still welcome."""
+
+idle_per_second = 2000
+"""Frames that carry next to nothing: PING, SETTINGS and each of its entries, PRIORITY, unknown types, DATA below
+`small_data` that does not end its stream (CVE-2019-9511, -9512, -9515, -9518); and, counted apart, WINDOW_UPDATE."""
+
+small_data = 64
+"""Bytes of a DATA frame below which it is more framing than data."""
+
+bytes_per_update = 32
+"""For each of so many bytes that we send, one WINDOW_UPDATE more is welcome; an answer has three times as many, and two
+updates follow it at most, one of the stream and one of the connection."""
+
+look_bytes = 8 << 10
+"""Bytes of one read after which the clock is asked whether the turn is over."""
+
+max_block_bytes = 1 << 15
+"""Bytes of a header block over all its frames; above the limit of a head, so that 431 can be said."""
+
+max_block_frames = 32
+"""Frames of one header block (CVE-2024-27316 and its kin)."""
+
+resets_remembered = 512
+"""Streams that we have cut off and whose late frames are passed over in silence."""
+
+gaps_remembered = 16
+"""Ranges of stream numbers that a peer has skipped and that are known from closed ones; the last few at least."""
 
 linger_ms = 2_000
 """How long a connection that we have ended waits for the peer's end."""
 
+_refill_below = receive_window // 2
 
-class Owner(Protocol):
+
+class Server(Protocol):
     """What a connection needs of its server."""
 
     def left(self, wire: Http2Connection) -> None:
         """Forget a connection that is lost."""
 
 
+class Budgets:
+    """What one peer has done this second that no peer may do too often."""
+
+    __slots__ = ("_idle", "_resets", "_since", "_updates", "_written")
+
+    def __init__(self) -> None:
+        self._resets = self._idle = self._updates = 0
+        self._since = 0
+        self._written = (0, 0)  # bytes that we had sent when the second before, and this one, began
+
+    def sweep(self, now_ms: int, written: int) -> None:
+        """Begin a new second if the last is over."""
+        if now_ms - self._since >= second_ms:
+            self._since = now_ms
+            self._resets = self._idle = self._updates = 0
+            self._written = (self._written[1], written)
+
+    def spend_reset(self) -> None:
+        """Count a reset stream.
+
+        Raises:
+            ConnectionFault: ENHANCE_YOUR_CALM.
+        """
+        self._resets += 1
+        if self._resets > resets_per_second:
+            raise ConnectionFault(ENHANCE_YOUR_CALM, "too many streams are reset")
+
+    def spend_idle(self, count: int = 1) -> None:
+        """Count frames, or entries, that carry next to nothing.
+
+        Raises:
+            ConnectionFault: ENHANCE_YOUR_CALM.
+        """
+        self._idle += count
+        if self._idle > idle_per_second:
+            raise ConnectionFault(ENHANCE_YOUR_CALM, "too many frames that carry next to nothing")
+
+    def spend_update(self, written: int) -> None:
+        """Count a WINDOW_UPDATE against the bytes that we have sent.
+
+        Raises:
+            ConnectionFault: ENHANCE_YOUR_CALM.
+        """
+        self._updates += 1
+        if self._updates > idle_per_second + (written - self._written[0]) // bytes_per_update:
+            raise ConnectionFault(ENHANCE_YOUR_CALM, "too many WINDOW_UPDATEs for what was sent")
+
+
+class Waiting:
+    """How long something has stood still, by the sweep's clock: none is read where bytes are handled."""
+
+    __slots__ = ("_mark", "_since")
+
+    def __init__(self) -> None:
+        self._mark: object = None
+        self._since = 0
+
+    def stands_for(self, now_ms: int, mark: object) -> int:
+        """Give for how many milliseconds the mark has been the same; None: nothing is awaited."""
+        if mark is None or mark != self._mark:
+            self._mark = mark
+            self._since = now_ms
+        return now_ms - self._since
+
+
 class Http2Connection(asyncio.Protocol):
     """One HTTP/2 connection.
 
     Args:
-        server: Told when the connection is lost.
+        server: Informed when the connection is lost.
         gate: Takes every complete request.
         limits: What the peer may ask.
         counters: Requests and refusals are counted here.
 
     Attributes:
+        draining: True if new streams are refused, and the connection ends with the last open one.
         hung_up: True once the peer has ended its side.
         limits: As given.
         local: True if the peer's address is a loopback one.
         sender: The sending half.
-        streams: The open requests.
+        streams: The open exchanges by stream number.
     """
 
-    def __init__(self, server: Owner, gate: Gate, limits: WireLimits, counters: WireCounters) -> None:
+    def __init__(self, server: Server, gate: Gate, limits: WireLimits, counters: WireCounters) -> None:
         self.limits = limits
         self.local = False
-        self._server = server
-        self._counters = counters
-        self._debt = Debt(counters)
-        self._budgets = Budgets()
-        self.sender = Sender()
-        self.streams = StreamTable(self, self.sender, counters, self._budgets)
-        intake = Intake(self, self.streams, self.sender, self._hand, counters, self._budgets)
-        self._receiver = Receiver(intake, self.streams, self.sender, self._budgets)
-        self._transport: asyncio.Transport | None = None
-        self._gate = gate
-        self._unheard = b""  # what was read while too many others waited
-        self._deaf = False
         self.hung_up = False
-        self._lingers = Waiting()
-        self._owed = Waiting()
-        self._unread = Waiting()
+        self.draining = False
+        self.streams: dict[int, Http2Exchange] = {}
+        self.sender = Sender(self.finished)
+        self._server = server
+        self._gate = gate
+        self._hand = gate.hand
+        self._counters = counters
+        self._transport: asyncio.Transport | None = None
+        self._closed = False  # nothing more is read
+        # Bytes in
+        self._unread = b""  # what waits for another turn of the loop
+        self._tail = b""  # the frame that has not come completely
+        self._greeted = False  # preface and first SETTINGS have come
+        self._frames = 0
+        self._block: bytearray | None = None  # of the header block that is not complete
+        self._block_stream = self._block_flags = self._block_frames = 0
+        self._reader = reader_for(limits)
+        self._decoder = HeaderDecoder()
+        self._known = self._reader.known(False)
+        self._to_receive = receive_window
+        self._held = 0  # bytes of unfinished bodies
+        # Streams
+        self._last = 0  # the highest number seen
+        self._gaps: list[range] = []
+        self._resets: dict[int, None] = {}
+        self._lingering: dict[int, bool] = {}  # answered, request still coming; True once a sweep has seen it
+        self._window_raised = False  # the open streams' windows are due for a check
+        # What the peer costs
+        self._budgets = Budgets()
+        self._debt = Debt(counters)
+        self._closing_for = Waiting()
+        self._frame_due_for = Waiting()
+        self._unsent_for = Waiting()
 
-    # -- what the loop calls
+    # ---- what the loop calls
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Begin: our SETTINGS go out first."""
         self._transport = cast("asyncio.Transport", transport)
         self._transport.set_write_buffer_limits(high=self.limits.write_buffer)
         self.local = is_loopback(transport.get_extra_info("peername"))
-        self.sender.attach(self._transport, self.streams)
+        self.sender.attach(self._transport)
         answer_blocks.renew()
         ours = {
             SETTINGS_HEADER_TABLE_SIZE: 0,
@@ -107,79 +258,51 @@ class Http2Connection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Take what the peer has sent; all answers that it leads to at once leave in one write."""
-        if self._deaf:
+        if self._closed:
             return
-        if self._unheard or self._gate.is_full():
+        if self._unread or self._gate.is_full():
             self._keep(data)
         else:
-            self._hear(data)
-
-    def _keep(self, data: bytes) -> None:
-        if not self._unheard:
-            self._gate.queue_up(self)
-        self._unheard += data
-        if self._transport is not None:
-            self._transport.pause_reading()
-
-    def go_on(self) -> None:
-        """Take what was read while too many others waited."""
-        data, self._unheard = self._unheard, b""
-        if self._deaf or not data:
-            return
-        self._hear(data)
-        if self._transport is not None and not self.sender.paused and not self._transport.is_closing():
-            self._transport.resume_reading()
-
-    def _hear(self, data: bytes) -> None:
-        self.sender.cork()
-        try:
-            self._receiver.feed(data)
-        except ConnectionFault as fault:
-            self._fail(fault)
-        finally:
-            self.sender.uncork()
-            if self._debt.size:
-                self.count_unsent()
+            self._read(data)
 
     def eof_received(self) -> bool:
         """Answer what is complete. Streams end: closing one half cannot be told from being gone."""
-        self.go_on()
+        while self._unread:
+            self.go_on()
         self.hung_up = True
-        if self._deaf:
+        if self._closed:
             return False
-        self._deaf = True
-        self.streams.hang_up()
-        if not self.streams.open:
-            return False
-        self.streams.draining = True
-        return True
+        self._closed = True
+        for exchange in list(self.streams.values()):
+            if not exchange.ended or exchange.stream is not None:
+                self._lose(exchange)
+        self.draining = bool(self.streams)
+        return self.draining
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """End everything and tell the streams' owners and the server."""
+        """End everything and inform the streams' owners and the server."""
         self._server.left(self)
-        self._deaf = True
-        self.sender.detach()
-        self.streams.lose_all()
+        self._stop()
         self._debt.becomes(0)
 
     def pause_writing(self) -> None:
-        """Stop filling the transport; a peer that asks without reading is not heard before it reads."""
+        """Stop filling the transport; a peer that asks without reading is not read before it reads."""
         self.sender.paused = True
         self.count_unsent()
-        self.streams.settle_all()
-        if self._transport is not None and not self._deaf:
+        self._settle_streams()
+        if self._transport is not None and not self._closed:
             self._transport.pause_reading()
 
     def resume_writing(self) -> None:
         """Go on where `pause_writing` stopped."""
         self.sender.paused = False
-        if self._transport is not None and not self.hung_up and not self._transport.is_closing():
-            self._transport.resume_reading()
+        if not self.hung_up:
+            self._resume_reading()
         self.sender.pump()
         self.count_unsent()
-        self.streams.settle_all()
+        self._settle_streams()
 
-    # -- what the server calls
+    # ---- what the server calls
 
     def sweep(self, now_ms: int) -> None:
         """Cut off a peer that is too slow.
@@ -191,84 +314,571 @@ class Http2Connection(asyncio.Protocol):
             return
         answer_blocks.tick(now_ms)
         self.count_unsent()
-        self._budgets.sweep(now_ms)
+        self._budgets.sweep(now_ms, self.sender.written)
         waiting = self._transport.get_write_buffer_size()
-        if self.streams.has_endless():
+        if self._has_endless():
             waiting += kernel.unsent(self._transport)
         mark = self.sender.written - waiting if waiting else None
-        if self._unread.stands_for(now_ms, mark) >= self.limits.stall_timeout_ms:
+        if self._unsent_for.stands_for(now_ms, mark) >= self.limits.stall_timeout_ms:
             self._counters.refuse("stalled_reader")
             self.abort()
         elif self.sender.detached:
-            if self._lingers.stands_for(now_ms, None if waiting else True) >= linger_ms:
+            if self._closing_for.stands_for(now_ms, None if waiting else True) >= linger_ms:
                 self._transport.close()
-        elif not self.sender.paused:  # else it is we who do not read
+        elif not self.sender.paused and not self._unread:  # else it is we who do not read
             self._watch_peer(now_ms)
 
     def _watch_peer(self, now_ms: int) -> None:
-        owed = None if self._deaf else self._receiver.awaited()
-        if self._owed.stands_for(now_ms, owed) >= self.limits.header_timeout_ms:
+        due = None if self._closed else self._frame_due()
+        if self._frame_due_for.stands_for(now_ms, due) >= self.limits.header_timeout_ms:
             self._counters.refuse("slow_head")
             self._fail(ConnectionFault(NO_ERROR, f"a head arrives within {self.limits.header_timeout_ms} ms"))
-        else:
-            self.streams.sweep(now_ms, self._receiver.tail_bytes)
+            return
+        for stream_id, seen in list(self._lingering.items()):
+            if seen:
+                del self._lingering[stream_id]
+                self.sender.control(rst_stream(stream_id, NO_ERROR))
+            else:
+                self._lingering[stream_id] = True
+        for exchange in list(self.streams.values()):
+            if not exchange.ended and not exchange.answered:
+                self._watch_body(exchange, now_ms)
+            elif exchange.pending:
+                self._watch_answer(exchange, now_ms)
+
+    def _frame_due(self) -> object:
+        """Give a mark of the head or frame whose rest must come soon; None if nothing must."""
+        if self._block is not None:
+            return -self._block_stream
+        if not self._greeted or (self._tail and not self._tail_is_body()):
+            return self._frames
+        return None
+
+    def _tail_is_body(self) -> bool:
+        # The clock of its request watches over a body.
+        tail = self._tail
+        if len(tail) < frame_head_bytes or tail[3] != DATA:
+            return False
+        exchange = self.streams.get(int.from_bytes(tail[5:9], "big") & max_window)
+        return exchange is not None and not exchange.ended
+
+    def _watch_body(self, exchange: Http2Exchange, now_ms: int) -> None:
+        limits = self.limits
+        if exchange.began_at is None:
+            exchange.began_at = now_ms
+        seen = len(self._tail) + (exchange.gathered.tell() if exchange.gathered is not None else 0)
+        allowed_ms = limits.header_timeout_ms + seen * 1000 // limits.body_rate
+        if now_ms - exchange.began_at >= allowed_ms:
+            self._refuse(
+                exchange, 408, f"a body arrives with at least {limits.body_rate} bytes a second", "slow_body"
+            )
+
+    def _watch_answer(self, exchange: Http2Exchange, now_ms: int) -> None:
+        if exchange.stalled_at is None:
+            exchange.stalled_at = now_ms
+        elif now_ms - exchange.stalled_at >= self.limits.stall_timeout_ms:
+            self._counters.refuse("stalled_reader")
+            self.reset(exchange, CANCEL)
 
     def drain(self) -> None:
         """Take no new requests, answer those that have begun, then close. Streams stay open."""
-        if self._deaf or self.streams.draining:
+        if self._closed or self.draining:
             return
-        self.streams.draining = True
+        self.draining = True
         quiet = self._transport is not None and kernel.is_quiet(self._transport)
-        self.sender.control(goaway(self.streams.last, NO_ERROR, "the server is going away"))
-        if not self.streams.open:
+        self.sender.control(goaway(self._last, NO_ERROR, "the server is going away"))
+        if not self.streams:
             self._close(linger=not quiet)
 
     def drain_streams(self) -> None:
-        """End the streams: tell their owners, then end the bodies cleanly."""
-        self.streams.end_streams()
+        """End the answers that have no end of their own: inform their owners, then end the bodies cleanly."""
+        for exchange in list(self.streams.values()):
+            if exchange.stream is not None and not exchange.ending:
+                self._inform(exchange)
+                if not exchange.gone and not exchange.ending:
+                    self.sender.body(exchange, b"", True)
 
     def abort(self) -> None:
         """Cut the connection now; unsent bytes are dropped."""
-        self._deaf = True
-        self.streams.draining = True  # the rest of a read that is being worked on reaches nobody
-        self.sender.detach()
-        self.streams.lose_all()
+        self.draining = True  # the rest of a read that is being worked on reaches nobody
+        self._stop()
         if self._transport is not None:
             self._transport.abort()
 
-    # -- what the parts call
+    # ---- bytes in
 
-    def _hand(self, request: Request) -> None:
-        """Hand a complete request to the application, unless that refuses it."""
-        refusal = self._gate.judge(request.method, request.path, request.headers, request.local)
-        if refusal is None:
-            self._gate.hand(request)
+    def _keep(self, data: bytes) -> None:
+        """Let bytes wait until others have had their turn."""
+        if not self._unread:
+            self._gate.queue_up(self)
+        self._unread += data
+        if self._transport is not None:
+            self._transport.pause_reading()
+
+    def go_on(self) -> None:
+        """Take what waits."""
+        data, self._unread = self._unread, b""
+        if not self._closed and data:
+            self._read(data)
+            self._resume_reading()
+
+    def _resume_reading(self) -> None:
+        transport = self._transport
+        if transport is not None and not (self.sender.paused or self._unread or transport.is_closing()):
+            transport.resume_reading()
+
+    def _read(self, data: bytes) -> None:
+        self.sender.cork()
+        try:
+            self._take_frames(data)
+            if self._window_raised:
+                self._check_windows()
+        except ConnectionFault as fault:
+            self._fail(fault)
+        finally:
+            self.sender.uncork()
+            if self._debt.size:
+                self.count_unsent()
+
+    def _take_frames(self, data: bytes) -> None:
+        """Read frames, where they lie, until the bytes or the time of this turn are used up."""
+        if self._tail:
+            data = self._tail + data
+            self._tail = b""
+        at = 0 if self._greeted else self._greet(data)
+        end = len(data)
+        look_at = look_bytes
+        while end - at >= frame_head_bytes:
+            high, low, kind, flags, stream_id = frame_head.unpack_from(data, at)
+            size = high << 16 | low
+            if size > max_frame_bytes:
+                raise ConnectionFault(FRAME_SIZE_ERROR, "a frame is larger than 16384 bytes")
+            start = at + frame_head_bytes
+            after = start + size
+            if after > end:
+                break
+            if at >= look_at:
+                if self._gate.is_spent():
+                    self._keep(data[at:])
+                    return
+                look_at = at + look_bytes
+            at = after
+            self._frames += 1
+            stream_id &= max_window
+            payload = data[start:after]
+            try:
+                if self._block is not None and (kind != CONTINUATION or stream_id != self._block_stream):
+                    raise ConnectionFault(PROTOCOL_ERROR, "a header block is interrupted")
+                if kind == DATA:
+                    self._on_data(stream_id, flags, payload)
+                elif kind == HEADERS:
+                    self._on_headers(stream_id, flags, payload)
+                else:
+                    _handlers.get(kind, Http2Connection._on_unknown)(self, stream_id, flags, payload)
+            except StreamFault as fault:
+                self._reset_at_fault(fault)
+        if at < end:
+            self._tail = data[at:]
+
+    def _greet(self, data: bytes) -> int:
+        """Look for preface and SETTINGS; give how many bytes to skip."""
+        if data[: len(preface)] != preface[: len(data)]:
+            raise ConnectionFault(PROTOCOL_ERROR, "this is not HTTP/2's preface")
+        if len(data) < len(preface) + frame_head_bytes:
+            self._tail = data
+            return len(data)
+        if data[len(preface) + 3] != SETTINGS or data[len(preface) + 4] & ACK:
+            raise ConnectionFault(PROTOCOL_ERROR, "the first frame is not SETTINGS")
+        self._greeted = True
+        return len(preface)
+
+    # ---- requests: header blocks
+
+    def _on_headers(self, stream_id: int, flags: int, payload: bytes) -> None:
+        if not stream_id & 1:
+            raise ConnectionFault(PROTOCOL_ERROR, "a client's streams have odd numbers")
+        if flags & (PADDED | PRIORITISED):
+            if flags & PADDED:
+                payload = unpad(payload)
+            if flags & PRIORITISED:
+                if len(payload) < 5:
+                    raise ConnectionFault(FRAME_SIZE_ERROR, "HEADERS is too short for its priority")
+                if word.unpack_from(payload)[0] & max_window == stream_id:
+                    # By the letter a stream's error; but its block would go unread.
+                    raise ConnectionFault(PROTOCOL_ERROR, "a stream depends on itself")
+                payload = payload[5:]
+        if flags & END_HEADERS:
+            self._take_block(stream_id, flags & END_STREAM, payload)
+        else:
+            self._block = bytearray(payload)
+            self._block_stream, self._block_flags, self._block_frames = stream_id, flags, 0
+
+    def _on_continuation(self, stream_id: int, flags: int, payload: bytes) -> None:
+        block = self._block
+        if block is None:
+            raise ConnectionFault(PROTOCOL_ERROR, "CONTINUATION without HEADERS")
+        block += payload
+        self._block_frames += 1
+        if len(block) > max_block_bytes or self._block_frames > max_block_frames:
+            raise ConnectionFault(ENHANCE_YOUR_CALM, "a header block is too large or in too many pieces")
+        if flags & END_HEADERS:
+            self._block = None
+            self._take_block(stream_id, self._block_flags & END_STREAM, bytes(block))
+
+    def _take_block(self, stream_id: int, ends: int, block: bytes) -> None:
+        """Take a complete header block: a request's head, or trailers. `ends` is non-zero if END_STREAM was set."""
+        if stream_id <= self._last:
+            self._take_trailers(stream_id, ends, block)
             return
-        if refusal.reason:
-            self._counters.refuse(refusal.reason)
-        request.reply(refusal.status, refusal.body, refusal.content_type, refusal.extra)
+        self._reach(stream_id)
+        # The block is decoded even for a stream that is refused: the decoder's table must follow the peer's.
+        head = self._known.get(block)
+        if head is None:
+            try:
+                head = self._reader.read(block, self._decoder)
+            except MalformedHead as error:
+                self._counters.refuse("malformed")
+                raise StreamFault(stream_id, PROTOCOL_ERROR, str(error)) from None
+            finally:
+                self._known = self._reader.known(self._decoder.closed)
+        if self.draining or len(self.streams) >= self.limits.max_concurrent_streams:
+            self._counters.refuse("streams")
+            raise StreamFault(stream_id, REFUSED_STREAM, "too many streams, or going away")
+        self.streams[stream_id] = exchange = Http2Exchange(self, self.sender, stream_id, head)
+        if ends:
+            exchange.ended = True
+        if head.status:
+            self._refuse(exchange, head.status, head.error, head.reason)
+        elif head.length > self.limits.max_body:
+            self._refuse_body(exchange)
+        elif ends:
+            if head.length > 0:
+                raise StreamFault(stream_id, PROTOCOL_ERROR, "content-length differs from the body")
+            self._dispatch(exchange)
+        elif head.expects:
+            self.sender.proceed(exchange)
+
+    def _take_trailers(self, stream_id: int, ends: int, block: bytes) -> None:
+        problem = "" if ends else "trailers do not end the stream"
+        try:
+            self._reader.read_trailers(block, self._decoder)
+        except MalformedHead as error:
+            problem = str(error)
+        finally:
+            self._known = self._reader.known(self._decoder.closed)
+        exchange = self.streams.get(stream_id)
+        if exchange is None:
+            self._pass_over(stream_id, ends)
+        elif exchange.ended:
+            raise StreamFault(stream_id, STREAM_CLOSED, "HEADERS after the end of the stream")
+        elif problem:
+            raise StreamFault(stream_id, PROTOCOL_ERROR, problem)
+        else:
+            self._end_of_body(exchange)
+
+    # ---- requests: bodies
+
+    def _on_data(self, stream_id: int, flags: int, payload: bytes) -> None:
+        size = len(payload)
+        self._to_receive -= size
+        if self._to_receive < _refill_below:
+            if self._to_receive < 0:
+                raise ConnectionFault(FLOW_CONTROL_ERROR, "more DATA than the connection's window")
+            self.sender.control(window_update(0, receive_window - self._to_receive))
+            self._to_receive = receive_window
+        exchange = self.streams.get(stream_id)
+        if exchange is None:
+            self._pass_over(stream_id, flags & END_STREAM)
+            return
+        if exchange.ended:
+            raise StreamFault(stream_id, STREAM_CLOSED, "DATA after the end of the stream")
+        if flags & PADDED:
+            payload = unpad(payload)
+        if not flags & END_STREAM:
+            if len(payload) < small_data:
+                self._budgets.spend_idle()
+            self._gather(exchange, payload, size)
+        elif exchange.gathered is None:  # the whole body in one frame, as nearly always
+            exchange.body = payload
+            self._end_of_body(exchange)
+        else:
+            self._gather(exchange, payload, size)
+            self._end_of_body(exchange)
+
+    def _gather(self, exchange: Http2Exchange, piece: bytes, size: int) -> None:
+        exchange.to_receive -= size
+        if exchange.to_receive < 0:
+            raise StreamFault(exchange.id, FLOW_CONTROL_ERROR, "more DATA than the stream's window")
+        if exchange.answered:
+            return  # refused already: no window is given back, so what is still to come is bounded
+        if exchange.to_receive < _refill_below:
+            self.sender.control(window_update(exchange.id, receive_window - exchange.to_receive))
+            exchange.to_receive = receive_window
+        if exchange.gathered is None:
+            exchange.gathered = BytesIO()
+        exchange.gathered.write(piece)
+        self._hold(exchange, exchange.gathered.tell(), len(piece))
+
+    def _hold(self, exchange: Http2Exchange, whole: int, size: int) -> None:
+        """Count bytes of an unfinished body; refuse it if it, or all of them together, are too large."""
+        self._held += size
+        self._counters.unfinished += size
+        if whole > self.limits.max_body:
+            self._refuse_body(exchange)
+        elif self._held > 2 * self.limits.max_body:
+            self._refuse(exchange, 503, "too many unfinished bodies on this connection", "bodies")
+        elif self._counters.unfinished > self.limits.max_unfinished:
+            self._refuse(exchange, 503, "too many bodies are coming in; try again in a second", "bodies")
+
+    def _release(self, exchange: Http2Exchange) -> None:
+        """Let go of a body's pieces."""
+        if exchange.gathered is not None:
+            self._held -= exchange.gathered.tell()
+            self._counters.unfinished -= exchange.gathered.tell()
+            exchange.gathered = None
+
+    def _end_of_body(self, exchange: Http2Exchange) -> None:
+        exchange.ended = True
+        if exchange.answered:
+            return
+        if exchange.gathered is not None:
+            exchange.body = exchange.gathered.getvalue()  # shares the buffer
+            self._release(exchange)
+        if exchange.length >= 0 and exchange.length != len(exchange.body):
+            raise StreamFault(exchange.id, PROTOCOL_ERROR, "content-length differs from the body")
+        if len(exchange.body) > self.limits.max_body:
+            self._refuse_body(exchange)
+        else:
+            self._dispatch(exchange)
+
+    def _dispatch(self, exchange: Http2Exchange) -> None:
+        self._counters.requests += 1
+        self._hand(exchange)
+
+    # ---- refusals in the application's place
+
+    def _refuse(self, exchange: Http2Exchange, status: int, error: str, reason: str) -> None:
+        """Answer; the rest of the request is dropped."""
+        self._counters.refuse(reason)
+        self._release(exchange)
+        extra = ((b"retry-after", b"1"),) if status == 503 else ()
+        exchange.reply(status, json.dumps({"error": error}).encode(), extra=extra)
+
+    def _refuse_body(self, exchange: Http2Exchange) -> None:
+        self._refuse(exchange, 413, f"a request body has at most {self.limits.max_body} bytes", "body_size")
+
+    # ---- frames that carry no request
+
+    def _on_priority(self, stream_id: int, _flags: int, payload: bytes) -> None:
+        self._budgets.spend_idle()
+        if not stream_id:
+            raise ConnectionFault(PROTOCOL_ERROR, "PRIORITY without a stream")
+        if len(payload) != 5:
+            raise StreamFault(stream_id, FRAME_SIZE_ERROR, "PRIORITY has 5 bytes")
+        if word.unpack_from(payload)[0] & max_window == stream_id:
+            raise StreamFault(stream_id, PROTOCOL_ERROR, "a stream depends on itself")
+
+    def _on_rst_stream(self, stream_id: int, _flags: int, payload: bytes) -> None:
+        if not stream_id or self._is_idle(stream_id):
+            raise ConnectionFault(PROTOCOL_ERROR, "RST_STREAM for an idle stream")
+        if len(payload) != 4:
+            raise ConnectionFault(FRAME_SIZE_ERROR, "RST_STREAM has 4 bytes")
+        self._budgets.spend_reset()
+        self._lingering.pop(stream_id, None)
+        exchange = self.streams.get(stream_id)
+        if exchange is not None:
+            self._lose(exchange)
+            self._close_if_drained()
+
+    def _on_settings(self, stream_id: int, flags: int, payload: bytes) -> None:
+        if stream_id:
+            raise ConnectionFault(PROTOCOL_ERROR, "SETTINGS on a stream")
+        if len(payload) % pair.size or (flags & ACK and payload):
+            raise ConnectionFault(FRAME_SIZE_ERROR, "SETTINGS has 6 bytes for each value, none with ACK")
+        self._budgets.spend_idle(1 + len(payload) // pair.size)
+        if flags & ACK:
+            self._decoder.table_limit = 0  # the peer knows our settings, and may announce no table any more
+            return
+        for key, value in pair.iter_unpack(payload):
+            self._set(key, value)
+        self.sender.control(settings_ack)  # before what a wider window lets go
+
+    def _set(self, key: int, value: int) -> None:
+        if key == SETTINGS_INITIAL_WINDOW_SIZE:
+            self.sender.set_initial_window(value)
+            self._window_raised = True
+        elif key == SETTINGS_MAX_FRAME_SIZE:
+            if not max_frame_bytes <= value < 1 << 24:
+                raise ConnectionFault(
+                    PROTOCOL_ERROR, "SETTINGS_MAX_FRAME_SIZE is not within 2^14 and 2^24 - 1"
+                )
+        elif key == SETTINGS_ENABLE_PUSH:
+            if value > 1:
+                raise ConnectionFault(PROTOCOL_ERROR, "SETTINGS_ENABLE_PUSH is neither 0 nor 1")
+        elif key == SETTINGS_HEADER_TABLE_SIZE and value < default_table_bytes:
+            self.sender.table_shrunk = True
+
+    def _check_windows(self) -> None:
+        """See, once a read, that no open stream's window is above the limit; a setting by itself touches none of them."""
+        self._window_raised = False
+        most = max_window - self.sender.initial_window
+        if any(exchange.credit > most for exchange in self.streams.values()):
+            raise ConnectionFault(FLOW_CONTROL_ERROR, "a stream's window is above 2^31 - 1")
+
+    def _on_push_promise(self, _stream_id: int, _flags: int, _payload: bytes) -> None:
+        raise ConnectionFault(PROTOCOL_ERROR, "clients do not push")
+
+    def _on_ping(self, stream_id: int, flags: int, payload: bytes) -> None:
+        if stream_id:
+            raise ConnectionFault(PROTOCOL_ERROR, "PING on a stream")
+        if len(payload) != 8:
+            raise ConnectionFault(FRAME_SIZE_ERROR, "PING has 8 bytes")
+        self._budgets.spend_idle()
+        if not flags & ACK:
+            self.sender.control(ping_ack(payload))
+
+    def _on_goaway(self, stream_id: int, _flags: int, payload: bytes) -> None:
+        # We open no streams, so there is nothing to stop; the client closes when it has its answers.
+        self._budgets.spend_idle()
+        if stream_id:
+            raise ConnectionFault(PROTOCOL_ERROR, "GOAWAY on a stream")
+        if len(payload) < 8:
+            raise ConnectionFault(FRAME_SIZE_ERROR, "GOAWAY has 8 bytes or more")
+
+    def _on_window_update(self, stream_id: int, _flags: int, payload: bytes) -> None:
+        if len(payload) != 4:
+            raise ConnectionFault(FRAME_SIZE_ERROR, "WINDOW_UPDATE has 4 bytes")
+        self._budgets.spend_update(self.sender.written)
+        increment = word.unpack(payload)[0] & max_window
+        if not stream_id:
+            if not increment:
+                raise ConnectionFault(PROTOCOL_ERROR, "WINDOW_UPDATE by zero")
+            self.sender.grow(increment)
+            return
+        exchange = self.streams.get(stream_id)
+        if exchange is None:
+            if self._is_idle(stream_id):
+                raise ConnectionFault(PROTOCOL_ERROR, "WINDOW_UPDATE for an idle stream")
+            return  # it has just ended on our side
+        if not increment:
+            raise StreamFault(stream_id, PROTOCOL_ERROR, "WINDOW_UPDATE by zero")
+        self.sender.grow_stream(exchange, increment)
+
+    def _on_unknown(self, _stream_id: int, _flags: int, _payload: bytes) -> None:
+        """Pass over a frame of an unknown type (RFC 9113 section 5.5)."""
+        self._budgets.spend_idle()
+
+    # ---- which streams there are
+
+    def _reach(self, stream_id: int) -> None:
+        """Take note of a new highest stream number; those passed over can never be used (section 5.1.1)."""
+        skipped = self._last + 2 if self._last else 1
+        if stream_id != skipped:
+            self._gaps = [*self._gaps[1 - gaps_remembered :], range(skipped, stream_id, 2)]
+        self._last = stream_id
+
+    def _is_idle(self, stream_id: int) -> bool:
+        """Say whether a stream was never opened: too high, even, or skipped over."""
+        if stream_id > self._last or not stream_id & 1:
+            return True
+        return bool(self._gaps) and any(stream_id in gap for gap in self._gaps)
+
+    def _pass_over(self, stream_id: int, ends: int) -> None:
+        """Ignore HEADERS or DATA for a stream that is not open, if we have cut it off; else the peer is at fault."""
+        if stream_id in self._resets:
+            self._budgets.spend_idle()
+            if ends:
+                self._lingering.pop(stream_id, None)
+        elif self._is_idle(stream_id):
+            raise ConnectionFault(PROTOCOL_ERROR, "a frame for an idle stream")
+        else:
+            raise ConnectionFault(STREAM_CLOSED, "a frame for a closed stream")
+
+    # ---- how streams end
+
+    def finished(self, exchange: Http2Exchange) -> None:
+        """Take note that the answer is out; a request that is still coming will be cut off without blame."""
+        self._remove(exchange)
+        exchange.stream = None
+        if not exchange.ended:
+            # Not at once: curl and others forget the answer when RST_STREAM comes in the same read.
+            self._ignore(exchange.id)
+            self._lingering[exchange.id] = False
+        self._close_if_drained()
+
+    def reset(self, exchange: Http2Exchange, code: int) -> None:
+        """Cut a stream off; its owner is informed."""
+        self._cut(exchange.id, code)
+        self._lose(exchange)
+        self._close_if_drained()
+
+    def _reset_at_fault(self, fault: StreamFault) -> None:
+        """Reset the stream that broke a rule; too many of them end the connection."""
+        exchange = self.streams.get(fault.stream_id)
+        if exchange is None:
+            self._cut(fault.stream_id, fault.code)
+        else:
+            self.reset(exchange, fault.code)
+        self._budgets.spend_reset()
+
+    def _cut(self, stream_id: int, code: int) -> None:
+        self._ignore(stream_id)
+        self.sender.control(rst_stream(stream_id, code))
+
+    def _ignore(self, stream_id: int) -> None:
+        if len(self._resets) >= resets_remembered:
+            oldest = next(iter(self._resets))
+            del self._resets[oldest]
+            self._lingering.pop(oldest, None)
+        self._resets[stream_id] = None
+
+    def _remove(self, exchange: Http2Exchange) -> None:
+        self.streams.pop(exchange.id, None)
+        exchange.gone = True
+        if exchange.gathered is not None:
+            self._release(exchange)
+
+    def _lose(self, exchange: Http2Exchange) -> None:
+        self._remove(exchange)
+        self.sender.forget(exchange)
+        self._inform(exchange)
+
+    def _inform(self, exchange: Http2Exchange) -> None:
+        stream, exchange.stream = exchange.stream, None
+        if stream is not None:
+            stream.lost()
+
+    def _close_if_drained(self) -> None:
+        if self.draining and not self.streams:
+            self._close()
+
+    # ---- all streams
 
     def count_unsent(self) -> None:
         """Bring up to date how much of its answers the peer has not taken."""
         transport = self._transport
-        written = 0 if transport is None or self.streams.has_endless() else transport.get_write_buffer_size()
+        written = 0 if transport is None or self._has_endless() else transport.get_write_buffer_size()
         self._debt.becomes(written + self.sender.held())
 
-    def drained(self) -> None:
-        """Close, since the last open stream has ended on a connection that takes no more."""
-        self._close()
+    def _has_endless(self) -> bool:
+        """Say whether an answer is open that has no end of its own."""
+        return any(exchange.stream is not None for exchange in self.streams.values())
+
+    def _settle_streams(self) -> None:
+        for exchange in list(self.streams.values()):
+            exchange.settle_writable()
+
+    # ---- the end
 
     def _fail(self, fault: ConnectionFault) -> None:
         if fault.code != NO_ERROR:
             self._counters.refuse("protocol")
-        self.sender.control(goaway(self.streams.last, fault.code, fault.reason))
+        self.sender.control(goaway(self._last, fault.code, fault.reason))
         self._close()
 
     def _close(self, *, linger: bool = True) -> None:
-        self._deaf = True
         self.sender.flush()
-        self.sender.detach()
-        self.streams.lose_all()
+        self._stop()
         transport = self._transport
         if transport is None or transport.is_closing():
             return
@@ -277,5 +887,24 @@ class Http2Connection(asyncio.Protocol):
             return
         # To close with bytes unread would reset the connection, and what was sent last might never be read.
         transport.write_eof()
-        if self.sender.paused:
-            transport.resume_reading()
+        transport.resume_reading()
+
+    def _stop(self) -> None:
+        """Read and send no more; every stream ends."""
+        self._closed = True
+        self._unread = b""
+        self.sender.detach()
+        while self.streams:
+            self._lose(next(iter(self.streams.values())))
+
+
+_handlers: dict[int, Callable[[Http2Connection, int, int, bytes], None]] = {
+    PRIORITY: Http2Connection._on_priority,
+    RST_STREAM: Http2Connection._on_rst_stream,
+    SETTINGS: Http2Connection._on_settings,
+    PUSH_PROMISE: Http2Connection._on_push_promise,
+    PING: Http2Connection._on_ping,
+    GOAWAY: Http2Connection._on_goaway,
+    WINDOW_UPDATE: Http2Connection._on_window_update,
+    CONTINUATION: Http2Connection._on_continuation,
+}

@@ -1,4 +1,4 @@
-"""The frames of HTTP/2 as bytes: numbers, limits and the small builders for what we send.
+"""The frames of HTTP/2: their numbers and limits, the bytes of those that we send, and what a broken rule costs.
 
 Source:
     RFC 9113, "HTTP/2", sections 4, 6 and 7.
@@ -15,7 +15,7 @@ max_frame_bytes = 1 << 14  # what we accept, RFC 9113's own default
 max_window = (1 << 31) - 1
 default_window = (1 << 16) - 1
 
-# Length in two pieces (1 + 2 bytes), type, flags, stream; one unpack per frame and no object made of it.
+# Length in two parts (1 + 2 bytes), type, flags, stream. A frame is never an object.
 frame_head = Struct(">BHBBL")
 pair = Struct(">HL")  # one setting: identifier, value
 word = Struct(">L")

@@ -1,16 +1,18 @@
-"""A header list becomes a request's head or a refusal; heads seen before are found by their bytes.
+"""Header lists to request heads, and answers to header blocks; both are kept and found again by what they came from.
 
 Source:
-    RFC 9113 sections 8.1 to 8.3; RFC 9110 sections 5 and 7.2.
+    RFC 9113 sections 8.1 to 8.3; RFC 9110 sections 5, 6.6.1 and 7.2.
 """
 
 from __future__ import annotations
 
 import re
+from email.utils import formatdate
 from functools import lru_cache
 
-from anew.net.http2.hpack import Field, HeaderDecoder
-from anew.net.seam import WireLimits
+from anew.net.http2.frames import DATA, END_HEADERS, END_STREAM, HEADERS, frame_head
+from anew.net.http2.hpack import Field, HeaderDecoder, encode_field, encode_status
+from anew.net.seam import Headers, WireLimits
 
 _token = re.compile(rb"[!#$%&'*+\-.^_`|~0-9A-Za-z]+").fullmatch
 _lower_token = re.compile(rb"[!#$%&'*+\-.^_`|~0-9a-z]+").fullmatch
@@ -24,7 +26,7 @@ _of_connections = frozenset(
     (b"connection", b"proxy-connection", b"keep-alive", b"transfer-encoding", b"upgrade")
 )
 
-# Fields that were checked before, so that a path that is new costs no look at the rest of its head.
+# Fields that were checked before: a new path then costs no check of the rest of its head.
 _good: set[Field] = set()
 _good_most = 1024
 _good_bytes = 128
@@ -32,19 +34,27 @@ _good_bytes = 128
 _known_most = 1024
 _known_bytes = 2048
 
+_answers_most = 2048
+
+bodyless = frozenset((204, 304))
+"""Statuses whose answers have no body."""
+
+
+# ---- requests
+
 
 class MalformedHead(Exception):
-    """The list is not a request at all: RST_STREAM with PROTOCOL_ERROR (RFC 9113 section 8.1.1)."""
+    """The list is not a request: RST_STREAM with PROTOCOL_ERROR (RFC 9113 section 8.1.1)."""
 
 
 class Head:
-    """A checked request head; never changed, as it may be shared between requests.
+    """A checked request head. Requests share it, so nobody changes it.
 
     Attributes:
         method: As sent.
         path: Raw path without the query.
         query: Raw query without the question mark.
-        headers: As the seam wants them. Shared between requests: read only.
+        headers: As the seam wants them.
         length: Of content-length, -1 if there is none.
         expects: True if the client waits for "100 Continue" before it sends the body.
         status: What to refuse the request with, 0 if nothing is wrong.
@@ -70,16 +80,6 @@ def _refusal(status: int, error: str, reason: str, method: bytes = b"GET") -> He
     head = Head(method, b"", b"", {})
     head.status, head.error, head.reason = status, error, reason
     return head
-
-
-def check_trailers(fields: list[Field]) -> None:
-    """Check the field section after a body; it is not kept.
-
-    Raises:
-        MalformedHead: It holds a pseudo-header or a bad field.
-    """
-    for field in fields:
-        _check_field(field)
 
 
 def _check_field(field: Field) -> None:
@@ -163,8 +163,8 @@ class HeadReader:
     """Reads header blocks, and knows those it has read before.
 
     A client's requests to one route mostly have the same block, byte for byte, once its table is empty. Heads
-    of blocks that mean the same on every connection are kept and found by their bytes; the lot is dropped
-    when full.
+    of blocks that mean the same on every connection are kept and found by their bytes; all are dropped when there
+    are too many.
     """
 
     def __init__(self, limits: WireLimits) -> None:
@@ -198,14 +198,75 @@ class HeadReader:
         return head
 
     def read_trailers(self, block: bytes, decoder: HeaderDecoder) -> None:
-        """Decode and check the fields after a body; the same errors as `read`."""
+        """Decode and check the fields after a body, which are not kept; the same errors as `read`."""
         fields = decoder.decode(block, self._limits.max_head, self._limits.max_headers)
         if decoder.oversized:
             raise MalformedHead("the trailers are too large")
-        check_trailers(fields)
+        for field in fields:
+            _check_field(field)
 
 
 @lru_cache(maxsize=16)
 def reader_for(limits: WireLimits) -> HeadReader:
     """Give the one reader for these limits, so that all connections share what it knows."""
     return HeadReader(limits)
+
+
+# ---- answers
+
+_Key = tuple[int, bytes | None, Headers, int]
+# An answer's frames but for stream number and body: HEADERS' first 5 bytes; the block and DATA's first 5.
+_Template = tuple[bytes, bytes]
+
+
+class AnswerBlocks:
+    """The header blocks of answers, each with its Date, for all connections.
+
+    Attributes:
+        templates: What `template` has built since the last second began.
+    """
+
+    __slots__ = ("_date", "_second", "templates")
+
+    def __init__(self) -> None:
+        self.templates: dict[_Key, _Template] = {}
+        self._second: int | None = None
+        self._date = b""
+
+    def tick(self, now_ms: int) -> None:
+        """Bring the Date up to now, once in a second of the caller's clock."""
+        if now_ms // 1000 != self._second:
+            self._second = now_ms // 1000
+            self.renew()
+
+    def renew(self) -> None:
+        """Bring the Date up to now."""
+        date = encode_field(b"date", formatdate(usegmt=True).encode())
+        if date != self._date:
+            self._date = date
+            self.templates.clear()
+
+    def block(self, status: int, content_type: bytes | None, extra: Headers, length: int | None) -> bytes:
+        """Build a header block; 204 and 304 have neither content type nor length, a stream has no length."""
+        parts = [encode_status(status)]
+        if content_type is not None and status not in bodyless:
+            parts.append(encode_field(b"content-type", content_type))
+        if length is not None and status not in bodyless:
+            parts.append(encode_field(b"content-length", b"%d" % length))
+        parts.append(self._date)
+        parts += [encode_field(name, value) for name, value in extra]
+        return b"".join(parts)
+
+    def template(self, key: _Key) -> _Template:
+        """Build and remember the frames of an answer with a body of one frame."""
+        block = self.block(*key)
+        length = key[3]
+        head = frame_head.pack(len(block) >> 16, len(block) & 0xFFFF, HEADERS, END_HEADERS, 0)[:5]
+        data = frame_head.pack(length >> 16, length & 0xFFFF, DATA, END_STREAM, 0)[:5]
+        if len(self.templates) >= _answers_most:
+            self.templates.clear()
+        self.templates[key] = (head, block + data)
+        return head, block + data
+
+
+answer_blocks = AnswerBlocks()
