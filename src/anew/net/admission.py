@@ -136,6 +136,11 @@ class Gate:
         """Tell whether so many wait that what has been read now had better stay with its connection."""
         return len(self._queue) >= full and self._now_ms() >= self._until_ms
 
+    def is_spent(self) -> bool:
+        """Whether the time of this turn is used up, so that the rest of a long read waits; the first to ask begins a turn."""
+        now_ms = self._now_ms()
+        return not (now_ms < self._until_ms or self._begins(now_ms))
+
     def queue_up(self, connection: Held) -> None:
         """Let a connection hand over what it holds, after those that wait already."""
         self._queue.append((connection, self._since_ms))

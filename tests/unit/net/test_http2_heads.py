@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from anew.net.http2.heads import HeadReader, MalformedHead, check_trailers, parse_head
+from anew.net.http2.heads import HeadReader, MalformedHead, parse_head
 from anew.net.http2.hpack import Field, HeaderDecoder, encode_field
 from anew.net.seam import WireLimits
 
@@ -110,9 +110,10 @@ def test_connect_is_refused() -> None:
 
 
 def test_trailers_hold_no_pseudo_headers() -> None:
-    check_trailers([(b"x-sum", b"1")])
+    reader, decoder = HeadReader(limits), HeaderDecoder()
+    reader.read_trailers(block_of([(b"x-sum", b"1")]), decoder)
     with pytest.raises(MalformedHead):
-        check_trailers([(b":path", b"/")])
+        reader.read_trailers(block_of([(b":path", b"/")]), decoder)
 
 
 def block_of(fields: list[Field]) -> bytes:

@@ -19,37 +19,26 @@ from anew.net import kernel
 from anew.net.admission import Gate
 from anew.net.debts import Debt
 from anew.net.http1.connection import is_loopback
+from anew.net.http2.budgets import Budgets, Waiting, small_data
 from anew.net.http2.frames import (
     ACK,
-    CANCEL,
     CONTINUATION,
     DATA,
     END_HEADERS,
     END_STREAM,
-    ENHANCE_YOUR_CALM,
-    FLOW_CONTROL_ERROR,
-    FRAME_SIZE_ERROR,
     GOAWAY,
     HEADERS,
-    NO_ERROR,
     PADDED,
     PING,
     PRIORITISED,
     PRIORITY,
-    PROTOCOL_ERROR,
     PUSH_PROMISE,
-    REFUSED_STREAM,
     RST_STREAM,
     SETTINGS,
-    SETTINGS_ENABLE_PUSH,
-    SETTINGS_HEADER_TABLE_SIZE,
-    SETTINGS_INITIAL_WINDOW_SIZE,
-    SETTINGS_MAX_CONCURRENT_STREAMS,
-    SETTINGS_MAX_FRAME_SIZE,
-    SETTINGS_MAX_HEADER_LIST_SIZE,
-    STREAM_CLOSED,
     WINDOW_UPDATE,
+    Code,
     ConnectionFault,
+    Setting,
     StreamFault,
     default_window,
     frame_head,
@@ -71,23 +60,6 @@ from anew.net.http2.heads import MalformedHead, answer_blocks, reader_for
 from anew.net.http2.hpack import HeaderDecoder, default_table_bytes
 from anew.net.http2.streams import Http2Exchange, Sender, receive_window
 from anew.net.seam import WireCounters, WireLimits
-
-second_ms = 1000
-
-resets_per_second = 500
-"""Streams that end by RST_STREAM, the peer's or ours for its mistakes (CVE-2023-44487, CVE-2025-8671). A
-client that gives up all its 200 streams at once, twice in a second, is still welcome."""
-
-idle_per_second = 2000
-"""Frames that carry next to nothing: PING, SETTINGS and each of its entries, PRIORITY, unknown types, DATA below
-`small_data` that does not end its stream (CVE-2019-9511, -9512, -9515, -9518); and, counted apart, WINDOW_UPDATE."""
-
-small_data = 64
-"""Bytes of a DATA frame below which it is more framing than data."""
-
-bytes_per_update = 32
-"""For each of so many bytes that we send, one WINDOW_UPDATE more is welcome; an answer has three times as many, and two
-updates follow it at most, one of the stream and one of the connection."""
 
 look_bytes = 8 << 10
 """Bytes of one read after which the clock is asked whether the turn is over."""
@@ -117,71 +89,6 @@ class Server(Protocol):
         """Forget a connection that is lost."""
 
 
-class Budgets:
-    """What one peer has done this second that no peer may do too often."""
-
-    __slots__ = ("_idle", "_resets", "_since", "_updates", "_written")
-
-    def __init__(self) -> None:
-        self._resets = self._idle = self._updates = 0
-        self._since = 0
-        self._written = (0, 0)  # bytes that we had sent when the second before, and this one, began
-
-    def sweep(self, now_ms: int, written: int) -> None:
-        """Begin a new second if the last is over."""
-        if now_ms - self._since >= second_ms:
-            self._since = now_ms
-            self._resets = self._idle = self._updates = 0
-            self._written = (self._written[1], written)
-
-    def spend_reset(self) -> None:
-        """Count a reset stream.
-
-        Raises:
-            ConnectionFault: ENHANCE_YOUR_CALM.
-        """
-        self._resets += 1
-        if self._resets > resets_per_second:
-            raise ConnectionFault(ENHANCE_YOUR_CALM, "too many streams are reset")
-
-    def spend_idle(self, count: int = 1) -> None:
-        """Count frames, or entries, that carry next to nothing.
-
-        Raises:
-            ConnectionFault: ENHANCE_YOUR_CALM.
-        """
-        self._idle += count
-        if self._idle > idle_per_second:
-            raise ConnectionFault(ENHANCE_YOUR_CALM, "too many frames that carry next to nothing")
-
-    def spend_update(self, written: int) -> None:
-        """Count a WINDOW_UPDATE against the bytes that we have sent.
-
-        Raises:
-            ConnectionFault: ENHANCE_YOUR_CALM.
-        """
-        self._updates += 1
-        if self._updates > idle_per_second + (written - self._written[0]) // bytes_per_update:
-            raise ConnectionFault(ENHANCE_YOUR_CALM, "too many WINDOW_UPDATEs for what was sent")
-
-
-class Waiting:
-    """How long something has stood still, by the sweep's clock: none is read where bytes are handled."""
-
-    __slots__ = ("_mark", "_since")
-
-    def __init__(self) -> None:
-        self._mark: object = None
-        self._since = 0
-
-    def stands_for(self, now_ms: int, mark: object) -> int:
-        """Give for how many milliseconds the mark has been the same; None: nothing is awaited."""
-        if mark is None or mark != self._mark:
-            self._mark = mark
-            self._since = now_ms
-        return now_ms - self._since
-
-
 class Http2Connection(asyncio.Protocol):
     """One HTTP/2 connection.
 
@@ -209,6 +116,7 @@ class Http2Connection(asyncio.Protocol):
         self.sender = Sender(self.finished)
         self._server = server
         self._gate = gate
+        self._judge = gate.judge
         self._hand = gate.hand
         self._counters = counters
         self._transport: asyncio.Transport | None = None
@@ -248,11 +156,11 @@ class Http2Connection(asyncio.Protocol):
         self.sender.attach(self._transport)
         answer_blocks.renew()
         ours = {
-            SETTINGS_HEADER_TABLE_SIZE: 0,
-            SETTINGS_MAX_CONCURRENT_STREAMS: self.limits.max_concurrent_streams,
-            SETTINGS_INITIAL_WINDOW_SIZE: receive_window,
-            SETTINGS_MAX_FRAME_SIZE: max_frame_bytes,
-            SETTINGS_MAX_HEADER_LIST_SIZE: self.limits.max_head,
+            Setting.HEADER_TABLE_SIZE: 0,
+            Setting.MAX_CONCURRENT_STREAMS: self.limits.max_concurrent_streams,
+            Setting.INITIAL_WINDOW_SIZE: receive_window,
+            Setting.MAX_FRAME_SIZE: max_frame_bytes,
+            Setting.MAX_HEADER_LIST_SIZE: self.limits.max_head,
         }
         self.sender.control(settings(ours) + window_update(0, receive_window - default_window))
 
@@ -332,12 +240,14 @@ class Http2Connection(asyncio.Protocol):
         due = None if self._closed else self._frame_due()
         if self._frame_due_for.stands_for(now_ms, due) >= self.limits.header_timeout_ms:
             self._counters.refuse("slow_head")
-            self._fail(ConnectionFault(NO_ERROR, f"a head arrives within {self.limits.header_timeout_ms} ms"))
+            self._fail(
+                ConnectionFault(Code.NO_ERROR, f"a head arrives within {self.limits.header_timeout_ms} ms")
+            )
             return
         for stream_id, seen in list(self._lingering.items()):
             if seen:
                 del self._lingering[stream_id]
-                self.sender.control(rst_stream(stream_id, NO_ERROR))
+                self.sender.control(rst_stream(stream_id, Code.NO_ERROR))
             else:
                 self._lingering[stream_id] = True
         for exchange in list(self.streams.values()):
@@ -378,7 +288,7 @@ class Http2Connection(asyncio.Protocol):
             exchange.stalled_at = now_ms
         elif now_ms - exchange.stalled_at >= self.limits.stall_timeout_ms:
             self._counters.refuse("stalled_reader")
-            self.reset(exchange, CANCEL)
+            self.reset(exchange, Code.CANCEL)
 
     def drain(self) -> None:
         """Take no new requests, answer those that have begun, then close. Streams stay open."""
@@ -386,7 +296,7 @@ class Http2Connection(asyncio.Protocol):
             return
         self.draining = True
         quiet = self._transport is not None and kernel.is_quiet(self._transport)
-        self.sender.control(goaway(self._last, NO_ERROR, "the server is going away"))
+        self.sender.control(goaway(self._last, Code.NO_ERROR, "the server is going away"))
         if not self.streams:
             self._close(linger=not quiet)
 
@@ -452,7 +362,7 @@ class Http2Connection(asyncio.Protocol):
             high, low, kind, flags, stream_id = frame_head.unpack_from(data, at)
             size = high << 16 | low
             if size > max_frame_bytes:
-                raise ConnectionFault(FRAME_SIZE_ERROR, "a frame is larger than 16384 bytes")
+                raise ConnectionFault(Code.FRAME_SIZE_ERROR, "a frame is larger than 16384 bytes")
             start = at + frame_head_bytes
             after = start + size
             if after > end:
@@ -468,7 +378,7 @@ class Http2Connection(asyncio.Protocol):
             payload = data[start:after]
             try:
                 if self._block is not None and (kind != CONTINUATION or stream_id != self._block_stream):
-                    raise ConnectionFault(PROTOCOL_ERROR, "a header block is interrupted")
+                    raise ConnectionFault(Code.PROTOCOL_ERROR, "a header block is interrupted")
                 if kind == DATA:
                     self._on_data(stream_id, flags, payload)
                 elif kind == HEADERS:
@@ -483,12 +393,12 @@ class Http2Connection(asyncio.Protocol):
     def _greet(self, data: bytes) -> int:
         """Look for preface and SETTINGS; give how many bytes to skip."""
         if data[: len(preface)] != preface[: len(data)]:
-            raise ConnectionFault(PROTOCOL_ERROR, "this is not HTTP/2's preface")
+            raise ConnectionFault(Code.PROTOCOL_ERROR, "this is not HTTP/2's preface")
         if len(data) < len(preface) + frame_head_bytes:
             self._tail = data
             return len(data)
         if data[len(preface) + 3] != SETTINGS or data[len(preface) + 4] & ACK:
-            raise ConnectionFault(PROTOCOL_ERROR, "the first frame is not SETTINGS")
+            raise ConnectionFault(Code.PROTOCOL_ERROR, "the first frame is not SETTINGS")
         self._greeted = True
         return len(preface)
 
@@ -496,16 +406,16 @@ class Http2Connection(asyncio.Protocol):
 
     def _on_headers(self, stream_id: int, flags: int, payload: bytes) -> None:
         if not stream_id & 1:
-            raise ConnectionFault(PROTOCOL_ERROR, "a client's streams have odd numbers")
+            raise ConnectionFault(Code.PROTOCOL_ERROR, "a client's streams have odd numbers")
         if flags & (PADDED | PRIORITISED):
             if flags & PADDED:
                 payload = unpad(payload)
             if flags & PRIORITISED:
                 if len(payload) < 5:
-                    raise ConnectionFault(FRAME_SIZE_ERROR, "HEADERS is too short for its priority")
+                    raise ConnectionFault(Code.FRAME_SIZE_ERROR, "HEADERS is too short for its priority")
                 if word.unpack_from(payload)[0] & max_window == stream_id:
                     # By the letter a stream's error; but its block would go unread.
-                    raise ConnectionFault(PROTOCOL_ERROR, "a stream depends on itself")
+                    raise ConnectionFault(Code.PROTOCOL_ERROR, "a stream depends on itself")
                 payload = payload[5:]
         if flags & END_HEADERS:
             self._take_block(stream_id, flags & END_STREAM, payload)
@@ -516,11 +426,11 @@ class Http2Connection(asyncio.Protocol):
     def _on_continuation(self, stream_id: int, flags: int, payload: bytes) -> None:
         block = self._block
         if block is None:
-            raise ConnectionFault(PROTOCOL_ERROR, "CONTINUATION without HEADERS")
+            raise ConnectionFault(Code.PROTOCOL_ERROR, "CONTINUATION without HEADERS")
         block += payload
         self._block_frames += 1
         if len(block) > max_block_bytes or self._block_frames > max_block_frames:
-            raise ConnectionFault(ENHANCE_YOUR_CALM, "a header block is too large or in too many pieces")
+            raise ConnectionFault(Code.ENHANCE_YOUR_CALM, "a header block is too large or in too many pieces")
         if flags & END_HEADERS:
             self._block = None
             self._take_block(stream_id, self._block_flags & END_STREAM, bytes(block))
@@ -538,22 +448,28 @@ class Http2Connection(asyncio.Protocol):
                 head = self._reader.read(block, self._decoder)
             except MalformedHead as error:
                 self._counters.refuse("malformed")
-                raise StreamFault(stream_id, PROTOCOL_ERROR, str(error)) from None
+                raise StreamFault(stream_id, Code.PROTOCOL_ERROR, str(error)) from None
             finally:
                 self._known = self._reader.known(self._decoder.closed)
         if self.draining or len(self.streams) >= self.limits.max_concurrent_streams:
             self._counters.refuse("streams")
-            raise StreamFault(stream_id, REFUSED_STREAM, "too many streams, or going away")
+            raise StreamFault(stream_id, Code.REFUSED_STREAM, "too many streams, or going away")
         self.streams[stream_id] = exchange = Http2Exchange(self, self.sender, stream_id, head)
         if ends:
             exchange.ended = True
         if head.status:
             self._refuse(exchange, head.status, head.error, head.reason)
+            return
+        refusal = self._judge(head.method, head.path, head.headers, self.local)
+        if refusal is not None:
+            if refusal.reason:
+                self._counters.refuse(refusal.reason)
+            exchange.reply(refusal.status, refusal.body, refusal.content_type, refusal.extra)
         elif head.length > self.limits.max_body:
             self._refuse_body(exchange)
         elif ends:
             if head.length > 0:
-                raise StreamFault(stream_id, PROTOCOL_ERROR, "content-length differs from the body")
+                raise StreamFault(stream_id, Code.PROTOCOL_ERROR, "content-length differs from the body")
             self._dispatch(exchange)
         elif head.expects:
             self.sender.proceed(exchange)
@@ -570,9 +486,9 @@ class Http2Connection(asyncio.Protocol):
         if exchange is None:
             self._pass_over(stream_id, ends)
         elif exchange.ended:
-            raise StreamFault(stream_id, STREAM_CLOSED, "HEADERS after the end of the stream")
+            raise StreamFault(stream_id, Code.STREAM_CLOSED, "HEADERS after the end of the stream")
         elif problem:
-            raise StreamFault(stream_id, PROTOCOL_ERROR, problem)
+            raise StreamFault(stream_id, Code.PROTOCOL_ERROR, problem)
         else:
             self._end_of_body(exchange)
 
@@ -583,7 +499,7 @@ class Http2Connection(asyncio.Protocol):
         self._to_receive -= size
         if self._to_receive < _refill_below:
             if self._to_receive < 0:
-                raise ConnectionFault(FLOW_CONTROL_ERROR, "more DATA than the connection's window")
+                raise ConnectionFault(Code.FLOW_CONTROL_ERROR, "more DATA than the connection's window")
             self.sender.control(window_update(0, receive_window - self._to_receive))
             self._to_receive = receive_window
         exchange = self.streams.get(stream_id)
@@ -591,7 +507,7 @@ class Http2Connection(asyncio.Protocol):
             self._pass_over(stream_id, flags & END_STREAM)
             return
         if exchange.ended:
-            raise StreamFault(stream_id, STREAM_CLOSED, "DATA after the end of the stream")
+            raise StreamFault(stream_id, Code.STREAM_CLOSED, "DATA after the end of the stream")
         if flags & PADDED:
             payload = unpad(payload)
         if not flags & END_STREAM:
@@ -608,7 +524,7 @@ class Http2Connection(asyncio.Protocol):
     def _gather(self, exchange: Http2Exchange, piece: bytes, size: int) -> None:
         exchange.to_receive -= size
         if exchange.to_receive < 0:
-            raise StreamFault(exchange.id, FLOW_CONTROL_ERROR, "more DATA than the stream's window")
+            raise StreamFault(exchange.id, Code.FLOW_CONTROL_ERROR, "more DATA than the stream's window")
         if exchange.answered:
             return  # refused already: no window is given back, so what is still to come is bounded
         if exchange.to_receive < _refill_below:
@@ -645,7 +561,7 @@ class Http2Connection(asyncio.Protocol):
             exchange.body = exchange.gathered.getvalue()  # shares the buffer
             self._release(exchange)
         if exchange.length >= 0 and exchange.length != len(exchange.body):
-            raise StreamFault(exchange.id, PROTOCOL_ERROR, "content-length differs from the body")
+            raise StreamFault(exchange.id, Code.PROTOCOL_ERROR, "content-length differs from the body")
         if len(exchange.body) > self.limits.max_body:
             self._refuse_body(exchange)
         else:
@@ -672,17 +588,17 @@ class Http2Connection(asyncio.Protocol):
     def _on_priority(self, stream_id: int, _flags: int, payload: bytes) -> None:
         self._budgets.spend_idle()
         if not stream_id:
-            raise ConnectionFault(PROTOCOL_ERROR, "PRIORITY without a stream")
+            raise ConnectionFault(Code.PROTOCOL_ERROR, "PRIORITY without a stream")
         if len(payload) != 5:
-            raise StreamFault(stream_id, FRAME_SIZE_ERROR, "PRIORITY has 5 bytes")
+            raise StreamFault(stream_id, Code.FRAME_SIZE_ERROR, "PRIORITY has 5 bytes")
         if word.unpack_from(payload)[0] & max_window == stream_id:
-            raise StreamFault(stream_id, PROTOCOL_ERROR, "a stream depends on itself")
+            raise StreamFault(stream_id, Code.PROTOCOL_ERROR, "a stream depends on itself")
 
     def _on_rst_stream(self, stream_id: int, _flags: int, payload: bytes) -> None:
         if not stream_id or self._is_idle(stream_id):
-            raise ConnectionFault(PROTOCOL_ERROR, "RST_STREAM for an idle stream")
+            raise ConnectionFault(Code.PROTOCOL_ERROR, "RST_STREAM for an idle stream")
         if len(payload) != 4:
-            raise ConnectionFault(FRAME_SIZE_ERROR, "RST_STREAM has 4 bytes")
+            raise ConnectionFault(Code.FRAME_SIZE_ERROR, "RST_STREAM has 4 bytes")
         self._budgets.spend_reset()
         self._lingering.pop(stream_id, None)
         exchange = self.streams.get(stream_id)
@@ -692,9 +608,9 @@ class Http2Connection(asyncio.Protocol):
 
     def _on_settings(self, stream_id: int, flags: int, payload: bytes) -> None:
         if stream_id:
-            raise ConnectionFault(PROTOCOL_ERROR, "SETTINGS on a stream")
+            raise ConnectionFault(Code.PROTOCOL_ERROR, "SETTINGS on a stream")
         if len(payload) % pair.size or (flags & ACK and payload):
-            raise ConnectionFault(FRAME_SIZE_ERROR, "SETTINGS has 6 bytes for each value, none with ACK")
+            raise ConnectionFault(Code.FRAME_SIZE_ERROR, "SETTINGS has 6 bytes for each value, none with ACK")
         self._budgets.spend_idle(1 + len(payload) // pair.size)
         if flags & ACK:
             self._decoder.table_limit = 0  # the peer knows our settings, and may announce no table any more
@@ -704,18 +620,18 @@ class Http2Connection(asyncio.Protocol):
         self.sender.control(settings_ack)  # before what a wider window lets go
 
     def _set(self, key: int, value: int) -> None:
-        if key == SETTINGS_INITIAL_WINDOW_SIZE:
+        if key == Setting.INITIAL_WINDOW_SIZE:
             self.sender.set_initial_window(value)
             self._window_raised = True
-        elif key == SETTINGS_MAX_FRAME_SIZE:
+        elif key == Setting.MAX_FRAME_SIZE:
             if not max_frame_bytes <= value < 1 << 24:
                 raise ConnectionFault(
-                    PROTOCOL_ERROR, "SETTINGS_MAX_FRAME_SIZE is not within 2^14 and 2^24 - 1"
+                    Code.PROTOCOL_ERROR, "SETTINGS_MAX_FRAME_SIZE is not within 2^14 and 2^24 - 1"
                 )
-        elif key == SETTINGS_ENABLE_PUSH:
+        elif key == Setting.ENABLE_PUSH:
             if value > 1:
-                raise ConnectionFault(PROTOCOL_ERROR, "SETTINGS_ENABLE_PUSH is neither 0 nor 1")
-        elif key == SETTINGS_HEADER_TABLE_SIZE and value < default_table_bytes:
+                raise ConnectionFault(Code.PROTOCOL_ERROR, "SETTINGS_ENABLE_PUSH is neither 0 nor 1")
+        elif key == Setting.HEADER_TABLE_SIZE and value < default_table_bytes:
             self.sender.table_shrunk = True
 
     def _check_windows(self) -> None:
@@ -723,16 +639,16 @@ class Http2Connection(asyncio.Protocol):
         self._window_raised = False
         most = max_window - self.sender.initial_window
         if any(exchange.credit > most for exchange in self.streams.values()):
-            raise ConnectionFault(FLOW_CONTROL_ERROR, "a stream's window is above 2^31 - 1")
+            raise ConnectionFault(Code.FLOW_CONTROL_ERROR, "a stream's window is above 2^31 - 1")
 
     def _on_push_promise(self, _stream_id: int, _flags: int, _payload: bytes) -> None:
-        raise ConnectionFault(PROTOCOL_ERROR, "clients do not push")
+        raise ConnectionFault(Code.PROTOCOL_ERROR, "clients do not push")
 
     def _on_ping(self, stream_id: int, flags: int, payload: bytes) -> None:
         if stream_id:
-            raise ConnectionFault(PROTOCOL_ERROR, "PING on a stream")
+            raise ConnectionFault(Code.PROTOCOL_ERROR, "PING on a stream")
         if len(payload) != 8:
-            raise ConnectionFault(FRAME_SIZE_ERROR, "PING has 8 bytes")
+            raise ConnectionFault(Code.FRAME_SIZE_ERROR, "PING has 8 bytes")
         self._budgets.spend_idle()
         if not flags & ACK:
             self.sender.control(ping_ack(payload))
@@ -741,27 +657,27 @@ class Http2Connection(asyncio.Protocol):
         # We open no streams, so there is nothing to stop; the client closes when it has its answers.
         self._budgets.spend_idle()
         if stream_id:
-            raise ConnectionFault(PROTOCOL_ERROR, "GOAWAY on a stream")
+            raise ConnectionFault(Code.PROTOCOL_ERROR, "GOAWAY on a stream")
         if len(payload) < 8:
-            raise ConnectionFault(FRAME_SIZE_ERROR, "GOAWAY has 8 bytes or more")
+            raise ConnectionFault(Code.FRAME_SIZE_ERROR, "GOAWAY has 8 bytes or more")
 
     def _on_window_update(self, stream_id: int, _flags: int, payload: bytes) -> None:
         if len(payload) != 4:
-            raise ConnectionFault(FRAME_SIZE_ERROR, "WINDOW_UPDATE has 4 bytes")
+            raise ConnectionFault(Code.FRAME_SIZE_ERROR, "WINDOW_UPDATE has 4 bytes")
         self._budgets.spend_update(self.sender.written)
         increment = word.unpack(payload)[0] & max_window
         if not stream_id:
             if not increment:
-                raise ConnectionFault(PROTOCOL_ERROR, "WINDOW_UPDATE by zero")
+                raise ConnectionFault(Code.PROTOCOL_ERROR, "WINDOW_UPDATE by zero")
             self.sender.grow(increment)
             return
         exchange = self.streams.get(stream_id)
         if exchange is None:
             if self._is_idle(stream_id):
-                raise ConnectionFault(PROTOCOL_ERROR, "WINDOW_UPDATE for an idle stream")
+                raise ConnectionFault(Code.PROTOCOL_ERROR, "WINDOW_UPDATE for an idle stream")
             return  # it has just ended on our side
         if not increment:
-            raise StreamFault(stream_id, PROTOCOL_ERROR, "WINDOW_UPDATE by zero")
+            raise StreamFault(stream_id, Code.PROTOCOL_ERROR, "WINDOW_UPDATE by zero")
         self.sender.grow_stream(exchange, increment)
 
     def _on_unknown(self, _stream_id: int, _flags: int, _payload: bytes) -> None:
@@ -790,9 +706,9 @@ class Http2Connection(asyncio.Protocol):
             if ends:
                 self._lingering.pop(stream_id, None)
         elif self._is_idle(stream_id):
-            raise ConnectionFault(PROTOCOL_ERROR, "a frame for an idle stream")
+            raise ConnectionFault(Code.PROTOCOL_ERROR, "a frame for an idle stream")
         else:
-            raise ConnectionFault(STREAM_CLOSED, "a frame for a closed stream")
+            raise ConnectionFault(Code.STREAM_CLOSED, "a frame for a closed stream")
 
     # ---- how streams end
 
@@ -806,7 +722,7 @@ class Http2Connection(asyncio.Protocol):
             self._lingering[exchange.id] = False
         self._close_if_drained()
 
-    def reset(self, exchange: Http2Exchange, code: int) -> None:
+    def reset(self, exchange: Http2Exchange, code: Code) -> None:
         """Cut a stream off; its owner is informed."""
         self._cut(exchange.id, code)
         self._lose(exchange)
@@ -821,7 +737,7 @@ class Http2Connection(asyncio.Protocol):
             self.reset(exchange, fault.code)
         self._budgets.spend_reset()
 
-    def _cut(self, stream_id: int, code: int) -> None:
+    def _cut(self, stream_id: int, code: Code) -> None:
         self._ignore(stream_id)
         self.sender.control(rst_stream(stream_id, code))
 
@@ -871,7 +787,7 @@ class Http2Connection(asyncio.Protocol):
     # ---- the end
 
     def _fail(self, fault: ConnectionFault) -> None:
-        if fault.code != NO_ERROR:
+        if fault.code != Code.NO_ERROR:
             self._counters.refuse("protocol")
         self.sender.control(goaway(self._last, fault.code, fault.reason))
         self._close()

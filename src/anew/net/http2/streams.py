@@ -13,13 +13,12 @@ from io import BytesIO
 from typing import Protocol
 
 from anew.net.http2.frames import (
-    CANCEL,
     CONTINUATION,
     DATA,
     END_HEADERS,
     END_STREAM,
-    FLOW_CONTROL_ERROR,
     HEADERS,
+    Code,
     ConnectionFault,
     StreamFault,
     default_window,
@@ -51,7 +50,7 @@ class Owner(Protocol):
     def finished(self, exchange: Http2Exchange) -> None:
         """Take note that the last frame of an answer is on its way."""
 
-    def reset(self, exchange: Http2Exchange, code: int) -> None:
+    def reset(self, exchange: Http2Exchange, code: Code) -> None:
         """Cut a stream off and inform the owner of its answer."""
 
     def count_unsent(self) -> None:
@@ -68,7 +67,6 @@ class Http2Exchange(Request):
         to_receive: Bytes of DATA that we still take before the next WINDOW_UPDATE.
         length: Of the content-length header, -1 if there is none.
         gathered: The body so far, where it came in more than one piece; gives its buffer away without a copy.
-        judged: True once the application was asked about the head.
         ended: True once the peer has ended its side.
         answered: True once an answer was begun; later body bytes are dropped.
         gone: True once the stream is over, whoever ended it.
@@ -92,7 +90,6 @@ class Http2Exchange(Request):
         "gone",
         "head_only",
         "id",
-        "judged",
         "length",
         "pending",
         "stalled_at",
@@ -116,7 +113,7 @@ class Http2Exchange(Request):
         self.head_only = head.method == b"HEAD"
         self.credit = 0
         self.to_receive = receive_window
-        self.judged = self.ended = self.answered = self.gone = self.ending = False
+        self.ended = self.answered = self.gone = self.ending = False
         self.gathered: BytesIO | None = None
         self.pending: bytearray | None = None
         self.began_at: int | None = None
@@ -139,7 +136,7 @@ class Http2Exchange(Request):
         if self.answered or self.gone:
             return None
         if self._owner.hung_up:  # while this request waited: nobody would notice the end of the stream
-            self._owner.reset(self, CANCEL)
+            self._owner.reset(self, Code.CANCEL)
             return None
         self.answered = True
         self._sender.head(self, answer_blocks.block(status, content_type, extra, None), self.head_only)
@@ -188,7 +185,7 @@ class Http2Stream(Stream):
         """Reset the stream; see the seam."""
         self.on_close = self.on_drain = None
         if not self._exchange.gone:
-            self._owner.reset(self._exchange, CANCEL)
+            self._owner.reset(self._exchange, Code.CANCEL)
 
     def settle(self, paused: bool, waiting: int, limit: int) -> None:
         """Bring `writable` up to date with what waits, in bytes."""
@@ -227,23 +224,6 @@ class Sender:
         written: Bytes given to the transport so far.
         table_shrunk: True if the next header block must say first that our dynamic table is empty.
     """
-
-    __slots__ = (
-        "_blocked",
-        "_corked",
-        "_finished",
-        "_loop",
-        "_out",
-        "_out_bytes",
-        "_scheduled",
-        "_transport",
-        "_widened",
-        "initial_window",
-        "paused",
-        "table_shrunk",
-        "window",
-        "written",
-    )
 
     def __init__(self, finished: Callable[[Http2Exchange], None]) -> None:
         self._finished = finished
@@ -444,7 +424,7 @@ class Sender:
             ConnectionFault: It would pass 2^31 - 1.
         """
         if self.window + increment > max_window:
-            raise ConnectionFault(FLOW_CONTROL_ERROR, "the connection's window is above 2^31 - 1")
+            raise ConnectionFault(Code.FLOW_CONTROL_ERROR, "the connection's window is above 2^31 - 1")
         self.window += increment
         self._widened = True
 
@@ -455,7 +435,7 @@ class Sender:
             StreamFault: It would pass 2^31 - 1.
         """
         if exchange.credit + self.initial_window + increment > max_window:
-            raise StreamFault(exchange.id, FLOW_CONTROL_ERROR, "a stream's window is above 2^31 - 1")
+            raise StreamFault(exchange.id, Code.FLOW_CONTROL_ERROR, "a stream's window is above 2^31 - 1")
         exchange.credit += increment
         self._widened = True
 
@@ -466,6 +446,6 @@ class Sender:
             ConnectionFault: The size is above 2^31 - 1.
         """
         if size > max_window:
-            raise ConnectionFault(FLOW_CONTROL_ERROR, "SETTINGS_INITIAL_WINDOW_SIZE is above 2^31 - 1")
+            raise ConnectionFault(Code.FLOW_CONTROL_ERROR, "SETTINGS_INITIAL_WINDOW_SIZE is above 2^31 - 1")
         self.initial_window = size
         self._widened = True
