@@ -10,7 +10,6 @@ Source:
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Callable
 from io import BytesIO
 from typing import Protocol, cast
@@ -19,6 +18,7 @@ from anew.net import kernel
 from anew.net.admission import Gate
 from anew.net.debts import Debt
 from anew.net.http1.connection import is_loopback
+from anew.net.http2 import frames
 from anew.net.http2.budgets import Budgets, Waiting, small_data
 from anew.net.http2.frames import (
     ACK,
@@ -26,40 +26,23 @@ from anew.net.http2.frames import (
     DATA,
     END_HEADERS,
     END_STREAM,
-    GOAWAY,
     HEADERS,
     PADDED,
-    PING,
     PRIORITISED,
-    PRIORITY,
-    PUSH_PROMISE,
-    RST_STREAM,
-    SETTINGS,
-    WINDOW_UPDATE,
     Code,
     ConnectionFault,
     Setting,
     StreamFault,
-    default_window,
     frame_head,
     frame_head_bytes,
-    goaway,
     max_frame_bytes,
     max_window,
-    pair,
-    ping_ack,
-    preface,
-    rst_stream,
-    settings,
-    settings_ack,
-    unpad,
-    window_update,
     word,
 )
-from anew.net.http2.heads import MalformedHead, answer_blocks, reader_for
+from anew.net.http2.heads import MalformedHead, answer_blocks, reader_for, refusal
 from anew.net.http2.hpack import HeaderDecoder, default_table_bytes
 from anew.net.http2.streams import Http2Exchange, Sender, receive_window
-from anew.net.seam import WireCounters, WireLimits
+from anew.net.seam import Refusal, WireCounters, WireLimits
 
 look_bytes = 8 << 10
 """Bytes of one read after which the clock is asked whether the turn is over."""
@@ -114,6 +97,7 @@ class Http2Connection(asyncio.Protocol):
         self.draining = False
         self.streams: dict[int, Http2Exchange] = {}
         self.sender = Sender(self.finished)
+        self._max_body = limits.max_body
         self._server = server
         self._gate = gate
         self._judge = gate.judge
@@ -162,7 +146,9 @@ class Http2Connection(asyncio.Protocol):
             Setting.MAX_FRAME_SIZE: max_frame_bytes,
             Setting.MAX_HEADER_LIST_SIZE: self.limits.max_head,
         }
-        self.sender.control(settings(ours) + window_update(0, receive_window - default_window))
+        self.sender.control(
+            frames.settings(ours) + frames.window_update(0, receive_window - frames.default_window)
+        )
 
     def data_received(self, data: bytes) -> None:
         """Take what the peer has sent; all answers that it leads to at once leave in one write."""
@@ -247,7 +233,7 @@ class Http2Connection(asyncio.Protocol):
         for stream_id, seen in list(self._lingering.items()):
             if seen:
                 del self._lingering[stream_id]
-                self.sender.control(rst_stream(stream_id, Code.NO_ERROR))
+                self.sender.control(frames.rst_stream(stream_id, Code.NO_ERROR))
             else:
                 self._lingering[stream_id] = True
         for exchange in list(self.streams.values()):
@@ -279,9 +265,8 @@ class Http2Connection(asyncio.Protocol):
         seen = len(self._tail) + (exchange.gathered.tell() if exchange.gathered is not None else 0)
         allowed_ms = limits.header_timeout_ms + seen * 1000 // limits.body_rate
         if now_ms - exchange.began_at >= allowed_ms:
-            self._refuse(
-                exchange, 408, f"a body arrives with at least {limits.body_rate} bytes a second", "slow_body"
-            )
+            error = f"a body arrives with at least {limits.body_rate} bytes a second"
+            self._refuse(exchange, refusal(408, error, "slow_body"))
 
     def _watch_answer(self, exchange: Http2Exchange, now_ms: int) -> None:
         if exchange.stalled_at is None:
@@ -296,7 +281,7 @@ class Http2Connection(asyncio.Protocol):
             return
         self.draining = True
         quiet = self._transport is not None and kernel.is_quiet(self._transport)
-        self.sender.control(goaway(self._last, Code.NO_ERROR, "the server is going away"))
+        self.sender.control(frames.goaway(self._last, Code.NO_ERROR, "the server is going away"))
         if not self.streams:
             self._close(linger=not quiet)
 
@@ -392,15 +377,15 @@ class Http2Connection(asyncio.Protocol):
 
     def _greet(self, data: bytes) -> int:
         """Look for preface and SETTINGS; give how many bytes to skip."""
-        if data[: len(preface)] != preface[: len(data)]:
+        if data[: len(frames.preface)] != frames.preface[: len(data)]:
             raise ConnectionFault(Code.PROTOCOL_ERROR, "this is not HTTP/2's preface")
-        if len(data) < len(preface) + frame_head_bytes:
+        if len(data) < len(frames.preface) + frame_head_bytes:
             self._tail = data
             return len(data)
-        if data[len(preface) + 3] != SETTINGS or data[len(preface) + 4] & ACK:
+        if data[len(frames.preface) + 3] != frames.SETTINGS or data[len(frames.preface) + 4] & ACK:
             raise ConnectionFault(Code.PROTOCOL_ERROR, "the first frame is not SETTINGS")
         self._greeted = True
-        return len(preface)
+        return len(frames.preface)
 
     # ---- requests: header blocks
 
@@ -409,7 +394,7 @@ class Http2Connection(asyncio.Protocol):
             raise ConnectionFault(Code.PROTOCOL_ERROR, "a client's streams have odd numbers")
         if flags & (PADDED | PRIORITISED):
             if flags & PADDED:
-                payload = unpad(payload)
+                payload = frames.unpad(payload)
             if flags & PRIORITISED:
                 if len(payload) < 5:
                     raise ConnectionFault(Code.FRAME_SIZE_ERROR, "HEADERS is too short for its priority")
@@ -457,15 +442,10 @@ class Http2Connection(asyncio.Protocol):
         self.streams[stream_id] = exchange = Http2Exchange(self, self.sender, stream_id, head)
         if ends:
             exchange.ended = True
-        if head.status:
-            self._refuse(exchange, head.status, head.error, head.reason)
-            return
-        refusal = self._judge(head.method, head.path, head.headers, self.local)
-        if refusal is not None:
-            if refusal.reason:
-                self._counters.refuse(refusal.reason)
-            exchange.reply(refusal.status, refusal.body, refusal.content_type, refusal.extra)
-        elif head.length > self.limits.max_body:
+        refused = head.refusal or self._judge(head.method, head.path, head.headers, self.local)
+        if refused is not None:
+            self._refuse(exchange, refused)
+        elif head.length > self._max_body:
             self._refuse_body(exchange)
         elif ends:
             if head.length > 0:
@@ -500,7 +480,7 @@ class Http2Connection(asyncio.Protocol):
         if self._to_receive < _refill_below:
             if self._to_receive < 0:
                 raise ConnectionFault(Code.FLOW_CONTROL_ERROR, "more DATA than the connection's window")
-            self.sender.control(window_update(0, receive_window - self._to_receive))
+            self.sender.control(frames.window_update(0, receive_window - self._to_receive))
             self._to_receive = receive_window
         exchange = self.streams.get(stream_id)
         if exchange is None:
@@ -509,7 +489,7 @@ class Http2Connection(asyncio.Protocol):
         if exchange.ended:
             raise StreamFault(stream_id, Code.STREAM_CLOSED, "DATA after the end of the stream")
         if flags & PADDED:
-            payload = unpad(payload)
+            payload = frames.unpad(payload)
         if not flags & END_STREAM:
             if len(payload) < small_data:
                 self._budgets.spend_idle()
@@ -528,7 +508,7 @@ class Http2Connection(asyncio.Protocol):
         if exchange.answered:
             return  # refused already: no window is given back, so what is still to come is bounded
         if exchange.to_receive < _refill_below:
-            self.sender.control(window_update(exchange.id, receive_window - exchange.to_receive))
+            self.sender.control(frames.window_update(exchange.id, receive_window - exchange.to_receive))
             exchange.to_receive = receive_window
         if exchange.gathered is None:
             exchange.gathered = BytesIO()
@@ -539,12 +519,13 @@ class Http2Connection(asyncio.Protocol):
         """Count bytes of an unfinished body; refuse it if it, or all of them together, are too large."""
         self._held += size
         self._counters.unfinished += size
-        if whole > self.limits.max_body:
+        if whole > self._max_body:
             self._refuse_body(exchange)
-        elif self._held > 2 * self.limits.max_body:
-            self._refuse(exchange, 503, "too many unfinished bodies on this connection", "bodies")
+        elif self._held > 2 * self._max_body:
+            self._refuse(exchange, refusal(503, "too many unfinished bodies on this connection", "bodies"))
         elif self._counters.unfinished > self.limits.max_unfinished:
-            self._refuse(exchange, 503, "too many bodies are coming in; try again in a second", "bodies")
+            error = "too many bodies are coming in; try again in a second"
+            self._refuse(exchange, refusal(503, error, "bodies"))
 
     def _release(self, exchange: Http2Exchange) -> None:
         """Let go of a body's pieces."""
@@ -562,7 +543,7 @@ class Http2Connection(asyncio.Protocol):
             self._release(exchange)
         if exchange.length >= 0 and exchange.length != len(exchange.body):
             raise StreamFault(exchange.id, Code.PROTOCOL_ERROR, "content-length differs from the body")
-        if len(exchange.body) > self.limits.max_body:
+        if len(exchange.body) > self._max_body:
             self._refuse_body(exchange)
         else:
             self._dispatch(exchange)
@@ -571,17 +552,18 @@ class Http2Connection(asyncio.Protocol):
         self._counters.requests += 1
         self._hand(exchange)
 
-    # ---- refusals in the application's place
+    # ---- refusals
 
-    def _refuse(self, exchange: Http2Exchange, status: int, error: str, reason: str) -> None:
-        """Answer; the rest of the request is dropped."""
-        self._counters.refuse(reason)
+    def _refuse(self, exchange: Http2Exchange, refused: Refusal) -> None:
+        """Answer in the application's place; the rest of the request is dropped."""
+        if refused.reason:
+            self._counters.refuse(refused.reason)
         self._release(exchange)
-        extra = ((b"retry-after", b"1"),) if status == 503 else ()
-        exchange.reply(status, json.dumps({"error": error}).encode(), extra=extra)
+        exchange.reply(refused.status, refused.body, refused.content_type, refused.extra)
 
     def _refuse_body(self, exchange: Http2Exchange) -> None:
-        self._refuse(exchange, 413, f"a request body has at most {self.limits.max_body} bytes", "body_size")
+        error = f"a request body has at most {self._max_body} bytes"
+        self._refuse(exchange, refusal(413, error, "body_size"))
 
     # ---- frames that carry no request
 
@@ -609,15 +591,16 @@ class Http2Connection(asyncio.Protocol):
     def _on_settings(self, stream_id: int, flags: int, payload: bytes) -> None:
         if stream_id:
             raise ConnectionFault(Code.PROTOCOL_ERROR, "SETTINGS on a stream")
-        if len(payload) % pair.size or (flags & ACK and payload):
+        if len(payload) % frames.pair.size or (flags & ACK and payload):
             raise ConnectionFault(Code.FRAME_SIZE_ERROR, "SETTINGS has 6 bytes for each value, none with ACK")
-        self._budgets.spend_idle(1 + len(payload) // pair.size)
+        self._budgets.spend_idle(1 + len(payload) // frames.pair.size)
         if flags & ACK:
-            self._decoder.table_limit = 0  # the peer knows our settings, and may announce no table any more
+            # the peer knows our settings, and may announce no table any more
+            self._decoder.table_limit = 0
             return
-        for key, value in pair.iter_unpack(payload):
+        for key, value in frames.pair.iter_unpack(payload):
             self._set(key, value)
-        self.sender.control(settings_ack)  # before what a wider window lets go
+        self.sender.control(frames.settings_ack)  # before what a wider window lets go
 
     def _set(self, key: int, value: int) -> None:
         if key == Setting.INITIAL_WINDOW_SIZE:
@@ -651,7 +634,7 @@ class Http2Connection(asyncio.Protocol):
             raise ConnectionFault(Code.FRAME_SIZE_ERROR, "PING has 8 bytes")
         self._budgets.spend_idle()
         if not flags & ACK:
-            self.sender.control(ping_ack(payload))
+            self.sender.control(frames.ping_ack(payload))
 
     def _on_goaway(self, stream_id: int, _flags: int, payload: bytes) -> None:
         # We open no streams, so there is nothing to stop; the client closes when it has its answers.
@@ -714,13 +697,17 @@ class Http2Connection(asyncio.Protocol):
 
     def finished(self, exchange: Http2Exchange) -> None:
         """Take note that the answer is out; a request that is still coming will be cut off without blame."""
-        self._remove(exchange)
+        del self.streams[exchange.id]
+        exchange.gone = True
         exchange.stream = None
+        if exchange.gathered is not None:
+            self._release(exchange)
         if not exchange.ended:
             # Not at once: curl and others forget the answer when RST_STREAM comes in the same read.
             self._ignore(exchange.id)
             self._lingering[exchange.id] = False
-        self._close_if_drained()
+        if self.draining:
+            self._close_if_drained()
 
     def reset(self, exchange: Http2Exchange, code: Code) -> None:
         """Cut a stream off; its owner is informed."""
@@ -739,7 +726,7 @@ class Http2Connection(asyncio.Protocol):
 
     def _cut(self, stream_id: int, code: Code) -> None:
         self._ignore(stream_id)
-        self.sender.control(rst_stream(stream_id, code))
+        self.sender.control(frames.rst_stream(stream_id, code))
 
     def _ignore(self, stream_id: int) -> None:
         if len(self._resets) >= resets_remembered:
@@ -748,14 +735,10 @@ class Http2Connection(asyncio.Protocol):
             self._lingering.pop(oldest, None)
         self._resets[stream_id] = None
 
-    def _remove(self, exchange: Http2Exchange) -> None:
+    def _lose(self, exchange: Http2Exchange) -> None:
         self.streams.pop(exchange.id, None)
         exchange.gone = True
-        if exchange.gathered is not None:
-            self._release(exchange)
-
-    def _lose(self, exchange: Http2Exchange) -> None:
-        self._remove(exchange)
+        self._release(exchange)
         self.sender.forget(exchange)
         self._inform(exchange)
 
@@ -789,7 +772,7 @@ class Http2Connection(asyncio.Protocol):
     def _fail(self, fault: ConnectionFault) -> None:
         if fault.code != Code.NO_ERROR:
             self._counters.refuse("protocol")
-        self.sender.control(goaway(self._last, fault.code, fault.reason))
+        self.sender.control(frames.goaway(self._last, fault.code, fault.reason))
         self._close()
 
     def _close(self, *, linger: bool = True) -> None:
@@ -815,12 +798,12 @@ class Http2Connection(asyncio.Protocol):
 
 
 _handlers: dict[int, Callable[[Http2Connection, int, int, bytes], None]] = {
-    PRIORITY: Http2Connection._on_priority,
-    RST_STREAM: Http2Connection._on_rst_stream,
-    SETTINGS: Http2Connection._on_settings,
-    PUSH_PROMISE: Http2Connection._on_push_promise,
-    PING: Http2Connection._on_ping,
-    GOAWAY: Http2Connection._on_goaway,
-    WINDOW_UPDATE: Http2Connection._on_window_update,
+    frames.PRIORITY: Http2Connection._on_priority,
+    frames.RST_STREAM: Http2Connection._on_rst_stream,
+    frames.SETTINGS: Http2Connection._on_settings,
+    frames.PUSH_PROMISE: Http2Connection._on_push_promise,
+    frames.PING: Http2Connection._on_ping,
+    frames.GOAWAY: Http2Connection._on_goaway,
+    frames.WINDOW_UPDATE: Http2Connection._on_window_update,
     CONTINUATION: Http2Connection._on_continuation,
 }

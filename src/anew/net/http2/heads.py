@@ -6,13 +6,14 @@ Source:
 
 from __future__ import annotations
 
+import json
 import re
 from email.utils import formatdate
 from functools import lru_cache
 
 from anew.net.http2.frames import DATA, END_HEADERS, END_STREAM, HEADERS, frame_head
 from anew.net.http2.hpack import Field, HeaderDecoder, encode_field, encode_status
-from anew.net.seam import Headers, WireLimits
+from anew.net.seam import Headers, Refusal, WireLimits
 
 _token = re.compile(rb"[!#$%&'*+\-.^_`|~0-9A-Za-z]+").fullmatch
 _lower_token = re.compile(rb"[!#$%&'*+\-.^_`|~0-9a-z]+").fullmatch
@@ -57,12 +58,10 @@ class Head:
         headers: As the seam wants them.
         length: Of content-length, -1 if there is none.
         expects: True if the client waits for "100 Continue" before it sends the body.
-        status: What to refuse the request with, 0 if nothing is wrong.
-        error: The refusal in words.
-        reason: Under which to count the refusal.
+        refusal: The answer, if the request is refused for its head; the other attributes then say nothing but the method.
     """
 
-    __slots__ = ("error", "expects", "headers", "length", "method", "path", "query", "reason", "status")
+    __slots__ = ("expects", "headers", "length", "method", "path", "query", "refusal")
 
     def __init__(self, method: bytes, path: bytes, query: bytes, headers: dict[bytes, bytes]) -> None:
         self.method = method
@@ -71,14 +70,18 @@ class Head:
         self.headers = headers
         self.length = int(headers.get(b"content-length", b"-1"))
         self.expects = b"expect" in headers and headers[b"expect"].lower() == b"100-continue"
-        self.status = 0
-        self.error = ""
-        self.reason = ""
+        self.refusal: Refusal | None = None
 
 
-def _refusal(status: int, error: str, reason: str, method: bytes = b"GET") -> Head:
+def refusal(status: int, error: str, reason: str) -> Refusal:
+    """Build an answer that the wire gives in the application's place."""
+    extra = ((b"retry-after", b"1"),) if status == 503 else ()
+    return Refusal(status, json.dumps({"error": error}).encode(), extra=extra, reason=reason)
+
+
+def _refused(method: bytes, status: int, error: str, reason: str) -> Head:
     head = Head(method, b"", b"", {})
-    head.status, head.error, head.reason = status, error, reason
+    head.refusal = refusal(status, error, reason)
     return head
 
 
@@ -129,18 +132,20 @@ def _assemble(
     if _token(method) is None:
         raise MalformedHead(":method is missing or not a token")
     if method == b"CONNECT":
-        return _refusal(501, "CONNECT is not supported", "method")
+        return _refused(method, 501, "CONNECT is not supported", "method")
     target = pseudo.get(b":path", b"")
     if not target or _token(pseudo.get(b":scheme", b"")) is None:
         raise MalformedHead(":path or :scheme is missing or empty")
     if len(target) > limits.max_target:
-        return _refusal(414, f"a request target has at most {limits.max_target} bytes", "target_size", method)
+        error = f"a request target has at most {limits.max_target} bytes"
+        return _refused(method, 414, error, "target_size")
     if _target(target) is None and (method, target) != (b"OPTIONS", b"*"):
-        return _refusal(400, "a request target is a path in visible ASCII without fragment", "target", method)
+        error = "a request target is a path in visible ASCII without fragment"
+        return _refused(method, 400, error, "target")
     authority = pseudo.get(b":authority", b"")
     problem = _host_problem(authority, headers.get(b"host", b""), hosts)
     if problem:
-        return _refusal(400, problem, "host", method)
+        return _refused(method, 400, problem, "host")
     if authority:
         headers[b"host"] = authority
     path, _, query = target.partition(b"?")
@@ -188,7 +193,7 @@ class HeadReader:
         if decoder.oversized:
             error = f"a head has at most {limits.max_headers} header lines and {limits.max_head} bytes"
             method = dict(fields).get(b":method", b"GET")  # HEAD must get no body here either
-            return _refusal(431, error, "head_size", method)
+            return _refused(method, 431, error, "head_size")
         head = parse_head(fields, limits)
         if decoder.stateless and len(block) <= _known_bytes:
             known = self._known[decoder.closed]
