@@ -7,6 +7,7 @@ later, by `Request.reply` or `Request.open_stream`. Everything runs in the event
 
 from __future__ import annotations
 
+import enum
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -116,6 +117,17 @@ class Refusal:
     reason: str = ""
 
 
+class Kind(enum.Enum):
+    """What a request is for, which decides whether it may be shed."""
+
+    new_work = enum.auto()
+    """Brings new work: shed when it has waited too long in a crowd, or when very many wait."""
+    other = enum.auto()
+    """Looks at things or changes them: shed when very many wait."""
+    settling = enum.auto()
+    """Brings work to its end, or asks whether the server lives: never shed."""
+
+
 class App(Protocol):
     """What answers requests."""
 
@@ -137,19 +149,15 @@ class App(Protocol):
     def __call__(self, request: Request) -> None:
         """Answer a request that was not refused; `judge` is not asked again."""
 
+    def kind_of(self, request: Request) -> Kind:
+        """Tell what a request is for, when it has waited so long that it may have to be shed."""
+
+    def shed(self, request: Request) -> None:
+        """Answer a request that is not served, since too many others wait."""
+
 
 Judge = Callable[[bytes, bytes, Mapping[bytes, bytes], bool], Refusal | None]
 """What `App.judge` is."""
-
-
-def judge_of(app: object) -> Judge:
-    """Give an application's `judge`; a plain function has none and refuses nothing."""
-    judge: Judge = getattr(app, "judge", _allow)
-    return judge
-
-
-def _allow(method: bytes, path: bytes, headers: Mapping[bytes, bytes], local: bool) -> None:
-    return None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -157,15 +165,14 @@ class WireLimits:
     """What a peer may ask of a wire. Bytes, counts and milliseconds.
 
     Attributes:
+        idle_timeout_ms: A connection on which nothing has been asked for this long is closed, open streams aside.
         max_body: Bytes of a request body; above it 413 before the bytes are read.
         max_unfinished: Bytes of the bodies that are coming in, over all connections; above it 503 for who brings more.
         max_target: Bytes of the request target; above it 414.
         max_head: Bytes of all header lines together; above it 431.
         max_headers: Header lines; above it 431.
-        header_timeout_ms: From a request's first byte to the end of its head (and from connecting to the first
-            request's first byte is not limited: idle connections are welcome).
-        body_rate: Bytes per second that a body must come in at, counted over the whole body after a grace of
-            `header_timeout_ms`.
+        header_timeout_ms: From a request's first byte to the end of its head.
+        body_rate: Bytes per second that a body must come in at, over its last seconds, after a grace of `header_timeout_ms`.
         max_connections: Open connections; above it 503 and close.
         max_concurrent_streams: HTTP/2 streams of one connection.
         write_buffer: High-water mark of unsent bytes of one connection; a stream above it is not `writable`.
@@ -178,6 +185,7 @@ class WireLimits:
     max_head: int = 16 << 10
     max_headers: int = 100
     header_timeout_ms: int = 10_000
+    idle_timeout_ms: int = 600_000
     body_rate: int = 1024
     max_connections: int = 10_000
     max_concurrent_streams: int = 200
