@@ -18,7 +18,7 @@ from anew.http.formats import CODES, JSON, SUPPORTED, answer_format, not_accepta
 from anew.http.origins import Origins, SharedRequest, is_page
 from anew.http.replies import reply_error
 from anew.http.router import Found, Router
-from anew.net.seam import Headers, Refusal, Request, WireCounters
+from anew.net.seam import Headers, Kind, Refusal, Request, WireCounters
 
 log = logging.getLogger("anew.http")
 
@@ -28,6 +28,9 @@ OPEN_PATHS = frozenset({b"/healthz", b"/readyz"})
 _BASIC_REALM = b'Basic realm="Anew: any name, the token as password", charset="UTF-8"'
 """Asked for by pages. They may bring the token as the password of HTTP Basic, since nobody can teach a browser another header.
 Pages only: a browser adds a password to whatever a stranger's page makes it send, and pages change nothing."""
+
+
+_SHED = Overloaded("too many requests are waiting to be answered soon; try again in a second")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -190,6 +193,16 @@ class Api:
         except Exception:
             log.exception("a request failed", extra={"method": request.method.decode("latin-1")})
             JSON.error(request, 500, "internal server error")
+
+    def kind_of(self, request: Request) -> Kind:
+        """Tell what a request is for."""
+        route, _ = self._find(request.path)
+        return Kind.other if route is None else route.kinds.get(request.method, Kind.other)
+
+    def shed(self, request: Request) -> None:
+        """Refuse a request before its body is looked at: that must cost less than serving it, or a crowd would wait for longer."""
+        self._counters.refuse(_SHED.code)
+        reply_error(request, answer_format(request.headers) or JSON, _SHED)
 
     def _answer(self, request: Request) -> None:
         route, params = self._find(request.path)

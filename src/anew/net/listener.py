@@ -33,8 +33,8 @@ max_turned_away = 64
 """Connections above the limit that may be open at once to read their refusal; those above that are just cut."""
 
 idle_list_ms = 100
-"""How long a list of idle connections is used before it is made anew. It takes some milliseconds for 10,000 connections, so a flood of
-new ones must not have it made for each."""
+"""How long a list of idle connections is used before it is made anew. It takes some milliseconds for 10,000 connections, so a
+flood of new ones must not have it made for each."""
 
 accepted_at_once = 128
 """Connections accepted in one turn; some milliseconds."""

@@ -14,10 +14,8 @@ from collections.abc import Callable
 from io import BytesIO
 from typing import Protocol, cast
 
-from anew.net import kernel
-from anew.net.admission import Gate
-from anew.net.debts import Debt
-from anew.net.http1.connection import is_loopback
+from anew.net import peer
+from anew.net.admission import Admission
 from anew.net.http2 import frames
 from anew.net.http2.budgets import Budgets, Waiting, small_data
 from anew.net.http2.frames import (
@@ -77,7 +75,7 @@ class Http2Connection(asyncio.Protocol):
 
     Args:
         server: Informed when the connection is lost.
-        gate: Takes every complete request.
+        admission: Judges every head and takes every complete request.
         limits: What the peer may ask.
         counters: Requests and refusals are counted here.
 
@@ -87,21 +85,25 @@ class Http2Connection(asyncio.Protocol):
         limits: As given.
         local: True if the peer's address is a loopback one.
         sender: The sending half.
+        served: Whether a request of this connection has been let in.
         streams: The open exchanges by stream number.
     """
 
-    def __init__(self, server: Server, gate: Gate, limits: WireLimits, counters: WireCounters) -> None:
+    def __init__(
+        self, server: Server, admission: Admission, limits: WireLimits, counters: WireCounters
+    ) -> None:
         self.limits = limits
         self.local = False
+        self.served = False
         self.hung_up = False
         self.draining = False
         self.streams: dict[int, Http2Exchange] = {}
         self.sender = Sender(self.finished)
         self._max_body = limits.max_body
         self._server = server
-        self._gate = gate
-        self._judge = gate.judge
-        self._hand = gate.hand
+        self._gate = admission.gate
+        self._judge = admission.judge
+        self._hand = admission.hand
         self._counters = counters
         self._transport: asyncio.Transport | None = None
         self._closed = False  # nothing more is read
@@ -125,10 +127,12 @@ class Http2Connection(asyncio.Protocol):
         self._window_raised = False  # the open streams' windows are due for a check
         # What the peer costs
         self._budgets = Budgets()
-        self._debt = Debt(counters)
+        self._debt = peer.Unsent(counters)
         self._closing_for = Waiting()
         self._frame_due_for = Waiting()
         self._unsent_for = Waiting()
+        self._idle_ms = 0  # when the sweep saw a request last; 0: it has not looked yet
+        self._idle_last = 0  # the highest stream number then
 
     # ---- what the loop calls
 
@@ -136,7 +140,7 @@ class Http2Connection(asyncio.Protocol):
         """Begin: our SETTINGS go out first."""
         self._transport = cast("asyncio.Transport", transport)
         self._transport.set_write_buffer_limits(high=self.limits.write_buffer)
-        self.local = is_loopback(transport.get_extra_info("peername"))
+        self.local = peer.is_local(self._transport)
         self.sender.attach(self._transport)
         answer_blocks.renew()
         ours = {
@@ -208,10 +212,12 @@ class Http2Connection(asyncio.Protocol):
             return
         answer_blocks.tick(now_ms)
         self.count_unsent()
+        if self.idle_ms(now_ms) <= 0:
+            self._idle_ms, self._idle_last = now_ms, self._last
         self._budgets.sweep(now_ms, self.sender.written)
         waiting = self._transport.get_write_buffer_size()
         if self._has_endless():
-            waiting += kernel.unsent(self._transport)
+            waiting += peer.unsent(self._transport)
         mark = self.sender.written - waiting if waiting else None
         if self._unsent_for.stands_for(now_ms, mark) >= self.limits.stall_timeout_ms:
             self._counters.refuse("stalled_reader")
@@ -275,12 +281,22 @@ class Http2Connection(asyncio.Protocol):
             self._counters.refuse("stalled_reader")
             self.reset(exchange, Code.CANCEL)
 
+    def idle_ms(self, now_ms: int) -> int:
+        """Tell for how long no request has come; -1 while one is under way."""
+        if self.streams or self._closed:
+            return -1
+        return now_ms - self._idle_ms if self._idle_ms and self._last == self._idle_last else 0
+
+    def dismiss(self) -> None:
+        """Close an idle connection."""
+        self.drain()
+
     def drain(self) -> None:
         """Take no new requests, answer those that have begun, then close. Streams stay open."""
         if self._closed or self.draining:
             return
         self.draining = True
-        quiet = self._transport is not None and kernel.is_quiet(self._transport)
+        quiet = self._transport is not None and peer.is_quiet(self._transport)
         self.sender.control(frames.goaway(self._last, Code.NO_ERROR, "the server is going away"))
         if not self.streams:
             self._close(linger=not quiet)
@@ -445,7 +461,9 @@ class Http2Connection(asyncio.Protocol):
         refused = head.refusal or self._judge(head.method, head.path, head.headers, self.local)
         if refused is not None:
             self._refuse(exchange, refused)
-        elif head.length > self._max_body:
+            return
+        self.served = True
+        if head.length > self._max_body:
             self._refuse_body(exchange)
         elif ends:
             if head.length > 0:
