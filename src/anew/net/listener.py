@@ -256,8 +256,6 @@ class NetServer:
         return False
 
     def _cannot_accept(self, error: OSError) -> None:
-        if self._make_room():
-            return
         self._complain(
             "connections wait and cannot be accepted (%s): raise the limit of this process's descriptors "
             "(ulimit -n, or LimitNOFILE= of its service), or lower --max-connections",

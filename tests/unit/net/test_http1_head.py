@@ -6,8 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from anew.net.http1.body import ChunkedBody
-from anew.net.http1.head import HeadParser, cached_bytes, cached_entries
-from anew.net.http1.refused import Refused
+from anew.net.http1.head import HeadParser, Refused, cached_bytes, cached_entries
 from anew.net.seam import WireLimits
 
 limits = WireLimits(max_body=100_000, max_headers=6)
@@ -146,10 +145,10 @@ def test_a_chunked_body_reads_the_same_however_it_is_cut(
     stream = raw + b"GET / HTTP/1.1"
     body = ChunkedBody(limits)
     at = 0
-    used = None
-    while used is None:
+    rest = None
+    while rest is None:
         cut = cuts[at % len(cuts)]
-        used = body.feed(stream[at : at + cut])
-        at += cut if used is None else used
-    assert at == len(raw)
+        rest = body.feed(stream[at : at + cut])
+        at = min(at + cut, len(stream))
+    assert at - len(rest) == len(raw)
     assert body.take() == b"".join(pieces)

@@ -8,9 +8,9 @@ from typing import cast
 import pytest
 
 from anew.clock import ManualClock
-from anew.net import kernel
+from anew.net import peer
+from anew.net.http1.answer import Http1Request
 from anew.net.http1.connection import Http1Connection
-from anew.net.http1.messages import Http1Request
 from anew.net.seam import WireLimits
 from tests.unit.net.http1_peer import fetch, fields, get
 from tests.unit.net.loopback import Site, run, until
@@ -102,7 +102,7 @@ def test_a_taker_that_has_read_everything_may_stay(loop: str) -> None:
             site.app.stream.write(b"x" * 10_000)
             assert await client.chunk() == b"x" * 10_000
             connection = cast(Http1Connection, next(iter(site.server._connections)))
-            await until(lambda: not kernel.unsent(connection.transport))  # the peer's kernel has it all
+            await until(lambda: not peer.unsent(connection.transport))  # the peer's kernel has it all
             for _ in range(20):
                 clock.advance(20)
                 site.server.sweep()

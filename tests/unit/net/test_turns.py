@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
-from anew.net.http1.connection import Http1Connection
-from anew.net.listener import HttpServer
+from anew.net.listener import NetServer
+from anew.net.port import HttpPort
 from anew.net.seam import Request
 
 from .http2_peer import FakeTransport, in_loop
@@ -17,7 +17,7 @@ KIB, MIB = 1 << 10, 1 << 20
 async def test_after_each_megabyte_of_a_body_the_others_have_a_turn() -> None:
     requests: list[Request] = []
     transport = FakeTransport()
-    conn = Http1Connection(HttpServer(requests.append))
+    conn = HttpPort(NetServer(), requests.append).connection()
     conn.connection_made(transport)
     conn.data_received(b"POST /jobs HTTP/1.1\r\nhost: x\r\ncontent-length: %d\r\n\r\n" % (3 * MIB))
     for quarter in range(1, 12):
