@@ -161,6 +161,24 @@ def test_a_slow_body_gets_408(loop: str, framing: bytes) -> None:
     run(test, loop)
 
 
+def test_a_body_that_stops_one_byte_short_gets_408_though_it_came_fast(loop: str) -> None:
+    async def test() -> None:
+        clock = ManualClock()
+        async with Site(clock=clock) as site:
+            client = await site.connect()
+            client.send(fields(b"Content-Length: 10000000", b"x" * 9_999_999))
+            await until(lambda: site.server.counters.unfinished == 9_999_999)
+            for _ in range(10):
+                assert site.refused == {}
+                clock.advance(1_000)
+                site.server.sweep()
+            assert (await client.reply()).status == 408
+            assert site.refused == {"slow_body": 1}
+            assert site.server.counters.unfinished == 0
+
+    run(test, loop)
+
+
 def test_a_head_after_an_empty_line_has_its_own_time(loop: str) -> None:
     async def test() -> None:
         async with Site(WireLimits(header_timeout_ms=300)) as site:
