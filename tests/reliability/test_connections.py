@@ -37,7 +37,6 @@ def test_46_silent_connections_keep_nobody_out(tmp_path: Path) -> None:
         for _ in range(5):
             with Client(server.address, timeout=5) as client:
                 assert enqueue(client).status == 201
-        assert silent[0].closed_within(5)
         assert silent[-1].request("GET", "/health").status == 200
 
 
