@@ -176,6 +176,9 @@ class Api:
             return _refused(
                 401, "token", message, Unauthorized.code, ((b"www-authenticate", scheme), *shared)
             )
+        route = self._literal.get(path)
+        if route is not None and method in route.handlers:
+            return None
         return self._misrouted(method, path, headers, shared)
 
     def __call__(self, request: Request) -> None:
@@ -185,7 +188,18 @@ class Api:
             if shared:
                 request = SharedRequest(request, shared)
         try:
-            self._answer(request)
+            params: tuple[str, ...] = ()
+            route = self._literal.get(request.path)
+            if route is None:
+                route, params = self._find(request.path)
+                assert route is not None  # `judge` has seen to it
+            form = answer_format(request.headers)
+            if form is None:
+                if not route.streams:
+                    not_acceptable(request, SUPPORTED)
+                    return
+                form = JSON
+            route.handlers[request.method](request, form, params)
         except AnewError as error:
             if isinstance(error, Overloaded):
                 self._counters.refuse(error.code)
@@ -203,17 +217,6 @@ class Api:
         """Refuse a request before its body is looked at: that must cost less than serving it, or a crowd would wait for longer."""
         self._counters.refuse(_SHED.code)
         reply_error(request, answer_format(request.headers) or JSON, _SHED)
-
-    def _answer(self, request: Request) -> None:
-        route, params = self._find(request.path)
-        assert route is not None  # `judge` has seen to it
-        form = answer_format(request.headers)
-        if form is None:
-            if not route.streams:
-                not_acceptable(request, SUPPORTED)
-                return
-            form = JSON
-        route.handlers[request.method](request, form, params)
 
     def _find(self, path: bytes) -> Found:
         """Find a route; the same path is asked for twice, by `judge` and by the request itself."""

@@ -97,7 +97,6 @@ class Http1Connection(asyncio.Protocol):
         "_fresh",
         "_gate",
         "_gathered",
-        "_hand",
         "_handed",
         "_idle_ms",
         "_idle_written",
@@ -138,7 +137,6 @@ class Http1Connection(asyncio.Protocol):
         self._admission = port.admission
         self._gate = port.admission.gate
         self._judge = port.admission.judge
-        self._hand = port.admission.hand
         self._parser = port.head_parser
         self._lines = port.head_parser.lines
         self._fields = port.head_parser.fields
@@ -200,7 +198,7 @@ class Http1Connection(asyncio.Protocol):
                 refusal = self._judge(line.method, line.path, fields.headers, self.local)
                 if refusal is None:
                     self.served = True
-                    self._hand(request)
+                    self._gate.hand(request, self._admission)
                 else:
                     self._answer_refused(request, refusal)
                 return
@@ -488,7 +486,7 @@ class Http1Connection(asyncio.Protocol):
         if self._ahead_ms:
             self._gate.hand_held(request, self._admission, self._ahead_ms)
         else:
-            self._hand(request)
+            self._gate.hand(request, self._admission)
 
     def _open(self, line: Line, fields: Fields, body: bytes) -> Http1Request:
         """Make a complete request the current one."""
