@@ -209,7 +209,7 @@ class Api:
             JSON.error(request, 500, "internal server error")
 
     def kind_of(self, request: Request) -> Kind:
-        """Tell what a request is for."""
+        """Say what a request is for."""
         route, _ = self._find(request.path)
         return Kind.other if route is None else route.kinds.get(request.method, Kind.other)
 

@@ -28,7 +28,7 @@ _PREFLIGHT: Headers = (
 
 
 def is_page(path: bytes) -> bool:
-    """Tell whether a path is a page or belongs to one."""
+    """Say whether a path is a page or belongs to one."""
     return path == PAGES or path.startswith(PAGES + b"/")
 
 
@@ -43,7 +43,7 @@ class Origins:
         self._allowed = allowed
 
     def is_cross_site(self, method: bytes, path: bytes, headers: Mapping[bytes, bytes]) -> bool:
-        """Tell whether a request comes from a page of another site that is not allowed to send it.
+        """Say whether a request comes from a page of another site that is not allowed to send it.
 
         A link to one of our pages is no such request: the other site sees nothing of the answer.
         """

@@ -50,14 +50,14 @@ Requested = TypeVar("Requested", contravariant=True)
 """A request as its protocol has it."""
 
 
-class Door(Protocol[Requested]):
+class Service(Protocol[Requested]):
     """What serves the requests of one protocol."""
 
     def size_of(self, request: Requested) -> int:
         """Give the bytes that a request holds while it waits."""
 
     def kind_of(self, request: Requested) -> Kind:
-        """Tell what a request is for; asked only when it may have to be shed."""
+        """Say what a request is for; asked only when it may have to be shed."""
 
     def start(self, request: Requested) -> None:
         """Serve a request; whatever goes wrong with that concerns this request alone."""
@@ -77,7 +77,7 @@ class Held(Protocol):
 
 
 class Gate:
-    """Hands requests of all protocols to their doors, in the order in which they came.
+    """Hands requests of all protocols to their services, in the order in which they came.
 
     Args:
         now_ms: The monotonic clock; never 0.
@@ -104,8 +104,8 @@ class Gate:
     def __init__(self, now_ms: Callable[[], int]) -> None:
         self.crowded = False
         self._now_ms = now_ms
-        # A request, its door and since when it waits; or a connection, None and the same.
-        self._queue: deque[tuple[Any, Door[Any] | None, int]] = deque()
+        # A request, its service and since when it waits; or a connection, None and the same.
+        self._queue: deque[tuple[Any, Service[Any] | None, int]] = deque()
         self._bytes = 0  # of the requests in the queue
         self._pipelines: set[Held] = set()
         self._turning = False  # the end of this turn, or the work on the queue, is scheduled
@@ -116,32 +116,32 @@ class Gate:
         self._looked_ms = 0  # when the loop began to read what it has read last
         self._since_ms = 0  # since when what is read now may have waited unread
 
-    def hand(self, request: Requested, door: Door[Requested]) -> None:
+    def hand(self, request: Requested, service: Service[Requested]) -> None:
         """Hand over a request that has just been read, now or when those before it have had their turn."""
         now_ms = self._now_ms()
         if not (now_ms < self._until_ms or self._begins(now_ms)):
-            self._wait(request, door, self._since_ms)
+            self._wait(request, service, self._since_ms)
         elif self._wary and now_ms - self._since_ms > max_wait_ms:
-            self._start_or_shed(request, door)
+            self._start_or_shed(request, service)
         else:
-            door.start(request)
+            service.start(request)
 
-    def hand_held(self, request: Requested, door: Door[Requested], since_ms: int) -> None:
+    def hand_held(self, request: Requested, service: Service[Requested], since_ms: int) -> None:
         """Hand over a request that its connection has held back.
 
         Args:
             request: The request.
-            door: What serves it.
+            service: What serves it.
             since_ms: Since when, by the monotonic clock.
         """
         now_ms = self._now_ms()
         if now_ms < self._until_ms or self._begins(now_ms):
-            self._hand_aged(request, door, since_ms, now_ms)
+            self._hand_aged(request, service, since_ms, now_ms)
         else:
-            self._wait(request, door, since_ms)
+            self._wait(request, service, since_ms)
 
     def is_full(self) -> bool:
-        """Tell whether so many wait that what has been read now had better stay with its connection."""
+        """Say whether so many wait that what has been read now had better stay with its connection."""
         return len(self._queue) >= full and self._now_ms() >= self._until_ms
 
     def is_spent(self) -> bool:
@@ -206,18 +206,20 @@ class Gate:
         self._awake = False
 
     def _work(self) -> None:
-        """Hand over what waits, for one turn's time."""
+        """Hand over what waits, for one turn's time; a connection that queues up again has its turn after the loop's next look."""
         queue = self._queue
         now_ms = self._now_ms()
         self._until_ms = until_ms = now_ms + turn_ms
-        while queue and now_ms < until_ms:
-            first, door, since_ms = queue.popleft()
-            if door is None:
+        for _ in range(len(queue)):
+            if now_ms >= until_ms or not queue:
+                break
+            first, service, since_ms = queue.popleft()
+            if service is None:
                 self._since_ms = since_ms
                 self._let_go_on(first)
             else:
-                self._bytes -= door.size_of(first)
-                self._hand_aged(first, door, since_ms, now_ms)
+                self._bytes -= service.size_of(first)
+                self._hand_aged(first, service, since_ms, now_ms)
             self._thin_out()
             now_ms = self._now_ms()
         self._since_ms, self._looked_ms = self._looked_ms, now_ms
@@ -235,32 +237,32 @@ class Gate:
 
     # ---- requests
 
-    def _wait(self, request: Requested, door: Door[Requested], since_ms: int) -> None:
-        size = door.size_of(request)
+    def _wait(self, request: Requested, service: Service[Requested], since_ms: int) -> None:
+        size = service.size_of(request)
         if len(self._queue) >= max_queued or self._bytes + size > max_queued_bytes:
-            if door.kind_of(request) is Kind.settling:
-                door.start(request)
+            if service.kind_of(request) is Kind.settling:
+                service.start(request)
             else:
-                door.shed(request)
+                service.shed(request)
             return
-        self._queue.append((request, door, since_ms))
+        self._queue.append((request, service, since_ms))
         self._bytes += size
         if len(self._queue) >= crowd:
             self.crowded = self._wary = True
 
-    def _hand_aged(self, request: Requested, door: Door[Requested], since_ms: int, now_ms: int) -> None:
+    def _hand_aged(self, request: Requested, service: Service[Requested], since_ms: int, now_ms: int) -> None:
         # Whatever began to wait in a crowd is shed after that time, though the crowd has thinned out since.
         if now_ms - since_ms > max_wait_ms and (self.crowded or since_ms <= self._crowd_ended_ms):
-            self._start_or_shed(request, door)
+            self._start_or_shed(request, service)
         else:
-            door.start(request)
+            service.start(request)
 
-    def _start_or_shed(self, request: Requested, door: Door[Requested]) -> None:
+    def _start_or_shed(self, request: Requested, service: Service[Requested]) -> None:
         """Serve a request that has waited too long, unless it brings new work."""
-        if door.kind_of(request) is Kind.new_work:
-            door.shed(request)
+        if service.kind_of(request) is Kind.new_work:
+            service.shed(request)
         else:
-            door.start(request)
+            service.start(request)
 
     def _thin_out(self) -> None:
         if self.crowded and len(self._queue) <= crowd // 8 and len(self._pipelines) <= crowd // 8:

@@ -60,10 +60,10 @@ class Wire(Protocol):
     served: bool
 
     def sweep(self, now_ms: int) -> None:
-        """Cut off a peer that is too slow by the monotonic clock. Called every `tick_ms`."""
+        """Cut off a peer that is too slow by the monotonic clock, and close after `idle_timeout_ms`. Called every `tick_ms`."""
 
     def idle_ms(self, now_ms: int) -> int:
-        """Tell for how long nothing has been asked for; -1 while something is under way."""
+        """Say for how long nothing has been asked for; -1 while something is under way."""
 
     def dismiss(self) -> None:
         """Close an idle connection."""
@@ -193,14 +193,13 @@ class NetServer:
         return self._clock.monotonic() + 1
 
     def sweep(self) -> None:
-        """Let every connection look at the clock, and close those that have been idle for too long."""
+        """Let every connection look at the clock."""
         now_at, now_ms = self._clock.now(), self.now_ms()
         for hook in self.on_tick:
             hook(now_at)
+        self._idle.clear()  # it keeps whoever has left meanwhile
         for wire in [*self._connections, *self._turned_away]:
             wire.sweep(now_ms)
-            if wire.idle_ms(now_ms) >= self.limits.idle_timeout_ms:
-                wire.dismiss()
 
     # ---- what wires call
 

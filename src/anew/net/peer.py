@@ -25,7 +25,7 @@ pace_window_ms = 5_000
 
 
 def is_local(transport: asyncio.Transport) -> bool:
-    """Tell whether the peer's address is on this machine (Unix sockets are)."""
+    """Say whether the peer's address is on this machine (Unix sockets are)."""
     address = transport.get_extra_info("peername")
     if not isinstance(address, tuple):
         return True
@@ -51,7 +51,7 @@ def unsent(transport: asyncio.Transport) -> int:
 
 
 def is_quiet(transport: asyncio.Transport) -> bool:
-    """Tell for sure that all was handed to the kernel, and that nothing the peer has sent is unread.
+    """Say for sure that all was handed to the kernel, and that nothing the peer has sent is unread.
 
     To close then sends no reset, which could destroy what is still on its way (RFC 9112, 9.6).
     """

@@ -55,5 +55,5 @@ class HttpPort:
         transport.set_protocol(successor)
         successor.connection_made(transport)
         successor.data_received(data)
-        if server.draining:  # its first bytes were on the way when the others were told
+        if server.draining:  # its first bytes were on the way when the others began to drain
             successor.drain()

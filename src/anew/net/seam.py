@@ -23,7 +23,7 @@ class Stream(ABC):
 
     Attributes:
         writable: False while the peer is behind: more is buffered than the wire's high-water mark. Nothing more should
-            be written then; `on_drain` tells when it turns true again.
+            be written then; `on_drain` is called when it turns true again.
         on_drain: Called when the peer has caught up.
         on_close: Called once when the stream has ended for any reason but our own `close`: peer gone, stream reset,
             write failed, cut off for not reading, server shutting down.
@@ -150,7 +150,7 @@ class App(Protocol):
         """Answer a request that was not refused; `judge` is not asked again."""
 
     def kind_of(self, request: Request) -> Kind:
-        """Tell what a request is for, when it has waited so long that it may have to be shed."""
+        """Say what a request is for, when it has waited so long that it may have to be shed."""
 
     def shed(self, request: Request) -> None:
         """Answer a request that is not served, since too many others wait."""

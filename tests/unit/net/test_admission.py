@@ -24,7 +24,7 @@ class Asked:
 
 
 class Rig:
-    """A gate, its clock, and a door: what came through it, each with whether it was shed.
+    """A gate, its clock, and a service: what it got, each with whether it was shed.
 
     Attributes:
         cost_ms: What it takes to serve a request.

@@ -195,7 +195,7 @@ class Http1Stream(Stream):
             request.conn.abort()
 
     def lost(self) -> None:
-        """Tell the owner, once, that the stream is gone."""
+        """Say the owner, once, that the stream is gone."""
         if self._request is None:
             return
         self._request = None
@@ -208,7 +208,7 @@ class Http1Stream(Stream):
         self.writable = False
 
     def resumed(self) -> None:
-        """Note, and tell the owner, that the peer has caught up."""
+        """Note that the peer has caught up, and call the owner."""
         if self._request is not None and not self.writable:
             self.writable = True
             if self.on_drain is not None:

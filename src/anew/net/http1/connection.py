@@ -207,7 +207,7 @@ class Http1Connection(asyncio.Protocol):
     def eof_received(self) -> bool:
         self._eof = True
         if self._stage == streaming:
-            # Whether the client has hung up or only closed its half cannot be told apart; a taker that will never ask again is
+            # Whether the client has hung up or only closed its half cannot be known; a taker that will never ask again is
             # gone, and its jobs must return now.
             self._lose_stream()
             self.transport.abort()
@@ -258,7 +258,7 @@ class Http1Connection(asyncio.Protocol):
         self._refuse(Refused(503, "connections", "too many connections"))
 
     def sweep(self, now_ms: int) -> None:
-        """Cut off a peer that is too slow.
+        """Cut off a peer that is too slow; close a connection that has been idle for too long.
 
         Args:
             now_ms: The monotonic clock.
@@ -275,11 +275,14 @@ class Http1Connection(asyncio.Protocol):
             self.transport.close()
         elif not self._paused_ms:  # else it is we who do not read
             self._watch_sender(now_ms)
-        if self.idle_ms(now_ms) <= 0:
+        idle_ms = self.idle_ms(now_ms)
+        if idle_ms <= 0:
             self._idle_ms, self._idle_written = now_ms, self.written
+        elif idle_ms >= self._limits.idle_timeout_ms:
+            self.dismiss()
 
     def idle_ms(self, now_ms: int) -> int:
-        """Tell for how long nothing has been asked for; -1 while something is under way. A head that does not end is nothing."""
+        """Say for how long nothing has been asked for; -1 while something is under way. A head that does not end is nothing."""
         if self._stage > in_head or self.current is not None or self.transport.is_closing():
             return -1
         if self._began_ms:
@@ -305,7 +308,7 @@ class Http1Connection(asyncio.Protocol):
         # A head or body that is coming may still arrive, one that was sent ahead waits: `_open` sees the draining.
 
     def drain_streams(self) -> None:
-        """End the streams: tell their owner, then end the body cleanly."""
+        """End the stream: inform its owner, then end the body cleanly."""
         request = self.current
         stream = None if request is None else request.stream
         if stream is not None:
@@ -620,7 +623,7 @@ class Http1Connection(asyncio.Protocol):
         return self._eof
 
     def owes(self, request: Http1Request) -> bool:
-        """Tell whether this request still waits for its answer."""
+        """Say whether this request still waits for its answer."""
         return self.current is request and request.stream is None
 
     def ending_line(self, request: Http1Request) -> bytes:

@@ -274,7 +274,7 @@ def parse_fields(raw: bytes, limits: WireLimits) -> Fields:
 
 
 def is_host(value: bytes) -> bool:
-    """Tell whether a value is a host, perhaps with a port that can be one."""
+    """Say whether a value is a host, perhaps with a port that can be one."""
     found = host_value.fullmatch(value)
     return found is not None and int(found[1] or b"0") <= 65535
 

@@ -212,8 +212,12 @@ class Http2Connection(asyncio.Protocol):
             return
         answer_blocks.tick(now_ms)
         self.count_unsent()
-        if self.idle_ms(now_ms) <= 0:
+        idle_ms = self.idle_ms(now_ms)
+        if idle_ms <= 0:
             self._idle_ms, self._idle_last = now_ms, self._last
+        elif idle_ms >= self.limits.idle_timeout_ms:
+            self.dismiss()
+            return
         self._budgets.sweep(now_ms, self.sender.written)
         waiting = self._transport.get_write_buffer_size()
         if self._has_endless():
