@@ -23,6 +23,9 @@ log = logging.getLogger("anew.http")
 turn_ms = 20
 """How long requests are handed over, and what has been read is worked on, in one turn of the loop."""
 
+read_ms = 5
+"""How long one connection's bytes are worked on before others have their turn."""
+
 max_wait_ms = 60
 """How long new work may have waited before it is shed, if it is one of a crowd. Behind it comes at most the rest of its turn, so
 its answer leaves well within the 250 ms that are promised."""
@@ -144,10 +147,22 @@ class Gate:
         """Say whether so many wait that what has been read now had better stay with its connection."""
         return len(self._queue) >= full and self._now_ms() >= self._until_ms
 
-    def is_spent(self) -> bool:
-        """Whether the time of this turn is used up, so that the rest of a long read waits; the first to ask begins a turn."""
+    def read_until(self, requests: bool) -> int:
+        """Give until when a long read of one connection may go on before others have their turn; see `is_past`.
+
+        Args:
+            requests: Whether it has brought requests already. Their time is bounded here, and those that must wait are queued
+                soon; anything else is work for the connection itself, and shares the time of this turn with the requests.
+        """
         now_ms = self._now_ms()
-        return not (now_ms < self._until_ms or self._begins(now_ms))
+        begun = now_ms < self._until_ms or self._begins(now_ms)
+        if requests:
+            return max(now_ms, self._until_ms) + read_ms
+        return min(now_ms + read_ms, self._until_ms) if begun else now_ms
+
+    def is_past(self, until_ms: int) -> bool:
+        """Whether a time that `read_until` gave has come."""
+        return self._now_ms() >= until_ms
 
     def queue_up(self, connection: Held) -> None:
         """Let a connection go on with what it holds, after those that wait already."""

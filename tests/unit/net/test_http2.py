@@ -229,6 +229,14 @@ async def test_too_large_a_body_is_413_and_then_cut_off(declared: bool) -> None:
 
 
 @in_loop
+async def test_too_large_a_body_in_one_frame_is_413() -> None:
+    peer = Peer(max_body=10_000)
+    stream = peer.ask("/jobs", "POST", bytes(10_001))
+    await peer.turn()
+    assert (peer.status(stream), peer.requests) == (413, [])
+
+
+@in_loop
 async def test_a_body_that_ends_after_413_needs_no_cut() -> None:
     peer = Peer(max_body=10_000)
     stream = peer.client.get_next_available_stream_id()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from anew.net.http2.heads import Head, HeadReader, MalformedHead, parse_head
-from anew.net.http2.hpack import Field, HeaderDecoder, encode_field
+from anew.net.http2.hpack import Field, empty_table, encode_field
 from anew.net.seam import WireLimits
 
 limits = WireLimits()
@@ -116,45 +116,52 @@ def test_connect_is_refused() -> None:
 
 
 def test_trailers_hold_no_pseudo_headers() -> None:
-    reader, decoder = HeadReader(limits), HeaderDecoder()
-    reader.read_trailers(block_of([(b"x-sum", b"1")]), decoder)
+    reader = HeadReader(limits)
+    reader.read_trailers(block_of([(b"x-sum", b"1")]))
     with pytest.raises(MalformedHead):
-        reader.read_trailers(block_of([(b":path", b"/")]), decoder)
+        reader.read_trailers(block_of([(b":path", b"/")]))
 
 
 def block_of(fields: list[Field]) -> bytes:
     return b"".join([encode_field(name, value) for name, value in fields])
 
 
-def test_a_block_seen_before_is_the_same_head() -> None:
-    reader, decoder = HeadReader(limits), HeaderDecoder()
+def test_a_block_seen_before_is_the_same_head_on_every_connection() -> None:
     block = block_of(usual)
-    assert reader.read(block, decoder) is reader.known(False)[block]
+    assert HeadReader(limits).read(block) is HeadReader(limits).known[block]
 
 
 def test_a_block_that_changes_the_table_is_not_kept() -> None:
-    reader, decoder = HeadReader(limits), HeaderDecoder()
-    reader.read(block_of(usual[:3]) + b"\x41\x09localhost", decoder)
-    reader.read(block_of(usual[:3]) + b"\xbe", decoder)
-    assert reader.known(False) == {}
+    reader = HeadReader(WireLimits(max_headers=99))  # limits that no other test has
+    reader.read(block_of(usual[:3]) + b"\x41\x09localhost")
+    assert reader.read(block_of(usual[:3]) + b"\xbe").headers == {b"host": b"localhost"}
+    assert reader.known == {}
+
+
+def test_a_block_that_inserts_is_kept_for_connections_with_a_closed_table_alone() -> None:
+    reader, other = HeadReader(limits), HeadReader(limits)
+    reader.read(empty_table + block_of(usual))
+    block = block_of(usual[:3]) + b"\x41\x05other"
+    head = reader.read(block)
+    assert reader.known[block] is head
+    assert block not in other.known
 
 
 def test_what_is_kept_is_bounded() -> None:
-    reader, decoder = HeadReader(limits), HeaderDecoder()
+    reader = HeadReader(limits)
     for number in range(3000):
-        reader.read(block_of([method, scheme, (b":path", b"/%d" % number), authority]), decoder)
-    assert len(reader.known(False)) <= 1024
+        reader.read(block_of([method, scheme, (b":path", b"/%d" % number), authority]))
+    assert len(reader.known) <= 1024
 
 
 def test_too_large_a_head_is_refused_by_its_method() -> None:
     reader = HeadReader(WireLimits(max_head=1000))
-    fields = [(b":method", b"HEAD"), scheme, path, authority, (b"a", b"x" * 1000)]
-    head = reader.read(block_of(fields), HeaderDecoder())
+    head = reader.read(block_of([(b":method", b"HEAD"), scheme, path, authority, (b"a", b"x" * 1000)]))
     assert (status(head), head.method) == (431, b"HEAD")
 
 
 def test_one_field_too_many() -> None:
     reader = HeadReader(WireLimits(max_headers=2))
     fields = [*usual, (b"a", b"1"), (b"b", b"2")]
-    assert status(reader.read(block_of(fields), HeaderDecoder())) == 0
-    assert status(reader.read(block_of([*fields, (b"c", b"3")]), HeaderDecoder())) == 431
+    assert status(reader.read(block_of(fields))) == 0
+    assert status(reader.read(block_of([*fields, (b"c", b"3")]))) == 431

@@ -11,11 +11,11 @@ resets_per_second = 500
 client that gives up all its 200 streams at once, twice in a second, is still welcome."""
 
 idle_per_second = 2000
-"""Frames that carry next to nothing (CVE-2019-9511, -9512, -9515, -9518): PING, SETTINGS and each of its entries, PRIORITY,
-unknown types, DATA below `small_data`. WINDOW_UPDATEs have as many for themselves."""
+"""Frames that carry nothing (CVE-2019-9511, -9512, -9515, -9518): PING, SETTINGS and each of its entries, PRIORITY, unknown types.
+As many WINDOW_UPDATEs, and as many DATA frames without data."""
 
-small_data = 64
-"""Bytes of a DATA frame below which it is more framing than data, unless it ends its stream."""
+bytes_per_frame = 64
+"""For so many bytes of a body, one DATA frame more is welcome. The last frame of a body may have fewer at no cost."""
 
 bytes_per_update = 32
 """For so many bytes that we send, one WINDOW_UPDATE more is welcome. An answer has three times as many, and two follow it
@@ -25,10 +25,10 @@ at most, one for its stream and one for the connection."""
 class Budgets:
     """What one peer has done this second."""
 
-    __slots__ = ("_idle", "_resets", "_since", "_updates", "_written")
+    __slots__ = ("_data", "_idle", "_resets", "_since", "_updates", "_written")
 
     def __init__(self) -> None:
-        self._resets = self._idle = self._updates = 0
+        self._resets = self._idle = self._updates = self._data = 0
         self._since = 0
         self._written = (0, 0)  # bytes that we had sent when the second before, and this one, began
 
@@ -36,7 +36,7 @@ class Budgets:
         """Begin a new second if the last is over; `written` is how many bytes we have sent so far."""
         if now_ms - self._since >= second_ms:
             self._since = now_ms
-            self._resets = self._idle = self._updates = 0
+            self._resets = self._idle = self._updates = self._data = 0
             self._written = (self._written[1], written)
 
     def spend_reset(self) -> None:
@@ -50,10 +50,16 @@ class Budgets:
             raise ConnectionFault(Code.ENHANCE_YOUR_CALM, "too many streams are reset")
 
     def spend_idle(self, count: int = 1) -> None:
-        """Count frames, or entries, that carry next to nothing; the same error."""
+        """Count frames, or entries, that carry nothing; the same error."""
         self._idle += count
         if self._idle > idle_per_second:
-            raise ConnectionFault(Code.ENHANCE_YOUR_CALM, "too many frames that carry next to nothing")
+            raise ConnectionFault(Code.ENHANCE_YOUR_CALM, "too many frames that carry nothing")
+
+    def spend_data(self, size: int) -> None:
+        """Count a DATA frame that does not end its stream against the bytes of body that come with it; the same error."""
+        self._data = max(0, self._data + bytes_per_frame - size)
+        if self._data > idle_per_second * bytes_per_frame:
+            raise ConnectionFault(Code.ENHANCE_YOUR_CALM, "too many DATA frames for their data")
 
     def spend_update(self, written: int) -> None:
         """Count a WINDOW_UPDATE, of any size, against the bytes that we have sent so far; the same error."""

@@ -17,45 +17,15 @@ from typing import Protocol, cast
 from anew.net import peer
 from anew.net.admission import Admission
 from anew.net.http2 import frames
-from anew.net.http2.budgets import Budgets, Waiting, small_data
-from anew.net.http2.frames import (
-    ACK,
-    CONTINUATION,
-    DATA,
-    END_HEADERS,
-    END_STREAM,
-    HEADERS,
-    PADDED,
-    PRIORITISED,
-    Code,
-    ConnectionFault,
-    Setting,
-    StreamFault,
-    frame_head,
-    frame_head_bytes,
-    max_frame_bytes,
-    max_window,
-    word,
-)
-from anew.net.http2.heads import MalformedHead, answer_blocks, reader_for, refusal
-from anew.net.http2.hpack import HeaderDecoder, default_table_bytes
+from anew.net.http2.budgets import Budgets, Waiting
+from anew.net.http2.closed import ClosedStreams
+from anew.net.http2.frames import DATA, END_STREAM, HEADERS, Code, ConnectionFault, StreamFault
+from anew.net.http2.heads import HeaderBlock, HeadReader, MalformedHead, answer_blocks, refusal
 from anew.net.http2.streams import Http2Exchange, Sender, receive_window
 from anew.net.seam import Refusal, WireCounters, WireLimits
 
-look_bytes = 8 << 10
-"""Bytes of one read after which the clock is asked whether the turn is over."""
-
-max_block_bytes = 1 << 15
-"""Bytes of a header block over all its frames; above the limit of a head, so that 431 can be said."""
-
-max_block_frames = 32
-"""Frames of one header block (CVE-2024-27316 and its kin)."""
-
-resets_remembered = 512
-"""Streams that we have cut off and whose late frames are passed over in silence."""
-
-gaps_remembered = 16
-"""Ranges of stream numbers that a peer has skipped and that are known from closed ones; the last few at least."""
+look_bytes = 2 << 10
+"""Bytes of a long read between two looks at the clock."""
 
 linger_ms = 2_000
 """How long a connection that we have ended waits for the peer's end."""
@@ -101,9 +71,9 @@ class Http2Connection(asyncio.Protocol):
         self.sender = Sender(self.finished)
         self._max_body = limits.max_body
         self._server = server
+        self._admission = admission
         self._gate = admission.gate
         self._judge = admission.judge
-        self._hand = admission.hand
         self._counters = counters
         self._transport: asyncio.Transport | None = None
         self._closed = False  # nothing more is read
@@ -112,27 +82,20 @@ class Http2Connection(asyncio.Protocol):
         self._tail = b""  # the frame that has not come completely
         self._greeted = False  # preface and first SETTINGS have come
         self._frames = 0
-        self._block: bytearray | None = None  # of the header block that is not complete
-        self._block_stream = self._block_flags = self._block_frames = 0
-        self._reader = reader_for(limits)
-        self._decoder = HeaderDecoder()
-        self._known = self._reader.known(False)
+        self._block: HeaderBlock | None = None  # whose CONTINUATION is due
+        self._reader = HeadReader(limits)
         self._to_receive = receive_window
         self._held = 0  # bytes of unfinished bodies
         # Streams
-        self._last = 0  # the highest number seen
-        self._gaps: list[range] = []
-        self._resets: dict[int, None] = {}
-        self._lingering: dict[int, bool] = {}  # answered, request still coming; True once a sweep has seen it
-        self._window_raised = False  # the open streams' windows are due for a check
+        self._others = ClosedStreams()
+        self._windows_due = False  # the open streams' windows are due for a check
         # What the peer costs
         self._budgets = Budgets()
         self._debt = peer.Unsent(counters)
         self._closing_for = Waiting()
         self._frame_due_for = Waiting()
         self._unsent_for = Waiting()
-        self._idle_ms = 0  # when the sweep saw a request last; 0: it has not looked yet
-        self._idle_last = 0  # the highest stream number then
+        self._idle_for = Waiting()
 
     # ---- what the loop calls
 
@@ -141,18 +104,17 @@ class Http2Connection(asyncio.Protocol):
         self._transport = cast("asyncio.Transport", transport)
         self._transport.set_write_buffer_limits(high=self.limits.write_buffer)
         self.local = peer.is_local(self._transport)
-        self.sender.attach(self._transport)
+        self.sender.transport = self._transport
         answer_blocks.renew()
         ours = {
-            Setting.HEADER_TABLE_SIZE: 0,
-            Setting.MAX_CONCURRENT_STREAMS: self.limits.max_concurrent_streams,
-            Setting.INITIAL_WINDOW_SIZE: receive_window,
-            Setting.MAX_FRAME_SIZE: max_frame_bytes,
-            Setting.MAX_HEADER_LIST_SIZE: self.limits.max_head,
+            frames.Setting.HEADER_TABLE_SIZE: 0,
+            frames.Setting.MAX_CONCURRENT_STREAMS: self.limits.max_concurrent_streams,
+            frames.Setting.INITIAL_WINDOW_SIZE: receive_window,
+            frames.Setting.MAX_FRAME_SIZE: frames.max_frame_bytes,
+            frames.Setting.MAX_HEADER_LIST_SIZE: self.limits.max_head,
         }
-        self.sender.control(
-            frames.settings(ours) + frames.window_update(0, receive_window - frames.default_window)
-        )
+        self.sender.control(frames.settings(ours))
+        self.sender.control(frames.window_update(0, receive_window - frames.default_window))
 
     def data_received(self, data: bytes) -> None:
         """Take what the peer has sent; all answers that it leads to at once leave in one write."""
@@ -212,10 +174,7 @@ class Http2Connection(asyncio.Protocol):
             return
         answer_blocks.tick(now_ms)
         self.count_unsent()
-        idle_ms = self.idle_ms(now_ms)
-        if idle_ms <= 0:
-            self._idle_ms, self._idle_last = now_ms, self._last
-        elif idle_ms >= self.limits.idle_timeout_ms:
+        if self.idle_ms(now_ms) >= self.limits.idle_timeout_ms:
             self.dismiss()
             return
         self._budgets.sweep(now_ms, self.sender.written)
@@ -226,26 +185,24 @@ class Http2Connection(asyncio.Protocol):
         if self._unsent_for.stands_for(now_ms, mark) >= self.limits.stall_timeout_ms:
             self._counters.refuse("stalled_reader")
             self.abort()
-        elif self.sender.detached:
+        elif self.sender.transport is None:
             if self._closing_for.stands_for(now_ms, None if waiting else True) >= linger_ms:
                 self._transport.close()
-        elif not self.sender.paused and not self._unread:  # else it is we who do not read
+        elif self.sender.paused or self._unread:  # it is we who do not read
+            for exchange in self.streams.values():
+                exchange.pace = None
+        else:
             self._watch_peer(now_ms)
 
     def _watch_peer(self, now_ms: int) -> None:
         due = None if self._closed else self._frame_due()
         if self._frame_due_for.stands_for(now_ms, due) >= self.limits.header_timeout_ms:
             self._counters.refuse("slow_head")
-            self._fail(
-                ConnectionFault(Code.NO_ERROR, f"a head arrives within {self.limits.header_timeout_ms} ms")
-            )
+            reason = f"a head arrives within {self.limits.header_timeout_ms} ms"
+            self._fail(ConnectionFault(Code.NO_ERROR, reason))
             return
-        for stream_id, seen in list(self._lingering.items()):
-            if seen:
-                del self._lingering[stream_id]
-                self.sender.control(frames.rst_stream(stream_id, Code.NO_ERROR))
-            else:
-                self._lingering[stream_id] = True
+        for stream_id in self._others.due():
+            self.sender.control(frames.rst_stream(stream_id, Code.NO_ERROR))
         for exchange in list(self.streams.values()):
             if not exchange.ended and not exchange.answered:
                 self._watch_body(exchange, now_ms)
@@ -255,7 +212,7 @@ class Http2Connection(asyncio.Protocol):
     def _frame_due(self) -> object:
         """Give a mark of the head or frame whose rest must come soon; None if nothing must."""
         if self._block is not None:
-            return -self._block_stream
+            return -self._block.stream_id
         if not self._greeted or (self._tail and not self._tail_is_body()):
             return self._frames
         return None
@@ -263,19 +220,17 @@ class Http2Connection(asyncio.Protocol):
     def _tail_is_body(self) -> bool:
         # The clock of its request watches over a body.
         tail = self._tail
-        if len(tail) < frame_head_bytes or tail[3] != DATA:
+        if len(tail) < frames.frame_head_bytes or tail[3] != DATA:
             return False
-        exchange = self.streams.get(int.from_bytes(tail[5:9], "big") & max_window)
+        exchange = self.streams.get(int.from_bytes(tail[5:9], "big") & frames.max_window)
         return exchange is not None and not exchange.ended
 
     def _watch_body(self, exchange: Http2Exchange, now_ms: int) -> None:
-        limits = self.limits
-        if exchange.began_at is None:
-            exchange.began_at = now_ms
-        seen = len(self._tail) + (exchange.gathered.tell() if exchange.gathered is not None else 0)
-        allowed_ms = limits.header_timeout_ms + seen * 1000 // limits.body_rate
-        if now_ms - exchange.began_at >= allowed_ms:
-            error = f"a body arrives with at least {limits.body_rate} bytes a second"
+        if exchange.pace is None:
+            exchange.pace = peer.Pace(now_ms)
+        received = len(self._tail) + (exchange.gathered.tell() if exchange.gathered is not None else 0)
+        if exchange.pace.is_slow(now_ms, received, self.limits):
+            error = f"a body arrives with at least {self.limits.body_rate} bytes a second"
             self._refuse(exchange, refusal(408, error, "slow_body"))
 
     def _watch_answer(self, exchange: Http2Exchange, now_ms: int) -> None:
@@ -283,13 +238,13 @@ class Http2Connection(asyncio.Protocol):
             exchange.stalled_at = now_ms
         elif now_ms - exchange.stalled_at >= self.limits.stall_timeout_ms:
             self._counters.refuse("stalled_reader")
-            self.reset(exchange, Code.CANCEL)
+            self.reset(exchange.id, Code.CANCEL)
 
     def idle_ms(self, now_ms: int) -> int:
-        """Tell for how long no request has come; -1 while one is under way."""
-        if self.streams or self._closed:
-            return -1
-        return now_ms - self._idle_ms if self._idle_ms and self._last == self._idle_last else 0
+        """Give for how long no request has come; -1 while one is under way."""
+        under_way = bool(self.streams) or self._closed
+        idle_ms = self._idle_for.stands_for(now_ms, None if under_way else self._others.last)
+        return -1 if under_way else idle_ms
 
     def dismiss(self) -> None:
         """Close an idle connection."""
@@ -301,7 +256,7 @@ class Http2Connection(asyncio.Protocol):
             return
         self.draining = True
         quiet = self._transport is not None and peer.is_quiet(self._transport)
-        self.sender.control(frames.goaway(self._last, Code.NO_ERROR, "the server is going away"))
+        self.sender.control(frames.goaway(self._others.last, Code.NO_ERROR, "the server is going away"))
         if not self.streams:
             self._close(linger=not quiet)
 
@@ -346,7 +301,7 @@ class Http2Connection(asyncio.Protocol):
         self.sender.cork()
         try:
             self._take_frames(data)
-            if self._window_raised:
+            if self._windows_due:
                 self._check_windows()
         except ConnectionFault as fault:
             self._fail(fault)
@@ -356,33 +311,34 @@ class Http2Connection(asyncio.Protocol):
                 self.count_unsent()
 
     def _take_frames(self, data: bytes) -> None:
-        """Read frames, where they lie, until the bytes or the time of this turn are used up."""
+        """Read frames, where they lie, until the bytes are used up or others must have their turn."""
         if self._tail:
             data = self._tail + data
             self._tail = b""
         at = 0 if self._greeted else self._greet(data)
         end = len(data)
-        look_at = look_bytes
-        while end - at >= frame_head_bytes:
-            high, low, kind, flags, stream_id = frame_head.unpack_from(data, at)
+        look_at, until_ms, before = look_bytes, 0, self._counters.requests
+        while end - at >= frames.frame_head_bytes:
+            high, low, kind, flags, stream_id = frames.frame_head.unpack_from(data, at)
             size = high << 16 | low
-            if size > max_frame_bytes:
+            if size > frames.max_frame_bytes:
                 raise ConnectionFault(Code.FRAME_SIZE_ERROR, "a frame is larger than 16384 bytes")
-            start = at + frame_head_bytes
+            start = at + frames.frame_head_bytes
             after = start + size
             if after > end:
                 break
             if at >= look_at:
-                if self._gate.is_spent():
+                until_ms = until_ms or self._gate.read_until(self._counters.requests > before)
+                if self._gate.is_past(until_ms):
                     self._keep(data[at:])
                     return
                 look_at = at + look_bytes
             at = after
             self._frames += 1
-            stream_id &= max_window
+            stream_id &= frames.max_window
             payload = data[start:after]
             try:
-                if self._block is not None and (kind != CONTINUATION or stream_id != self._block_stream):
+                if self._block is not None and not self._block.continues(kind, stream_id):
                     raise ConnectionFault(Code.PROTOCOL_ERROR, "a header block is interrupted")
                 if kind == DATA:
                     self._on_data(stream_id, flags, payload)
@@ -391,7 +347,8 @@ class Http2Connection(asyncio.Protocol):
                 else:
                     _handlers.get(kind, Http2Connection._on_unknown)(self, stream_id, flags, payload)
             except StreamFault as fault:
-                self._reset_at_fault(fault)
+                self.reset(fault.stream_id, fault.code)
+                self._budgets.spend_reset()
         if at < end:
             self._tail = data[at:]
 
@@ -399,10 +356,10 @@ class Http2Connection(asyncio.Protocol):
         """Look for preface and SETTINGS; give how many bytes to skip."""
         if data[: len(frames.preface)] != frames.preface[: len(data)]:
             raise ConnectionFault(Code.PROTOCOL_ERROR, "this is not HTTP/2's preface")
-        if len(data) < len(frames.preface) + frame_head_bytes:
+        if len(data) < len(frames.preface) + frames.frame_head_bytes:
             self._tail = data
             return len(data)
-        if data[len(frames.preface) + 3] != frames.SETTINGS or data[len(frames.preface) + 4] & ACK:
+        if data[len(frames.preface) + 3] != frames.SETTINGS or data[len(frames.preface) + 4] & frames.ACK:
             raise ConnectionFault(Code.PROTOCOL_ERROR, "the first frame is not SETTINGS")
         self._greeted = True
         return len(frames.preface)
@@ -412,50 +369,42 @@ class Http2Connection(asyncio.Protocol):
     def _on_headers(self, stream_id: int, flags: int, payload: bytes) -> None:
         if not stream_id & 1:
             raise ConnectionFault(Code.PROTOCOL_ERROR, "a client's streams have odd numbers")
-        if flags & (PADDED | PRIORITISED):
-            if flags & PADDED:
+        if flags & (frames.PADDED | frames.PRIORITISED):
+            if flags & frames.PADDED:
                 payload = frames.unpad(payload)
-            if flags & PRIORITISED:
+            if flags & frames.PRIORITISED:
                 if len(payload) < 5:
                     raise ConnectionFault(Code.FRAME_SIZE_ERROR, "HEADERS is too short for its priority")
-                if word.unpack_from(payload)[0] & max_window == stream_id:
+                if frames.word.unpack_from(payload)[0] & frames.max_window == stream_id:
                     # By the letter a stream's error; but its block would go unread.
                     raise ConnectionFault(Code.PROTOCOL_ERROR, "a stream depends on itself")
                 payload = payload[5:]
-        if flags & END_HEADERS:
+        if flags & frames.END_HEADERS:
             self._take_block(stream_id, flags & END_STREAM, payload)
         else:
-            self._block = bytearray(payload)
-            self._block_stream, self._block_flags, self._block_frames = stream_id, flags, 0
+            self._block = HeaderBlock(stream_id, flags & END_STREAM, payload)
 
     def _on_continuation(self, stream_id: int, flags: int, payload: bytes) -> None:
         block = self._block
         if block is None:
             raise ConnectionFault(Code.PROTOCOL_ERROR, "CONTINUATION without HEADERS")
-        block += payload
-        self._block_frames += 1
-        if len(block) > max_block_bytes or self._block_frames > max_block_frames:
-            raise ConnectionFault(Code.ENHANCE_YOUR_CALM, "a header block is too large or in too many pieces")
-        if flags & END_HEADERS:
+        block.add(payload)
+        if flags & frames.END_HEADERS:
             self._block = None
-            self._take_block(stream_id, self._block_flags & END_STREAM, bytes(block))
+            self._take_block(stream_id, block.ends, bytes(block.data))
 
     def _take_block(self, stream_id: int, ends: int, block: bytes) -> None:
         """Take a complete header block: a request's head, or trailers. `ends` is non-zero if END_STREAM was set."""
-        if stream_id <= self._last:
+        if stream_id <= self._others.last:
             self._take_trailers(stream_id, ends, block)
             return
-        self._reach(stream_id)
+        self._others.reach(stream_id)
         # The block is decoded even for a stream that is refused: the decoder's table must follow the peer's.
-        head = self._known.get(block)
-        if head is None:
-            try:
-                head = self._reader.read(block, self._decoder)
-            except MalformedHead as error:
-                self._counters.refuse("malformed")
-                raise StreamFault(stream_id, Code.PROTOCOL_ERROR, str(error)) from None
-            finally:
-                self._known = self._reader.known(self._decoder.closed)
+        try:
+            head = self._reader.known.get(block) or self._reader.read(block)
+        except MalformedHead as error:
+            self._counters.refuse("malformed")
+            raise StreamFault(stream_id, Code.PROTOCOL_ERROR, str(error)) from None
         if self.draining or len(self.streams) >= self.limits.max_concurrent_streams:
             self._counters.refuse("streams")
             raise StreamFault(stream_id, Code.REFUSED_STREAM, "too many streams, or going away")
@@ -479,11 +428,9 @@ class Http2Connection(asyncio.Protocol):
     def _take_trailers(self, stream_id: int, ends: int, block: bytes) -> None:
         problem = "" if ends else "trailers do not end the stream"
         try:
-            self._reader.read_trailers(block, self._decoder)
+            self._reader.read_trailers(block)
         except MalformedHead as error:
             problem = str(error)
-        finally:
-            self._known = self._reader.known(self._decoder.closed)
         exchange = self.streams.get(stream_id)
         if exchange is None:
             self._pass_over(stream_id, ends)
@@ -510,11 +457,10 @@ class Http2Connection(asyncio.Protocol):
             return
         if exchange.ended:
             raise StreamFault(stream_id, Code.STREAM_CLOSED, "DATA after the end of the stream")
-        if flags & PADDED:
+        if flags & frames.PADDED:
             payload = frames.unpad(payload)
         if not flags & END_STREAM:
-            if len(payload) < small_data:
-                self._budgets.spend_idle()
+            self._budgets.spend_data(len(payload))
             self._gather(exchange, payload, size)
         elif exchange.gathered is None:  # the whole body in one frame, as nearly always
             exchange.body = payload
@@ -524,6 +470,7 @@ class Http2Connection(asyncio.Protocol):
             self._end_of_body(exchange)
 
     def _gather(self, exchange: Http2Exchange, piece: bytes, size: int) -> None:
+        """Keep a piece of a body (`size` with its padding); refuse it if it, or all of them together, are too large."""
         exchange.to_receive -= size
         if exchange.to_receive < 0:
             raise StreamFault(exchange.id, Code.FLOW_CONTROL_ERROR, "more DATA than the stream's window")
@@ -535,13 +482,9 @@ class Http2Connection(asyncio.Protocol):
         if exchange.gathered is None:
             exchange.gathered = BytesIO()
         exchange.gathered.write(piece)
-        self._hold(exchange, exchange.gathered.tell(), len(piece))
-
-    def _hold(self, exchange: Http2Exchange, whole: int, size: int) -> None:
-        """Count bytes of an unfinished body; refuse it if it, or all of them together, are too large."""
-        self._held += size
-        self._counters.unfinished += size
-        if whole > self._max_body:
+        self._held += len(piece)
+        self._counters.unfinished += len(piece)
+        if exchange.gathered.tell() > self._max_body:
             self._refuse_body(exchange)
         elif self._held > 2 * self._max_body:
             self._refuse(exchange, refusal(503, "too many unfinished bodies on this connection", "bodies"))
@@ -572,7 +515,11 @@ class Http2Connection(asyncio.Protocol):
 
     def _dispatch(self, exchange: Http2Exchange) -> None:
         self._counters.requests += 1
-        self._hand(exchange)
+        self._gate.hand(exchange, self._admission)
+
+    def _pass_over(self, stream_id: int, ends: int) -> None:
+        self._others.pass_over(stream_id, ends)
+        self._budgets.spend_idle()
 
     # ---- refusals
 
@@ -595,16 +542,16 @@ class Http2Connection(asyncio.Protocol):
             raise ConnectionFault(Code.PROTOCOL_ERROR, "PRIORITY without a stream")
         if len(payload) != 5:
             raise StreamFault(stream_id, Code.FRAME_SIZE_ERROR, "PRIORITY has 5 bytes")
-        if word.unpack_from(payload)[0] & max_window == stream_id:
+        if frames.word.unpack_from(payload)[0] & frames.max_window == stream_id:
             raise StreamFault(stream_id, Code.PROTOCOL_ERROR, "a stream depends on itself")
 
     def _on_rst_stream(self, stream_id: int, _flags: int, payload: bytes) -> None:
-        if not stream_id or self._is_idle(stream_id):
+        if not stream_id or self._others.is_idle(stream_id):
             raise ConnectionFault(Code.PROTOCOL_ERROR, "RST_STREAM for an idle stream")
         if len(payload) != 4:
             raise ConnectionFault(Code.FRAME_SIZE_ERROR, "RST_STREAM has 4 bytes")
         self._budgets.spend_reset()
-        self._lingering.pop(stream_id, None)
+        self._others.ended(stream_id)
         exchange = self.streams.get(stream_id)
         if exchange is not None:
             self._lose(exchange)
@@ -613,36 +560,23 @@ class Http2Connection(asyncio.Protocol):
     def _on_settings(self, stream_id: int, flags: int, payload: bytes) -> None:
         if stream_id:
             raise ConnectionFault(Code.PROTOCOL_ERROR, "SETTINGS on a stream")
-        if len(payload) % frames.pair.size or (flags & ACK and payload):
+        if len(payload) % frames.pair.size or (flags & frames.ACK and payload):
             raise ConnectionFault(Code.FRAME_SIZE_ERROR, "SETTINGS has 6 bytes for each value, none with ACK")
         self._budgets.spend_idle(1 + len(payload) // frames.pair.size)
-        if flags & ACK:
-            # the peer knows our settings, and may announce no table any more
-            self._decoder.table_limit = 0
+        if flags & frames.ACK:
+            self._reader.decoder.table_limit = (
+                0  # the peer knows ours now, and may announce no table any more
+            )
             return
         for key, value in frames.pair.iter_unpack(payload):
-            self._set(key, value)
+            self.sender.set(key, value)
+        self._windows_due = True
         self.sender.control(frames.settings_ack)  # before what a wider window lets go
-
-    def _set(self, key: int, value: int) -> None:
-        if key == Setting.INITIAL_WINDOW_SIZE:
-            self.sender.set_initial_window(value)
-            self._window_raised = True
-        elif key == Setting.MAX_FRAME_SIZE:
-            if not max_frame_bytes <= value < 1 << 24:
-                raise ConnectionFault(
-                    Code.PROTOCOL_ERROR, "SETTINGS_MAX_FRAME_SIZE is not within 2^14 and 2^24 - 1"
-                )
-        elif key == Setting.ENABLE_PUSH:
-            if value > 1:
-                raise ConnectionFault(Code.PROTOCOL_ERROR, "SETTINGS_ENABLE_PUSH is neither 0 nor 1")
-        elif key == Setting.HEADER_TABLE_SIZE and value < default_table_bytes:
-            self.sender.table_shrunk = True
 
     def _check_windows(self) -> None:
         """See, once a read, that no open stream's window is above the limit; a setting by itself touches none of them."""
-        self._window_raised = False
-        most = max_window - self.sender.initial_window
+        self._windows_due = False
+        most = frames.max_window - self.sender.initial_window
         if any(exchange.credit > most for exchange in self.streams.values()):
             raise ConnectionFault(Code.FLOW_CONTROL_ERROR, "a stream's window is above 2^31 - 1")
 
@@ -655,7 +589,7 @@ class Http2Connection(asyncio.Protocol):
         if len(payload) != 8:
             raise ConnectionFault(Code.FRAME_SIZE_ERROR, "PING has 8 bytes")
         self._budgets.spend_idle()
-        if not flags & ACK:
+        if not flags & frames.ACK:
             self.sender.control(frames.ping_ack(payload))
 
     def _on_goaway(self, stream_id: int, _flags: int, payload: bytes) -> None:
@@ -670,7 +604,7 @@ class Http2Connection(asyncio.Protocol):
         if len(payload) != 4:
             raise ConnectionFault(Code.FRAME_SIZE_ERROR, "WINDOW_UPDATE has 4 bytes")
         self._budgets.spend_update(self.sender.written)
-        increment = word.unpack(payload)[0] & max_window
+        increment = frames.word.unpack(payload)[0] & frames.max_window
         if not stream_id:
             if not increment:
                 raise ConnectionFault(Code.PROTOCOL_ERROR, "WINDOW_UPDATE by zero")
@@ -678,7 +612,7 @@ class Http2Connection(asyncio.Protocol):
             return
         exchange = self.streams.get(stream_id)
         if exchange is None:
-            if self._is_idle(stream_id):
+            if self._others.is_idle(stream_id):
                 raise ConnectionFault(Code.PROTOCOL_ERROR, "WINDOW_UPDATE for an idle stream")
             return  # it has just ended on our side
         if not increment:
@@ -689,73 +623,28 @@ class Http2Connection(asyncio.Protocol):
         """Pass over a frame of an unknown type (RFC 9113 section 5.5)."""
         self._budgets.spend_idle()
 
-    # ---- which streams there are
-
-    def _reach(self, stream_id: int) -> None:
-        """Take note of a new highest stream number; those passed over can never be used (section 5.1.1)."""
-        skipped = self._last + 2 if self._last else 1
-        if stream_id != skipped:
-            self._gaps = [*self._gaps[1 - gaps_remembered :], range(skipped, stream_id, 2)]
-        self._last = stream_id
-
-    def _is_idle(self, stream_id: int) -> bool:
-        """Say whether a stream was never opened: too high, even, or skipped over."""
-        if stream_id > self._last or not stream_id & 1:
-            return True
-        return bool(self._gaps) and any(stream_id in gap for gap in self._gaps)
-
-    def _pass_over(self, stream_id: int, ends: int) -> None:
-        """Ignore HEADERS or DATA for a stream that is not open, if we have cut it off; else the peer is at fault."""
-        if stream_id in self._resets:
-            self._budgets.spend_idle()
-            if ends:
-                self._lingering.pop(stream_id, None)
-        elif self._is_idle(stream_id):
-            raise ConnectionFault(Code.PROTOCOL_ERROR, "a frame for an idle stream")
-        else:
-            raise ConnectionFault(Code.STREAM_CLOSED, "a frame for a closed stream")
-
     # ---- how streams end
 
     def finished(self, exchange: Http2Exchange) -> None:
         """Take note that the answer is out; a request that is still coming will be cut off without blame."""
-        del self.streams[exchange.id]
+        self.streams.pop(exchange.id, None)
         exchange.gone = True
         exchange.stream = None
         if exchange.gathered is not None:
             self._release(exchange)
         if not exchange.ended:
-            # Not at once: curl and others forget the answer when RST_STREAM comes in the same read.
-            self._ignore(exchange.id)
-            self._lingering[exchange.id] = False
+            self._others.answered(exchange.id)
         if self.draining:
             self._close_if_drained()
 
-    def reset(self, exchange: Http2Exchange, code: Code) -> None:
-        """Cut a stream off; its owner is informed."""
-        self._cut(exchange.id, code)
-        self._lose(exchange)
-        self._close_if_drained()
-
-    def _reset_at_fault(self, fault: StreamFault) -> None:
-        """Reset the stream that broke a rule; too many of them end the connection."""
-        exchange = self.streams.get(fault.stream_id)
-        if exchange is None:
-            self._cut(fault.stream_id, fault.code)
-        else:
-            self.reset(exchange, fault.code)
-        self._budgets.spend_reset()
-
-    def _cut(self, stream_id: int, code: Code) -> None:
-        self._ignore(stream_id)
+    def reset(self, stream_id: int, code: Code) -> None:
+        """Cut a stream off; the owner of its answer is informed."""
+        self._others.cut(stream_id)
         self.sender.control(frames.rst_stream(stream_id, code))
-
-    def _ignore(self, stream_id: int) -> None:
-        if len(self._resets) >= resets_remembered:
-            oldest = next(iter(self._resets))
-            del self._resets[oldest]
-            self._lingering.pop(oldest, None)
-        self._resets[stream_id] = None
+        exchange = self.streams.get(stream_id)
+        if exchange is not None:
+            self._lose(exchange)
+            self._close_if_drained()
 
     def _lose(self, exchange: Http2Exchange) -> None:
         self.streams.pop(exchange.id, None)
@@ -794,7 +683,7 @@ class Http2Connection(asyncio.Protocol):
     def _fail(self, fault: ConnectionFault) -> None:
         if fault.code != Code.NO_ERROR:
             self._counters.refuse("protocol")
-        self.sender.control(frames.goaway(self._last, fault.code, fault.reason))
+        self.sender.control(frames.goaway(self._others.last, fault.code, fault.reason))
         self._close()
 
     def _close(self, *, linger: bool = True) -> None:
@@ -827,5 +716,5 @@ _handlers: dict[int, Callable[[Http2Connection, int, int, bytes], None]] = {
     frames.PING: Http2Connection._on_ping,
     frames.GOAWAY: Http2Connection._on_goaway,
     frames.WINDOW_UPDATE: Http2Connection._on_window_update,
-    CONTINUATION: Http2Connection._on_continuation,
+    frames.CONTINUATION: Http2Connection._on_continuation,
 }

@@ -11,7 +11,16 @@ import re
 from email.utils import formatdate
 from functools import lru_cache
 
-from anew.net.http2.frames import DATA, END_HEADERS, END_STREAM, HEADERS, frame_head
+from anew.net.http2.frames import (
+    CONTINUATION,
+    DATA,
+    END_HEADERS,
+    END_STREAM,
+    HEADERS,
+    Code,
+    ConnectionFault,
+    frame_head,
+)
 from anew.net.http2.hpack import Field, HeaderDecoder, encode_field, encode_status
 from anew.net.seam import Headers, Refusal, WireLimits
 
@@ -36,6 +45,12 @@ _known_most = 1024
 _known_bytes = 2048
 
 _answers_most = 2048
+
+max_block_bytes = 1 << 15
+"""Bytes of a header block over all its frames; above the limit of a head, so that 431 can be said."""
+
+max_block_frames = 32
+"""Frames of one header block (CVE-2024-27316 and its kin)."""
 
 bodyless = frozenset((204, 304))
 """Statuses whose answers have no body."""
@@ -112,7 +127,7 @@ def parse_head(fields: list[Field], limits: WireLimits) -> Head:
         name, value = field
         if name[:1] == b":":
             if headers or name in pseudo or name not in _pseudo:
-                raise MalformedHead("a pseudo-header is unknown, repeated or late")
+                raise MalformedHead("a pseudo-header is unknown, given twice or behind a field")
             pseudo[name] = value
             continue
         if field not in _good:
@@ -164,24 +179,68 @@ def _host_problem(authority: bytes, host: bytes, hosts: int) -> str:
     return ""
 
 
-class HeadReader:
-    """Reads header blocks, and knows those it has read before.
+class HeaderBlock:
+    """A block whose CONTINUATIONs are due.
 
-    A client's requests to one route mostly have the same block, byte for byte, once its table is empty. Heads
-    of blocks that mean the same on every connection are kept and found by their bytes; all are dropped when there
-    are too many.
+    Attributes:
+        stream_id: The stream.
+        ends: Non-zero if the block's stream ends with it.
+        data: What has come of the block.
     """
+
+    __slots__ = ("_frames", "data", "ends", "stream_id")
+
+    def __init__(self, stream_id: int, ends: int, data: bytes) -> None:
+        self.stream_id = stream_id
+        self.ends = ends
+        self.data = bytearray(data)
+        self._frames = 0
+
+    def continues(self, kind: int, stream_id: int) -> bool:
+        """Whether a frame is the CONTINUATION that is due; no other may come before it."""
+        return kind == CONTINUATION and stream_id == self.stream_id
+
+    def add(self, data: bytes) -> None:
+        """Take a CONTINUATION.
+
+        Raises:
+            ConnectionFault: ENHANCE_YOUR_CALM.
+        """
+        self.data += data
+        self._frames += 1
+        if len(self.data) > max_block_bytes or self._frames > max_block_frames:
+            reason = "a header block is too large or in too many pieces"
+            raise ConnectionFault(Code.ENHANCE_YOUR_CALM, reason)
+
+
+@lru_cache(maxsize=16)
+def _known_heads(limits: WireLimits) -> tuple[dict[bytes, Head], dict[bytes, Head]]:
+    """Give the heads that all connections with these limits know, by their blocks.
+
+    A client's requests to one route mostly have the same block, byte for byte, once its table is empty. What
+    is kept means the same on every connection, but for literals that ask to be inserted: they are without effect only
+    where the table is closed. Hence two: for connections with an open table, and with a closed one.
+    """
+    return {}, {}
+
+
+class HeadReader:
+    """Reads one connection's header blocks.
+
+    Attributes:
+        decoder: The connection's.
+        known: The heads of blocks that need not be read again.
+    """
+
+    __slots__ = ("_both", "_limits", "decoder", "known")
 
     def __init__(self, limits: WireLimits) -> None:
         self._limits = limits
-        # A literal that asks to be inserted is without effect only where the table is closed, hence two.
-        self._known: tuple[dict[bytes, Head], dict[bytes, Head]] = ({}, {})
+        self._both = _known_heads(limits)
+        self.decoder = HeaderDecoder()
+        self.known = self._both[False]
 
-    def known(self, closed: bool) -> dict[bytes, Head]:
-        """Give the heads found by block for connections whose table is open or closed; `read` fills it."""
-        return self._known[closed]
-
-    def read(self, block: bytes, decoder: HeaderDecoder) -> Head:
+    def read(self, block: bytes) -> Head:
         """Decode and check a block that is not among the known.
 
         Raises:
@@ -189,32 +248,30 @@ class HeadReader:
             MalformedHead: It is no request.
         """
         limits = self._limits
-        fields = decoder.decode(block, limits.max_head, limits.max_headers + len(_pseudo))
-        if decoder.oversized:
+        fields = self._decode(block, limits.max_headers + len(_pseudo))
+        if self.decoder.oversized:
             error = f"a head has at most {limits.max_headers} header lines and {limits.max_head} bytes"
             method = dict(fields).get(b":method", b"GET")  # HEAD must get no body here either
             return _refused(method, 431, error, "head_size")
         head = parse_head(fields, limits)
-        if decoder.stateless and len(block) <= _known_bytes:
-            known = self._known[decoder.closed]
-            if len(known) >= _known_most:
-                known.clear()
-            known[block] = head
+        if self.decoder.stateless and len(block) <= _known_bytes:
+            if len(self.known) >= _known_most:
+                self.known.clear()
+            self.known[block] = head
         return head
 
-    def read_trailers(self, block: bytes, decoder: HeaderDecoder) -> None:
+    def read_trailers(self, block: bytes) -> None:
         """Decode and check the fields after a body, which are not kept; the same errors as `read`."""
-        fields = decoder.decode(block, self._limits.max_head, self._limits.max_headers)
-        if decoder.oversized:
+        fields = self._decode(block, self._limits.max_headers)
+        if self.decoder.oversized:
             raise MalformedHead("the trailers are too large")
         for field in fields:
             _check_field(field)
 
-
-@lru_cache(maxsize=16)
-def reader_for(limits: WireLimits) -> HeadReader:
-    """Give the one reader for these limits, so that all connections share what it knows."""
-    return HeadReader(limits)
+    def _decode(self, block: bytes, max_fields: int) -> list[Field]:
+        fields = self.decoder.decode(block, self._limits.max_head, max_fields)
+        self.known = self._both[self.decoder.closed]
+        return fields
 
 
 # ---- answers

@@ -211,8 +211,8 @@ class HeaderDecoder:
             self._evict()
         return (name, value), at
 
-    def _resize(self, block: bytes, at: int, late: bool) -> int:
-        if late or self.oversized:
+    def _resize(self, block: bytes, at: int, after_field: bool) -> int:
+        if after_field or self.oversized:
             raise _fault("a table size update comes after a field")
         self.stateless = False
         size, at = _integer(block, at, 0x1F)

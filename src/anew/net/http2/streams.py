@@ -12,23 +12,11 @@ from collections.abc import Callable
 from io import BytesIO
 from typing import Protocol
 
-from anew.net.http2.frames import (
-    CONTINUATION,
-    DATA,
-    END_HEADERS,
-    END_STREAM,
-    HEADERS,
-    Code,
-    ConnectionFault,
-    StreamFault,
-    default_window,
-    frame,
-    max_frame_bytes,
-    max_window,
-    word,
-)
+from anew.net.http2 import frames
+from anew.net.http2.frames import DATA, END_STREAM, Code, ConnectionFault, StreamFault, frame
 from anew.net.http2.heads import Head, answer_blocks, bodyless
-from anew.net.http2.hpack import empty_table, encode_status
+from anew.net.http2.hpack import default_table_bytes, empty_table, encode_status
+from anew.net.peer import Pace
 from anew.net.seam import Headers, Request, Stream, WireLimits, type_json
 
 log = logging.getLogger("anew.http")
@@ -50,7 +38,7 @@ class Owner(Protocol):
     def finished(self, exchange: Http2Exchange) -> None:
         """Take note that the last frame of an answer is on its way."""
 
-    def reset(self, exchange: Http2Exchange, code: Code) -> None:
+    def reset(self, stream_id: int, code: Code) -> None:
         """Cut a stream off and inform the owner of its answer."""
 
     def count_unsent(self) -> None:
@@ -62,6 +50,7 @@ class Http2Exchange(Request):
 
     Attributes:
         id: The stream's number.
+        owner, sender: Of its connection.
         credit: Bytes of DATA that the peer takes on this stream beyond its initial window; mostly negative. So a new
             initial window, which moves the windows of all open streams, touches none of them.
         to_receive: Bytes of DATA that we still take before the next WINDOW_UPDATE.
@@ -73,16 +62,13 @@ class Http2Exchange(Request):
         head_only: True for HEAD.
         pending: Bytes of the answer that wait for a window or the transport.
         ending: True if END_STREAM goes with the last pending byte.
-        began_at: When the body was first seen to be awaited, monotonic ms, set by the sweep.
+        pace: How fast the body comes in; None until the sweep has seen it.
         stalled_at: When `pending` was first seen without progress, monotonic ms, set by the sweep.
         stream: The open stream, where the answer is one.
     """
 
     __slots__ = (
-        "_owner",
-        "_sender",
         "answered",
-        "began_at",
         "credit",
         "ended",
         "ending",
@@ -91,7 +77,10 @@ class Http2Exchange(Request):
         "head_only",
         "id",
         "length",
+        "owner",
+        "pace",
         "pending",
+        "sender",
         "stalled_at",
         "stream",
         "to_receive",
@@ -100,8 +89,8 @@ class Http2Exchange(Request):
     gone: bool
 
     def __init__(self, owner: Owner, sender: Sender, stream_id: int, head: Head) -> None:
-        self._owner = owner
-        self._sender = sender
+        self.owner = owner
+        self.sender = sender
         self.id = stream_id
         self.method = head.method
         self.path = head.path
@@ -116,7 +105,7 @@ class Http2Exchange(Request):
         self.ended = self.answered = self.gone = self.ending = False
         self.gathered: BytesIO | None = None
         self.pending: bytearray | None = None
-        self.began_at: int | None = None
+        self.pace: Pace | None = None
         self.stalled_at: int | None = None
         self.stream: Http2Stream | None = None
 
@@ -127,29 +116,36 @@ class Http2Exchange(Request):
         if self.answered or self.gone:
             return
         self.answered = True
-        self._sender.reply(self, status, body, content_type, extra)
-        if self.pending and len(body) > max_frame_bytes:
-            self._owner.count_unsent()
+        self.sender.reply(self, status, body, content_type, extra)
+        if self.pending and len(body) > frames.max_frame_bytes:
+            self.owner.count_unsent()
 
     def open_stream(self, status: int, content_type: bytes, extra: Headers = ()) -> Stream | None:
         """Send the head and give the body as a stream; see the seam."""
         if self.answered or self.gone:
             return None
-        if self._owner.hung_up:  # while this request waited: nobody would notice the end of the stream
-            self._owner.reset(self, Code.CANCEL)
+        if self.owner.hung_up:  # while this request waited: nobody would notice the end of the stream
+            self.owner.reset(self.id, Code.CANCEL)
             return None
         self.answered = True
-        self._sender.head(self, answer_blocks.block(status, content_type, extra, None), self.head_only)
+        self.sender.head(self, answer_blocks.block(status, content_type, extra, None), self.head_only)
         if self.gone:
             return None
-        self.stream = Http2Stream(self, self._owner, self._sender)
+        self.stream = Http2Stream(self)
         self.settle_writable()
         return self.stream
 
     def settle_writable(self) -> None:
         """Bring `writable` of the open stream up to date, and call its owner when it turns true."""
-        if self.stream is not None and not self.ending:
-            self.stream.settle(self._sender.paused, len(self.pending or b""), self._owner.limits.write_buffer)
+        stream = self.stream
+        if stream is None or self.ending:
+            return
+        limit, waiting = self.owner.limits.write_buffer, len(self.pending or b"")
+        if stream.writable:
+            stream.writable = not self.sender.paused and waiting <= limit
+        elif not self.sender.paused and waiting <= limit // 2:
+            stream.writable = True
+            _call(stream.on_drain)
 
 
 class Http2Stream(Stream):
@@ -159,19 +155,17 @@ class Http2Stream(Stream):
     writable again when what waits has fallen to half.
     """
 
-    __slots__ = ("_exchange", "_owner", "_sender")
+    __slots__ = ("_exchange",)
 
-    def __init__(self, exchange: Http2Exchange, owner: Owner, sender: Sender) -> None:
+    def __init__(self, exchange: Http2Exchange) -> None:
         super().__init__()
         self._exchange = exchange
-        self._owner = owner
-        self._sender = sender
 
     def write(self, data: bytes) -> None:
         """Send one piece; see the seam."""
         exchange = self._exchange
         if data and not exchange.gone and not exchange.ending:
-            self._sender.body(exchange, data, False)
+            exchange.sender.body(exchange, data, False)
             exchange.settle_writable()
 
     def close(self) -> None:
@@ -179,21 +173,13 @@ class Http2Stream(Stream):
         self.on_close = self.on_drain = None
         exchange = self._exchange
         if not exchange.gone and not exchange.ending:
-            self._sender.body(exchange, b"", True)
+            exchange.sender.body(exchange, b"", True)
 
     def abort(self) -> None:
         """Reset the stream; see the seam."""
         self.on_close = self.on_drain = None
         if not self._exchange.gone:
-            self._owner.reset(self._exchange, Code.CANCEL)
-
-    def settle(self, paused: bool, waiting: int, limit: int) -> None:
-        """Bring `writable` up to date with what waits, in bytes."""
-        if self.writable:
-            self.writable = not paused and waiting <= limit
-        elif not paused and waiting <= limit // 2:
-            self.writable = True
-            _call(self.on_drain)
+            self._exchange.owner.reset(self._exchange.id, Code.CANCEL)
 
     def lost(self) -> None:
         """Inform the owner, once, that the stream is over."""
@@ -218,44 +204,33 @@ class Sender:
         finished: Called when the last frame of an answer is on its way.
 
     Attributes:
+        transport: Where to write; None before there is one, and when nothing can be sent any more.
         window: Bytes of DATA that the peer will take on this connection.
         initial_window: What a new stream starts with; every open stream's window is this plus its `credit`.
         paused: True while the transport holds more than the high-water mark.
         written: Bytes given to the transport so far.
-        table_shrunk: True if the next header block must say first that our dynamic table is empty.
     """
 
     def __init__(self, finished: Callable[[Http2Exchange], None]) -> None:
         self._finished = finished
-        self._transport: asyncio.Transport | None = None
-        self._loop: asyncio.AbstractEventLoop | None = None
+        self.transport: asyncio.Transport | None = None
         self._out: list[bytes] = []
         self._out_bytes = 0
         self._corked = False
         self._scheduled = False
         self._widened = False  # a window has grown since `pump` ran
         self._blocked: dict[int, Http2Exchange] = {}
-        self.window = default_window
-        self.initial_window = default_window
+        self.window = frames.default_window
+        self.initial_window = frames.default_window
         self.paused = False
         self.written = 0
-        self.table_shrunk = False
-
-    def attach(self, transport: asyncio.Transport) -> None:
-        """Say where to write."""
-        self._transport = transport
-        self._loop = asyncio.get_running_loop()
+        self._table_shrunk = False  # the next header block must say first that our dynamic table is empty
 
     def detach(self) -> None:
         """Drop everything unsent; what comes later is dropped as well."""
-        self._transport = None
+        self.transport = None
         self._out.clear()
         self._blocked.clear()
-
-    @property
-    def detached(self) -> bool:
-        """True when nothing can be sent any more."""
-        return self._transport is None
 
     # -- bytes out
 
@@ -273,14 +248,14 @@ class Sender:
 
     def control(self, data: bytes) -> None:
         """Send a finished frame, whatever the windows say."""
-        if self._transport is not None:
+        if self.transport is not None:
             self._out.append(data)
             self._schedule()
 
     def _schedule(self) -> None:
-        if not self._corked and not self._scheduled and self._loop is not None:
+        if not self._corked and not self._scheduled:
             self._scheduled = True
-            self._loop.call_soon(self._turn_over)
+            asyncio.get_running_loop().call_soon(self._turn_over)
 
     def _turn_over(self) -> None:
         self._scheduled = False
@@ -288,12 +263,12 @@ class Sender:
 
     def flush(self) -> None:
         """Write what has gathered."""
-        if self._out and self._transport is not None:
+        if self._out and self.transport is not None:
             data = b"".join(self._out)
             self._out.clear()
             self._out_bytes = 0
             self.written += len(data)
-            self._transport.write(data)
+            self.transport.write(data)
 
     # -- answers
 
@@ -303,14 +278,14 @@ class Sender:
         """Send a whole answer; what does not fit the windows follows later."""
         size = len(body)
         if (
-            0 < size <= max_frame_bytes
+            0 < size <= frames.max_frame_bytes
             and size <= self.window
             and size <= exchange.credit + self.initial_window
-            and not (exchange.head_only or self.paused or self.table_shrunk or status in bodyless)
+            and not (exchange.head_only or self.paused or self._table_shrunk or status in bodyless)
         ):
             key = (status, content_type, extra, size)
             head, rest = answer_blocks.templates.get(key) or answer_blocks.template(key)
-            number = word.pack(exchange.id)
+            number = frames.word.pack(exchange.id)
             self._out += (head, number, rest, number, body)
             self.window -= size
             if not self._scheduled:
@@ -328,15 +303,15 @@ class Sender:
 
     def head(self, exchange: Http2Exchange, block: bytes, ends: bool) -> None:
         """Send a finished header block, in as many frames as it takes."""
-        if self.table_shrunk:
-            self.table_shrunk = False
+        if self._table_shrunk:
+            self._table_shrunk = False
             block = empty_table + block
-        kind, flags = HEADERS, END_STREAM if ends else 0
-        for at in range(0, len(block), max_frame_bytes):
-            part = block[at : at + max_frame_bytes]
-            last = at + max_frame_bytes >= len(block)
-            self.control(frame(kind, flags | (END_HEADERS if last else 0), exchange.id, part))
-            kind, flags = CONTINUATION, 0
+        kind, flags = frames.HEADERS, END_STREAM if ends else 0
+        for at in range(0, len(block), frames.max_frame_bytes):
+            part = block[at : at + frames.max_frame_bytes]
+            last = at + frames.max_frame_bytes >= len(block)
+            self.control(frame(kind, flags | (frames.END_HEADERS if last else 0), exchange.id, part))
+            kind, flags = frames.CONTINUATION, 0
         if ends:
             self._finished(exchange)
 
@@ -362,7 +337,7 @@ class Sender:
 
     def _fitting(self, exchange: Http2Exchange) -> int:
         """Give how many bytes one frame on this stream may have now; perhaps below zero."""
-        return min(exchange.credit + self.initial_window, self.window, max_frame_bytes)
+        return min(exchange.credit + self.initial_window, self.window, frames.max_frame_bytes)
 
     def _data(self, exchange: Http2Exchange, data: bytes, ends: bool) -> None:
         size = len(data)
@@ -415,7 +390,7 @@ class Sender:
         """Count the queued bytes of answers that have an end."""
         return sum(len(one.pending or b"") for one in self._blocked.values() if one.stream is None)
 
-    # -- the peer's windows; what they let go leaves with `uncork`
+    # -- the peer's windows and settings; what they let go leaves with `uncork`
 
     def grow(self, increment: int) -> None:
         """Widen the connection's window.
@@ -423,7 +398,7 @@ class Sender:
         Raises:
             ConnectionFault: It would pass 2^31 - 1.
         """
-        if self.window + increment > max_window:
+        if self.window + increment > frames.max_window:
             raise ConnectionFault(Code.FLOW_CONTROL_ERROR, "the connection's window is above 2^31 - 1")
         self.window += increment
         self._widened = True
@@ -434,18 +409,30 @@ class Sender:
         Raises:
             StreamFault: It would pass 2^31 - 1.
         """
-        if exchange.credit + self.initial_window + increment > max_window:
+        if exchange.credit + self.initial_window + increment > frames.max_window:
             raise StreamFault(exchange.id, Code.FLOW_CONTROL_ERROR, "a stream's window is above 2^31 - 1")
         exchange.credit += increment
         self._widened = True
 
-    def set_initial_window(self, size: int) -> None:
-        """Take the peer's new initial window; it moves the open streams' windows too, perhaps below zero.
+    def set(self, key: int, value: int) -> None:
+        """Take a setting of the peer. A new initial window moves the open streams' windows too, perhaps below zero.
 
         Raises:
-            ConnectionFault: The size is above 2^31 - 1.
+            ConnectionFault: The value is out of its bounds.
         """
-        if size > max_window:
-            raise ConnectionFault(Code.FLOW_CONTROL_ERROR, "SETTINGS_INITIAL_WINDOW_SIZE is above 2^31 - 1")
-        self.initial_window = size
-        self._widened = True
+        if key == frames.Setting.INITIAL_WINDOW_SIZE:
+            if value > frames.max_window:
+                raise ConnectionFault(
+                    Code.FLOW_CONTROL_ERROR, "SETTINGS_INITIAL_WINDOW_SIZE is above 2^31 - 1"
+                )
+            self.initial_window = value
+            self._widened = True
+        elif key == frames.Setting.MAX_FRAME_SIZE:
+            if not frames.max_frame_bytes <= value < 1 << 24:
+                reason = "SETTINGS_MAX_FRAME_SIZE is not within 2^14 and 2^24 - 1"
+                raise ConnectionFault(Code.PROTOCOL_ERROR, reason)
+        elif key == frames.Setting.ENABLE_PUSH:
+            if value > 1:
+                raise ConnectionFault(Code.PROTOCOL_ERROR, "SETTINGS_ENABLE_PUSH is neither 0 nor 1")
+        elif key == frames.Setting.HEADER_TABLE_SIZE and value < default_table_bytes:
+            self._table_shrunk = True
