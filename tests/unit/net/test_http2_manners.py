@@ -242,11 +242,14 @@ async def test_a_block_without_end_ends_the_connection() -> None:
 
 
 @in_loop
-async def test_an_idle_connection_is_welcome() -> None:
+async def test_an_idle_connection_is_welcome_for_ten_minutes() -> None:
     peer = RawPeer()
-    for hour in range(5):
-        peer.conn.sweep(hour * 3_600_000)
+    for now_ms in (1, 300_000, 600_000):
+        peer.conn.sweep(now_ms)
     assert not peer.transport.ended
+    peer.conn.sweep(600_001)
+    assert peer.transport.ended
+    assert await peer.goaway_code() == 0
 
 
 @in_loop

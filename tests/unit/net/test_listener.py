@@ -142,9 +142,11 @@ def test_where_there_is_no_room_the_longest_idle_connection_is_closed(loop: str)
             assert (await served.exchange(get)).status == 200
             silent_ones = []
             for connections in (3, 4):
+                site.server.sweep()
                 clock.advance(1_000)
                 silent_ones.append(await site.connect())
                 await site.emptied(connections)
+            site.server.sweep()
             clock.advance(1_000)
             for silent in silent_ones:
                 newcomer = await site.connect()
