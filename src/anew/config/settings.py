@@ -133,7 +133,7 @@ class Limits:
     max_job: int = _of(32 * _MIB, "max-job", "size", "Largest single job as sent.", low=1024)
     max_bulk: int = _of(10_000, "max-bulk", "integer", "Most jobs in one bulk call.", low=1)
     max_connections: int = _of(10_000, "max-connections", "integer",
-        "Most open connections; above it 503 and close.", low=1)
+        "Most open connections; above it the longest idle one is closed, or a new one gets 503 if all are busy.", low=1)
     max_streams: int = _of(2_000, "max-streams", "integer", "Most open take streams.", low=1)
     max_stream_jobs: int = _of(1_000, "max-stream-jobs", "integer",
         "Most unacknowledged jobs of one take stream, whatever its prefetch.", low=1)
