@@ -126,3 +126,27 @@ def test_only_plain_heads_are_remembered() -> None:
         parser.block(block)
     assert not parser.lines
     assert not parser.fields
+
+
+pieces = st.one_of(
+    st.binary(max_size=6),
+    st.sampled_from(
+        [b"Host: h", b"\r\n", b"\r", b"\n", b": ", b"Content-Length", b"chunked", b" ", b"GET / HTTP/1.1"]
+    ),
+)
+
+
+@given(st.lists(pieces, max_size=12).map(b"".join))
+@settings(max_examples=500, deadline=None)
+def test_any_bytes_are_a_head_or_a_refusal(raw: bytes) -> None:
+    """What is accepted has one reading: lines end with CRLF alone, names are tokens, values have no control characters."""
+    parser = HeadParser(limits)
+    read_line(parser, raw)
+    fields = read_block(parser, raw)
+    if isinstance(fields, tuple) and isinstance(fields[0], dict):
+        for line in raw.split(b"\r\n") if raw else []:
+            name, colon, value = line.partition(b":")
+            assert colon
+            assert name.lower() in fields[0]
+            assert name.strip(b" \t\r\n\0") == name
+            assert not any(byte < 32 and byte != 9 for byte in value)
