@@ -62,8 +62,12 @@ class Service(Protocol[Requested]):
     def kind_of(self, request: Requested) -> Kind:
         """Say what a request is for; asked only when it may have to be shed."""
 
-    def start(self, request: Requested) -> None:
-        """Serve a request; whatever goes wrong with that concerns this request alone."""
+    @property
+    def start(self) -> Callable[[Requested], None]:
+        """Serves a request."""
+
+    def failed(self, request: Requested) -> None:
+        """Answer a request while the exception is handled that serving it has raised: it concerns no other."""
 
     def shed(self, request: Requested) -> None:
         """Refuse a request, since too many others wait."""
@@ -127,7 +131,10 @@ class Gate:
         elif self._wary and now_ms - self._since_ms > max_wait_ms:
             self._start_or_shed(request, service)
         else:
-            service.start(request)
+            try:  # as `_start` does: this is the path of every request, and a call less
+                service.start(request)
+            except Exception:
+                service.failed(request)
 
     def hand_held(self, request: Requested, service: Service[Requested], since_ms: int) -> None:
         """Hand over a request that its connection has held back.
@@ -256,7 +263,7 @@ class Gate:
         size = service.size_of(request)
         if len(self._queue) >= max_queued or self._bytes + size > max_queued_bytes:
             if service.kind_of(request) is Kind.settling:
-                service.start(request)
+                self._start(request, service)
             else:
                 service.shed(request)
             return
@@ -270,14 +277,20 @@ class Gate:
         if now_ms - since_ms > max_wait_ms and (self.crowded or since_ms <= self._crowd_ended_ms):
             self._start_or_shed(request, service)
         else:
-            service.start(request)
+            self._start(request, service)
 
     def _start_or_shed(self, request: Requested, service: Service[Requested]) -> None:
         """Serve a request that has waited too long, unless it brings new work."""
         if service.kind_of(request) is Kind.new_work:
             service.shed(request)
         else:
+            self._start(request, service)
+
+    def _start(self, request: Requested, service: Service[Requested]) -> None:
+        try:
             service.start(request)
+        except Exception:
+            service.failed(request)
 
     def _thin_out(self) -> None:
         if self.crowded and len(self._queue) <= crowd // 8 and len(self._pipelines) <= crowd // 8:
@@ -293,16 +306,16 @@ class Admission:
         gate: What all applications share.
 
     Attributes:
-        app: As given.
         gate: As given.
         judge: The application's verdict about a head. Wires ask it as soon as a head is complete.
+        start: The application itself.
     """
 
-    __slots__ = ("_kind_of", "_shed", "app", "gate", "judge")
+    __slots__ = ("_kind_of", "_shed", "gate", "judge", "start")
 
     def __init__(self, app: App | Callable[[Request], None], gate: Gate) -> None:
-        self.app = app
         self.gate = gate
+        self.start: Callable[[Request], None] = app
         self.judge: Judge = getattr(app, "judge", _allow)
         self._kind_of: Callable[[Request], Kind] = getattr(app, "kind_of", _other)
         self._shed: Callable[[Request], None] = getattr(app, "shed", _refuse)
@@ -317,12 +330,9 @@ class Admission:
     def kind_of(self, request: Request) -> Kind:
         return self._kind_of(request)
 
-    def start(self, request: Request) -> None:
-        try:
-            self.app(request)
-        except Exception:
-            log.exception("unhandled error in the answer to a request")
-            request.reply(500, b'{"error":"internal server error"}')
+    def failed(self, request: Request) -> None:
+        log.exception("unhandled error in the answer to a request")
+        request.reply(500, b'{"error":"internal server error"}')
 
     def shed(self, request: Request) -> None:
         self._shed(request)
