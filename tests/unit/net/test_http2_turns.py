@@ -168,6 +168,22 @@ async def test_what_waits_to_be_read_ends_with_the_connection(end: str) -> None:
 
 
 @in_loop
+async def test_what_waits_is_not_read_before_the_peer_reads() -> None:
+    peer, app = slow_judge()
+    peer.send(heads(3_000))
+    peer.conn.pause_writing()
+    before = len(app.judged)
+    await peer.frames()
+    await peer.frames()
+    assert len(app.judged) == before
+    peer.conn.resume_writing()
+    assert not peer.transport.reading
+    while not peer.transport.reading:
+        await peer.frames()
+    assert len(app.judged) == 3_000
+
+
+@in_loop
 async def test_nobody_is_too_slow_while_we_do_not_read() -> None:
     peer, _ = slow_judge(header_timeout_ms=10_000)
     peer.send(frame(1, 5, 1, get_block)[:9])

@@ -68,7 +68,7 @@ class Http2Connection(asyncio.Protocol):
         self.hung_up = False
         self.draining = False
         self.streams: dict[int, Http2Exchange] = {}
-        self.sender = Sender(self.finished)
+        self.sender = Sender(self._finished)
         self._max_body = limits.max_body
         self._server = server
         self._admission = admission
@@ -128,7 +128,7 @@ class Http2Connection(asyncio.Protocol):
     def eof_received(self) -> bool:
         """Answer what is complete. Streams end: closing one half cannot be told from being gone."""
         while self._unread:
-            self.go_on()
+            self._read_kept()
         self.hung_up = True
         if self._closed:
             return False
@@ -156,6 +156,8 @@ class Http2Connection(asyncio.Protocol):
     def resume_writing(self) -> None:
         """Go on where `pause_writing` stopped."""
         self.sender.paused = False
+        if self._unread:
+            self._gate.queue_up(self)
         if not self.hung_up:
             self._resume_reading()
         self.sender.pump()
@@ -286,7 +288,11 @@ class Http2Connection(asyncio.Protocol):
             self._transport.pause_reading()
 
     def go_on(self) -> None:
-        """Take what waits."""
+        """Take what waits, unless the peer does not read; then `resume_writing` comes back to it."""
+        if not self.sender.paused:
+            self._read_kept()
+
+    def _read_kept(self) -> None:
         data, self._unread = self._unread, b""
         if not self._closed and data:
             self._read(data)
@@ -625,7 +631,7 @@ class Http2Connection(asyncio.Protocol):
 
     # ---- how streams end
 
-    def finished(self, exchange: Http2Exchange) -> None:
+    def _finished(self, exchange: Http2Exchange) -> None:
         """Take note that the answer is out; a request that is still coming will be cut off without blame."""
         self.streams.pop(exchange.id, None)
         exchange.gone = True

@@ -35,9 +35,6 @@ class Owner(Protocol):
     limits: WireLimits
     local: bool
 
-    def finished(self, exchange: Http2Exchange) -> None:
-        """Take note that the last frame of an answer is on its way."""
-
     def reset(self, stream_id: int, code: Code) -> None:
         """Cut a stream off and inform the owner of its answer."""
 
