@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 
 import pytest
 
+from anew.net.admission import Gate
 from anew.net.http2.connection import Http2Connection
 from anew.net.seam import Refusal, Request
 
@@ -199,3 +200,15 @@ async def test_an_end_that_comes_while_bytes_wait_comes_after_them() -> None:
     peer.send(heads(3_000))
     peer.conn.eof_received()
     assert len(app.judged) == 3_000
+
+
+@in_loop
+async def test_a_connection_that_ends_in_the_middle_of_a_long_read_is_read_to_its_peers_end(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(Gate, "read_until", lambda gate, requests: 0)
+    peer = RawPeer(Guarded(lambda: peer.conn.drain()))
+    peer.send(heads(400))
+    await peer.frames()
+    assert peer.transport.ended
+    assert peer.transport.reading

@@ -80,18 +80,18 @@ class Http2Connection(asyncio.Protocol):
         # Bytes in
         self._unread = b""  # what waits for another turn of the loop
         self._tail = b""  # the frame that has not come completely
-        self._greeted = False  # preface and first SETTINGS have come
+        self._begun = False  # preface and first SETTINGS have come
         self._frames = 0
         self._block: HeaderBlock | None = None  # whose CONTINUATION is due
         self._reader = HeadReader(limits)
         self._to_receive = receive_window
         self._held = 0  # bytes of unfinished bodies
         # Streams
-        self._others = ClosedStreams()
+        self._closed_streams = ClosedStreams()
         self._windows_due = False  # the open streams' windows are due for a check
         # What the peer costs
         self._budgets = Budgets()
-        self._debt = peer.Unsent(counters)
+        self._unsent = peer.Unsent(counters)
         self._closing_for = Waiting()
         self._frame_due_for = Waiting()
         self._unsent_for = Waiting()
@@ -143,7 +143,7 @@ class Http2Connection(asyncio.Protocol):
         """End everything and inform the streams' owners and the server."""
         self._server.left(self)
         self._stop()
-        self._debt.becomes(0)
+        self._unsent.becomes(0)
 
     def pause_writing(self) -> None:
         """Stop filling the transport; a peer that asks without reading is not read before it reads."""
@@ -203,7 +203,7 @@ class Http2Connection(asyncio.Protocol):
             reason = f"a head arrives within {self.limits.header_timeout_ms} ms"
             self._fail(ConnectionFault(Code.NO_ERROR, reason))
             return
-        for stream_id in self._others.due():
+        for stream_id in self._closed_streams.due():
             self.sender.control(frames.rst_stream(stream_id, Code.NO_ERROR))
         for exchange in list(self.streams.values()):
             if not exchange.ended and not exchange.answered:
@@ -215,7 +215,7 @@ class Http2Connection(asyncio.Protocol):
         """Give a mark of the head or frame whose rest must come soon; None if nothing must."""
         if self._block is not None:
             return -self._block.stream_id
-        if not self._greeted or (self._tail and not self._tail_is_body()):
+        if not self._begun or (self._tail and not self._tail_is_body()):
             return self._frames
         return None
 
@@ -245,7 +245,7 @@ class Http2Connection(asyncio.Protocol):
     def idle_ms(self, now_ms: int) -> int:
         """Give for how long no request has come; -1 while one is under way."""
         under_way = bool(self.streams) or self._closed
-        idle_ms = self._idle_for.stands_for(now_ms, None if under_way else self._others.last)
+        idle_ms = self._idle_for.stands_for(now_ms, None if under_way else self._closed_streams.last)
         return -1 if under_way else idle_ms
 
     def dismiss(self) -> None:
@@ -258,7 +258,8 @@ class Http2Connection(asyncio.Protocol):
             return
         self.draining = True
         quiet = self._transport is not None and peer.is_quiet(self._transport)
-        self.sender.control(frames.goaway(self._others.last, Code.NO_ERROR, "the server is going away"))
+        last = self._closed_streams.last
+        self.sender.control(frames.goaway(last, Code.NO_ERROR, "the server is going away"))
         if not self.streams:
             self._close(linger=not quiet)
 
@@ -281,6 +282,8 @@ class Http2Connection(asyncio.Protocol):
 
     def _keep(self, data: bytes) -> None:
         """Let bytes wait until others have had their turn."""
+        if self._closed:
+            return
         if not self._unread:
             self._gate.queue_up(self)
         self._unread += data
@@ -313,7 +316,7 @@ class Http2Connection(asyncio.Protocol):
             self._fail(fault)
         finally:
             self.sender.uncork()
-            if self._debt.size:
+            if self._unsent.size:
                 self.count_unsent()
 
     def _take_frames(self, data: bytes) -> None:
@@ -321,7 +324,7 @@ class Http2Connection(asyncio.Protocol):
         if self._tail:
             data = self._tail + data
             self._tail = b""
-        at = 0 if self._greeted else self._greet(data)
+        at = 0 if self._begun else self._begin(data)
         end = len(data)
         look_at, until_ms, before = look_bytes, 0, self._counters.requests
         while end - at >= frames.frame_head_bytes:
@@ -358,7 +361,7 @@ class Http2Connection(asyncio.Protocol):
         if at < end:
             self._tail = data[at:]
 
-    def _greet(self, data: bytes) -> int:
+    def _begin(self, data: bytes) -> int:
         """Look for preface and SETTINGS; give how many bytes to skip."""
         if data[: len(frames.preface)] != frames.preface[: len(data)]:
             raise ConnectionFault(Code.PROTOCOL_ERROR, "this is not HTTP/2's preface")
@@ -367,7 +370,7 @@ class Http2Connection(asyncio.Protocol):
             return len(data)
         if data[len(frames.preface) + 3] != frames.SETTINGS or data[len(frames.preface) + 4] & frames.ACK:
             raise ConnectionFault(Code.PROTOCOL_ERROR, "the first frame is not SETTINGS")
-        self._greeted = True
+        self._begun = True
         return len(frames.preface)
 
     # ---- requests: header blocks
@@ -401,10 +404,10 @@ class Http2Connection(asyncio.Protocol):
 
     def _take_block(self, stream_id: int, ends: int, block: bytes) -> None:
         """Take a complete header block: a request's head, or trailers. `ends` is non-zero if END_STREAM was set."""
-        if stream_id <= self._others.last:
+        if stream_id <= self._closed_streams.last:
             self._take_trailers(stream_id, ends, block)
             return
-        self._others.reach(stream_id)
+        self._closed_streams.reach(stream_id)
         # The block is decoded even for a stream that is refused: the decoder's table must follow the peer's.
         try:
             head = self._reader.known.get(block) or self._reader.read(block)
@@ -524,7 +527,7 @@ class Http2Connection(asyncio.Protocol):
         self._gate.hand(exchange, self._admission)
 
     def _pass_over(self, stream_id: int, ends: int) -> None:
-        self._others.pass_over(stream_id, ends)
+        self._closed_streams.pass_over(stream_id, ends)
         self._budgets.spend_idle()
 
     # ---- refusals
@@ -552,12 +555,12 @@ class Http2Connection(asyncio.Protocol):
             raise StreamFault(stream_id, Code.PROTOCOL_ERROR, "a stream depends on itself")
 
     def _on_rst_stream(self, stream_id: int, _flags: int, payload: bytes) -> None:
-        if not stream_id or self._others.is_idle(stream_id):
+        if not stream_id or self._closed_streams.is_idle(stream_id):
             raise ConnectionFault(Code.PROTOCOL_ERROR, "RST_STREAM for an idle stream")
         if len(payload) != 4:
             raise ConnectionFault(Code.FRAME_SIZE_ERROR, "RST_STREAM has 4 bytes")
         self._budgets.spend_reset()
-        self._others.ended(stream_id)
+        self._closed_streams.ended(stream_id)
         exchange = self.streams.get(stream_id)
         if exchange is not None:
             self._lose(exchange)
@@ -618,7 +621,7 @@ class Http2Connection(asyncio.Protocol):
             return
         exchange = self.streams.get(stream_id)
         if exchange is None:
-            if self._others.is_idle(stream_id):
+            if self._closed_streams.is_idle(stream_id):
                 raise ConnectionFault(Code.PROTOCOL_ERROR, "WINDOW_UPDATE for an idle stream")
             return  # it has just ended on our side
         if not increment:
@@ -639,13 +642,13 @@ class Http2Connection(asyncio.Protocol):
         if exchange.gathered is not None:
             self._release(exchange)
         if not exchange.ended:
-            self._others.answered(exchange.id)
+            self._closed_streams.answered(exchange.id)
         if self.draining:
             self._close_if_drained()
 
     def reset(self, stream_id: int, code: Code) -> None:
         """Cut a stream off; the owner of its answer is informed."""
-        self._others.cut(stream_id)
+        self._closed_streams.cut(stream_id)
         self.sender.control(frames.rst_stream(stream_id, code))
         exchange = self.streams.get(stream_id)
         if exchange is not None:
@@ -674,7 +677,7 @@ class Http2Connection(asyncio.Protocol):
         """Bring up to date how much of its answers the peer has not taken."""
         transport = self._transport
         written = 0 if transport is None or self._has_endless() else transport.get_write_buffer_size()
-        self._debt.becomes(written + self.sender.held())
+        self._unsent.becomes(written + self.sender.held())
 
     def _has_endless(self) -> bool:
         """Say whether an answer is open that has no end of its own."""
@@ -689,7 +692,7 @@ class Http2Connection(asyncio.Protocol):
     def _fail(self, fault: ConnectionFault) -> None:
         if fault.code != Code.NO_ERROR:
             self._counters.refuse("protocol")
-        self.sender.control(frames.goaway(self._others.last, fault.code, fault.reason))
+        self.sender.control(frames.goaway(self._closed_streams.last, fault.code, fault.reason))
         self._close()
 
     def _close(self, *, linger: bool = True) -> None:
