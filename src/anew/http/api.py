@@ -12,9 +12,9 @@ from typing import Protocol
 
 from anew.engine import Engine, GroupCommit
 from anew.engine.reads import Reads
-from anew.errors import AnewError, MalformedRequest, NotFound, Overloaded, Unauthorized
+from anew.errors import AnewError, MalformedRequest, NotFound, Overloaded
 from anew.http.chunks import Chunks
-from anew.http.formats import CODES, JSON, SUPPORTED, answer_format, not_acceptable
+from anew.http.formats import CODES, JSON, SUPPORTED, Format, answer_format, not_acceptable
 from anew.http.origins import Origins, SharedRequest, is_page
 from anew.http.replies import reply_error
 from anew.http.router import Found, Router
@@ -151,31 +151,21 @@ class Api:
         """Refuse by the head alone: a host that is not served, another site's page, a missing token, no such route."""
         host = headers.get(b"host")  # only HTTP/1.0, which no browser speaks, may come without one
         if host is not None and host not in self._hosts and not self._admit_host(host):
-            return _refused(
-                403,
-                "host",
-                "this server does not serve that host name; see --allowed-hosts",
-                "host_not_served",
-            )
+            message = "this server does not serve that host name; see --allowed-hosts"
+            return _refused(JSON, 403, message, reason="host")
         shared: Headers = ()
         if b"origin" in headers or b"sec-fetch-site" in headers:
             preflight = self._origins.preflight_headers(method, headers)
             if preflight:
                 return Refusal(204, b"", None, preflight)
             if self._origins.is_cross_site(method, path, headers):
-                return _refused(
-                    403,
-                    "cross_site",
-                    "pages of other sites may not use this server; see --allow-origin",
-                    "cross_site",
-                )
+                message = "pages of other sites may not use this server; see --allow-origin"
+                return _refused(JSON, 403, message, reason="cross_site", code="cross_site")
             shared = self._origins.answer_headers(headers)
         if self._bearer is not None and not self._authorised(path, headers):
             scheme = _BASIC_REALM if is_page(path) else b"Bearer"
             message = "a bearer token is required: Authorization: Bearer <token>"
-            return _refused(
-                401, "token", message, Unauthorized.code, ((b"www-authenticate", scheme), *shared)
-            )
+            return _refused(JSON, 401, message, ((b"www-authenticate", scheme), *shared), reason="token")
         route = self._literal.get(path)
         if route is not None and method in route.handlers:
             return None
@@ -234,17 +224,15 @@ class Api:
         try:
             route, _ = self._find(path)
         except MalformedRequest as error:
-            return _refused(400, "", str(error), error.code, shared)
+            return _refused(JSON, 400, str(error), shared)
+        form = answer_format(headers)
+        if route is None and form is None:
+            value = {"error": "not acceptable", "code": CODES[406], "supported": SUPPORTED}
+            return Refusal(406, JSON.encode(value), extra=shared)
         if route is None:
-            form = answer_format(headers)
-            if form is None:
-                return Refusal(
-                    406, JSON.encode({"error": "not acceptable", "supported": SUPPORTED}), extra=shared
-                )
-            answer = {"error": "not found", "code": NotFound.code}
-            return Refusal(404, form.encode(answer), form.content_type, shared)
+            return _refused(form or JSON, 404, "not found", shared)
         if method not in route.handlers:
-            return Refusal(405, b"", None, ((b"allow", route.allow), *shared))
+            return _refused(form or JSON, 405, "method not allowed", ((b"allow", route.allow), *shared))
         return None
 
     def _authorised(self, path: bytes, headers: Mapping[bytes, bytes]) -> bool:
@@ -263,8 +251,12 @@ class Api:
         return good
 
 
-def _refused(status: int, reason: str, message: str, code: str, extra: Headers = ()) -> Refusal:
-    return Refusal(status, JSON.encode({"error": message, "code": code}), extra=extra, reason=reason)
+def _refused(
+    form: Format, status: int, message: str, extra: Headers = (), *, reason: str = "", code: str = ""
+) -> Refusal:
+    """Build a refusal whose body has the code that its status stands for, unless one is given."""
+    body = form.encode({"error": message, "code": code or CODES[status]})
+    return Refusal(status, body, form.content_type, extra, reason)
 
 
 def _password(authorization: bytes) -> bytes:

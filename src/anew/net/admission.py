@@ -16,7 +16,7 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol, TypeVar
 
-from anew.net.seam import App, Judge, Kind, Request
+from anew.net.seam import App, Judge, Kind, Refusal, Request, refusal
 
 log = logging.getLogger("anew.http")
 
@@ -332,7 +332,7 @@ class Admission:
 
     def failed(self, request: Request) -> None:
         log.exception("unhandled error in the answer to a request")
-        request.reply(500, b'{"error":"internal server error"}')
+        _reply(request, refusal(500, "internal server error"))
 
     def shed(self, request: Request) -> None:
         self._shed(request)
@@ -347,4 +347,8 @@ def _other(request: Request) -> Kind:
 
 
 def _refuse(request: Request) -> None:
-    request.reply(503, b'{"error":"too many requests are waiting"}', extra=((b"retry-after", b"1"),))
+    _reply(request, refusal(503, "too many requests are waiting; try again in a second"))
+
+
+def _reply(request: Request, refused: Refusal) -> None:
+    request.reply(refused.status, refused.body, refused.content_type, refused.extra)

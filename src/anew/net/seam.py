@@ -8,10 +8,13 @@ later, by `Request.reply` or `Request.open_stream`. Everything runs in the event
 from __future__ import annotations
 
 import enum
+import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
+
+from anew.errors import InternalError, MalformedRequest, NotSupported, Overloaded, TooLarge
 
 type_json = b"application/json"
 
@@ -115,6 +118,34 @@ class Refusal:
     content_type: bytes | None = type_json
     extra: Headers = ()
     reason: str = ""
+
+
+_codes = {
+    400: MalformedRequest.code,
+    408: "too_slow",
+    413: TooLarge.code,
+    414: TooLarge.code,
+    417: NotSupported.code,
+    431: TooLarge.code,
+    500: InternalError.code,
+    501: NotSupported.code,
+    503: Overloaded.code,
+    505: NotSupported.code,
+}
+"""The stable codes of what wires answer by themselves; see `anew.errors`."""
+
+
+def refusal(status: int, message: str, reason: str = "") -> Refusal:
+    """Build an answer that a wire gives in the application's place.
+
+    Args:
+        status: HTTP status.
+        message: What was expected; nothing from the peer.
+        reason: As `Refusal.reason`.
+    """
+    body = json.dumps({"error": message, "code": _codes[status]}).encode()
+    extra = ((b"retry-after", b"1"),) if status == 503 else ()
+    return Refusal(status, body, extra=extra, reason=reason)
 
 
 class Kind(enum.Enum):

@@ -78,7 +78,7 @@ def test_loopback_names_are_served_in_every_spelling(edge: Edge, host: str) -> N
 )
 def test_other_names_are_refused(edge: Edge, host: str) -> None:
     answer = edge.ask("GET", "/things/x", host=host)
-    assert (answer.status, answer.data["code"], answer.reason) == (403, "host_not_served", "host")
+    assert (answer.status, answer.data["code"], answer.reason) == (403, "forbidden", "host")
 
 
 def test_a_request_of_http_1_0_without_a_host_is_served(edge: Edge) -> None:

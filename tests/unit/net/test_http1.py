@@ -131,7 +131,10 @@ def test_an_application_that_fails_answers_500_and_the_connection_lives(loop: st
         async with Site() as site:
             client = await site.connect()
             reply = await client.exchange(fetch(b"/crash"))
-            assert (reply.status, json.loads(reply.body)) == (500, {"error": "internal server error"})
+            assert (reply.status, json.loads(reply.body)) == (
+                500,
+                {"error": "internal server error", "code": "internal_error"},
+            )
             assert (await client.exchange(get)).status == 200
 
     run(test, loop)

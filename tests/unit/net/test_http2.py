@@ -191,7 +191,7 @@ async def test_an_error_in_the_application_is_500() -> None:
     stream = peer.ask("/jobs")
     await peer.turn()
     assert peer.status(stream) == 500
-    assert json.loads(peer.body(stream)) == {"error": "internal server error"}
+    assert json.loads(peer.body(stream)) == {"error": "internal server error", "code": "internal_error"}
 
 
 @in_loop

@@ -18,7 +18,7 @@ from anew.net.http1.answer import Http1Request
 from anew.net.http1.body import ChunkedBody, SizedBody
 from anew.net.http1.head import Fields, Line, Refused, check, chunked_length
 from anew.net.http2.frames import preface
-from anew.net.seam import Refusal
+from anew.net.seam import Refusal, refusal
 
 if TYPE_CHECKING:
     from anew.net.port import HttpPort
@@ -195,12 +195,12 @@ class Http1Connection(asyncio.Protocol):
                 self._fresh = False
                 self._counters.requests += 1
                 self.current = request = Http1Request(self, line, fields, body)
-                refusal = self._judge(line.method, line.path, fields.headers, self.local)
-                if refusal is None:
+                refused = self._judge(line.method, line.path, fields.headers, self.local)
+                if refused is None:
                     self.served = True
                     self._gate.hand(request, self._admission)
                 else:
-                    self._answer_refused(request, refusal)
+                    self._answer_refused(request, refused)
                 return
         self._take(data)
 
@@ -423,10 +423,10 @@ class Http1Connection(asyncio.Protocol):
             fields = check(line, fields)
         length = fields.length
         complete = 0 <= length <= len(data) - at
-        refusal = self._judge(line.method, line.path, fields.headers, self.local)
-        if refusal is not None:
+        refused = self._judge(line.method, line.path, fields.headers, self.local)
+        if refused is not None:
             request = self._open(line, fields, b"") if complete else self._open_last(line, fields)
-            self._answer_refused(request, refusal)
+            self._answer_refused(request, refused)
             return at + length if complete else at
         self.served = True
         if complete:
@@ -516,15 +516,13 @@ class Http1Connection(asyncio.Protocol):
 
     def _refuse(self, refused: Refused) -> None:
         """Answer in the application's stead and close."""
-        body = b'{"error":"%b"}' % str(refused).encode()
-        extra = ((b"retry-after", b"1"),) if refused.status == 503 else ()
-        refusal = Refusal(refused.status, body, extra=extra, reason=refused.reason)
-        self._answer_refused(self._open_last(refused_line, refused_fields), refusal)
+        request = self._open_last(refused_line, refused_fields)
+        self._answer_refused(request, refusal(refused.status, str(refused), refused.reason))
 
-    def _answer_refused(self, request: Http1Request, refusal: Refusal) -> None:
-        if refusal.reason:
-            self._counters.refuse(refusal.reason)
-        request.reply(refusal.status, refusal.body, refusal.content_type, refusal.extra)
+    def _answer_refused(self, request: Http1Request, refused: Refusal) -> None:
+        if refused.reason:
+            self._counters.refuse(refused.reason)
+        request.reply(refused.status, refused.body, refused.content_type, refused.extra)
 
     def _stop_listening(self, stage: int) -> None:
         """Forget what has begun to come in; nothing that comes after it is read."""

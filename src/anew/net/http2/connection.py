@@ -20,9 +20,9 @@ from anew.net.http2 import frames
 from anew.net.http2.budgets import Budgets, Waiting
 from anew.net.http2.closed import ClosedStreams
 from anew.net.http2.frames import DATA, END_STREAM, HEADERS, Code, ConnectionFault, StreamFault
-from anew.net.http2.heads import HeaderBlock, HeadReader, MalformedHead, answer_blocks, refusal
+from anew.net.http2.heads import HeaderBlock, HeadReader, MalformedHead, answer_blocks
 from anew.net.http2.streams import Http2Exchange, Sender, receive_window
-from anew.net.seam import Refusal, WireCounters, WireLimits
+from anew.net.seam import Refusal, WireCounters, WireLimits, refusal
 
 look_bytes = 2 << 10
 """Bytes of a long read between two looks at the clock."""

@@ -6,7 +6,6 @@ Source:
 
 from __future__ import annotations
 
-import json
 import re
 from email.utils import formatdate
 from functools import lru_cache
@@ -22,7 +21,7 @@ from anew.net.http2.frames import (
     frame_head,
 )
 from anew.net.http2.hpack import Field, HeaderDecoder, encode_field, encode_status
-from anew.net.seam import Headers, Refusal, WireLimits
+from anew.net.seam import Headers, Refusal, WireLimits, refusal
 
 _token = re.compile(rb"[!#$%&'*+\-.^_`|~0-9A-Za-z]+").fullmatch
 _lower_token = re.compile(rb"[!#$%&'*+\-.^_`|~0-9a-z]+").fullmatch
@@ -86,12 +85,6 @@ class Head:
         self.length = int(headers.get(b"content-length", b"-1"))
         self.expects = b"expect" in headers and headers[b"expect"].lower() == b"100-continue"
         self.refusal: Refusal | None = None
-
-
-def refusal(status: int, error: str, reason: str) -> Refusal:
-    """Build an answer that the wire gives in the application's place."""
-    extra = ((b"retry-after", b"1"),) if status == 503 else ()
-    return Refusal(status, json.dumps({"error": error}).encode(), extra=extra, reason=reason)
 
 
 def _refused(method: bytes, status: int, error: str, reason: str) -> Head:
