@@ -8,10 +8,10 @@ LOCK := requirements/dev.txt
 PYTEST := $(BIN)/python -m pytest -q
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint types check bench nightly examples lock clean
+.PHONY: help setup demo test lint types check bench h2spec nightly examples lock clean
 
 help: ## print the targets
-	@awk -F':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F':.*## ' '/^[a-z0-9]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 $(STAMP): $(LOCK) pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -42,6 +42,9 @@ check: test lint types ## exactly what CI runs
 
 bench: $(STAMP) ## measure; figures go to bench/RESULTS.md by hand
 	@$(BIN)/python -m bench
+
+h2spec: $(STAMP) ## HTTP/2's public conformance tests against a server of their own; needs Go
+	@$(BIN)/python -m tests.e2e.h2spec
 
 nightly: $(STAMP) ## the long set: more kills, more images, more trials
 	@ANEW_NIGHTLY=1 $(PYTEST)

@@ -11,20 +11,33 @@ from pathlib import Path
 import pytest
 
 from .load import GENEROSITY, enqueue, measure, quantile
-from .server import Server, wait_until
-from .wire import Client
+from .server import Server, server_command, wait_until
+from .wire import Client, encode
 
 
 def test_46_connections_beyond_the_limit_are_refused_clearly(tmp_path: Path) -> None:
+    """20 take streams, which are never idle; the one more is refused, and let in when one of them has gone."""
     with Server(tmp_path / "data", "--max-connections", "20") as server, contextlib.ExitStack() as stack:
-        clients = [stack.enter_context(Client(server.address)) for _ in range(20)]
-        assert [client.request("GET", "/health").status for client in clients] == [200] * 20
+        takers = [stack.enter_context(Client(server.address)) for _ in range(20)]
+        for taker in takers:
+            taker.socket.sendall(encode("GET", "/jobs/take"))
+            assert taker.socket.recv(12) == b"HTTP/1.1 200"
         with Client(server.address, timeout=5) as one_more:
             assert one_more.receive().status == 503
             assert one_more.closed_within(5)
-        assert [enqueue(client).status for client in clients] == [201] * 20
-        clients[0].close()
+        takers[0].close()
         wait_until(lambda: _health(server) == 200, timeout=5, what="a place for one more connection")
+
+
+def test_46_silent_connections_keep_nobody_out(tmp_path: Path) -> None:
+    """200 of them where the process may hold 400 files: each newcomer takes the place of the one that is idle for longest."""
+    limited = ["sh", "-c", 'ulimit -n 400; exec "$@"', "sh", *server_command()]
+    with Server(tmp_path / "data", command=limited) as server, contextlib.ExitStack() as stack:
+        silent = [stack.enter_context(Client(server.address)) for _ in range(200)]
+        for _ in range(5):
+            with Client(server.address, timeout=5) as client:
+                assert enqueue(client).status == 201
+        assert silent[-1].request("GET", "/health").status == 200
 
 
 def _health(server: Server) -> int:
@@ -72,7 +85,7 @@ def test_47_slow_headers_are_cut_off_and_silence_is_not(tmp_path: Path) -> None:
 
 
 def test_47_slow_bodies_are_cut_off(tmp_path: Path) -> None:
-    """Below 1 KiB/s over the whole body, counted after the grace that headers have."""
+    """Below 1 KiB/s over the last seconds, after the grace that headers have."""
     with Server(tmp_path / "data", "--header-timeout", "300ms") as server:
         with Client(server.address) as drip:
             drip.socket.sendall(b"POST /jobs HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-length: 100000\r\n\r\n")

@@ -51,7 +51,6 @@ OUTSIDE_WORLD = {
 
 OWNERS = {
     "apsw": "store.sqlite",
-    "httptools": "net",
     "hpack": "net",
     "h2": "net",
     "click": "cli",

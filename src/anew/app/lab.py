@@ -11,7 +11,8 @@ from anew.app.settled import api_settings, wire_limits
 from anew.config import Listen, Settings, require_safe_bind
 from anew.http.api import Alone, Api
 from anew.http.router import Router
-from anew.net.listener import HttpServer
+from anew.net.listener import NetServer
+from anew.net.port import HttpPort
 from anew.net.seam import WireCounters
 from anew.web import lab
 from anew.web.helper_process import HelperProcess
@@ -47,9 +48,10 @@ async def _serve_lab(settings: Settings, ready: Callable[[str], None] | None) ->
     router = Router()
     router.add("GET", "/", lab.to_the_lab, streams=True)
     lab.add_routes(router, helper)
-    server = HttpServer(Api(edge, router), wire_limits(settings), edge.counters)
+    server = NetServer(wire_limits(settings), edge.counters)
+    http = HttpPort(server, Api(edge, router))
     try:
-        host, port = await server.start(settings.listen.host, settings.listen.port)
+        host, port = await server.listen(settings.listen.host, settings.listen.port, http.connection)
     except OSError as error:
         raise cannot_listen(settings.listen, error) from error
     if ready is not None:

@@ -10,6 +10,7 @@ from typing import Any
 
 from anew.config import Listen
 from anew.errors import Unavailable
+from anew.net.listener import raise_descriptor_limit
 
 SWITCH_INTERVAL_S = 0.0005
 """How long a busy thread keeps the interpreter's lock when another wants it: the reader's thread must not make the loop's thread
@@ -17,7 +18,8 @@ wait the usual 5 ms at each of its steps."""
 
 
 def run_loop(main: Any) -> int:
-    """Run a coroutine on the fastest loop there is."""
+    """Run a server's coroutine on the fastest loop there is, with as many descriptors as this process may have."""
+    raise_descriptor_limit()
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     gc.collect()
     gc.freeze()  # what was imported stays; the collector need not walk it again and again

@@ -19,7 +19,8 @@ from anew.errors import AnewError
 from anew.http import changing, enqueuing, metrics, openapi, querying, service, settling, take
 from anew.http.api import Api, Context
 from anew.http.router import Router
-from anew.net.listener import HttpServer
+from anew.net.listener import NetServer
+from anew.net.port import HttpPort
 from anew.net.seam import WireCounters
 from anew.store.protocol import Store
 from anew.web import lab
@@ -79,12 +80,13 @@ class Server:
         streams = add_routes(router, context, loop)
         helper = HelperProcess()
         lab.add_routes(router, helper)
-        server = HttpServer(Api(context, router), wire_limits(self.settings), counters)
-        server.on_drain = streams.end_all
-        server.gate.on_late = commit.set_late
+        server = NetServer(wire_limits(self.settings), counters)
+        server.on_drain.append(streams.end_all)
+        http = HttpPort(server, Api(context, router))
         commit.start()
         try:
-            host, port = await server.start(self.settings.listen.host, self.settings.listen.port)
+            listen = self.settings.listen
+            host, port = await server.listen(listen.host, listen.port, http.connection)
         except OSError as error:
             commit.close()
             reads.close()

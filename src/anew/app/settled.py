@@ -51,6 +51,7 @@ def api_settings(settings: Settings) -> ApiSettings:
     return ApiSettings(
         token=listen.token,
         allowed_hosts=frozenset(hosts),
+        allowed_origins=frozenset(origin.encode() for origin in listen.allow_origin),
         heartbeat_ms=settings.timing.heartbeat_interval_ms,
         max_job_bytes=limits.max_job,
         max_bulk=limits.max_bulk,

@@ -117,6 +117,11 @@ def _make(setting: Setting, section: str, text: str) -> Decorator:
         names.insert(0, setting.short)
     if setting.kind == "switch":
         return click.option(*names, cls=SettingOption, section=section, is_flag=True, help=text)
+    if setting.kind == "origins":
+        return click.option(
+            *names, cls=SettingOption, section=section, metavar="ORIGINS", help=text, multiple=True,
+            callback=lambda _, __, given: ",".join(given) or None,
+        )  # fmt: skip
     metavar = "|".join(setting.choices) or _METAVARS.get(setting.kind, "TEXT")
     return click.option(*names, cls=SettingOption, section=section, metavar=metavar, help=text)
 

@@ -21,6 +21,7 @@ Kind = Literal[
     "integer",
     "names",
     "number",
+    "origins",
     "path",
     "policy",
     "secret",
@@ -193,6 +194,17 @@ def _names(_: Setting, value: object, __: str) -> object:
     return _Expected("host names without port, such as queue.example.org,10.0.0.5")
 
 
+def _origins(_: Setting, value: object, __: str) -> object:
+    items = value.split(",") if isinstance(value, str) else value if isinstance(value, list) else [None]
+    origins = tuple(item.strip().lower() for item in items if isinstance(item, str))
+    known = all(
+        re.fullmatch(r"https?://([a-z0-9._-]+|\[[0-9a-f:.]+\])(:[0-9]{1,5})?", one) for one in origins
+    )
+    if known and len(origins) == len(items):
+        return origins
+    return _Expected("scheme, host and perhaps port, such as https://app.example.org,http://localhost:3000")
+
+
 def _policy(_: Setting, value: object, __: str) -> object:
     # Its form alone: what the policy means is for `anew.backoff` to judge, which a leaf cannot import.
     if isinstance(value, str) and value.lstrip().startswith("{"):
@@ -218,6 +230,7 @@ _PARSERS: Final[Mapping[Kind, Callable[[Setting, object, str], object]]] = {
     "integer": _integer,
     "names": _names,
     "number": _number,
+    "origins": _origins,
     "path": _path,
     "policy": _policy,
     "secret": _secret,
@@ -234,6 +247,7 @@ _FORMATTERS: Final[Mapping[Kind, Callable[[object], str]]] = {
     "size": lambda value: format_size(int(str(value))).replace(" ", ""),
     "switch": lambda value: "true" if value else "false",
     "names": lambda value: ",".join(value) if isinstance(value, tuple) else str(value),
+    "origins": lambda value: ",".join(value) if isinstance(value, tuple) else str(value),
     "policy": lambda value: value if isinstance(value, str) else json.dumps(value),
     "number": lambda value: f"{value:g}",
 }

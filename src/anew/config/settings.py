@@ -38,6 +38,9 @@ class Listen:
         "Allow a bind beyond loopback without a token: whoever reaches the port owns the queue.")
     allowed_hosts: tuple[str, ...] = _of((), "allowed-hosts", "names",
         "Comma list of names that requests may address (Host header) besides the loopback names.")
+    allow_origin: tuple[str, ...] = _of((), "allow-origin", "origins",
+        "Comma list of origins of other sites whose pages may use this server, as browsers write them; may be given "
+        "again. All others are refused.")
     reported_version: str = _of("0.6.1", "reported-version", "version",
         "Version that GET /version gives; some clients of Zizq compare it with their own.")
 
@@ -130,7 +133,7 @@ class Limits:
     max_job: int = _of(32 * _MIB, "max-job", "size", "Largest single job as sent.", low=1024)
     max_bulk: int = _of(10_000, "max-bulk", "integer", "Most jobs in one bulk call.", low=1)
     max_connections: int = _of(10_000, "max-connections", "integer",
-        "Most open connections; above it 503 and close.", low=1)
+        "Most open connections; above it the longest idle one is closed, or a new one gets 503 if all are busy.", low=1)
     max_streams: int = _of(2_000, "max-streams", "integer", "Most open take streams.", low=1)
     max_stream_jobs: int = _of(1_000, "max-stream-jobs", "integer",
         "Most unacknowledged jobs of one take stream, whatever its prefetch.", low=1)

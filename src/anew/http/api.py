@@ -6,6 +6,7 @@ import binascii
 import hmac
 import logging
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -13,21 +14,23 @@ from anew.engine import Engine, GroupCommit
 from anew.engine.reads import Reads
 from anew.errors import AnewError, MalformedRequest, NotFound, Overloaded
 from anew.http.chunks import Chunks
-from anew.http.formats import JSON, SUPPORTED, answer_format, not_acceptable
+from anew.http.formats import CODES, JSON, SUPPORTED, Format, answer_format, not_acceptable
+from anew.http.origins import Origins, SharedRequest, is_page
 from anew.http.replies import reply_error
-from anew.http.router import Router
-from anew.net.seam import Request, WireCounters
+from anew.http.router import Found, Router
+from anew.net.seam import Headers, Kind, Refusal, Request, WireCounters
 
 log = logging.getLogger("anew.http")
 
 LOOPBACK_NAMES = frozenset({b"localhost", b"127.0.0.1", b"[::1]", b"::1"})
 OPEN_PATHS = frozenset({b"/healthz", b"/readyz"})
 """Probes answer without a token; they say nothing but yes or no."""
-PAGES = b"/lab"
-"""Pages for browsers, at this path and below. They may bring the token as the password of HTTP Basic, since nobody can
-teach a browser another header. Only here: a browser adds a password to whatever a stranger's page makes it send, and what
-is below this path changes nothing."""
 _BASIC_REALM = b'Basic realm="Anew: any name, the token as password", charset="UTF-8"'
+"""Asked for by pages. They may bring the token as the password of HTTP Basic, since nobody can teach a browser another header.
+Pages only: a browser adds a password to whatever a stranger's page makes it send, and pages change nothing."""
+
+
+_SHED = Overloaded("too many requests are waiting to be answered soon; try again in a second")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,6 +39,7 @@ class ApiSettings:
 
     Attributes:
         token: The bearer token that every request must carry; None asks for none.
+        allowed_origins: Origins of other sites whose pages may use the API, as browsers write them.
         allowed_hosts: Names that ``Host`` may carry beside the loopback ones; lower case, without port.
         heartbeat_ms: Silence on a take stream before a heartbeat.
         max_job_bytes: Bytes of one job's payload.
@@ -49,6 +53,7 @@ class ApiSettings:
 
     token: str | None = None
     allowed_hosts: frozenset[bytes] = frozenset()
+    allowed_origins: frozenset[bytes] = frozenset()
     heartbeat_ms: int = 3_000
     max_job_bytes: int = 32 << 20
     max_bulk: int = 10_000
@@ -121,7 +126,7 @@ class Context:
 
 
 class Api:
-    """Answers requests: the callable that the wires hand them to.
+    """Answers requests: what the wires ask about each head, and then hand the whole request to.
 
     Args:
         edge: Settings and counters; handlers have what else they use from elsewhere.
@@ -131,26 +136,60 @@ class Api:
     def __init__(self, edge: Edge, router: Router) -> None:
         settings = edge.settings
         self._counters = edge.counters
-        self._find = router.find
+        self._router = router
         self._literal = router.literal
+        self._found: tuple[bytes, Found] = (b"", (None, ()))  # by the path that was looked for last
         self._token = None if settings.token is None else settings.token.encode()
         self._bearer = None if self._token is None else b"Bearer " + self._token
         self._served = LOOPBACK_NAMES | settings.allowed_hosts
         self._hosts: set[bytes] = set()
+        self._origins = Origins(settings.allowed_origins)
+
+    def judge(
+        self, method: bytes, path: bytes, headers: Mapping[bytes, bytes], local: bool
+    ) -> Refusal | None:
+        """Refuse by the head alone: a host that is not served, another site's page, a missing token, no such route."""
+        host = headers.get(b"host")  # only HTTP/1.0, which no browser speaks, may come without one
+        if host is not None and host not in self._hosts and not self._admit_host(host):
+            message = "this server does not serve that host name; see --allowed-hosts"
+            return _refused(JSON, 403, message, reason="host")
+        shared: Headers = ()
+        if b"origin" in headers or b"sec-fetch-site" in headers:
+            preflight = self._origins.preflight_headers(method, headers)
+            if preflight:
+                return Refusal(204, b"", None, preflight)
+            if self._origins.is_cross_site(method, path, headers):
+                message = "pages of other sites may not use this server; see --allow-origin"
+                return _refused(JSON, 403, message, reason="cross_site", code="cross_site")
+            shared = self._origins.answer_headers(headers)
+        if self._bearer is not None and not self._authorised(path, headers):
+            scheme = _BASIC_REALM if is_page(path) else b"Bearer"
+            message = "a bearer token is required: Authorization: Bearer <token>"
+            return _refused(JSON, 401, message, ((b"www-authenticate", scheme), *shared), reason="token")
+        route = self._literal.get(path)
+        if route is not None and method in route.handlers:
+            return None
+        return self._misrouted(method, path, headers, shared)
 
     def __call__(self, request: Request) -> None:
-        """Answer one request, now or later."""
-        host = request.headers.get(b"host", b"")
-        if host not in self._hosts and not self._admit_host(host):
-            self._refuse(
-                request, 403, "host", "this server does not serve that host name; see --allowed-hosts"
-            )
-            return
-        if self._bearer is not None and not self._authorised(request):
-            self._refuse(request, 401, "token", "a bearer token is required: Authorization: Bearer <token>")
-            return
+        """Answer a request that `judge` has not refused, now or later."""
+        if b"origin" in request.headers:
+            shared = self._origins.answer_headers(request.headers)
+            if shared:
+                request = SharedRequest(request, shared)
         try:
-            self._route(request)
+            params: tuple[str, ...] = ()
+            route = self._literal.get(request.path)
+            if route is None:
+                route, params = self._find(request.path)
+                assert route is not None  # `judge` has seen to it
+            form = answer_format(request.headers)
+            if form is None:
+                if not route.streams:
+                    not_acceptable(request, SUPPORTED)
+                    return
+                form = JSON
+            route.handlers[request.method](request, form, params)
         except AnewError as error:
             if isinstance(error, Overloaded):
                 self._counters.refuse(error.code)
@@ -159,50 +198,50 @@ class Api:
             log.exception("a request failed", extra={"method": request.method.decode("latin-1")})
             JSON.error(request, 500, "internal server error")
 
-    def _route(self, request: Request) -> None:
-        route = self._literal.get(request.path)
-        params: tuple[str, ...] = ()
+    def kind_of(self, request: Request) -> Kind:
+        """Say what a request is for."""
+        route, _ = self._find(request.path)
+        return Kind.other if route is None else route.kinds.get(request.method, Kind.other)
+
+    def shed(self, request: Request) -> None:
+        """Refuse a request before its body is looked at: that must cost less than serving it, or a crowd would wait for longer."""
+        self._counters.refuse(_SHED.code)
+        reply_error(request, answer_format(request.headers) or JSON, _SHED)
+
+    def _find(self, path: bytes) -> Found:
+        """Find a route; the same path is asked for twice, by `judge` and by the request itself."""
+        route = self._literal.get(path)
+        if route is not None:
+            return route, ()
+        if path is not self._found[0]:
+            self._found = path, self._router.find(path)
+        return self._found[1]
+
+    def _misrouted(
+        self, method: bytes, path: bytes, headers: Mapping[bytes, bytes], shared: Headers
+    ) -> Refusal | None:
+        """Refuse a path that does not exist, or a method that it does not have."""
+        try:
+            route, _ = self._find(path)
+        except MalformedRequest as error:
+            return _refused(JSON, 400, str(error), shared)
+        form = answer_format(headers)
+        if route is None and form is None:
+            value = {"error": "not acceptable", "code": CODES[406], "supported": SUPPORTED}
+            return Refusal(406, JSON.encode(value), extra=shared)
         if route is None:
-            try:
-                route, params = self._find(request.path)
-            except MalformedRequest as error:
-                JSON.error(request, 400, str(error))
-                return
-            if route is None:
-                self._not_found(request)
-                return
-        handler = route.handlers.get(request.method)
-        if handler is None:
-            wanted = answer_format(request.headers) or JSON
-            wanted.error(request, 405, "method not allowed", ((b"allow", route.allow),))
-            return
-        form = answer_format(request.headers)
-        if form is None:
-            if not route.streams:
-                not_acceptable(request, SUPPORTED)
-                return
-            form = JSON
-        handler(request, form, params)
+            return _refused(form or JSON, 404, "not found", shared)
+        if method not in route.handlers:
+            return _refused(form or JSON, 405, "method not allowed", ((b"allow", route.allow), *shared))
+        return None
 
-    def _not_found(self, request: Request) -> None:
-        form = answer_format(request.headers)
-        if form is None:
-            not_acceptable(request, SUPPORTED)
-        else:
-            form.error(request, 404, "not found")
-
-    def _refuse(self, request: Request, status: int, reason: str, message: str) -> None:
-        self._counters.refuse(reason)
-        scheme = _BASIC_REALM if _is_page(request.path) else b"Bearer"
-        JSON.error(request, status, message, ((b"www-authenticate", scheme),) if status == 401 else ())
-
-    def _authorised(self, request: Request) -> bool:
+    def _authorised(self, path: bytes, headers: Mapping[bytes, bytes]) -> bool:
         assert self._bearer is not None
         assert self._token is not None
-        given = request.headers.get(b"authorization", b"")
-        if hmac.compare_digest(given, self._bearer) or request.path in OPEN_PATHS:
+        given = headers.get(b"authorization", b"")
+        if hmac.compare_digest(given, self._bearer) or path in OPEN_PATHS:
             return True
-        return _is_page(request.path) and hmac.compare_digest(_password(given), self._token)
+        return is_page(path) and hmac.compare_digest(_password(given), self._token)
 
     def _admit_host(self, host: bytes) -> bool:
         """Check a host name once; the verdict on good ones is remembered, a bounded number of them."""
@@ -212,8 +251,12 @@ class Api:
         return good
 
 
-def _is_page(path: bytes) -> bool:
-    return path == PAGES or path.startswith(PAGES + b"/")
+def _refused(
+    form: Format, status: int, message: str, extra: Headers = (), *, reason: str = "", code: str = ""
+) -> Refusal:
+    """Build a refusal whose body has the code that its status stands for, unless one is given."""
+    body = form.encode({"error": message, "code": code or CODES[status]})
+    return Refusal(status, body, form.content_type, extra, reason)
 
 
 def _password(authorization: bytes) -> bytes:

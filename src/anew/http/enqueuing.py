@@ -16,10 +16,7 @@ from anew.http.render import StoredJob, plain_answer, plain_answers, stored_job
 from anew.http.replies import answering, reply_error
 from anew.http.router import Router
 from anew.jobs import NewJob
-from anew.net.seam import Request
-
-_LATE = Overloaded("new jobs have waited too long to be stored soon; try again in a second")
-"""Said before the body is looked at: refusing must cost less than storing, or a crowd would wait all the longer."""
+from anew.net.seam import Kind, Request
 
 _ANSWERS = 500
 """Answers written in one go, some 2 ms."""
@@ -71,7 +68,7 @@ class EnqueueRoutes:
 
     def one(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
         """Store one job."""
-        written = self._admitted(request, form)
+        written = written_in(request)
         if written is None:
             return
         if len(request.body) <= LONG_BODY:
@@ -86,7 +83,7 @@ class EnqueueRoutes:
 
     def many(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
         """Store many jobs, all or none."""
-        written = self._admitted(request, form)
+        written = written_in(request)
         if written is None:
             return
 
@@ -98,13 +95,6 @@ class EnqueueRoutes:
             store(at_once(work))
         else:
             self._read_long(work, request, form, store)
-
-    def _admitted(self, request: Request, form: Format) -> Format | None:
-        """Give how the new jobs are written; None if they come too late, or as nothing we read, which has been answered."""
-        if self._commit.late:
-            self.refused(request, form, _LATE)
-            return None
-        return written_in(request)
 
     def _read_long(
         self, work: Work[Any], request: Request, form: Format, store: Callable[[Any], None]
@@ -158,5 +148,5 @@ class EnqueueRoutes:
 def add_routes(router: Router, context: Context) -> None:
     """Serve the enqueue routes."""
     routes = EnqueueRoutes(context)
-    router.add("POST", "/jobs", routes.one)
-    router.add("POST", "/jobs/bulk", routes.many)
+    router.add("POST", "/jobs", routes.one, kind=Kind.new_work)
+    router.add("POST", "/jobs/bulk", routes.many, kind=Kind.new_work)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -63,7 +64,7 @@ _MSGPACK_TYPE = b"application/msgpack"
 _STREAM_TYPE = b"application/vnd.zizq.msgpack-stream"
 
 
-def answer_format(headers: dict[bytes, bytes]) -> Format | None:
+def answer_format(headers: Mapping[bytes, bytes]) -> Format | None:
     """Choose an answer's format by the ``Accept`` header; None if it names nothing we write.
 
     Matched by substring, MessagePack first, as Zizq does; quality values are not looked at.

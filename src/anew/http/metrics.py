@@ -19,7 +19,7 @@ from anew.http.formats import JSON, Format
 from anew.http.replies import answering
 from anew.http.router import Router
 from anew.jobs import State
-from anew.net.seam import Request
+from anew.net.seam import Kind, Request
 
 CONTENT_TYPE = b"text/plain; version=0.0.4; charset=utf-8"
 
@@ -168,4 +168,4 @@ class MetricsRoutes:
 
 def add_routes(router: Router, context: Context) -> None:
     """Serve the metrics, whatever `Accept` says."""
-    router.add("GET", "/metrics", MetricsRoutes(context).show, streams=True)
+    router.add("GET", "/metrics", MetricsRoutes(context).show, streams=True, kind=Kind.settling)

@@ -8,7 +8,7 @@ from urllib.parse import unquote_to_bytes
 
 from anew.errors import MalformedRequest
 from anew.http.formats import Format
-from anew.net.seam import Request
+from anew.net.seam import Kind, Request
 
 Handler = Callable[[Request, Format, tuple[str, ...]], None]
 """Takes the request, the format that its answer wants, and the path's parameters in order."""
@@ -24,15 +24,21 @@ class Route:
     Attributes:
         template: The path as documented, such as ``/jobs/{id}``.
         streams: The path answers with a stream and looks at ``Accept`` by itself.
+        kinds: By method what its requests are for, where that is not `Kind.other`.
     """
 
-    __slots__ = ("allow", "handlers", "streams", "template")
+    __slots__ = ("allow", "handlers", "kinds", "streams", "template")
 
     def __init__(self, template: str, *, streams: bool) -> None:
         self.template = template
         self.streams = streams
         self.handlers: dict[bytes, Handler] = {}
+        self.kinds: dict[bytes, Kind] = {}
         self.allow = b""
+
+
+Found = tuple[Route | None, tuple[str, ...]]
+"""A path's route, if there is one, and the path's decoded parameters."""
 
 
 class Router:
@@ -49,7 +55,15 @@ class Router:
         self.routes: list[Route] = []
         self.literal: dict[bytes, Route] = {}
 
-    def add(self, method: str, template: str, handler: Handler, *, streams: bool = False) -> None:
+    def add(
+        self,
+        method: str,
+        template: str,
+        handler: Handler,
+        *,
+        streams: bool = False,
+        kind: Kind = Kind.other,
+    ) -> None:
         """Serve a method of a path; ``GET`` serves ``HEAD`` too.
 
         Args:
@@ -57,6 +71,7 @@ class Router:
             template: The path with parameters in braces, such as ``/jobs/{id}/errors``.
             handler: What answers.
             streams: The handler negotiates its own format.
+            kind: What its requests are for.
         """
         node = self._root
         for segment in template.encode("ascii").split(b"/")[1:]:
@@ -69,11 +84,12 @@ class Router:
         if "{" not in template:
             self.literal[template.encode("ascii")] = route
         route.handlers[method.encode("ascii")] = handler
+        route.kinds[method.encode("ascii")] = kind
         if method == "GET":
             route.handlers[b"HEAD"] = handler
         route.allow = b", ".join(sorted(route.handlers))
 
-    def find(self, path: bytes) -> tuple[Route | None, tuple[str, ...]]:
+    def find(self, path: bytes) -> Found:
         """Find the route of a raw path and its decoded parameters.
 
         Raises:

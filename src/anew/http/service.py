@@ -13,7 +13,7 @@ from anew.http.query_strings import STATES
 from anew.http.replies import answering
 from anew.http.router import Router
 from anew.jobs import State
-from anew.net.seam import Request
+from anew.net.seam import Kind, Request
 
 _CRONS = {
     "/crons": ("GET", "DELETE"),
@@ -87,12 +87,12 @@ def _with_counts(counts: Mapping[str, Mapping[State, int]]) -> list[dict[str, An
 def add_routes(router: Router, context: Context) -> None:
     """Serve the small routes; the probes answer in JSON whatever ``Accept`` says, and say nothing but yes or no."""
     routes = ServiceRoutes(context)
-    router.add("GET", "/health", routes.health)
+    router.add("GET", "/health", routes.health, kind=Kind.settling)
     router.add("GET", "/version", routes.version)
     router.add("GET", "/queues", routes.queues)
     router.add("GET", "/v1/queues", routes.queue_counts)
     for path, methods in _CRONS.items():
         for method in methods:
             router.add(method, path, routes.crons)
-    router.add("GET", "/healthz", routes.alive, streams=True)
-    router.add("GET", "/readyz", routes.ready, streams=True)
+    router.add("GET", "/healthz", routes.alive, streams=True, kind=Kind.settling)
+    router.add("GET", "/readyz", routes.ready, streams=True, kind=Kind.settling)

@@ -30,7 +30,7 @@ from anew.http.router import Router
 from anew.jobs import Failed, Job
 from anew.jobs.codec import FailureReport
 from anew.jobs.records import BACKTRACE_BYTES, ERROR_TYPE_BYTES, MESSAGE_BYTES, cut_middle
-from anew.net.seam import Request
+from anew.net.seam import Kind, Request
 
 NOT_IN_FLIGHT = "job not found in in-flight set"
 
@@ -290,7 +290,7 @@ def _ids_in_msgpack(body: bytes, most: int) -> list[str]:
 def add_routes(router: Router, context: Context) -> None:
     """Serve the settling routes."""
     routes = SettleRoutes(context)
-    router.add("POST", "/jobs/{id}/success", routes.success)
-    router.add("POST", "/jobs/success", routes.successes)
-    router.add("POST", "/jobs/{id}/failure", routes.failure)
-    router.add("POST", "/v1/jobs/failure", routes.failures)
+    router.add("POST", "/jobs/{id}/success", routes.success, kind=Kind.settling)
+    router.add("POST", "/jobs/success", routes.successes, kind=Kind.settling)
+    router.add("POST", "/jobs/{id}/failure", routes.failure, kind=Kind.settling)
+    router.add("POST", "/v1/jobs/failure", routes.failures, kind=Kind.settling)

@@ -21,7 +21,7 @@ from anew.http.render import taken_as_json, taken_job
 from anew.http.replies import reply_error
 from anew.http.router import Router
 from anew.jobs.codec import U64_MAX
-from anew.net.seam import Request, Stream
+from anew.net.seam import Kind, Request, Stream
 from anew.store.protocol import TakenRow
 
 log = logging.getLogger("anew.http")
@@ -181,5 +181,5 @@ class TakeRoutes:
 def add_routes(router: Router, context: Context, loop: asyncio.AbstractEventLoop) -> TakeRoutes:
     """Serve the take route."""
     routes = TakeRoutes(context, loop)
-    router.add("GET", "/jobs/take", routes.take, streams=True)
+    router.add("GET", "/jobs/take", routes.take, streams=True, kind=Kind.settling)
     return routes

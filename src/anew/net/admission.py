@@ -1,9 +1,11 @@
-"""The gate before the application: for so long a turn requests pass at once; those that come after wait in order.
+"""The gate before all applications: for so long a turn requests pass at once; those that come after wait in order.
 
-A turn of the event loop reads all that a crowd has sent before any answer leaves, and what comes meanwhile
-waits in the kernel, where its age cannot be seen. So no turn hands over requests for longer than `portion_ms`:
-answers leave soon, nothing is unread for long, and what waits does so here, counted and timed. Whoever waits too
-long in a crowd is late, and the application is told so: refusing costs little, and those behind are served in time.
+A turn of the event loop reads all that a crowd has sent before any answer leaves, and what comes meanwhile waits in the kernel,
+where its age cannot be seen. So no turn hands over requests for longer than `turn_ms`: answers leave soon, nothing is unread for
+long, and what waits does so here, counted and timed. New work that has waited too long in a crowd is shed: refusing costs little,
+and those behind are served in time.
+
+The gate knows a request's size and its kind, and no protocol; `Admission` is one application's way through it.
 """
 
 from __future__ import annotations
@@ -11,62 +13,84 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable
-from typing import Protocol
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol, TypeVar
 
-from anew.net.http1.messages import failed
-from anew.net.seam import App, Request
+from anew.net.seam import App, Judge, Kind, Refusal, Request, refusal
 
 log = logging.getLogger("anew.http")
 
-portion_ms = 20
-"""How long requests are handed over in one turn of the loop."""
+turn_ms = 20
+"""How long requests are handed over, and what has been read is worked on, in one turn of the loop."""
 
-patience_ms = 60
-"""How long a request may have waited before it is late, if it is one of a crowd. Behind it comes at most the rest
-of its turn, so its answer leaves well within the 250 ms that are promised."""
+read_ms = 5
+"""How long one connection's bytes are worked on before others have their turn."""
+
+max_wait_ms = 60
+"""How long new work may have waited before it is shed, if it is one of a crowd. Behind it comes at most the rest of its turn, so
+its answer leaves well within the 250 ms that are promised."""
 
 crowd = 64
-"""Requests that wait, or connections with requests behind the one under way, that make a crowd. Fewer wait by
-their own choice: each could ask for one thing at a time."""
+"""Requests that wait, or connections with requests behind the one under way, that make a crowd. Fewer wait by their own choice:
+each could ask for one thing at a time."""
 
 wary_ms = 1_000
-"""How long after a crowd the time is counted for which bytes may have waited unread. At other times it is not: a disk
-that once stands still is no overload, and those who waited for it are served as soon as it goes on."""
+"""How long after a crowd the time is counted for which bytes may have waited unread. At other times it is not: a disk that once
+stands still is no overload, and those who waited for it are served as soon as it goes on."""
 
 full = 1024
-"""Requests that wait, from which on HTTP/2 connections keep what they have read: each may bring 200 of them, and to
-refuse those of a hundred connections in one turn would hold up the answers of all."""
+"""Requests that wait, from which on HTTP/2 connections keep what they have read: each may bring 200 of them, and to refuse those
+of a hundred connections in one turn would hold up the answers of all."""
 
 max_queued = 4096
-"""Requests that may wait. It takes longer than `patience_ms` to serve so many, so one more is late at once."""
+"""Requests that may wait. It takes longer than `max_wait_ms` to serve so many, so one more is shed at once."""
 
 max_queued_bytes = 64 << 20
-"""Bytes of bodies that may wait; a request above it is late at once."""
+"""Bytes of requests that may wait; a request above it is shed at once."""
+
+
+Requested = TypeVar("Requested", contravariant=True)
+"""A request as its protocol has it."""
+
+
+class Service(Protocol[Requested]):
+    """What serves the requests of one protocol."""
+
+    def size_of(self, request: Requested) -> int:
+        """Give the bytes that a request holds while it waits."""
+
+    def kind_of(self, request: Requested) -> Kind:
+        """Say what a request is for; asked only when it may have to be shed."""
+
+    @property
+    def start(self) -> Callable[[Requested], None]:
+        """Serves a request."""
+
+    def failed(self, request: Requested) -> None:
+        """Answer a request while the exception is handled that serving it has raised: it concerns no other."""
+
+    def shed(self, request: Requested) -> None:
+        """Refuse a request, since too many others wait."""
 
 
 class Held(Protocol):
-    """A connection that holds requests back until the one under way is answered."""
+    """A connection that holds requests back until the one under way is answered, or bytes that it has not read yet."""
 
     def go_on(self) -> None:
-        """Hand over the next of them."""
+        """Go on with them."""
 
     def abort(self) -> None:
         """Cut the connection now."""
 
 
 class Gate:
-    """Hands complete requests to the application, in the order in which they came.
+    """Hands requests of all protocols to their services, in the order in which they came.
 
     Args:
-        app: Answers requests.
         now_ms: The monotonic clock; never 0.
 
     Attributes:
-        app: As given.
-        on_late: Called with True before, and with False after, a late request is handed over: what of it can be
-            refused had better be.
-        crowded: True from when `crowd` of them wait until hardly any does.
+        crowded: True from when `crowd` requests wait until hardly any does.
     """
 
     __slots__ = (
@@ -81,60 +105,75 @@ class Gate:
         "_turning",
         "_until_ms",
         "_wary",
-        "app",
         "crowded",
-        "on_late",
     )
 
-    def __init__(self, app: App, now_ms: Callable[[], int]) -> None:
-        self.app = app
-        self.on_late: Callable[[bool], None] = _ignore
+    def __init__(self, now_ms: Callable[[], int]) -> None:
         self.crowded = False
         self._now_ms = now_ms
-        self._queue: deque[tuple[Request | Held, int]] = deque()
-        self._bytes = 0  # of the bodies in the queue
+        # A request, its service and since when it waits; or a connection, None and the same.
+        self._queue: deque[tuple[Any, Service[Any] | None, int]] = deque()
+        self._bytes = 0  # of the requests in the queue
         self._pipelines: set[Held] = set()
-        self._turning = False  # the end of this turn, or the queue's next portion, is scheduled
+        self._turning = False  # the end of this turn, or the work on the queue, is scheduled
         self._crowd_ended_ms = -wary_ms
-        self._until_ms = 0  # when this turn's portion is used up; 0: there is none for newcomers
+        self._until_ms = 0  # when this turn's time is used up; 0: there is none for newcomers
         self._awake = False  # the loop has not been polled since the last turn
         self._wary = False  # there is a crowd, or has been one lately
         self._looked_ms = 0  # when the loop began to read what it has read last
         self._since_ms = 0  # since when what is read now may have waited unread
 
-    def hand(self, request: Request) -> None:
+    def hand(self, request: Requested, service: Service[Requested]) -> None:
         """Hand over a request that has just been read, now or when those before it have had their turn."""
         now_ms = self._now_ms()
         if not (now_ms < self._until_ms or self._begins(now_ms)):
-            self._wait(request, self._since_ms)
-        elif self._wary and now_ms - self._since_ms > patience_ms:
-            self._hand_late(request)
+            self._wait(request, service, self._since_ms)
+        elif self._wary and now_ms - self._since_ms > max_wait_ms:
+            self._start_or_shed(request, service)
         else:
-            try:
-                self.app(request)
+            try:  # as `_start` does: this is the path of every request, and a call less
+                service.start(request)
             except Exception:
-                failed(request)
+                service.failed(request)
 
-    def hand_held(self, request: Request, since_ms: int) -> None:
+    def hand_held(self, request: Requested, service: Service[Requested], since_ms: int) -> None:
         """Hand over a request that its connection has held back.
 
         Args:
             request: The request.
+            service: What serves it.
             since_ms: Since when, by the monotonic clock.
         """
         now_ms = self._now_ms()
         if now_ms < self._until_ms or self._begins(now_ms):
-            self._hand_aged(request, since_ms, now_ms)
+            self._hand_aged(request, service, since_ms, now_ms)
         else:
-            self._wait(request, since_ms)
+            self._wait(request, service, since_ms)
 
     def is_full(self) -> bool:
-        """Tell whether so many wait that what has been read now had better stay with its connection."""
+        """Say whether so many wait that what has been read now had better stay with its connection."""
         return len(self._queue) >= full and self._now_ms() >= self._until_ms
 
+    def read_until(self, requests: bool) -> int:
+        """Give until when a long read of one connection may go on before others have their turn; see `is_past`.
+
+        Args:
+            requests: Whether it has brought requests already. Their time is bounded here, and those that must wait are queued
+                soon; anything else is work for the connection itself, and shares the time of this turn with the requests.
+        """
+        now_ms = self._now_ms()
+        begun = now_ms < self._until_ms or self._begins(now_ms)
+        if requests:
+            return max(now_ms, self._until_ms) + read_ms
+        return min(now_ms + read_ms, self._until_ms) if begun else now_ms
+
+    def is_past(self, until_ms: int) -> bool:
+        """Whether a time that `read_until` gave has come."""
+        return self._now_ms() >= until_ms
+
     def queue_up(self, connection: Held) -> None:
-        """Let a connection hand over what it holds, after those that wait already."""
-        self._queue.append((connection, self._since_ms))
+        """Let a connection go on with what it holds, after those that wait already."""
+        self._queue.append((connection, None, self._since_ms))
         if not self._turning:
             self._look(self._now_ms())
             asyncio.get_running_loop().call_soon(self._work)
@@ -151,18 +190,18 @@ class Gate:
         self._thin_out()
 
     def close(self) -> None:
-        """Forget the requests that wait: nobody is there any more to hear their answers."""
+        """Forget the requests that wait: nobody is there any more to read their answers."""
         self._queue.clear()
         self._bytes = 0
 
     # ---- turns
 
     def _begins(self, now_ms: int) -> bool:
-        """Begin this turn's portion, unless it is used up."""
+        """Begin this turn's time, unless it is used up."""
         if self._turning:
             return False
         self._look(now_ms)
-        self._until_ms = now_ms + portion_ms
+        self._until_ms = now_ms + turn_ms
         asyncio.get_running_loop().call_soon(self._turn_over)
         return True
 
@@ -185,22 +224,24 @@ class Gate:
             asyncio.get_running_loop().call_soon(self._rest)
 
     def _rest(self) -> None:
-        # The loop has been polled since the last turn; whether it slept then or will now, nobody can tell.
+        # The loop has been polled since the last turn; whether it slept then or will now, nobody can know.
         self._awake = False
 
     def _work(self) -> None:
-        """Hand over a portion of what waits."""
+        """Hand over what waits, for one turn's time; a connection that queues up again has its turn after the loop's next look."""
         queue = self._queue
         now_ms = self._now_ms()
-        self._until_ms = until_ms = now_ms + portion_ms
-        while queue and now_ms < until_ms:
-            first, since_ms = queue.popleft()
-            if isinstance(first, Request):
-                self._bytes -= len(first.body)
-                self._hand_aged(first, since_ms, now_ms)
-            else:
+        self._until_ms = until_ms = now_ms + turn_ms
+        for _ in range(len(queue)):
+            if now_ms >= until_ms or not queue:
+                break
+            first, service, since_ms = queue.popleft()
+            if service is None:
                 self._since_ms = since_ms
                 self._let_go_on(first)
+            else:
+                self._bytes -= service.size_of(first)
+                self._hand_aged(first, service, since_ms, now_ms)
             self._thin_out()
             now_ms = self._now_ms()
         self._since_ms, self._looked_ms = self._looked_ms, now_ms
@@ -218,35 +259,38 @@ class Gate:
 
     # ---- requests
 
-    def _wait(self, request: Request, since_ms: int) -> None:
-        size = len(request.body)
+    def _wait(self, request: Requested, service: Service[Requested], since_ms: int) -> None:
+        size = service.size_of(request)
         if len(self._queue) >= max_queued or self._bytes + size > max_queued_bytes:
-            self._hand_late(request)
+            if service.kind_of(request) is Kind.settling:
+                self._start(request, service)
+            else:
+                service.shed(request)
             return
-        self._queue.append((request, since_ms))
+        self._queue.append((request, service, since_ms))
         self._bytes += size
         if len(self._queue) >= crowd:
             self.crowded = self._wary = True
 
-    def _hand_aged(self, request: Request, since_ms: int, now_ms: int) -> None:
-        # Whatever began to wait in a crowd is late after that time, though the crowd has thinned out since.
-        if now_ms - since_ms > patience_ms and (self.crowded or since_ms <= self._crowd_ended_ms):
-            self._hand_late(request)
+    def _hand_aged(self, request: Requested, service: Service[Requested], since_ms: int, now_ms: int) -> None:
+        # Whatever began to wait in a crowd is shed after that time, though the crowd has thinned out since.
+        if now_ms - since_ms > max_wait_ms and (self.crowded or since_ms <= self._crowd_ended_ms):
+            self._start_or_shed(request, service)
         else:
-            self._hand(request)
+            self._start(request, service)
 
-    def _hand(self, request: Request) -> None:
+    def _start_or_shed(self, request: Requested, service: Service[Requested]) -> None:
+        """Serve a request that has waited too long, unless it brings new work."""
+        if service.kind_of(request) is Kind.new_work:
+            service.shed(request)
+        else:
+            self._start(request, service)
+
+    def _start(self, request: Requested, service: Service[Requested]) -> None:
         try:
-            self.app(request)
+            service.start(request)
         except Exception:
-            failed(request)
-
-    def _hand_late(self, request: Request) -> None:
-        self.on_late(True)
-        try:
-            self._hand(request)
-        finally:
-            self.on_late(False)
+            service.failed(request)
 
     def _thin_out(self) -> None:
         if self.crowded and len(self._queue) <= crowd // 8 and len(self._pipelines) <= crowd // 8:
@@ -254,5 +298,57 @@ class Gate:
             self._crowd_ended_ms = self._now_ms()
 
 
-def _ignore(late: bool) -> None:
-    """Treat late requests like all others."""
+class Admission:
+    """The way of HTTP requests, from both wires, through the gate to one application.
+
+    Args:
+        app: Answers requests; a plain function judges nothing and has no new work.
+        gate: What all applications share.
+
+    Attributes:
+        gate: As given.
+        judge: The application's verdict about a head. Wires ask it as soon as a head is complete.
+        start: The application itself.
+    """
+
+    __slots__ = ("_kind_of", "_shed", "gate", "judge", "start")
+
+    def __init__(self, app: App | Callable[[Request], None], gate: Gate) -> None:
+        self.gate = gate
+        self.start: Callable[[Request], None] = app
+        self.judge: Judge = getattr(app, "judge", _allow)
+        self._kind_of: Callable[[Request], Kind] = getattr(app, "kind_of", _other)
+        self._shed: Callable[[Request], None] = getattr(app, "shed", _refuse)
+
+    def hand(self, request: Request) -> None:
+        """Hand over a complete request that has just been read and was not refused."""
+        self.gate.hand(request, self)
+
+    def size_of(self, request: Request) -> int:
+        return len(request.body)
+
+    def kind_of(self, request: Request) -> Kind:
+        return self._kind_of(request)
+
+    def failed(self, request: Request) -> None:
+        log.exception("unhandled error in the answer to a request")
+        _reply(request, refusal(500, "internal server error"))
+
+    def shed(self, request: Request) -> None:
+        self._shed(request)
+
+
+def _allow(method: bytes, path: bytes, headers: Mapping[bytes, bytes], local: bool) -> None:
+    return None
+
+
+def _other(request: Request) -> Kind:
+    return Kind.other
+
+
+def _refuse(request: Request) -> None:
+    _reply(request, refusal(503, "too many requests are waiting; try again in a second"))
+
+
+def _reply(request: Request, refused: Refusal) -> None:
+    request.reply(refused.status, refused.body, refused.content_type, refused.extra)

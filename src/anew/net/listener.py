@@ -1,25 +1,25 @@
-"""The listener: accepts connections, counts and limits them, watches over their pace, drains them at the end.
+"""Listening sockets and all their connections: accepts, counts and limits them, watches over their pace, drains them at the end.
 
-A connection starts as HTTP/1.1; when its first bytes are HTTP/2's preface it is handed over to that wire. One
-timer serves all connections: nothing is scheduled or cancelled per request.
+A listener is an address and a protocol; there may be any number of both. One timer serves all connections: nothing is scheduled or
+cancelled per request.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import errno
 import logging
+import os
 import resource
-from collections.abc import Callable
+import socket
+from collections import deque
+from collections.abc import Callable, Iterable
 from typing import Protocol
 
 from anew.clock import Clock, SystemClock
-from anew.net.accepting import Acceptor
 from anew.net.admission import Gate
-from anew.net.http1.answers import AnswerHeads
-from anew.net.http1.connection import Http1Connection
-from anew.net.http1.head import HeadParser
-from anew.net.http1.refused import Refused
-from anew.net.seam import App, WireCounters, WireLimits
+from anew.net.seam import WireCounters, WireLimits
 
 log = logging.getLogger("anew.http")
 
@@ -27,21 +27,46 @@ spare_descriptors = 256
 """Descriptors that connections leave to the store, the logs and the listeners themselves."""
 
 complaint_ms = 60_000
-"""How often at most the log is told that there are too many connections."""
+"""How often at most the log says that there are too many connections."""
 
 max_turned_away = 64
-"""Connections above the limit that may be open at once to read their 503; those above that are just cut."""
+"""Connections above the limit that may be open at once to read their refusal; those above that are just cut."""
+
+idle_list_ms = 100
+"""How long a list of idle connections is used before it is made anew. It takes some milliseconds for 10,000 connections, so a
+flood of new ones must not have it made for each."""
+
+accepted_at_once = 128
+"""Connections accepted in one turn; some milliseconds."""
+
+pause_ms = 100
+"""How long none is accepted when there was no descriptor or memory for one: the loop would be woken at once, again and again."""
+
+keepalive_s = {"TCP_KEEPIDLE": 60, "TCP_KEEPINTVL": 15, "TCP_KEEPCNT": 4}
+"""A peer that vanished without a word is noticed after two minutes: its host answers the kernel's probes no more."""
+
+_exhausted = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 
 
 class Wire(Protocol):
     """What the server asks of a connection, whichever protocol it speaks.
 
-    A wire calls `HttpServer.left` from its `connection_lost`. (An HTTP/2 connection does not call `admit`: it
-    was counted as the HTTP/1 connection from which it was made.)
+    A wire calls `NetServer.left` from its `connection_lost`.
+
+    Attributes:
+        served: Whether a request of this connection has been let in.
     """
 
+    served: bool
+
     def sweep(self, now_ms: int) -> None:
-        """Cut off a peer that is too slow by the monotonic clock. Called every `tick_ms`."""
+        """Cut off a peer that is too slow by the monotonic clock, and close after `idle_timeout_ms`. Called every `tick_ms`."""
+
+    def idle_ms(self, now_ms: int) -> int:
+        """Say for how long nothing has been asked for; -1 while something is under way."""
+
+    def dismiss(self) -> None:
+        """Close an idle connection."""
 
     def drain(self) -> None:
         """Take no new requests, answer those that are due, then close. Streams stay open."""
@@ -50,30 +75,38 @@ class Wire(Protocol):
         """End the streams that are still open: call their `on_close`, then end their bodies cleanly."""
 
     def abort(self) -> None:
-        """Cut the connection now; streams' `on_close` fires when the loop reports it lost."""
+        """Cut the connection now."""
 
 
-class HttpServer:
-    """HTTP/1.1 and HTTP/2 on one port.
+class NewWire(Wire, Protocol):
+    """A connection that has just been accepted, and calls `NetServer.admit` from its `connection_made`."""
+
+    def turn_away(self) -> None:
+        """Say that there are too many connections, and close."""
+
+
+class NetServer:
+    """Keeps the connections of all listeners.
 
     Args:
-        app: Answers requests.
         limits: What a peer may ask for.
         counters: What is counted; `connections` is the number open now.
         clock: Where time comes from.
 
     Attributes:
+        limits: As given.
+        counters: As given.
+        gate: Through which the requests of all protocols go.
         draining: True once `drain` or `close` was called.
-        on_drain: Called once when draining begins, so that the application can end its streams itself. If None,
-            the server ends them at once. What is still open at the deadline is cut.
-        gate: Through which every request goes to the application.
+        on_drain: Called once each when draining begins, so that applications can end their streams with last words of their own.
+            Streams that are open after that are ended by the server.
+        on_tick: Called with the time, epoch milliseconds, every `tick_ms`.
         tick_ms: How often `sweep` runs: a quarter of the shortest time limit, at most a second.
         max_connections: The limit that holds: the configured one, or fewer if there are not so many descriptors.
     """
 
     def __init__(
         self,
-        app: App,
         limits: WireLimits | None = None,
         counters: WireCounters | None = None,
         *,
@@ -81,29 +114,33 @@ class HttpServer:
     ) -> None:
         self.limits = limits or WireLimits()
         self.counters = counters or WireCounters()
-        self.head_parser = HeadParser(self.limits)
-        self.answer_heads = AnswerHeads()
         self.draining = False
-        self.on_drain: Callable[[], None] | None = None
+        self.on_drain: list[Callable[[], None]] = []
+        self.on_tick: list[Callable[[int], None]] = []
         self.tick_ms = max(
             10, min(1000, self.limits.header_timeout_ms // 4, self.limits.stall_timeout_ms // 4)
         )
         self.max_connections = min(self.limits.max_connections, _descriptors_for_connections())
         self._clock = clock or SystemClock()
-        self.gate = Gate(app, self.now_ms)
+        self.gate = Gate(self.now_ms)
         self._connections: set[Wire] = set()
         self._turned_away: set[Wire] = set()
-        self._acceptor: Acceptor | None = None
+        self._idle: deque[Wire] = deque()  # who was idle at `_idle_listed_ms`, whom to dismiss first in front
+        self._idle_listed_ms = -idle_list_ms
+        self._acceptors: list[Acceptor] = []
         self._complained_ms = -complaint_ms
         self._timer: asyncio.TimerHandle | None = None
         self._all_gone: asyncio.Event | None = None
 
-    async def start(self, host: str, port: int, *, backlog: int = 1024) -> tuple[str, int]:
-        """Listen and serve.
+    async def listen(
+        self, host: str, port: int, protocol: Callable[[], asyncio.Protocol], *, backlog: int = 1024
+    ) -> tuple[str, int]:
+        """Listen on one more address and serve who connects.
 
         Args:
             host: Address to bind; with a name, its first address is reported.
             port: 0 for any free one.
+            protocol: Makes the protocol of each connection, a `NewWire`.
             backlog: Connections that the kernel may keep for us.
 
         Returns:
@@ -113,27 +150,29 @@ class HttpServer:
             OSError: The address cannot be bound.
         """
         loop = asyncio.get_running_loop()
-        listener = await loop.create_server(self._connection, host, port, backlog=backlog)
+        listener = await loop.create_server(protocol, host, port, backlog=backlog)
         bound = listener.sockets[0].getsockname()
-        self._acceptor = Acceptor(listener.sockets, self._connection, self._cannot_accept)
+        for sock in listener.sockets:
+            _keep_alive(sock)
+        self._acceptors.append(Acceptor(listener.sockets, protocol, self._cannot_accept))
         listener.close()  # it has bound the address; two that accept would hide each other's trouble
-        self._tick()
+        if self._timer is None:
+            self._tick()
         return bound[0], bound[1]
 
     async def drain(self, timeout_ms: int) -> None:
-        """Stop accepting, answer what is due with ``connection: close``, end the streams, cut what is left.
+        """Stop accepting, answer what is due, end the streams at once, cut what is left at the deadline.
 
         Args:
-            timeout_ms: How long answers and streams may take; 0 forces at once.
+            timeout_ms: How long answers and the ends of streams may take to leave; 0 forces at once.
         """
         self._stop_accepting()
         for wire in list(self._connections):
             wire.drain()
-        if self.on_drain is not None:
-            self.on_drain()
-        else:
-            for wire in list(self._connections):
-                wire.drain_streams()
+        for hook in self.on_drain:
+            hook()
+        for wire in list(self._connections):
+            wire.drain_streams()
         if not await self._gone_within(timeout_ms):
             log.info("%d connections cut after %d ms of draining", len(self._connections), timeout_ms)
         self.close()
@@ -154,38 +193,41 @@ class HttpServer:
         return self._clock.monotonic() + 1
 
     def sweep(self) -> None:
-        """Let every connection look at the clock, and bring the Date of answers up to date."""
-        self.answer_heads.tick(self._clock.now())
-        now_ms = self.now_ms()
+        """Let every connection look at the clock."""
+        now_at, now_ms = self._clock.now(), self.now_ms()
+        for hook in self.on_tick:
+            hook(now_at)
+        self._idle.clear()  # it keeps whoever has left meanwhile
         for wire in [*self._connections, *self._turned_away]:
             wire.sweep(now_ms)
 
     # ---- what wires call
 
-    def admit(self, wire: Wire) -> None:
-        """Count a new connection.
-
-        Raises:
-            Refused: 503; there are too many.
-        """
-        if len(self._connections) < self.max_connections and not self.draining:
+    def admit(self, wire: NewWire) -> None:
+        """Count a new connection; where there is no room, an idle one has to go, or else the new one."""
+        if not self.draining and (len(self._connections) < self.max_connections or self._make_room()):
             self._connections.add(wire)
             self.counters.connections += 1
             return
         self._turned_away.add(wire)
         if not self.draining:
             self._complain(
-                "%d connections are open, as many as %s; others get 503",
+                "%d connections are open and busy, as many as %s; others get 503",
                 self.max_connections,
                 "--max-connections allows"
                 if self.max_connections == self.limits.max_connections
-                else "this process has descriptors for: raise its limit (ulimit -n, or LimitNOFILE= of its service)",
+                else "this process has descriptors for: raise its hard limit (ulimit -Hn, or LimitNOFILE= of its service)",
             )
         if len(self._turned_away) > max_turned_away or self.draining:
             self.counters.refuse("connections")
             wire.abort()
-            return
-        raise Refused(503, "connections", "too many connections")
+        else:
+            wire.turn_away()
+
+    def replace(self, wire: Wire, successor: Wire) -> None:
+        """Take note that a connection goes on with another protocol."""
+        self._connections.discard(wire)
+        self._connections.add(successor)
 
     def left(self, wire: Wire) -> None:
         """Forget a connection that is lost."""
@@ -196,30 +238,21 @@ class HttpServer:
         if self._all_gone is not None and not self._connections and not self._turned_away:
             self._all_gone.set()
 
-    def hand_over(self, wire: Http1Connection, transport: asyncio.Transport, data: bytes) -> None:
-        """Let a connection go on as HTTP/2.
-
-        Args:
-            wire: What it was until now.
-            transport: Its transport.
-            data: All bytes that have come, the preface first.
-        """
-        # Imported when the first one comes: a server that meets no HTTP/2 client does not pay for its tables.
-        from anew.net.http2.connection import Http2Connection
-
-        successor = Http2Connection(self, self.gate, self.limits, self.counters)
-        self._connections.discard(wire)
-        self._connections.add(successor)
-        transport.set_protocol(successor)
-        successor.connection_made(transport)
-        successor.data_received(data)
-        if self.draining:  # its first bytes were on the way when the others were told
-            successor.drain()
-
     # ---- inside
 
-    def _connection(self) -> Http1Connection:
-        return Http1Connection(self)
+    def _make_room(self) -> bool:
+        """Close the connection that has been idle for longest; those that were never served go first."""
+        now_ms = self.now_ms()
+        if not self._idle and now_ms - self._idle_listed_ms >= idle_list_ms:
+            self._idle_listed_ms = now_ms
+            idle = [wire for wire in self._connections if wire.idle_ms(now_ms) >= 0]
+            self._idle.extend(sorted(idle, key=lambda wire: (wire.served, -wire.idle_ms(now_ms))))
+        while self._idle:
+            wire = self._idle.popleft()
+            if wire in self._connections and wire.idle_ms(now_ms) >= 0:
+                wire.dismiss()
+                return True
+        return False
 
     def _cannot_accept(self, error: OSError) -> None:
         self._complain(
@@ -229,7 +262,7 @@ class HttpServer:
         )
 
     def _complain(self, message: str, *about: object) -> None:
-        """Tell the log, but not again for each of a crowd."""
+        """Write to the log, but not again for each of a crowd."""
         now_ms = self.now_ms()
         if now_ms - self._complained_ms >= complaint_ms:
             self._complained_ms = now_ms
@@ -247,9 +280,9 @@ class HttpServer:
 
     def _stop_accepting(self) -> None:
         self.draining = True
-        if self._acceptor is not None:
-            self._acceptor.close()
-            self._acceptor = None
+        for acceptor in self._acceptors:
+            acceptor.close()
+        self._acceptors.clear()
 
     def _tick(self) -> None:
         try:
@@ -260,9 +293,100 @@ class HttpServer:
         self._timer = asyncio.get_running_loop().call_later(self.tick_ms / 1000, self._tick)
 
 
+class Acceptor:
+    """Accepts whoever connects, faster than the loop would, and without losing any when descriptors run out.
+
+    uvloop accepts one connection in a turn of the loop (libuv does, from 1.45 on). Behind a busy loop a crowd of new clients waits
+    long in the kernel, connected and with its requests sent: 400 of them took 2 s where a turn took 5 ms. And where no descriptor
+    is left, libuv drops whoever waits without a word.
+
+    Args:
+        listening: The sockets of a server that may be closed then: these go on under descriptors of our own.
+        protocol: Makes the protocol of each connection.
+        complain: Called with what is missing when a connection cannot be accepted; they wait in the kernel meanwhile.
+    """
+
+    def __init__(
+        self,
+        listening: Iterable[socket.socket],
+        protocol: Callable[[], asyncio.Protocol],
+        complain: Callable[[OSError], None],
+    ) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._protocol = protocol
+        self._complain = complain
+        self._sockets: list[socket.socket] = []
+        self._beginning: set[asyncio.Task[None]] = set()  # the loop alone would not keep them
+        self._pause: asyncio.TimerHandle | None = None
+        for one in listening:
+            # A descriptor of our own for the same queue: the loop allows one watcher for each.
+            ours = socket.socket(fileno=os.dup(one.fileno()))
+            ours.setblocking(False)
+            self._sockets.append(ours)
+        self._watch()
+
+    def close(self) -> None:
+        """Accept no more."""
+        if self._pause is not None:
+            self._pause.cancel()
+            self._pause = None
+        for one in self._sockets:
+            self._loop.remove_reader(one)
+            one.close()
+        self._sockets.clear()
+
+    def _watch(self) -> None:
+        self._pause = None
+        for one in self._sockets:
+            self._loop.add_reader(one, self._accept, one)
+
+    def _accept(self, listening: socket.socket) -> None:
+        for _ in range(accepted_at_once):
+            try:
+                accepted, _ = listening.accept()
+            except OSError as error:  # as a rule: none is left
+                if error.errno in _exhausted:
+                    self._rest(error)
+                return
+            accepted.setblocking(False)
+            task = self._loop.create_task(self._begin(accepted))
+            self._beginning.add(task)
+            task.add_done_callback(self._beginning.discard)
+
+    def _rest(self, error: OSError) -> None:
+        """Accept nothing for a moment, in which others may hang up."""
+        for one in self._sockets:
+            self._loop.remove_reader(one)
+        if self._pause is None:
+            self._pause = self._loop.call_later(pause_ms / 1_000, self._watch)
+        self._complain(error)
+
+    async def _begin(self, accepted: socket.socket) -> None:
+        with contextlib.suppress(OSError):  # it has hung up already
+            await self._loop.connect_accepted_socket(self._protocol, accepted)
+
+
+def raise_descriptor_limit() -> None:
+    """Let this process open as many files as its hard limit allows; to be called before a `NetServer` is made."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != hard:
+        with contextlib.suppress(ValueError, OSError):  # macOS allows fewer than it says
+            resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+
 def _descriptors_for_connections() -> int:
     """Give how many sockets this process may hold besides its other files."""
     limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if limit == resource.RLIM_INFINITY:
         return 1 << 30
     return max(limit - spare_descriptors, limit // 2)
+
+
+def _keep_alive(listening: socket.socket) -> None:
+    """Have the kernel look whether peers are still there; accepted sockets inherit this."""
+    if listening.family not in (socket.AF_INET, socket.AF_INET6):
+        return
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for name, seconds in keepalive_s.items():
+        if hasattr(socket, name):
+            listening.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), seconds)

@@ -1,15 +1,20 @@
 """The one seam of the HTTP edge: a request comes in, a reply or a stream goes out, no socket in sight.
 
-Both wires (HTTP/1.1 and HTTP/2) build a `Request` when the whole message has arrived and hand it to the application,
-which is any callable that takes it. The application answers exactly once, now or later, by `Request.reply` or
-`Request.open_stream`. Everything runs in the event loop's own thread.
+Both wires (HTTP/1.1 and HTTP/2) ask the application about each request as soon as its head is there. One that it does not
+refuse becomes a `Request` when the whole message has arrived, and goes to the application, which answers exactly once, now or
+later, by `Request.reply` or `Request.open_stream`. Everything runs in the event loop's own thread.
 """
 
 from __future__ import annotations
 
+import enum
+import json
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Protocol
+
+from anew.errors import InternalError, MalformedRequest, NotSupported, Overloaded, TooLarge
 
 type_json = b"application/json"
 
@@ -21,7 +26,7 @@ class Stream(ABC):
 
     Attributes:
         writable: False while the peer is behind: more is buffered than the wire's high-water mark. Nothing more should
-            be written then; `on_drain` tells when it turns true again.
+            be written then; `on_drain` is called when it turns true again.
         on_drain: Called when the peer has caught up.
         on_close: Called once when the stream has ended for any reason but our own `close`: peer gone, stream reset,
             write failed, cut off for not reading, server shutting down.
@@ -55,7 +60,7 @@ class Request(ABC):
         path: Raw path, still percent-encoded, without the query (``b"/jobs/take"``).
         query: Raw query without the question mark; ``b""`` both for "/jobs" and "/jobs?".
         headers: Lower-case names to values; of a repeated header the first line counts. HTTP/2's ``:authority`` is
-            found under ``b"host"``. The wire has made sure that there is exactly one host.
+            found under ``b"host"``. The wire has made sure that there is exactly one host; only HTTP/1.0 may come without.
         body: The whole body, ``b""`` if there is none.
         local: True if the peer's address is a loopback one.
     """
@@ -96,7 +101,94 @@ class Request(ABC):
         """
 
 
-App = Callable[[Request], None]
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """An answer that is decided by a request's head; its body is neither invited nor kept.
+
+    Attributes:
+        status: HTTP status.
+        body: The answer's body; empty for an answer without one.
+        content_type: What the body is; None for none.
+        extra: Further headers, lower-case names.
+        reason: Short fixed word under which it is counted; "" for what is not counted as refused.
+    """
+
+    status: int
+    body: bytes = b""
+    content_type: bytes | None = type_json
+    extra: Headers = ()
+    reason: str = ""
+
+
+_codes = {
+    400: MalformedRequest.code,
+    408: "too_slow",
+    413: TooLarge.code,
+    414: TooLarge.code,
+    417: NotSupported.code,
+    431: TooLarge.code,
+    500: InternalError.code,
+    501: NotSupported.code,
+    503: Overloaded.code,
+    505: NotSupported.code,
+}
+"""The stable codes of what wires answer by themselves; see `anew.errors`."""
+
+
+def refusal(status: int, message: str, reason: str = "") -> Refusal:
+    """Build an answer that a wire gives in the application's place.
+
+    Args:
+        status: HTTP status.
+        message: What was expected; nothing from the peer.
+        reason: As `Refusal.reason`.
+    """
+    body = json.dumps({"error": message, "code": _codes[status]}).encode()
+    extra = ((b"retry-after", b"1"),) if status == 503 else ()
+    return Refusal(status, body, extra=extra, reason=reason)
+
+
+class Kind(enum.Enum):
+    """What a request is for, which decides whether it may be shed."""
+
+    new_work = enum.auto()
+    """Brings new work: shed when it has waited too long in a crowd, or when very many wait."""
+    other = enum.auto()
+    """Looks at things or changes them: shed when very many wait."""
+    settling = enum.auto()
+    """Brings work to its end, or asks whether the server lives: never shed."""
+
+
+class App(Protocol):
+    """What answers requests."""
+
+    def judge(
+        self, method: bytes, path: bytes, headers: Mapping[bytes, bytes], local: bool
+    ) -> Refusal | None:
+        """Decide about a request when its head is there, before a byte of its body is invited or kept.
+
+        Args:
+            method: As `Request.method`.
+            path: As `Request.path`.
+            headers: As `Request.headers`; the same mapping may be shared by many requests.
+            local: As `Request.local`.
+
+        Returns:
+            The answer if the request is refused, else None: then it comes whole, or never.
+        """
+
+    def __call__(self, request: Request) -> None:
+        """Answer a request that was not refused; `judge` is not asked again."""
+
+    def kind_of(self, request: Request) -> Kind:
+        """Say what a request is for, when it has waited so long that it may have to be shed."""
+
+    def shed(self, request: Request) -> None:
+        """Answer a request that is not served, since too many others wait."""
+
+
+Judge = Callable[[bytes, bytes, Mapping[bytes, bytes], bool], Refusal | None]
+"""What `App.judge` is."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,15 +196,14 @@ class WireLimits:
     """What a peer may ask of a wire. Bytes, counts and milliseconds.
 
     Attributes:
+        idle_timeout_ms: A connection on which nothing has been asked for this long is closed, open streams aside.
         max_body: Bytes of a request body; above it 413 before the bytes are read.
         max_unfinished: Bytes of the bodies that are coming in, over all connections; above it 503 for who brings more.
         max_target: Bytes of the request target; above it 414.
         max_head: Bytes of all header lines together; above it 431.
         max_headers: Header lines; above it 431.
-        header_timeout_ms: From a request's first byte to the end of its head (and from connecting to the first
-            request's first byte is not limited: idle connections are welcome).
-        body_rate: Bytes per second that a body must come in at, counted over the whole body after a grace of
-            `header_timeout_ms`.
+        header_timeout_ms: From a request's first byte to the end of its head.
+        body_rate: Bytes per second that a body must come in at, over its last seconds, after a grace of `header_timeout_ms`.
         max_connections: Open connections; above it 503 and close.
         max_concurrent_streams: HTTP/2 streams of one connection.
         write_buffer: High-water mark of unsent bytes of one connection; a stream above it is not `writable`.
@@ -125,6 +216,7 @@ class WireLimits:
     max_head: int = 16 << 10
     max_headers: int = 100
     header_timeout_ms: int = 10_000
+    idle_timeout_ms: int = 600_000
     body_rate: int = 1024
     max_connections: int = 10_000
     max_concurrent_streams: int = 200

@@ -6,7 +6,7 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-from anew.net.seam import Headers, Request, Stream, type_json
+from anew.net.seam import App, Headers, Request, Stream, type_json
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,6 +17,7 @@ class Answer:
     body: bytes
     content_type: bytes | None
     extra: Headers
+    reason: str = ""
 
     @property
     def data(self) -> Any:
@@ -90,3 +91,12 @@ class Asked(Request):
         """The one answer."""
         assert len(self.answers) == 1, f"answered {len(self.answers)} times"
         return self.answers[0]
+
+
+def asked(app: App, request: Asked) -> Answer:
+    """Give the application a request as a wire does: its head first. A refusal's reason stands in the answer."""
+    refusal = app.judge(request.method, request.path, request.headers, request.local)
+    if refusal is not None:
+        return Answer(refusal.status, refusal.body, refusal.content_type, refusal.extra, refusal.reason)
+    app(request)
+    return request.answer

@@ -24,8 +24,6 @@ TAG = "0123abcde"
 class FullCommit:
     """Has no room for new jobs."""
 
-    late = False
-
     def submit_new(self, op: object) -> None:
         raise Overloaded("full")
 

@@ -301,7 +301,7 @@ def api(counters: WireCounters, size: int) -> Api:
 def test_http1_peers_that_do_not_read_cost_others_their_long_lists_only(loop: str) -> None:
     async def test() -> None:
         async with Site() as site:
-            site.server.gate.app = api(site.server.counters, 12 * MB)
+            site.http.admission.start = api(site.server.counters, 12 * MB)
             idle, other = await site.connect(), await site.connect()
             idle.pause()
             ask = b"GET /jobs%b HTTP/1.1\r\nHost: localhost\r\n\r\n"
@@ -320,7 +320,7 @@ def test_http1_peers_that_do_not_read_cost_others_their_long_lists_only(loop: st
 @in_loop
 async def test_http2_peers_that_do_not_read_cost_others_their_long_lists_only() -> None:
     peer = Peer()
-    peer.gate.app = api(peer.counters, 2 * MB)
+    peer.admission.start = api(peer.counters, 2 * MB)
     first = peer.ask("/jobs")
     await peer.turn()
     assert peer.counters.unsent > 3 * MB

@@ -12,7 +12,7 @@ import h2.config
 import h2.connection
 import h2.events
 
-from anew.net.admission import Gate
+from anew.net.admission import Admission, Gate
 from anew.net.http2.connection import Http2Connection
 from anew.net.seam import Request, WireCounters, WireLimits
 
@@ -93,8 +93,9 @@ class Peer:
         self.counters = WireCounters()
         self.transport = FakeTransport()
         self.now_ms = 1
-        self.gate = Gate(app or self.requests.append, lambda: self.now_ms)
-        self.conn = Http2Connection(self, self.gate, WireLimits(**limits), self.counters)
+        self.gate = Gate(lambda: self.now_ms)
+        self.admission = Admission(app or self.requests.append, self.gate)
+        self.conn = Http2Connection(self, self.admission, WireLimits(**limits), self.counters)
         config = h2.config.H2Configuration(client_side=True, header_encoding=None)
         self.client = h2.connection.H2Connection(config)
         self.events: list[Any] = []
@@ -172,8 +173,9 @@ class RawPeer:
         self.counters = WireCounters()
         self.transport = FakeTransport()
         self.now_ms = 1
-        self.gate = Gate(app or self.requests.append, lambda: self.now_ms)
-        self.conn = Http2Connection(self, self.gate, WireLimits(**limits), self.counters)
+        self.gate = Gate(lambda: self.now_ms)
+        self.admission = Admission(app or self.requests.append, self.gate)
+        self.conn = Http2Connection(self, self.admission, WireLimits(**limits), self.counters)
         self.conn.connection_made(self.transport)
         self.conn.data_received(preface + frame(4, 0, 0))
 

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import socket
 import struct
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any
@@ -14,8 +14,9 @@ from typing import Any
 import uvloop
 
 from anew.clock import Clock, SystemClock
-from anew.net.listener import HttpServer
-from anew.net.seam import Request, Stream, WireLimits
+from anew.net.listener import NetServer
+from anew.net.port import HttpPort
+from anew.net.seam import Kind, Refusal, Request, Stream, WireLimits
 
 loops = {"asyncio": asyncio.new_event_loop, "uvloop": uvloop.new_event_loop}
 
@@ -51,10 +52,11 @@ class Reply:
 
 
 class App:
-    """Echoes; keeps requests for ``/later`` and opens streams for ``/stream``.
+    """Echoes; keeps requests for ``/later``, opens streams for ``/stream``, refuses ``/refused`` by its head. POST brings new work.
 
     Attributes:
         seen: Every request that came in.
+        shed_bodies: The body of each request that was shed.
         later: Requests that the test answers itself.
         streams: Streams that were opened (None for HEAD).
         closed: Streams of which `on_close` was called.
@@ -63,11 +65,26 @@ class App:
 
     def __init__(self) -> None:
         self.seen: list[Request] = []
+        self.shed_bodies: list[bytes] = []
         self.later: list[Request] = []
         self.streams: list[Stream | None] = []
         self.closed: list[Stream] = []
         self.drained = 0
         self.changed = asyncio.Event()
+
+    def judge(
+        self, method: bytes, path: bytes, headers: Mapping[bytes, bytes], local: bool
+    ) -> Refusal | None:
+        if path != b"/refused":
+            return None
+        return Refusal(401, b'{"error":"no"}', extra=((b"www-authenticate", b"Bearer"),), reason="token")
+
+    def kind_of(self, request: Request) -> Kind:
+        return Kind.new_work if request.method == b"POST" else Kind.other
+
+    def shed(self, request: Request) -> None:
+        self.shed_bodies.append(request.body)
+        request.reply(503)
 
     def __call__(self, request: Request) -> None:
         self.seen.append(request)
@@ -193,8 +210,9 @@ class Site:
     clock: Clock = field(default_factory=SystemClock)
 
     async def __aenter__(self) -> Site:
-        self.server = HttpServer(self.app, self.limits, clock=self.clock)
-        self.host, self.port = await self.server.start("127.0.0.1", 0)
+        self.server = NetServer(self.limits, clock=self.clock)
+        self.http = HttpPort(self.server, self.app)
+        self.host, self.port = await self.server.listen("127.0.0.1", 0, self.http.connection)
         return self
 
     async def __aexit__(
@@ -208,7 +226,7 @@ class Site:
         await self.emptied()  # lost connections are reported by the loop's next turns
 
     async def connect(self) -> Client:
-        return self._joined(*await asyncio.open_connection(self.host, self.port, limit=1 << 20))
+        return self.joined(*await asyncio.open_connection(self.host, self.port, limit=1 << 20))
 
     async def connect_small(self) -> Client:
         """Connect with small buffers in the kernel, and read nothing but what the test asks for."""
@@ -216,11 +234,12 @@ class Site:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         sock.setblocking(False)
         await asyncio.get_running_loop().sock_connect(sock, (self.host, self.port))
-        client = self._joined(*await asyncio.open_connection(sock=sock, limit=1 << 20))
+        client = self.joined(*await asyncio.open_connection(sock=sock, limit=1 << 20))
         client.pause()
         return client
 
-    def _joined(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> Client:
+    def joined(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> Client:
+        """Take a connection among those that are closed at the end."""
         client = Client(reader, writer)
         self.clients.append(client)
         return client

@@ -1,4 +1,4 @@
-"""The gate before the application: how long a turn hands over, who waits, who is late."""
+"""The gate before all applications: how long a turn hands over, who waits, who is shed."""
 
 from __future__ import annotations
 
@@ -10,57 +10,50 @@ import pytest
 from anew.clock import ManualClock
 from anew.net import admission as gate_module
 from anew.net.admission import Gate
-from anew.net.seam import Headers, Request, Stream, type_json
+from anew.net.seam import Kind, Request, Stream
 
 from .http2_peer import Peer, in_loop
 
 
-class Asked(Request):
-    """A request that keeps its answer's status."""
+class Asked:
+    """A request of some protocol."""
 
-    gone = False
-
-    def __init__(self, body: bytes = b"") -> None:
-        self.body = body
-        self.status = 0
-
-    def reply(
-        self, status: int, body: bytes = b"", content_type: bytes | None = type_json, extra: Headers = ()
-    ) -> None:
-        self.status = status
-
-    def open_stream(self, status: int, content_type: bytes, extra: Headers = ()) -> Stream | None:
-        return None
+    def __init__(self, size: int = 0, kind: Kind = Kind.new_work) -> None:
+        self.size = size
+        self.kind = kind
 
 
 class Rig:
-    """A gate, its clock, and what the application got: each request, and whether it was late.
+    """A gate, its clock, and a service: what it got, each with whether it was shed.
 
     Attributes:
-        cost_ms: What the application takes for each request that is not late.
+        cost_ms: What it takes to serve a request.
     """
 
     def __init__(self, cost_ms: int = 0) -> None:
         self.clock = ManualClock()
         self.clock.advance(1_000_000)
-        self.gate = Gate(self.app, self.clock.monotonic)
-        self.gate.on_late = self.on_late
+        self.gate = Gate(self.clock.monotonic)
         self.cost_ms = cost_ms
-        self.late = False
-        self.got: list[tuple[Request, bool]] = []
+        self.got: list[tuple[Asked, bool]] = []
 
-    def app(self, request: Request) -> None:
-        self.got.append((request, self.late))
-        if not self.late:
-            self.clock.advance(self.cost_ms)
+    def size_of(self, request: Asked) -> int:
+        return request.size
 
-    def on_late(self, late: bool) -> None:
-        self.late = late
+    def kind_of(self, request: Asked) -> Kind:
+        return request.kind
 
-    def hand(self, count: int) -> list[Request]:
-        requests: list[Request] = [Asked() for _ in range(count)]
+    def start(self, request: Asked) -> None:
+        self.got.append((request, False))
+        self.clock.advance(self.cost_ms)
+
+    def shed(self, request: Asked) -> None:
+        self.got.append((request, True))
+
+    def hand(self, count: int, kind: Kind = Kind.new_work) -> list[Asked]:
+        requests = [Asked(kind=kind) for _ in range(count)]
         for request in requests:
-            self.gate.hand(request)
+            self.gate.hand(request, self)
         return requests
 
     async def until(self, done: Callable[[], bool]) -> None:
@@ -103,14 +96,14 @@ async def test_who_comes_while_others_wait_waits_behind_them() -> None:
     assert [request for request, _ in rig.got] == requests
 
 
-@pytest.mark.parametrize(("waiting", "late"), [(63, False), (64, True)])
+@pytest.mark.parametrize(("waiting", "shed"), [(63, False), (64, True)])
 @in_loop
-async def test_who_waits_for_more_than_60_ms_is_late_in_a_crowd_of_64(waiting: int, late: bool) -> None:
+async def test_who_waits_for_more_than_60_ms_is_shed_in_a_crowd_of_64(waiting: int, shed: bool) -> None:
     rig = Rig(cost_ms=20)
     rig.hand(1 + waiting)
     rig.clock.advance(41)  # the turn began 61 ms ago
     await rig.until(lambda: len(rig.got) == 1 + waiting)
-    assert [was_late for _, was_late in rig.got] == [False] + [late] * waiting
+    assert [was_shed for _, was_shed in rig.got] == [False] + [shed] * waiting
 
 
 @in_loop
@@ -119,29 +112,46 @@ async def test_60_ms_are_not_too_long() -> None:
     rig.hand(65)
     rig.clock.advance(40)
     await rig.until(lambda: len(rig.got) > 2)
-    assert [was_late for _, was_late in rig.got[:3]] == [False, False, True]
+    assert [was_shed for _, was_shed in rig.got[:3]] == [False, False, True]
+
+
+@pytest.mark.parametrize("kind", [Kind.other, Kind.settling])
+@in_loop
+async def test_only_new_work_is_shed_for_its_age(kind: Kind) -> None:
+    rig = Rig(cost_ms=20)
+    rig.hand(65)
+    requests = rig.hand(1, kind)
+    rig.clock.advance(100)
+    await rig.until(lambda: len(rig.got) == 66)
+    assert rig.got[64] == (rig.got[64][0], True)
+    assert rig.got[65] == (requests[0], False)
 
 
 @in_loop
-async def test_what_has_no_room_to_wait_is_late_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_what_finds_the_queue_full_is_shed_at_once_settling_aside(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(gate_module, "max_queued", 3)
     monkeypatch.setattr(gate_module, "max_queued_bytes", 10)
     rig = Rig(cost_ms=20)
     first, *_ = rig.hand(1)
-    bodies: list[Request] = [Asked(b"x" * 10), Asked(b"x"), Asked(), Asked(), Asked()]
-    for request in bodies:
-        rig.gate.hand(request)
-    # The second body has no room beside the first, and the last request is a fourth one.
-    assert rig.got == [(first, False), (bodies[1], True), (bodies[4], True)]
-    await rig.until(lambda: len(rig.got) == 6)
-    rig.gate.hand(bodies[0])  # room again
-    assert rig.got[3:] == [(bodies[0], False), (bodies[2], False), (bodies[3], False)]
+    large, second, third, fourth = Asked(10), Asked(1, Kind.other), Asked(), Asked()
+    settling = Asked(1, Kind.settling)
+    for request in (large, second, third, fourth, Asked(), settling):
+        rig.gate.hand(request, rig)
+    # The second has no room beside the large one's bytes, and the last but one would be the fourth that waits.
+    assert [asked for asked, shed in rig.got if not shed] == [first, settling]
+    assert next(asked for asked, shed in rig.got if shed) is second
+    assert len(rig.got) == 4
+    await rig.until(lambda: len(rig.got) == 7)
+    rig.gate.hand(large, rig)  # room again
+    assert rig.got[4:] == [(large, False), (third, False), (fourth, False)]
 
 
 @in_loop
-async def test_after_a_stall_nobody_is_late_unless_there_has_been_a_crowd() -> None:
+async def test_after_a_stall_nobody_is_shed_unless_there_has_been_a_crowd() -> None:
     """Behind a batch that took 150 ms come 100 requests; a second after a crowd that is forgotten."""
-    for crowded_ms_ago, late in ((None, False), (0, True), (1_000, False)):
+    for crowded_ms_ago, shed in ((None, False), (0, True), (1_000, False)):
         rig = Rig()
         if crowded_ms_ago is not None:
             await rig.make_crowd()
@@ -153,7 +163,7 @@ async def test_after_a_stall_nobody_is_late_unless_there_has_been_a_crowd() -> N
         await asyncio.sleep(0)
         requests = rig.hand(100)
         await rig.until(lambda rig=rig: len(rig.got) == 101)
-        assert rig.got[1:] == [(request, late) for request in requests]
+        assert rig.got[1:] == [(request, shed) for request in requests]
 
 
 @in_loop
@@ -165,26 +175,7 @@ async def test_after_a_crowd_a_loop_that_has_slept_has_left_nobody_unread() -> N
         await asyncio.sleep(0)
     rig.clock.advance(150)
     rig.hand(1)
-    assert [late for _, late in rig.got] == [False, False]
-
-
-@in_loop
-async def test_an_error_in_the_application_concerns_one_request() -> None:
-    def app(request: Request) -> None:
-        clock.advance(20)
-        if not request.body:
-            raise ZeroDivisionError
-        request.reply(200)
-
-    clock = ManualClock()
-    gate = Gate(app, clock.monotonic)
-    requests = [Asked(), Asked(b"x"), Asked(), Asked(b"x")]
-    for request in requests:
-        gate.hand(request)
-    async with asyncio.timeout(5):
-        while not requests[-1].status:
-            await asyncio.sleep(0)
-    assert [request.status for request in requests] == [500, 200, 500, 200]
+    assert [shed for _, shed in rig.got] == [False, False]
 
 
 class Broken:
@@ -221,25 +212,41 @@ async def test_close_forgets_who_waits() -> None:
 
 
 @in_loop
-async def test_http2_streams_wait_and_are_late_like_all_others() -> None:
-    """100 streams of one connection: a turn hands over 20 of them, 1 ms each; behind a pause the others are late."""
-    late: list[bool] = []
+async def test_an_error_in_the_application_concerns_one_request() -> None:
+    peer = Peer(lambda request: request.reply(200 if request.body else 1 // 0))
+    streams = [peer.ask("/", "POST", body) for body in (b"", b"x", b"", b"x")]
+    await peer.turn()
+    assert [peer.status(stream) for stream in streams] == [500, 200, 500, 200]
 
-    def app(request: Request) -> None:
-        late.append(is_late[0])
-        peer.now_ms += 0 if is_late[0] else 1
-        request.reply(503 if is_late[0] else 201, b"{}")
 
-    is_late = [False]
-    peer = Peer(app)
-    peer.gate.on_late = lambda now: is_late.__setitem__(0, now)
+class Jobs:
+    """An application of one millisecond a request, all of them new work."""
+
+    peer: Peer
+    served = 0
+
+    def kind_of(self, request: Request) -> Kind:
+        return Kind.new_work
+
+    def __call__(self, request: Request) -> None:
+        self.served += 1
+        self.peer.now_ms += 1
+        request.reply(201, b"{}")
+
+
+@in_loop
+async def test_http2_streams_wait_and_are_shed_like_all_others() -> None:
+    """100 streams of one connection: a turn hands over 20 of them, 1 ms each; behind a pause the others are shed."""
+    jobs = Jobs()
+    jobs.peer = peer = Peer(jobs)
     streams = [peer.ask("/jobs", "POST", b"{}") for _ in range(100)]
     peer.conn.data_received(peer.client.data_to_send())
-    assert late == [False] * 20
+    assert jobs.served == 20
     peer.now_ms += 100
     await peer.turn()
-    assert late == [False] * 20 + [True] * 80
+    assert jobs.served == 20
     assert [peer.status(stream) for stream in streams] == [201] * 20 + [503] * 80
+    assert peer.fields(streams[-1])[b"retry-after"] == b"1"
 
 
 @in_loop
@@ -265,8 +272,10 @@ async def test_a_stream_that_an_http2_peer_has_hung_up_on_while_it_waited_is_not
 async def test_what_http2_reads_while_very_many_wait_stays_with_the_connection() -> None:
     """1,100 of others wait; ten streams more are not looked at before them, and the peer is not read meanwhile."""
     peer = Peer(lambda request: setattr(peer, "now_ms", peer.now_ms + 1))
+    rig = Rig()
+    rig.start = lambda request: setattr(peer, "now_ms", peer.now_ms + 1)  # type: ignore[method-assign]
     for _ in range(1_100 + 20):
-        peer.gate.hand(Asked())
+        peer.gate.hand(Asked(), rig)
     streams = [peer.ask("/jobs") for _ in range(10)]
     peer.conn.data_received(peer.client.data_to_send())
     assert peer.counters.requests == 0

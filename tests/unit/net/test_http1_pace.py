@@ -8,9 +8,9 @@ from typing import cast
 import pytest
 
 from anew.clock import ManualClock
-from anew.net import kernel
+from anew.net import peer
+from anew.net.http1.answer import Http1Request
 from anew.net.http1.connection import Http1Connection
-from anew.net.http1.messages import Http1Request
 from anew.net.seam import WireLimits
 from tests.unit.net.http1_peer import fetch, fields, get
 from tests.unit.net.loopback import Site, run, until
@@ -102,7 +102,7 @@ def test_a_taker_that_has_read_everything_may_stay(loop: str) -> None:
             site.app.stream.write(b"x" * 10_000)
             assert await client.chunk() == b"x" * 10_000
             connection = cast(Http1Connection, next(iter(site.server._connections)))
-            await until(lambda: not kernel.unsent(connection.transport))  # the peer's kernel has it all
+            await until(lambda: not peer.unsent(connection.transport))  # the peer's kernel has it all
             for _ in range(20):
                 clock.advance(20)
                 site.server.sweep()
@@ -157,6 +157,24 @@ def test_a_slow_body_gets_408(loop: str, framing: bytes) -> None:
             reply = await client.exchange(fields(framing, b"5\r\nabcde\r\n"))
             assert (reply.status, site.refused) == (408, {"slow_body": 1})
             assert await client.rest() == b""
+
+    run(test, loop)
+
+
+def test_a_body_that_stops_one_byte_short_gets_408_though_it_came_fast(loop: str) -> None:
+    async def test() -> None:
+        clock = ManualClock()
+        async with Site(clock=clock) as site:
+            client = await site.connect()
+            client.send(fields(b"Content-Length: 10000000", b"x" * 9_999_999))
+            await until(lambda: site.server.counters.unfinished == 9_999_999)
+            for _ in range(10):
+                assert site.refused == {}
+                clock.advance(1_000)
+                site.server.sweep()
+            assert (await client.reply()).status == 408
+            assert site.refused == {"slow_body": 1}
+            assert site.server.counters.unfinished == 0
 
     run(test, loop)
 

@@ -8,9 +8,7 @@ from typing import cast
 import pytest
 
 from anew.clock import ManualClock
-from anew.net.http1.connection import Http1Connection
-from anew.net.http1.messages import Http1Request
-from anew.net.seam import Request
+from anew.net.http1.answer import Http1Request
 from tests.unit.net.http1_peer import fetch, fields, get, post
 from tests.unit.net.loopback import Client, Site, run, until
 
@@ -129,76 +127,72 @@ def test_a_peer_that_sends_far_ahead_is_not_read_until_little_is_left(loop: str)
     run(test, loop)
 
 
-async def piled_up(site: Site, connections: int) -> tuple[list[Client], list[tuple[bytes, bool]]]:
-    """Let so many connections wait with two requests behind the one under way.
-
-    Returns:
-        Them, and a list to which the body of each further request will be added, and whether it is late.
-    """
-    handed: list[tuple[bytes, bool]] = []
-    is_late = [False]
-    plain_app = site.app.__call__
-
-    def app(request: Request) -> None:
-        if request.path == b"/a":
-            handed.append((request.body, is_late[0]))
-        plain_app(request)
-
-    def on_late(late: bool) -> None:
-        is_late[0] = late
-
-    site.server.gate.app = app
-    site.server.gate.on_late = on_late
+async def piled_up(site: Site, connections: int) -> list[Client]:
+    """Let so many connections wait with new work behind the request under way."""
     clients = [await site.connect() for _ in range(connections)]
     for client in clients:
         client.send(fetch(b"/later") + post(b"one"))
     await site.app.until(lambda: len(site.app.later) == connections)
-    return clients, handed
+    return clients
 
 
 @pytest.mark.parametrize(
-    ("connections", "waited_ms", "late"), [(64, 61, True), (64, 60, False), (63, 61, False)]
+    ("connections", "waited_ms", "status"), [(64, 61, 503), (64, 60, 200), (63, 61, 200)]
 )
-def test_requests_are_late_only_in_a_crowd(loop: str, connections: int, waited_ms: int, late: bool) -> None:
-    """64 connections wait with more than one request, for more than 60 ms: late, to the last of them."""
+def test_new_work_is_shed_only_in_a_crowd(loop: str, connections: int, waited_ms: int, status: int) -> None:
+    """64 connections wait with more than one request, for more than 60 ms: shed, to the last of them."""
 
     async def test() -> None:
         clock = ManualClock()
         async with Site(clock=clock) as site:
-            clients, handed = await piled_up(site, connections)
+            clients = await piled_up(site, connections)
             clock.advance(waited_ms)
             for request in site.app.later:
                 request.reply(200)
             for client in clients:
-                assert [(await client.reply()).body for _ in range(2)] == [b"", b"one"]
-            assert handed == [(b"one", late)] * connections
-            # The pile is gone: what comes now is not late, whether alone or behind another.
+                assert [(await client.reply()).status for _ in range(2)] == [200, status]
+            assert site.app.shed_bodies == [b"one"] * (connections if status == 503 else 0)
+            # The crowd is gone: what comes now is served, whether alone or behind another.
             client = clients[0]
             client.send(post(b"two") * 2 + get)
-            for _ in range(3):
-                await client.reply()
-            assert handed[connections:] == [(b"two", False)] * 2 + [(b"", False)]
+            assert [(await client.reply()).status for _ in range(3)] == [200] * 3
             assert not site.server.gate.crowded
 
     run(test, loop)
 
 
-def test_what_came_later_is_not_late_with_what_came_before_it(loop: str) -> None:
+def test_in_a_crowd_what_is_no_new_work_is_served_however_long_it_waited(loop: str) -> None:
     async def test() -> None:
         clock = ManualClock()
         async with Site(clock=clock) as site:
-            clients, handed = await piled_up(site, 64)
+            await piled_up(site, 63)
+            client = await site.connect()
+            client.send(fetch(b"/later") + get)
+            await site.app.until(lambda: len(site.app.later) == 64)
+            clock.advance(1_000)
+            for request in site.app.later:
+                request.reply(200)
+            assert [(await client.reply()).status for _ in range(2)] == [200, 200]
+
+    run(test, loop)
+
+
+def test_what_came_later_is_not_shed_with_what_came_before_it(loop: str) -> None:
+    async def test() -> None:
+        clock = ManualClock()
+        async with Site(clock=clock) as site:
+            clients = await piled_up(site, 64)
             clock.advance(50)
             client = clients[0]
             client.send(fetch(b"/later") + post(b"newer"))
             conn = cast(Http1Request, site.app.later[0]).conn
-            await until(lambda: cast(Http1Connection, conn)._newer)
+            await until(lambda: conn._newer)
             clock.advance(11)
             site.app.later[0].reply(200)
             await site.app.until(lambda: len(site.app.later) == 65)
             site.app.later[64].reply(200)
-            assert [(await client.reply()).body for _ in range(4)] == [b"", b"one", b"", b"newer"]
-            assert handed == [(b"one", True), (b"newer", False)]
+            assert [(await client.reply()).body for _ in range(4)] == [b"", b"", b"", b"newer"]
+            assert site.app.shed_bodies == [b"one"]
 
     run(test, loop)
 

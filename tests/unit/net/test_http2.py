@@ -49,7 +49,7 @@ async def test_settings_come_first_and_are_zizqs() -> None:
 async def test_preface_byte_by_byte() -> None:
     peer = RawPeer()
     other = RawPeer()
-    other.conn = peer.conn.__class__(other, other.gate, peer.conn.limits, other.counters)
+    other.conn = peer.conn.__class__(other, other.admission, peer.conn.limits, other.counters)
     other.conn.connection_made(other.transport)
     for byte in preface + frame(4, 0, 0) + frame(1, 5, 1, get_block):
         other.conn.data_received(bytes((byte,)))
@@ -59,7 +59,7 @@ async def test_preface_byte_by_byte() -> None:
 @in_loop
 async def test_what_is_no_preface_closes() -> None:
     peer = RawPeer()
-    conn = peer.conn.__class__(peer, peer.gate, peer.conn.limits, peer.counters)
+    conn = peer.conn.__class__(peer, peer.admission, peer.conn.limits, peer.counters)
     conn.connection_made(peer.transport)
     conn.data_received(b"PRI * HTTP/2.0\r\n\r\nXX")
     assert await peer.goaway_code() == 1
@@ -191,7 +191,7 @@ async def test_an_error_in_the_application_is_500() -> None:
     stream = peer.ask("/jobs")
     await peer.turn()
     assert peer.status(stream) == 500
-    assert json.loads(peer.body(stream)) == {"error": "internal server error"}
+    assert json.loads(peer.body(stream)) == {"error": "internal server error", "code": "internal_error"}
 
 
 @in_loop
@@ -226,6 +226,14 @@ async def test_too_large_a_body_is_413_and_then_cut_off(declared: bool) -> None:
     assert peer.reset_code(stream) == 0
     assert peer.requests == []
     assert peer.counters.refused == {"body_size": 1}
+
+
+@in_loop
+async def test_too_large_a_body_in_one_frame_is_413() -> None:
+    peer = Peer(max_body=10_000)
+    stream = peer.ask("/jobs", "POST", bytes(10_001))
+    await peer.turn()
+    assert (peer.status(stream), peer.requests) == (413, [])
 
 
 @in_loop
@@ -353,7 +361,7 @@ async def test_concurrent_streams_are_limited() -> None:
 async def test_local_is_what_the_address_says() -> None:
     peer = RawPeer()
     peer.transport._extra["peername"] = ("192.0.2.1", 5)
-    conn = peer.conn.__class__(peer, peer.gate, peer.conn.limits, peer.counters)
+    conn = peer.conn.__class__(peer, peer.admission, peer.conn.limits, peer.counters)
     conn.connection_made(peer.transport)
     conn.data_received(preface + frame(4, 0, 0) + frame(1, 5, 1, get_block))
     assert peer.requests[0].local is False

@@ -5,6 +5,7 @@ from __future__ import annotations
 import h2.settings
 import pytest
 
+from anew.net.http2.streams import Http2Exchange
 from anew.net.seam import Stream
 
 from .http2_peer import Peer, RawPeer, frame, get_block, in_loop
@@ -74,6 +75,61 @@ async def test_a_new_initial_window_moves_open_streams() -> None:
     await peer.turn()
     assert peer.body(stream) == b"x" * 25
     assert peer.ended(stream)
+
+
+@in_loop
+async def test_a_window_that_a_new_initial_window_would_lift_above_its_limit() -> None:
+    peer = RawPeer()
+    peer.send(frame(1, 5, 1, get_block), frame(8, 0, 1, (1 << 30).to_bytes(4, "big")))
+    peer.send(frame(4, 0, 0, b"\0\x04" + ((1 << 30) - 1).to_bytes(4, "big")))
+    assert await peer.goaway_code() is None
+    peer.send(frame(4, 0, 0, b"\0\x04" + (1 << 30).to_bytes(4, "big")))
+    assert await peer.goaway_code() == 3
+
+
+def blocked(peer: RawPeer, streams: int) -> list[int]:
+    """Let answers wait for their windows, and count from now on how often the sender looks at one of them."""
+    peer.send(
+        frame(4, 0, 0, b"\0\x04" + bytes(4)), *[frame(1, 5, 2 * n + 1, get_block) for n in range(streams)]
+    )
+    for request in peer.requests:
+        request.reply(200, bytes(100_000))
+    looks = [0]
+    fitting = peer.conn.sender._fitting
+
+    def counted(exchange: Http2Exchange) -> int:
+        looks[0] += 1
+        return fitting(exchange)
+
+    peer.conn.sender._fitting = counted  # type: ignore[method-assign]
+    return looks
+
+
+@pytest.mark.parametrize(
+    "item",
+    [
+        pytest.param(frame(4, 0, 0, b"\0\x04\0\0\0\0" * 99), id="a setting of 0"),
+        pytest.param(frame(8, 0, 0, b"\0\0\x01\0"), id="the connection's window"),
+        pytest.param(frame(8, 0, 1, b"\0\0\0\1"), id="a stream's window"),
+    ],
+)
+@in_loop
+async def test_frames_of_one_read_look_at_blocked_answers_once(item: bytes) -> None:
+    peer = RawPeer()
+    looks = blocked(peer, 150)
+    peer.send(*[item] * 18)
+    assert looks[0] <= 150 + 2
+
+
+@in_loop
+async def test_a_change_of_the_initial_window_touches_no_stream() -> None:
+    peer = RawPeer()
+    blocked(peer, 150)
+    before = [exchange.credit for exchange in peer.conn.streams.values()]
+    peer.send(frame(4, 0, 0, b"\0\x04\0\0\0\x05"))
+    sent = [payload for kind, _, _, payload in await peer.frames() if kind == 0]
+    assert sent == [bytes(5)] * 150  # and yet every window is 5 bytes wider
+    assert [exchange.credit for exchange in peer.conn.streams.values()] == [credit - 5 for credit in before]
 
 
 @in_loop

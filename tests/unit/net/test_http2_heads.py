@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from anew.net.http2.heads import HeadReader, MalformedHead, check_trailers, parse_head
-from anew.net.http2.hpack import Field, HeaderDecoder, encode_field
+from anew.net.http2.heads import Head, HeadReader, MalformedHead, parse_head
+from anew.net.http2.hpack import Field, empty_table, encode_field
 from anew.net.seam import WireLimits
 
 limits = WireLimits()
@@ -14,16 +14,21 @@ authority = (b":authority", b"localhost:7890")
 usual = [method, scheme, path, authority]
 
 
+def status(head: Head) -> int:
+    """Give the status with which a head is refused, 0 if it is not."""
+    return head.refusal.status if head.refusal is not None else 0
+
+
 def test_a_whole_head() -> None:
     head = parse_head([*usual, (b"content-length", b"12"), (b"accept", b"a"), (b"accept", b"b")], limits)
     assert (head.method, head.path, head.query) == (b"POST", b"/jobs", b"a=1&b=?")
     assert head.headers == {b"content-length": b"12", b"accept": b"a", b"host": b"localhost:7890"}
-    assert (head.length, head.status, head.expects) == (12, 0, False)
+    assert (head.length, head.refusal, head.expects) == (12, None, False)
 
 
 def test_host_header_in_place_of_authority() -> None:
     head = parse_head([method, scheme, path, (b"host", b"localhost")], limits)
-    assert head.status == 0
+    assert head.refusal is None
     assert head.headers[b"host"] == b"localhost"
 
 
@@ -40,11 +45,12 @@ def test_host_header_in_place_of_authority() -> None:
 )
 def test_there_is_exactly_one_host(fields: list[Field]) -> None:
     head = parse_head(fields, limits)
-    assert (head.status, head.reason) == (400, "host")
+    assert head.refusal is not None
+    assert (head.refusal.status, head.refusal.reason) == (400, "host")
 
 
 def test_the_same_host_twice_is_one() -> None:
-    assert parse_head([*usual, (b"host", b"LOCALHOST:7890")], limits).status == 0
+    assert status(parse_head([*usual, (b"host", b"LOCALHOST:7890")], limits)) == 0
 
 
 @pytest.mark.parametrize(
@@ -84,70 +90,78 @@ def test_malformed(fields: list[Field]) -> None:
 
 
 def test_te_trailers_is_allowed() -> None:
-    assert parse_head([*usual, (b"te", b"trailers")], limits).status == 0
+    assert status(parse_head([*usual, (b"te", b"trailers")], limits)) == 0
 
 
 @pytest.mark.parametrize(
     "target", [b"jobs", b"*", b"http://localhost/jobs", b"/a b", b"/\xff", b"/a#b", b"/\x7f"]
 )
 def test_targets_that_are_no_path(target: bytes) -> None:
-    assert parse_head([method, scheme, (b":path", target), authority], limits).status == 400
+    assert status(parse_head([method, scheme, (b":path", target), authority], limits)) == 400
 
 
 def test_options_of_the_whole_server() -> None:
     head = parse_head([(b":method", b"OPTIONS"), scheme, (b":path", b"*"), authority], limits)
-    assert (head.status, head.path) == (0, b"*")
+    assert (head.refusal, head.path) == (None, b"*")
 
 
 def test_long_target() -> None:
     short = WireLimits(max_target=10)
-    assert parse_head([method, scheme, (b":path", b"/" * 10), authority], short).status == 0
-    assert parse_head([method, scheme, (b":path", b"/" * 11), authority], short).status == 414
+    assert status(parse_head([method, scheme, (b":path", b"/" * 10), authority], short)) == 0
+    assert status(parse_head([method, scheme, (b":path", b"/" * 11), authority], short)) == 414
 
 
 def test_connect_is_refused() -> None:
-    assert parse_head([(b":method", b"CONNECT"), authority], limits).status == 501
+    assert status(parse_head([(b":method", b"CONNECT"), authority], limits)) == 501
 
 
 def test_trailers_hold_no_pseudo_headers() -> None:
-    check_trailers([(b"x-sum", b"1")])
+    reader = HeadReader(limits)
+    reader.read_trailers(block_of([(b"x-sum", b"1")]))
     with pytest.raises(MalformedHead):
-        check_trailers([(b":path", b"/")])
+        reader.read_trailers(block_of([(b":path", b"/")]))
 
 
 def block_of(fields: list[Field]) -> bytes:
     return b"".join([encode_field(name, value) for name, value in fields])
 
 
-def test_a_block_seen_before_is_the_same_head() -> None:
-    reader, decoder = HeadReader(limits), HeaderDecoder()
+def test_a_block_seen_before_is_the_same_head_on_every_connection() -> None:
     block = block_of(usual)
-    assert reader.read(block, decoder) is reader.known(False)[block]
+    assert HeadReader(limits).read(block) is HeadReader(limits).known[block]
 
 
 def test_a_block_that_changes_the_table_is_not_kept() -> None:
-    reader, decoder = HeadReader(limits), HeaderDecoder()
-    reader.read(block_of(usual[:3]) + b"\x41\x09localhost", decoder)
-    reader.read(block_of(usual[:3]) + b"\xbe", decoder)
-    assert reader.known(False) == {}
+    reader = HeadReader(WireLimits(max_headers=99))  # limits that no other test has
+    reader.read(block_of(usual[:3]) + b"\x41\x09localhost")
+    assert reader.read(block_of(usual[:3]) + b"\xbe").headers == {b"host": b"localhost"}
+    assert reader.known == {}
+
+
+def test_a_block_that_inserts_is_kept_for_connections_with_a_closed_table_alone() -> None:
+    reader, other = HeadReader(limits), HeadReader(limits)
+    reader.read(empty_table + block_of(usual))
+    block = block_of(usual[:3]) + b"\x41\x05other"
+    head = reader.read(block)
+    assert reader.known[block] is head
+    assert block not in other.known
 
 
 def test_what_is_kept_is_bounded() -> None:
-    reader, decoder = HeadReader(limits), HeaderDecoder()
+    reader = HeadReader(limits)
     for number in range(3000):
-        reader.read(block_of([method, scheme, (b":path", b"/%d" % number), authority]), decoder)
-    assert len(reader.known(False)) <= 1024
+        reader.read(block_of([method, scheme, (b":path", b"/%d" % number), authority]))
+    assert len(reader.known) <= 1024
 
 
 def test_too_large_a_head_is_refused_by_its_method() -> None:
     reader = HeadReader(WireLimits(max_head=1000))
-    fields = [(b":method", b"HEAD"), scheme, path, authority, (b"a", b"x" * 1000)]
-    head = reader.read(block_of(fields), HeaderDecoder())
-    assert (head.status, head.method) == (431, b"HEAD")
+    head = reader.read(block_of([(b":method", b"HEAD"), scheme, path, authority, (b"a", b"x" * 1000)]))
+    assert (status(head), head.method) == (431, b"HEAD")
 
 
 def test_one_field_too_many() -> None:
     reader = HeadReader(WireLimits(max_headers=2))
     fields = [*usual, (b"a", b"1"), (b"b", b"2")]
-    assert reader.read(block_of(fields), HeaderDecoder()).status == 0
-    assert reader.read(block_of([*fields, (b"c", b"3")]), HeaderDecoder()).status == 431
+    assert status(reader.read(block_of(fields))) == 0
+    assert status(reader.read(block_of([*fields, (b"c", b"3")]))) == 431

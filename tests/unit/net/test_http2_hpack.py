@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from anew.net.http2.frames import COMPRESSION_ERROR, ConnectionFault
+from anew.net.http2.frames import Code, ConnectionFault
 from anew.net.http2.hpack import HeaderDecoder, empty_table, encode_field, encode_status
 
 much = 1 << 20
@@ -94,7 +94,7 @@ def test_decodes_any_bytes_as_hpack_does(block: bytes) -> None:
 def test_refuses(block: bytes) -> None:
     with pytest.raises(ConnectionFault) as caught:
         HeaderDecoder().decode(block, much, 100)
-    assert caught.value.code == COMPRESSION_ERROR
+    assert caught.value.code == Code.COMPRESSION_ERROR
 
 
 def test_no_new_table_after_the_limit_is_known_but_the_old_one_goes_on() -> None:

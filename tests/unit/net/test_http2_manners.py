@@ -60,7 +60,7 @@ async def test_ends_the_connection(code: int, data: bytes) -> None:
     assert await peer.goaway_code() == code
     assert peer.transport.ended
     assert peer.counters.refused == {"protocol": 1}
-    peer.send(frame(1, 5, 9, get_block))  # nothing more is heard
+    peer.send(frame(1, 5, 9, get_block))  # nothing more is read
     assert all(request.path == b"/" for request in peer.requests)
     assert await peer.frames() == []
 
@@ -135,8 +135,14 @@ async def test_a_block_in_pieces_with_priority_and_padding() -> None:
         pytest.param([frame(4, 0, 0)] * 2100, id="SETTINGS"),
         pytest.param([frame(2, 0, 1, bytes(5))] * 2100, id="PRIORITY"),
         pytest.param([frame(0x42, 0, 0)] * 2100, id="unknown"),
+        pytest.param([frame(4, 0, 0, bytes(6) * 2100)], id="entries of one SETTINGS"),
         pytest.param([frame(8, 0, 0, b"\0\0\0\1")] * 2100, id="tiny WINDOW_UPDATE"),
+        pytest.param([frame(8, 0, 0, b"\0\0\x10\0")] * 2100, id="large WINDOW_UPDATE"),
         pytest.param([frame(1, 4, 1, get_block), *[frame(0, 0, 1)] * 2100], id="empty DATA"),
+        pytest.param([frame(1, 4, 1, get_block), *[frame(0, 0, 1, b"x")] * 2100], id="DATA of a byte"),
+        pytest.param(
+            [frame(1, 4, 1, get_block), *[frame(0, 8, 1, b"\xfe" + bytes(255))] * 2100], id="padding"
+        ),
         pytest.param([frame(1, 0, 1, get_block), *[frame(9, 0, 1)] * 40], id="empty CONTINUATION"),
         pytest.param([frame(1, 0, 1), *[frame(9, 0, 1, bytes(16_384))] * 5], id="large CONTINUATION"),
         pytest.param(
@@ -145,7 +151,7 @@ async def test_a_block_in_pieces_with_priority_and_padding() -> None:
         ),
         pytest.param(
             [frame(1, 5, n, get_block) + frame(8, 0, n, bytes(4)) for n in range(1, 1201, 2)],
-            id="rapid reset by our hand",
+            id="rapid reset by our side",
         ),
     ],
 )
@@ -164,6 +170,51 @@ async def test_a_new_second_brings_a_new_budget() -> None:
         peer.send(*[frame(6, 0, 0, bytes(8))] * 1500)
         peer.conn.sweep(second * 1000)
     assert not peer.transport.ended
+
+
+@pytest.mark.parametrize(
+    ("most", "item"),
+    [
+        pytest.param(2000, frame(6, 0, 0, bytes(8)), id="PING"),
+        pytest.param(1000, frame(4, 0, 0, bytes(6)), id="SETTINGS with one entry"),
+        pytest.param(1, frame(4, 0, 0, bytes(6) * 1200), id="SETTINGS with 1200"),
+        pytest.param(2000, frame(8, 0, 0, b"\0\0\x10\0"), id="WINDOW_UPDATE"),
+        pytest.param(2000, frame(0, 0, 1), id="empty DATA"),
+        # 64 bytes of body pay for a frame: 2,000 * 64 / (64 - 24) = 3,200.
+        pytest.param(3200, frame(0, 0, 1, bytes(24)), id="DATA of 24 bytes"),
+    ],
+)
+@in_loop
+async def test_each_budget_is_exact(most: int, item: bytes) -> None:
+    peer = RawPeer()
+    await peer.frames()
+    for now_ms in (1_000, 2_000):  # both sides' first SETTINGS are of other seconds
+        peer.conn.sweep(now_ms)
+    peer.send(frame(1, 4, 1, get_block), item * most)
+    assert await peer.goaway_code() is None
+    peer.send(item)
+    assert await peer.goaway_code() == CALM
+
+
+@in_loop
+async def test_data_in_frames_of_64_bytes_and_more_is_never_too_much() -> None:
+    peer = RawPeer(max_body=1 << 20)
+    peer.send(frame(1, 4, 1, get_block), frame(0, 0, 1, bytes(64)) * 8_000)
+    peer.send(*[frame(0, 0, 1, bytes(1)) + frame(0, 0, 1, bytes(200))] * 2_500)
+    assert await peer.goaway_code() is None
+
+
+@in_loop
+async def test_what_is_sent_pays_for_window_updates() -> None:
+    """65,535 bytes leave at once, in frames of at most 16,384: 2,000 + 65,535 / 32 updates are welcome at least."""
+    peer = RawPeer()
+    peer.send(frame(1, 5, 1, get_block))
+    peer.requests[0].reply(200, bytes(1 << 20))
+    await peer.frames()
+    peer.send(frame(8, 0, 0, b"\0\0\0\1") * 4_047)
+    assert await peer.goaway_code() is None
+    peer.send(frame(8, 0, 0, b"\0\0\0\1") * 100)  # the heads of those frames are less than 3,200 bytes
+    assert await peer.goaway_code() == CALM
 
 
 @in_loop
@@ -191,27 +242,58 @@ async def test_a_block_without_end_ends_the_connection() -> None:
 
 
 @in_loop
-async def test_an_idle_connection_is_welcome() -> None:
+async def test_an_idle_connection_is_welcome_for_ten_minutes() -> None:
     peer = RawPeer()
-    for hour in range(5):
-        peer.conn.sweep(hour * 3_600_000)
+    for now_ms in (1, 300_000, 600_000):
+        peer.conn.sweep(now_ms)
     assert not peer.transport.ended
+    peer.conn.sweep(600_001)
+    assert peer.transport.ended
+    assert await peer.goaway_code() == 0
 
 
 @in_loop
-async def test_a_slow_body_is_408() -> None:
-    peer = Peer(header_timeout_ms=10_000, body_rate=1024)
-    stream = peer.client.get_next_available_stream_id()
-    peer.client.send_headers(stream, peer.head("/jobs", "POST"))
-    peer.client.send_data(stream, bytes(2048))  # buys two seconds
-    await peer.turn()
+async def test_a_body_that_stops_is_408_within_seconds_whatever_came_before() -> None:
+    peer = RawPeer(header_timeout_ms=10_000, body_rate=1024)
+    peer.send(frame(1, 4, 1, post_block + b"\x0f\x0d\x06999999"))
+    await peer.frames()
+    for second in range(1, 31):
+        peer.send(frame(0, 0, 1, bytes(16_000)))
+        peer.conn.sweep(second * 1_000)
+    for second in range(31, 35):
+        peer.conn.sweep(second * 1_000)
+        assert [kind for kind, _, stream, _ in await peer.frames() if stream] == []
+    peer.conn.sweep(35_000)
+    (_, _, _, block), (_, _, _, body) = [answer for answer in await peer.frames() if answer[2]]
+    assert block.startswith(b"\x08\x03408")  # :status as a literal, RFC 7541 section 6.2.2
+    assert "1024" in json.loads(body)["error"]
+    assert peer.counters.refused == {"slow_body": 1}
+    assert peer.counters.unfinished == 0
+
+
+@in_loop
+async def test_a_body_of_just_the_rate_is_fast_enough() -> None:
+    peer = RawPeer(header_timeout_ms=10_000, body_rate=1024)
+    peer.send(frame(1, 4, 1, post_block))
+    for second in range(1, 100):
+        peer.conn.sweep(second * 1_000)
+        peer.send(frame(0, 0, 1, bytes(1024)))
+    peer.send(frame(0, 1, 1))
+    assert len(peer.requests[0].body) == 99 * 1024
+
+
+@in_loop
+async def test_a_body_is_not_slow_while_we_do_not_read() -> None:
+    peer = RawPeer(header_timeout_ms=10_000, body_rate=1024)
+    peer.send(frame(1, 4, 1, post_block))
     peer.conn.sweep(1_000)
-    peer.conn.sweep(12_999)
-    assert peer.status(stream) is None
-    peer.conn.sweep(13_000)
-    await peer.turn()
-    assert peer.status(stream) == 408
-    assert "1024" in json.loads(peer.body(stream))["error"]
+    peer.conn.pause_writing()
+    peer.conn.sweep(60_000)
+    peer.conn.resume_writing()
+    for now_ms in (61_000, 65_000, 70_999):
+        peer.conn.sweep(now_ms)
+    assert peer.counters.refused == {}
+    peer.conn.sweep(71_000)
     assert peer.counters.refused == {"slow_body": 1}
 
 

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from anew.clock import ManualClock
-from anew.net.http2.frames import goaway
+from anew.net.http2.frames import Code, goaway
 from anew.net.seam import WireLimits
 from tests.unit.net.http2_peer import RawPeer, frame, get_block, in_loop, post_block
 from tests.unit.net.loopback import Site, run
@@ -145,7 +145,7 @@ def test_draining_waits_for_no_idle_connection(loop: str) -> None:
                 await client.until(h2.events.StreamEnded, number)
             await site.server.drain(60_000)
             rest = await client.reader.read()
-            assert rest.startswith(goaway(number, 0, "the server is going away"))
+            assert rest.startswith(goaway(number, Code.NO_ERROR, "the server is going away"))
 
     run(test, loop)
 
@@ -188,4 +188,4 @@ async def test_nonsense_never_raises(script: list[bytes], late: bool) -> None:
             stream.close()
     await peer.frames()  # reads as frames to the last byte
     peer.conn.connection_lost(None)
-    assert len(peer.conn.streams.open) == 0
+    assert len(peer.conn.streams) == 0

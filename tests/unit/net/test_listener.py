@@ -10,16 +10,17 @@ import socket
 import subprocess
 import sys
 import time
+from typing import cast
 
 import pytest
 
 from anew.clock import ManualClock
-from anew.net import accepting
-from anew.net import listener as server_module
-from anew.net.listener import HttpServer
+from anew.net import listener as listener_module
+from anew.net.http1 import connection as http1
+from anew.net.listener import Acceptor, NetServer
 from anew.net.seam import WireLimits
 from tests.unit.net.http1_peer import fetch, get, post
-from tests.unit.net.loopback import App, Site, run, until
+from tests.unit.net.loopback import Client, Site, run, until
 
 
 def test_connections_are_counted_while_they_are_open(loop: str) -> None:
@@ -51,20 +52,28 @@ def test_a_crowd_of_clients_is_accepted_in_a_few_turns(loop: str) -> None:
     run(test, loop)
 
 
+async def busy(site: Site, count: int) -> list[Client]:
+    """Open connections that each wait for an answer."""
+    clients = [await site.connect() for _ in range(count)]
+    for client in clients:
+        client.send(fetch(b"/later"))
+    await site.app.until(lambda: len(site.app.later) == count)
+    return clients
+
+
 def test_above_the_limit_503_and_close_and_room_again_after_that(loop: str) -> None:
     async def test() -> None:
         async with Site(WireLimits(max_connections=2)) as site:
-            inside = [await site.connect() for _ in range(2)]
-            for client in inside:
-                await client.exchange(get)
+            inside = await busy(site, 2)
             turned_away = await site.connect()
             reply = await turned_away.exchange(get)
             assert (reply.status, reply.headers["retry-after"]) == (503, "1")
             assert reply.headers["connection"] == "close"
             assert await turned_away.rest() == b""
             assert site.refused == {"connections": 1}
-            for client in inside:
-                assert (await client.exchange(get)).status == 200
+            for client, request in zip(inside, site.app.later, strict=True):
+                request.reply(200)
+                assert (await client.reply()).status == 200
             inside[0].writer.transport.abort()
             await site.emptied(1)
             assert (await (await site.connect()).exchange(get)).status == 200
@@ -74,24 +83,24 @@ def test_above_the_limit_503_and_close_and_room_again_after_that(loop: str) -> N
 
 def test_the_limit_leaves_descriptors_for_the_store(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(resource, "getrlimit", lambda _: (1024, 1024))
-    assert HttpServer(App.__call__, WireLimits()).max_connections == 1024 - 256  # type: ignore[arg-type]
+    assert NetServer().max_connections == 1024 - 256
     monkeypatch.setattr(resource, "getrlimit", lambda _: (100, 100))
-    assert HttpServer(App.__call__, WireLimits()).max_connections == 50  # type: ignore[arg-type]
+    assert NetServer().max_connections == 50
     monkeypatch.setattr(resource, "getrlimit", lambda _: (1 << 20, 1 << 20))
-    assert HttpServer(App.__call__, WireLimits()).max_connections == 10_000  # type: ignore[arg-type]
+    assert NetServer().max_connections == 10_000
 
 
 def test_a_flood_above_the_limit_is_cut_and_leaves_no_trace(loop: str) -> None:
     async def test() -> None:
         async with Site(WireLimits(max_connections=1)) as site:
-            inside = await site.connect()
-            await inside.exchange(get)
-            crowd = [await site.connect() for _ in range(server_module.max_turned_away + 20)]
+            (inside,) = await busy(site, 1)
+            crowd = [await site.connect() for _ in range(listener_module.max_turned_away + 20)]
             answers = await asyncio.gather(*(client.rest() for client in crowd), return_exceptions=True)
             told = [answer for answer in answers if isinstance(answer, bytes) and b" 503 " in answer]
-            assert len(told) == server_module.max_turned_away
+            assert len(told) == listener_module.max_turned_away
             assert site.refused == {"connections": len(crowd)}
-            assert (await inside.exchange(get)).status == 200
+            site.app.later[0].reply(200)
+            assert (await inside.reply()).status == 200
 
     run(test, loop)
 
@@ -119,66 +128,224 @@ def test_the_clock_is_asked_for(loop: str) -> None:
     run(test, loop)
 
 
-# ---- the choice of wire
+# ---- idle connections
 
 
-def test_an_http2_preface_gets_http2_even_byte_by_byte(loop: str) -> None:
-    pytest.importorskip("anew.net.http2.connection")
-    preface = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + b"\0\0\0\4\0\0\0\0\0"
+def test_where_there_is_no_room_the_longest_idle_connection_is_closed(loop: str) -> None:
+    """Those that were never served go first; a connection that waits for its answer stays."""
 
     async def test() -> None:
-        async with Site() as site:
-            for pieces in ([preface], [preface[:1], preface[1:]], [bytes([byte]) for byte in preface]):
-                client = await site.connect()
-                for piece in pieces:
-                    client.send(piece)
-                    await asyncio.sleep(0)
-                # The server's preface is a SETTINGS frame (type 4) on stream 0.
-                head = await client.reader.readexactly(9)
-                assert head[3] == 4
-                assert head[5:] == b"\0\0\0\0"
+        clock = ManualClock()
+        async with Site(WireLimits(max_connections=4), clock=clock) as site:
+            waiting = (await busy(site, 1))[0]
+            served = await site.connect()
+            assert (await served.exchange(get)).status == 200
+            silent_ones = []
+            for connections in (3, 4):
+                site.server.sweep()
+                clock.advance(1_000)
+                silent_ones.append(await site.connect())
+                await site.emptied(connections)
+            site.server.sweep()
+            clock.advance(1_000)
+            for silent in silent_ones:
+                newcomer = await site.connect()
+                assert (await newcomer.exchange(get)).status == 200
+                assert await silent.rest() == b""
+            # Now all but the busy one have been served, and the first of them has been idle for longest.
+            clock.advance(1_000)
+            site.server.sweep()
+            assert (await (await site.connect()).exchange(get)).status == 200
+            assert await served.rest() == b""
+            site.app.later[0].reply(200)
+            assert (await waiting.reply()).status == 200
+            assert site.refused == {}
+
+    run(test, loop)
+
+
+def test_a_head_that_does_not_end_keeps_nobody_out(loop: str) -> None:
+    async def test() -> None:
+        async with Site(WireLimits(max_connections=2)) as site:
+            begun = [await site.connect() for _ in range(2)]
+            for client in begun:
+                client.send(b"GET /")
+            await until(
+                lambda: sum(wire._stage == http1.in_head for wire in site.server._connections) == 2  # type: ignore[attr-defined]
+            )
+            assert (await (await site.connect()).exchange(get)).status == 200
+
+    run(test, loop)
+
+
+def test_open_streams_and_bodies_that_come_in_are_not_idle(loop: str) -> None:
+    async def test() -> None:
+        async with Site(WireLimits(max_connections=2)) as site:
+            taker, sender = await site.connect(), await site.connect()
+            taker.send(fetch(b"/stream"))
+            await taker.head()
+            sender.send(post(b"abc")[:-1])
+            await until(lambda: site.server.counters.unfinished)
+            assert (await (await site.connect()).exchange(get)).status == 503
+            site.app.stream.write(b"on")
+            assert await taker.chunk() == b"on"
+            assert (await sender.exchange(b"c")).body == b"abc"
+
+    run(test, loop)
+
+
+def test_after_ten_minutes_without_a_request_a_connection_is_closed(loop: str) -> None:
+    async def test() -> None:
+        clock = ManualClock()
+        async with Site(clock=clock) as site:
+            idle, used, taker = [await site.connect() for _ in range(3)]
+            assert (await idle.exchange(get)).status == 200
+            taker.send(fetch(b"/stream"))
+            await taker.head()
+            site.server.sweep()
+            clock.advance(300_000)
+            assert (await used.exchange(get)).status == 200
+            site.server.sweep()
+            clock.advance(299_999)
+            site.server.sweep()
             assert site.server.counters.connections == 3
-            for client in site.clients:
-                client.writer.transport.abort()
-            await site.emptied()
+            clock.advance(1)
+            site.server.sweep()
+            assert await idle.rest() == b""
+            await site.emptied(2)
+            assert (await used.exchange(get)).status == 200
+            site.app.stream.write(b"on")
+            assert await taker.chunk() == b"on"
 
     run(test, loop)
 
 
-def test_methods_that_begin_like_the_preface_are_http1(loop: str) -> None:
+def test_an_idle_http2_connection_is_closed_as_well(loop: str) -> None:
+    async def test() -> None:
+        clock = ManualClock()
+        async with Site(clock=clock) as site:
+            client = await site.connect()
+            client.send(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + b"\0\0\0\4\0\0\0\0\0")
+            await client.reader.readexactly(9)
+            site.server.sweep()
+            clock.advance(600_000)
+            site.server.sweep()
+            assert b"the server is going away" in await client.rest()
+
+    run(test, loop)
+
+
+def test_the_kernel_looks_whether_peers_are_still_there(loop: str) -> None:
     async def test() -> None:
         async with Site() as site:
-            client = await site.connect()
-            client.send(b"P")
-            await asyncio.sleep(0)
-            client.send(post(b"x")[1:])
-            assert (await client.reply()).body == b"x"
-            client = await site.connect()
-            client.send(b"PR")
-            await asyncio.sleep(0)
-            client.send(b"OPFIND / HTTP/1.1\r\nHost: h\r\n\r\n")
-            assert (await client.reply()).status == 200
+            await (await site.connect()).exchange(get)
+            (connection,) = site.server._connections
+            sock = connection.transport.get_extra_info("socket")  # type: ignore[attr-defined]
+            assert sock.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
+            if sys.platform == "linux":
+                options = (socket.TCP_KEEPIDLE, socket.TCP_KEEPINTVL, socket.TCP_KEEPCNT)
+                assert [sock.getsockopt(socket.IPPROTO_TCP, one) for one in options] == [60, 15, 4]
 
     run(test, loop)
 
 
-def test_a_preface_is_only_one_at_the_beginning(loop: str) -> None:
+raised = """
+import resource
+from anew.net.listener import NetServer, raise_descriptor_limit
+resource.setrlimit(resource.RLIMIT_NOFILE, (300, 700))
+raise_descriptor_limit()
+print(resource.getrlimit(resource.RLIMIT_NOFILE), NetServer().max_connections)
+"""
+
+
+def test_the_descriptor_limit_is_raised_and_what_remains_bounds_the_connections() -> None:
+    environ = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    ran = subprocess.run([sys.executable, "-c", raised], capture_output=True, env=environ, check=True)
+    assert ran.stdout.split() == [b"(700,", b"700)", b"444"]  # 256 are left to the store
+
+
+# ---- many listeners
+
+
+class Shouter(asyncio.Protocol):
+    """Another protocol beside HTTP: answers in upper case."""
+
+    served = True
+    stopped = False
+
+    def __init__(self, server: NetServer) -> None:
+        self.server = server
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = cast(asyncio.Transport, transport)
+        self.server.admit(self)
+
+    def data_received(self, data: bytes) -> None:
+        self.transport.write(data.upper())
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.server.left(self)
+
+    def turn_away(self) -> None:
+        self.transport.write(b"-FULL\r\n")
+        self.transport.close()
+
+    def sweep(self, now_ms: int) -> None:
+        pass
+
+    def idle_ms(self, now_ms: int) -> int:
+        return -1
+
+    def dismiss(self) -> None:
+        self.drain()
+
+    def drain(self) -> None:
+        self.transport.write(b"BYE\r\n")
+        self.transport.close()
+
+    def drain_streams(self) -> None:
+        pass
+
+    def abort(self) -> None:
+        self.transport.abort()
+
+
+def test_several_addresses_and_protocols_share_the_limits_and_the_end(loop: str) -> None:
     async def test() -> None:
-        async with Site() as site:
-            client = await site.connect()
-            assert (await client.exchange(get)).status == 200
-            assert (await client.exchange(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n")).status == 505
+        async with Site(WireLimits(max_connections=3)) as site:
+            server = site.server
+            _, second_port = await server.listen("127.0.0.1", 0, site.http.connection)
+            _, other_port = await server.listen("127.0.0.1", 0, lambda: Shouter(server))
+            assert len({site.port, second_port, other_port}) == 3
+
+            async def connect(port: int) -> Client:
+                return site.joined(*await asyncio.open_connection(site.host, port))
+
+            web, other = await connect(second_port), await connect(other_port)
+            web.send(fetch(b"/later"))
+            other.send(b"hello\r\n")
+            assert await other.reader.readline() == b"HELLO\r\n"
+            await site.app.until(lambda: len(site.app.later) == 1)
+            assert server.counters.connections == 2
+            third, fourth = await connect(other_port), await connect(other_port)
+            third.send(b"x\n")
+            assert await third.reader.readline() == b"X\n"
+            assert await fourth.rest() == b"-FULL\r\n"
+            draining = asyncio.create_task(server.drain(5_000))
+            assert await other.rest() == b"BYE\r\n"
+            for port in (site.port, second_port, other_port):
+                with pytest.raises(ConnectionRefusedError):
+                    await connect(port)
+            site.app.later[0].reply(200)
+            assert (await web.reply()).headers["connection"] == "close"
+            for client in (web, other, third):
+                client.writer.close()
+            await draining
 
     run(test, loop)
 
 
-def test_a_slow_preface_is_a_slow_head(loop: str) -> None:
-    async def test() -> None:
-        async with Site(WireLimits(header_timeout_ms=300)) as site:
-            client = await site.connect()
-            assert (await client.exchange(b"PRI * HT")).status == 408
-
-    run(test, loop)
+# ---- bodies
 
 
 def test_bodies_that_are_coming_in_are_bounded_over_all_connections(loop: str) -> None:
@@ -340,7 +507,8 @@ def test_the_application_may_end_its_streams_itself(loop: str) -> None:
                 site.app.stream.write(b"bye")
                 site.app.stream.close()
 
-            site.server.on_drain = end
+            more: list[str] = []
+            site.server.on_drain += [lambda: more.append("first"), end, lambda: more.append("last")]
             client = await site.connect()
             client.send(fetch(b"/stream"))
             await client.head()
@@ -348,6 +516,24 @@ def test_the_application_may_end_its_streams_itself(loop: str) -> None:
             assert [await client.chunk(), await client.chunk()] == [b"bye", b""]
             assert await client.rest() == b""
             assert site.app.closed == []
+            assert more == ["first", "last"]
+            client.writer.close()
+            await draining
+
+
+def test_a_stream_that_no_application_ends_is_ended_at_once(loop: str) -> None:
+    """By a clock that stands still: there is no deadline that could have cut it."""
+
+    async def test() -> None:
+        async with Site(clock=ManualClock()) as site:
+            site.server.on_drain.append(lambda: None)
+            client = await site.connect()
+            client.send(fetch(b"/stream"))
+            await client.head()
+            draining = asyncio.create_task(site.server.drain(60_000))
+            assert await client.chunk() == b""
+            assert await client.rest() == b""
+            assert site.app.closed == [site.app.stream]
             client.writer.close()
             await draining
 
@@ -357,14 +543,11 @@ def test_the_application_may_end_its_streams_itself(loop: str) -> None:
 def test_what_does_not_end_in_time_is_cut(loop: str) -> None:
     async def test() -> None:
         async with Site() as site:
-            site.server.on_drain = lambda: None
-            taker, waiter = await site.connect(), await site.connect()
-            taker.send(fetch(b"/stream"))
+            waiter = await site.connect()
             waiter.send(fetch(b"/later"))
-            await site.app.until(lambda: len(site.app.seen) == 2)
+            await site.app.until(lambda: len(site.app.seen) == 1)
             await site.server.drain(100)
             await site.emptied()
-            assert site.app.closed == [site.app.stream]
             assert await waiter.rest() == b""
             site.app.later[0].reply(200)
 
@@ -373,13 +556,15 @@ def test_what_does_not_end_in_time_is_cut(loop: str) -> None:
 
 flooded = """
 import asyncio, resource, sys
-from anew.net.listener import HttpServer
+from anew.net.listener import NetServer
+from anew.net.port import HttpPort
 loop = sys.argv[1]
 resource.setrlimit(resource.RLIMIT_NOFILE, (40, 40))
 async def main():
-    server = HttpServer(lambda request: request.reply(200))
+    server = NetServer()
     server.max_connections = 1000
-    print((await server.start("127.0.0.1", 0))[1], flush=True)
+    http = HttpPort(server, lambda request: request.reply(200))
+    print((await server.listen("127.0.0.1", 0, http.connection))[1], flush=True)
     await asyncio.Event().wait()
 if loop == "uvloop":
     import uvloop
@@ -446,12 +631,12 @@ def test_accepting_pauses_when_it_cannot_and_goes_on(
         told: list[OSError] = []
         connected = asyncio.Event()
         listening = socket.create_server(("127.0.0.1", 0))
-        acceptor = accepting.Acceptor([listening], lambda: Greeter(connected), told.append)
+        acceptor = Acceptor([listening], lambda: Greeter(connected), told.append)
 
         def refuse(self: socket.socket) -> None:
             raise OSError(trouble, "planted")
 
-        monkeypatch.setattr(accepting, "pause_ms", 3_600_000)
+        monkeypatch.setattr(listener_module, "pause_ms", 3_600_000)
         with monkeypatch.context() as none_left:
             none_left.setattr(socket.socket, "accept", refuse)
             client = socket.create_connection(listening.getsockname())
@@ -460,7 +645,7 @@ def test_accepting_pauses_when_it_cannot_and_goes_on(
                 await asyncio.sleep(0)
             assert [error.errno for error in told] == [trouble]
             acceptor._watch()  # as its timer would
-            monkeypatch.setattr(accepting, "pause_ms", 1)
+            monkeypatch.setattr(listener_module, "pause_ms", 1)
             await until(lambda: len(told) >= 3)
         async with asyncio.timeout(5):
             await connected.wait()
@@ -473,7 +658,7 @@ def test_accepting_pauses_when_it_cannot_and_goes_on(
 
 def test_the_log_is_told_once_a_minute_that_there_are_too_many(caplog: pytest.LogCaptureFixture) -> None:
     clock = ManualClock()
-    server = HttpServer(App(), clock=clock)
+    server = NetServer(clock=clock)
     for advance_ms in (0, 0, 59_999, 1, 30_000):
         clock.advance(advance_ms)
         server._cannot_accept(OSError(errno.EMFILE, "Too many open files"))
@@ -484,10 +669,12 @@ def test_the_log_is_told_once_a_minute_that_there_are_too_many(caplog: pytest.Lo
 def test_the_log_is_told_that_the_limit_is_reached(loop: str, caplog: pytest.LogCaptureFixture) -> None:
     async def test() -> None:
         async with Site(WireLimits(max_connections=1)) as site:
-            await (await site.connect()).exchange(get)
+            await busy(site, 1)
             for _ in range(3):
                 assert (await (await site.connect()).exchange(get)).status == 503
             said = [record.message for record in caplog.records if record.levelname == "ERROR"]
-            assert said == ["1 connections are open, as many as --max-connections allows; others get 503"]
+            assert said == [
+                "1 connections are open and busy, as many as --max-connections allows; others get 503"
+            ]
 
     run(test, loop)

@@ -1,12 +1,11 @@
-"""HTTP/1.1 (and 1.0) on one connection: what its transport and its server call.
+"""HTTP/1.1 (and 1.0) on one connection: bytes become requests, replies become bytes.
 
-The parts stand on one another: `SendingSide` owes answers, `WaitingSide` keeps what was sent ahead of one,
-`ReadingSide` makes requests of bytes.
+The next request goes to the application when the one before has been answered, so a pipelined read sees the write before it; what
+was sent ahead is kept as bytes, bounded and timed.
 
-This is the hottest Python of the server, so the ordinary case has a path of its own: one whole request in one
-read, nothing special in its head, nothing else under way; and an answer to it without headers of its own.
-Everything else takes the general path and may cost more. The fast path decides nothing: what is not exactly
-ordinary falls through.
+This is the hottest Python of the server, so the ordinary case has a path of its own: one whole request in one read, nothing special
+in its head, nothing else under way; and an answer to it without headers of its own. Everything else takes the general path and may
+cost more. The fast path decides nothing: what is not exactly ordinary falls through.
 """
 
 from __future__ import annotations
@@ -14,39 +13,175 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, cast
 
-from anew.net import kernel
-from anew.net.http1.messages import Http1Request
-from anew.net.http1.reading import ReadingSide
-from anew.net.http1.refused import Refused
-from anew.net.http1.sending import deaf, held, ready, streaming
+from anew.net import peer
+from anew.net.http1.answer import Http1Request
+from anew.net.http1.body import ChunkedBody, SizedBody
+from anew.net.http1.head import Fields, Line, Refused, check, chunked_length
 from anew.net.http2.frames import preface
+from anew.net.seam import Refusal, refusal
 
 if TYPE_CHECKING:
-    from anew.net.listener import HttpServer
+    from anew.net.port import HttpPort
+
+# Stages of a connection: what the next byte is.
+idle = 0  # the first byte of a request
+in_head = 1  # more of the head whose beginning is in `_rest`
+in_body = 2  # more of the body that comes in
+ahead = 3  # more of `_rest`, which waits until the answer under way has left
+streaming = 4  # nothing: the answer under way is endless
+closed = 5  # nothing: the connection ends with the answers that are due
+
+turn_bytes = 1 << 20
+"""Bytes of a body that are read before the other connections have their turn."""
+
+max_dropped = 64 << 10
+"""Bytes read and thrown away on a connection from which no request is expected any more."""
+
+max_ahead = 64 << 10
+"""Bytes sent ahead of an answer above which a connection is not read."""
+
+max_at_once = 16
+"""Requests of one connection that are answered on the spot before the others have their turn. More than a few, because their
+answers leave in one write, and refusing a crowd must cost little."""
+
+long_answer = 64 << 10
+"""Bytes of an answer that is not worth gathering with those behind it."""
+
+linger_ms = 1_000
+"""How long a peer may take to read the last answer and hang up before we do. A close with unread bytes makes the kernel send a
+reset, which can destroy an answer that the peer has not read yet (RFC 9112, 9.6)."""
+
+refused_line = Line(b"GET", b"/", True, None)
+refused_fields = Fields({}, 0)
 
 
-class Http1Connection(ReadingSide):
-    """One client's connection. Made by the server for each accepted socket."""
+class Incoming:
+    """The body that is coming in, and the head that it belongs to.
 
-    __slots__ = ("_fields", "_hand", "_lines", "_parser")
+    Attributes:
+        held: Bytes of it that are counted in `WireCounters.unfinished`.
+    """
 
-    def __init__(self, server: HttpServer) -> None:
-        super().__init__(server)
-        self._hand = server.gate.hand
-        self._parser = server.head_parser
-        self._lines = server.head_parser.lines
-        self._fields = server.head_parser.fields
+    __slots__ = ("body", "fields", "held", "line", "pace")
+
+    def __init__(self, line: Line, fields: Fields, body: SizedBody | ChunkedBody, now_ms: int) -> None:
+        self.line = line
+        self.fields = fields
+        self.body = body
+        self.pace = peer.Pace(now_ms)
+        self.held = 0
+
+
+class Http1Connection(asyncio.Protocol):
+    """One client's connection. Made by its port for each accepted socket.
+
+    Attributes:
+        current: The request that has no answer yet, or whose answer is a stream.
+        heads: The heads of answers.
+        local: Whether the peer is on this machine.
+        served: Whether a request of this connection has been let in.
+        written: Bytes given to the transport so far.
+    """
+
+    __slots__ = (
+        "_admission",
+        "_ahead_ms",
+        "_at",
+        "_began_ms",
+        "_blocked",
+        "_counters",
+        "_dropped",
+        "_ending",
+        "_eof",
+        "_fields",
+        "_fresh",
+        "_gate",
+        "_gathered",
+        "_handed",
+        "_idle_ms",
+        "_idle_written",
+        "_incoming",
+        "_judge",
+        "_limits",
+        "_lines",
+        "_lingers_ms",
+        "_newer",
+        "_newer_ms",
+        "_parser",
+        "_parsing",
+        "_paused_ms",
+        "_port",
+        "_rest",
+        "_seen",
+        "_seen_ms",
+        "_seen_taken",
+        "_server",
+        "_stage",
+        "_unread_ms",
+        "_unsent",
+        "current",
+        "heads",
+        "local",
+        "served",
+        "transport",
+        "written",
+    )
+
+    transport: asyncio.Transport
+
+    def __init__(self, port: HttpPort) -> None:
+        self._port = port
+        self._server = port.server
+        self._limits = port.server.limits
+        self._counters = port.server.counters
+        self._admission = port.admission
+        self._gate = port.admission.gate
+        self._judge = port.admission.judge
+        self._parser = port.head_parser
+        self._lines = port.head_parser.lines
+        self._fields = port.head_parser.fields
+        self.heads = port.answer_heads
+        self.local = False
+        self.served = False
+        self.current: Http1Request | None = None
+        self._stage = idle
+        self._fresh = True  # no request yet: the connection may turn out to be HTTP/2
+        # What comes in.
+        self._rest = b""
+        self._seen = 0  # how many of the bytes that are being parsed had been looked at before
+        self._began_ms = 0  # when the head under way began to come; 0: none
+        self._incoming: Incoming | None = None
+        self._dropped = 0  # bytes that came when none was expected
+        self._eof = False
+        # What was sent ahead of an answer.
+        self._at = 0  # where in `_rest` the next request begins
+        self._ahead_ms = 0  # since when what begins there has waited; 0: nothing does
+        self._newer = 0  # where in `_rest` the bytes begin that came later; 0: none did
+        self._newer_ms = 0  # when the first of them came
+        self._handed = 0  # requests handed to the application in one go
+        self._paused_ms = 0  # since when the transport has not been read; 0: it is
+        self._unread_ms = 0  # since when what will be read next may have waited unread; 0: it has not
+        # What goes out.
+        self.written = 0
+        self._unsent = peer.Unsent(port.server.counters)
+        self._blocked = False  # the transport's write buffer is above its mark
+        self._parsing = False  # requests are being taken off one read; their answers leave together
+        self._gathered: list[bytes] = []
+        self._ending = False  # no request is read any more
+        self._lingers_ms = 0  # when to hang up after the last answer; 0: not yet answered
+        # What the sweep saw last.
+        self._seen_taken = -1  # what the peer had taken of the answers; -1: nothing waited
+        self._seen_ms = 0
+        self._idle_written = 0  # `written`, at `_idle_ms`
+        self._idle_ms = port.server.now_ms()
 
     # ---- what the transport calls
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = cast("asyncio.Transport", transport)
-        self.local = is_loopback(transport.get_extra_info("peername"))
-        self.transport.set_write_buffer_limits(high=self._server.limits.write_buffer)
-        try:
-            self._server.admit(self)
-        except Refused as refused:
-            self._refuse(refused)
+        self.local = peer.is_local(self.transport)
+        self.transport.set_write_buffer_limits(high=self._limits.write_buffer)
+        self._server.admit(self)
 
     def data_received(self, data: bytes) -> None:
         if not self._stage and self.current is None:
@@ -60,32 +195,37 @@ class Http1Connection(ReadingSide):
                 self._fresh = False
                 self._counters.requests += 1
                 self.current = request = Http1Request(self, line, fields, body)
-                self._hand(request)
+                refused = self._judge(line.method, line.path, fields.headers, self.local)
+                if refused is None:
+                    self.served = True
+                    self._gate.hand(request, self._admission)
+                else:
+                    self._answer_refused(request, refused)
                 return
         self._take(data)
 
     def eof_received(self) -> bool:
         self._eof = True
         if self._stage == streaming:
-            # Whether the client has hung up or only closed its half cannot be told apart; a taker that will
-            # never ask again is gone, and its jobs must return now.
+            # Whether the client has hung up or only closed its half cannot be known; a taker that will never ask again is
+            # gone, and its jobs must return now.
             self._lose_stream()
             self.transport.abort()
             return False
-        if self._lingers_ms or (self.current is None and self._stage != held):
+        if self._lingers_ms or (self.current is None and self._stage != ahead):
             return False
         self._lose_stream()
-        if self._stage != held:
+        if self._stage != ahead:
             self._end_after_answer()
         # Otherwise whole requests wait in `_rest`, and `_parse` comes to this end after them.
         return True
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._server.left(self)
-        self._stage = deaf
+        self._stage = closed
         self._ending = True
-        self._debt.becomes(0)
-        self._let_go()
+        self._unsent.becomes(0)
+        self._forget_ahead()
         self._forget_body()
         self._lose_stream()
         if self.current is not None:
@@ -98,13 +238,13 @@ class Http1Connection(ReadingSide):
         if stream is not None:
             stream.paused()
             return
-        self._debt.becomes(self.transport.get_write_buffer_size())
-        if self._stage != deaf:
+        self._unsent.becomes(self.transport.get_write_buffer_size())
+        if self._stage != closed:
             self._pause()
 
     def resume_writing(self) -> None:
         self._blocked = False
-        self._debt.becomes(0)  # what is left is little
+        self._unsent.becomes(0)  # what is left is little
         stream = None if self.current is None else self.current.stream
         if stream is not None:
             stream.resumed()
@@ -113,39 +253,62 @@ class Http1Connection(ReadingSide):
 
     # ---- what the server calls
 
+    def turn_away(self) -> None:
+        """Say that there are too many connections, and close."""
+        self._refuse(Refused(503, "connections", "too many connections"))
+
     def sweep(self, now_ms: int) -> None:
-        """Cut off a peer that is too slow.
+        """Cut off a peer that is too slow; close a connection that has been idle for too long.
 
         Args:
             now_ms: The monotonic clock.
         """
         waiting = self.transport.get_write_buffer_size()
         if self._stage == streaming:
-            self._debt.becomes(0)
-            waiting += kernel.unsent(self.transport)
+            self._unsent.becomes(0)
+            waiting += peer.unsent(self.transport)
         else:
-            self._debt.becomes(waiting)
+            self._unsent.becomes(waiting)
         if waiting or self._seen_taken >= 0:
             self._watch_reader(waiting, now_ms)
-        if self._began_ms:
-            self._watch_sender(now_ms)
-        elif self._lingers_ms and now_ms >= self._lingers_ms:
+        if self._lingers_ms and now_ms >= self._lingers_ms:
             self.transport.close()
+        elif not self._paused_ms:  # else it is we who do not read
+            self._watch_sender(now_ms)
+        idle_ms = self.idle_ms(now_ms)
+        if idle_ms <= 0:
+            self._idle_ms, self._idle_written = now_ms, self.written
+        elif idle_ms >= self._limits.idle_timeout_ms:
+            self.dismiss()
+
+    def idle_ms(self, now_ms: int) -> int:
+        """Say for how long nothing has been asked for; -1 while something is under way. A head that does not end is nothing."""
+        if self._stage > in_head or self.current is not None or self.transport.is_closing():
+            return -1
+        if self._began_ms:
+            return now_ms - self._began_ms
+        return now_ms - self._idle_ms if self.written == self._idle_written else 0
+
+    def dismiss(self) -> None:
+        """Close an idle connection."""
+        if peer.is_quiet(self.transport):
+            self._stop_listening(closed)
+            self._ending = True
+            self.transport.close()
+        else:
+            self._end_after_answer()
 
     def drain(self) -> None:
         """Finish what has begun, then close. The answer under way carries ``connection: close``."""
-        if self._stage == ready and self.current is None:
-            if kernel.is_quiet(self.transport):
-                self._stage, self._ending = deaf, True
-                self.transport.close()
+        if self._stage == idle:
+            if self.current is None:
+                self.dismiss()
             else:
-                self._finish()
-        elif self._stage == ready:
-            self._end_after_answer()
-        # A head or body that is coming may still arrive, one that is held waits: `_accept` sees the draining.
+                self._end_after_answer()
+        # A head or body that is coming may still arrive, one that was sent ahead waits: `_open` sees the draining.
 
     def drain_streams(self) -> None:
-        """End the streams: tell their owner, then end the body cleanly."""
+        """End the stream: inform its owner, then end the body cleanly."""
         request = self.current
         stream = None if request is None else request.stream
         if stream is not None:
@@ -155,22 +318,420 @@ class Http1Connection(ReadingSide):
                 on_close()
             stream.close()
 
+    def abort(self) -> None:
+        """Cut the connection now; unsent bytes are dropped."""
+        self._stage = closed
+        self._began_ms = 0
+        self.transport.abort()
+
     # ---- bytes in
+
+    def _take(self, data: bytes) -> None:
+        stage = self._stage
+        if stage >= streaming:
+            self._drop(data)
+        elif stage == ahead:
+            self._keep_more(data)
+        elif stage == in_body:
+            self._feed(data)
+        else:
+            rest, self._rest = self._rest, b""
+            self._stage = idle
+            self._seen = len(rest)
+            self._parse(rest + data if rest else data, 0)
+
+    def _drop(self, data: bytes) -> None:
+        self._dropped += len(data)
+        if self._dropped <= max_dropped:
+            return
+        if self._stage == streaming:
+            self._counters.refuse("chatter")
+            self._lose_stream()
+            self.abort()
+        else:
+            self._pause()
+
+    def _parse(self, data: bytes, at: int) -> None:
+        """Take requests off the bytes until they are used up, one is incomplete, or it is time to wait."""
+        if self._fresh and data.startswith(b"PRI") and self._turned_http2(data):
+            return
+        self._parsing = True
+        self._handed = 0
+        try:
+            while at < len(data):
+                at = self._parse_one(data, at)
+        except Refused as refused:
+            self._refuse(refused)
+        finally:
+            self._parsing = False
+            self._flush()
+        if self._stage == idle:
+            self._began_ms = 0  # all of it was used
+        elif self._stage == ahead and self.current is None:
+            self._answer_left()  # it is the others' turn
+        if self._eof and self._stage <= in_body:
+            self._end_after_answer()
 
     def _turned_http2(self, data: bytes) -> bool:
         """Hand the connection over if it begins with HTTP/2's preface, or wait for the rest of that."""
         if data.startswith(preface):
-            self._server.hand_over(self, self.transport, data)
+            self._port.hand_over(self, self.transport, data)
         elif preface.startswith(data):
             self._await_more(data)
         else:
             return False
         return True
 
+    def _parse_one(self, data: bytes, at: int) -> int:
+        """Take one request, or the reason why there is none.
 
-def is_loopback(peer: object) -> bool:
-    """Tell whether a peer's address, as the transport gives it, is on this machine (Unix sockets are)."""
-    if not isinstance(peer, tuple):
-        return True
-    host = str(peer[0])
-    return host.startswith(("127.", "::ffff:127.")) or host == "::1"
+        Returns:
+            Where to go on in `data`; its length when the rest has been dealt with.
+        """
+        if self._stage >= streaming:
+            self._drop(data[at:])
+        elif self._blocked or self.current is not None or self._handed >= max_at_once:
+            self._keep(data, at)
+        elif data.startswith(b"\r\n", at):
+            return at + 2  # empty lines before a request are let pass (RFC 9112, 2.2)
+        else:
+            end = data.find(b"\r\n\r\n", at) + 4
+            if end >= 4:
+                eol = data.find(b"\r\n", at)
+                return self._begin(data[at:eol], data[eol + 2 : end - 4], data, end)
+            self._parser.unfinished(data[at:], 0 if at else self._seen)
+            self._await_more(data[at:])
+        return len(data)
+
+    def _await_more(self, beginning: bytes) -> None:
+        self._rest = beginning
+        self._stage = in_head
+        if not self._began_ms:
+            self._began_ms = self._server.now_ms()
+
+    def _begin(self, raw_line: bytes, raw_block: bytes, data: bytes, at: int) -> int:
+        """Take one request, head known to be complete, and as much of its body as is there.
+
+        Returns:
+            Where the next request begins in `data`.
+        """
+        line, fields = self._parser.line(raw_line), self._parser.block(raw_block)
+        self._fresh = False
+        self._began_ms = 0
+        self._stage = idle
+        if not (line.plain and fields.plain):
+            fields = check(line, fields)
+        length = fields.length
+        complete = 0 <= length <= len(data) - at
+        refused = self._judge(line.method, line.path, fields.headers, self.local)
+        if refused is not None:
+            request = self._open(line, fields, b"") if complete else self._open_last(line, fields)
+            self._answer_refused(request, refused)
+            return at + length if complete else at
+        self.served = True
+        if complete:
+            self._accept(line, fields, data[at : at + length] if length else b"")
+            return at + length
+        body = ChunkedBody(self._limits) if length == chunked_length else SizedBody(length)
+        self._incoming = Incoming(line, fields, body, self._server.now_ms())
+        self._stage = in_body
+        rest = self._feed_body(data[at:]) if at < len(data) else None
+        if rest is not None:
+            return len(data) - len(rest)
+        if fields.expect is not None and line.modern:
+            self._write(b"HTTP/1.1 100 Continue\r\n\r\n")
+        return len(data)
+
+    def _feed(self, data: bytes) -> None:
+        try:
+            rest = self._feed_body(data)
+        except Refused as refused:
+            self._refuse(refused)
+        else:
+            if rest:
+                self._parse(rest, 0)
+
+    def _feed_body(self, data: bytes) -> bytes | None:
+        """Give bytes to the body under way.
+
+        Returns:
+            What follows the body, if it is complete now and was handed on; else None.
+        """
+        incoming = self._incoming
+        assert incoming is not None
+        rest = incoming.body.feed(data)
+        if rest is not None:
+            self._forget_body()
+            self._stage = idle
+            self._accept(incoming.line, incoming.fields, incoming.body.take())
+            return rest
+        incoming.held += len(data)
+        self._counters.unfinished += len(data)
+        if self._counters.unfinished > self._limits.max_unfinished:
+            raise Refused(503, "bodies", "too many bodies are coming in; try again in a second")
+        # The loop goes on reading a socket as long as there is something: the others shall have their turn.
+        if incoming.body.unread:
+            self._pause()
+            self._gate.queue_up(self)
+        elif incoming.held % turn_bytes < len(data):
+            self._pause()
+            asyncio.get_running_loop().call_soon(self.go_on)
+        return None
+
+    def _forget_body(self) -> None:
+        if self._incoming is not None:
+            self._counters.unfinished -= self._incoming.held
+            self._incoming = None
+
+    def _accept(self, line: Line, fields: Fields, body: bytes) -> None:
+        """Hand a complete request to the application."""
+        request = self._open(line, fields, body)
+        if self._ahead_ms:
+            self._gate.hand_held(request, self._admission, self._ahead_ms)
+        else:
+            self._gate.hand(request, self._admission)
+
+    def _open(self, line: Line, fields: Fields, body: bytes) -> Http1Request:
+        """Make a complete request the current one."""
+        self._counters.requests += 1
+        request = Http1Request(self, line, fields, body)
+        keeps = fields.keeps if not line.modern else not fields.closes
+        if self._server.draining or not keeps:
+            request.ends = self._ending = True
+            self._stage = closed
+        if not line.plain or not keeps or self._ending or self._gathered:
+            request.plain = None
+        self.current = request
+        self._handed += 1
+        return request
+
+    def _open_last(self, line: Line, fields: Fields) -> Http1Request:
+        """Make a request the current one with whose answer the connection ends; nothing more is read."""
+        self._stop_listening(closed)
+        self._ending = True
+        self.current = request = Http1Request(self, line, fields, b"")
+        request.plain = None
+        request.ends = True
+        return request
+
+    def _refuse(self, refused: Refused) -> None:
+        """Answer in the application's stead and close."""
+        request = self._open_last(refused_line, refused_fields)
+        self._answer_refused(request, refusal(refused.status, str(refused), refused.reason))
+
+    def _answer_refused(self, request: Http1Request, refused: Refusal) -> None:
+        if refused.reason:
+            self._counters.refuse(refused.reason)
+        request.reply(refused.status, refused.body, refused.content_type, refused.extra)
+
+    def _stop_listening(self, stage: int) -> None:
+        """Forget what has begun to come in; nothing that comes after it is read."""
+        if self._rest or self._incoming is not None:
+            self._dropped += 1
+        self._forget_ahead()
+        self._forget_body()
+        self._began_ms = 0
+        self._stage = stage
+        if stage == streaming and self._paused_ms:
+            # Even a connection that asks nothing more is read, or its end would not be noticed.
+            self._read_again()
+
+    # ---- what was sent ahead of an answer
+
+    def _keep(self, data: bytes, at: int) -> None:
+        """Keep what begins at `at` until the request under way is answered and the peer reads."""
+        self._rest = data
+        self._at = at
+        self._stage = ahead
+        self._began_ms = 0
+        if self.current is not None:
+            self.current.plain = None
+        if len(data) - at > max_ahead:
+            self._pause()
+        if not self._ahead_ms:
+            self._ahead_ms = self._server.now_ms()
+            self._gate.waits(self)
+        elif self._newer and at >= self._newer:
+            self._ahead_ms, self._newer = self._newer_ms, 0
+
+    def _keep_more(self, data: bytes) -> None:
+        if self._newer:
+            self._newer -= self._at
+        else:
+            self._newer = len(self._rest) - self._at
+            self._newer_ms = self._unread_ms or self._server.now_ms()
+            self._unread_ms = 0
+        self._keep(self._rest[self._at :] + data, 0)
+
+    def _forget_ahead(self) -> None:
+        """Forget what was sent ahead or had begun to come in."""
+        self._rest = b""
+        if self._ahead_ms:
+            self._waits_no_more()
+
+    def _waits_no_more(self) -> None:
+        self._ahead_ms = self._newer = self._unread_ms = 0
+        self._gate.waits_no_more(self)
+
+    def _pause(self) -> None:
+        if not self._paused_ms and not self.transport.is_closing():
+            self._paused_ms = self._server.now_ms()
+            self.transport.pause_reading()
+
+    def go_on(self) -> None:
+        """Go on with what was read already, and read again if little of it is left."""
+        if self._blocked:
+            return
+        if self._stage == ahead and self.current is None:
+            self._take_ahead()
+        elif self._incoming is not None and self._incoming.body.unread:
+            self._feed(b"")
+        if not self._paused_ms or self._blocked or self._dropped > max_dropped:
+            return
+        if self._stage == ahead and len(self._rest) - self._at > max_ahead // 2:
+            return
+        if self._incoming is None or not self._incoming.body.unread:
+            self._read_again()
+
+    def _take_ahead(self) -> None:
+        data, self._rest = self._rest, b""
+        self._stage = idle
+        self._seen = 0
+        self._parse(data, self._at)
+        if self._stage != ahead and self._ahead_ms:
+            self._waits_no_more()
+
+    def _read_again(self) -> None:
+        # The time in which we did not read is not the peer's.
+        now_ms = self._server.now_ms()
+        if self._began_ms:
+            self._began_ms += now_ms - max(self._began_ms, self._paused_ms)
+        elif self._incoming is not None:
+            self._incoming.pace.pause(now_ms - self._paused_ms, now_ms, self._incoming.body.received)
+        self._unread_ms = self._paused_ms if self._ahead_ms else 0
+        self._paused_ms = 0
+        if not self.transport.is_closing():
+            self.transport.resume_reading()
+
+    # ---- what requests and streams call
+
+    @property
+    def deserted(self) -> bool:
+        """Whether the peer has closed its half: for an endless answer that means that nobody listens."""
+        return self._eof
+
+    def owes(self, request: Http1Request) -> bool:
+        """Say whether this request still waits for its answer."""
+        return self.current is request and request.stream is None
+
+    def ending_line(self, request: Http1Request) -> bytes:
+        """Give the header line that an answer needs about what happens to the connection."""
+        if request.ends or self._ending:
+            request.ends = True
+            return b"connection: close\r\n"
+        return b"" if request.line.modern else b"connection: keep-alive\r\n"
+
+    def answered(self, request: Http1Request, data: bytes) -> None:
+        """Send the answer, or a stream's head, and go on."""
+        request.plain = None
+        self._write(data)
+        stream = request.stream
+        if stream is None:
+            self._next()
+            return
+        self._flush()  # the stream writes for itself
+        self._stop_listening(streaming)
+        peer.bound_send_buffer(self.transport)
+        if not self._blocked:
+            stream.resumed()
+
+    def stream_ended(self, end: bytes) -> None:
+        """Send the last bytes of the stream and go on."""
+        request = self.current
+        if request is None:
+            return
+        if end:
+            self._write(end)
+        if self._dropped or request.ends or self._server.draining:
+            self._ending = True
+        self._stage = closed if self._ending else idle
+        self._next()
+
+    # ---- bytes out
+
+    def _write(self, data: bytes) -> None:
+        self.written += len(data)
+        if self._parsing:
+            self._gathered.append(data)
+            if len(data) > long_answer:
+                self._flush()  # the transport says when it has enough, and what comes after that is kept
+        else:
+            self.transport.write(data)
+
+    def _flush(self) -> None:
+        if self._gathered:
+            data = b"".join(self._gathered)
+            self._gathered.clear()
+            self.transport.write(data)
+
+    def _next(self) -> None:
+        self.current = None
+        if self._ending and self._stage == closed:
+            self._finish()
+        else:
+            self._answer_left()
+
+    def _answer_left(self) -> None:
+        # Not at once: whoever answers may be in the middle of a batch, which the next request must not enter.
+        if not self._parsing and (self._stage == ahead or self._paused_ms):
+            self._gate.queue_up(self)
+
+    def _end_after_answer(self) -> None:
+        self._ending = True
+        if self.current is not None:
+            self.current.plain = None
+        if self._stage != streaming:
+            self._stop_listening(closed)
+        if self.current is None:
+            self._finish()
+
+    def _finish(self) -> None:
+        """Close, after the last answer, in a way that lets the peer read it."""
+        self._stage = closed
+        self._ending = True
+        self._began_ms = 0
+        transport = self.transport
+        self._flush()
+        if transport.is_closing():
+            return
+        if self._eof or not transport.can_write_eof():
+            transport.close()
+        else:
+            self._lingers_ms = self._server.now_ms() + linger_ms
+            transport.write_eof()
+
+    def _lose_stream(self) -> None:
+        if self.current is not None and self.current.stream is not None:
+            self.current.stream.lost()
+
+    # ---- what the sweep looks at
+
+    def _watch_reader(self, waiting: int, now_ms: int) -> None:
+        taken = self.written - waiting
+        if not waiting:
+            self._seen_taken = -1
+        elif taken != self._seen_taken:
+            self._seen_taken = taken
+            self._seen_ms = now_ms
+        elif now_ms - self._seen_ms >= self._limits.stall_timeout_ms:
+            self._counters.refuse("stalled_reader")
+            self.abort()
+
+    def _watch_sender(self, now_ms: int) -> None:
+        limits, incoming = self._limits, self._incoming
+        if incoming is not None:
+            if incoming.pace.is_slow(now_ms, incoming.body.received, limits):
+                rate = limits.body_rate
+                self._refuse(Refused(408, "slow_body", f"a body arrives with at least {rate} bytes a second"))
+        elif self._began_ms and now_ms - self._began_ms >= limits.header_timeout_ms:
+            self._refuse(Refused(408, "slow_head", f"a head arrives within {limits.header_timeout_ms} ms"))

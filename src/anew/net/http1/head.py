@@ -1,18 +1,16 @@
 """Request heads: bytes in, a validated request line and header fields out, or a refusal. No socket here.
 
-Framing is decided by the head alone, and strictly: whatever two parsers could read in two ways is refused,
-because that is how a request is smuggled past a proxy (RFC 9112, 6 and 11.2). Every byte of a head is
-validated by httptools; what that is known to let pass is checked beside it. The two halves of a head that a
-client sends again and again, byte for byte, are remembered: comparing bytes is faster than parsing them.
+Framing is decided by the head alone, and strictly: whatever two parsers could read in two ways is refused, because that is how a
+request is smuggled past a proxy (RFC 9112, 6 and 11.2). A head is checked against RFC 9112's grammar byte by byte; the lenient
+parts of that grammar (folded lines, bare LF, white space before a colon, lists of equal lengths) are refused as well. The two
+halves of a head that a client sends again and again are remembered: comparing bytes is faster than parsing them.
 """
 
 from __future__ import annotations
 
 import re
 
-from anew.net.http1.fields import Fields, FieldsParser, chunked_length
-from anew.net.http1.line import Line, LineParser
-from anew.net.http1.refused import Refused, bad_host, large_head, large_target, malformed
+from anew.errors import MalformedRequest
 from anew.net.seam import WireLimits
 
 cached_entries = 1024
@@ -22,11 +20,116 @@ cached_bytes = 1024
 cached_line_bytes = 40
 """The same for lines: longer ones have a job's id in them and hardly come again."""
 
+chunked_length = -1
+"""`Fields.length` of a body that comes in chunks."""
+
+max_length_digits = 18
+"""A Content-Length of more digits is above every limit; not read as a number, which could be of any size."""
+
+plain_line = re.compile(rb"(GET|POST|PUT|PATCH|DELETE) (/[A-Za-z0-9/_.~%,=&?+:-]*) HTTP/1\.1")
+"""Lines with nothing special about them; the id in an acknowledgement's path makes each of them new."""
+
+any_line = re.compile(rb"([A-Z][A-Z-]{0,31}) ([!-~]+) HTTP/([0-9])\.([0-9])")
+path_target = re.compile(rb"/[!\"$-~]*")
+absolute_target = re.compile(rb"https?://([^/?#@]+)([/?][!\"$-~]*)?", re.IGNORECASE)
+host_value = re.compile(rb"(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._~!$&'()*+;=%-]*)(?::0*([0-9]{0,5}))?")
+"""A host and perhaps a port, as Host and an absolute target have it (RFC 3986, 3.2), without the comma."""
+
+field_line = re.compile(rb"([!#$%&'*+.^_`|~0-9A-Za-z-]+):([\t -~\x80-\xff]*)")
 control_characters = re.compile(rb"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
+
+given_once = frozenset((b"content-length", b"host", b"transfer-encoding"))
+
+
+class Refused(MalformedRequest):
+    """A request that is answered by the wire itself, after which the connection closes.
+
+    Args:
+        status: HTTP status of the answer.
+        reason: Short fixed word for the counter.
+        message: What was expected; goes into the answer's body, so it holds nothing from the peer.
+    """
+
+    def __init__(self, status: int, reason: str, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+        self.reason = reason
+
+
+bad_encoding = (400, "transfer_encoding", "the only Transfer-Encoding is one chunked")
+bad_field = (400, "malformed", "a header line is a name, a colon and a value without control characters")
+bad_host = (400, "host", "a request names exactly one valid Host")
+bad_length = (400, "content_length", "a request has one Content-Length, a plain decimal number")
+bad_line = (400, "malformed", "a request line is a method, a target and a version, with one space between")
+bad_target = (400, "target", "a request target is a path, or an http URL without user and fragment")
+bad_version = (505, "version", "this port speaks HTTP/1.0, HTTP/1.1 and HTTP/2")
+two_framings = (400, "framing", "a request has a Content-Length or a Transfer-Encoding, not both")
+"""Arguments of `Refused`."""
+
+
+def large_body(limits: WireLimits) -> Refused:
+    """Make the refusal of a body above the limit."""
+    return Refused(413, "body_size", f"a request body has at most {limits.max_body} bytes")
+
+
+def large_head(limits: WireLimits) -> Refused:
+    """Make the refusal of too many header lines, or too long ones."""
+    return Refused(
+        431, "head_size", f"a head has at most {limits.max_headers} lines and {limits.max_head} bytes"
+    )
+
+
+def large_target(limits: WireLimits) -> Refused:
+    """Make the refusal of a request target above the limit."""
+    return Refused(414, "target_size", f"a request target has at most {limits.max_target} bytes")
+
+
+class Line:
+    """One request line.
+
+    Attributes:
+        modern: HTTP/1.1 (True) or HTTP/1.0.
+        authority: Host and port of an absolute target; it overrides the Host field (RFC 9112, 3.2.2).
+        plain: HTTP/1.1, a path for target, not HEAD: nothing special about the answer.
+    """
+
+    __slots__ = ("authority", "method", "modern", "path", "plain", "query")
+
+    def __init__(self, method: bytes, target: bytes, modern: bool, authority: bytes | None) -> None:
+        self.method = method
+        self.path, _, self.query = target.partition(b"?")
+        self.modern = modern
+        self.authority = authority
+        self.plain = modern and authority is None and method != b"HEAD"
+
+
+class Fields:
+    """The header fields of one request and what they say about framing.
+
+    Attributes:
+        headers: Lower-case names to values, the first of each name. Shared between requests: read only.
+        length: Bytes of body, or `chunked_length`.
+        closes: ``Connection: close`` was said.
+        keeps: ``Connection: keep-alive`` was said (matters for HTTP/1.0).
+        expect: The Expect field in lower case, if any.
+        plain: One Host, nothing said about closing, no expectation.
+    """
+
+    __slots__ = ("closes", "expect", "headers", "keeps", "length", "plain")
+
+    def __init__(self, headers: dict[bytes, bytes], length: int, connection: bytes = b"") -> None:
+        self.headers = headers
+        self.length = length
+        tokens = [token.strip() for token in connection.lower().split(b",")] if connection else ()
+        self.closes = b"close" in tokens
+        self.keeps = b"keep-alive" in tokens
+        expect = headers.get(b"expect")
+        self.expect = None if expect is None else expect.lower()
+        self.plain = b"host" in headers and not self.closes and expect is None
 
 
 class HeadParser:
-    """Parses heads for all connections of one server.
+    """Parses heads for all HTTP/1 connections of one port.
 
     Args:
         limits: `max_target`, `max_head`, `max_headers` and `max_body` bind.
@@ -36,12 +139,10 @@ class HeadParser:
         fields: Remembered blocks of header lines, plain ones only.
     """
 
-    __slots__ = ("_fields_parser", "_limits", "_line_parser", "fields", "lines")
+    __slots__ = ("_limits", "fields", "lines")
 
     def __init__(self, limits: WireLimits) -> None:
         self._limits = limits
-        self._line_parser = LineParser(limits)
-        self._fields_parser = FieldsParser(limits)
         self.lines: dict[bytes, Line] = {}
         self.fields: dict[bytes, Fields] = {}
 
@@ -51,7 +152,19 @@ class HeadParser:
         Raises:
             Refused: 400, 414, 501 or 505.
         """
-        return self.lines.get(raw) or self.plain_line(raw) or self._line_parser.parse(raw)
+        return self.lines.get(raw) or self.plain_line(raw) or parse_line(raw, self._limits)
+
+    def plain_line(self, raw: bytes) -> Line | None:
+        """Parse a request line that is not remembered; None if there is anything special about it, be it good or bad."""
+        found = plain_line.fullmatch(raw)
+        if found is None or len(raw) > self._limits.max_target:
+            return None
+        line = Line(found[1], found[2], True, None)
+        if len(raw) <= cached_line_bytes:
+            if len(self.lines) >= cached_entries:
+                self.lines.clear()
+            self.lines[raw] = line
+        return line
 
     def block(self, raw: bytes) -> Fields:
         """Parse a block of header lines, given without the CRLF of the last.
@@ -61,21 +174,12 @@ class HeadParser:
         """
         fields = self.fields.get(raw)
         if fields is None:
-            fields = self._fields_parser.parse(raw)
+            fields = parse_fields(raw, self._limits)
             if fields.plain and len(raw) <= cached_bytes:
                 if len(self.fields) >= cached_entries:
                     self.fields.clear()
                 self.fields[raw] = fields
         return fields
-
-    def plain_line(self, raw: bytes) -> Line | None:
-        """Parse a request line that is not remembered; None if there is anything special about it, be it good or bad."""
-        line = self._line_parser.parse_plain(raw)
-        if line is not None and len(raw) <= cached_line_bytes:
-            if len(self.lines) >= cached_entries:
-                self.lines.clear()
-            self.lines[raw] = line
-        return line
 
     def plain_block(self, raw: bytes) -> Fields | None:
         """Parse a block of header lines; None if there is anything special about it, be it good or bad."""
@@ -90,8 +194,7 @@ class HeadParser:
 
         Args:
             raw: All bytes of it so far.
-            seen: How many of them were looked at before; a head that comes byte by byte is not searched anew
-                for each.
+            seen: How many of them were looked at before; a head that comes byte by byte is not searched anew for each.
 
         Raises:
             Refused: 400, 414 or 431.
@@ -105,7 +208,7 @@ class HeadParser:
         if eol < 0:
             # 32 bytes cover the longest method, two spaces and the version.
             if len(raw) > 32 and b" " not in raw[:32]:
-                raise malformed("a request begins with a method")
+                raise Refused(*bad_line)
             if len(raw) > limits.max_target + 32:
                 raise large_target(limits)
         elif len(raw) - eol - 2 > limits.max_head or raw.count(b"\r\n") - 1 > limits.max_headers:
@@ -121,14 +224,66 @@ def refuse_illegal(raw: bytes) -> None:
     ends = raw.count(b"\r\n")
     bare = raw.count(b"\r") != ends or raw.count(b"\n") != ends
     if bare or b"\n " in raw or b"\n\t" in raw or control_characters.search(raw):
-        raise malformed("a head has no control characters, bare CR or LF, or folded lines")
+        raise Refused(400, "malformed", "a head has no control characters, bare CR or LF, or folded lines")
+
+
+def parse_line(raw: bytes, limits: WireLimits) -> Line:
+    """Parse any request line; the same errors as `HeadParser.line`."""
+    found = any_line.fullmatch(raw)
+    if found is None:
+        raise Refused(*bad_line)
+    method, target, major, minor = found.groups()
+    if major != b"1" or minor not in b"01":
+        raise Refused(*bad_version)
+    if len(target) > limits.max_target:
+        raise large_target(limits)
+    if method == b"CONNECT":
+        raise Refused(501, "method", "this is no proxy")
+    modern = minor == b"1"
+    if path_target.fullmatch(target) or (target == b"*" and method == b"OPTIONS"):
+        return Line(method, target, modern, None)
+    absolute = absolute_target.fullmatch(target)
+    if absolute is None or not is_host(absolute[1]):
+        raise Refused(*bad_target)
+    rest = absolute[2] or (b"*" if method == b"OPTIONS" else b"/")
+    return Line(method, b"/" + rest if rest.startswith(b"?") else rest, modern, absolute[1])
+
+
+def parse_fields(raw: bytes, limits: WireLimits) -> Fields:
+    """Parse a block of header lines; the same errors as `HeadParser.block`."""
+    lines = raw.split(b"\r\n") if raw else []
+    if len(raw) + 2 > limits.max_head or len(lines) > limits.max_headers:
+        raise large_head(limits)
+    headers: dict[bytes, bytes] = {}
+    connection = b""
+    for line in lines:
+        found = field_line.fullmatch(line)
+        if found is None:
+            raise Refused(*bad_field)
+        name, value = found[1].lower(), found[2].strip(b" \t")
+        if name == b"connection":
+            connection += b"," + value
+        if name not in headers:
+            headers[name] = value
+        elif name in given_once:
+            raise Refused(*_twice(name))
+    host = headers.get(b"host")
+    if host is not None and not is_host(host):
+        raise Refused(*bad_host)
+    return Fields(headers, _body_length(headers, limits), connection)
+
+
+def is_host(value: bytes) -> bool:
+    """Say whether a value is a host, perhaps with a port that can be one."""
+    found = host_value.fullmatch(value)
+    return found is not None and int(found[1] or b"0") <= 65535
 
 
 def check(line: Line, fields: Fields) -> Fields:
     """Check what line and fields say together.
 
     Returns:
-        The fields, with the Host that counts.
+        The fields, with the Host that counts. HTTP/1.0 may come without one.
 
     Raises:
         Refused: 400 or 417.
@@ -136,14 +291,39 @@ def check(line: Line, fields: Fields) -> Fields:
     headers = fields.headers
     if line.modern:
         if b"host" not in headers:
-            raise bad_host()
+            raise Refused(*bad_host)
         if fields.expect not in (None, b"100-continue"):
             raise Refused(417, "expectation", "the only expectation that can be met is 100-continue")
     elif fields.length == chunked_length:
         raise Refused(400, "framing", "HTTP/1.0 has no Transfer-Encoding")
-    if line.authority is None and b"host" in headers:
+    if line.authority is None:
         return fields
-    # An absolute target's authority replaces the Host; HTTP/1.0 may come without one.
-    changed = Fields({**headers, b"host": line.authority or b""}, fields.length)
-    changed.closes, changed.keeps, changed.expect = fields.closes, fields.keeps, fields.expect
+    # An absolute target's authority replaces the Host.
+    changed = Fields({**headers, b"host": line.authority}, fields.length)
+    changed.closes, changed.keeps = fields.closes, fields.keeps
     return changed
+
+
+def _twice(name: bytes) -> tuple[int, str, str]:
+    if name == b"host":
+        return bad_host
+    return bad_length if name == b"content-length" else bad_encoding
+
+
+def _body_length(headers: dict[bytes, bytes], limits: WireLimits) -> int:
+    given = headers.get(b"content-length")
+    encoding = headers.get(b"transfer-encoding")
+    if encoding is not None:
+        if given is not None:
+            raise Refused(*two_framings)
+        if encoding.lower() != b"chunked":
+            raise Refused(*bad_encoding)
+        return chunked_length
+    if given is None:
+        return 0
+    if not given.isdigit():
+        raise Refused(*bad_length)
+    digits = given.lstrip(b"0")
+    if len(digits) > max_length_digits or int(digits or b"0") > limits.max_body:
+        raise large_body(limits)
+    return int(digits or b"0")

@@ -1,4 +1,4 @@
-"""The frames of HTTP/2 as bytes: numbers, limits and the small builders for what we send.
+"""The frames of HTTP/2: their numbers and limits, the bytes of those that we send, and what a broken rule costs.
 
 Source:
     RFC 9113, "HTTP/2", sections 4, 6 and 7.
@@ -6,6 +6,7 @@ Source:
 
 from __future__ import annotations
 
+from enum import IntEnum
 from struct import Struct
 
 preface = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
@@ -15,11 +16,12 @@ max_frame_bytes = 1 << 14  # what we accept, RFC 9113's own default
 max_window = (1 << 31) - 1
 default_window = (1 << 16) - 1
 
-# Length in two pieces (1 + 2 bytes), type, flags, stream; one unpack per frame and no object made of it.
+# Length in two parts (1 + 2 bytes), type, flags, stream. A frame is never an object.
 frame_head = Struct(">BHBBL")
 pair = Struct(">HL")  # one setting: identifier, value
 word = Struct(">L")
 
+# Types and flags are plain numbers: they are compared for every frame.
 DATA = 0
 HEADERS = 1
 PRIORITY = 2
@@ -37,33 +39,41 @@ END_HEADERS = 0x4
 PADDED = 0x8
 PRIORITISED = 0x20
 
-NO_ERROR = 0
-PROTOCOL_ERROR = 1
-FLOW_CONTROL_ERROR = 3
-STREAM_CLOSED = 5
-FRAME_SIZE_ERROR = 6
-REFUSED_STREAM = 7
-CANCEL = 8
-COMPRESSION_ERROR = 9
-ENHANCE_YOUR_CALM = 11
 
-SETTINGS_HEADER_TABLE_SIZE = 1
-SETTINGS_ENABLE_PUSH = 2
-SETTINGS_MAX_CONCURRENT_STREAMS = 3
-SETTINGS_INITIAL_WINDOW_SIZE = 4
-SETTINGS_MAX_FRAME_SIZE = 5
-SETTINGS_MAX_HEADER_LIST_SIZE = 6
+class Code(IntEnum):
+    """Why a stream or a connection ends (section 7)."""
+
+    NO_ERROR = 0
+    PROTOCOL_ERROR = 1
+    FLOW_CONTROL_ERROR = 3
+    STREAM_CLOSED = 5
+    FRAME_SIZE_ERROR = 6
+    REFUSED_STREAM = 7
+    CANCEL = 8
+    COMPRESSION_ERROR = 9
+    ENHANCE_YOUR_CALM = 11
+
+
+class Setting(IntEnum):
+    """What SETTINGS can set (section 6.5.2)."""
+
+    HEADER_TABLE_SIZE = 1
+    ENABLE_PUSH = 2
+    MAX_CONCURRENT_STREAMS = 3
+    INITIAL_WINDOW_SIZE = 4
+    MAX_FRAME_SIZE = 5
+    MAX_HEADER_LIST_SIZE = 6
 
 
 class ConnectionFault(Exception):
     """The peer broke a rule of the connection: GOAWAY and close.
 
     Args:
-        code: Error code of RFC 9113 section 7.
+        code: Sent with GOAWAY.
         reason: What was wrong, a fixed text of ours; travels as GOAWAY's debug data.
     """
 
-    def __init__(self, code: int, reason: str) -> None:
+    def __init__(self, code: Code, reason: str) -> None:
         super().__init__(reason)
         self.code = code
         self.reason = reason
@@ -74,15 +84,14 @@ class StreamFault(Exception):
 
     Args:
         stream_id: The stream.
-        code: Error code of RFC 9113 section 7.
+        code: Sent with RST_STREAM.
         reason: What was wrong, a fixed text of ours.
     """
 
-    def __init__(self, stream_id: int, code: int, reason: str) -> None:
+    def __init__(self, stream_id: int, code: Code, reason: str) -> None:
         super().__init__(reason)
         self.stream_id = stream_id
         self.code = code
-        self.reason = reason
 
 
 def frame(kind: int, flags: int, stream_id: int, payload: bytes = b"") -> bytes:
@@ -91,7 +100,7 @@ def frame(kind: int, flags: int, stream_id: int, payload: bytes = b"") -> bytes:
     return frame_head.pack(length >> 16, length & 0xFFFF, kind, flags, stream_id) + payload
 
 
-def settings(values: dict[int, int]) -> bytes:
+def settings(values: dict[Setting, int]) -> bytes:
     """Build a SETTINGS frame."""
     return frame(SETTINGS, 0, 0, b"".join([pair.pack(key, value) for key, value in values.items()]))
 
@@ -109,12 +118,12 @@ def window_update(stream_id: int, increment: int) -> bytes:
     return frame(WINDOW_UPDATE, 0, stream_id, word.pack(increment))
 
 
-def rst_stream(stream_id: int, code: int) -> bytes:
+def rst_stream(stream_id: int, code: Code) -> bytes:
     """Build a RST_STREAM."""
     return frame(RST_STREAM, 0, stream_id, word.pack(code))
 
 
-def goaway(last_stream_id: int, code: int, reason: str = "") -> bytes:
+def goaway(last_stream_id: int, code: Code, reason: str = "") -> bytes:
     """Build a GOAWAY with a short reason as its debug data."""
     return frame(GOAWAY, 0, 0, word.pack(last_stream_id) + word.pack(code) + reason.encode())
 
@@ -126,5 +135,5 @@ def unpad(payload: bytes) -> bytes:
         ConnectionFault: The padding is as long as the payload or longer (RFC 9113 section 6.1).
     """
     if not payload or payload[0] >= len(payload):
-        raise ConnectionFault(PROTOCOL_ERROR, "padding is longer than its frame")
+        raise ConnectionFault(Code.PROTOCOL_ERROR, "padding is longer than its frame")
     return payload[1 : len(payload) - payload[0]]

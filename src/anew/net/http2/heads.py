@@ -1,16 +1,27 @@
-"""A header list becomes a request's head or a refusal; heads seen before are found by their bytes.
+"""Header lists to request heads, and answers to header blocks; both are kept and found again by what they came from.
 
 Source:
-    RFC 9113 sections 8.1 to 8.3; RFC 9110 sections 5 and 7.2.
+    RFC 9113 sections 8.1 to 8.3; RFC 9110 sections 5, 6.6.1 and 7.2.
 """
 
 from __future__ import annotations
 
 import re
+from email.utils import formatdate
 from functools import lru_cache
 
-from anew.net.http2.hpack import Field, HeaderDecoder
-from anew.net.seam import WireLimits
+from anew.net.http2.frames import (
+    CONTINUATION,
+    DATA,
+    END_HEADERS,
+    END_STREAM,
+    HEADERS,
+    Code,
+    ConnectionFault,
+    frame_head,
+)
+from anew.net.http2.hpack import Field, HeaderDecoder, encode_field, encode_status
+from anew.net.seam import Headers, Refusal, WireLimits, refusal
 
 _token = re.compile(rb"[!#$%&'*+\-.^_`|~0-9A-Za-z]+").fullmatch
 _lower_token = re.compile(rb"[!#$%&'*+\-.^_`|~0-9a-z]+").fullmatch
@@ -24,7 +35,7 @@ _of_connections = frozenset(
     (b"connection", b"proxy-connection", b"keep-alive", b"transfer-encoding", b"upgrade")
 )
 
-# Fields that were checked before, so that a path that is new costs no look at the rest of its head.
+# Fields that were checked before: a new path then costs no check of the rest of its head.
 _good: set[Field] = set()
 _good_most = 1024
 _good_bytes = 128
@@ -32,27 +43,39 @@ _good_bytes = 128
 _known_most = 1024
 _known_bytes = 2048
 
+_answers_most = 2048
+
+max_block_bytes = 1 << 15
+"""Bytes of a header block over all its frames; above the limit of a head, so that 431 can be said."""
+
+max_block_frames = 32
+"""Frames of one header block (CVE-2024-27316 and its kin)."""
+
+bodyless = frozenset((204, 304))
+"""Statuses whose answers have no body."""
+
+
+# ---- requests
+
 
 class MalformedHead(Exception):
-    """The list is not a request at all: RST_STREAM with PROTOCOL_ERROR (RFC 9113 section 8.1.1)."""
+    """The list is not a request: RST_STREAM with PROTOCOL_ERROR (RFC 9113 section 8.1.1)."""
 
 
 class Head:
-    """A checked request head; never changed, as it may be shared between requests.
+    """A checked request head. Requests share it, so nobody changes it.
 
     Attributes:
         method: As sent.
         path: Raw path without the query.
         query: Raw query without the question mark.
-        headers: As the seam wants them. Shared between requests: read only.
+        headers: As the seam wants them.
         length: Of content-length, -1 if there is none.
         expects: True if the client waits for "100 Continue" before it sends the body.
-        status: What to refuse the request with, 0 if nothing is wrong.
-        error: The refusal in words.
-        reason: Under which to count the refusal.
+        refusal: The answer, if the request is refused for its head; the other attributes then say nothing but the method.
     """
 
-    __slots__ = ("error", "expects", "headers", "length", "method", "path", "query", "reason", "status")
+    __slots__ = ("expects", "headers", "length", "method", "path", "query", "refusal")
 
     def __init__(self, method: bytes, path: bytes, query: bytes, headers: dict[bytes, bytes]) -> None:
         self.method = method
@@ -61,25 +84,13 @@ class Head:
         self.headers = headers
         self.length = int(headers.get(b"content-length", b"-1"))
         self.expects = b"expect" in headers and headers[b"expect"].lower() == b"100-continue"
-        self.status = 0
-        self.error = ""
-        self.reason = ""
+        self.refusal: Refusal | None = None
 
 
-def _refusal(status: int, error: str, reason: str, method: bytes = b"GET") -> Head:
+def _refused(method: bytes, status: int, error: str, reason: str) -> Head:
     head = Head(method, b"", b"", {})
-    head.status, head.error, head.reason = status, error, reason
+    head.refusal = refusal(status, error, reason)
     return head
-
-
-def check_trailers(fields: list[Field]) -> None:
-    """Check the field section after a body; it is not kept.
-
-    Raises:
-        MalformedHead: It holds a pseudo-header or a bad field.
-    """
-    for field in fields:
-        _check_field(field)
 
 
 def _check_field(field: Field) -> None:
@@ -109,7 +120,7 @@ def parse_head(fields: list[Field], limits: WireLimits) -> Head:
         name, value = field
         if name[:1] == b":":
             if headers or name in pseudo or name not in _pseudo:
-                raise MalformedHead("a pseudo-header is unknown, repeated or late")
+                raise MalformedHead("a pseudo-header is unknown, given twice or behind a field")
             pseudo[name] = value
             continue
         if field not in _good:
@@ -129,18 +140,20 @@ def _assemble(
     if _token(method) is None:
         raise MalformedHead(":method is missing or not a token")
     if method == b"CONNECT":
-        return _refusal(501, "CONNECT is not supported", "method")
+        return _refused(method, 501, "CONNECT is not supported", "method")
     target = pseudo.get(b":path", b"")
     if not target or _token(pseudo.get(b":scheme", b"")) is None:
         raise MalformedHead(":path or :scheme is missing or empty")
     if len(target) > limits.max_target:
-        return _refusal(414, f"a request target has at most {limits.max_target} bytes", "target_size", method)
+        error = f"a request target has at most {limits.max_target} bytes"
+        return _refused(method, 414, error, "target_size")
     if _target(target) is None and (method, target) != (b"OPTIONS", b"*"):
-        return _refusal(400, "a request target is a path in visible ASCII without fragment", "target", method)
+        error = "a request target is a path in visible ASCII without fragment"
+        return _refused(method, 400, error, "target")
     authority = pseudo.get(b":authority", b"")
     problem = _host_problem(authority, headers.get(b"host", b""), hosts)
     if problem:
-        return _refusal(400, problem, "host", method)
+        return _refused(method, 400, problem, "host")
     if authority:
         headers[b"host"] = authority
     path, _, query = target.partition(b"?")
@@ -159,24 +172,68 @@ def _host_problem(authority: bytes, host: bytes, hosts: int) -> str:
     return ""
 
 
-class HeadReader:
-    """Reads header blocks, and knows those it has read before.
+class HeaderBlock:
+    """A block whose CONTINUATIONs are due.
 
-    A client's requests to one route mostly have the same block, byte for byte, once its table is empty. Heads
-    of blocks that mean the same on every connection are kept and found by their bytes; the lot is dropped
-    when full.
+    Attributes:
+        stream_id: The stream.
+        ends: Non-zero if the block's stream ends with it.
+        data: What has come of the block.
     """
+
+    __slots__ = ("_frames", "data", "ends", "stream_id")
+
+    def __init__(self, stream_id: int, ends: int, data: bytes) -> None:
+        self.stream_id = stream_id
+        self.ends = ends
+        self.data = bytearray(data)
+        self._frames = 0
+
+    def continues(self, kind: int, stream_id: int) -> bool:
+        """Whether a frame is the CONTINUATION that is due; no other may come before it."""
+        return kind == CONTINUATION and stream_id == self.stream_id
+
+    def add(self, data: bytes) -> None:
+        """Take a CONTINUATION.
+
+        Raises:
+            ConnectionFault: ENHANCE_YOUR_CALM.
+        """
+        self.data += data
+        self._frames += 1
+        if len(self.data) > max_block_bytes or self._frames > max_block_frames:
+            reason = "a header block is too large or in too many pieces"
+            raise ConnectionFault(Code.ENHANCE_YOUR_CALM, reason)
+
+
+@lru_cache(maxsize=16)
+def _known_heads(limits: WireLimits) -> tuple[dict[bytes, Head], dict[bytes, Head]]:
+    """Give the heads that all connections with these limits know, by their blocks.
+
+    A client's requests to one route mostly have the same block, byte for byte, once its table is empty. What
+    is kept means the same on every connection, but for literals that ask to be inserted: they are without effect only
+    where the table is closed. Hence two: for connections with an open table, and with a closed one.
+    """
+    return {}, {}
+
+
+class HeadReader:
+    """Reads one connection's header blocks.
+
+    Attributes:
+        decoder: The connection's.
+        known: The heads of blocks that need not be read again.
+    """
+
+    __slots__ = ("_both", "_limits", "decoder", "known")
 
     def __init__(self, limits: WireLimits) -> None:
         self._limits = limits
-        # A literal that asks to be inserted is without effect only where the table is closed, hence two.
-        self._known: tuple[dict[bytes, Head], dict[bytes, Head]] = ({}, {})
+        self._both = _known_heads(limits)
+        self.decoder = HeaderDecoder()
+        self.known = self._both[False]
 
-    def known(self, closed: bool) -> dict[bytes, Head]:
-        """Give the heads found by block for connections whose table is open or closed; `read` fills it."""
-        return self._known[closed]
-
-    def read(self, block: bytes, decoder: HeaderDecoder) -> Head:
+    def read(self, block: bytes) -> Head:
         """Decode and check a block that is not among the known.
 
         Raises:
@@ -184,28 +241,87 @@ class HeadReader:
             MalformedHead: It is no request.
         """
         limits = self._limits
-        fields = decoder.decode(block, limits.max_head, limits.max_headers + len(_pseudo))
-        if decoder.oversized:
+        fields = self._decode(block, limits.max_headers + len(_pseudo))
+        if self.decoder.oversized:
             error = f"a head has at most {limits.max_headers} header lines and {limits.max_head} bytes"
             method = dict(fields).get(b":method", b"GET")  # HEAD must get no body here either
-            return _refusal(431, error, "head_size", method)
+            return _refused(method, 431, error, "head_size")
         head = parse_head(fields, limits)
-        if decoder.stateless and len(block) <= _known_bytes:
-            known = self._known[decoder.closed]
-            if len(known) >= _known_most:
-                known.clear()
-            known[block] = head
+        if self.decoder.stateless and len(block) <= _known_bytes:
+            if len(self.known) >= _known_most:
+                self.known.clear()
+            self.known[block] = head
         return head
 
-    def read_trailers(self, block: bytes, decoder: HeaderDecoder) -> None:
-        """Decode and check the fields after a body; the same errors as `read`."""
-        fields = decoder.decode(block, self._limits.max_head, self._limits.max_headers)
-        if decoder.oversized:
+    def read_trailers(self, block: bytes) -> None:
+        """Decode and check the fields after a body, which are not kept; the same errors as `read`."""
+        fields = self._decode(block, self._limits.max_headers)
+        if self.decoder.oversized:
             raise MalformedHead("the trailers are too large")
-        check_trailers(fields)
+        for field in fields:
+            _check_field(field)
+
+    def _decode(self, block: bytes, max_fields: int) -> list[Field]:
+        fields = self.decoder.decode(block, self._limits.max_head, max_fields)
+        self.known = self._both[self.decoder.closed]
+        return fields
 
 
-@lru_cache(maxsize=16)
-def reader_for(limits: WireLimits) -> HeadReader:
-    """Give the one reader for these limits, so that all connections share what it knows."""
-    return HeadReader(limits)
+# ---- answers
+
+_Key = tuple[int, bytes | None, Headers, int]
+# An answer's frames but for stream number and body: HEADERS' first 5 bytes; the block and DATA's first 5.
+_Template = tuple[bytes, bytes]
+
+
+class AnswerBlocks:
+    """The header blocks of answers, each with its Date, for all connections.
+
+    Attributes:
+        templates: What `template` has built since the last second began.
+    """
+
+    __slots__ = ("_date", "_second", "templates")
+
+    def __init__(self) -> None:
+        self.templates: dict[_Key, _Template] = {}
+        self._second: int | None = None
+        self._date = b""
+
+    def tick(self, now_ms: int) -> None:
+        """Bring the Date up to now, once in a second of the caller's clock."""
+        if now_ms // 1000 != self._second:
+            self._second = now_ms // 1000
+            self.renew()
+
+    def renew(self) -> None:
+        """Bring the Date up to now."""
+        date = encode_field(b"date", formatdate(usegmt=True).encode())
+        if date != self._date:
+            self._date = date
+            self.templates.clear()
+
+    def block(self, status: int, content_type: bytes | None, extra: Headers, length: int | None) -> bytes:
+        """Build a header block; 204 and 304 have neither content type nor length, a stream has no length."""
+        parts = [encode_status(status)]
+        if content_type is not None and status not in bodyless:
+            parts.append(encode_field(b"content-type", content_type))
+        if length is not None and status not in bodyless:
+            parts.append(encode_field(b"content-length", b"%d" % length))
+        parts.append(self._date)
+        parts += [encode_field(name, value) for name, value in extra]
+        return b"".join(parts)
+
+    def template(self, key: _Key) -> _Template:
+        """Build and remember the frames of an answer with a body of one frame."""
+        block = self.block(*key)
+        length = key[3]
+        head = frame_head.pack(len(block) >> 16, len(block) & 0xFFFF, HEADERS, END_HEADERS, 0)[:5]
+        data = frame_head.pack(length >> 16, length & 0xFFFF, DATA, END_STREAM, 0)[:5]
+        if len(self.templates) >= _answers_most:
+            self.templates.clear()
+        self.templates[key] = (head, block + data)
+        return head, block + data
+
+
+answer_blocks = AnswerBlocks()

@@ -1,291 +1,435 @@
-"""The open streams of one connection, and all the ways in which a stream ends.
+"""One exchange on its stream, and the sender that all exchanges of a connection share: windows, queues, one write.
 
 Source:
-    RFC 9113 sections 5.1, 5.4 and 8.1.
+    RFC 9113 sections 5.2, 6.9 and 8.1.
 """
 
 from __future__ import annotations
 
-import json
-from typing import TYPE_CHECKING
+import asyncio
+import logging
+from collections.abc import Callable
+from io import BytesIO
+from typing import Protocol
 
-from anew.net.http2.exchange import Http2Exchange
-from anew.net.http2.frames import (
-    CANCEL,
-    NO_ERROR,
-    PROTOCOL_ERROR,
-    STREAM_CLOSED,
-    ConnectionFault,
-    StreamFault,
-    rst_stream,
-)
-from anew.net.http2.send import Sender
-from anew.net.http2.watch import Budgets
-from anew.net.seam import WireCounters
+from anew.net.http2 import frames
+from anew.net.http2.frames import DATA, END_STREAM, Code, ConnectionFault, StreamFault, frame
+from anew.net.http2.heads import Head, answer_blocks, bodyless
+from anew.net.http2.hpack import default_table_bytes, empty_table, encode_status
+from anew.net.peer import Pace
+from anew.net.seam import Headers, Request, Stream, WireLimits, type_json
 
-if TYPE_CHECKING:
-    from anew.net.http2.connection import Http2Connection
+log = logging.getLogger("anew.http")
 
-resets_remembered = 512
-"""Streams that we have cut off and whose late frames are passed over in silence."""
+receive_window = 1 << 20
+"""Bytes of DATA that a peer may send ahead, on a stream and on the connection."""
 
-gaps_remembered = 16
-"""Ranges of stream numbers that a peer has skipped; they are told apart from closed ones, the last few at
-least."""
+# Enough for one write to be worth its system call, little enough that `paused` is noticed in time.
+_write_bytes = 1 << 16
 
 
-class StreamTable:
-    """Keeps and ends the streams of one connection.
+class Owner(Protocol):
+    """What a stream needs of its connection."""
 
-    Args:
-        connection: Whose.
-        sender: Where answers and resets go.
-        counters: Refusals are counted here.
-        budgets: What the peer may still do this second.
+    hung_up: bool
+    limits: WireLimits
+    local: bool
+
+    def reset(self, stream_id: int, code: Code) -> None:
+        """Cut a stream off and inform the owner of its answer."""
+
+    def count_unsent(self) -> None:
+        """Bring up to date how much of its answers the peer has not taken."""
+
+
+class Http2Exchange(Request):
+    """A request and its answer.
 
     Attributes:
-        open: Exchanges by stream number.
-        last: Highest stream number seen.
-        draining: True if new streams are refused, and the connection ends with the last open one.
+        id: The stream's number.
+        owner, sender: Of its connection.
+        credit: Bytes of DATA that the peer takes on this stream beyond its initial window; mostly negative. So a new
+            initial window, which moves the windows of all open streams, touches none of them.
+        to_receive: Bytes of DATA that we still take before the next WINDOW_UPDATE.
+        length: Of the content-length header, -1 if there is none.
+        gathered: The body so far, where it came in more than one piece; gives its buffer away without a copy.
+        ended: True once the peer has ended its side.
+        answered: True once an answer was begun; later body bytes are dropped.
+        gone: True once the stream is over, whoever ended it.
+        head_only: True for HEAD.
+        pending: Bytes of the answer that wait for a window or the transport.
+        ending: True if END_STREAM goes with the last pending byte.
+        pace: How fast the body comes in; None until the sweep has seen it.
+        stalled_at: When `pending` was first seen without progress, monotonic ms, set by the sweep.
+        stream: The open stream, where the answer is one.
     """
 
     __slots__ = (
-        "_budgets",
-        "_connection",
-        "_counters",
-        "_gaps",
-        "_held",
-        "_limits",
-        "_lingering",
-        "_resets",
-        "_sender",
-        "draining",
-        "last",
-        "open",
+        "answered",
+        "credit",
+        "ended",
+        "ending",
+        "gathered",
+        "gone",
+        "head_only",
+        "id",
+        "length",
+        "owner",
+        "pace",
+        "pending",
+        "sender",
+        "stalled_at",
+        "stream",
+        "to_receive",
     )
 
-    def __init__(
-        self, connection: Http2Connection, sender: Sender, counters: WireCounters, budgets: Budgets
+    gone: bool
+
+    def __init__(self, owner: Owner, sender: Sender, stream_id: int, head: Head) -> None:
+        self.owner = owner
+        self.sender = sender
+        self.id = stream_id
+        self.method = head.method
+        self.path = head.path
+        self.query = head.query
+        self.headers = head.headers
+        self.body = b""
+        self.local = owner.local
+        self.length = head.length
+        self.head_only = head.method == b"HEAD"
+        self.credit = 0
+        self.to_receive = receive_window
+        self.ended = self.answered = self.gone = self.ending = False
+        self.gathered: BytesIO | None = None
+        self.pending: bytearray | None = None
+        self.pace: Pace | None = None
+        self.stalled_at: int | None = None
+        self.stream: Http2Stream | None = None
+
+    def reply(
+        self, status: int, body: bytes = b"", content_type: bytes | None = type_json, extra: Headers = ()
     ) -> None:
-        self._connection = connection
-        self._sender = sender
-        self._counters = counters
-        self._budgets = budgets
-        self._limits = connection.limits
-        self._held = 0  # bytes of unfinished bodies
-        self._resets: dict[int, None] = {}
-        self._lingering: dict[int, bool] = {}  # answered, request still coming; True once a sweep has seen it
-        self._gaps: list[range] = []
-        self.open: dict[int, Http2Exchange] = {}
-        self.last = 0
-        self.draining = False
+        """Answer once; see the seam."""
+        if self.answered or self.gone:
+            return
+        self.answered = True
+        self.sender.reply(self, status, body, content_type, extra)
+        if self.pending and len(body) > frames.max_frame_bytes:
+            self.owner.count_unsent()
 
-    # -- which streams there are
+    def open_stream(self, status: int, content_type: bytes, extra: Headers = ()) -> Stream | None:
+        """Send the head and give the body as a stream; see the seam."""
+        if self.answered or self.gone:
+            return None
+        if self.owner.hung_up:  # while this request waited: nobody would notice the end of the stream
+            self.owner.reset(self.id, Code.CANCEL)
+            return None
+        self.answered = True
+        self.sender.head(self, answer_blocks.block(status, content_type, extra, None), self.head_only)
+        if self.gone:
+            return None
+        self.stream = Http2Stream(self)
+        self.settle_writable()
+        return self.stream
 
-    def reach(self, stream_id: int) -> None:
-        """Take note of a new highest stream number; those passed over can never be used (section 5.1.1)."""
-        skipped = self.last + 2 if self.last else 1
-        if stream_id != skipped:
-            self._gaps = [*self._gaps[1 - gaps_remembered :], range(skipped, stream_id, 2)]
-        self.last = stream_id
+    def settle_writable(self) -> None:
+        """Bring `writable` of the open stream up to date, and call its owner when it turns true."""
+        stream = self.stream
+        if stream is None or self.ending:
+            return
+        limit, waiting = self.owner.limits.write_buffer, len(self.pending or b"")
+        if stream.writable:
+            stream.writable = not self.sender.paused and waiting <= limit
+        elif not self.sender.paused and waiting <= limit // 2:
+            stream.writable = True
+            _call(stream.on_drain)
 
-    def is_idle(self, stream_id: int) -> bool:
-        """Tell whether a stream was never opened: too high, even, or skipped over."""
-        if stream_id > self.last or not stream_id & 1:
-            return True
-        return bool(self._gaps) and any(stream_id in gap for gap in self._gaps)
 
-    def awaits_body(self, stream_id: int) -> bool:
-        """Tell whether a stream is open for DATA."""
-        exchange = self.open.get(stream_id)
-        return exchange is not None and not exchange.ended
+class Http2Stream(Stream):
+    """An answer that comes in pieces.
 
-    def judge_stray(self, stream_id: int, ends: int) -> None:
-        """Judge HEADERS or DATA for a stream that is not open.
+    Not `writable` while the transport is behind, or while more than the limit waits for this stream's window;
+    writable again when what waits has fallen to half.
+    """
 
-        Args:
-            stream_id: The stream.
-            ends: Non-zero if END_STREAM was set.
+    __slots__ = ("_exchange",)
 
-        Raises:
-            ConnectionFault: We did not cut the stream off, so the peer should know better.
-        """
-        if stream_id in self._resets:
-            self._budgets.spend_idle()
-            if ends:
-                self._lingering.pop(stream_id, None)
-        elif self.is_idle(stream_id):
-            raise ConnectionFault(PROTOCOL_ERROR, "a frame for an idle stream")
-        else:
-            raise ConnectionFault(STREAM_CLOSED, "a frame for a closed stream")
+    def __init__(self, exchange: Http2Exchange) -> None:
+        super().__init__()
+        self._exchange = exchange
 
-    # -- what bodies may hold
-
-    def hold(self, exchange: Http2Exchange, size: int) -> None:
-        """Count bytes of an unfinished body; refuse it if it, or all of them together, are too large."""
-        self._held += size
-        self._counters.unfinished += size
-        gathered = exchange.gathered
-        if gathered is not None and gathered.tell() > self._limits.max_body:
-            self.refuse_body(exchange)
-        elif self._held > 2 * self._limits.max_body:
-            self.refuse(exchange, 503, "too many unfinished bodies on this connection", "bodies")
-        elif self._counters.unfinished > self._limits.max_unfinished:
-            self.refuse(exchange, 503, "too many bodies are coming in; try again in a second", "bodies")
-
-    def release(self, exchange: Http2Exchange) -> None:
-        """Let go of a body's pieces."""
-        if exchange.gathered is not None:
-            self._held -= exchange.gathered.tell()
-            self._counters.unfinished -= exchange.gathered.tell()
-            exchange.gathered = None
-
-    # -- refusals
-
-    def refuse(self, exchange: Http2Exchange, status: int, error: str, reason: str) -> None:
-        """Answer in the application's place; the rest of the request is dropped."""
-        self._counters.refuse(reason)
-        self.release(exchange)
-        extra = ((b"retry-after", b"1"),) if status == 503 else ()
-        exchange.reply(status, json.dumps({"error": error}).encode(), extra=extra)
-
-    def refuse_body(self, exchange: Http2Exchange) -> None:
-        """Answer 413."""
-        self.refuse(exchange, 413, f"a request body has at most {self._limits.max_body} bytes", "body_size")
-
-    # -- how streams end
-
-    def finished(self, exchange: Http2Exchange) -> None:
-        """Take note that the answer is out; a request that is still coming will be cut off without blame."""
-        self._remove(exchange)
-        exchange.stream = None
-        if not exchange.ended:
-            # Not at once: curl and others forget the answer when RST_STREAM comes in the same read.
-            self._ignore(exchange.id)
-            self._lingering[exchange.id] = False
-        self._end_if_drained()
-
-    def reset(self, exchange: Http2Exchange, code: int) -> None:
-        """Cut a stream off; its owner is told."""
-        self._cut(exchange.id, code)
-        self._lose(exchange)
-        self._end_if_drained()
-
-    def fail(self, fault: StreamFault) -> None:
-        """Reset the stream that broke a rule; too many of them and the connection has to go.
-
-        Raises:
-            ConnectionFault: ENHANCE_YOUR_CALM.
-        """
-        exchange = self.open.get(fault.stream_id)
-        if exchange is None:
-            self._cut(fault.stream_id, fault.code)
-        else:
-            self.reset(exchange, fault.code)
-        self._budgets.spend_reset()
-
-    def was_reset(self, stream_id: int) -> None:
-        """Take note of the peer's RST_STREAM."""
-        self._lingering.pop(stream_id, None)
-        exchange = self.open.get(stream_id)
-        if exchange is not None:
-            self._lose(exchange)
-            self._end_if_drained()
-
-    def lose_all(self) -> None:
-        """End every stream because the connection is gone."""
-        while self.open:
-            self._lose(next(iter(self.open.values())))
-
-    def hang_up(self) -> None:
-        """End what a peer that sends no more can no longer complete, or would not notice the end of."""
-        for exchange in list(self.open.values()):
-            if not exchange.ended or exchange.stream is not None:
-                self._lose(exchange)
-
-    def end_streams(self) -> None:
-        """End the answers that have no end of their own, after their owners' last words."""
-        for exchange in list(self.open.values()):
-            if exchange.stream is not None and not exchange.ending:
-                self._tell(exchange)
-                if not exchange.gone and not exchange.ending:
-                    self._sender.body(exchange, b"", True)
-
-    def has_endless(self) -> bool:
-        """Tell whether an answer is open that has no end of its own."""
-        return any(exchange.stream is not None for exchange in self.open.values())
-
-    def settle_all(self) -> None:
-        """Tell every stream whether the peer is behind."""
-        for exchange in list(self.open.values()):
+    def write(self, data: bytes) -> None:
+        """Send one piece; see the seam."""
+        exchange = self._exchange
+        if data and not exchange.gone and not exchange.ending:
+            exchange.sender.body(exchange, data, False)
             exchange.settle_writable()
 
-    def _end_if_drained(self) -> None:
-        if self.draining and not self.open:
-            self._connection.drained()
+    def close(self) -> None:
+        """End the body after what is queued; see the seam."""
+        self.on_close = self.on_drain = None
+        exchange = self._exchange
+        if not exchange.gone and not exchange.ending:
+            exchange.sender.body(exchange, b"", True)
 
-    def _remove(self, exchange: Http2Exchange) -> None:
-        self.open.pop(exchange.id, None)
-        exchange.gone = True
-        if exchange.gathered is not None:
-            self.release(exchange)
+    def abort(self) -> None:
+        """Reset the stream; see the seam."""
+        self.on_close = self.on_drain = None
+        if not self._exchange.gone:
+            self._exchange.owner.reset(self._exchange.id, Code.CANCEL)
 
-    def _lose(self, exchange: Http2Exchange) -> None:
-        self._remove(exchange)
-        self._sender.forget(exchange)
-        self._tell(exchange)
+    def lost(self) -> None:
+        """Inform the owner, once, that the stream is over."""
+        self.writable = False
+        on_close, self.on_close, self.on_drain = self.on_close, None, None
+        _call(on_close)
 
-    def _cut(self, stream_id: int, code: int) -> None:
-        self._ignore(stream_id)
-        self._sender.control(rst_stream(stream_id, code))
 
-    def _ignore(self, stream_id: int) -> None:
-        if len(self._resets) >= resets_remembered:
-            oldest = next(iter(self._resets))
-            del self._resets[oldest]
-            self._lingering.pop(oldest, None)
-        self._resets[stream_id] = None
+def _call(hook: Callable[[], None] | None) -> None:
+    """Call a stream's owner; an error of one of them must not keep the others from being called."""
+    if hook is not None:
+        try:
+            hook()
+        except Exception:
+            log.exception("unhandled error in the owner of a stream")
 
-    def _tell(self, exchange: Http2Exchange) -> None:
-        stream, exchange.stream = exchange.stream, None
-        if stream is not None:
-            stream.lost()
 
-    # -- time
+class Sender:
+    """Turns one connection's answers into frames and holds back what the peer cannot take yet.
 
-    def sweep(self, now_ms: int, tail_bytes: int) -> None:
-        """Cut off what has been too slow; not to be called while we are not reading.
+    Args:
+        finished: Called when the last frame of an answer is on its way.
+
+    Attributes:
+        transport: Where to write; None before there is one, and when nothing can be sent any more.
+        window: Bytes of DATA that the peer will take on this connection.
+        initial_window: What a new stream starts with; every open stream's window is this plus its `credit`.
+        paused: True while the transport holds more than the high-water mark.
+        written: Bytes given to the transport so far.
+    """
+
+    def __init__(self, finished: Callable[[Http2Exchange], None]) -> None:
+        self._finished = finished
+        self.transport: asyncio.Transport | None = None
+        self._out: list[bytes] = []
+        self._out_bytes = 0
+        self._corked = False
+        self._scheduled = False
+        self._widened = False  # a window has grown since `pump` ran
+        self._blocked: dict[int, Http2Exchange] = {}
+        self.window = frames.default_window
+        self.initial_window = frames.default_window
+        self.paused = False
+        self.written = 0
+        self._table_shrunk = False  # the next header block must say first that our dynamic table is empty
+
+    def detach(self) -> None:
+        """Drop everything unsent; what comes later is dropped as well."""
+        self.transport = None
+        self._out.clear()
+        self._blocked.clear()
+
+    # -- bytes out
+
+    def cork(self) -> None:
+        """Gather until `uncork`: a read's answers leave together."""
+        self._corked = True
+
+    def uncork(self) -> None:
+        """End `cork`: send what the windows that have grown meanwhile let go, and write."""
+        if self._widened:
+            self.pump()
+        self._corked = False
+        if self._out:
+            self.flush()
+
+    def control(self, data: bytes) -> None:
+        """Send a finished frame, whatever the windows say."""
+        if self.transport is not None:
+            self._out.append(data)
+            self._schedule()
+
+    def _schedule(self) -> None:
+        if not self._corked and not self._scheduled:
+            self._scheduled = True
+            asyncio.get_running_loop().call_soon(self._turn_over)
+
+    def _turn_over(self) -> None:
+        self._scheduled = False
+        self.flush()
+
+    def flush(self) -> None:
+        """Write what has gathered."""
+        if self._out and self.transport is not None:
+            data = b"".join(self._out)
+            self._out.clear()
+            self._out_bytes = 0
+            self.written += len(data)
+            self.transport.write(data)
+
+    # -- answers
+
+    def reply(
+        self, exchange: Http2Exchange, status: int, body: bytes, content_type: bytes | None, extra: Headers
+    ) -> None:
+        """Send a whole answer; what does not fit the windows follows later."""
+        size = len(body)
+        if (
+            0 < size <= frames.max_frame_bytes
+            and size <= self.window
+            and size <= exchange.credit + self.initial_window
+            and not (exchange.head_only or self.paused or self._table_shrunk or status in bodyless)
+        ):
+            key = (status, content_type, extra, size)
+            head, rest = answer_blocks.templates.get(key) or answer_blocks.template(key)
+            number = frames.word.pack(exchange.id)
+            self._out += (head, number, rest, number, body)
+            self.window -= size
+            if not self._scheduled:
+                self._schedule()
+            self._finished(exchange)
+            return
+        ends = not size or exchange.head_only or status in bodyless
+        self.head(exchange, answer_blocks.block(status, content_type, extra, size), ends)
+        if not ends:
+            self.body(exchange, body, True)
+
+    def proceed(self, exchange: Http2Exchange) -> None:
+        """Send "100 Continue"."""
+        self.head(exchange, encode_status(100), False)
+
+    def head(self, exchange: Http2Exchange, block: bytes, ends: bool) -> None:
+        """Send a finished header block, in as many frames as it takes."""
+        if self._table_shrunk:
+            self._table_shrunk = False
+            block = empty_table + block
+        kind, flags = frames.HEADERS, END_STREAM if ends else 0
+        for at in range(0, len(block), frames.max_frame_bytes):
+            part = block[at : at + frames.max_frame_bytes]
+            last = at + frames.max_frame_bytes >= len(block)
+            self.control(frame(kind, flags | (frames.END_HEADERS if last else 0), exchange.id, part))
+            kind, flags = frames.CONTINUATION, 0
+        if ends:
+            self._finished(exchange)
+
+    def body(self, exchange: Http2Exchange, data: bytes, ends: bool) -> None:
+        """Send a piece of a body, or queue it behind the windows.
 
         Args:
-            now_ms: Monotonic milliseconds.
-            tail_bytes: Bytes of a frame that is not complete yet; they count for whatever body is coming.
+            exchange: Whose.
+            data: The piece; may be empty only if it `ends` the body.
+            ends: True if it is the last.
         """
-        for stream_id, seen in list(self._lingering.items()):
-            if seen:
-                del self._lingering[stream_id]
-                self._sender.control(rst_stream(stream_id, NO_ERROR))
-            else:
-                self._lingering[stream_id] = True
-        for exchange in list(self.open.values()):
-            if not exchange.ended and not exchange.answered:
-                self._watch_body(exchange, now_ms, tail_bytes)
-            elif exchange.pending:
-                self._watch_answer(exchange, now_ms)
+        exchange.ending = ends
+        pending = exchange.pending
+        if not pending and (not data or (not self.paused and len(data) <= self._fitting(exchange))):
+            self._data(exchange, data, ends)
+            return
+        if pending is None:
+            pending = exchange.pending = bytearray()
+        pending += data
+        self._blocked[exchange.id] = exchange
+        while self._pump_one(exchange):
+            pass
 
-    def _watch_body(self, exchange: Http2Exchange, now_ms: int, tail_bytes: int) -> None:
-        limits = self._limits
-        if exchange.began_at is None:
-            exchange.began_at = now_ms
-        seen = tail_bytes + (exchange.gathered.tell() if exchange.gathered is not None else 0)
-        allowed_ms = limits.header_timeout_ms + seen * 1000 // limits.body_rate
-        if now_ms - exchange.began_at >= allowed_ms:
-            self.refuse(
-                exchange, 408, f"a body arrives with at least {limits.body_rate} bytes a second", "slow_body"
-            )
+    def _fitting(self, exchange: Http2Exchange) -> int:
+        """Give how many bytes one frame on this stream may have now; perhaps below zero."""
+        return min(exchange.credit + self.initial_window, self.window, frames.max_frame_bytes)
 
-    def _watch_answer(self, exchange: Http2Exchange, now_ms: int) -> None:
-        if exchange.stalled_at is None:
-            exchange.stalled_at = now_ms
-        elif now_ms - exchange.stalled_at >= self._limits.stall_timeout_ms:
-            self._counters.refuse("stalled_reader")
-            self.reset(exchange, CANCEL)
+    def _data(self, exchange: Http2Exchange, data: bytes, ends: bool) -> None:
+        size = len(data)
+        exchange.credit -= size
+        exchange.stalled_at = None
+        self.window -= size
+        self._out.append(frame(DATA, END_STREAM if ends else 0, exchange.id, data))
+        self._out_bytes += size
+        if self._out_bytes >= _write_bytes:
+            self.flush()
+        else:
+            self._schedule()
+        if ends:
+            self._finished(exchange)
+
+    def pump(self) -> None:
+        """Send what windows and transport allow of the queued bytes, streams taking turns frame by frame.
+
+        Their owners are called at the end, not in the middle, where more may wait than will in a moment.
+        """
+        self._widened = False
+        moved: dict[int, Http2Exchange] = {}
+        turn = list(self._blocked.values())
+        while turn:
+            turn = [exchange for exchange in turn if self._pump_one(exchange)]
+            moved |= {exchange.id: exchange for exchange in turn}
+        for exchange in moved.values():
+            exchange.settle_writable()
+
+    def _pump_one(self, exchange: Http2Exchange) -> bool:
+        pending = exchange.pending
+        if self.paused or not pending or exchange.id not in self._blocked:
+            return False
+        size = min(len(pending), self._fitting(exchange))
+        if size <= 0:
+            return False
+        data = bytes(pending[:size])
+        del pending[:size]
+        if not pending:
+            del self._blocked[exchange.id]
+        self._data(exchange, data, exchange.ending and not pending)
+        return True
+
+    def forget(self, exchange: Http2Exchange) -> None:
+        """Drop what is queued for a stream."""
+        self._blocked.pop(exchange.id, None)
+        exchange.pending = None
+
+    def held(self) -> int:
+        """Count the queued bytes of answers that have an end."""
+        return sum(len(one.pending or b"") for one in self._blocked.values() if one.stream is None)
+
+    # -- the peer's windows and settings; what they let go leaves with `uncork`
+
+    def grow(self, increment: int) -> None:
+        """Widen the connection's window.
+
+        Raises:
+            ConnectionFault: It would pass 2^31 - 1.
+        """
+        if self.window + increment > frames.max_window:
+            raise ConnectionFault(Code.FLOW_CONTROL_ERROR, "the connection's window is above 2^31 - 1")
+        self.window += increment
+        self._widened = True
+
+    def grow_stream(self, exchange: Http2Exchange, increment: int) -> None:
+        """Widen a stream's window.
+
+        Raises:
+            StreamFault: It would pass 2^31 - 1.
+        """
+        if exchange.credit + self.initial_window + increment > frames.max_window:
+            raise StreamFault(exchange.id, Code.FLOW_CONTROL_ERROR, "a stream's window is above 2^31 - 1")
+        exchange.credit += increment
+        self._widened = True
+
+    def set(self, key: int, value: int) -> None:
+        """Take a setting of the peer. A new initial window moves the open streams' windows too, perhaps below zero.
+
+        Raises:
+            ConnectionFault: The value is out of its bounds.
+        """
+        if key == frames.Setting.INITIAL_WINDOW_SIZE:
+            if value > frames.max_window:
+                raise ConnectionFault(
+                    Code.FLOW_CONTROL_ERROR, "SETTINGS_INITIAL_WINDOW_SIZE is above 2^31 - 1"
+                )
+            self.initial_window = value
+            self._widened = True
+        elif key == frames.Setting.MAX_FRAME_SIZE:
+            if not frames.max_frame_bytes <= value < 1 << 24:
+                reason = "SETTINGS_MAX_FRAME_SIZE is not within 2^14 and 2^24 - 1"
+                raise ConnectionFault(Code.PROTOCOL_ERROR, reason)
+        elif key == frames.Setting.ENABLE_PUSH:
+            if value > 1:
+                raise ConnectionFault(Code.PROTOCOL_ERROR, "SETTINGS_ENABLE_PUSH is neither 0 nor 1")
+        elif key == frames.Setting.HEADER_TABLE_SIZE and value < default_table_bytes:
+            self._table_shrunk = True

@@ -1,21 +1,90 @@
-"""One request of an HTTP/1 connection and its answer, whole or as a stream."""
+"""One request of an HTTP/1 connection and its answer, whole or as a stream.
+
+The heads of answers are built once a second at most for each status and content type.
+"""
 
 from __future__ import annotations
 
-import logging
+from email.utils import formatdate
+from http import HTTPStatus
 from typing import TYPE_CHECKING
 
-from anew.net.http1.answers import bodiless
-from anew.net.http1.fields import Fields
-from anew.net.http1.line import Line
+from anew.net.http1.head import Fields, Line
 from anew.net.seam import Headers, Request, Stream, type_json
 
 if TYPE_CHECKING:
-    from anew.net.http1.sending import SendingSide
-
-log = logging.getLogger("anew.http")
+    from anew.net.http1.connection import Http1Connection
 
 last_chunk = b"0\r\n\r\n"
+
+bodiless = (204, 304)
+
+max_remembered = 64
+"""Heads with headers of their own that are remembered for a second."""
+
+phrases = {status.value: status.phrase.encode() for status in HTTPStatus}
+
+
+class AnswerHeads:
+    """The heads of answers, each with its Date (RFC 9110, 6.6.1, asks for one).
+
+    Attributes:
+        plain: (status, content type) to the head up to ``content-length: ``; for 204 and 304 all of the head.
+    """
+
+    __slots__ = ("_date", "_lines", "_second", "plain")
+
+    def __init__(self) -> None:
+        self.plain: dict[tuple[int, bytes | None], bytes] = {}
+        self._lines: dict[tuple[int, bytes | None, Headers], bytes] = {}  # heads up to the wire's own lines
+        self._second = -1
+        self._date = b""
+
+    def tick(self, now_at: int) -> None:
+        """Bring the Date up to now, epoch milliseconds."""
+        second = now_at // 1000
+        if second != self._second:
+            self._second = second
+            self._date = b"\r\ndate: " + formatdate(second, usegmt=True).encode()
+            self.plain.clear()
+            self._lines.clear()
+
+    def build_plain(self, status: int, content_type: bytes | None) -> bytes:
+        """Build and remember the head of an answer that keeps the connection, without extra headers."""
+        if status in bodiless:
+            head = self._start(status, None) + b"\r\n\r\n"
+        else:
+            head = self._start(status, content_type) + b"\r\ncontent-length: "
+        self.plain[status, content_type] = head
+        return head
+
+    def build(self, status: int, content_type: bytes | None, extra: Headers, framing: bytes) -> bytes:
+        """Build a whole head.
+
+        Args:
+            status: HTTP status.
+            content_type: None for none; 204 and 304 never have one.
+            extra: Further headers.
+            framing: The wire's own header lines, each ending with CRLF.
+
+        Raises:
+            ValueError: An extra header would break out of its line.
+        """
+        key = (status, content_type, extra)
+        lines = self._lines.get(key)
+        if lines is None:
+            lines = self._start(status, None if status in bodiless else content_type)
+            for name, value in extra:
+                if b"\n" in value or b"\r" in value or b"\n" in name:
+                    raise ValueError(f"header {name!r}: a value has no line ends")
+                lines += b"\r\n%b: %b" % (name, value)
+            if len(self._lines) < max_remembered:
+                self._lines[key] = lines
+        return b"%b\r\n%b\r\n" % (lines, framing)
+
+    def _start(self, status: int, content_type: bytes | None) -> bytes:
+        start = b"HTTP/1.1 %d %b%b" % (status, phrases.get(status, b"Status"), self._date)
+        return start if content_type is None else start + b"\r\ncontent-type: " + content_type
 
 
 class Http1Request(Request):
@@ -29,7 +98,7 @@ class Http1Request(Request):
 
     __slots__ = ("conn", "ends", "fields", "line", "plain", "stream")
 
-    def __init__(self, conn: SendingSide, line: Line, fields: Fields, body: bytes) -> None:
+    def __init__(self, conn: Http1Connection, line: Line, fields: Fields, body: bytes) -> None:
         self.conn = conn
         self.line = line
         self.fields = fields
@@ -39,7 +108,7 @@ class Http1Request(Request):
         self.headers = fields.headers
         self.body = body
         self.local = conn.local
-        self.plain: SendingSide | None = conn
+        self.plain: Http1Connection | None = conn
         self.stream: Http1Stream | None = None
         self.ends = False
 
@@ -126,7 +195,7 @@ class Http1Stream(Stream):
             request.conn.abort()
 
     def lost(self) -> None:
-        """Tell the owner, once, that the stream is gone."""
+        """Say the owner, once, that the stream is gone."""
         if self._request is None:
             return
         self._request = None
@@ -139,14 +208,8 @@ class Http1Stream(Stream):
         self.writable = False
 
     def resumed(self) -> None:
-        """Note, and tell the owner, that the peer has caught up."""
+        """Note that the peer has caught up, and call the owner."""
         if self._request is not None and not self.writable:
             self.writable = True
             if self.on_drain is not None:
                 self.on_drain()
-
-
-def failed(request: Request) -> None:
-    """Log an exception that the application let escape, and answer 500 if it had not answered."""
-    log.exception("unhandled error in the answer to a request")
-    request.reply(500, b'{"error":"internal server error"}')

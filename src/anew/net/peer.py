@@ -1,0 +1,129 @@
+"""What a connection knows of its peer: where it is, what it has not read yet, how fast its body comes in.
+
+Answers that nobody reads are bounded twice. Send buffers of the kernel grow by themselves to several megabytes: without a bound a
+thousand jobs vanish into one that nobody reads, while the transport, whose own buffer stays empty, sees nothing wrong. And a few
+hundred connections that ask for long pages and read none would fill the memory, so the sum over all of them is counted.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+import sys
+from collections import deque
+from fcntl import ioctl
+from termios import FIONREAD, TIOCOUTQ
+
+from anew.net.seam import WireCounters, WireLimits
+
+send_buffer = 256 << 10
+"""Bytes that the kernel may keep of one stream; Linux doubles it for its own bookkeeping."""
+
+pace_window_ms = 5_000
+"""Over how long the rate of a body is judged: who sends most of one and then stops is noticed as soon as who never began."""
+
+
+def is_local(transport: asyncio.Transport) -> bool:
+    """Say whether the peer's address is on this machine (Unix sockets are)."""
+    address = transport.get_extra_info("peername")
+    if not isinstance(address, tuple):
+        return True
+    host = str(address[0])
+    return host.startswith(("127.", "::ffff:127.")) or host == "::1"
+
+
+def bound_send_buffer(transport: asyncio.Transport) -> None:
+    """Let the kernel keep no more of a stream than `send_buffer`."""
+    sock = transport.get_extra_info("socket")
+    if sock is not None:
+        with contextlib.suppress(OSError):
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, send_buffer)
+
+
+def unsent(transport: asyncio.Transport) -> int:
+    """Count the bytes that the kernel has taken and the peer has not; 0 if the kernel does not say.
+
+    Source:
+        tcp(7), SIOCOUTQ, which is TIOCOUTQ by another name.
+    """
+    return _asked(transport, TIOCOUTQ) or 0
+
+
+def is_quiet(transport: asyncio.Transport) -> bool:
+    """Say for sure that all was handed to the kernel, and that nothing the peer has sent is unread.
+
+    To close then sends no reset, which could destroy what is still on its way (RFC 9112, 9.6).
+    """
+    return not transport.get_write_buffer_size() and _asked(transport, FIONREAD) == 0
+
+
+def _asked(transport: asyncio.Transport, what: int) -> int | None:
+    """Ask the kernel for a number of bytes; None if it does not say."""
+    sock = transport.get_extra_info("socket")
+    if sock is None or transport.is_closing():
+        return None
+    try:
+        return int.from_bytes(ioctl(sock.fileno(), what, bytes(4)), sys.byteorder)
+    except OSError:
+        return None
+
+
+class Unsent:
+    """One connection's part of `WireCounters.unsent`.
+
+    Brought up to date where much may change (the transport fills up or has emptied, an answer has to wait for a window) and by
+    the sweep, not with every answer: short ones are taken before it could matter.
+
+    Attributes:
+        size: Bytes of it that are counted now.
+    """
+
+    __slots__ = ("_counters", "size")
+
+    def __init__(self, counters: WireCounters) -> None:
+        self._counters = counters
+        self.size = 0
+
+    def becomes(self, size: int) -> None:
+        """Count so many bytes from now on."""
+        self._counters.unsent += size - self.size
+        self.size = size
+
+
+class Pace:
+    """How fast a body comes in, over the last seconds.
+
+    Args:
+        now_ms: When the body begins, by the monotonic clock.
+    """
+
+    __slots__ = ("_began_ms", "_seen")
+
+    def __init__(self, now_ms: int) -> None:
+        self._began_ms = now_ms
+        self._seen = deque([(now_ms, 0)])
+
+    def is_slow(self, now_ms: int, received: int, limits: WireLimits) -> bool:
+        """Judge the rate, by what has come in altogether until now; to be asked at least once a second."""
+        seen = self._seen
+        while len(seen) > 1 and seen[1][0] <= now_ms - pace_window_ms:
+            seen.popleft()
+        since_ms, had = seen[0]
+        if now_ms - seen[-1][0] >= pace_window_ms // 10:
+            seen.append((now_ms, received))
+        grace_ms = limits.header_timeout_ms
+        if now_ms - self._began_ms < grace_ms or now_ms - since_ms < min(grace_ms, pace_window_ms):
+            return False
+        return (received - had) * 1000 < (now_ms - since_ms) * limits.body_rate
+
+    def pause(self, paused_ms: int, now_ms: int, received: int) -> None:
+        """Leave out the time in which we did not read, which is not the peer's: the window begins anew.
+
+        Args:
+            paused_ms: How long that was.
+            now_ms: The monotonic clock.
+            received: What had come in until then.
+        """
+        self._began_ms += paused_ms
+        self._seen = deque([(now_ms, received)])
