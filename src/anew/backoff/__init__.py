@@ -19,7 +19,7 @@ from anew.backoff.curves import (
     Sum,
     Table,
 )
-from anew.backoff.decide import Exhausted, Previous, Wait, next_wait, wait_in_words
+from anew.backoff.decide import Exhausted, Previous, Wait, next_wait
 from anew.backoff.even import Even
 from anew.backoff.jitter import Jitter, NoJitter
 from anew.backoff.kinds import CEILING_MS
@@ -77,5 +77,4 @@ __all__ = [
     "phase_offset",
     "policy_from_json",
     "preset",
-    "wait_in_words",
 ]

@@ -239,10 +239,9 @@ class Batch:
         self.free(written)
         self.due_changed = True
         for change in changes:
-            if change.key not in written:
-                continue
-            self.stats.died += change.state is State.DEAD
-            self.stats.corrupt += change.attempt.outcome == "corrupt"
+            if change.state is State.DEAD and change.key in written:
+                self.stats.died += 1
+                self.stats.corrupt += change.attempt.outcome == "corrupt"
         return written
 
     def set_aside(self, corrupt: dict[int, str]) -> None:

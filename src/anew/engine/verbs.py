@@ -1,26 +1,22 @@
 """The rarer verbs: patch, delete, redrive, cancel, reset.
 
-Each function gives a verb for `Call`, which runs it inside a batch's transaction. Patch and delete over many jobs are atomic, as
-Zizq's API promises: they meet the matching keys in portions, so that memory stays bounded, yet all of it is one transaction. A
-redrive, which is our own, promises no such thing and is a walk (see `walks`).
+Those for one job, and the reset, give a verb for `Call`, which runs it inside a batch's transaction. Those for all jobs that match
+give what a bulk change (see `bulk`) does to a chunk of them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 
 from anew.engine.batch import Batch
-from anew.engine.walks import Change, Extent
+from anew.engine.bulk import CHUNK, ChunkChange, Extent
 from anew.errors import IllegalTransition, NotFound
 from anew.jobs import ENDED, Job, Move, State
 from anew.jobs.decide import dead_purge_at
 from anew.jobs.patch import Patch, cancelled, patched, redriven
 from anew.jobs.transitions import sources
-from anew.store.protocol import Filter, Page, Store
-
-PORTION = 1_000
-"""Keys looked at in one go."""
+from anew.store.protocol import Filter, Page
 
 _PATCHABLE = frozenset(State) - ENDED
 _REDRIVABLE = frozenset(sources(Move.REDRIVE))
@@ -42,21 +38,20 @@ def patch_one(key: int, patch: Patch) -> Callable[[Batch], Job]:
     return verb
 
 
-def patch_many(where: Filter, patch: Patch) -> Callable[[Batch], int]:
-    """Change all jobs that match and have not ended.
+def patchable(where: Filter) -> Filter:
+    """Narrow a filter to the jobs that a patch may change."""
+    return _within(where, _PATCHABLE)
 
-    Returns:
-        A verb that gives their number; those count too that were already as the patch wants them.
-    """
 
-    def verb(batch: Batch) -> int:
-        count = 0
-        for jobs in _portions(batch.store, _within(where, _PATCHABLE)):
-            batch.rewrite([(job, patched(job, patch, batch.now)) for job in jobs])
-            count += len(jobs)
-        return count
+def patch_chunk(patch: Patch) -> ChunkChange:
+    """Change jobs of a filter of `patchable`; those count too that were already as the patch wants them."""
 
-    return verb
+    def change(batch: Batch, where: Filter, extent: Extent, before: int) -> int:
+        jobs = _matching(batch, where)
+        batch.rewrite([(job, patched(job, patch, batch.now)) for job in jobs])
+        return len(jobs)
+
+    return change
 
 
 def delete_one(key: int) -> Callable[[Batch], None]:
@@ -73,17 +68,13 @@ def delete_one(key: int) -> Callable[[Batch], None]:
     return verb
 
 
-def delete_many(where: Filter) -> Callable[[Batch], int]:
-    """Remove all jobs that match, in whatever state.
+def delete_chunk() -> ChunkChange:
+    """Remove jobs in whatever state."""
 
-    Returns:
-        A verb that gives their number.
-    """
+    def change(batch: Batch, where: Filter, extent: Extent, before: int) -> int:
+        return len(batch.delete(batch.store.find(where, Page(limit=CHUNK))))
 
-    def verb(batch: Batch) -> int:
-        return sum(len(batch.delete(keys)) for keys in _keys(batch.store, where))
-
-    return verb
+    return change
 
 
 def delete_all() -> Callable[[Batch], int]:
@@ -130,31 +121,26 @@ def redrivable(where: Filter, now: int) -> Filter:
     return _within(replace(where, visible_at=now), _REDRIVABLE)
 
 
-def redrive_portion(*, spread_ms: int = 0, reset_attempts: bool = False) -> Change:
-    """Send dead and cancelled jobs round again, spread evenly over a period.
+def redrive_chunk(*, spread_ms: int = 0, reset_attempts: bool = False) -> ChunkChange:
+    """Send dead and cancelled jobs of a filter of `redrivable` round again, spread evenly over a period.
 
     Args:
-        spread_ms: Of n jobs the i-th, in order of arrival from 0, runs i / n of this after the walk began.
+        spread_ms: Of n jobs the i-th, in order of arrival from 0, runs i / n of this after the bulk change began.
         reset_attempts: Begin their policies again.
-
-    Returns:
-        What a walk over a filter of `redrivable` does to each portion.
     """
 
     def change(batch: Batch, where: Filter, extent: Extent, before: int) -> int:
-        count = before
-        for jobs in _portions(batch.store, where):
-            nths = (min(nth, extent.total) for nth in range(count, count + len(jobs)))
-            times = (extent.began + spread_ms * nth // extent.total for nth in nths)
-            corrupt = batch.store.corrupt_among([job.key for job in jobs])
-            changes = [
-                (job, redriven(job, ready_at, batch.now, reset_attempts=reset_attempts))
-                for job, ready_at in zip(jobs, times, strict=True)
-                if job.key not in corrupt
-            ]
-            batch.rewrite(changes)
-            count += len(changes)
-        return count - before
+        jobs = _matching(batch, where)
+        nths = (min(nth, extent.total) for nth in range(before, before + len(jobs)))
+        times = (extent.began + spread_ms * nth // extent.total for nth in nths)
+        corrupt = batch.store.corrupt_among([job.key for job in jobs])
+        changes = [
+            (job, redriven(job, ready_at, batch.now, reset_attempts=reset_attempts))
+            for job, ready_at in zip(jobs, times, strict=True)
+            if job.key not in corrupt
+        ]
+        batch.rewrite(changes)
+        return len(changes)
 
     return change
 
@@ -196,17 +182,6 @@ def _within(where: Filter, states: frozenset[State]) -> Filter:
     return replace(where, states=states if where.states is None else states & where.states)
 
 
-def _keys(store: Store, where: Filter) -> Iterator[list[int]]:
-    """Walk matching keys upwards; a job that a change makes match or not is met once at most."""
-    after: int | None = None
-    while True:
-        keys = store.find(where, Page(after=after, limit=PORTION))
-        if keys:
-            yield keys
-        if len(keys) < PORTION:
-            return
-        after = keys[-1]
-
-
-def _portions(store: Store, where: Filter) -> Iterator[list[Job]]:
-    return (store.load(keys) for keys in _keys(store, where))
+def _matching(batch: Batch, where: Filter) -> list[Job]:
+    """Read the jobs of a chunk that still match."""
+    return batch.store.load(batch.store.find(where, Page(limit=CHUNK)))

@@ -11,7 +11,7 @@ from msgspec import UNSET, Raw, UnsetType
 
 from anew.backoff import policy_from_json
 from anew.engine import Batch, Call, verbs
-from anew.engine.walks import Walks
+from anew.engine.bulk import BulkChanges, ChunkChange
 from anew.errors import AnewError, IllegalTransition, InvalidJob
 from anew.http.api import Context
 from anew.http.bodies import MAX_MEMBER, body_as, decode
@@ -27,6 +27,7 @@ from anew.jobs import Backoff, Job
 from anew.jobs.codec import U16, U32, U64, At
 from anew.jobs.patch import Patch, RetentionPatch
 from anew.net.seam import Request
+from anew.store.protocol import Filter
 from anew.units import parse_duration
 
 Verb = Callable[[Batch], Any]
@@ -92,7 +93,7 @@ class ChangeRoutes:
         self._key_of = context.key_of
         self._now = context.engine.clock.now
         self._submit = context.commit.submit
-        self._walks = Walks(self._submit, context.reads.later, self._now, _later)
+        self._bulk = BulkChanges(self._submit, context.reads.later, self._now, _later)
 
     def patch_one(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
         """Change one job."""
@@ -133,8 +134,8 @@ class ChangeRoutes:
             reply_error(request, form, refused, 422)
             return
         chosen.check_jq()
-        where = chosen.where(self._ids, visible_at=None)
-        self._answer_count(request, form, "patched", verbs.patch_many(where, patch))
+        where = verbs.patchable(chosen.where(self._ids, visible_at=None))
+        self._change_many(request, form, "patched", where, verbs.patch_chunk(patch))
 
     def delete_one(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
         """Remove one job."""
@@ -144,9 +145,12 @@ class ChangeRoutes:
         """Remove all jobs that match."""
         chosen = selection(query_pairs(request.query, FILTERS))
         chosen.check()
+        if chosen.is_everything():
+            done = answering(request, form, lambda n: form.reply(request, 200, {"deleted": n}))
+            self._submit(Call(verbs.delete_all(), done))
+            return
         where = chosen.where(self._ids, visible_at=None)
-        verb = verbs.delete_all() if chosen.is_everything() else verbs.delete_many(where)
-        self._answer_count(request, form, "deleted", verb)
+        self._change_many(request, form, "deleted", where, verbs.delete_chunk())
 
     def reset(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
         """Remove everything."""
@@ -169,9 +173,8 @@ class ChangeRoutes:
         chosen = selection(query_pairs(request.query, FILTERS))
         chosen.check()
         where = verbs.redrivable(chosen.where(self._ids, visible_at=None), self._now())
-        change = verbs.redrive_portion(spread_ms=spread_ms, reset_attempts=wanted.reset_attempts)
-        done = answering(request, form, lambda n: form.reply(request, 200, {"retried": n}))
-        self._walks.start(where, change, done)
+        change = verbs.redrive_chunk(spread_ms=spread_ms, reset_attempts=wanted.reset_attempts)
+        self._change_many(request, form, "retried", where, change)
 
     def cancel(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
         """Cancel one job."""
@@ -186,8 +189,13 @@ class ChangeRoutes:
     def _answer_empty(self, request: Request, form: Format, verb: Verb) -> None:
         self._submit(Call(verb, answering(request, form, lambda _: request.reply(204, b"", None))))
 
-    def _answer_count(self, request: Request, form: Format, name: str, verb: Verb) -> None:
-        self._submit(Call(verb, answering(request, form, lambda n: form.reply(request, 200, {name: n}))))
+    def _change_many(
+        self, request: Request, form: Format, name: str, where: Filter, change: ChunkChange
+    ) -> None:
+        """Change all jobs that match, in chunks, and answer with their number."""
+        self._bulk.start(
+            where, change, answering(request, form, lambda n: form.reply(request, 200, {name: n}))
+        )
 
     def _ended(self, key: int, error: IllegalTransition) -> AnewError:
         job = self._reads.job(key)

@@ -107,7 +107,7 @@ def _collection() -> dict[str, dict[str, Operation]]:
             "patch": operation(
                 "changes",
                 "patchJobs",
-                "Change all jobs that match and have not ended; without a filter all of them.",
+                "Change all jobs that match and have not ended, a hundred at a time; without a filter all of them.",
                 {200: "Patched"},
                 (413, 415, 422, 501, 507),
                 query=filter_parameters(status=list_of(text(enum=["scheduled", "ready", "in_flight", ""]))),
@@ -116,7 +116,7 @@ def _collection() -> dict[str, dict[str, Operation]]:
             "delete": operation(
                 "changes",
                 "deleteJobs",
-                "Remove all jobs that match; without a filter all of them.",
+                "Remove all jobs that match, a hundred at a time; without a filter all of them at once.",
                 {200: "Deleted"},
                 (501, 507),
                 query=_FILTERS,

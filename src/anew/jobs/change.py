@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from anew.backoff import wait_in_words
+from anew.backoff.decide import wait_in_words
 from anew.jobs.job import Job
 from anew.jobs.state import State
 

@@ -147,31 +147,6 @@ def test_a_job_moved_to_another_queue_reaches_the_taker_that_waits_there(bench: 
     bench.check_counts()
 
 
-def test_many_jobs_moved_at_once_reach_all_who_wait(bench: Bench) -> None:
-    for _ in range(3):
-        bench.taker(queues=("there",))
-    keys = bench.enqueue(3, queue="here")
-    assert bench.call(verbs.patch_many(Filter(queues=frozenset({"here"})), Patch(queue="there"))) == 3
-    assert sorted(bench.given) == keys
-
-
-def test_zizq_78_a_bulk_patch_skips_ended_jobs_and_crosses_portions(bench: Bench) -> None:
-    (dead,) = bench.die()
-    keys = bench.enqueue(2 * verbs.PORTION + 1)
-    assert bench.call(verbs.patch_many(Filter(), Patch(priority=3))) == 2 * verbs.PORTION + 1
-    assert {job.priority for job in bench.store.load(keys)} == {3}
-    assert bench.job(dead).priority == 32768
-    assert bench.call(verbs.patch_many(Filter(), Patch(priority=3))) == 2 * verbs.PORTION + 1
-
-
-def test_a_bulk_patch_that_takes_jobs_out_of_its_own_filter_meets_each(bench: Bench) -> None:
-    bench.enqueue(verbs.PORTION + 10)
-    where = Filter(states=frozenset({State.READY}))
-    assert bench.call(verbs.patch_many(where, Patch(ready_at=NOW + 5))) == verbs.PORTION + 10
-    assert bench.store.count(where) == 0
-    bench.check_counts()
-
-
 def test_zizq_79_deleting_a_job_in_flight_frees_its_slot(bench: Bench) -> None:
     first, second = bench.enqueue(2)
     bench.taker()
@@ -181,18 +156,6 @@ def test_zizq_79_deleting_a_job_in_flight_frees_its_slot(bench: Bench) -> None:
     assert bench.apply(Succeed([first], print)) == [[first]]
     with pytest.raises(NotFound, match="job not found"):
         bench.call(verbs.delete_one(first))
-
-
-def test_deleting_many_in_any_state_with_what_belongs_to_them(bench: Bench) -> None:
-    (dead,) = bench.die()
-    (big,) = bench.enqueue(payload=msgspec.Raw(b'"' + b"x" * 5_000 + b'"'), queue="big")
-    held, ready = bench.enqueue(2)
-    bench.taker()
-    where = Filter(keys=frozenset({dead, big, held}))
-    assert bench.call(verbs.delete_many(where)) == 3
-    assert bench.store.errors(dead, Page()) == []
-    assert bench.given == [held, ready]
-    bench.check_counts()
 
 
 def test_zizq_80_deleting_everything_frees_every_slot(bench: Bench) -> None:

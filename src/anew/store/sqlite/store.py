@@ -608,25 +608,23 @@ class SqliteStore:
         for part in in_widths([change for change in changes if not change.remove]):
             values = chain.from_iterable(map(change_values, part))
             rows = self._execute(sql("apply", len(part)), tuple(values)).fetchall()
-            for _, queue, code, _ in rows:
-                self._counts.add(queue, IN_FLIGHT, -1)
-                self._counts.add(queue, code, 1)
+            for (queue, code), n in tally([row[1:3] for row in rows]).items():
+                self._counts.add(queue, IN_FLIGHT, -n)
+                self._counts.add(queue, code, n)
                 if code == READY:
                     self._line.change(queue)
             keys = {row[0] for row in rows}
             self._many("insert_attempt", [attempt_values(change) for change in part if change.key in keys])
-            self._drop_records({key: records for key, _, _, records in rows})
+            self._drop_records([row[0] for row in rows if row[3] > sum(self._keep)])
             written += keys
         return written + self.delete([change.key for change in changes if change.remove])
 
-    def _drop_records(self, records: dict[int, int]) -> None:
-        """Keep of each job's records the first and the last, and count those between."""
+    def _drop_records(self, keys: Sequence[int]) -> None:
+        """Keep of the records of jobs that have too many the first and the last, and count those between."""
         first, last = self._keep
         if not first and not last:
             return
-        for key, n in records.items():
-            if n <= first + last:
-                continue
+        for key in keys:
             middle = self._execute(sql("middle_attempts"), (key, max(first - 1, 0), max(last - 1, 0), WIDTH))
             rows = middle.fetchall()
             if not rows:

@@ -1,4 +1,4 @@
-"""Walks over very many jobs: in portions, upwards, to their end, a few at a time."""
+"""Changes of very many jobs: in chunks, upwards, to their end, a few at a time."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from anew.engine import Batch, Call, verbs
+from anew.engine.bulk import CHUNK, FOUND, RUNNING, WAITING, BulkChanges, Extent
 from anew.engine.ops import Op
-from anew.engine.walks import FOUND, PORTION, RUNNING, WAITING, Extent, Walks
 from anew.errors import Overloaded, StoreFull
 from anew.jobs import State
 from anew.jobs.patch import Patch
@@ -21,7 +21,7 @@ DEAD = Filter(states=frozenset({State.DEAD}))
 
 
 class Field:
-    """A rig with walks whose operations and reads are let through one at a time.
+    """A rig with bulk changes whose operations and reads are let through one at a time.
 
     Attributes:
         ops: Submitted and not applied yet.
@@ -36,8 +36,8 @@ class Field:
         self.reads: deque[tuple[Any, Any]] = deque()
         self.resting: deque[Any] = deque()
         self.reading = True
-        self.portions: list[int] = []
-        self.walks = Walks(self.ops.append, self._read, self.rig.clock.now, self._later)
+        self.chunks: list[int] = []
+        self.bulk = BulkChanges(self.ops.append, self._read, self.rig.clock.now, self._later)
 
     def _later(self, seconds: float, go_on: Any) -> None:
         assert 0 < seconds < 10
@@ -58,14 +58,14 @@ class Field:
 
     def start(self, where: Filter = DEAD, change: Any = None, **redrive: Any) -> Once:
         done = Once()
-        given = change or verbs.redrive_portion(**redrive)
+        given = change or verbs.redrive_chunk(**redrive)
 
-        def counted(batch: Batch, portion: Filter, extent: Extent, before: int) -> int:
-            changed: int = given(batch, portion, extent, before)
-            self.portions.append(changed)
+        def counted(batch: Batch, where: Filter, extent: Extent, before: int) -> int:
+            changed: int = given(batch, where, extent, before)
+            self.chunks.append(changed)
             return changed
 
-        self.walks.start(where, counted, done)
+        self.bulk.start(where, counted, done)
         return done
 
     def step(self) -> bool:
@@ -85,9 +85,9 @@ class Field:
         while self.step():
             assert self.rig.broken_rules() == []
 
-    def step_to_portion(self, number: int) -> None:
-        """Go on until so many portions have been changed."""
-        while len(self.portions) < number:
+    def step_to_chunk(self, number: int) -> None:
+        """Go on until so many chunks have been changed."""
+        while len(self.chunks) < number:
             assert self.step()
 
 
@@ -96,78 +96,78 @@ def field() -> Field:
     return Field()
 
 
-def test_a_walk_changes_everything_in_portions(field: Field) -> None:
-    count = FOUND + PORTION + 5
+def test_everything_is_changed_in_chunks(field: Field) -> None:
+    count = FOUND + CHUNK + 5
     keys = field.dead(count)
     done = field.start()
     assert done.calls == []
     field.settle()
     assert done.result == count
-    assert max(field.portions) == PORTION
+    assert max(field.chunks) == CHUNK
     assert {field.rig.job(key).state for key in (keys[0], keys[FOUND], keys[-1])} == {State.READY}
     assert field.rig.store.count(DEAD) == 0
 
 
-def test_a_walk_over_nothing_ends_at_once(field: Field) -> None:
+def test_a_change_of_nothing_ends_at_once(field: Field) -> None:
     done = field.start()
     field.settle()
-    assert (done.result, field.portions) == (0, [])
+    assert (done.result, field.chunks) == (0, [])
 
 
-def test_others_have_their_turn_between_two_portions(field: Field) -> None:
-    """Each portion is one operation in one batch, and a rest follows it in which batches hold none."""
-    field.dead(3 * PORTION)
+def test_others_have_their_turn_between_two_chunks(field: Field) -> None:
+    """Each chunk is one operation in one batch, and a rest follows it in which batches hold none."""
+    field.dead(3 * CHUNK)
     done = field.start()
-    field.step_to_portion(1)
+    field.step_to_chunk(1)
     assert (len(field.ops), len(field.resting)) == (0, 1)
     (key,) = field.rig.put(new_job("other"))
     assert field.rig.state(key) is State.READY
     field.settle()
-    assert done.result == 3 * PORTION
+    assert done.result == 3 * CHUNK
 
 
-def test_a_job_is_judged_by_what_it_is_when_its_portion_comes(field: Field) -> None:
-    keys = field.dead(PORTION + 3)
+def test_a_job_is_judged_by_what_it_is_when_its_chunk_comes(field: Field) -> None:
+    keys = field.dead(CHUNK + 3)
     done = field.start()
-    field.step_to_portion(1)
-    gone, sent_on, kept = keys[PORTION:]
+    field.step_to_chunk(1)
+    gone, sent_on, kept = keys[CHUNK:]
     field.rig.do(call(verbs.delete_one(gone)))
     field.rig.do(call(verbs.redrive_one(sent_on)))
     field.rig.do(call(verbs.patch_one(sent_on, Patch(priority=7))))
     field.settle()
-    assert done.result == PORTION + 1
+    assert done.result == CHUNK + 1
     assert field.rig.state(gone) is None
     assert (field.rig.job(sent_on).priority, field.rig.state(kept)) == (7, State.READY)
 
 
 def test_what_comes_to_match_behind_the_end_is_left_alone(field: Field) -> None:
-    """Else jobs that die as fast as they are redriven would keep the walk going for ever."""
-    field.dead(PORTION + 1, "first")
+    """Else jobs that die as fast as they are redriven would keep the change going for ever."""
+    field.dead(CHUNK + 1, "first")
     done = field.start(Filter(states=frozenset({State.DEAD}), queues=frozenset({"first", "late"})))
-    field.step_to_portion(1)
+    field.step_to_chunk(1)
     late = field.dead(2, "late")
     field.settle()
-    assert done.result == PORTION + 1
+    assert done.result == CHUNK + 1
     assert [field.rig.state(key) for key in late] == [State.DEAD, State.DEAD]
 
 
 def test_a_job_that_matches_again_is_met_once(field: Field) -> None:
-    first, *_ = field.dead(PORTION + 1)
+    first, *_ = field.dead(CHUNK + 1)
     done = field.start()
-    field.step_to_portion(1)
+    field.step_to_chunk(1)
     worker = field.rig.worker(["mail"], 1)
     assert worker.held == {first}
     field.rig.do(fail(first))
     field.settle()
-    assert done.result == PORTION + 1
+    assert done.result == CHUNK + 1
     assert field.rig.state(first) is State.DEAD
 
 
-def test_a_redrive_is_spread_evenly_over_all_portions(field: Field) -> None:
-    """Of 200 jobs over 400 s each runs two seconds after the one before, counted from when the walk began."""
+def test_a_redrive_is_spread_evenly_over_all_chunks(field: Field) -> None:
+    """Of 200 jobs over 400 s each runs two seconds after the one before, counted from when the change began."""
     keys = field.dead(200)
     done = field.start(spread_ms=400_000)
-    field.step_to_portion(1)
+    field.step_to_chunk(1)
     field.rig.advance(5_000)
     field.settle()
     assert done.result == 200
@@ -189,7 +189,39 @@ def test_a_redrive_heeds_its_filter(field: Field) -> None:
     assert field.rig.job(two).attempts == 0
 
 
-def test_two_walks_go_on_at_a_time_and_the_rest_wait(field: Field) -> None:
+def test_zizq_78_a_bulk_patch_skips_ended_jobs(field: Field) -> None:
+    (dead,) = field.dead(1, "died")
+    keys = field.rig.put(*(new_job() for _ in range(2 * CHUNK + 1)))
+    for _ in range(2):  # those count too that are already as the patch wants them
+        done = field.start(verbs.patchable(Filter()), verbs.patch_chunk(Patch(priority=3)))
+        field.settle()
+        assert done.result == 2 * CHUNK + 1
+    assert {job.priority for job in field.rig.store.load(keys)} == {3}
+    assert field.rig.job(dead).priority == 32768
+
+
+def test_a_bulk_patch_that_takes_jobs_out_of_its_own_filter_meets_each(field: Field) -> None:
+    field.rig.put(*(new_job() for _ in range(CHUNK + 10)))
+    ready = Filter(states=frozenset({State.READY}))
+    done = field.start(verbs.patchable(ready), verbs.patch_chunk(Patch(ready_at=NOW + 5)))
+    field.settle()
+    assert done.result == CHUNK + 10
+    assert field.rig.store.count(ready) == 0
+
+
+def test_a_bulk_delete_removes_jobs_in_any_state_with_what_belongs_to_them(field: Field) -> None:
+    (dead,) = field.dead(1)
+    (long,) = field.rig.put(new_job("long", payload=b"x" * 5_000))
+    first, second = field.rig.put(new_job(), new_job())
+    worker = field.rig.worker(["mail"], 1)
+    done = field.start(Filter(keys=frozenset({dead, long, first})), verbs.delete_chunk())
+    field.settle()
+    assert done.result == 3
+    assert field.rig.store.errors(dead, Page()) == []
+    assert worker.keys == [first, second]
+
+
+def test_two_changes_go_on_at_a_time_and_the_rest_wait(field: Field) -> None:
     field.dead(2)
     begun = [field.start() for _ in range(RUNNING + WAITING)]
     assert len(field.reads) == RUNNING
@@ -210,7 +242,7 @@ def test_where_nobody_reads_the_keys_are_found_in_a_batch(field: Field) -> None:
     assert done.result == 3
 
 
-def test_an_error_ends_a_walk_and_lets_the_next_begin(field: Field) -> None:
+def test_an_error_ends_a_change_and_lets_the_next_begin(field: Field) -> None:
     field.dead(2)
 
     def full(*_: Any) -> int:
@@ -227,7 +259,7 @@ def test_an_error_ends_a_walk_and_lets_the_next_begin(field: Field) -> None:
     assert last.result is error
 
 
-def test_a_portion_is_one_durable_operation(field: Field) -> None:
+def test_a_chunk_is_one_durable_operation(field: Field) -> None:
     field.dead(1)
     field.start()
     while not field.ops:
@@ -237,7 +269,7 @@ def test_a_portion_is_one_durable_operation(field: Field) -> None:
     assert op.durable
 
 
-def test_a_walk_whose_jobs_go_between_its_two_looks_ends_with_nothing() -> None:
+def test_a_change_whose_jobs_go_between_its_two_looks_ends_with_nothing() -> None:
     field = Field()
     field.dead(3)
     done = field.start()
@@ -263,7 +295,7 @@ def test_a_walk_whose_jobs_go_between_its_two_looks_ends_with_nothing() -> None:
     assert done.result == 0
 
 
-def test_a_walk_over_jobs_that_come_between_its_two_looks_divides_by_no_zero() -> None:
+def test_a_change_of_jobs_that_come_between_its_two_looks_divides_by_no_zero() -> None:
     """The count sees none, the look for the last one a job that has died since."""
     field = Field()
     field.dead(1)

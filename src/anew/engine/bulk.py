@@ -1,8 +1,8 @@
-"""Changes of very many jobs in portions, so that everybody else's operations have their turn between two of them.
+"""Changes of very many jobs in chunks, so that everybody else's operations have their turn between two of them.
 
-A walk is no transaction: it finds keys in the reader's thread, some at a time and upwards, and changes them in small batches like
-any other operation. Whatever has become of a job since it was found is what it is judged by then, and each is met once at most. A
-walk ends at the last job that matched when it began.
+A bulk change is no transaction: it finds keys in the reader's thread, some at a time and upwards, and changes them in small batches
+like any other operation. A job is judged by what it is when its chunk comes, and each is met once at most. The change ends at the
+last job that matched when it began.
 """
 
 from __future__ import annotations
@@ -24,22 +24,22 @@ Read = Callable[[Find, Done], None]
 
 Later = Callable[[float, Callable[[], None]], object]
 
-PORTION = 100
+CHUNK = 100
 """Jobs changed in one batch: some 2 ms, so that those who are in the same one hardly notice."""
 
 FOUND = 3_000
 """Keys found in one look."""
 
 RUNNING = 2
-"""Walks under way at a time: each makes every batch longer."""
+"""Bulk changes under way at a time: each makes every batch longer."""
 
 WAITING = 50
-"""Walks that wait for their turn; more are refused."""
+"""Bulk changes that wait for their turn; more are refused."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Extent:
-    """What a walk has before it.
+    """What a bulk change has before it.
 
     Attributes:
         total: How many jobs matched when it began, >= 1.
@@ -52,13 +52,13 @@ class Extent:
     began: int
 
 
-Change = Callable[[Batch, Filter, Extent, int], int]
-"""Changes one portion inside a batch: called with the batch, a filter for that portion, the walk's extent, and how many jobs
-the walk has changed before; gives how many it has changed now."""
+ChunkChange = Callable[[Batch, Filter, Extent, int], int]
+"""Changes one chunk inside a batch: called with the batch, a filter for its jobs, the extent of the whole, and how many have been
+changed before; gives how many it has changed now."""
 
 
-class Walks:
-    """Runs walks, a few at a time.
+class BulkChanges:
+    """Runs bulk changes, a few at a time.
 
     Args:
         submit: Adds an operation to the next batch.
@@ -75,27 +75,27 @@ class Walks:
         self.clock = clock
         self.later = later
         self._running = 0
-        self._waiting: deque[_Walk] = deque()
+        self._waiting: deque[_BulkChange] = deque()
 
-    def start(self, where: Filter, change: Change, done: Done) -> None:
-        """Walk over all jobs that match.
+    def start(self, where: Filter, change: ChunkChange, done: Done) -> None:
+        """Change all jobs that match.
 
         Args:
             where: Which jobs.
-            change: What is done to each portion of them.
-            done: Called once with how many were changed, or with the AnewError that ended the walk; what was changed before
+            change: What is done to each chunk of them.
+            done: Called once with how many were changed, or with the AnewError that ended the change; what was changed before
                 stays so.
 
         Raises:
-            Overloaded: Too many walks are waiting; nothing was changed.
+            Overloaded: Too many bulk changes are waiting; nothing was changed.
         """
         if len(self._waiting) >= WAITING:
             raise Overloaded("too many changes of many jobs are waiting; try again in a second")
-        self._waiting.append(_Walk(self, where, change, done))
+        self._waiting.append(_BulkChange(self, where, change, done))
         self._next()
 
     def ended(self) -> None:
-        """Note that a walk has ended."""
+        """Note that a bulk change has ended."""
         self._running -= 1
         self._next()
 
@@ -105,11 +105,11 @@ class Walks:
             self._waiting.popleft().begin()
 
 
-class _Walk:
-    """One walk."""
+class _BulkChange:
+    """One bulk change."""
 
-    def __init__(self, walks: Walks, where: Filter, change: Change, done: Done) -> None:
-        self._walks = walks
+    def __init__(self, running: BulkChanges, where: Filter, change: ChunkChange, done: Done) -> None:
+        self._all = running
         self._where = where
         self._change = change
         self._done = done
@@ -132,7 +132,7 @@ class _Walk:
         if not total:  # all that there was may have gone between the two looks
             self._end(0)
             return
-        self._extent = Extent(total=total, last=last[0], began=self._walks.clock())
+        self._extent = Extent(total=total, last=last[0], began=self._all.clock())
         self._search(None)
 
     def _search(self, after: int | None) -> None:
@@ -145,29 +145,29 @@ class _Walk:
         self._go_on()
 
     def _go_on(self) -> None:
-        """Change the next portion, look for more, or end."""
+        """Change the next chunk, look for more, or end."""
         if self._at < len(self._keys):
-            self._walks.submit(Call(self._change_portion, self._changed_portion))
+            self._all.submit(Call(self._change_chunk, self._changed_chunk))
         elif len(self._keys) == FOUND:
             self._search(self._keys[-1])
         else:
             self._end(self._changed)
 
-    def _change_portion(self, batch: Batch) -> int:
+    def _change_chunk(self, batch: Batch) -> int:
         begun = time.perf_counter()
-        keys = frozenset(self._keys[self._at : self._at + PORTION])
+        keys = frozenset(self._keys[self._at : self._at + CHUNK])
         changed = self._change(batch, replace(self._where, keys=keys), self._extent, self._changed)
         self._took_s = time.perf_counter() - begun
         return changed
 
-    def _changed_portion(self, result: Any) -> None:
+    def _changed_chunk(self, result: Any) -> None:
         if isinstance(result, AnewError):
             self._end(result)
             return
         self._changed += result
-        self._at += PORTION
-        # Batches without a portion come between: whoever arrives meanwhile would wait for every portion otherwise.
-        self._walks.later(self._took_s, self._go_on)
+        self._at += CHUNK
+        # Batches without a chunk come between: whoever arrives meanwhile would wait for every chunk otherwise.
+        self._all.later(self._took_s, self._go_on)
 
     def _look(self, find: Find, then: Callable[[Any], None]) -> None:
         """Read beside the loop; where nobody can any more, in a batch."""
@@ -179,10 +179,10 @@ class _Walk:
                 then(result)
 
         try:
-            self._walks.read(find, received)
+            self._all.read(find, received)
         except Overloaded:
-            self._walks.submit(Call(lambda batch: find(batch.store), received))
+            self._all.submit(Call(lambda batch: find(batch.store), received))
 
     def _end(self, result: Any) -> None:
-        self._walks.ended()
+        self._all.ended()
         self._done(result)
