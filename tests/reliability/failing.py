@@ -229,11 +229,11 @@ class _Life:
     # -- the load
 
     def _work(self) -> None:
-        with Client(self.server.address, timeout=END_S) as client:
-            with Taker(self.server.address, prefetch=20, timeout=END_S) as taker:
-                for number in range(ROUNDS):
-                    self._enqueue(client, number)
-                    self._settle(client, taker.take(20))
+        address = self.server.address
+        with Client(address, timeout=END_S) as client, Taker(address, prefetch=20, timeout=END_S) as taker:
+            for number in range(ROUNDS):
+                self._enqueue(client, number)
+                self._settle(client, taker.take(20))
 
     def _enqueue(self, client: Client, number: int) -> None:
         for _ in range(3):

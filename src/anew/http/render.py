@@ -163,7 +163,7 @@ def shown_job(ids: IdText, job: Job, *, payload: bool) -> ShownJob:
         **shown_policy(job.policy),
         dequeued_at=_set(job.dequeued_at),
         failed_at=_set(job.failed_at),
-        retention=UNSET if job.retention is None else Embedded(job.retention),
+        retention=UNSET if job.retention is None else as_stored(job.retention),
         purge_at=_set(job.purge_at),
         completed_at=_set(job.completed_at),
     )
@@ -212,7 +212,7 @@ def taken_job(tag: str, row: TakenRow, now: int) -> ShownJob:
         **shown_policy(policy),
         dequeued_at=now,
         failed_at=_set(failed_at),
-        retention=UNSET if retention is None else Embedded(retention),
+        retention=UNSET if retention is None else as_stored(retention),
     )
 
 
@@ -227,7 +227,7 @@ def shown_error(record: ErrorRecord) -> ShownError:
         failed_at=record.failed_at,
         decision=UNSET
         if record.decision is None
-        else Embedded(shown_decision(record.decision, record.attempt)),
+        else as_stored(shown_decision(record.decision, record.attempt)),
     )
 
 
@@ -256,11 +256,21 @@ def shown_policy(policy: bytes | None) -> Mapping[str, Any]:
     """
     if policy is None:
         return {}
-    if is_zizq_backoff(policy):
+    shown = as_stored(policy)
+    if is_zizq_backoff(shown.json):
         members = _backoff.decode(policy)
         if members.keys() == set(Backoff.__struct_fields__):
             return {"backoff": members | {"exponent": Float32(float(members["exponent"]))}}
-    return {"policy": Embedded(policy)}
+    return {"policy": shown}
+
+
+def as_stored(stored: bytes) -> Embedded:
+    """Give JSON as it is stored; what a damaged file has made of it as ``{"unreadable": text}``, so that the answer can be read."""
+    try:
+        msgspec.json.decode(stored)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return Embedded(_encode({"unreadable": stored.decode("utf-8", "replace")}))
+    return Embedded(stored)
 
 
 def _set(value: T | None) -> T | UnsetType:

@@ -833,7 +833,7 @@ class SqliteStore:
 
     def corrupt_among(self, keys: Sequence[int]) -> set[int]:
         """Give those of these jobs that were set aside because something stored of them cannot be read."""
-        found: set[int] = set()
+        found = set(self._unreadable).intersection(keys)
         for part in in_widths(keys):
             found.update(key for (key,) in self._execute(sql("corrupt_among", len(part)), part))
         return found
