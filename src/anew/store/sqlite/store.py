@@ -862,6 +862,15 @@ class SqliteStore:
         for queue in self._counts.snapshot():
             self._line.change(queue)
 
+    def leave_orphans(self, keys: Sequence[int]) -> None:
+        """Leave the records and payloads of these keys to `sweep`, unless they have jobs or are about to."""
+        self._many("leave_orphans", [(key,) for key in keys])
+
+    def recount_records(self, keys: Sequence[int]) -> None:
+        """Count the records of jobs anew."""
+        for part in in_widths(keys):
+            self._execute(sql("recount_records", len(part)), part)
+
     # -- other processes
 
     def sessions(self) -> list[Session]:
