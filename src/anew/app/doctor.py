@@ -8,6 +8,7 @@ from typing import Any
 
 from anew.app.embedded import DEFAULTS
 from anew.clock import SystemClock
+from anew.config import Settings
 from anew.engine import Call, Engine, recover
 from anew.engine.upkeep import wait_and_apply
 from anew.errors import AnewError
@@ -15,6 +16,11 @@ from anew.store.sqlite import Copied, Examination, Places, SqliteStore, back_up,
 
 SWEPT = 1_000
 """Records that are removed in one transaction: others write between two of them."""
+
+
+def directory_of(settings: Settings) -> Path:
+    """Give the data directory that the settings name."""
+    return settings.store.root_dir
 
 
 def look_over(root_dir: Path) -> Examination:

@@ -20,7 +20,9 @@ _json: Final = click.option("--json", "as_json", is_flag=True, help="Answer in J
 
 
 def _directory(given: str | None) -> Path:
-    return Path(load({"root_dir": given}).settings.store.root_dir)
+    from anew.app.doctor import directory_of  # only here: help starts fast
+
+    return directory_of(load({"root_dir": given}).settings)
 
 
 @click.command()
@@ -43,7 +45,7 @@ def doctor(repair: bool, root_dir: str | None, as_json: bool) -> int:
       anew doctor --root-dir /var/lib/anew --json
       anew doctor --repair
     """
-    from anew.app.doctor import look_over, make_anew  # only here: help starts fast
+    from anew.app.doctor import look_over, make_anew
 
     directory = _directory(root_dir)
     seen = look_over(directory)

@@ -139,6 +139,20 @@ class ShownError(Struct, kw_only=True):
     decision: Any = UNSET
 
 
+class ShownDropped(Struct, kw_only=True):
+    """How many of a job's records of one kind were dropped, because it has too many.
+
+    Attributes:
+        outcome: How those attempts ended.
+        error_type: The errors' class.
+        attempts: How many.
+    """
+
+    outcome: str
+    error_type: str | UnsetType = UNSET
+    attempts: U32
+
+
 _backoff = msgspec.json.Decoder(dict[str, Any])
 
 
@@ -229,6 +243,11 @@ def shown_error(record: ErrorRecord) -> ShownError:
         if record.decision is None
         else as_stored(shown_decision(record.decision, record.attempt)),
     )
+
+
+def shown_dropped(outcome: str, error_type: str, attempts: int) -> ShownDropped:
+    """Give how many records of one kind were dropped."""
+    return ShownDropped(outcome=outcome, error_type=error_type or UNSET, attempts=attempts)
 
 
 def with_last_error(job: ShownJob, record: ErrorRecord | None) -> ListedJob:

@@ -118,11 +118,11 @@ INSERT INTO attempt (job_id, attempt, outcome, error_type, message, backtrace, d
 VALUES @rows(9);
 
 -- name: middle_attempts
--- The records between the first and the last ones of a job, in order of time: (job, first to keep, last to keep).
+-- The records between the first and the last ones of a job, in order of time: (job, first to keep, last to keep, limit).
 SELECT id, outcome, coalesce(error_type, ''), octet_length(message) + coalesce(octet_length(backtrace), 0)
 FROM attempt WHERE job_id = ?1
-    AND id > (SELECT id FROM attempt WHERE job_id = ?1 ORDER BY id LIMIT 1 OFFSET ?2)
-    AND id < (SELECT id FROM attempt WHERE job_id = ?1 ORDER BY id DESC LIMIT 1 OFFSET ?3)
+    AND (?2 = 0 OR id > (SELECT id FROM attempt WHERE job_id = ?1 ORDER BY id LIMIT 1 OFFSET ?2 - 1))
+    AND id < (SELECT id FROM attempt WHERE job_id = ?1 ORDER BY id DESC LIMIT 1 OFFSET ?3 - 1)
 ORDER BY id LIMIT ?4;
 
 -- name: drop_attempts

@@ -91,7 +91,7 @@ class SqliteStore:
         background: Copy the log into the database in a thread of its own; for a server, where a pause would be felt.
         exclusive: Refuse to open where another server is; any number of other processes may still open the store.
         keep_first: Records of a job's first failures that are kept in full.
-        keep_last: Records of its last failures that are; both 0 keeps all.
+        keep_last: Records of its last failures that are, one at least; both 0 keeps all.
         vfs: Name of the apsw VFS to open the file through, for harnesses that record or fail its calls.
 
     Raises:
@@ -610,11 +610,11 @@ class SqliteStore:
         first, last = self._keep
         if not first and not last:
             return
+        last = max(last, 1)  # it says why a job is dead
         for key, n in records.items():
             if n <= first + last:
                 continue
-            middle = self._execute(sql("middle_attempts"), (key, max(first - 1, 0), max(last - 1, 0), WIDTH))
-            rows = middle.fetchall()
+            rows = self._execute(sql("middle_attempts"), (key, first, last, WIDTH)).fetchall()
             if not rows:
                 continue
             kinds = tally((key, outcome, error_type[:200]) for _, outcome, error_type, _ in rows)
