@@ -99,19 +99,19 @@ class Workload:
         )
         self._taker = Taker(None, 40, lambda rows, _: self._held.extend(row[0] for row in rows))
         self._engine.dispatcher.add(self._taker)
-        self._portions: list[Op] = []
-        self._staging = Staging(self._portions.append)
+        self._parts: list[Op] = []
+        self._staging = Staging(self._parts.append, self.store.staging)
 
     def step(self) -> None:
         """Apply one batch of one to eight operations."""
         self._clock.advance(self._rng.randrange(1, 20_000))
-        if self._rng.random() < 0.2 and not self._portions:
+        if self._rng.random() < 0.2 and not self._parts:
             jobs = [self._job(self._rng.randrange(3_000, 30_000))]
             op = Enqueue(jobs, lambda result: self._stored(1, result))
             self._staging.add(op, payload_bytes(op))
-        portions = self._portions[:]
-        self._portions.clear()
-        self._engine.apply([*portions, *(self._operation() for _ in range(self._rng.randrange(1, 9)))])
+        parts = self._parts[:]
+        self._parts.clear()
+        self._engine.apply([*parts, *(self._operation() for _ in range(self._rng.randrange(1, 9)))])
 
     def _operation(self) -> Op:
         kind = self._rng.random()
@@ -135,7 +135,7 @@ class Workload:
 
     def _stored(self, count: int, result: Any) -> None:
         if not isinstance(result, AnewError):
-            self.said.stored.update(range(result[0], result[0] + count))
+            self.said.stored.update(result.keys)
             self.said.count += count
 
     def _succeeded(self, keys: list[int], missing: Any) -> None:
@@ -229,7 +229,7 @@ def _in_small() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(connection, "CHECKPOINT_PAGES", CHECKPOINT_PAGES)
         patch.setattr(payloads, "PART_BYTES", 2_500)
-        patch.setattr(staging, "PORTION_BYTES", 5_000)
+        patch.setattr(staging, "PART_BYTES", 5_000)
         yield
 
 

@@ -25,7 +25,13 @@ def open_store(settings: Settings) -> Store:
     """
     relaxed = settings.store.commit == "relaxed"
     try:
-        return SqliteStore(Path(settings.store.root_dir), relaxed=relaxed, background=True)
+        return SqliteStore(
+            Path(settings.store.root_dir),
+            relaxed=relaxed,
+            background=True,
+            keep_first=settings.retention.first_errors,
+            keep_last=settings.retention.last_errors,
+        )
     except InvalidConfig as error:
         # The store does not know what its directory is called where people set it.
         raise InvalidConfig(f"--root-dir: {error}", field="root-dir", value=error.value) from error

@@ -24,6 +24,9 @@ _COMMANDS: Final = {
     "dead": ("anew.cli.dead", "List dead jobs, and bring them back."),
     "policy": ("anew.cli.policy", "See what a retry policy will do."),
     "lab": ("anew.cli.lab", "Simulate, compare, draw and fit retry policies; open the lab in a browser."),
+    "doctor": ("anew.cli.doctor", "Look a store over, and make anew what is derived."),
+    "backup": ("anew.cli.doctor", "Copy a store while its server goes on."),
+    "restore": ("anew.cli.doctor", "Make a copy the store again."),
     "config": ("anew.cli.config", "Show the settings and where they come from."),
     "completion": ("anew.cli.completion", "Let the shell complete commands and options."),
 }

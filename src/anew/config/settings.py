@@ -105,6 +105,11 @@ class Retention:
         "How long completed jobs are kept; 0 removes them at once.", zizq=True)
     dead_ms: int = _of(7 * DAY_MS, "default-dead-job-retention", "duration",
         "How long dead jobs are kept; 0 removes them at once.", zizq=True)
+    first_errors: int = _of(10, "error-records-first", "integer",
+        "Error records that are kept of each job's first failures; of those between the first and the last only their "
+        "number by error type is kept. 0 here and for the last keeps all.")
+    last_errors: int = _of(90, "error-records-last", "integer",
+        "Error records that are kept of each job's last failures; a job has one at least.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -68,6 +68,10 @@ class Reads:
         """
         return self._store.errors(key, page, most_bytes)
 
+    def dropped_errors(self, key: int) -> list[tuple[str, str, int]]:
+        """Count the attempts of a job whose records were dropped: outcome, error type (or ""), how many."""
+        return self._store.dropped_errors(key)
+
     def last_errors(self, keys: Sequence[int]) -> dict[int, ErrorRecord]:
         """Give the latest record of each job that has one, its message cut, without backtrace and decision."""
         return self._store.last_errors(keys)

@@ -16,7 +16,7 @@ from anew.engine.engine import PROMOTE_JOBS, Engine
 from anew.engine.ops import Call, Verb
 from anew.errors import AnewError, StoreBusy
 from anew.jobs import HoldEnd
-from anew.jobs.decide import dead_purge_at
+from anew.jobs.decide import corrupt_purge_at
 from anew.store.protocol import Store
 
 log = logging.getLogger("anew.engine")
@@ -47,7 +47,8 @@ class Upkeep:
         more |= self.bury_sessions(batch)
         more |= self._reap(batch)
         more |= batch.store.sweep(SWEPT)
-        batch.store.set_aside(PROMOTE_JOBS, dead_purge_at(None, batch.defaults, batch.now), batch.now)
+        purge_at = corrupt_purge_at(None, batch.defaults, batch.now)
+        batch.stats.corrupt += len(batch.store.set_aside(PROMOTE_JOBS, purge_at, batch.now))
         return more
 
     def bury_sessions(self, batch: Batch, limit: int = PROMOTE_JOBS) -> bool:

@@ -14,7 +14,7 @@ import msgspec
 from anew.backoff import ALIASES, PRESETS
 from anew.http.changing import PatchBody, Redrive, RetentionBody
 from anew.http.query_strings import DEFAULT_LIMIT, MOST_LIMIT, STATES, U16_MAX
-from anew.http.render import ListedJob, ShownError, ShownJob, ShownLastError, StoredJob
+from anew.http.render import ListedJob, ShownDropped, ShownError, ShownJob, ShownLastError, StoredJob
 from anew.http.settling import Ids, JobFailure
 from anew.jobs.change import Decision
 from anew.jobs.codec import U64_MAX, Backoff, FailureReport, NewJob, Retention
@@ -44,6 +44,7 @@ GENERATED: dict[type[msgspec.Struct], str] = {
     ListedJob: "ListedJob",
     ShownLastError: "LastError",
     ShownError: "ErrorRecord",
+    ShownDropped: "DroppedRecords",
     Decision: "Decision",
 }
 """By Struct: what its schema is called."""
@@ -177,7 +178,12 @@ def schemas() -> dict[str, Schema]:
         "NewJobs": record("jobs", jobs=list_of(ref("NewJob"))),
         "StoredJobs": record("jobs", jobs=list_of(ref("StoredJob"))),
         "JobPage": record("jobs pages", jobs=list_of(ref("Job")), pages=ref("Pages")),
-        "ErrorPage": record("errors pages", errors=list_of(ref("ErrorRecord")), pages=ref("Pages")),
+        "ErrorPage": record(
+            "errors pages",
+            errors=list_of(ref("ErrorRecord")),
+            pages=ref("Pages"),
+            dropped=list_of(ref("DroppedRecords")),
+        ),
         "Pages": record("self next prev", self=text(), next=or_null(text()), prev=or_null(text())),
         "NotFoundIds": record("not_found", not_found=list_of(text())),
         "Failures": record("failures", failures=list_of(ref("JobFailure"))),

@@ -18,7 +18,7 @@ from anew.http.query_strings import (
     query_pairs,
     selection,
 )
-from anew.http.render import ShownJob, shown_error, shown_job, with_last_error
+from anew.http.render import ShownJob, shown_dropped, shown_error, shown_job, with_last_error
 from anew.http.replies import answering
 from anew.http.router import Router
 from anew.jobs import ErrorRecord, Job
@@ -107,7 +107,10 @@ class JobRoutes:
         path = f"/jobs/{self._ids.write(job.key)}/errors"
         ends = (str(records[0].attempt), str(records[-1].attempt)) if records else None
         listed = [shown_error(record) for record in records]
-        form.reply(request, 200, {"errors": listed, "pages": _links(path, page, [], ends, more)})
+        answer = {"errors": listed, "pages": _links(path, page, [], ends, more)}
+        if dropped := self._reads.dropped_errors(job.key):
+            answer["dropped"] = [shown_dropped(*one) for one in dropped]
+        form.reply(request, 200, answer)
 
     def error(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
         """Show the record of one failed attempt; of several with one number the newest."""

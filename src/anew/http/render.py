@@ -139,6 +139,20 @@ class ShownError(Struct, kw_only=True):
     decision: Any = UNSET
 
 
+class ShownDropped(Struct, kw_only=True):
+    """How many of a job's records of one kind were dropped, because it has too many.
+
+    Attributes:
+        outcome: How those attempts ended.
+        error_type: The errors' class.
+        attempts: How many.
+    """
+
+    outcome: str
+    error_type: str | UnsetType = UNSET
+    attempts: U32
+
+
 _backoff = msgspec.json.Decoder(dict[str, Any])
 
 
@@ -163,7 +177,7 @@ def shown_job(ids: IdText, job: Job, *, payload: bool) -> ShownJob:
         **shown_policy(job.policy),
         dequeued_at=_set(job.dequeued_at),
         failed_at=_set(job.failed_at),
-        retention=UNSET if job.retention is None else Embedded(job.retention),
+        retention=UNSET if job.retention is None else as_stored(job.retention),
         purge_at=_set(job.purge_at),
         completed_at=_set(job.completed_at),
     )
@@ -212,7 +226,7 @@ def taken_job(tag: str, row: TakenRow, now: int) -> ShownJob:
         **shown_policy(policy),
         dequeued_at=now,
         failed_at=_set(failed_at),
-        retention=UNSET if retention is None else Embedded(retention),
+        retention=UNSET if retention is None else as_stored(retention),
     )
 
 
@@ -227,8 +241,13 @@ def shown_error(record: ErrorRecord) -> ShownError:
         failed_at=record.failed_at,
         decision=UNSET
         if record.decision is None
-        else Embedded(shown_decision(record.decision, record.attempt)),
+        else as_stored(shown_decision(record.decision, record.attempt)),
     )
+
+
+def shown_dropped(outcome: str, error_type: str, attempts: int) -> ShownDropped:
+    """Give how many records of one kind were dropped."""
+    return ShownDropped(outcome=outcome, error_type=error_type or UNSET, attempts=attempts)
 
 
 def with_last_error(job: ShownJob, record: ErrorRecord | None) -> ListedJob:
@@ -256,11 +275,21 @@ def shown_policy(policy: bytes | None) -> Mapping[str, Any]:
     """
     if policy is None:
         return {}
-    if is_zizq_backoff(policy):
+    shown = as_stored(policy)
+    if is_zizq_backoff(shown.json):
         members = _backoff.decode(policy)
         if members.keys() == set(Backoff.__struct_fields__):
             return {"backoff": members | {"exponent": Float32(float(members["exponent"]))}}
-    return {"policy": Embedded(policy)}
+    return {"policy": shown}
+
+
+def as_stored(stored: bytes) -> Embedded:
+    """Give JSON as it is stored; what a damaged file has made of it as ``{"unreadable": text}``, so that the answer can be read."""
+    try:
+        msgspec.json.decode(stored)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return Embedded(_encode({"unreadable": stored.decode("utf-8", "replace")}))
+    return Embedded(stored)
 
 
 def _set(value: T | None) -> T | UnsetType:

@@ -153,9 +153,6 @@ def decide_corruption(
         now: Epoch ms.
         failure: What its worker has reported, if that is how it was found.
     """
-    purge_at = dead_purge_at(job.retention, defaults, now)
-    if purge_at is None:
-        purge_at = now + CORRUPT_KEPT_MS
     failure = failure or Failed(message=wrong, error_type="Corrupt")
     decision = Decision("dead", f"corrupt: {wrong}")
     phase = job.phase
@@ -167,12 +164,18 @@ def decide_corruption(
         now,
         phase=phase,
         carry=job.carry,
-        purge_at=purge_at,
+        purge_at=corrupt_purge_at(job.retention, defaults, now),
         outcome="corrupt",
     )
 
 
 _TARGETS = {move: target(State.IN_FLIGHT, move) for move in (Move.RETRY, Move.DIE)}
+
+
+def corrupt_purge_at(retention: bytes | None, defaults: Defaults, now: int) -> int:
+    """Decide until when a job that was set aside is kept."""
+    purge_at = dead_purge_at(retention, defaults, now)
+    return now + CORRUPT_KEPT_MS if purge_at is None else purge_at
 
 
 def is_zizq_backoff(policy: bytes) -> bool:

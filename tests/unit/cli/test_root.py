@@ -50,7 +50,7 @@ def test_the_commands() -> None:
         "serve", "enqueue", "work", "jobs list", "jobs show", "jobs patch", "jobs retry", "jobs cancel", "jobs delete", "queues",
 
         "dead list", "dead retry", "policy explain", "policy lint", "policy list", "policy sample", "policy show", "config show",
-        "health", "completion",
+        "health", "completion", "doctor", "backup", "restore",
         "lab chart", "lab compare", "lab fit", "lab open", "lab replay", "lab simulate", "lab report",
     }  # fmt: skip
 

@@ -14,10 +14,12 @@ from msgspec.structs import replace
 from anew.http.embedded_json import Embedded, Float32, shortest, to_msgpack
 from anew.http.formats import JSON, MSGPACK
 from anew.http.render import (
+    as_stored,
     plain_answer,
     plain_answers,
     shown_error,
     shown_job,
+    shown_policy,
     stored_job,
     taken_as_json,
     taken_job,
@@ -271,3 +273,20 @@ def test_a_long_value_is_translated_while_the_collector_rests(text: bytes) -> No
     finally:
         gc.callbacks.remove(note)
     assert (during, gc.isenabled()) == (0, True)
+
+
+@pytest.mark.parametrize(
+    ("stored", "shown"),
+    [
+        (b'{"preset":"even"}', {"preset": "even"}),
+        (b"{", {"unreadable": "{"}),
+        (b'{"exponent"', {"unreadable": '{"exponent"'}),
+        (b'{"preset":"ev\xe5n"}', {"unreadable": '{"preset":"ev\ufffdn"}'}),
+        (b"", {"unreadable": ""}),
+    ],
+)
+def test_what_a_damaged_file_has_left_of_a_policy_does_not_spoil_the_answer(
+    stored: bytes, shown: Any
+) -> None:
+    assert msgspec.json.decode(JSON.encode(shown_policy(stored))) == {"policy": shown}
+    assert msgspec.json.decode(JSON.encode({"retention": as_stored(stored)})) == {"retention": shown}

@@ -26,6 +26,11 @@ WHOLE_TABLE = {
     "leftovers": "ends at its limit",
     "sessions": "one row a process",
     "recount": "counts every row, in the reader's thread and after a crash alone",
+    "heads_amiss": "a row a queue, for somebody who looks the store over",
+    "records_amiss": "every job, for somebody who looks the store over",
+    "parts_of_nobody": "every payload that is kept apart, for somebody who looks the store over",
+    "records_of_nobody": "every record, for somebody who looks the store over",
+    "damaged": "every job, for somebody who looks the store over",
 }
 """Statements that read a table from end to end, and why they may."""
 
@@ -33,6 +38,7 @@ SORTS = {
     "recount": "by queue and state, in the reader's thread",
     "middle_attempts": "one job's records, of which there are as many as are kept and one more",
     "counted_attempts": "one job's kinds of errors",
+    "heads_amiss": "a row a queue, for somebody who looks the store over",
 }
 """Statements that sort what they have found, and why they may."""
 
@@ -140,6 +146,7 @@ SEARCHES = {
     "last_errors": "attempt_job",
     "failed_jobs": "attempt_job",
     "failures": "attempt_job",
+    "recount_records": "attempt_job",
 }
 """Which index carries which statement."""
 
@@ -183,6 +190,7 @@ def test_every_statement_is_accounted_for() -> None:
         "insert_attempt",
         "count_attempts",
         "leave_over",
+        "leave_orphans",
         "write_counters",
         "write_lines",
         "write_duty",

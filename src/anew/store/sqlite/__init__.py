@@ -1,7 +1,19 @@
 """The engine of one file: SQLite through apsw, write-ahead log, one writer."""
 
 from anew.store.sqlite.archive import SqliteArchive
+from anew.store.sqlite.backup import Copied, back_up, restore
 from anew.store.sqlite.connection import Places
+from anew.store.sqlite.examination import Examination, Finding, examine
 from anew.store.sqlite.store import SqliteStore
 
-__all__ = ["Places", "SqliteArchive", "SqliteStore"]
+__all__ = [
+    "Copied",
+    "Examination",
+    "Finding",
+    "Places",
+    "SqliteArchive",
+    "SqliteStore",
+    "back_up",
+    "examine",
+    "restore",
+]

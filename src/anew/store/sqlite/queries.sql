@@ -118,11 +118,11 @@ INSERT INTO attempt (job_id, attempt, outcome, error_type, message, backtrace, d
 VALUES @rows(9);
 
 -- name: middle_attempts
--- The records between the first and the last ones of a job, in order of time: (job, first to keep, last to keep).
+-- The records between the first and the last ones of a job, in order of time: (job, first to keep, last to keep, limit).
 SELECT id, outcome, coalesce(error_type, ''), octet_length(message) + coalesce(octet_length(backtrace), 0)
 FROM attempt WHERE job_id = ?1
-    AND id > (SELECT id FROM attempt WHERE job_id = ?1 ORDER BY id LIMIT 1 OFFSET ?2)
-    AND id < (SELECT id FROM attempt WHERE job_id = ?1 ORDER BY id DESC LIMIT 1 OFFSET ?3)
+    AND (?2 = 0 OR id > (SELECT id FROM attempt WHERE job_id = ?1 ORDER BY id LIMIT 1 OFFSET ?2 - 1))
+    AND id < (SELECT id FROM attempt WHERE job_id = ?1 ORDER BY id DESC LIMIT 1 OFFSET ?3 - 1)
 ORDER BY id LIMIT ?4;
 
 -- name: drop_attempts
@@ -302,3 +302,53 @@ SELECT name, value FROM meta;
 
 -- name: write_meta
 INSERT INTO meta (name, value) VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value;
+
+-- name: heads_amiss
+-- Queues whose row of `line` is not their first ready job.
+WITH RECURSIVE ready (queue) AS (
+    SELECT min(queue) FROM job WHERE state = @READY
+    UNION ALL
+    SELECT (SELECT min(queue) FROM job WHERE state = @READY AND queue > ready.queue) FROM ready WHERE queue IS NOT NULL
+), head (queue, priority, job_id) AS (
+    SELECT queue,
+        (SELECT priority FROM job WHERE queue = ready.queue AND state = @READY ORDER BY priority, id LIMIT 1),
+        (SELECT id FROM job WHERE queue = ready.queue AND state = @READY ORDER BY priority, id LIMIT 1)
+    FROM ready WHERE queue IS NOT NULL
+)
+SELECT queue FROM (SELECT queue, priority, job_id FROM head EXCEPT SELECT queue, priority, job_id FROM line)
+UNION
+SELECT queue FROM (SELECT queue, priority, job_id FROM line EXCEPT SELECT queue, priority, job_id FROM head);
+
+-- name: records_amiss
+-- Jobs that do not know how many records they have.
+SELECT id FROM job WHERE (records, record_bytes) IS NOT (
+    SELECT count(*), coalesce(sum(octet_length(message) + coalesce(octet_length(backtrace), 0)), 0)
+    FROM attempt WHERE job_id = job.id
+);
+
+-- name: recount_records
+UPDATE job SET (records, record_bytes) = (
+    SELECT count(*), coalesce(sum(octet_length(message) + coalesce(octet_length(backtrace), 0)), 0)
+    FROM attempt WHERE job_id = job.id
+) WHERE id IN (@marks);
+
+-- name: parts_of_nobody
+SELECT DISTINCT job_id FROM payload WHERE job_id NOT IN (SELECT id FROM job) AND job_id NOT IN (SELECT job_id FROM staged)
+    AND job_id NOT IN (SELECT job_id FROM leftover);
+
+-- name: records_of_nobody
+SELECT job_id FROM attempt WHERE job_id NOT IN (SELECT id FROM job) AND job_id NOT IN (SELECT job_id FROM leftover)
+UNION
+SELECT job_id FROM attempt_count WHERE job_id NOT IN (SELECT id FROM job) AND job_id NOT IN (SELECT job_id FROM leftover);
+
+-- name: leave_orphans
+-- Only what belongs to no job: others may have written since these were found.
+INSERT OR IGNORE INTO leftover (job_id) SELECT column1 FROM (VALUES @rows(1))
+WHERE column1 NOT IN (SELECT id FROM job) AND column1 NOT IN (SELECT job_id FROM staged);
+
+-- name: damaged
+-- Jobs of which something cannot be read and that have not been set aside.
+SELECT id FROM job WHERE (
+    state NOT IN (@STATES) OR NOT json_valid(CAST(coalesce(policy, '1') AS TEXT)) OR (payload IS NULL AND payload_bytes IS NULL)
+    OR payload_bytes <> coalesce((SELECT sum(length(data)) FROM payload WHERE job_id = job.id), 0)
+) AND id NOT IN (SELECT job_id FROM attempt WHERE outcome = 'corrupt');

@@ -91,7 +91,7 @@ class SqliteStore:
         background: Copy the log into the database in a thread of its own; for a server, where a pause would be felt.
         exclusive: Refuse to open where another server is; any number of other processes may still open the store.
         keep_first: Records of a job's first failures that are kept in full.
-        keep_last: Records of its last failures that are; both 0 keeps all.
+        keep_last: Records of its last failures that are, one at least; both 0 keeps all.
         vfs: Name of the apsw VFS to open the file through, for harnesses that record or fail its calls.
 
     Raises:
@@ -624,9 +624,9 @@ class SqliteStore:
         first, last = self._keep
         if not first and not last:
             return
+        last = max(last, 1)  # it says why a job is dead
         for key in keys:
-            middle = self._execute(sql("middle_attempts"), (key, max(first - 1, 0), max(last - 1, 0), WIDTH))
-            rows = middle.fetchall()
+            rows = self._execute(sql("middle_attempts"), (key, first, last, WIDTH)).fetchall()
             if not rows:
                 continue
             kinds = tally((key, outcome, error_type[:200]) for _, outcome, error_type, _ in rows)
@@ -847,7 +847,7 @@ class SqliteStore:
 
     def corrupt_among(self, keys: Sequence[int]) -> set[int]:
         """Give those of these jobs that were set aside because something stored of them cannot be read."""
-        found: set[int] = set()
+        found = set(self._unreadable).intersection(keys)
         for part in in_widths(keys):
             found.update(key for (key,) in self._execute(sql("corrupt_among", len(part)), part))
         return found
@@ -875,6 +875,15 @@ class SqliteStore:
         self._line.clear()
         for queue in self._counts.snapshot():
             self._line.change(queue)
+
+    def leave_orphans(self, keys: Sequence[int]) -> None:
+        """Leave the records and payloads of these keys to `sweep`, unless they have jobs or are about to."""
+        self._many("leave_orphans", [(key,) for key in keys])
+
+    def recount_records(self, keys: Sequence[int]) -> None:
+        """Count the records of jobs anew."""
+        for part in in_widths(keys):
+            self._execute(sql("recount_records", len(part)), part)
 
     # -- other processes
 

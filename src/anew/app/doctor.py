@@ -1,0 +1,84 @@
+"""Looks a store over, makes anew what is derived, copies it and puts copies back: beside a running server, or without one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from anew.app.embedded import DEFAULTS
+from anew.clock import SystemClock
+from anew.config import Settings
+from anew.engine import Call, Engine, recover
+from anew.engine.upkeep import wait_and_apply
+from anew.errors import AnewError
+from anew.store.sqlite import Copied, Examination, Places, SqliteStore, back_up, examine, restore
+
+SWEPT = 1_000
+"""Records that are removed in one transaction: others write between two of them."""
+
+
+def directory_of(settings: Settings) -> Path:
+    """Give the data directory that the settings name."""
+    return settings.store.root_dir
+
+
+def look_over(root_dir: Path) -> Examination:
+    """Look the store of a data directory over; nothing is changed.
+
+    Raises:
+        NotFound: There is no store.
+        StoreFailed: It cannot be read at all.
+    """
+    return examine(Places.in_directory(root_dir), SystemClock().now())
+
+
+def make_anew(root_dir: Path, seen: Examination) -> Examination:
+    """Make anew what is derived, as far as it was found wrong, and look again.
+
+    A server may go on beside it: every change is a transaction among its own.
+
+    Raises:
+        StoreBusy: Another process is writing and does not let go.
+        StoreFailed: The store failed.
+    """
+    store = SqliteStore(Places.in_directory(root_dir), exclusive=False)
+    try:
+        engine = Engine(store, clock=SystemClock(), defaults=DEFAULTS)
+        recover(engine)  # sessions, holds, and what was begun and never came
+        keys = {finding.name: finding.keys for finding in seen.findings}
+        orphans = (*keys.get("payloads", ()), *keys.get("attempts", ()))
+        _do(engine, lambda batch: store.leave_orphans(orphans))
+        while _do(engine, lambda batch: store.sweep(SWEPT)):
+            pass
+        _do(engine, lambda batch: store.recount_records(keys.get("records", ())))
+        reader = store.reader()
+        try:
+            differences = reader.recount()
+        finally:
+            reader.close()
+        _do(engine, lambda batch: store.correct(differences))
+    finally:
+        store.close()
+    return look_over(root_dir)
+
+
+def copy_out(root_dir: Path, target: Path, progress: Callable[[int, int], None]) -> Copied:
+    """Copy the store of a data directory into one file; see `back_up`."""
+    return back_up(Places.in_directory(root_dir), target, progress)
+
+
+def copy_in(
+    source: Path, root_dir: Path, progress: Callable[[int, int], None], *, force: bool = False
+) -> Copied:
+    """Make a copy the store of a data directory; see `restore`."""
+    return restore(source, Places.in_directory(root_dir), progress, force=force)
+
+
+def _do(engine: Engine, verb: Callable[..., Any]) -> Any:
+    """Run one verb in a transaction of its own, after whoever has the turn."""
+    results: list[Any] = []
+    wait_and_apply(engine, [Call(verb, results.append)])
+    if isinstance(results[0], AnewError):
+        raise results[0]
+    return results[0]

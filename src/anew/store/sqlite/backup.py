@@ -1,0 +1,249 @@
+"""Copies a store into one file while others write to it, and puts such a copy in a store's place.
+
+A copy is written under another name, verified and synced, and only then gets its own: whatever kills the copying, what stands
+under the name is whole.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing, contextmanager, suppress
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import apsw
+
+from anew.errors import Conflict, InvalidInput, NewerStore, NotFound, StoreBusy, StoreFailed, StoreFull
+from anew.store.sqlite.connection import APPLICATION_ID, Places, migrations, sync_directory
+from anew.store.sqlite.presence import Presence, ServerLock
+from anew.store.sqlite.turnstile import Turnstile
+from anew.units import shown
+
+STEP_PAGES = 256
+"""Pages of a step, a megabyte: some milliseconds in which the disk works for the copy."""
+
+REST = 0.5
+"""Of a step's time, how long the disk is then left to others."""
+
+UNFINISHED = ".unfinished"
+REPLACED = ".replaced"
+
+Progress = Callable[[int, int], None]
+"""Called after each step with how many pages are copied, and how many there are."""
+
+
+class Copied(NamedTuple):
+    """What was copied and verified."""
+
+    path: Path
+    jobs: int
+    size: int
+
+
+def back_up(places: Places, target: Path, progress: Progress) -> Copied:
+    """Copy a store as it is at one instant; a server and programs may go on writing to it.
+
+    Their log grows while the copy is made, because its older part must stay; otherwise they notice nothing but a busier disk.
+
+    Raises:
+        NotFound: There is no store.
+        InvalidInput: The target is a file of the store itself, or cannot be written.
+        StoreFull: There is no space for the copy.
+        StoreFailed: The store cannot be read, or is damaged.
+    """
+    if not places.database.is_file():
+        raise NotFound(
+            f"{shown(str(places.database.parent))} holds no store; expected the --root-dir of a server"
+        )
+    if target.exists() and target.samefile(places.database):
+        raise InvalidInput(f"{shown(str(target))} is the store itself; expected another file")
+    unfinished = _fresh(target)
+    try:
+        with closing(apsw.Connection(str(places.database), flags=apsw.SQLITE_OPEN_READONLY)) as source:
+            source.set_busy_timeout(5_000)
+            with source:  # one transaction: every page is of the instant of the first read
+                jobs = _first(source, "SELECT count(*) FROM job")
+                _copy(source, unfinished, progress)
+        if verify(unfinished) != jobs:
+            raise StoreFailed(f"the copy does not hold the {jobs} jobs of the store; nothing was kept of it")
+        return _finish(unfinished, target, jobs)
+    except apsw.FullError as error:
+        raise StoreFull(f"no space for a copy at {shown(str(target.parent))}") from error
+    except apsw.Error as error:
+        raise StoreFailed(f"the store cannot be copied: {type(error).__name__}: {error}") from error
+    except OSError as error:
+        raise InvalidInput(f"{shown(str(target))} cannot be written: {error.strerror}") from error
+    finally:
+        _remove(unfinished)
+
+
+def restore(source: Path, places: Places, progress: Progress, *, force: bool = False) -> Copied:
+    """Put a copy in a store's place.
+
+    Args:
+        source: What `back_up` has made, or the closed database of a data directory.
+        places: Where the store is to be.
+        progress: See `Progress`.
+        force: Also where a store is; that one is kept under another name.
+
+    Raises:
+        NotFound: There is no such file.
+        Conflict: A store is there, or some process has it open.
+        StoreFailed: The copy is damaged, or is no store of ours.
+        NewerStore: A newer program wrote it.
+    """
+    if not source.is_file():
+        raise NotFound(f"{shown(str(source))} is no file; expected a copy that anew backup has made")
+    folder = places.database.parent
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    occupied = places.database.exists() and places.database.stat().st_size > 0
+    if occupied and source.samefile(places.database):
+        raise InvalidInput(f"{shown(str(source))} is the store itself; expected a copy of it")
+    if occupied and not force:
+        raise Conflict(
+            f"{shown(str(folder))} holds a store; choose another --root-dir, or replace it with --force"
+        )
+    with _nobody_else(places):
+        unfinished = _fresh(places.database)
+        try:
+            with closing(_opened(source)) as copy:
+                _copy(copy, unfinished, progress)
+            jobs = verify(unfinished)
+            if occupied:
+                _put_aside(places.database)
+            return _finish(unfinished, places.database, jobs)
+        except apsw.Error as error:
+            raise StoreFailed(
+                f"{shown(str(source))} cannot be read: {type(error).__name__}: {error}"
+            ) from error
+        finally:
+            _remove(unfinished)
+
+
+def verify(path: Path) -> int:
+    """Read a copy from end to end; give the number of its jobs.
+
+    Raises:
+        StoreFailed: It is damaged, or no store of ours.
+        NewerStore: A newer program wrote it.
+    """
+    with closing(apsw.Connection(_still(path), flags=_STILL)) as copy:
+        try:
+            if copy.pragma("application_id") != APPLICATION_ID:
+                raise StoreFailed(f"{shown(str(path))} is no store of Anew's")
+            newest = max(number for number, _ in migrations())
+            if copy.pragma("user_version") > newest:
+                raise NewerStore(
+                    f"{shown(str(path))} has schema {copy.pragma('user_version')}, this program knows up to {newest}; "
+                    "use the newer Anew that wrote it"
+                )
+            verdict = _first(copy, "PRAGMA integrity_check(1)")
+            if verdict != "ok":
+                raise StoreFailed(f"{shown(str(path))} is damaged: {verdict}")
+            return int(_first(copy, "SELECT count(*) FROM job"))
+        except apsw.Error as error:
+            raise StoreFailed(f"{shown(str(path))} is damaged: {type(error).__name__}: {error}") from error
+
+
+_STILL = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
+
+
+def _still(path: Path) -> str:
+    """Name a file that nobody writes to, so that SQLite makes no log beside it."""
+    return f"{path.absolute().as_uri()}?immutable=1"
+
+
+def _opened(source: Path) -> apsw.Connection:
+    """Open a copy; the one of a whole data directory may have a log beside it."""
+    log = source.with_name(f"{source.name}-wal")
+    if log.exists() and log.stat().st_size:
+        return apsw.Connection(str(source), flags=apsw.SQLITE_OPEN_READONLY)
+    return apsw.Connection(_still(source), flags=_STILL)
+
+
+def _first(connection: apsw.Connection, statement: str) -> Any:
+    """Give the first value of a statement's first row."""
+    row = connection.execute(statement).fetchone()
+    assert row is not None
+    return row[0]
+
+
+def _copy(source: apsw.Connection, path: Path, progress: Progress) -> None:
+    """Copy page by page, in steps between which the disk has time for others."""
+    with closing(apsw.Connection(str(path))) as copy:
+        copy.pragma("synchronous", "off")  # it is synced as a whole
+        with copy.backup("main", source, "main") as steps:
+            while not steps.done:
+                begun = time.monotonic()
+                steps.step(STEP_PAGES)
+                progress(steps.page_count - steps.remaining, steps.page_count)
+                if not steps.done:
+                    time.sleep((time.monotonic() - begun) * REST)
+        copy.pragma("journal_mode", "delete")  # one file, that needs no log beside it
+
+
+def _finish(unfinished: Path, target: Path, jobs: int) -> Copied:
+    """Sync a verified copy and give it its name."""
+    fd = os.open(unfinished, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+    os.replace(unfinished, target)
+    sync_directory(target.parent)
+    return Copied(target, jobs, target.stat().st_size)
+
+
+def _fresh(target: Path) -> Path:
+    """Make the empty file that is written first, in the place of what a killed copying has left."""
+    path = target.with_name(target.name + UNFINISHED)
+    _remove(path)
+    try:
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+    except OSError as error:
+        raise InvalidInput(f"{shown(str(target))} cannot be written: {error.strerror}") from error
+    return path
+
+
+def _remove(path: Path) -> None:
+    for ending in ("", "-journal", "-wal", "-shm"):
+        with suppress(FileNotFoundError):
+            os.unlink(f"{path}{ending}")
+
+
+def _put_aside(database: Path) -> None:
+    """Keep a store that is to be replaced under another name; under its own it stays whole until the very replacing."""
+    aside = database.with_name(database.name + REPLACED)
+    _remove(aside)
+    with suppress(apsw.Error), closing(apsw.Connection(str(database))) as old:
+        old.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
+    log = database.with_name(f"{database.name}-wal")
+    if log.exists() and log.stat().st_size:  # it could not be copied into the database, which is damaged then
+        os.replace(log, aside.with_name(f"{aside.name}-wal"))
+    os.link(database, aside)
+    for ending in ("-wal", "-shm", "-journal"):
+        with suppress(FileNotFoundError):
+            os.unlink(f"{database}{ending}")
+
+
+@contextmanager
+def _nobody_else(places: Places) -> Iterator[None]:
+    """Keep servers and programs off a store while its file is replaced.
+
+    Raises:
+        Conflict: Some process has it open.
+    """
+    with ExitStack() as held:
+        try:
+            held.callback(ServerLock(places.server).release)
+        except StoreBusy as error:
+            raise Conflict(f"nothing was changed: {error}") from error
+        turnstile = Turnstile(places.turnstile)
+        held.callback(turnstile.close)
+        presence = Presence(places.sessions)
+        held.callback(presence.close_descriptors)
+        if not turnstile.enter(heed_mark=False) or presence.anybody():
+            raise Conflict("nothing was changed: a program has this store open; end it first")
+        yield
