@@ -58,9 +58,6 @@ class GroupCommit:
         on_fatal: Called once when the store has failed and the process should end.
         max_waiting: Most requests with new jobs that may wait for the next batches; more are refused.
         reap_ms: How often jobs whose retention is over are removed.
-
-    Attributes:
-        late: New jobs that come now have waited too long already and are refused.
     """
 
     def __init__(
@@ -73,7 +70,6 @@ class GroupCommit:
         reap_ms: int = 30_000,
     ) -> None:
         self.engine = engine
-        self.late = False
         self._loop = loop
         self._on_fatal = on_fatal
         self._max_waiting = max_waiting
@@ -112,10 +108,6 @@ class GroupCommit:
         self._pending.append(op)
         self._wake()
 
-    def set_late(self, late: bool) -> None:
-        """Refuse new jobs from now on, or take them again."""
-        self.late = late
-
     def submit_new(self, op: Enqueue) -> None:
         """Add new jobs to the next batch, or to the first that has room for them; they keep their order.
 
@@ -125,7 +117,7 @@ class GroupCommit:
         if self._refusing is not None:
             raise self._refusing
         jobs = self._new_jobs + len(op.jobs)
-        if self.late or len(self._new) >= self._max_waiting or (self._new and jobs > WAITING_JOBS):
+        if len(self._new) >= self._max_waiting or (self._new and jobs > WAITING_JOBS):
             raise Overloaded("more new jobs are waiting than can be stored soon; try again in a second")
         self._new.append(op)
         self._new_jobs = jobs
@@ -138,7 +130,7 @@ class GroupCommit:
             Overloaded: More is waiting than can be stored soon; nothing was stored.
         """
         size = payload_bytes(op)
-        if self.late or self._staging is None or size <= PART_BYTES:
+        if self._staging is None or size <= PART_BYTES:
             self.submit_new(op)
         else:
             self._staging.add(op, size)

@@ -91,20 +91,6 @@ def test_too_many_new_jobs_waiting_are_refused_but_nothing_else() -> None:
     assert ready_total(group.rig.store) == 4
 
 
-def test_new_jobs_that_have_waited_too_long_are_refused_but_nothing_else(group: Group) -> None:
-    group.submit(plain(1))
-    group.batch()
-    group.commit.set_late(True)
-    with pytest.raises(Overloaded, match="try again"):
-        group.submit(plain(1))
-    settled = group.submit(succeed(1))
-    group.commit.set_late(False)
-    group.submit(plain(1))
-    group.batch()
-    assert group.batches == [1, 2]
-    assert settled.calls
-
-
 # -- crowds of bulks
 
 

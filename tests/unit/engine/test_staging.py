@@ -116,13 +116,6 @@ def test_too_many_bytes_waiting_are_refused_but_one_is_always_let_in(monkeypatch
     assert ready_total(group.rig.store) == 2
 
 
-def test_a_late_crowd_is_refused_here_too() -> None:
-    group = Group()
-    group.commit.set_late(True)
-    with pytest.raises(Overloaded):
-        submit(group, long_job())
-
-
 @pytest.mark.parametrize(("verb", "let_through"), [("stage", 0), ("stage", 1), ("stage", 2), ("insert", 0)])
 def test_a_full_device_on_the_way_leaves_nothing_behind(verb: str, let_through: int) -> None:
     store = FaultyStore(SqliteStore())
