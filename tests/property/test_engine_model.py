@@ -167,7 +167,7 @@ class EngineMachine(RuleBasedStateMachine):
         self, jobs: list[NewJob], rows: list[dict[str, Any]], more: bool, *, plain: bool = False
     ) -> None:
         def check(answer: Any, now: int) -> None:
-            keys, at, _ = answer
+            keys, at = answer.keys, answer.now
             assert at == now
             assert [*keys] == sorted(set(keys))
             for key, job, extra in zip(keys, jobs, rows, strict=True):

@@ -6,7 +6,9 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any
+
+from msgspec import Struct
 
 from anew.engine.numbers import Numbers
 from anew.engine.stats import Stats
@@ -55,7 +57,7 @@ class Entry(StrEnum):
     FOLDED = "folded"
 
 
-class Enqueued(NamedTuple):
+class Enqueued(Struct, frozen=True, gc=False):
     """What became of new jobs, each by itself.
 
     Attributes:
@@ -70,8 +72,6 @@ class Enqueued(NamedTuple):
 
     def part(self, start: int, n: int) -> Enqueued:
         """Give what became of `n` of them."""
-        if not self.existing:  # as nearly always, many times a batch
-            return Enqueued(self.keys[start : start + n], self.now)
         here = {at - start: entry for at, entry in self.existing.items() if start <= at < start + n}
         return Enqueued(self.keys[start : start + n], self.now, here or _NONE)
 

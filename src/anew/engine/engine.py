@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from anew.clock import Clock
-from anew.engine.batch import Batch, Limits, Parts
+from anew.engine.batch import Batch, Enqueued, Limits, Parts
 from anew.engine.numbers import Numbers
 from anew.engine.ops import Call, Enqueue, Fail, Op, Release, Succeed
 from anew.engine.settle import Answers, settle_failures, settle_release, settle_successes
@@ -300,10 +300,12 @@ def _enqueue(ops: list[Enqueue], batch: Batch, answers: Answers) -> None:
         return
     jobs = [job for op in ops for job in op.jobs]
     entered = batch.insert(jobs, plain=all(op.plain for op in ops))
+    keys, now, usual = entered.keys, entered.now, not entered.existing
     at = 0
     for op in ops:
-        answers.append((op, entered.part(at, len(op.jobs))))
-        at += len(op.jobs)
+        n = len(op.jobs)
+        answers.append((op, Enqueued(keys[at : at + n], now) if usual else entered.part(at, n)))
+        at += n
 
 
 def _call(op: Call, batch: Batch) -> Any:

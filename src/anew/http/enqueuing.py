@@ -41,7 +41,7 @@ class _EnqueueOne(Enqueue):
         if isinstance(result, AnewError):
             self.routes.refused(self.request, self.form, result)
             return
-        (key,), now, existing = result
+        key, now, existing = result.keys[0], result.now, result.existing
         ids, job = self.routes.ids, self.jobs[0]
         if self.plain and self.form is JSON and not existing:
             self.request.reply(201, plain_answer(ids.tag_bytes, key, job, now))

@@ -27,8 +27,8 @@ def rig() -> Rig:
 
 
 def test_an_enqueue_answers_with_its_first_key_and_the_instant(rig: Rig) -> None:
-    (three, now, _), (two, _, _) = rig.apply(plain(3), plain(2))
-    first, second = three[0], two[0]
+    three, two = rig.apply(plain(3), plain(2))
+    first, second, now = three.keys[0], two.keys[0], three.now
     assert now == NOW
     assert first == NOW << 20
     assert second == first + 3
@@ -37,14 +37,14 @@ def test_an_enqueue_answers_with_its_first_key_and_the_instant(rig: Rig) -> None
 
 
 def test_plain_and_rich_jobs_share_a_batch(rig: Rig) -> None:
-    ((one,), *_), ((two,), *_) = rig.apply(plain(1), enqueue(new_job(ready_at=NOW + 5, retry_limit=1)))
+    first, second = rig.apply(plain(1), enqueue(new_job(ready_at=NOW + 5, retry_limit=1)))
+    one, two = first.keys[0], second.keys[0]
     assert (rig.state(one), rig.state(two)) == (State.READY, State.SCHEDULED)
     assert rig.engine.due_at == NOW + 5
 
 
 def test_nothing_enqueued_takes_no_key(rig: Rig) -> None:
-    keys, _, _ = rig.do(enqueue())
-    assert list(keys) == []
+    assert list(rig.do(enqueue()).keys) == []
     assert rig.put(new_job()) == [NOW << 20]
 
 
@@ -54,8 +54,8 @@ def test_an_empty_batch_is_fine(rig: Rig) -> None:
 
 def test_jobs_of_a_batch_are_offered_in_the_order_of_their_operations(rig: Rig) -> None:
     worker = rig.worker()
-    ((a, after), *_), ((b,), *_), ((c,), *_) = rig.apply(plain(2), enqueue(new_job(priority=0)), plain(1))
-    assert worker.keys == [b, a, after, c]
+    first, urgent, last = rig.apply(plain(2), enqueue(new_job(priority=0)), plain(1))
+    assert worker.keys == [*urgent.keys, *first.keys, *last.keys]
     assert worker.instants == [NOW]
 
 
@@ -242,7 +242,8 @@ def test_a_verb_that_refuses_answers_with_the_error_and_hurts_nobody(rig: Rig) -
     def refuse(batch: Batch) -> None:
         raise IllegalTransition("no")
 
-    ((key,), *_), refused = rig.apply(plain(1), call(refuse))
+    entered, refused = rig.apply(plain(1), call(refuse))
+    (key,) = entered.keys
     assert isinstance(refused, IllegalTransition)
     assert rig.state(key) is State.READY
 
@@ -275,7 +276,7 @@ def test_an_answer_that_raises_hurts_nobody_else(rig: Rig, caplog: pytest.LogCap
     ops = [plain(1), plain(1)]
     ops[0].done, ops[1].done = explode, last
     rig.engine.apply(ops)
-    assert last.result[1] == NOW
+    assert last.result.now == NOW
     assert "an answer could not be delivered" in caplog.text
 
 

@@ -210,7 +210,8 @@ def test_a_batch_that_breaks_is_applied_one_by_one(rig: Failing, error: Exceptio
     one, two = rig.put(new_job("a"), new_job("a"))
     rig.worker(["a"])
     rig.fail_next(error)
-    ((first, *_), *_), settled, retried = rig.apply(plain(2), succeed(one), fail(two))
+    entered, settled, retried = rig.apply(plain(2), succeed(one), fail(two))
+    first = entered.keys[0]
     assert settled == []
     assert retried.state is State.RETRYING
     assert [rig.state(first), rig.state(first + 1)] == [State.READY] * 2
@@ -223,7 +224,7 @@ def test_only_the_operation_that_breaks_is_answered_with_an_error(rig: Failing, 
     rig.worker()
     rig.fail_next(error, None, error, None)
     put, settled, retried = rig.apply(plain(1, "b"), succeed(one), fail(two))
-    assert put[1] == NOW
+    assert put.now == NOW
     assert type(settled) is InternalError
     assert "odd" not in str(settled)
     assert retried.attempts == 1
@@ -239,7 +240,8 @@ def test_a_verb_that_breaks_hurts_nobody_else(rig: Failing) -> None:
 
     (key,) = rig.put(new_job())
     rig.worker()
-    ((first,), *_), error, settled = rig.apply(plain(1), call(broken), succeed(key))
+    entered, error, settled = rig.apply(plain(1), call(broken), succeed(key))
+    (first,) = entered.keys
     assert type(error) is InternalError
     assert settled == []
     assert rig.state(first) is State.IN_FLIGHT
@@ -247,7 +249,8 @@ def test_a_verb_that_breaks_hurts_nobody_else(rig: Failing) -> None:
 
 
 def test_a_job_that_the_store_cannot_take_hurts_nobody_else(rig: Failing) -> None:
-    ((first,), *_), error, ((second,), *_) = rig.apply(plain(1), enqueue(new_job("\ud800")), plain(1))
+    one, error, two = rig.apply(plain(1), enqueue(new_job("\ud800")), plain(1))
+    (first,), (second,) = one.keys, two.keys
     assert type(error) is InternalError
     assert ready_total(rig.store) == 2
     assert [rig.state(first), rig.state(second)] == [State.READY] * 2

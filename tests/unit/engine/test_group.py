@@ -29,7 +29,7 @@ def test_what_one_turn_of_the_loop_has_gathered_makes_one_batch(group: Group) ->
     assert all(answer.calls == [] for answer in answers)
     group.batch()
     assert group.batches == [5]
-    assert [answer.result[1] for answer in answers] == [NOW] * 5
+    assert [answer.result.now for answer in answers] == [NOW] * 5
     assert group.loop.soon == []
 
 
@@ -295,7 +295,7 @@ def test_closing_applies_what_waits_and_stops_the_timers(group: Group) -> None:
     group.loop.settle()
     answer = group.submit(plain(1))
     group.commit.close()
-    assert answer.result[1] == NOW
+    assert answer.result.now == NOW
     assert group.loop.live() == []
     assert group.loop.settle() <= 1
 

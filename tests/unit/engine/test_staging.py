@@ -48,7 +48,7 @@ def test_a_long_job_appears_whole_after_its_last_portion() -> None:
         assert answer.calls == []
         assert worker.rows == []
     group.batch()
-    (key, *_), now, _ = answer.result
+    key, now = answer.result.keys[0], answer.result.now
     assert now == NOW
     assert worker.keys == [key]
     assert worker.rows[0][11] == bytes(long_job().payload)
@@ -92,7 +92,7 @@ def test_many_middling_payloads_together_are_long() -> None:
     group.loop.settle()
     assert len(group.batches) == 5
     assert ready_total(group.rig.store) == 100
-    assert answer.result[1] == NOW
+    assert answer.result.now == NOW
 
 
 def test_too_many_waiting_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -102,7 +102,7 @@ def test_too_many_waiting_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(Overloaded, match="long payloads"):
         submit(group, long_job())
     group.loop.settle()
-    assert all(answer.result[1] == NOW for answer in accepted)
+    assert all(answer.result.now == NOW for answer in accepted)
 
 
 def test_too_many_bytes_waiting_are_refused_but_one_is_always_let_in(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -127,7 +127,7 @@ def test_a_full_device_on_the_way_leaves_nothing_behind(verb: str, let_through: 
     group.loop.advance(1_000)
     assert (rows(group, "payload"), rows(group, "staged"), rows(group, "job")) == (0, 0, 0)
     group.rig.engine.full = False
-    assert submit_and_settle(group).result[1] >= NOW
+    assert submit_and_settle(group).result.now >= NOW
 
 
 def submit_and_settle(group: Group) -> Once:
@@ -194,7 +194,7 @@ def test_closing_finishes_what_is_under_way() -> None:
     answer = submit(group, long_job())
     group.batch()
     group.commit.close()
-    assert answer.result[1] == NOW
+    assert answer.result.now == NOW
     assert ready_total(group.rig.store) == 1
 
 

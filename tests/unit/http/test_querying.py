@@ -34,6 +34,10 @@ class Records:
             for attempt in attempts
         ]  # fmt: skip
 
+    def dropped_errors(self, key: int) -> list[tuple[str, str, int]]:
+        """None was dropped."""
+        return []
+
     def job(self, key: int, *, payload: bool = False) -> Job:
         return make_job(key=key)
 

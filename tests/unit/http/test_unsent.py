@@ -184,6 +184,10 @@ class Shelf:
         self.loads = 0
         self.found: list[Callable[[Any], None]] = []
 
+    def dropped_errors(self, key: int) -> list[tuple[str, str, int]]:
+        """None was dropped."""
+        return []
+
     def payload_sizes(self, keys: Sequence[int]) -> dict[int, int]:
         return dict.fromkeys(keys, self.size)
 

@@ -468,13 +468,12 @@ class SqliteStore:
         if max([len(job.payload) for job in jobs], default=0) > INLINE_BYTES:
             self.insert(keys, jobs, now)
             return
-        at = 0
+        each_key = iter(keys)
         for part in in_widths(jobs):
             values: list[Any] = [DEFAULT_PRIORITY, READY, now]
-            for job in part:
+            for job, key in zip(part, each_key):  # noqa: B905 - the keys go on with the next part
                 payload = bytes(job.payload)
-                values += (keys[at], job.queue, job.type, payload, checksum(payload))
-                at += 1
+                values += (key, job.queue, job.type, payload, checksum(payload))
             self._execute(sql("insert_usual", len(part)), values)
         for queue, n in tally([job.queue for job in jobs]).items():
             self._counts.add(queue, READY, n)
