@@ -3,7 +3,7 @@
 from anew.engine.batch import Batch, Enqueued, Entry, Limits
 from anew.engine.engine import Engine
 from anew.engine.group import GroupCommit
-from anew.engine.ops import Call, Enqueue, Fail, Op, Release, Succeed
+from anew.engine.ops import Call, Enqueue, Fail, FailMany, Op, Release, Succeed
 from anew.engine.stats import Stats
 from anew.engine.takers import Taker
 from anew.engine.threads import ThreadCommit
@@ -17,6 +17,7 @@ __all__ = [
     "Enqueued",
     "Entry",
     "Fail",
+    "FailMany",
     "GroupCommit",
     "Limits",
     "Op",

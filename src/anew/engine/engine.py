@@ -17,7 +17,7 @@ from typing import Any
 from anew.clock import Clock
 from anew.engine.batch import Batch, Enqueued, Limits, Parts
 from anew.engine.numbers import Numbers
-from anew.engine.ops import Call, Enqueue, Fail, Op, Release, Succeed
+from anew.engine.ops import Call, Enqueue, Fail, FailMany, Op, Release, Succeed
 from anew.engine.settle import Answers, settle_failures, settle_release, settle_successes
 from anew.engine.stats import Stats
 from anew.engine.takers import Dispatcher
@@ -207,7 +207,7 @@ class Engine:
             settle_successes(batch, successes, answers)
             if len(enqueues) + len(successes) == len(ops):
                 return answers
-        failures = [op for op in ops if isinstance(op, Fail)]
+        failures = [op for op in ops if isinstance(op, Fail | FailMany)]
         if failures:
             settle_failures(batch, failures, answers)
         for op in ops:

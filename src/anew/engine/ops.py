@@ -76,6 +76,17 @@ class Fail(Op):
         self.done = done
 
 
+class FailMany(Op):
+    """Report many failed attempts, each decided by itself. Result: for each the job as it is now, or NotFound, in order."""
+
+    __slots__ = ("reports",)
+    settles = True
+
+    def __init__(self, reports: Sequence[tuple[int, Failed]], done: Done) -> None:
+        self.reports = reports
+        self.done = done
+
+
 class Release(Op):
     """Give back what a taker that has gone still holds. Result: how many jobs.
 

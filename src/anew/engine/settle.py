@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import Any
 
 from anew.engine.batch import Batch
-from anew.engine.ops import Fail, Op, Release, Succeed
+from anew.engine.ops import Fail, FailMany, Op, Release, Succeed
 from anew.errors import NotFound
-from anew.jobs import Interrupted, State
+from anew.jobs import Failed, Interrupted, Job, State
 from anew.jobs.change import Change, after
 
 Answers = list[tuple[Op, Any]]
+Report = tuple[int, Failed, int | None]
+"""A job's key, what happened, and the token of its attempt if the reporter knows it."""
 
 
 def settle_successes(batch: Batch, ops: list[Succeed], answers: Answers) -> None:
@@ -37,23 +40,40 @@ def _not_stale(batch: Batch, ops: list[Succeed]) -> dict[int, None]:
     return keys | dict.fromkeys(batch.store.held_under(held))
 
 
-def settle_failures(batch: Batch, ops: list[Fail], answers: Answers) -> None:
-    """Decide and write what failed attempts make of their jobs."""
-    found = {job.key: job for job in batch.in_flight(op.key for op in ops)}
-    changes: list[Change] = []
+def settle_failures(batch: Batch, ops: list[Fail | FailMany], answers: Answers) -> None:
+    """Decide and write what failed attempts make of their jobs, and tell each reporter."""
+    reports: list[Report] = []
     for op in ops:
-        job = found.get(op.key)
-        if job is None or (op.token is not None and op.token != job.hold_token):
-            answers.append((op, NotFound("job not found in in-flight set")))
+        if isinstance(op, Fail):
+            reports.append((op.key, op.failure, op.token))
+        else:
+            reports += [(key, failure, None) for key, failure in op.reports]
+    results = iter(_settled(batch, reports))
+    for op in ops:
+        answers.append(
+            (op, next(results) if isinstance(op, Fail) else list(islice(results, len(op.reports))))
+        )
+
+
+def _settled(batch: Batch, reports: list[Report]) -> list[Job | NotFound]:
+    """Give for each report the job as it is now, or that it is not in flight (or no longer under the reporter's token)."""
+    found = {job.key: job for job in batch.in_flight(key for key, _, _ in reports)}
+    results: list[Job | NotFound] = []
+    changes: list[Change] = []
+    for key, failure, token in reports:
+        job = found.get(key)
+        if job is None or (token is not None and token != job.hold_token):
+            results.append(NotFound("job not found in in-flight set"))
             continue
-        del found[op.key]  # a second report of the same failure finds nothing in flight
-        change = batch.decide(job, op.failure)
+        del found[key]  # a second report of the same failure finds nothing in flight
+        change = batch.decide(job, failure)
         changes.append(change)
-        answers.append((op, after(job, change)))
-        batch.stats.failed += 1
+        results.append(after(job, change))
         if change.state is not State.DEAD:
             batch.stats.count_retry(change.attempts)
+    batch.stats.failed += len(changes)
     batch.settle(changes)
+    return results
 
 
 def settle_release(batch: Batch, op: Release) -> int:

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from anew.engine import Fail, Succeed
+from anew.engine import Fail, FailMany, Succeed
 from anew.errors import AnewError, InvalidInput, MalformedRequest, NotFound, TooLarge
 from anew.http.api import Context
 from anew.http.bodies import body_as, check_text, decode, malformed, worded
@@ -164,26 +164,33 @@ class SettleRoutes:
         if not some:
             form.reply(request, 200, {"results": results})
             return
-        waiting = len(some)
-
-        def decided(result: dict[str, Any], outcome: Any) -> None:
-            nonlocal waiting
-            waiting -= 1
-            if isinstance(outcome, AnewError):
-                result |= error_words(outcome)
-            else:
-                job = shown_job(self._ids, outcome, payload=False)
-                result |= {"status": job.status, "job": job}
-            if not waiting:
-                self._decide(reports, results, request, form)
-
+        asked: list[dict[str, Any]] = []
+        wanted: list[tuple[int, Failed]] = []
         for job_id, failure in some:
             result: dict[str, Any] = {"id": job_id}
             results.append(result)
-            if isinstance(failure, Failed) and job_id is not None:
-                self._submit(Fail(self._read(job_id), failure, partial(decided, result)))
+            if isinstance(failure, InvalidInput):
+                result |= error_words(failure)
             else:
-                decided(result, failure)
+                asked.append(result)
+                wanted.append((self._read(job_id or ""), failure))
+
+        def decided(outcomes: Any) -> None:
+            if isinstance(outcomes, AnewError):
+                outcomes = [outcomes] * len(asked)
+            for result, outcome in zip(asked, outcomes, strict=True):
+                if isinstance(outcome, AnewError):
+                    result |= error_words(outcome)
+                else:
+                    job = shown_job(self._ids, outcome, payload=False)
+                    result["status"] = job.status
+                    result["job"] = job
+            self._decide(reports, results, request, form)
+
+        if wanted:
+            self._submit(FailMany(wanted, decided))
+        else:
+            decided([])
 
 
 def _of_one_batch(reports: Iterator[_Report]) -> list[_Report]:

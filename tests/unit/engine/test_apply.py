@@ -7,10 +7,10 @@ from itertools import pairwise
 
 import pytest
 
-from anew.engine import Batch, Limits
+from anew.engine import Batch, FailMany, Limits
 from anew.engine.upkeep import reap
 from anew.errors import IllegalTransition, NotFound, StoreFull
-from anew.jobs import Backoff, Retention, State
+from anew.jobs import Backoff, Failed, Retention, State
 from anew.store.protocol import Page
 from anew.store.sqlite import SqliteStore
 from tests.conformance.helpers import ready_total
@@ -198,6 +198,24 @@ def test_a_retry_that_is_due_at_once_is_offered_in_the_same_batch(rig: Rig) -> N
     rig.do(fail(key, retry_at=NOW - 5))
     assert worker.keys == [key, key]
     assert rig.broken_rules() == []
+
+
+def test_many_failures_in_one_operation_are_answered_each_by_itself(rig: Rig) -> None:
+    """The second report of a job in one list finds it in flight no longer, as does one of a job that nobody holds."""
+    first, second, ready = rig.put(new_job(), new_job(), new_job())
+    rig.worker(prefetch=2)
+    done = Once()
+    failure = Failed(message="no answer")
+    rig.engine.apply([FailMany([(key, failure) for key in (second, ready, first, second)], done)])
+    assert [getattr(result, "key", type(result)) for result in done.result] == [
+        second,
+        NotFound,
+        first,
+        NotFound,
+    ]
+    assert [rig.job(key).state for key in (first, second)] == [State.RETRYING, State.RETRYING]
+    assert [record.message for record in rig.store.errors(second, Page())] == ["no answer"]
+    assert rig.engine.stats.failed == 2
 
 
 def test_a_failure_without_retention_leaves_nothing(rig: Rig) -> None:

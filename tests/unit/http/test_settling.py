@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from anew.engine import Fail
+from anew.engine import FailMany
 from anew.errors import MalformedRequest, NotFound, StoreFailed, TooLarge
 from anew.http import chunks
 from anew.http.api import ApiSettings
@@ -30,7 +30,7 @@ class Engine:
     """Gathers reports, and answers all that wait when it is told to."""
 
     def __init__(self, **settings: Any) -> None:
-        self.waiting: list[Fail] = []
+        self.waiting: list[FailMany] = []
         self.batches: list[int] = []
         context: Any = SimpleNamespace(
             commit=SimpleNamespace(submit=self.waiting.append),
@@ -43,10 +43,10 @@ class Engine:
     def apply(self, result: Any = None) -> None:
         """One batch: each job is scheduled again, unless all get another result."""
         ops, self.waiting[:] = list(self.waiting), []
-        self.batches.append(len(ops))
+        self.batches += [len(op.reports) for op in ops]
         for op in ops:
-            job = make_job(key=op.key, state=State.RETRYING, attempts=1)
-            op.done(job if result is None else result)
+            jobs = [make_job(key=key, state=State.RETRYING, attempts=1) for key, _ in op.reports]
+            op.done(jobs if result is None else result)
 
 
 def reports_of(count: int, **more: Any) -> dict[str, Any]:
@@ -118,7 +118,7 @@ def test_nothing_but_reports_that_do_not_fit_is_answered_at_once() -> None:
 def test_an_error_of_the_engine_is_the_reports_own(error: Exception, words: str, code: str) -> None:
     engine = Engine()
     request = ask(engine, json.dumps(reports_of(1)).encode())
-    engine.apply(error)
+    engine.apply(error if isinstance(error, StoreFailed) else [error])
     assert request.answer.status == 200
     assert request.answer.data == {"results": [{"id": IDS.write(1), "error": words, "code": code}]}
 

@@ -59,6 +59,10 @@ class Counts:
         """List the queues whose counter of ready jobs the open transaction has touched and that have ready jobs."""
         return [queue for queue, code in self._dirty if code == READY and self._rows[queue][READY] > 0]
 
+    def has_touched_ready(self) -> bool:
+        """Tell whether there is any such queue."""
+        return any(code == READY and self._rows[queue][READY] > 0 for queue, code in self._dirty)
+
     def clear(self) -> None:
         """Forget all jobs, in memory and in the table."""
         self._execute("DELETE FROM counter")

@@ -49,16 +49,20 @@ class Line:
         self._heads: dict[str, Place] = {}
         # Queues with a new head, and the one that the table still has; `_UNKNOWN` where that is not known.
         self._changed: dict[str, Place | None] = {}
+        # Those of them whose new head has not been looked up yet.
+        self._unseen: dict[str, None] = {}
 
     def forget(self) -> None:
         """Believe the rows again."""
         self._heads.clear()
         self._changed.clear()
+        self._unseen.clear()
 
     def change(self, queue: str) -> None:
         """Note that a queue's ready jobs are others than before."""
         self._changed.setdefault(queue, self._heads.get(queue, _UNKNOWN))
         self._heads.pop(queue, None)
+        self._unseen[queue] = None
 
     def append(self, queue: str, priority: int, jobs: int) -> None:
         """Note that so many jobs, with the largest keys so far and no lower priority number than this, are ready in a queue now."""
@@ -72,6 +76,7 @@ class Line:
         """Note who is first now in queues from which jobs were taken."""
         for queue, head in heads.items():
             self._changed.setdefault(queue, self._heads.get(queue, _UNKNOWN))
+            self._unseen.pop(queue, None)
             if head is None:
                 self._heads.pop(queue, None)
             else:
@@ -125,7 +130,7 @@ class Line:
 
     def flush(self) -> None:
         """Write the heads of the queues that have changed."""
-        self._find_heads(self._changed)
+        self._see_changed()
         written: list[tuple[str, int, int]] = []
         dropped: list[str] = []
         for queue, stored in self._changed.items():
@@ -152,8 +157,15 @@ class Line:
         stored = self._execute(sql("first_lines"), (limit + len(changed),))
         if not changed:
             return stored.fetchall()  # type: ignore[no-any-return]
+        self._see_changed()
+        heads = self._heads
+        fresh = [(*heads[queue], queue) for queue in changed if queue in heads]
         others = (row for row in stored if row[2] not in changed)
-        return heapq.nsmallest(limit, chain(self._heads_of(changed, limit), others))
+        return heapq.nsmallest(limit, chain(fresh, others))
+
+    def _see_changed(self) -> None:
+        self._find_heads(self._unseen)
+        self._unseen.clear()
 
     def _heads_of(self, queues: Iterable[str], limit: int) -> list[tuple[int, int, str]]:
         """Give the heads of those of some queues in which their first `limit` ready jobs are, in order."""

@@ -256,7 +256,7 @@ class SqliteStore:
 
     def commit(self) -> None:
         """Make the transaction last."""
-        wakes = bool(self._presence and self._counts.touched_ready())
+        wakes = self._presence is not None and self._counts.has_touched_ready()
         self._line.flush()
         self._counts.flush()
         identity = self.identity
