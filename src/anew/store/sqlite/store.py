@@ -113,7 +113,8 @@ class SqliteStore:
         vfs: str | None = None,
     ) -> None:
         self.session = 0
-        self._keep = (keep_first, keep_last)
+        # The last record says why a job is dead.
+        self._keep = (keep_first, max(keep_last, 1) if keep_first or keep_last else 0)
         self._relaxed = relaxed
         self._synced = True
         self._abandoned = False
