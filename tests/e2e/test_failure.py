@@ -328,3 +328,21 @@ def test_a_list_of_reports_is_bounded(client: Client, form: str) -> None:
     answer = client.request("POST", "/v1/jobs/failure", **sent)
     assert (answer.status, answer.data["code"]) == (413, "too_large")
     assert answer.error.startswith("failures: expected at most 10000 in one request, got 10001")
+
+
+def test_of_many_failures_the_first_and_the_last_are_kept_and_the_others_counted(
+    fresh: Callable[..., Client],
+) -> None:
+    client = fresh(error_records_first=2, error_records_last=3)
+    id_ = client.enqueue("q", backoff=backoff(0, 0))["id"]
+    for kind in ("A", "A", "B", "B", "B", None, "C", "C", "C"):
+        client.when_status(id_, "ready")
+        fail_now(client, "q", error_type=kind)
+    answer = client.get(f"/jobs/{id_}/errors").data
+    assert [record["attempt"] for record in answer["errors"]] == [1, 2, 7, 8, 9]
+    assert answer["dropped"] == [
+        {"outcome": "error", "error_type": "B", "attempts": 3},
+        {"outcome": "error", "attempts": 1},
+    ]
+    few = client.enqueue("few")["id"]
+    assert "dropped" not in client.get(f"/jobs/{few}/errors").data
