@@ -260,3 +260,22 @@ def test_foreign_errors_are_not_explained(store: Store) -> None:
     assert store.explain(ValueError("no")) is None
     assert store.explain(StoreFull("ours already")) is None
     assert store.explain(StoreFailed("ours already")) is None
+
+
+def test_a_job_whose_state_cannot_be_read_is_set_aside(store: Store) -> None:
+    put(store, new_job(), new_job())
+    with batch(store):
+        store._execute("UPDATE job SET state = 33 WHERE id = 1")  # type: ignore[attr-defined]
+    with batch(store):
+        assert store.set_aside(10, NOW + 9, NOW) == [], "nobody has met it"
+        assert [job.state for job in store.load([1, 2])] == [State.DEAD, State.READY]
+        assert store.corrupt_among([1, 2]) == {1}
+        assert store.set_aside(10, NOW + 9, NOW) == [1]
+    assert (one(store, 1).state, one(store, 1).purge_at) == (State.DEAD, NOW + 9)
+    (record,) = store.errors(1, Page())
+    assert (record.outcome, record.message) == ("corrupt", "its state 33 is none")
+    assert store.corrupt_among([1, 2]) == {1}
+    with batch(store):
+        assert store.set_aside(10, NOW + 9, NOW) == []
+        assert store.reap(NOW + 9, 10) == 1
+    assert store.load([1]) == []

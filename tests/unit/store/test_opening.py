@@ -211,3 +211,17 @@ def test_a_device_too_full_for_an_opening_costs_the_reserve(
     monkeypatch.setattr(connection, "connect", watched)
     SqliteStore(tmp_path).close()
     assert there == [not given_up]
+
+
+def test_a_directory_that_cannot_be_synced_is_a_failure_of_the_store(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(directory: Path) -> None:
+        raise OSError(errno.EIO, "Input/output error")
+
+    SqliteStore(tmp_path).close()
+    with monkeypatch.context() as patch:
+        patch.setattr(connection, "sync_directory", broken)
+        with pytest.raises(StoreFailed, match="Input/output error"):
+            SqliteStore(tmp_path)
+    SqliteStore(tmp_path).close()

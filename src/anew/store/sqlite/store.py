@@ -141,6 +141,8 @@ class SqliteStore:
             self._disconnect()
             self._let_go()
             known = self.explain(error) if isinstance(error, Exception) else None
+            if known is None and isinstance(error, OSError):
+                known = _failed(error)
             if known is not None:
                 raise known from error
             raise

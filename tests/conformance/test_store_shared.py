@@ -1,0 +1,187 @@
+"""Every engine of the store that lasts: two that have it open at once, each with a memory of its own."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from anew.errors import StoreBusy
+from anew.jobs import HoldKind, State
+from anew.store.protocol import Filter, Store
+from anew.store.sqlite import SqliteStore
+
+from .helpers import ALL, NOW, batch, check_counts, new_job, one, put, stage, take, taken_keys, told
+
+SHARED: dict[str, Callable[[Path], Store]] = {
+    "sqlite": lambda place: SqliteStore(place, exclusive=False),
+}
+"""What opens one more store on the same place."""
+
+
+@pytest.fixture(params=list(SHARED))
+def pair(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[Store, Store]]:
+    """Two stores on one place."""
+    opened = [SHARED[request.param](tmp_path / "data") for _ in range(2)]
+    yield opened[0], opened[1]
+    for store in opened:
+        store.close()
+
+
+def begun(store: Store) -> bool:
+    """Whether a store finds that another one has written since it last looked."""
+    changed = store.begin(synced=False)
+    store.rollback()
+    return changed
+
+
+def test_each_sees_what_the_other_has_written(pair: tuple[Store, Store]) -> None:
+    one_, other = pair
+    put(one_, new_job("a"), new_job("b", priority=1), new_job("a", ready_at=NOW + 5))
+    assert taken_keys(take(other, limit=1)) == [2]
+    assert taken_keys(take(one_)) == [1]
+    with batch(other):
+        assert sorted(other.finish([1, 2])) == [1, 2]
+    with batch(one_):
+        assert one_.promote(NOW + 5, 10) == 1
+    for store in pair:
+        with batch(store):
+            assert told(store) == {("a", State.READY): 1}
+            check_counts(store)
+            assert (store.ready("a"), store.ready("b"), store.next_due()) == (1, 0, None)
+
+
+def test_a_change_by_the_other_is_noticed_once_and_ones_own_not_at_all(pair: tuple[Store, Store]) -> None:
+    one_, other = pair
+    begun(one_)
+    begun(other)
+    assert (one_.has_changed(), other.has_changed()) == (False, False)
+    put(one_, new_job())
+    assert (one_.has_changed(), other.has_changed()) == (False, True)
+    assert (begun(one_), begun(other)) == (False, True)
+    assert (other.has_changed(), begun(other)) == (False, False)
+
+
+def test_numbers_go_on_where_the_other_has_ended(pair: tuple[Store, Store]) -> None:
+    one_, other = pair
+    with batch(one_):
+        one_.identity.last_key, one_.identity.last_failure = 700, 7
+        one_.remember()
+    begun(other)
+    assert (other.identity.last_key, other.identity.last_failure) == (700, 7)
+    assert other.identity.tag == one_.identity.tag
+
+
+def test_only_one_writes_at_a_time_and_the_other_is_told_when_it_may(pair: tuple[Store, Store]) -> None:
+    one_, other = pair
+    one_.begin(synced=False)
+    one_.insert([1], [new_job()], NOW)
+    with pytest.raises(StoreBusy):
+        other.begin(synced=False)
+    free = threading.Event()
+    other.when_free(free.set)
+    one_.commit()
+    assert free.wait(10)
+    with batch(other):
+        assert other.find(Filter(), ALL) == [1]
+
+
+def test_a_turn_that_is_not_wanted_any_more_is_given_on(pair: tuple[Store, Store]) -> None:
+    one_, other = pair
+    one_.begin(synced=False)
+    with pytest.raises(StoreBusy):
+        other.begin(synced=False)
+    free = threading.Event()
+    other.when_free(free.set)
+    one_.rollback()
+    assert free.wait(10)
+    other.let_go()
+    put(one_, new_job())
+    assert one(one_, 1).state is State.READY
+
+
+def test_sessions_are_told_apart_and_the_closed_one_is_gone(tmp_path: Path) -> None:
+    first, second = (SHARED["sqlite"](tmp_path) for _ in range(2))
+    with batch(first):
+        assert [(session.id, session.alive) for session in first.sessions()] == [
+            (first.session, True),
+            (second.session, True),
+        ]
+    second.close()
+    with batch(first):
+        assert [session.id for session in first.sessions()] == [first.session]
+    first.close()
+
+
+def test_who_closes_with_jobs_in_flight_is_found_dead_with_them(
+    pair: tuple[Store, Store], tmp_path: Path
+) -> None:
+    one_, _ = pair
+    third = SHARED["sqlite"](tmp_path / "data")
+    put(one_, new_job(), new_job())
+    take(third, limit=1, owner=third.session, kind=HoldKind.SESSION, deadline=None)
+    session = third.session
+    third.close()
+    with batch(one_):
+        assert [found.id for found in one_.sessions() if not found.alive] == [session]
+        assert one_.held_by(session, 10) == [1]
+        one_.release([1], NOW, interrupted=True)
+        one_.forget_session(session)
+    with batch(one_):
+        assert all(found.alive for found in one_.sessions())
+
+
+def test_what_a_dead_session_has_begun_to_write_is_removed_and_nothing_else(
+    pair: tuple[Store, Store], tmp_path: Path
+) -> None:
+    one_, other = pair
+    third = SHARED["sqlite"](tmp_path / "data")
+    long = new_job(payload=b'"' + b"x" * 600_000 + b'"')
+    for key, store in ((7, other), (8, third)):
+        with batch(store):
+            stage(store, key, [long], (0, 0), 1)
+    session = third.session
+    third.close()
+    with batch(one_):
+        one_.forget_session(session)
+        assert one_.staging is not None
+        one_.staging.unstage_abandoned()
+    with batch(other):
+        assert stage(other, 7, [long], (0, 256 << 10), 1 << 30) is None
+        other.insert([7], [long], NOW, staged=True)
+    assert one(one_, 7).payload == bytes(long.payload)
+    put(one_, long, first_key=8)
+    assert one(other, 8).payload == bytes(long.payload)
+
+
+def test_a_duty_is_done_by_whoever_comes_first(pair: tuple[Store, Store]) -> None:
+    one_, other = pair
+    for store, now, is_due in (
+        (one_, NOW, True),
+        (other, NOW, False),
+        (other, NOW + 999, False),
+        (other, NOW + 1_000, True),
+        (one_, NOW + 1_500, False),
+        (one_, NOW - 1, True),  # the clock was set back: better twice than not for as long as that
+    ):
+        with batch(store):
+            assert store.is_due("reap", now, 1_000) is is_due
+
+
+def test_counters_that_are_wrong_are_put_right_by_what_a_recount_finds(pair: tuple[Store, Store]) -> None:
+    one_, other = pair
+    put(one_, new_job("a"), new_job("a"), new_job("b"))
+    reader = other.reader()
+    with batch(one_):
+        one_.correct({("a", State.READY): 5, ("c", State.DEAD): 1, ("b", State.READY): -1})
+    differences = reader.recount()
+    reader.close()
+    assert differences == {("a", State.READY): -5, ("c", State.DEAD): -1, ("b", State.READY): 1}
+    put(one_, new_job("b"), first_key=9)
+    with batch(other):
+        other.correct(differences)
+        check_counts(other)
+    assert taken_keys(take(one_)) == [1, 2, 3, 9]
+    check_counts(one_)
