@@ -41,9 +41,6 @@ class Records:
     def job(self, key: int, *, payload: bool = False) -> Job:
         return make_job(key=key)
 
-    def dropped_errors(self, key: int) -> list[tuple[str, str, int]]:
-        return []
-
     def errors(self, key: int, page: Page, most_bytes: int | None = None) -> list[ErrorRecord]:
         rising = page.order == "asc"
         after = page.after if page.after is not None else (-1 if rising else 1 << 40)
