@@ -96,7 +96,7 @@ def test_fewer_are_kept_from_the_next_failure_on(keeping: Keeper) -> None:
     store = keeping(0, 0)
     put(store, new_job())
     fail(store, 1, 250)
-    store._keep = (2, 2)  # type: ignore[attr-defined]
+    store._records._first = store._records._last = 2  # type: ignore[attr-defined]
     lengths = []
     for _ in range(4):
         fail(store, 1, 1)

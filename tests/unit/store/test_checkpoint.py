@@ -8,7 +8,7 @@ import apsw
 import pytest
 
 from anew.errors import StoreFailed
-from anew.store.sqlite import SqliteStore, connection
+from anew.store.sqlite import SqliteStore, checkpoint, connection
 from anew.store.sqlite import store as opened
 from anew.store.sqlite.checkpoint import DONE, IDLE, RUNNING, Checkpointer
 from tests.conformance.helpers import ready_total
@@ -56,8 +56,8 @@ def test_the_log_starts_over_again_and_again(tmp_path: Path, monkeypatch: pytest
     monkeypatch.setattr(opened, "Checkpointer", Unthreaded)
     store = SqliteStore(tmp_path, background=True)
     write(store, 200)
-    assert isinstance(store._checkpointer, Unthreaded)
-    assert store._checkpointer.looks > 10
+    assert isinstance(store._log.thread, Unthreaded)
+    assert store._log.thread.looks > 10
     assert log_pages(tmp_path) < 3 * PAGES
     store.close()
 
@@ -68,7 +68,7 @@ def test_a_log_whose_copying_hangs_is_copied_by_the_writer(
     monkeypatch.setattr(opened, "Checkpointer", Hung)
     store = SqliteStore(tmp_path, background=True)
     write(store, 800)
-    longest = opened.LONGEST_LOG * PAGES
+    longest = checkpoint.LONGEST_LOG * PAGES
     assert longest <= log_pages(tmp_path) < longest + PAGES
     store.close()
 
@@ -82,8 +82,8 @@ def test_a_reader_of_an_old_state_lets_the_log_grow_and_then_be_short_again(
     reader.execute("BEGIN")
     reader.execute("SELECT count(*) FROM job").fetchone()
     write(store, 100)
-    assert isinstance(store._checkpointer, Unthreaded)
-    grown, looks = log_pages(tmp_path), store._checkpointer.looks
+    assert isinstance(store._log.thread, Unthreaded)
+    grown, looks = log_pages(tmp_path), store._log.thread.looks
     assert grown > 5 * PAGES
     assert looks <= grown // PAGES + 1  # not at every commit, though it is too long at every one
     reader.execute("ROLLBACK")
@@ -99,26 +99,26 @@ def test_the_thread_copies_and_leaves_the_end_to_the_writer(
     monkeypatch.setattr(connection, "CHECKPOINT_PAGES", 1_000)  # not before it is asked
     store = SqliteStore(tmp_path, background=True)
     write(store, 1)
-    checkpointer = store._checkpointer
+    checkpointer = store._log.thread
     assert checkpointer is not None
     assert checkpointer.state == IDLE
     checkpointer.start()
     checkpointer.close()  # waits for the copy
     assert checkpointer.state == DONE
     assert checkpointer.failed is None
-    store._checkpointer = None
+    store._log.thread = None
     store.close()
 
 
 def test_an_error_of_the_disk_while_copying_is_the_end(tmp_path: Path) -> None:
     store = SqliteStore(tmp_path, background=True)
     rig = Rig(store)
-    assert store._checkpointer is not None
-    store._checkpointer.failed = apsw.IOError("disk I/O error")
+    assert store._log.thread is not None
+    store._log.thread.failed = apsw.IOError("disk I/O error")
     answers = [rig.do(plain(1)) for _ in range(PAGES)]
     assert isinstance(answers[-1], StoreFailed)
     assert rig.engine.failed is not None
-    store._checkpointer.failed = None
+    store._log.thread.failed = None
     store.close()
 
 
@@ -129,13 +129,13 @@ def test_any_error_while_copying_is_the_end_because_the_batch_is_committed(
     """Were it taken for the batch's own, the batch would be applied a second time, operation by operation."""
     store = SqliteStore(tmp_path, background=True)
     rig = Rig(store)
-    assert store._checkpointer is not None
-    store._checkpointer.failed = error
+    assert store._log.thread is not None
+    store._log.thread.failed = error
     answers = [rig.do(plain(1)) for _ in range(PAGES)]
     assert isinstance(answers[-1], StoreFailed)
     asked = 1 + next(n for n, answer in enumerate(answers) if isinstance(answer, StoreFailed))
     assert ready_total(store) == asked
-    store._checkpointer.failed = None
+    store._log.thread.failed = None
     store.close()
 
 
@@ -145,7 +145,7 @@ def test_an_error_of_the_writers_own_copying_is_the_end_too(
     monkeypatch.setattr(opened, "Checkpointer", Unthreaded)
     store = SqliteStore(tmp_path, background=True)
     rig = Rig(store)
-    monkeypatch.setattr(store, "_copy_log", _out_of_memory)
+    monkeypatch.setattr(store._log, "copy", _out_of_memory)
     answers = []
     while rig.engine.failed is None and len(answers) < 10 * PAGES:
         answers += rig.apply(plain(1), plain(1))
@@ -161,7 +161,7 @@ def test_without_a_thread_the_writer_copies_and_an_error_is_the_end_too(
     store = SqliteStore(tmp_path)
     write(store, 200)
     assert log_pages(tmp_path) < 3 * PAGES
-    monkeypatch.setattr(store, "_copy_log", _out_of_memory)
+    monkeypatch.setattr(store._log, "copy", _out_of_memory)
     rig = Rig(store)
     answers = [rig.do(plain(1)) for _ in range(PAGES)]
     assert isinstance(answers[-1], StoreFailed)
@@ -186,8 +186,8 @@ def test_nothing_is_written_after_a_failure_and_others_are_told(tmp_path: Path, 
     before = content(tmp_path)
     with pytest.raises(StoreFailed):
         store.begin(synced=False)
-    if store._checkpointer is not None:
-        store._checkpointer.start()
+    if store._log.thread is not None:
+        store._log.thread.start()
     store.close()
     assert content(tmp_path) == before
     assert (tmp_path / "turnstile").read_bytes() == b"IOError: disk I/O error"
@@ -197,13 +197,13 @@ def test_a_stopped_thread_copies_nothing(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setattr(connection, "CHECKPOINT_PAGES", 1_000)  # so that it copies nothing unasked
     store = SqliteStore(tmp_path, background=True)
     write(store, 1)
-    assert store._checkpointer is not None
+    assert store._log.thread is not None
     before = content(tmp_path)
-    store._checkpointer.stop()
-    store._checkpointer.start()
-    store._checkpointer.close()  # waits for the copy that there is not
+    store._log.thread.stop()
+    store._log.thread.start()
+    store._log.thread.close()  # waits for the copy that there is not
     assert content(tmp_path) == before
-    store._checkpointer = None
+    store._log.thread = None
     store.close()
 
 

@@ -11,7 +11,12 @@ import threading
 
 import apsw
 
+from anew.store.sqlite import connection as opening
+
 IDLE, RUNNING, DONE = range(3)
+
+LONGEST_LOG = 16
+"""How many times its usual length the log may reach before the writer copies it itself, whatever that costs."""
 
 MOST_LOOKS = 5
 LITTLE_PAGES = 64
@@ -80,3 +85,69 @@ class Checkpointer:
         except apsw.Error as error:
             self.failed = error
         self.state = DONE
+
+
+class Log:
+    """The write-ahead log of one writer: when it is copied into the database, and by whom.
+
+    It takes the place of SQLite's own copying, which passes over a failed sync in silence.
+
+    Args:
+        connection: The writer's.
+
+    Attributes:
+        thread: Copies beside the writer; None leaves all of it to the writer.
+    """
+
+    def __init__(self, connection: apsw.Connection) -> None:
+        self._connection = connection
+        self.thread: Checkpointer | None = None
+        self._pages = 0
+        self._mark = opening.CHECKPOINT_PAGES
+        connection.set_wal_hook(self._note)
+
+    def is_long(self) -> bool:
+        """Tell whether it is time to shorten it."""
+        return self._pages >= self._mark
+
+    def shorten(self) -> None:
+        """Have the log copied by the thread, if there is one, then copy the rest and so let the log start over."""
+        thread = self.thread
+        if thread is not None:
+            if thread.failed is not None:
+                raise thread.failed
+            if thread.state == IDLE:
+                thread.start()
+                return
+            if thread.state == DONE:
+                thread.state = IDLE
+            elif self._pages < LONGEST_LOG * opening.CHECKPOINT_PAGES:
+                return
+        pages, copied = self.copy()
+        # A reader of an old state keeps the log from starting over: come again when it has grown by its usual length.
+        usual = opening.CHECKPOINT_PAGES
+        self._mark = usual if copied >= pages else self._pages + usual
+        self._pages = 0
+
+    def copy(self) -> tuple[int, int]:
+        """Copy what can be copied now; give the pages that the log has, and those that are copied."""
+        try:
+            pages, copied = self._connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
+        except (apsw.BusyError, apsw.LockedError, apsw.FullError):
+            return 1, 0  # what could be copied is; the log grows on
+        return pages, copied
+
+    def stop(self) -> None:
+        """Copy nothing more."""
+        if self.thread is not None:
+            self.thread.stop()
+
+    def close(self) -> None:
+        """End the thread."""
+        if self.thread is not None:
+            self.thread.close()
+
+    def _note(self, connection: apsw.Connection, schema: str, pages: int) -> int:
+        """Note the log's length, as SQLite tells it after each commit."""
+        self._pages = pages
+        return 0

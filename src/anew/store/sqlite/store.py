@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import os
-import threading
-import time
 import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -15,10 +12,10 @@ from typing import Any
 import apsw
 import msgspec
 
-from anew.errors import AnewError, InvalidConfig, StoreBusy, StoreFailed, StoreFull
+from anew.errors import AnewError, StoreBusy, StoreFailed, StoreFull
 from anew.jobs.change import Change
 from anew.jobs.codec import DEFAULT_PRIORITY, NewJob
-from anew.jobs.job import ErrorRecord, Job
+from anew.jobs.job import Job
 from anew.jobs.state import State
 from anew.store.protocol import (
     Filter,
@@ -32,12 +29,12 @@ from anew.store.protocol import (
     TakenRow,
 )
 from anew.store.sqlite import connection as opening
-from anew.store.sqlite.checkpoint import DONE, IDLE, Checkpointer
+from anew.store.sqlite.checkpoint import Checkpointer, Log
 from anew.store.sqlite.counts import Counts, tally
 from anew.store.sqlite.line import Heads, Line
 from anew.store.sqlite.payloads import Payloads
-from anew.store.sqlite.presence import Presence, ServerLock
 from anew.store.sqlite.reader import SqliteReader, run_count, run_find, run_oldest_ready, run_recount
+from anew.store.sqlite.records import Records
 from anew.store.sqlite.rows import (
     CODE,
     COMPLETED,
@@ -48,11 +45,9 @@ from anew.store.sqlite.rows import (
     STATE,
     STATE_AT,
     WIDTH_OF_JOB,
-    attempt_values,
     change_values,
     checksum,
     damage,
-    error_of,
     is_plain,
     job_of,
     plain_values,
@@ -60,26 +55,15 @@ from anew.store.sqlite.rows import (
     rich_values,
     taken_of,
 )
+from anew.store.sqlite.sharing import Sharing
 from anew.store.sqlite.sql import WIDTH, in_widths, sql
-from anew.store.sqlite.turnstile import Turnstile
-
-LONGEST_LOG = 16
-"""How many times its usual length the log may reach before the writer copies it itself, whatever that costs."""
-
-SHORT_WAITS = 20
-SHORT_WAIT_S = 0.00005
-"""A thread that may wait looks so often before it has itself woken; each look takes some 0.1 ms with the sleep's own delay."""
-
-RETRY_LOCKED_S = 0.01
-"""When to look again after another program was found to hold SQLite's own lock: nobody tells when it lets go."""
-
-INLINE_RECORDS = 1_000
-"""Records that are deleted with their jobs in one statement; what is more is left to `sweep`."""
-
-INLINE_BYTES_DELETED = 4 << 20
-"""The same of the bytes of records and long payloads."""
 
 _open: weakref.WeakSet[SqliteStore] = weakref.WeakSet()
+
+
+def open_stores() -> list[SqliteStore]:
+    """List the stores that this process has open."""
+    return list(_open)
 
 
 class SqliteStore:
@@ -119,27 +103,20 @@ class SqliteStore:
         self._synced = True
         self._abandoned = False
         self._version = -1
-        self._locked = False
         self._unreadable: dict[int, str] = {}
-        self._lock: ServerLock | None = None
-        self._turnstile: Turnstile | None = None
-        self._presence: Presence | None = None
-        self._reserve: Path | None = None
-        self._path = ":memory:"
-        self._checkpointer: Checkpointer | None = None
+        places = opening.Places.in_directory(path) if isinstance(path, Path) else path
+        self._reserve = None if places is None else places.reserve
+        self._path = ":memory:" if places is None else str(places.database)
         self._connection: Any = None
+        self._sharing = Sharing(places, exclusive=exclusive)
         try:
-            if path is not None:
-                places = path if isinstance(path, opening.Places) else opening.Places.in_directory(path)
-                self._claim(places, exclusive)
-            self._connect(vfs, background and path is not None)
-            if path is not None:
+            self._connect(vfs, background and places is not None)
+            if places is not None:
                 self._join()
         except BaseException as error:
             if isinstance(error, apsw.IOError):
                 self.abandon(f"{type(error).__name__}: {error}")
             self._disconnect()
-            self._let_go()
             known = self.explain(error) if isinstance(error, Exception) else None
             if known is None and isinstance(error, OSError):
                 known = _failed(error)
@@ -150,32 +127,12 @@ class SqliteStore:
 
     # -- opening
 
-    def _claim(self, places: opening.Places, exclusive: bool) -> None:
-        """Take what the operating system must give before the file is touched."""
-        directory = places.database.parent
-        try:
-            places.make()
-            self._path = str(places.database)
-            if exclusive:
-                self._lock = ServerLock(places.server)
-            self._turnstile = Turnstile(places.turnstile)
-            self._presence = Presence(places.sessions)
-        except OSError as error:
-            raise InvalidConfig(
-                f"{str(directory)!r} cannot be used ({error.strerror}); "
-                "expected a directory that this user may write to",
-                field="root_dir",
-                value=str(directory),
-            ) from error
-        self._reserve = places.reserve
-        opening.make_room(self._reserve)
-
     def _connect(self, vfs: str | None, background: bool) -> None:
-        self._enter_or_wait(opening.OPENING_WAIT_S, heed_mark=False)
-        self._heed_mark()
+        self._sharing.enter_first(opening.OPENING_WAIT_S)
+        if self._reserve is not None:
+            opening.make_room(self._reserve)
         self._connection = opening.connect(self._path, vfs=vfs)
-        self._log_pages = 0
-        self._log_mark = opening.CHECKPOINT_PAGES
+        self._log = Log(self._connection)
         opening.migrate(self._connection)
         if self._reserve is not None:
             self.keep_reserve()
@@ -190,43 +147,23 @@ class SqliteStore:
         self._counts = Counts(self._connection.execute)
         self._line = Line(self._connection.execute, self._counts)
         self._payloads = Payloads(self._execute)
+        self._records = Records(self._execute, self._payloads, *self._keep)
+        self.errors, self.last_errors = self._records.errors, self._records.last_errors
+        self.dropped_errors, self.sweep = self._records.dropped_errors, self._records.sweep
+        self.leave_orphans, self.recount_records = self._records.leave_orphans, self._records.recount_records
         if background:
-            self._checkpointer = Checkpointer(self._path, vfs)
-        # In the place of SQLite's own copying, which passes over a failed sync in silence.
-        self._connection.set_wal_hook(self._logged)
+            self._log.thread = Checkpointer(self._path, vfs)
 
     def _join(self) -> None:
         """Give this process its session."""
-        assert self._presence is not None
         self._execute("BEGIN IMMEDIATE")
         row = self._execute(sql("open_session"), (os.getpid(), opening.now_ms())).fetchone()
         self.session = row[0]
         self._payloads.session = self.session
-        self._presence.appear(self.session)
+        self._sharing.appear(self.session)
         self._execute("COMMIT")
         self._version = self._data_version()
-        self._leave()
-
-    def _heed_mark(self) -> None:
-        """Stop where a sync has failed in a process that others may have followed; the first one alone begins from the disk."""
-        if self._turnstile is None or self._presence is None:
-            return
-        reason = self._turnstile.mark_found()
-        if reason and self._presence.anybody():
-            raise StoreFailed(
-                f"a write to the disk has failed in another process ({reason}); "
-                "end every process that has the store open, and start again"
-            )
-        if reason:
-            self._turnstile.clear_mark()
-
-    def _enter_or_wait(self, timeout_s: float, *, heed_mark: bool = True) -> None:
-        """Pass the turnstile, waiting so long for whoever has the turn."""
-        if self._turnstile is None:
-            return
-        while not self._turnstile.enter(heed_mark=heed_mark):
-            if not self.wait_until_free(timeout_s):
-                raise self.busy()
+        self._sharing.leave()
 
     # -- transactions
 
@@ -234,7 +171,7 @@ class SqliteStore:
         """Start a transaction; tell whether another process has written since the last one."""
         if self._abandoned:
             raise StoreFailed("the store has failed; nothing more is written")
-        if self._turnstile is not None and not self._turnstile.enter():
+        if not self._sharing.enter():
             raise StoreBusy("another process is writing to the store")
         try:
             synced = synced and not self._relaxed
@@ -243,13 +180,13 @@ class SqliteStore:
                 self._synced = synced
             self._execute("BEGIN IMMEDIATE")
         except (apsw.BusyError, apsw.LockedError) as error:
-            self._locked = True
-            self._leave()
+            self._sharing.locked = True
+            self._sharing.leave()
             raise StoreBusy("another program is writing to the database file") from error
         except BaseException:
-            self._leave()
+            self._sharing.leave()
             raise
-        self._locked = False
+        self._sharing.locked = False
         version = self._data_version()
         if version == self._version:
             return False
@@ -259,7 +196,7 @@ class SqliteStore:
 
     def commit(self) -> None:
         """Make the transaction last."""
-        wakes = self._presence is not None and self._counts.has_touched_ready()
+        wakes = self._counts.has_touched_ready()
         self._line.flush()
         self._counts.flush()
         identity = self.identity
@@ -269,59 +206,39 @@ class SqliteStore:
             self.remember()
         self._execute("COMMIT")
         self._uncovered = False
-        if self._log_pages >= self._log_mark:
+        if self._log.is_long():
             try:
-                self._shorten_log()
+                self._log.shorten()
             except Exception as error:
                 # The batch is committed: an error taken for its own would have it applied a second time. The turn is kept, so that
                 # nobody writes before `abandon` has left the mark.
                 raise _failed(error) from error
-        self._leave()
-        if wakes and self._presence is not None:
-            self._presence.poke()
+        self._sharing.leave()
+        if wakes:
+            self._sharing.poke()
 
     def rollback(self) -> None:
         """Forget the transaction; memory believes the rows again."""
         if self._connection.in_transaction:
             self._execute("ROLLBACK")
         self._forget()
-        self._leave()
+        self._sharing.leave()
+
+    def busy(self) -> StoreBusy:
+        """Say who has kept the store busy for too long, for whoever is refused for it."""
+        return self._sharing.busy()
 
     def when_free(self, call: Callable[[], None]) -> None:
         """After a StoreBusy: call a function once, from some thread, when `begin` is worth trying again."""
-        if self._turnstile is None or self._locked:
-            timer = threading.Timer(RETRY_LOCKED_S, call)
-            timer.daemon = True
-            timer.start()
-        else:
-            self._turnstile.when_free(call)
+        self._sharing.when_free(call)
 
     def wait_until_free(self, timeout_s: float) -> bool:
         """After a StoreBusy, in a thread that may wait: tell whether `begin` is worth trying again within this time."""
-        if self._turnstile is not None and not self._locked:
-            # Most turns are shorter than it takes to wake a thread.
-            for _ in range(SHORT_WAITS):
-                time.sleep(SHORT_WAIT_S)
-                if self._is_free(self._turnstile):
-                    return True
-        free = threading.Event()
-        self.when_free(free.set)
-        if free.wait(timeout_s):
-            return True
-        # The turn may come later, and nobody here will take it: it is given on at once.
-        self.when_free(self._leave)
-        return False
-
-    def _is_free(self, turnstile: Turnstile) -> bool:
-        """Tell whether it is not for the turnstile that `begin` must wait; it raises again where a sync has failed."""
-        try:
-            return turnstile.enter()
-        except StoreFailed:
-            return True
+        return self._sharing.wait_until_free(timeout_s)
 
     def let_go(self) -> None:
         """Give a turn that has come, and is not wanted any more, to the next process."""
-        self._leave()
+        self._sharing.leave()
 
     def has_changed(self) -> bool:
         """Tell whether another process has written since the last transaction; outside of one."""
@@ -353,55 +270,6 @@ class SqliteStore:
         newest = self._execute(sql("newest_key")).fetchone()[0]
         self.identity.last_key = max(self.identity.last_key, newest or 0)
 
-    def _leave(self) -> None:
-        if self._turnstile is not None:
-            self._turnstile.leave()
-
-    def busy(self) -> StoreBusy:
-        """Say who has kept the store busy for too long. This asks the system, so it is left until somebody is told."""
-        holder = None if self._turnstile is None else self._turnstile.holder()
-        if holder is None:
-            return StoreBusy(
-                "another program holds the lock of the database file; end its transaction, and all goes on"
-            )
-        return StoreBusy(
-            f"process {holder} has been writing to the store for too long; "
-            "if it is stopped, let it go on or kill it: nothing is lost either way"
-        )
-
-    # -- the log
-
-    def _logged(self, connection: apsw.Connection, schema: str, pages: int) -> int:
-        """Note the log's length, as SQLite tells it after each commit."""
-        self._log_pages = pages
-        return 0
-
-    def _shorten_log(self) -> None:
-        """Have the log copied by the thread, if there is one, then copy the rest and so let the log start over."""
-        thread = self._checkpointer
-        if thread is not None:
-            if thread.failed is not None:
-                raise thread.failed
-            if thread.state == IDLE:
-                thread.start()
-                return
-            if thread.state == DONE:
-                thread.state = IDLE
-            elif self._log_pages < LONGEST_LOG * opening.CHECKPOINT_PAGES:
-                return
-        pages, copied = self._copy_log()
-        # A reader of an old state keeps the log from starting over: come again when it has grown by its usual length.
-        usual = opening.CHECKPOINT_PAGES
-        self._log_mark = usual if copied >= pages else self._log_pages + usual
-        self._log_pages = 0
-
-    def _copy_log(self) -> tuple[int, int]:
-        try:
-            pages, copied = self._connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
-        except (apsw.BusyError, apsw.LockedError, apsw.FullError):
-            return 1, 0  # what could be copied is; the log grows on
-        return pages, copied
-
     # -- what only a store on one disk with one writer needs
 
     @property
@@ -425,7 +293,7 @@ class SqliteStore:
             return
         self._reserve.unlink(missing_ok=True)
         try:
-            self._copy_log()
+            self._log.copy()
         except apsw.Error as error:
             raise self.explain(error) or error from error
 
@@ -616,25 +484,11 @@ class SqliteStore:
                 if code == READY:
                     self._line.change(queue)
             keys = {row[0] for row in rows}
-            self._many("insert_attempt", [attempt_values(change) for change in part if change.key in keys])
-            self._drop_records([row[0] for row in rows if row[3] > sum(self._keep)])
+            self._records.add(
+                [change for change in part if change.key in keys], [(row[0], row[3]) for row in rows]
+            )
             written += keys
         return written + self.delete([change.key for change in changes if change.remove])
-
-    def _drop_records(self, keys: Sequence[int]) -> None:
-        """Keep of the records of jobs that have too many the first and the last, and count those between."""
-        first, last = self._keep
-        if not first and not last:
-            return
-        last = max(last, 1)  # it says why a job is dead
-        for key in keys:
-            rows = self._execute(sql("middle_attempts"), (key, first, last, WIDTH)).fetchall()
-            if not rows:
-                continue
-            kinds = tally((key, outcome, error_type[:200]) for _, outcome, error_type, _ in rows)
-            self._many("count_attempts", [(*kind, times) for kind, times in kinds.items()])
-            self._execute(sql("drop_attempts", len(rows)), [row[0] for row in rows])
-            self._execute(sql("forget_records"), (len(rows), sum(row[3] for row in rows), key))
 
     def release(self, keys: Sequence[int], now: int, *, interrupted: bool) -> list[int]:
         """Give in-flight jobs whose time has come back to their place among the ready ones; give the keys written."""
@@ -712,7 +566,7 @@ class SqliteStore:
             rows = self._execute(sql("delete", len(part)), part).fetchall()
             found = [row[0] for row in rows]
             if rows:  # not the keys that were given: there may be payloads of jobs that have yet to come
-                self._delete_parts(rows)
+                self._records.delete(rows)
             for (queue, code), n in tally([row[1:3] for row in rows]).items():
                 if code in STATE:
                     self._counts.add(queue, code, -n)
@@ -720,26 +574,6 @@ class SqliteStore:
                     self._line.change(queue)
             deleted += found
         return deleted
-
-    def _delete_parts(self, rows: Iterable[tuple[Any, ...]]) -> None:
-        """Remove the records and long payloads of deleted jobs, or leave those that are too much to a later batch."""
-        now: list[int] = []
-        later: list[int] = []
-        records = size = 0
-        for key, _, _, more, more_bytes in rows:
-            if not more and not more_bytes:
-                continue
-            records, size = records + more, size + more_bytes
-            if records > INLINE_RECORDS or size > INLINE_BYTES_DELETED:
-                later.append(key)
-                records, size = records - more, size - more_bytes
-            else:
-                now.append(key)
-        if now:
-            self._payloads.delete(now)
-            self._execute(sql("delete_attempts", len(now)), now)
-            self._execute(sql("delete_attempt_counts", len(now)), now)
-        self._many("leave_over", [(key,) for key in later])
 
     def delete_all(self) -> int:
         """Remove every job; tell how many there were."""
@@ -752,27 +586,6 @@ class SqliteStore:
         self._line.clear()
         return deleted
 
-    def sweep(self, limit: int) -> bool:
-        """Remove up to `limit` records or parts that deleted jobs have left; tell whether there were any."""
-        keys = [key for (key,) in self._execute(sql("leftovers"), (limit,)).fetchall()]
-        for key in keys:
-            if limit > 0:
-                limit -= self._sweep_one(key, limit)
-        return bool(keys)
-
-    def _sweep_one(self, key: int, limit: int) -> int:
-        ids = [id_ for (id_,) in self._execute(sql("leftover_attempts"), (key, limit)).fetchall()]
-        for part in in_widths(ids):
-            self._execute(sql("drop_attempts", len(part)), part)
-        parts = self._execute(sql("leftover_parts"), (key, limit - len(ids))).fetchall()
-        for (number,) in parts:
-            self._execute(sql("drop_part"), (key, number))
-        swept = len(ids) + len(parts)
-        if swept < limit:
-            self._execute(sql("delete_attempt_counts", 1), (key,))
-            self._execute(sql("drop_leftover"), (key,))
-        return swept + 1
-
     def set_aside(self, limit: int, purge_at: int | None, now: int) -> list[int]:
         """End, as dead and corrupt, jobs in which `load` has met a state that it cannot read; give their keys."""
         keys = list(self._unreadable)[:limit]
@@ -784,7 +597,7 @@ class SqliteStore:
             self._counts.add(row[0], DEAD, 1)
             decision = msgspec.json.encode({"verdict": "dead", "reason": f"corrupt: {wrong}"})
             record = (key, row[1] + 1, "corrupt", "Corrupt", wrong, None, now, now, decision)
-            self._many("insert_attempt", [record])
+            self._records.write([record])
         return keys
 
     # -- reads
@@ -821,38 +634,9 @@ class SqliteStore:
             sizes.update(self._execute(sql("payload_sizes", len(part)), part).fetchall())
         return sizes
 
-    def errors(self, key: int, page: Page, max_bytes: int | None = None) -> list[ErrorRecord]:
-        """Read the records of a job's failed attempts; `page.after` is an attempt's number."""
-        forward = page.order == "asc"
-        start = page.after if page.after is not None else (0 if forward else 1 << 62)
-        name = "errors" if forward else "errors_backwards"
-        records: list[ErrorRecord] = []
-        size = 0
-        for row in self._execute(sql(name), (key, start, page.limit)):
-            records.append(error_of(row))
-            size += records[-1].size()
-            if max_bytes is not None and size > max_bytes:
-                break
-        return records
-
-    def last_errors(self, keys: Sequence[int]) -> dict[int, ErrorRecord]:
-        """Read the latest record of each job that has one: its message cut, no backtrace, no decision."""
-        found: dict[int, ErrorRecord] = {}
-        for part in in_widths(keys):
-            rows = self._execute(sql("last_errors", len(part)), part)
-            found.update((row[0], error_of(row[1:])) for row in rows)
-        return found
-
-    def dropped_errors(self, key: int) -> list[tuple[str, str, int]]:
-        """Count the attempts of a job whose records were dropped: outcome, error type (or ""), how many."""
-        return list(self._execute(sql("counted_attempts"), (key,)))
-
     def corrupt_among(self, keys: Sequence[int]) -> set[int]:
-        """Give those of these jobs that were set aside because something stored of them cannot be read."""
-        found = set(self._unreadable).intersection(keys)
-        for part in in_widths(keys):
-            found.update(key for (key,) in self._execute(sql("corrupt_among", len(part)), part))
-        return found
+        """Give those of these jobs that were set aside because something stored of them cannot be read, or will be."""
+        return self._unreadable.keys() & set(keys) | self._records.corrupt_among(keys)
 
     def ready(self, queue: str) -> int:
         """Tell how many jobs of a queue are ready."""
@@ -878,21 +662,12 @@ class SqliteStore:
         for queue in self._counts.snapshot():
             self._line.change(queue)
 
-    def leave_orphans(self, keys: Sequence[int]) -> None:
-        """Leave the records and payloads of these keys to `sweep`, unless they have jobs or are about to."""
-        self._many("leave_orphans", [(key,) for key in keys])
-
-    def recount_records(self, keys: Sequence[int]) -> None:
-        """Count the records of jobs anew."""
-        for part in in_widths(keys):
-            self._execute(sql("recount_records", len(part)), part)
-
     # -- other processes
 
     def sessions(self) -> list[Session]:
         """List the processes that have this store open, and those that have died with it."""
         rows = self._execute(sql("sessions")).fetchall()
-        alive = self._presence.is_alive if self._presence is not None else lambda _: True
+        alive = self._sharing.is_alive
         return [Session(id_, pid, started_at, alive(id_)) for id_, pid, started_at in rows]
 
     def held_by(self, session: int | None, limit: int) -> list[int]:
@@ -906,17 +681,15 @@ class SqliteStore:
     def forget_session(self, session: int) -> None:
         """Remove a dead session that holds nothing any more."""
         self._execute(sql("close_session"), (session,))
-        if self._presence is not None:
-            self._presence.forget(session)
+        self._sharing.forget(session)
 
     def listen(self) -> int | None:
         """Begin to be woken when another process commits ready jobs; gives a descriptor to wait on, if there is one."""
-        return None if self._presence is None else self._presence.listen()
+        return self._sharing.listen()
 
     def hear(self) -> None:
         """Take what has come to that descriptor."""
-        if self._presence is not None:
-            self._presence.hear()
+        self._sharing.hear()
 
     def reader(self) -> Reader:
         """Open a reader of its own; a store in memory reads through its writer."""
@@ -927,11 +700,9 @@ class SqliteStore:
     def abandon(self, reason: str) -> None:
         """After StoreFailed: let every other process know, and write, sync or checkpoint nothing more."""
         self._abandoned = True
-        if self._checkpointer is not None:
-            self._checkpointer.stop()
-        if self._turnstile is not None:
-            self._turnstile.mark(reason)
-            self._turnstile.leave()
+        if self._connection is not None:
+            self._log.stop()
+        self._sharing.mark_failed(reason)
 
     def close(self) -> None:
         """Close cleanly; what was committed is on disk. After `abandon` nothing is written."""
@@ -941,14 +712,13 @@ class SqliteStore:
                 self._say_goodbye()
         finally:
             self._disconnect()
-            self._let_go()
 
     def _say_goodbye(self) -> None:
         """Remove this process's session and, if nobody else is there, copy the log into the database."""
         try:
             if self.session:
                 self.rollback()
-                self._enter_or_wait(opening.CLOSING_WAIT_S)
+                self._sharing.enter_or_wait(opening.CLOSING_WAIT_S)
                 self.begin(synced=False)
                 if not self.held_by(
                     self.session, 1
@@ -963,20 +733,10 @@ class SqliteStore:
             raise _failed(error) from error
 
     def _disconnect(self) -> None:
-        if self._checkpointer is not None:
-            self._checkpointer.close()
         if self._connection is not None:
+            self._log.close()
             self._connection.close()
-
-    def _let_go(self) -> None:
-        """Let go of what the operating system gave."""
-        if self._presence is not None:
-            self._presence.leave()
-        if self._turnstile is not None:
-            self._turnstile.close()
-        if self._lock is not None:
-            self._lock.release()
-        self._presence = self._turnstile = self._lock = None
+        self._sharing.close()
 
     def _many(self, name: str, rows: Sequence[tuple[Any, ...]]) -> None:
         for part in in_widths(rows):
@@ -1013,13 +773,9 @@ def _failed(error: Exception) -> StoreFailed:
 
 def _after_fork() -> None:
     """In a forked child: let go of the parent's locks, which the child would keep alive; its connection is not even closed."""
-    for store in list(_open):
+    for store in open_stores():
         store._abandoned = True
-        with suppress(OSError):
-            if store._presence is not None:
-                store._presence.close_descriptors()
-            if store._turnstile is not None:
-                store._turnstile.close()
+        store._sharing.close_in_child()
 
 
 os.register_at_fork(after_in_child=_after_fork)

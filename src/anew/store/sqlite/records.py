@@ -1,0 +1,152 @@
+"""The records of jobs' failed attempts: a bounded number of each job in full, the others counted; and what deleted jobs leave.
+
+A job that is deleted with very many records, or with a very long payload, must not hold everybody up: what is too much for its
+transaction is left over, and `sweep` removes it some at a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from itertools import chain
+from typing import Any
+
+from anew.jobs.change import Change
+from anew.jobs.job import ErrorRecord
+from anew.store.protocol import Page
+from anew.store.sqlite.counts import tally
+from anew.store.sqlite.payloads import Payloads
+from anew.store.sqlite.rows import attempt_values, error_of
+from anew.store.sqlite.sql import WIDTH, in_widths, sql
+
+INLINE_RECORDS = 1_000
+"""Records that are deleted with their jobs in one statement; what is more is left to `sweep`."""
+
+INLINE_BYTES_DELETED = 4 << 20
+"""The same of the bytes of records and long payloads."""
+
+
+class Records:
+    """The table of attempts.
+
+    Args:
+        execute: Runs a statement on the writer's connection.
+        payloads: What else deleted jobs leave.
+        first: Records of a job's first failures that are kept in full.
+        last: Records of its last failures that are; both 0 keeps all.
+    """
+
+    def __init__(self, execute: Callable[..., Any], payloads: Payloads, first: int, last: int) -> None:
+        self._execute = execute
+        self._payloads = payloads
+        self._first = first
+        self._last = last
+
+    def add(self, changes: Sequence[Change], counts: Iterable[tuple[int, int]]) -> None:
+        """Write the attempts of some changes; `counts` says how many records each of their jobs has then."""
+        self.write([attempt_values(change) for change in changes])
+        if self._first or self._last:
+            most = self._first + max(self._last, 1)  # the last one says why a job is dead
+            self._drop_middle([key for key, n in counts if n > most])
+
+    def write(self, rows: Sequence[tuple[Any, ...]]) -> None:
+        """Write records as they are."""
+        self._many("insert_attempt", rows)
+
+    def _drop_middle(self, keys: Sequence[int]) -> None:
+        """Keep the first and the last records of jobs that have too many, and count those between."""
+        for key in keys:
+            found = self._execute(sql("middle_attempts"), (key, self._first, max(self._last, 1), WIDTH))
+            rows = found.fetchall()
+            if not rows:
+                continue
+            kinds = tally((key, outcome, error_type[:200]) for _, outcome, error_type, _ in rows)
+            self._many("count_attempts", [(*kind, times) for kind, times in kinds.items()])
+            self._execute(sql("drop_attempts", len(rows)), [row[0] for row in rows])
+            self._execute(sql("forget_records"), (len(rows), sum(row[3] for row in rows), key))
+
+    def delete(self, rows: Iterable[tuple[Any, ...]]) -> None:
+        """Remove the records and long payloads of deleted jobs, or leave those that are too much to a later batch."""
+        now: list[int] = []
+        later: list[int] = []
+        records = size = 0
+        for key, _, _, more, more_bytes in rows:
+            if not more and not more_bytes:
+                continue
+            records, size = records + more, size + more_bytes
+            if records > INLINE_RECORDS or size > INLINE_BYTES_DELETED:
+                later.append(key)
+                records, size = records - more, size - more_bytes
+            else:
+                now.append(key)
+        if now:
+            self._payloads.delete(now)
+            self._execute(sql("delete_attempts", len(now)), now)
+            self._execute(sql("delete_attempt_counts", len(now)), now)
+        self._many("leave_over", [(key,) for key in later])
+
+    def sweep(self, limit: int) -> bool:
+        """Remove up to `limit` records or parts that deleted jobs have left; tell whether there were any."""
+        keys = [key for (key,) in self._execute(sql("leftovers"), (limit,)).fetchall()]
+        for key in keys:
+            if limit > 0:
+                limit -= self._sweep_one(key, limit)
+        return bool(keys)
+
+    def _sweep_one(self, key: int, limit: int) -> int:
+        ids = [id_ for (id_,) in self._execute(sql("leftover_attempts"), (key, limit)).fetchall()]
+        for part in in_widths(ids):
+            self._execute(sql("drop_attempts", len(part)), part)
+        parts = self._execute(sql("leftover_parts"), (key, limit - len(ids))).fetchall()
+        for (number,) in parts:
+            self._execute(sql("drop_part"), (key, number))
+        swept = len(ids) + len(parts)
+        if swept < limit:
+            self._execute(sql("delete_attempt_counts", 1), (key,))
+            self._execute(sql("drop_leftover"), (key,))
+        return swept + 1
+
+    def errors(self, key: int, page: Page, max_bytes: int | None = None) -> list[ErrorRecord]:
+        """Read the records of a job's failed attempts; `page.after` is an attempt's number."""
+        forward = page.order == "asc"
+        start = page.after if page.after is not None else (0 if forward else 1 << 62)
+        name = "errors" if forward else "errors_backwards"
+        records: list[ErrorRecord] = []
+        size = 0
+        for row in self._execute(sql(name), (key, start, page.limit)):
+            records.append(error_of(row))
+            size += records[-1].size()
+            if max_bytes is not None and size > max_bytes:
+                break
+        return records
+
+    def last_errors(self, keys: Sequence[int]) -> dict[int, ErrorRecord]:
+        """Read the latest record of each job that has one: its message cut, no backtrace, no decision."""
+        found: dict[int, ErrorRecord] = {}
+        for part in in_widths(keys):
+            rows = self._execute(sql("last_errors", len(part)), part)
+            found.update((row[0], error_of(row[1:])) for row in rows)
+        return found
+
+    def dropped_errors(self, key: int) -> list[tuple[str, str, int]]:
+        """Count the attempts of a job whose records were dropped: outcome, error type (or ""), how many."""
+        return list(self._execute(sql("counted_attempts"), (key,)))
+
+    def corrupt_among(self, keys: Sequence[int]) -> set[int]:
+        """Give those of these jobs that were set aside because something stored of them cannot be read."""
+        found: set[int] = set()
+        for part in in_widths(keys):
+            found.update(key for (key,) in self._execute(sql("corrupt_among", len(part)), part))
+        return found
+
+    def leave_orphans(self, keys: Sequence[int]) -> None:
+        """Leave the records and payloads of these keys to `sweep`, unless they have jobs or are about to."""
+        self._many("leave_orphans", [(key,) for key in keys])
+
+    def recount_records(self, keys: Sequence[int]) -> None:
+        """Count the records of jobs anew."""
+        for part in in_widths(keys):
+            self._execute(sql("recount_records", len(part)), part)
+
+    def _many(self, name: str, rows: Sequence[tuple[Any, ...]]) -> None:
+        for part in in_widths(rows):
+            self._execute(sql(name, len(part)), tuple(chain.from_iterable(part)))

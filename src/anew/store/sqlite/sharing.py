@@ -1,0 +1,205 @@
+"""How processes share one store: whose turn it is to write, who is there, and who is woken."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+
+from anew.errors import InvalidConfig, StoreBusy, StoreFailed
+from anew.store.sqlite.connection import Places
+from anew.store.sqlite.presence import Presence, ServerLock
+from anew.store.sqlite.turnstile import Turnstile
+
+SHORT_WAITS = 20
+SHORT_WAIT_S = 0.00005
+"""A thread that may wait looks so often before it has itself woken; each look takes some 0.1 ms with the sleep's own delay."""
+
+RETRY_LOCKED_S = 0.01
+"""When to look again after another program was found to hold SQLite's own lock: nobody tells when it lets go."""
+
+
+class Sharing:
+    """This process among those that have one store open.
+
+    Args:
+        places: The store's files; None for a store in memory, which nobody shares.
+        exclusive: Refuse to open where another server is.
+
+    Attributes:
+        locked: Another program was found to hold SQLite's own lock, which the turnstile knows nothing of.
+
+    Raises:
+        InvalidConfig: The files cannot be used.
+        StoreBusy: Another server holds the store.
+    """
+
+    def __init__(self, places: Places | None, *, exclusive: bool) -> None:
+        self.locked = False
+        self._turnstile: Turnstile | None = None
+        self._presence: Presence | None = None
+        self._server: ServerLock | None = None
+        if places is None:
+            return
+        try:
+            places.make()
+            if exclusive:
+                self._server = ServerLock(places.server)
+            self._turnstile = Turnstile(places.turnstile)
+            self._presence = Presence(places.sessions)
+        except OSError as error:
+            self.close()
+            folder = str(places.database.parent)
+            raise InvalidConfig(
+                f"{folder!r} cannot be used ({error.strerror}); expected a directory that this user may write to",
+                field="root_dir",
+                value=folder,
+            ) from error
+
+    # -- the turn to write
+
+    def enter(self) -> bool:
+        """Take the turn if nobody has it; tell whether this process has it now.
+
+        Raises:
+            StoreFailed: A sync has failed in some process.
+        """
+        return self._turnstile is None or self._turnstile.enter()
+
+    def enter_first(self, timeout_s: float) -> None:
+        """Take the turn before the file is opened.
+
+        Raises:
+            StoreBusy: Somebody has kept it for so long.
+            StoreFailed: A sync has failed in a process that others may have followed: the first one alone begins from the disk.
+        """
+        if self._turnstile is None or self._presence is None:
+            return
+        while not self._turnstile.enter(heed_mark=False):
+            if not self.wait_until_free(timeout_s):
+                raise self.busy()
+        reason = self._turnstile.mark_found()
+        if reason and self._presence.anybody():
+            raise StoreFailed(
+                f"a write to the disk has failed in another process ({reason}); "
+                "end every process that has the store open, and start again"
+            )
+        if reason:
+            self._turnstile.clear_mark()
+
+    def enter_or_wait(self, timeout_s: float) -> None:
+        """Take the turn, waiting so long for whoever has it.
+
+        Raises:
+            StoreBusy: It did not come.
+            StoreFailed: A sync has failed in some process.
+        """
+        while not self.enter():
+            if not self.wait_until_free(timeout_s):
+                raise self.busy()
+
+    def leave(self) -> None:
+        """Let the next process have its turn."""
+        if self._turnstile is not None:
+            self._turnstile.leave()
+
+    def when_free(self, call: Callable[[], None]) -> None:
+        """Call a function once, from some thread, when it is worth trying again."""
+        if self._turnstile is None or self.locked:
+            timer = threading.Timer(RETRY_LOCKED_S, call)
+            timer.daemon = True
+            timer.start()
+        else:
+            self._turnstile.when_free(call)
+
+    def wait_until_free(self, timeout_s: float) -> bool:
+        """In a thread that may wait: tell whether it is worth trying again within this time."""
+        if self._turnstile is not None and not self.locked:
+            # Most turns are shorter than it takes to wake a thread.
+            for _ in range(SHORT_WAITS):
+                time.sleep(SHORT_WAIT_S)
+                if self._is_free(self._turnstile):
+                    return True
+        free = threading.Event()
+        self.when_free(free.set)
+        if free.wait(timeout_s):
+            return True
+        # The turn may come later, and nobody here will take it: it is given on at once.
+        self.when_free(self.leave)
+        return False
+
+    def busy(self) -> StoreBusy:
+        """Say who has kept the store busy for too long. This asks the system, so it is left until somebody is told."""
+        holder = None if self._turnstile is None else self._turnstile.holder()
+        if holder is None:
+            return StoreBusy(
+                "another program holds the lock of the database file; end its transaction, and all goes on"
+            )
+        return StoreBusy(
+            f"process {holder} has been writing to the store for too long; "
+            "if it is stopped, let it go on or kill it: nothing is lost either way"
+        )
+
+    def mark_failed(self, reason: str) -> None:
+        """Stop every other process at its next turn: a sync has failed."""
+        if self._turnstile is not None:
+            self._turnstile.mark(reason)
+            self._turnstile.leave()
+
+    def _is_free(self, turnstile: Turnstile) -> bool:
+        """Tell whether it is not the turn that must be waited for; whoever takes it is told where a sync has failed."""
+        try:
+            return turnstile.enter()
+        except StoreFailed:
+            return True
+
+    # -- who is there
+
+    def appear(self, session: int) -> None:
+        """Show that this process lives; before the row of its session is committed."""
+        if self._presence is not None:
+            self._presence.appear(session)
+
+    def is_alive(self, session: int) -> bool:
+        """Tell whether the process of a session still runs."""
+        return self._presence is None or self._presence.is_alive(session)
+
+    def forget(self, session: int) -> None:
+        """Remove what a dead process has left beside the database."""
+        if self._presence is not None:
+            self._presence.forget(session)
+
+    def poke(self) -> None:
+        """Wake every process that waits for jobs; nothing depends on it."""
+        if self._presence is not None:
+            self._presence.poke()
+
+    def listen(self) -> int | None:
+        """Begin to be woken; gives a descriptor to wait on, if there is one."""
+        return None if self._presence is None else self._presence.listen()
+
+    def hear(self) -> None:
+        """Take what has come to that descriptor."""
+        if self._presence is not None:
+            self._presence.hear()
+
+    # -- the end
+
+    def close(self) -> None:
+        """Let go of everything that the operating system gave."""
+        if self._presence is not None:
+            self._presence.leave()
+        if self._turnstile is not None:
+            self._turnstile.close()
+        if self._server is not None:
+            self._server.release()
+        self._presence = self._turnstile = self._server = None
+
+    def close_in_child(self) -> None:
+        """In a forked child: let go of the parent's locks, which the child would keep alive, and remove nothing."""
+        with suppress(OSError):
+            if self._presence is not None:
+                self._presence.close_descriptors()
+            if self._turnstile is not None:
+                self._turnstile.close()
