@@ -10,6 +10,7 @@
       NotFound            no such job, error record or queue
       Conflict            the state of things forbids it
         IllegalTransition   the job is not in a state from which this move is legal
+        ForkedStore         the store was opened by the process that this one was forked from
         NewerStore          the store was written by a newer Anew
       Unavailable         worth trying again later
         Overloaded          more work is waiting than may wait
@@ -101,6 +102,12 @@ class IllegalTransition(Conflict):
     """The job is in a state from which this move is not legal."""
 
     code = "illegal_transition"
+
+
+class ForkedStore(Conflict):
+    """The store was opened by the process that this one was forked from; open it again."""
+
+    code = "forked_store"
 
 
 class NewerStore(Conflict):

@@ -175,13 +175,13 @@ def test_counters_that_are_wrong_are_put_right_by_what_a_recount_finds(pair: tup
     put(one_, new_job("a"), new_job("a"), new_job("b"))
     reader = other.reader()
     with batch(one_):
-        one_.correct({("a", State.READY): 5, ("c", State.DEAD): 1, ("b", State.READY): -1})
+        one_.correct({("a", State.READY): 5, ("c", State.DEAD): 1, ("b", State.READY): -1}, [])
     differences = reader.recount()
     reader.close()
     assert differences == {("a", State.READY): -5, ("c", State.DEAD): -1, ("b", State.READY): 1}
     put(one_, new_job("b"), first_key=9)
     with batch(other):
-        other.correct(differences)
+        other.correct(differences, [])
         check_counts(other)
     assert taken_keys(take(one_)) == [1, 2, 3, 9]
     check_counts(one_)

@@ -9,7 +9,7 @@ from typing import Any
 import apsw
 import pytest
 
-from .client import Client
+from .client import Client, now_ms
 from .server import ServerProcess
 from .wire import Response
 
@@ -32,6 +32,16 @@ DAMAGE: dict[str, tuple[Any, str, str]] = {
         "its payload does not match its checksum",
     ),
     "policy": (SMALL, "UPDATE job SET policy = x'7b' WHERE id = ?", "its policy cannot be read"),
+    "type": (
+        SMALL,
+        "UPDATE job SET type = CAST(x'776f72ff' AS TEXT) WHERE id = ?",
+        "its queue or type cannot be read",
+    ),
+    "queue": (
+        SMALL,
+        "UPDATE job SET queue = CAST(x'7175657565ff' AS TEXT) WHERE id = ?",
+        "its queue or type cannot be read",
+    ),
     "state": (SMALL, "UPDATE job SET state = 33 WHERE id = ?", "its state 33 is none"),
 }
 """By queue: a payload, what happens to it in the file, and what is said of it."""
@@ -78,17 +88,19 @@ def test_a_damaged_job_is_set_aside_and_nothing_else(
     client = fresh(server)
     client.jobs()  # whoever looks meets the state that is none
     with client.take(",".join(DAMAGE), prefetch=20) as stream:
-        jobs = stream.next_jobs(5)
+        jobs = stream.next_jobs(len(DAMAGE))
         assert {(job["queue"], job["payload"]) for job in jobs} == {(queue, "sound") for queue in DAMAGE}
         for job in jobs:
             client.succeed(job["id"])
     assert redrive(client, ids["state"]).status == 409
-    client.eventually(lambda: client.errors(ids["state"]), "the job whose state is none is set aside")
+    for queue in ("state", "queue"):
+        client.eventually(lambda id_=ids[queue]: client.errors(id_), "a job that was met is set aside")
     for round_ in ("now", "after a restart"):
         for queue, (_, _, wrong) in DAMAGE.items():
             job = client.job(ids[queue])
             assert job["status"] == "dead", (queue, round_)
-            assert (job["queue"], job["type"]) == (queue, "work")
+            assert job["type"] == ("wor\ufffd" if queue == "type" else "work")
+            assert job["queue"] == ("queue\ufffd" if queue == "queue" else queue)
             record = client.errors(ids[queue])[-1]
             assert (record["message"], record["decision"]["reason"]) == (wrong, f"corrupt: {wrong}"), round_
             answer = redrive(client, ids[queue])
@@ -118,3 +130,96 @@ def test_a_policy_that_is_damaged_while_its_job_runs(fresh_server: Start, fresh:
     assert record["decision"]["reason"] == "corrupt: its policy cannot be read"
     assert redrive(client, id_).status == 409
     assert corrupt_total(client) == 1
+
+
+DAMAGED_ROWS = {
+    "hold of no kind": "UPDATE job SET hold_kind = 99 WHERE id = ?",
+    "hold of nobody": "UPDATE job SET hold_owner = NULL WHERE id = ?",
+    "hold without a kind": "UPDATE job SET hold_kind = NULL WHERE id = ?",
+    "reservation without an end": "UPDATE job SET hold_kind = 20, hold_deadline = NULL WHERE id = ?",
+}
+
+
+@pytest.mark.parametrize("statement", DAMAGED_ROWS.values(), ids=list(DAMAGED_ROWS))
+def test_a_damaged_hold_keeps_no_job_from_being_offered_again(
+    fresh_server: Start, fresh: Connect, statement: str
+) -> None:
+    server = fresh_server()
+    client = fresh(server)
+    id_ = client.enqueue("q")["id"]
+    with client.take("q") as stream:
+        stream.next_jobs(1)
+        server.kill()
+    damage(server.root_dir, {"q": statement})
+    with fresh(fresh_server(root_dir=server.root_dir)).take("q") as stream:
+        assert stream.next_job()["id"] == id_
+
+
+@pytest.mark.parametrize("state", ["waiting for its time", "in flight"])
+@pytest.mark.parametrize("column", ["queue", "type"])
+def test_a_damaged_name_stops_no_start_and_no_other_job(
+    fresh_server: Start, fresh: Connect, column: str, state: str
+) -> None:
+    server = fresh_server()
+    client = fresh(server)
+    if state == "in flight":
+        id_ = client.enqueue("q")["id"]
+        with client.take("q") as stream:
+            stream.next_jobs(1)
+            server.kill()
+    else:
+        id_ = client.enqueue("q", ready_at=now_ms() + 1_500)["id"]
+        server.kill()
+    damage(server.root_dir, {"q": f"UPDATE job SET {column} = CAST(x'71ff' AS TEXT) WHERE id = ?"})
+    again = fresh(fresh_server(root_dir=server.root_dir))
+    other = again.enqueue("other")["id"]
+    with again.take("other") as stream:
+        assert stream.next_job()["id"] == other
+        again.succeed(other)
+    again.when_status(id_, "dead")
+    assert again.errors(id_)[-1]["decision"]["reason"] == "corrupt: its queue or type cannot be read"
+    again.eventually(lambda: again.count() == 1, "the counters are right again")
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE job SET attempts = 9223372036854775807 WHERE id = ?",
+        "UPDATE job SET retry_limit = -5 WHERE id = ?",
+        "UPDATE job SET records = 9223372036854775807 WHERE id = ?",
+    ],
+)
+def test_numbers_that_no_job_can_have_do_not_keep_a_report_from_being_taken(
+    fresh_server: Start, fresh: Connect, statement: str
+) -> None:
+    server = fresh_server()
+    client = fresh(server)
+    id_ = client.enqueue("q")["id"]
+    with client.take("q") as stream:
+        stream.next_jobs(1)
+        damage(server.root_dir, {"q": statement})
+        assert client.fail(id_, message="no")["status"] in ("dead", "scheduled")
+    assert client.errors(id_)[-1]["message"] == "no"
+
+
+@pytest.mark.parametrize("statement", ["DELETE FROM line", "UPDATE line SET queue = CAST(x'ff' AS TEXT)"])
+def test_damaged_heads_of_lines_are_made_anew_after_a_crash(
+    fresh_server: Start, fresh: Connect, statement: str
+) -> None:
+    server = fresh_server()
+    client = fresh(server)
+    id_ = client.enqueue("q")["id"]
+    server.kill()
+    connection = apsw.Connection(str(server.root_dir / "anew.db"))
+    connection.execute(statement)
+    connection.close()
+    with fresh(fresh_server(root_dir=server.root_dir)).take() as stream:
+        assert stream.next_job()["id"] == id_
+
+
+def test_a_payload_that_is_gone_spoils_no_list(fresh_server: Start, fresh: Connect) -> None:
+    server = fresh_server()
+    client = fresh(server)
+    id_ = client.enqueue("q")["id"]
+    damage(server.root_dir, {"q": "UPDATE job SET payload = NULL WHERE id = ?"})
+    assert [job["id"] for job in client.jobs(queue="q")] == [id_]

@@ -9,7 +9,7 @@ from typing import Any
 from anew.app.embedded import DEFAULTS
 from anew.clock import SystemClock
 from anew.config import Settings
-from anew.engine import Call, Engine, recover
+from anew.engine import Batch, Call, Engine, recover
 from anew.engine.upkeep import wait_and_apply
 from anew.errors import AnewError
 from anew.store.sqlite import Copied, Examination, Places, SqliteStore, back_up, examine, restore
@@ -45,6 +45,7 @@ def make_anew(root_dir: Path, seen: Examination) -> Examination:
     store = SqliteStore(Places.in_directory(root_dir), exclusive=False)
     try:
         engine = Engine(store, clock=SystemClock(), defaults=DEFAULTS)
+        _do(engine, _mend_texts)
         recover(engine)  # sessions, holds, and what was begun and never came
         keys = {finding.name: finding.keys for finding in seen.findings}
         orphans = (*keys.get("payloads", ()), *keys.get("attempts", ()))
@@ -54,13 +55,17 @@ def make_anew(root_dir: Path, seen: Examination) -> Examination:
         _do(engine, lambda batch: store.recount_records(keys.get("records", ())))
         reader = store.reader()
         try:
-            differences = reader.recount()
+            differences, queues = reader.recount(), reader.wrong_heads()
         finally:
             reader.close()
-        _do(engine, lambda batch: store.correct(differences))
+        _do(engine, lambda batch: batch.correct(differences, queues))
     finally:
         store.close()
     return look_over(root_dir)
+
+
+def _mend_texts(batch: Batch) -> None:
+    batch.set_aside_unreadable(limit=batch.store.mend_texts())
 
 
 def copy_out(root_dir: Path, target: Path, progress: Callable[[int, int], None]) -> Copied:

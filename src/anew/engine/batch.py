@@ -18,7 +18,6 @@ from anew.jobs import (
     Defaults,
     Failed,
     HoldEnd,
-    HoldKind,
     IdText,
     Interrupted,
     Job,
@@ -26,7 +25,12 @@ from anew.jobs import (
     State,
     verdict_of,
 )
-from anew.jobs.decide import decide_completion, decide_corruption, decide_failure
+from anew.jobs.decide import (
+    corrupt_purge_at,
+    decide_completion,
+    decide_corruption,
+    decide_failure,
+)
 from anew.jobs.interruption import decide_interruption
 from anew.jobs.patch import released
 from anew.store.protocol import Hold, Rewrite, Store, TakenRow
@@ -135,6 +139,11 @@ class Batch:
         """Have the counters checked against the rows, beside the work that goes on."""
         self._parts.recount_due = True
 
+    def correct(self, differences: Mapping[tuple[str, State], int], queues: Iterable[str]) -> None:
+        """Put right what a recount has found; whoever waits for jobs looks again."""
+        self.store.correct(differences, queues)
+        self._parts.dispatcher.look_again()
+
     @property
     def limits(self) -> Limits:
         """What the engine bounds."""
@@ -217,7 +226,7 @@ class Batch:
         given_back: dict[Interrupted | None, list[int]] = {}
         changes: list[Change] = []
         for job in self.in_flight(keys):
-            match verdict_of(HoldKind(job.hold_kind or HoldKind.STREAM), end):
+            match verdict_of(job.hold_kind, end):
                 case Failed() as failed:
                     changes.append(self.decide(job, failed))
                 case Interrupted() as interrupted:
@@ -243,6 +252,15 @@ class Batch:
                 self.stats.died += 1
                 self.stats.corrupt += change.attempt.outcome == "corrupt"
         return written
+
+    def set_aside_unreadable(self, limit: int) -> int:
+        """End, as dead and corrupt, jobs that a read has met and could not read; tell how many. See `Store.set_aside`."""
+        purge_at = corrupt_purge_at(None, self.defaults, self.now)
+        keys = self.store.set_aside(limit, purge_at, self.now)
+        if keys:
+            self.stats.corrupt += len(keys)
+            self.ask_for_recount()  # where they were counted until now, nobody can say
+        return len(keys)
 
     def set_aside(self, corrupt: dict[int, str]) -> None:
         """End jobs in flight whose stored parts cannot be read."""

@@ -21,7 +21,7 @@ from anew.engine.ops import Call, Enqueue, Fail, FailMany, Op, Release, Succeed
 from anew.engine.settle import Answers, settle_failures, settle_release, settle_successes
 from anew.engine.stats import Stats
 from anew.engine.takers import Dispatcher
-from anew.errors import AnewError, InternalError, StoreBusy, StoreFailed, StoreFull
+from anew.errors import AnewError, Conflict, InternalError, StoreBusy, StoreFailed, StoreFull
 from anew.jobs import Defaults, IdText
 from anew.store.protocol import Store
 
@@ -127,6 +127,10 @@ class Engine:
             self._apply_when_full(ops, error)
         except StoreFailed as error:
             self._give_up(ops, error)
+        except Conflict as error:  # the store was opened by the process that this one was forked from
+            _answer([(op, error) for op in ops])
+        except UnicodeDecodeError:
+            self._apply_without_damaged(ops)
         except Exception:
             self._apply_singly(ops)
         else:
@@ -275,6 +279,24 @@ class Engine:
         self.store.abandon(str(error))
         log.critical("the store failed; nothing more is accepted", extra={"reason": str(error)})
         _answer([(op, error) for op in ops])
+
+    def _apply_without_damaged(self, ops: Sequence[Op]) -> None:
+        """A statement met a text that is no UTF-8: set aside the jobs that have one, and try again."""
+        batch = Batch(self.parts, self.clock.now())
+        try:
+            self.store.begin(synced=True)
+            found = self.store.mend_texts()
+            batch.set_aside_unreadable(limit=found)
+            self.store.commit()
+        except Exception:
+            log.exception("damaged jobs could not be set aside")
+            self.store.rollback()
+            found = 0
+        if found:
+            self.parts.recount_due = True
+            self.apply(ops)
+        else:
+            self._apply_singly(ops)
 
     def _apply_singly(self, ops: Sequence[Op]) -> None:
         """Something in the batch broke in a way nobody foresaw: give each operation a transaction of its own."""

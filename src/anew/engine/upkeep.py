@@ -16,7 +16,6 @@ from anew.engine.engine import PROMOTE_JOBS, Engine
 from anew.engine.ops import Call, Verb
 from anew.errors import AnewError, StoreBusy
 from anew.jobs import HoldEnd
-from anew.jobs.decide import corrupt_purge_at
 from anew.store.protocol import Store
 
 log = logging.getLogger("anew.engine")
@@ -47,8 +46,7 @@ class Upkeep:
         more |= self.bury_sessions(batch)
         more |= self._reap(batch)
         more |= batch.store.sweep(SWEPT)
-        purge_at = corrupt_purge_at(None, batch.defaults, batch.now)
-        batch.stats.corrupt += len(batch.store.set_aside(PROMOTE_JOBS, purge_at, batch.now))
+        batch.set_aside_unreadable(PROMOTE_JOBS)
         return more
 
     def bury_sessions(self, batch: Batch, limit: int = PROMOTE_JOBS) -> bool:
@@ -97,15 +95,16 @@ def _recount(store: Store, correct: Callable[[Verb], None]) -> None:
     try:
         reader = store.reader()
         try:
-            differences = reader.recount()
+            differences, queues = reader.recount(), reader.wrong_heads()
         finally:
             reader.close()
     except Exception:
         log.exception("the counters could not be checked; `anew doctor` checks them too")
         return
-    if differences:
-        log.warning("counters differ from the rows and are put right", extra={"counters": len(differences)})
-        correct(lambda batch: batch.store.correct(differences))
+    if differences or queues:
+        about = {"counters": len(differences), "heads": len(queues)}
+        log.warning("counters or heads of lines differ from the rows and are put right", extra=about)
+        correct(lambda batch: batch.correct(differences, queues))
 
 
 def lapse(batch: Batch) -> int:
@@ -166,12 +165,16 @@ def recover(engine: Engine, *, limit: int = RECOVERED) -> int:
 
 
 def _recover_some(duties: Upkeep, batch: Batch, limit: int) -> bool:
-    orphans = batch.store.held_by(None, limit)
+    more = duties.bury_sessions(batch, limit)
+    orphans = batch.store.held_by(
+        None, limit
+    )  # after it: what was held by a session whose row has gone just now
     if orphans:
-        batch.end_holds(orphans, HoldEnd.PROCESS_DIED)
+        batch.release(orphans, None)
+        batch.stats.released += len(orphans)
     if batch.store.staging is not None:
         batch.store.staging.unstage_abandoned()
-    return duties.bury_sessions(batch, limit) or bool(orphans)
+    return more or len(orphans) == limit
 
 
 def wait_and_apply(engine: Engine, ops: list[Call], timeout_s: float = 30.0) -> None:

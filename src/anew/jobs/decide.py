@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from msgspec.structs import replace
+
 from anew.backoff import Draws, Exhausted, Policy, Previous, next_wait
 from anew.jobs.change import AttemptRecord, Change, Decision
 from anew.jobs.codec import LAST_INSTANT
@@ -13,6 +15,9 @@ from anew.jobs.outcomes import Failed
 from anew.jobs.state import State
 from anew.jobs.terms import policy_of, retention_and_note
 from anew.jobs.transitions import Move, target
+
+MOST_ATTEMPTS = 1 << 32
+"""More failures than a job can have had; a number beyond it comes from a damaged row."""
 
 CORRUPT_KEPT_MS = 7 * 86_400_000
 """How long a job is kept at least that was set aside because something stored of it cannot be read."""
@@ -108,6 +113,10 @@ def decide_failure(
     phase = phase if job.phase is None else job.phase
     if failure.kill:
         return _die(job, failure, phase, "the worker asked for no further run", defaults, now)
+    if not 0 <= job.attempts < MOST_ATTEMPTS or (job.retry_limit or 0) < 0:
+        return decide_corruption(
+            job, "its numbers are none that a job can have", defaults, now, failure=failure
+        )
     policy = policy_of(job.policy, job.retry_limit, defaults.policy)
     if policy is None:
         return decide_corruption(job, "its policy cannot be read", defaults, now, failure=failure)
@@ -157,7 +166,7 @@ def decide_corruption(
     decision = Decision("dead", f"corrupt: {wrong}")
     phase = job.phase
     return _change(
-        job,
+        job if 0 <= job.attempts < MOST_ATTEMPTS else replace(job, attempts=0),
         failure,
         Move.DIE,
         decision,

@@ -77,6 +77,13 @@ _VERDICTS: dict[tuple[HoldKind, HoldEnd], Verdict] = {
 }
 
 
-def verdict_of(kind: HoldKind, end: HoldEnd) -> Verdict:
-    """Tell what the end of a hold counts as. A server that dies with its streams is no fault of their workers."""
-    return _VERDICTS[kind, end]
+_KINDS = frozenset(HoldKind)
+
+
+def verdict_of(kind: int | None, end: HoldEnd) -> Verdict:
+    """Tell what the end of a hold counts as. A server that dies with its streams is no fault of their workers.
+
+    A kind that is none, as a damaged row may have, gives its job back uncounted.
+    """
+    known = HoldKind(kind) if kind in _KINDS else None
+    return "release" if known is None else _VERDICTS[known, end]

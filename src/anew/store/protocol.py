@@ -209,6 +209,9 @@ class Reader(Protocol):
     def recount(self) -> dict[tuple[str, State], int]:
         """Count all jobs row by row and give by how much each counter is too low (or, if negative, too high)."""
 
+    def wrong_heads(self) -> list[str]:
+        """List the queues whose stored head is not their first ready job."""
+
     def close(self) -> None:
         """Let go of the database."""
 
@@ -349,7 +352,10 @@ class Store(Protocol):
         """Give those of these jobs that were set aside because something stored of them cannot be read."""
 
     def set_aside(self, limit: int, purge_at: int | None, now: int) -> list[int]:
-        """End, as dead and corrupt, jobs in which `load` has met a state that it cannot read; give their keys."""
+        """End, as dead and corrupt, jobs in which a state or a text was met that cannot be read; give their keys."""
+
+    def mend_texts(self) -> int:
+        """After a UnicodeDecodeError: find the damaged texts, leave their jobs to `set_aside`; tell how many there were."""
 
     def ready(self, queue: str) -> int:
         """Tell how many jobs of a queue are ready."""
@@ -363,8 +369,8 @@ class Store(Protocol):
     def counts(self) -> Mapping[str, Mapping[State, int]]:
         """Count jobs by queue and state; queues without a job are left out."""
 
-    def correct(self, differences: Mapping[tuple[str, State], int]) -> None:
-        """Add to counters what `Reader.recount` found them to be too low by, and look up the heads of all lines again."""
+    def correct(self, differences: Mapping[tuple[str, State], int], queues: Iterable[str]) -> None:
+        """Add to counters what `Reader.recount` found them to be too low by, and look up the heads of some lines again."""
 
     def remember(self) -> None:
         """Write `identity.last_key` and `identity.last_failure`, as they are now.

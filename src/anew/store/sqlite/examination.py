@@ -23,7 +23,7 @@ from anew.store.sqlite.connection import (
     migrations,
 )
 from anew.store.sqlite.presence import Presence
-from anew.store.sqlite.reader import run_recount
+from anew.store.sqlite.reader import run_damaged_names, run_damaged_texts, run_recount, run_wrong_heads
 from anew.store.sqlite.sql import sql
 from anew.units import shown
 
@@ -181,6 +181,13 @@ def _content(
         return  # what else is read of it proves nothing
     meta: dict[str, Any] = {str(row[0]): row[1] for row in connection.execute(sql("read_meta"))}
     facts["jobs"] = str(_first(connection, "SELECT count(*) FROM job"))
+    damaged = len(run_damaged_texts(connection))
+    damaged += sum(len(run_damaged_names(connection, table)) for table in ("counter", "line"))
+    if damaged:
+        yield Finding(
+            "texts", f"{damaged} rows have a queue or a type that cannot be read", REPAIR, derived=True
+        )
+        return  # what follows reads those texts
     yield from _derived(connection)
     yield from _of_nobody(connection)
     yield from _sessions(connection, places, facts)
@@ -201,7 +208,7 @@ def _derived(connection: apsw.Connection) -> Iterator[Finding]:
         yield Finding(
             "counters", f"{len(wrong)} counters are not what the rows say: {few}", REPAIR, derived=True
         )
-    queues = [str(queue) for (queue,) in connection.execute(sql("heads_amiss"))]
+    queues = run_wrong_heads(connection)
     if queues:
         few = ", ".join(queues[:FEW])
         yield Finding(

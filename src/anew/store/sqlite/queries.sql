@@ -108,7 +108,7 @@ FROM (VALUES @rows(2)) AS v WHERE job.id = v.column1 AND job.state = @IN_FLIGHT 
 -- What a failed or interrupted attempt made of its job. Only a job that is still in flight takes it.
 UPDATE job SET state = v.column2, ready_at = coalesce(v.column3, job.ready_at), attempts = v.column4, failed_at = v.column5,
     first_failed_at = v.column6, purge_at = v.column7, phase = v.column8, carry = v.column9, interruptions = v.column10,
-    records = job.records + 1, record_bytes = job.record_bytes + v.column11, hold_kind = NULL, hold_token = NULL,
+    records = min(job.records, 1000000000) + 1, record_bytes = min(job.record_bytes, 1000000000000) + v.column11, hold_kind = NULL, hold_token = NULL,
     hold_owner = NULL, hold_deadline = NULL
 FROM (VALUES @rows(11)) AS v WHERE job.id = v.column1 AND job.state = @IN_FLIGHT
 RETURNING job.id, job.queue, job.state, job.records;
@@ -162,12 +162,13 @@ WHERE id IN (@marks) AND state = @IN_FLIGHT AND ready_at <= ? RETURNING id, queu
 
 -- name: held_by
 -- In the index alone: nothing of the rows is read.
-SELECT id FROM job INDEXED BY job_hold WHERE state = @IN_FLIGHT AND hold_owner = ? AND hold_kind <> 20 LIMIT ?;
+SELECT id FROM job INDEXED BY job_hold WHERE state = @IN_FLIGHT AND hold_owner = ? AND hold_kind IS NOT 20 LIMIT ?;
 
 -- name: held_by_nobody
 -- In flight under a session that has no row: it ended before this program knew sessions, or its row was lost.
-SELECT id FROM job INDEXED BY job_hold WHERE state = @IN_FLIGHT AND hold_kind <> 20
-    AND hold_owner NOT IN (SELECT id FROM session) LIMIT ?;
+SELECT id FROM job INDEXED BY job_hold WHERE state = @IN_FLIGHT
+    AND (hold_kind IS NOT 20 OR hold_deadline IS NULL)
+    AND (hold_owner IS NULL OR hold_owner NOT IN (SELECT id FROM session)) LIMIT ?;
 
 -- name: select_due
 SELECT id, queue, state FROM job WHERE state < @READY AND ready_at <= ? ORDER BY ready_at LIMIT ?;
@@ -214,6 +215,25 @@ UPDATE job SET state = ?, purge_at = ?, failed_at = ?, records = records + 1, ho
     hold_owner = NULL, hold_deadline = NULL
 WHERE id = ? AND state NOT IN (@STATES) RETURNING queue, attempts;
 
+-- name: all_texts
+SELECT id, CAST(queue AS BLOB), CAST(type AS BLOB) FROM job;
+
+-- name: rename
+-- A job whose queue or type cannot be read. It gets a state that is none, and that no index holds, so that nothing but `bury` takes it.
+UPDATE job SET queue = ?, type = ?, state = 35 WHERE id = ?;
+
+-- name: counter_texts
+SELECT CAST(queue AS BLOB) FROM counter;
+
+-- name: line_texts
+SELECT CAST(queue AS BLOB) FROM line;
+
+-- name: drop_counter_text
+DELETE FROM counter WHERE CAST(queue AS BLOB) = ?;
+
+-- name: drop_line_text
+DELETE FROM line WHERE CAST(queue AS BLOB) = ?;
+
 -- name: leave_over
 INSERT OR IGNORE INTO leftover (job_id) VALUES @rows(1);
 
@@ -234,20 +254,24 @@ DELETE FROM leftover WHERE job_id = ?;
 
 -- name: payload_sizes
 -- The length of a blob is in its row's head, so nothing of it is read.
-SELECT id, coalesce(payload_bytes, length(payload)) FROM job WHERE id IN (@marks);
+SELECT id, coalesce(payload_bytes, length(payload), 0) FROM job WHERE id IN (@marks);
 
 -- name: errors
-SELECT attempt, outcome, message, error_type, backtrace, dequeued_at, failed_at, decision FROM attempt
+-- Texts are read as bytes: a flipped bit in one must not keep the others from being shown.
+SELECT attempt, outcome, CAST(message AS BLOB), CAST(error_type AS BLOB), CAST(backtrace AS BLOB), dequeued_at, failed_at,
+    decision FROM attempt
 WHERE job_id = ? AND attempt > ? ORDER BY attempt, id LIMIT ?;
 
 -- name: errors_backwards
-SELECT attempt, outcome, message, error_type, backtrace, dequeued_at, failed_at, decision FROM attempt
+SELECT attempt, outcome, CAST(message AS BLOB), CAST(error_type AS BLOB), CAST(backtrace AS BLOB), dequeued_at, failed_at,
+    decision FROM attempt
 WHERE job_id = ? AND attempt < ? ORDER BY attempt DESC, id DESC LIMIT ?;
 
 -- name: last_errors
 -- The latest record of each of these jobs, its message cut. An interruption bears the number of the attempt that it ended,
 -- which the job does not count.
-SELECT job.id, a.attempt, a.outcome, substr(a.message, 1, 1000), a.error_type, NULL, a.dequeued_at, a.failed_at, NULL
+SELECT job.id, a.attempt, a.outcome, CAST(substr(a.message, 1, 1000) AS BLOB), CAST(a.error_type AS BLOB), NULL,
+    a.dequeued_at, a.failed_at, NULL
 FROM job JOIN attempt AS a ON a.id = (SELECT b.id FROM attempt AS b
     WHERE b.job_id = job.id AND b.attempt <= job.attempts + 1 ORDER BY b.attempt DESC, b.id DESC LIMIT 1)
 WHERE job.id IN (@marks);

@@ -56,6 +56,27 @@ def run_recount(connection: apsw.Connection) -> dict[tuple[str, State], int]:
     return {(queue, STATE[code]): n for queue, code, n in rows if code in STATE}
 
 
+def run_damaged_texts(connection: apsw.Connection) -> dict[int, tuple[str, str]]:
+    """Look through all jobs for queues and types that are no UTF-8, on any connection; give what is left of them."""
+    found: dict[int, tuple[str, str]] = {}
+    for key, *texts in connection.execute(sql("all_texts")):
+        queue, kind = (text.decode("utf-8", "replace") for text in texts)
+        if [queue.encode(), kind.encode()] != texts:
+            found[key] = (queue, kind)
+    return found
+
+
+def run_damaged_names(connection: apsw.Connection, table: str) -> list[bytes]:
+    """List the queues in a derived table, ``counter`` or ``line``, that are no UTF-8."""
+    names = [name for (name,) in connection.execute(sql(f"{table}_texts"))]
+    return [name for name in names if name.decode("utf-8", "replace").encode() != name]
+
+
+def run_wrong_heads(connection: apsw.Connection) -> list[str]:
+    """List the queues whose stored head is not their first ready job, on any connection."""
+    return [queue for (queue,) in connection.execute(sql("heads_amiss"))]
+
+
 def _one(connection: apsw.Connection, statement: str, bound: Bound) -> object:
     row = connection.execute(statement, bound).fetchone()
     return None if row is None else row[0]
@@ -89,6 +110,10 @@ class SqliteReader:
     def recount(self) -> dict[tuple[str, State], int]:
         """Count all jobs row by row and give by how much each counter is too low."""
         return run_recount(self._connection)
+
+    def wrong_heads(self) -> list[str]:
+        """List the queues whose stored head is not their first ready job."""
+        return run_wrong_heads(self._connection)
 
     def close(self) -> None:
         """Let go of the database."""

@@ -189,4 +189,10 @@ def rewrite_values(row: Rewrite) -> Row:
 
 def error_of(row: Row) -> ErrorRecord:
     """Build an error record from a row of `errors`."""
-    return ErrorRecord(*row)
+    attempt, outcome, *texts, dequeued_at, failed_at, decision = row
+    message, error_type, backtrace = (
+        None if text is None else text.decode("utf-8", "replace") for text in texts
+    )
+    return ErrorRecord(
+        attempt, outcome, message or "", error_type, backtrace, dequeued_at, failed_at, decision
+    )

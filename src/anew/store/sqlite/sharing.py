@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
-from contextlib import suppress
 
 from anew.errors import InvalidConfig, StoreBusy, StoreFailed
 from anew.store.sqlite.connection import Places
@@ -197,9 +196,14 @@ class Sharing:
         self._presence = self._turnstile = self._server = None
 
     def close_in_child(self) -> None:
-        """In a forked child: let go of the parent's locks, which the child would keep alive, and remove nothing."""
-        with suppress(OSError):
-            if self._presence is not None:
-                self._presence.close_descriptors()
-            if self._turnstile is not None:
-                self._turnstile.close()
+        """In a forked child: let go of the parent's locks, which the child would keep alive, and remove nothing.
+
+        Their numbers are forgotten too: the child's own files get them next.
+        """
+        if self._presence is not None:
+            self._presence.close_descriptors()
+        if self._turnstile is not None:
+            self._turnstile.close()
+        if self._server is not None:
+            self._server.release()
+        self._presence = self._turnstile = self._server = None

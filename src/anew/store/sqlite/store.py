@@ -12,7 +12,7 @@ from typing import Any
 import apsw
 import msgspec
 
-from anew.errors import AnewError, StoreBusy, StoreFailed, StoreFull
+from anew.errors import AnewError, ForkedStore, StoreBusy, StoreFailed, StoreFull
 from anew.jobs.change import Change
 from anew.jobs.codec import DEFAULT_PRIORITY, NewJob
 from anew.jobs.job import Job
@@ -33,7 +33,16 @@ from anew.store.sqlite.checkpoint import Checkpointer, Log
 from anew.store.sqlite.counts import Counts, tally
 from anew.store.sqlite.line import Heads, Line
 from anew.store.sqlite.payloads import Payloads
-from anew.store.sqlite.reader import SqliteReader, run_count, run_find, run_oldest_ready, run_recount
+from anew.store.sqlite.reader import (
+    SqliteReader,
+    run_count,
+    run_damaged_names,
+    run_damaged_texts,
+    run_find,
+    run_oldest_ready,
+    run_recount,
+    run_wrong_heads,
+)
 from anew.store.sqlite.records import Records
 from anew.store.sqlite.rows import (
     CODE,
@@ -101,9 +110,10 @@ class SqliteStore:
         self._keep = (keep_first, max(keep_last, 1) if keep_first or keep_last else 0)
         self._relaxed = relaxed
         self._synced = True
-        self._abandoned = False
+        self._abandoned = self._forked = False
         self._version = -1
         self._unreadable: dict[int, str] = {}
+        self._suspects_texts = False
         places = opening.Places.in_directory(path) if isinstance(path, Path) else path
         self._reserve = None if places is None else places.reserve
         self._path = ":memory:" if places is None else str(places.database)
@@ -169,6 +179,8 @@ class SqliteStore:
 
     def begin(self, *, synced: bool) -> bool:
         """Start a transaction; tell whether another process has written since the last one."""
+        if self._forked:
+            raise ForkedStore("the store was opened before this process was forked; open it again here")
         if self._abandoned:
             raise StoreFailed("the store has failed; nothing more is written")
         if not self._sharing.enter():
@@ -586,19 +598,41 @@ class SqliteStore:
         self._line.clear()
         return deleted
 
+    def mend_texts(self) -> int:
+        """Rename jobs whose queue or type is no UTF-8, for `set_aside` to end them; drop what is derived and as damaged.
+
+        Looks at every job, and so is for the rare case that a statement has met such a text. Gives how many rows were touched.
+        """
+        self._suspects_texts = False
+        texts = run_damaged_texts(self._connection)
+        for key, (queue, kind) in texts.items():
+            self._execute(sql("rename"), (queue, kind, key))
+            self._unreadable[key] = "its queue or type cannot be read"
+            self._line.change(queue)
+        return len(texts) + self._drop_derived("counter") + self._drop_derived("line")
+
+    def _drop_derived(self, table: str) -> int:
+        damaged = run_damaged_names(self._connection, table)
+        for name in damaged:
+            self._execute(sql(f"drop_{table}_text"), (name,))
+        return len(damaged)
+
     def set_aside(self, limit: int, purge_at: int | None, now: int) -> list[int]:
-        """End, as dead and corrupt, jobs in which `load` has met a state that it cannot read; give their keys."""
+        """End, as dead and corrupt, jobs in which a state or a text was met that cannot be read; give their keys."""
+        if self._suspects_texts:
+            self.mend_texts()
         keys = list(self._unreadable)[:limit]
         for key in keys:
-            wrong = self._unreadable.pop(key)
-            row = self._execute(sql("bury"), (DEAD, purge_at, now, key)).fetchone()
-            if row is None:
-                continue
-            self._counts.add(row[0], DEAD, 1)
-            decision = msgspec.json.encode({"verdict": "dead", "reason": f"corrupt: {wrong}"})
-            record = (key, row[1] + 1, "corrupt", "Corrupt", wrong, None, now, now, decision)
-            self._records.write([record])
+            self._bury(key, self._unreadable.pop(key), purge_at, now)
         return keys
+
+    def _bury(self, key: int, wrong: str, purge_at: int | None, now: int) -> None:
+        row = self._execute(sql("bury"), (DEAD, purge_at, now, key)).fetchone()
+        if row is None:
+            return
+        self._counts.add(row[0], DEAD, 1)
+        decision = msgspec.json.encode({"verdict": "dead", "reason": f"corrupt: {wrong}"})
+        self._records.write([(key, row[1] + 1, "corrupt", "Corrupt", wrong, None, now, now, decision)])
 
     # -- reads
 
@@ -607,11 +641,24 @@ class SqliteStore:
         name = "load_payload" if payload else "load"
         jobs: list[Job] = []
         for part in in_widths(sorted(set(keys))):
-            for row in self._execute(sql(name, len(part)), part).fetchall():
+            for row in self._loaded(sql(name, len(part)), part):
                 if row[STATE_AT] not in STATE:
-                    self._unreadable[row[0]] = f"its state {row[STATE_AT]} is none"
+                    self._unreadable.setdefault(row[0], f"its state {row[STATE_AT]} is none")
                 jobs.append(job_of(row, self._payload_of(row) if payload else None))
         return jobs
+
+    def _loaded(self, statement: str, keys: Sequence[int]) -> list[tuple[Any, ...]]:
+        """Run a statement that loads jobs; of a queue or type that is no UTF-8, read what is left."""
+        try:
+            rows: list[tuple[Any, ...]] = self._execute(statement, keys).fetchall()
+        except UnicodeDecodeError:
+            self._suspects_texts = True
+            as_bytes = statement.replace("queue, type,", "CAST(queue AS BLOB), CAST(type AS BLOB),", 1)
+            found = self._execute(as_bytes, keys).fetchall()
+            rows = [
+                (key, *(text.decode("utf-8", "replace") for text in row[:2]), *row[2:]) for key, *row in found
+            ]
+        return rows
 
     def _payload_of(self, row: tuple[Any, ...]) -> bytes | None:
         size, crc, payload = row[WIDTH_OF_JOB : WIDTH_OF_JOB + 3]
@@ -652,14 +699,17 @@ class SqliteStore:
 
     def counts(self) -> Mapping[str, Mapping[State, int]]:
         """Count jobs by queue and state; queues without a job are left out."""
-        return self._counts.snapshot()
+        try:
+            return self._counts.snapshot()
+        except UnicodeDecodeError:
+            self._suspects_texts = True
+            raise
 
-    def correct(self, differences: Mapping[tuple[str, State], int]) -> None:
-        """Add to counters what a recount found them to be too low by, and look up the heads of all lines again."""
+    def correct(self, differences: Mapping[tuple[str, State], int], queues: Iterable[str]) -> None:
+        """Add to counters what a recount found them to be too low by, and look up the heads of some lines again."""
         for (queue, state), n in differences.items():
             self._counts.add(queue, CODE[state], n)
-        self._line.clear()
-        for queue in self._counts.snapshot():
+        for queue in queues:
             self._line.change(queue)
 
     # -- other processes
@@ -707,6 +757,8 @@ class SqliteStore:
     def close(self) -> None:
         """Close cleanly; what was committed is on disk. After `abandon` nothing is written."""
         _open.discard(self)
+        if self._forked:
+            return
         try:
             if not self._abandoned:
                 self._say_goodbye()
@@ -759,6 +811,10 @@ class _OwnReader:
         """See `Reader`."""
         return run_recount(self._store._connection)
 
+    def wrong_heads(self) -> list[str]:
+        """See `Reader`."""
+        return run_wrong_heads(self._store._connection)
+
     def close(self) -> None:
         """Nothing to let go of."""
 
@@ -774,8 +830,9 @@ def _failed(error: Exception) -> StoreFailed:
 def _after_fork() -> None:
     """In a forked child: let go of the parent's locks, which the child would keep alive; its connection is not even closed."""
     for store in open_stores():
-        store._abandoned = True
+        store._forked = True
         store._sharing.close_in_child()
+        _open.discard(store)
 
 
 os.register_at_fork(after_in_child=_after_fork)
