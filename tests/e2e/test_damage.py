@@ -32,6 +32,11 @@ DAMAGE: dict[str, tuple[Any, str, str]] = {
         "its payload does not match its checksum",
     ),
     "policy": (SMALL, "UPDATE job SET policy = x'7b' WHERE id = ?", "its policy cannot be read"),
+    "type": (
+        SMALL,
+        "UPDATE job SET type = CAST(x'776f72ff' AS TEXT) WHERE id = ?",
+        "its type cannot be read",
+    ),
     "state": (SMALL, "UPDATE job SET state = 33 WHERE id = ?", "its state 33 is none"),
 }
 """By queue: a payload, what happens to it in the file, and what is said of it."""
@@ -78,7 +83,7 @@ def test_a_damaged_job_is_set_aside_and_nothing_else(
     client = fresh(server)
     client.jobs()  # whoever looks meets the state that is none
     with client.take(",".join(DAMAGE), prefetch=20) as stream:
-        jobs = stream.next_jobs(5)
+        jobs = stream.next_jobs(len(DAMAGE))
         assert {(job["queue"], job["payload"]) for job in jobs} == {(queue, "sound") for queue in DAMAGE}
         for job in jobs:
             client.succeed(job["id"])
@@ -88,7 +93,7 @@ def test_a_damaged_job_is_set_aside_and_nothing_else(
         for queue, (_, _, wrong) in DAMAGE.items():
             job = client.job(ids[queue])
             assert job["status"] == "dead", (queue, round_)
-            assert (job["queue"], job["type"]) == (queue, "work")
+            assert (job["queue"], job["type"]) == (queue, "wor\ufffd" if queue == "type" else "work")
             record = client.errors(ids[queue])[-1]
             assert (record["message"], record["decision"]["reason"]) == (wrong, f"corrupt: {wrong}"), round_
             answer = redrive(client, ids[queue])

@@ -33,6 +33,9 @@ READY, IN_FLIGHT, COMPLETED, DEAD = (
 JOB_COLUMNS: Final = "id, " + ", ".join(name for name in Job.__struct_fields__[1:] if name != "payload")
 """The columns of a job, in the order of its fields; only the key has another name in the file."""
 
+TYPE_AT: Final = Job.__struct_fields__.index("type")
+"""In a row of a take as well."""
+
 STATE_AT: Final = Job.__struct_fields__.index("state")
 WIDTH_OF_JOB: Final = len(Job.__struct_fields__) - 1
 """Columns of a job beside its payload; behind them stand its long payload's length, its checksum and, if asked for, its payload."""

@@ -44,6 +44,7 @@ from anew.store.sqlite.rows import (
     READY,
     STATE,
     STATE_AT,
+    TYPE_AT,
     WIDTH_OF_JOB,
     change_values,
     checksum,
@@ -104,6 +105,7 @@ class SqliteStore:
         self._abandoned = False
         self._version = -1
         self._unreadable: dict[int, str] = {}
+        self._misnamed: set[int] = set()
         places = opening.Places.in_directory(path) if isinstance(path, Path) else path
         self._reserve = None if places is None else places.reserve
         self._path = ":memory:" if places is None else str(places.database)
@@ -381,7 +383,7 @@ class SqliteStore:
 
     def _take_first(self, queue: str, limit: int, max_bytes: int, hold: Hold) -> Taken:
         """Take from one queue: its rows are found in the order of its line."""
-        found = self._execute(sql("select_ready"), (queue, limit)).fetchall()
+        found = self._rows("select_ready", 1, (queue, limit))
         rows, corrupt = self._with_payloads(found, max_bytes)
         n = len(rows) + len(corrupt)
         if n > WIDTH:
@@ -399,7 +401,7 @@ class SqliteStore:
         """Take jobs that were found by their index entries alone; `behind`: who is first in their queues then."""
         by_key: dict[int, tuple[Any, ...]] = {}
         for part in in_widths(keys):
-            by_key.update((row[0], row) for row in self._execute(sql("select_ready_by_key", len(part)), part))
+            by_key.update((row[0], row) for row in self._rows("select_ready_by_key", len(part), part))
         found = [by_key[key] for key in keys if key in by_key]
         rows, corrupt = self._with_payloads(found, max_bytes)
         taken = found[: len(rows) + len(corrupt)]
@@ -440,7 +442,28 @@ class SqliteStore:
                 rows.append((*row[:11], payload))
             else:
                 corrupt[row[0]] = wrong
+        if self._misnamed:
+            corrupt |= {row[0]: "its type cannot be read" for row in rows if row[0] in self._misnamed}
+            rows = [row for row in rows if row[0] not in corrupt]
         return rows, corrupt
+
+    def _rows(self, name: str, width: int, bound: Sequence[Any]) -> list[tuple[Any, ...]]:
+        """Read rows of jobs; of a type that a damaged file has made unreadable what is left, and its job is noted."""
+        statement = sql(name, width)
+        try:
+            found: list[tuple[Any, ...]] = self._execute(statement, bound).fetchall()
+        except UnicodeDecodeError:
+            rows = self._execute(statement.replace(" type,", " CAST(type AS BLOB),"), bound).fetchall()
+            found = [(*row[:TYPE_AT], self._type_of(row), *row[TYPE_AT + 1 :]) for row in rows]
+        return found
+
+    def _type_of(self, row: tuple[Any, ...]) -> str:
+        text: bytes = row[TYPE_AT]
+        try:
+            return text.decode()
+        except UnicodeDecodeError:
+            self._misnamed.add(row[0])
+            return text.decode("utf-8", "replace")
 
     # -- the ends of attempts
 
@@ -607,7 +630,7 @@ class SqliteStore:
         name = "load_payload" if payload else "load"
         jobs: list[Job] = []
         for part in in_widths(sorted(set(keys))):
-            for row in self._execute(sql(name, len(part)), part).fetchall():
+            for row in self._rows(name, len(part), part):
                 if row[STATE_AT] not in STATE:
                     self._unreadable[row[0]] = f"its state {row[STATE_AT]} is none"
                 jobs.append(job_of(row, self._payload_of(row) if payload else None))
