@@ -145,3 +145,20 @@ def test_a_second_server_on_one_directory_is_refused(fresh_server: Start, fresh:
     with pytest.raises(AssertionError, match="ended before it listened"):
         fresh_server(root_dir=server.root_dir)
     assert fresh(server).get("/health").status == 200
+
+
+def test_a_server_ends_by_itself_when_another_process_has_met_a_failed_sync(
+    fresh_server: Start, fresh: Connect
+) -> None:
+    """What a later sync seems to make certain may have a hole; the first start with nobody else on the store begins from the disk."""
+    server = fresh_server()
+    kept = fresh(server).enqueue("q")["id"]
+    (server.root_dir / "turnstile").write_text("IOError: disk I/O error")
+    assert server.wait() == 1
+    said = "\n".join(server.output)
+    assert "a write to the disk has failed in another process: IOError: disk I/O error" in said
+    assert "the server ends at once" in said
+    assert (server.root_dir / "turnstile").read_text() == "IOError: disk I/O error"
+    again = fresh_server(root_dir=server.root_dir)
+    assert fresh(again).job(kept)["status"] == "ready"
+    assert (server.root_dir / "turnstile").read_text() == ""
