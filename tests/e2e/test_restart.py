@@ -150,7 +150,7 @@ def test_a_second_server_on_one_directory_is_refused(fresh_server: Start, fresh:
 def test_a_server_ends_by_itself_when_another_process_has_met_a_failed_sync(
     fresh_server: Start, fresh: Connect
 ) -> None:
-    """What a later sync seems to make certain may have a hole; the first start with nobody else on the store begins from the disk."""
+    """What a later sync seems to make certain may have a hole: the first start with nobody else there believes the disk."""
     server = fresh_server()
     kept = fresh(server).enqueue("q")["id"]
     (server.root_dir / "turnstile").write_text("IOError: disk I/O error")
