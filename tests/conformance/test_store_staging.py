@@ -7,6 +7,7 @@ import pytest
 from anew.jobs import NewJob
 from anew.store.protocol import Staging, Store
 
+from .conftest import Opened
 from .helpers import NOW, batch, insert, new_job, one, put, stage, take
 
 KIB = 1 << 10
@@ -128,3 +129,27 @@ def test_removing_a_job_that_has_not_come_leaves_what_is_written_ahead(store: St
         assert store.delete([7]) == []
         insert(store, 7, coming, NOW, staged=True)
     assert one(store, 7).payload == bytes(coming[0].payload)
+
+
+def test_a_job_that_was_written_ahead_stands_before_those_that_came_meanwhile(store: Store) -> None:
+    """Its key is older than theirs; each is taken once, in the order of the keys."""
+    coming = [new_job(payload=text(3_000))]
+    stage_all(store, 7, coming, 1)
+    put(store, new_job(), new_job(), first_key=8)
+    with batch(store):
+        insert(store, 7, coming, NOW, staged=True)
+    assert [row[0] for row in take(store, limit=2)] == [7, 8]
+    put(store, new_job(), first_key=10)
+    assert [row[0] for row in take(store)] == [9, 10]
+
+
+def test_the_head_that_was_written_ahead_is_the_one_that_lasts(lasting: Opened) -> None:
+    """Another process goes by the row."""
+    store = lasting.open()
+    coming = [new_job(payload=text(3_000))]
+    stage_all(store, 7, coming, 1)
+    put(store, new_job(), new_job("other", priority=1), first_key=8)
+    with batch(store):
+        insert(store, 7, coming, NOW, staged=True)
+    store = lasting.reopen(store)
+    assert [row[0] for row in take(store, limit=3)] == [9, 7, 8]

@@ -117,6 +117,7 @@ def run(*, runs: int, seed: int, folder: Path, flags: Sequence[str] = ()) -> Rep
         folder: An empty one.
         flags: Further flags of the server.
     """
+    folder.mkdir(exist_ok=True)
     library = compiled(folder)
     report = Report(seed)
     usual = _Life(folder / "usual", library, None, flags)

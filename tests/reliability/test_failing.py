@@ -35,7 +35,12 @@ def test_after_hundreds_of_failures_every_answer_holds(tmp_path: Path, round_: i
 
 
 def test_the_rig_finds_what_a_server_loses_that_does_not_sync(tmp_path: Path) -> None:
-    """The control: the disk after a power cut must miss what was answered, and the other one nothing."""
-    report = run(runs=0, seed=1, folder=tmp_path, flags=("--commit", "relaxed"))
-    assert any(finding.startswith("None: shadow:") and "is lost" in finding for finding in report.findings)
-    assert not any("None: data:" in finding for finding in report.findings)
+    """The control: the disk after a power cut must miss what came since the log was last copied, and the other one nothing.
+
+    In some life: by chance, the log may have been copied at the very end of one.
+    """
+    findings: list[str] = []
+    for life in ("1", "2", "3", "4"):
+        findings += run(runs=0, seed=1, folder=tmp_path / life, flags=("--commit", "relaxed")).findings
+    assert any(finding.startswith("None: shadow:") and "is lost" in finding for finding in findings)
+    assert not any(finding.startswith("None: data:") for finding in findings)

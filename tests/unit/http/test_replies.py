@@ -89,6 +89,7 @@ STATUSES = {
     "not_found": 404,
     "conflict": 409,
     "illegal_transition": 409,
+    "forked_store": 409,
     "newer_store": 409,
     "unavailable": 503,
     "overloaded": 503,

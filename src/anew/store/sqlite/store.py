@@ -343,7 +343,9 @@ class SqliteStore:
             (row[1], row[4], row[3]) for row in chain(plain, rich)
         ).items():
             self._counts.add(queue, code, n)
-            if code == READY:
+            if code == READY and staged:
+                self._line.change(queue)  # the keys were given before those of jobs that may be ready already
+            elif code == READY:
                 self._line.append(queue, priority, n)
 
     def insert_plain(self, keys: Sequence[int], jobs: Sequence[NewJob], now: int) -> None:
