@@ -45,6 +45,25 @@ def test_more_queues_than_jobs_are_wanted(store: Store) -> None:
     assert [row[0] for row in take(store, limit=2)] == [1_000, 295]
 
 
+def test_each_of_several_queues_gives_its_first_jobs(store: Store) -> None:
+    for n in range(30):
+        put(store, new_job(f"q{n % 3}", priority=n % 2), first_key=n + 1)
+    with batch(store):
+        rows = store.take_each([("q1", 2), ("q0", 3), ("none", 1)], 1 << 30, hold()).rows
+    # By priority, then by age: of q1 2, 8 ... come behind 5, 11 ...; keys are one above n.
+    assert [row[0] for row in rows] == [5, 11, 1, 7, 13]
+    assert [row[0] for row in take(store, limit=3)] == [3, 9, 15]
+
+
+def test_what_has_no_space_in_a_take_of_several_queues_stays_first_in_line(store: Store) -> None:
+    for n, queue in enumerate("aabb"):
+        put(store, new_job(queue, payload=b"x" * 5_000), first_key=n + 1)
+    with batch(store):
+        taken = store.take_each([("a", 2), ("b", 2)], 10_100, hold())
+    assert [row[0] for row in taken.rows] == [1, 2]
+    assert [row[0] for row in take(store)] == [3, 4]
+
+
 def test_a_rolled_back_change_has_changed_no_line(store: Store) -> None:
     put(store, new_job("a", priority=5), new_job("b", priority=6))
     assert first_in_line(store) == 1

@@ -76,8 +76,11 @@ class Enqueued(Struct, frozen=True, gc=False):
 
     def part(self, start: int, n: int) -> Enqueued:
         """Give what became of `n` of them."""
+        keys = self.keys[start : start + n]
+        if not self.existing:
+            return Enqueued(keys, self.now)
         here = {at - start: entry for at, entry in self.existing.items() if start <= at < start + n}
-        return Enqueued(self.keys[start : start + n], self.now, here or _NONE)
+        return Enqueued(keys, self.now, here)
 
 
 @dataclass(slots=True)

@@ -99,6 +99,49 @@ def test_jobs_go_round_among_waiting_takers(rig: Rig) -> None:
     assert sorted(got) == [0, 0, 1, 1, 2, 2, 3, 3, 4, 4]
 
 
+def test_jobs_go_round_among_takers_of_different_queues_that_share_one(rig: Rig) -> None:
+    one, both = rig.worker(["a"], 1), rig.worker(["a", "b"], 1)
+    for _ in range(4):
+        (key,) = rig.put(new_job("a"))
+        rig.do(succeed(key))
+    assert (len(one.keys), len(both.keys)) == (2, 2)
+
+
+def test_very_many_takers_of_a_queue_each_are_served_by_a_few_takes(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    count = 2 * takers.SMALL_TURNS + 1
+    workers = [rig.worker([f"q{n}"], 1) for n in range(count)]
+    takes: list[int] = []
+    real = rig.store.take_each
+
+    def counted(wanted: Sequence[tuple[str, int]], *more: Any) -> Any:
+        takes.append(len(wanted))
+        return real(wanted, *more)
+
+    monkeypatch.setattr(rig.store, "take_each", counted)
+    keys = rig.put(*(new_job(f"q{n}") for n in range(count)))
+    assert [worker.keys for worker in workers] == [[key] for key in keys]
+    assert takes == [takers.SMALL_TURNS, takers.SMALL_TURNS, 1]
+
+
+def test_a_waiting_taker_that_settles_a_job_does_not_look_into_its_empty_queue_again(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (key,) = rig.put(new_job("mail"))
+    rig.worker(["mail", "fax"], 2)
+    looks: list[object] = []
+    real = rig.store.take
+
+    def counted(queues: object, *more: Any) -> Any:
+        looks.append(queues)
+        return real(queues, *more)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(rig.store, "take", counted)
+    rig.do(succeed(key))
+    assert looks == []
+
+
 def test_a_taker_of_several_queues_is_woken_by_each(rig: Rig) -> None:
     worker = rig.worker(["a", "b", "c"])
     keys = [rig.put(new_job(queue))[0] for queue in ("b", "c", "a", "b")]
