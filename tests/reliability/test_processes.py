@@ -289,3 +289,28 @@ def test_a_forked_child_does_not_keep_its_parents_session_alive(tmp_path: Path) 
     assert time.monotonic() - began < READY_AGAIN_S
     assert engine.engine.store.ready("child") == 1
     engine.close()
+
+
+def open_and_close(path: str, rounds: int, out: str) -> None:
+    """Come and go."""
+    for _ in range(rounds):
+        engine = open_engine(path)
+        put(engine, 1)
+        engine.close()
+    Path(out).touch()
+
+
+def test_processes_that_come_and_go_do_not_refuse_each_other(tmp_path: Path) -> None:
+    path = str(tmp_path / "jobs.db")
+    coming = [
+        spawning.Process(target=open_and_close, args=(path, 15, str(tmp_path / f"done-{at}")), daemon=True)
+        for at in range(4)
+    ]
+    for process in coming:
+        process.start()
+    for process in coming:
+        process.join(60)
+    assert [process.exitcode for process in coming] == [0] * 4
+    engine = open_engine(path)
+    assert engine.engine.store.ready("a") == 60
+    engine.close()

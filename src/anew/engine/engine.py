@@ -117,7 +117,7 @@ class Engine:
                 operations again when `store.when_free` says so.
         """
         if self.failed is not None:
-            _answer([(op, self.failed) for op in ops])
+            answer([(op, self.failed) for op in ops])
             return
         try:
             answers, batch = self._transact(ops)
@@ -128,13 +128,13 @@ class Engine:
         except StoreFailed as error:
             self._give_up(ops, error)
         except Conflict as error:  # the store was opened by the process that this one was forked from
-            _answer([(op, error) for op in ops])
+            answer([(op, error) for op in ops])
         except UnicodeDecodeError:
             self._apply_without_damaged(ops)
         except Exception:
             self._apply_singly(ops)
         else:
-            _answer(answers)
+            answer(answers)
             self._deliver(batch)
 
     def _transact(self, ops: Sequence[Op]) -> tuple[Answers, Batch]:
@@ -150,6 +150,7 @@ class Engine:
         except Exception as error:
             self._raise_known(error)
             raise
+        answers: Answers = []
         try:
             answers = self._run(ops, batch)
             if self.returned:
@@ -170,11 +171,23 @@ class Engine:
             if known is not None and known is not error:
                 raise known from error
             raise
+        except BaseException:  # Ctrl-C in a program that embeds the engine
+            self._end_interrupted(batch, answers)
+            raise
         self.stalled = False
         self.returned.clear()
         self.stats.batch_size.add(len(ops))
         self.stats.taken += sum(len(rows) for _, rows in batch.deliveries)
         return answers, batch
+
+    def _end_interrupted(self, batch: Batch, answers: Answers) -> None:
+        """Undo an interrupted batch, or answer it if it had been committed already."""
+        if self.store.is_open():
+            self._put_back(batch)
+            return
+        self.store.rollback()  # nothing to undo: it forgets what is remembered, and lets the next process in
+        answer(answers)
+        self._deliver(batch)
 
     def _look_again(self) -> None:
         """Another process has written: what is remembered of the rows is read again."""
@@ -248,7 +261,7 @@ class Engine:
         log.error("no space left; new jobs are refused until there is some", extra={"reason": str(error)})
         rest = list(ops)
         for wanted in (_is_not_new, _settles):
-            _answer([(op, error) for op in rest if not wanted(op)])
+            answer([(op, error) for op in rest if not wanted(op)])
             rest = [op for op in rest if wanted(op)]
             if not rest and not self.dispatcher.can_take():
                 return
@@ -262,23 +275,23 @@ class Engine:
                 self._give_up(rest, failed)
                 return
             except StoreBusy as busy:
-                _answer([(op, busy) for op in rest])
+                answer([(op, busy) for op in rest])
                 return
             except Exception:
                 self._apply_singly(rest)
                 return
             else:
-                _answer(answers)
+                answer(answers)
                 self._deliver(batch)
                 return
-        _answer([(op, error) for op in rest])
+        answer([(op, error) for op in rest])
 
     def _give_up(self, ops: Sequence[Op], error: StoreFailed) -> None:
         """The store has failed: nothing is accepted, written or synced from now on."""
         self.failed = error
         self.store.abandon(str(error))
         log.critical("the store failed; nothing more is accepted", extra={"reason": str(error)})
-        _answer([(op, error) for op in ops])
+        answer([(op, error) for op in ops])
 
     def _apply_without_damaged(self, ops: Sequence[Op]) -> None:
         """A statement met a text that is no UTF-8: set aside the jobs that have one, and try again."""
@@ -302,14 +315,14 @@ class Engine:
         """Something in the batch broke in a way nobody foresaw: give each operation a transaction of its own."""
         if len(ops) <= 1:
             log.exception("an operation failed")
-            _answer([(op, InternalError("internal server error")) for op in ops])
+            answer([(op, InternalError("internal server error")) for op in ops])
             return
         log.exception("a batch failed; applying its operations one by one")
         for op in ops:
             try:
                 self.apply([op])
             except StoreBusy as busy:
-                _answer([(op, busy)])
+                answer([(op, busy)])
 
 
 def _enqueue(ops: list[Enqueue], batch: Batch, answers: Answers) -> None:
@@ -337,7 +350,7 @@ def _call(op: Call, batch: Batch) -> Any:
         return error
 
 
-def _answer(answers: Answers) -> None:
+def answer(answers: Answers) -> None:
     """Call each operation's `done`; one that raises hurts nobody else."""
     for op, result in answers:
         try:

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 
-from anew.engine.engine import Engine
+from anew.engine.engine import Engine, answer
 from anew.engine.ops import Call, Enqueue, Op, Release, Verb
 from anew.engine.staging import PART_BYTES, Staging, payload_bytes
 from anew.engine.takers import Taker
@@ -252,8 +252,7 @@ class GroupCommit:
         self._again = [op for op in self._again if not isinstance(op, Enqueue)]
         self._new.clear()
         self._new_jobs = 0
-        for op in refused:
-            op.done(busy)
+        answer([(op, busy) for op in refused])
 
     def _refuse_all(self) -> None:
         """The process ends while somebody else holds the store: what waits was not done."""
@@ -261,8 +260,7 @@ class GroupCommit:
         ops = [*self._again, *self._pending, *self._new]
         self._again, self._pending, self._new_jobs = [], [], 0
         self._new.clear()
-        for op in ops:
-            op.done(busy)
+        answer([(op, busy) for op in ops])
 
     def _stop_refusing(self) -> None:
         assert self._busy_timer is not None

@@ -54,18 +54,21 @@ class Taken:
 class _Waiter:
     """One operation's place in the queue; its lock is released when it is answered, or when its thread is to lead."""
 
-    __slots__ = ("answered", "lock", "result")
+    __slots__ = ("answered", "leads", "lock", "op", "result")
 
-    def __init__(self) -> None:
-        self.answered = False
+    def __init__(self, op: Op) -> None:
+        self.op = op
+        self.answered = self.leads = False
         self.result: Any = None
         self.lock = threading.Lock()
         self.lock.acquire()
+        op.done = self.answer
 
     def answer(self, result: Any) -> None:
         self.result = result
         self.answered = True
-        self.lock.release()
+        if not self.leads:
+            self.lock.release()
 
 
 class ThreadCommit:
@@ -80,7 +83,7 @@ class ThreadCommit:
         self.engine = engine
         self._busy_s = busy_s
         self._mutex = threading.Lock()
-        self._queue: deque[tuple[Op, _Waiter]] = deque()
+        self._queue: deque[_Waiter] = deque()
         self._leading = False
         self._upkeep = Upkeep()
         self._upkeep_at = time.monotonic()
@@ -100,6 +103,8 @@ class ThreadCommit:
         keys: Sequence[int] = self.apply(Enqueue(jobs, _nobody, plain)).keys
         with self._jobs_came:
             self._jobs_came.notify_all()
+        if self._listening.locked():
+            self.engine.store.poke_self()
         return keys
 
     def take(self, queues: Sequence[str] | None, limit: int, *, timeout_s: float = 0.0) -> Taken:
@@ -140,21 +145,42 @@ class ThreadCommit:
     def apply(self, op: Op) -> Any:
         """Apply one operation with whatever else has gathered; give its result once it is on the disk.
 
+        An exception that comes from outside, such as Ctrl-C, leaves it undone or done as a whole, and hurts no other thread.
+
         Raises:
             AnewError: Its result is one.
         """
-        waiter = _Waiter()
-        op.done = waiter.answer
+        waiter = _Waiter(op)
         with self._mutex:
-            self._queue.append((op, waiter))
-            lead, self._leading = not self._leading, True
-        if not lead:
-            waiter.lock.acquire()
-        if not waiter.answered:
-            self._lead()
+            self._queue.append(waiter)
+            waiter.leads, self._leading = not self._leading, True
+        try:
+            if not waiter.leads:
+                waiter.lock.acquire()
+            if waiter.leads:
+                self._lead()
+        finally:
+            self._withdraw(waiter)
         if isinstance(waiter.result, AnewError):
             raise waiter.result
         return waiter.result
+
+    def _withdraw(self, waiter: _Waiter) -> None:
+        """Leave the queue, and pass the lead on."""
+        with self._mutex:
+            with suppress(ValueError):
+                self._queue.remove(waiter)
+            if waiter.leads:
+                waiter.leads = False
+                self._pass_on()
+
+    def _pass_on(self) -> None:
+        if self._queue:
+            following = self._queue[0]
+            following.leads = True
+            following.lock.release()  # not answered: it leads
+        else:
+            self._leading = False
 
     def close(self) -> None:
         """Close the store; no other thread may be in a call."""
@@ -163,33 +189,23 @@ class ThreadCommit:
     # -- the lead
 
     def _lead(self) -> None:
-        """Apply what has gathered, the caller's operation first of all, and pass the lead on."""
-        gathered: list[tuple[Op, _Waiter]] = []
+        """Apply what has gathered, the caller's operation first of all."""
+        gathered: list[_Waiter] = []
         try:
             self._apply(gathered, time.monotonic() + self._busy_s)
-        except BaseException as error:
-            # Interrupted in the middle: those who wait must not wait for ever.
-            for _, waiter in gathered:
-                if not waiter.answered:
-                    waiter.answer(error if isinstance(error, AnewError) else StoreBusy("interrupted"))
-            raise
         finally:
-            self._pass_on()
+            with (
+                self._mutex
+            ):  # after an interruption: those who were not answered wait on, for whoever leads next
+                self._queue.extendleft(waiter for waiter in reversed(gathered) if not waiter.answered)
 
-    def _pass_on(self) -> None:
-        with self._mutex:
-            if self._queue:
-                self._queue[0][1].lock.release()  # not answered: it leads
-            else:
-                self._leading = False
-
-    def _apply(self, gathered: list[tuple[Op, _Waiter]], until: float) -> None:
+    def _apply(self, gathered: list[_Waiter], until: float) -> None:
         duties = self._duties()
         while True:
             with self._mutex:  # also what has come while others had their turn
                 while self._queue and len(gathered) < MOST_OPS:
                     gathered.append(self._queue.popleft())
-            ops = [op for op, _ in gathered]
+            ops = [waiter.op for waiter in gathered]
             try:
                 self.engine.apply([*ops, *duties])
             except StoreBusy:

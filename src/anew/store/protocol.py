@@ -247,6 +247,9 @@ class Store(Protocol):
     def rollback(self) -> None:
         """Forget the transaction."""
 
+    def is_open(self) -> bool:
+        """Tell whether a transaction is open."""
+
     def busy(self) -> StoreBusy:
         """Say who has kept the store busy for too long, for whoever is refused for it."""
 
@@ -392,6 +395,9 @@ class Store(Protocol):
 
     def listen(self) -> int | None:
         """Begin to be woken when another process commits ready jobs; gives a descriptor to wait on, if there is one."""
+
+    def poke_self(self) -> None:
+        """Wake whoever of this process waits at that descriptor."""
 
     def hear(self) -> None:
         """Take what has come to that descriptor."""

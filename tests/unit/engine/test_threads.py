@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from anew.app import open_engine
 from anew.engine import ThreadCommit
+from anew.engine.threads import _Waiter
 from anew.errors import NotFound, StoreBusy, StoreFailed
 from anew.jobs import Failed, State
 from anew.store.protocol import Filter
 
-from .rig import ALL, FaultyStore, Rig, new_job
+from .rig import ALL, FaultyStore, Rig, enqueue, new_job
 
 
 @pytest.fixture
@@ -159,3 +161,104 @@ def test_what_a_session_holds_does_not_lapse(engine: ThreadCommit) -> None:
     assert store.lapsed(1 << 62, 10) == []
     (job,) = store.load(store.find(Filter(), ALL))
     assert (job.state, job.hold_kind) == (State.IN_FLIGHT, 30)
+
+
+class Interrupted(BaseException):
+    """What a signal handler may raise in the middle of anything."""
+
+
+@pytest.mark.parametrize("verb", ["begin", "insert", "commit"])
+def test_an_interruption_in_the_middle_of_a_batch_undoes_it_and_leaves_the_engine_usable(verb: str) -> None:
+    rig = Rig(store := FaultyStore(Rig().store))
+    engine = ThreadCommit(rig.engine)
+    store.verbs[verb] = [Interrupted()]  # type: ignore[list-item]
+    with pytest.raises(Interrupted):
+        engine.enqueue([new_job()])
+    assert not store.is_open()
+    assert len(engine.enqueue([new_job()])) == 1
+    assert rig.store.ready("mail") == 1
+
+
+def test_an_interruption_after_the_commit_keeps_what_was_committed() -> None:
+    class AfterCommit(FaultyStore):
+        def commit(self) -> None:
+            self.inner.commit()
+            if self.committed == 0:
+                self.committed = 1
+                raise Interrupted
+
+    rig = Rig(AfterCommit(Rig().store))
+    engine = ThreadCommit(rig.engine)
+    with pytest.raises(Interrupted):
+        engine.enqueue([new_job()])
+    assert rig.store.ready("mail") == 1
+    assert len(engine.enqueue([new_job()])) == 1
+    assert rig.store.ready("mail") == 2
+
+
+def test_others_whose_leader_is_interrupted_are_served_all_the_same() -> None:
+    class Gate(FaultyStore):
+        """Holds the first batch until two more operations wait, and then interrupts it."""
+
+        def begin(self, *, synced: bool) -> bool:
+            if not self.committed:
+                self.committed = 1
+                entered.set()
+                assert go_on.wait(20)
+                raise Interrupted
+            return self.inner.begin(synced=synced)
+
+    entered, go_on = threading.Event(), threading.Event()
+    rig = Rig(Gate(Rig().store))
+    engine = ThreadCommit(rig.engine)
+    outcomes: list[str] = []
+
+    def run(at: int) -> None:
+        if at:
+            assert entered.wait(20)
+        try:
+            engine.enqueue([new_job()])
+        except Interrupted:
+            outcomes.append("interrupted")
+        else:
+            outcomes.append("stored")
+
+    threads = [threading.Thread(target=run, args=(at,)) for at in range(3)]
+    for thread in threads:
+        thread.start()
+    while len(engine._queue) < 2:
+        entered.wait(0.001)
+    go_on.set()
+    for thread in threads:
+        thread.join(20)
+        assert not thread.is_alive(), "a thread waits for ever"
+    assert sorted(outcomes) == ["interrupted", "stored", "stored"]
+    assert rig.store.ready("mail") == 2
+
+
+def test_whoever_is_interrupted_while_it_waits_passes_the_lead_on() -> None:
+    engine = open_engine(None)
+    gone = _Waiter(enqueue(new_job()))
+    engine._leading = True  # somebody leads
+    engine._queue.append(gone)
+    engine._pass_on()  # and chooses the one that has just been interrupted
+    assert gone.leads
+    engine._withdraw(gone)
+    assert len(engine.enqueue([new_job()])) == 1
+    engine.close()
+
+
+def test_a_job_of_the_same_process_wakes_the_thread_that_listens(tmp_path: Path) -> None:
+    engine = open_engine(tmp_path / "jobs.db")
+    found: list[int] = []
+    slept: list[float] = []
+    waiting = threading.Thread(
+        target=lambda: found.extend(row[0] for row in engine.take(None, 1, timeout_s=30).rows)
+    )
+    waiting.start()
+    while not engine._listening.locked():
+        slept.append(0)
+    keys = engine.enqueue([new_job()])
+    waiting.join(30)
+    assert found == list(keys)
+    engine.close()

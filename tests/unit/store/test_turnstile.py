@@ -131,3 +131,43 @@ def test_a_full_socket_delays_nobody(tmp_path: Path) -> None:
         second.poke()
     first.leave()
     second.leave()
+
+
+# -- what came of attacks
+
+
+def test_a_turn_that_came_too_late_is_given_up_only_while_nobody_uses_it(
+    two: tuple[Turnstile, Turnstile],
+) -> None:
+    first, second = two
+    came = threading.Event()
+    first.enter()
+    second.when_free(came.set)
+    first.leave()
+    assert came.wait(20)
+    assert second.enter(), "somebody begins"
+    second.give_up()
+    assert not first.enter(), "the turn is not taken from under a transaction"
+    second.leave()
+    assert first.enter()
+
+
+def test_closing_while_a_thread_waits_locks_nothing_for_ever(two: tuple[Turnstile, Turnstile]) -> None:
+    first, second = two
+    first.enter()
+    second.when_free(lambda: None)
+    second.close()
+    first.leave()
+    waiter = second._waiter
+    assert waiter is not None
+    waiter.join(20)
+    assert first.enter()
+
+
+def test_a_poke_that_cannot_look_is_nobodys_error(tmp_path: Path) -> None:
+    one = Presence(tmp_path / "s")
+    one.appear(1)
+    (tmp_path / "s" / "1").unlink()
+    (tmp_path / "s").rmdir()
+    one.poke()
+    one.close_descriptors()

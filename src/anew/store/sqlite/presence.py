@@ -91,16 +91,23 @@ class Presence:
                     pass
 
     def poke(self) -> None:
-        """Wake every process that listens; nothing depends on it."""
-        changed_at = os.fstat(self._folder_fd).st_mtime_ns
-        if changed_at != self._seen_at:
-            self._seen_at = changed_at
-            own = f"{self._session}.wake"
-            names = [name for name in os.listdir(self._folder) if name.endswith(".wake") and name != own]
-            self._sleepers = [self._address(name) for name in names]
+        """Wake every process that listens; nothing depends on it, and nothing that goes wrong here is anybody's error."""
+        with suppress(OSError):
+            changed_at = os.fstat(self._folder_fd).st_mtime_ns
+            if changed_at != self._seen_at:
+                own = f"{self._session}.wake"
+                names = [name for name in os.listdir(self._folder) if name.endswith(".wake") and name != own]
+                self._sleepers = [self._address(name) for name in names]
+                self._seen_at = changed_at
         for address in self._sleepers:
             with suppress(OSError):
                 self._outgoing.sendto(POKE, address)
+
+    def poke_self(self) -> None:
+        """Wake whoever of this process listens."""
+        if self._incoming is not None:
+            with suppress(OSError):
+                self._outgoing.sendto(POKE, self._address(f"{self._session}.wake"))
 
     def leave(self) -> None:
         """Remove the sign of life and let go of everything."""

@@ -103,6 +103,11 @@ class Sharing:
         if self._turnstile is not None:
             self._turnstile.leave()
 
+    def give_up(self) -> None:
+        """Let the next process have the turn, unless this one has begun to use it."""
+        if self._turnstile is not None:
+            self._turnstile.give_up()
+
     def when_free(self, call: Callable[[], None]) -> None:
         """Call a function once, from some thread, when it is worth trying again."""
         if self._turnstile is None or self.locked:
@@ -124,8 +129,8 @@ class Sharing:
         self.when_free(free.set)
         if free.wait(timeout_s):
             return True
-        # The turn may come later, and nobody here will take it: it is given on at once.
-        self.when_free(self.leave)
+        if not self.locked:
+            self.when_free(self.give_up)  # the turn may come later, and nobody here will take it
         return False
 
     def busy(self) -> StoreBusy:
@@ -173,6 +178,11 @@ class Sharing:
         """Wake every process that waits for jobs; nothing depends on it."""
         if self._presence is not None:
             self._presence.poke()
+
+    def poke_self(self) -> None:
+        """Wake whoever of this process waits for jobs."""
+        if self._presence is not None:
+            self._presence.poke_self()
 
     def listen(self) -> int | None:
         """Begin to be woken; gives a descriptor to wait on, if there is one."""

@@ -133,6 +133,7 @@ class SqliteStore:
             if known is not None:
                 raise known from error
             raise
+        self._connection.set_busy_timeout(0)
         _open.add(self)
 
     # -- opening
@@ -142,6 +143,8 @@ class SqliteStore:
         if self._reserve is not None:
             opening.make_room(self._reserve)
         self._connection = opening.connect(self._path, vfs=vfs)
+        # Whoever opens may wait, for a program without a turnstile too.
+        self._connection.set_busy_timeout(int(opening.OPENING_WAIT_S * 1_000))
         self._log = Log(self._connection)
         opening.migrate(self._connection)
         if self._reserve is not None:
@@ -184,6 +187,7 @@ class SqliteStore:
         if self._abandoned:
             raise StoreFailed("the store has failed; nothing more is written")
         if not self._sharing.enter():
+            self._sharing.locked = False
             raise StoreBusy("another process is writing to the store")
         try:
             synced = synced and not self._relaxed
@@ -191,23 +195,27 @@ class SqliteStore:
                 self._execute("PRAGMA synchronous = full" if synced else "PRAGMA synchronous = normal")
                 self._synced = synced
             self._execute("BEGIN IMMEDIATE")
+            self._sharing.locked = False
+            version = self._data_version()
+            if version == self._version:
+                return False
+            self._version = version
+            self._forget()
         except (apsw.BusyError, apsw.LockedError) as error:
             self._sharing.locked = True
             self._sharing.leave()
             raise StoreBusy("another program is writing to the database file") from error
         except BaseException:
-            self._sharing.leave()
+            self.rollback()
             raise
-        self._sharing.locked = False
-        version = self._data_version()
-        if version == self._version:
-            return False
-        self._version = version
-        self._forget()
         return True
 
+    def is_open(self) -> bool:
+        """Tell whether a transaction is open."""
+        return bool(self._connection.in_transaction)
+
     def commit(self) -> None:
-        """Make the transaction last."""
+        """Make the transaction last. What may go wrong after it lasts is a failure of the disk, or nobody's concern."""
         wakes = self._counts.has_touched_ready()
         self._line.flush()
         self._counts.flush()
@@ -250,7 +258,7 @@ class SqliteStore:
 
     def let_go(self) -> None:
         """Give a turn that has come, and is not wanted any more, to the next process."""
-        self._sharing.leave()
+        self._sharing.give_up()
 
     def has_changed(self) -> bool:
         """Tell whether another process has written since the last transaction; outside of one."""
@@ -739,6 +747,10 @@ class SqliteStore:
         """Begin to be woken when another process commits ready jobs; gives a descriptor to wait on, if there is one."""
         return self._sharing.listen()
 
+    def poke_self(self) -> None:
+        """Wake whoever of this process waits at that descriptor."""
+        self._sharing.poke_self()
+
     def hear(self) -> None:
         """Take what has come to that descriptor."""
         self._sharing.hear()
@@ -779,8 +791,11 @@ class SqliteStore:
                 ):  # else it stays, and whoever comes next gives the jobs back
                     self._execute(sql("close_session"), (self.session,))
                 self.commit()
+            self._sharing.enter_or_wait(
+                opening.CLOSING_WAIT_S
+            )  # a copy would fail others who open the file just now
             self._connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
-        except (apsw.BusyError, apsw.LockedError, apsw.FullError, StoreBusy, StoreFull):
+        except (apsw.BusyError, apsw.LockedError, apsw.FullError, StoreBusy, StoreFull, StoreFailed):
             pass  # somebody else is at work, or there is no space: the next one to close copies it
         except apsw.Error as error:
             self.abandon(str(error))

@@ -26,7 +26,7 @@ class Turnstile:
         path: The file that is locked. Its content is the mark: why nothing may be written any more; empty as a rule.
 
     Attributes:
-        held: Whether this store has the turn.
+        held: Whether this store has the turn, used or not.
     """
 
     def __init__(self, path: Path) -> None:
@@ -37,6 +37,7 @@ class Turnstile:
         self._asked = threading.Semaphore(0)
         self._waiter: threading.Thread | None = None
         self._closed = False
+        self._used = False
         self.held = False
 
     def enter(self, *, heed_mark: bool = True) -> bool:
@@ -48,16 +49,18 @@ class Turnstile:
         Raises:
             StoreFailed: A sync has failed in some process: what is on the disk is not what its memory says.
         """
-        if not self.held:
-            if self._calls:
-                return False  # a thread waits for it already, and will tell
-            try:
-                fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError as error:
-                if error.errno in (errno.EAGAIN, errno.EACCES):
-                    return False
-                raise
-            self.held = True
+        with self._guard:
+            if not self.held:
+                if self._calls:
+                    return False  # a thread waits for it already, and will tell
+                try:
+                    fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                except OSError as error:
+                    if error.errno in (errno.EAGAIN, errno.EACCES):
+                        return False
+                    raise
+                self.held = True
+            self._used = True
         if heed_mark and os.pread(self._fd, 1, 0):
             reason = self.mark_found()
             self.leave()
@@ -66,8 +69,18 @@ class Turnstile:
 
     def leave(self) -> None:
         """Let the next one in."""
+        with self._guard:
+            self._release()
+
+    def give_up(self) -> None:
+        """Let the next one in, unless somebody of this process has begun to use the turn."""
+        with self._guard:
+            if not self._used:
+                self._release()
+
+    def _release(self) -> None:
         if self.held:
-            self.held = False
+            self.held = self._used = False
             fcntl.flock(self._fd, fcntl.LOCK_UN)
 
     def when_free(self, call: Callable[[], None]) -> None:
@@ -113,20 +126,33 @@ class Turnstile:
 
     def close(self) -> None:
         """Let go of the file, and with it of the turn."""
-        self.held = False
-        self._closed = True
+        with self._guard:
+            self.held = self._used = False
+            self._closed = True
+            os.close(self._fd)
         self._asked.release()
-        os.close(self._fd)
 
     def _wait(self) -> None:
+        # A descriptor of its own: the number of the other one may be another file's by the time that it is looked at.
+        with self._guard:
+            if self._closed:
+                return
+            fd = os.dup(self._fd)
+        try:
+            self._take_turns(fd)
+        finally:
+            os.close(fd)
+
+    def _take_turns(self, fd: int) -> None:
         while True:
             self._asked.acquire()
             if self._closed:
                 return
-            with suppress(OSError):  # closed meanwhile: whoever is called finds that out
-                fcntl.flock(self._fd, fcntl.LOCK_EX)
-                self.held = True
+            fcntl.flock(fd, fcntl.LOCK_EX)
             with self._guard:
+                if self._closed:
+                    return
+                self.held = True
                 calls, self._calls = self._calls, []
             for call in calls:
                 call()
