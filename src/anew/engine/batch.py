@@ -311,7 +311,7 @@ class Batch:
         return deleted
 
     def delete_all(self) -> int:
-        """Remove every job; tell how many there were."""
+        """Remove every job; report how many there were."""
         count = self.store.delete_all()
         self.free(list(self._parts.dispatcher.holders))
         self.due_changed = True

@@ -38,7 +38,7 @@ class Engine:
     Args:
         store: Opened and migrated. Other processes may have it open too.
         clock: Time for everything that is decided here.
-        defaults: Policy and retention of jobs that say nothing of their own.
+        defaults: Policy and retention of jobs that set none.
         limits: What is bounded.
         rng: Chance for jitter, numbers in [0, 1).
 
@@ -86,7 +86,7 @@ class Engine:
 
     @property
     def defaults(self) -> Defaults:
-        """What holds for jobs that say nothing of their own."""
+        """What holds for jobs that do not set it."""
         return self.parts.defaults
 
     @property
@@ -109,8 +109,8 @@ class Engine:
         """Apply a batch, commit it, answer it.
 
         Every operation's `done` has been called when this returns. An operation that fails does so alone; if the commit fails,
-        the whole batch is told so, and after `StoreFailed` the engine refuses everything (`failed` is set): what was in doubt is
-        settled by the next start.
+        every operation is answered with that, and after `StoreFailed` the engine refuses everything (`failed` is set): what was
+        in doubt is settled by the next start.
 
         Raises:
             StoreBusy: Another process or program is writing just now. Nothing was done and nobody was answered: apply the same

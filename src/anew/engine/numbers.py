@@ -20,7 +20,7 @@ class Numbers:
         self._offset = phase_offset(self._identity.tag.encode("ascii"), key=self._identity.secret)
 
     def next_keys(self, n: int, now: int) -> range:
-        """Give `n` consecutive keys: as late as the clock says, and above every earlier one."""
+        """Give `n` consecutive keys: from the clock, and above every earlier one."""
         first = max(self._identity.last_key + 1, now << COUNTER_BITS)
         self._identity.last_key = first + n - 1
         return range(first, first + n)

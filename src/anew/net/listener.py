@@ -204,7 +204,7 @@ class NetServer:
     # ---- what wires call
 
     def admit(self, wire: NewWire) -> None:
-        """Count a new connection; where there is no room, an idle one has to go, or else the new one."""
+        """Count a new connection; where the limit is reached, an idle one is closed, or else the new one."""
         if not self.draining and (len(self._connections) < self.max_connections or self._make_room()):
             self._connections.add(wire)
             self.counters.connections += 1

@@ -184,7 +184,7 @@ class _Tail:
 
 
 def _as_file(content: bytes) -> IO[bytes]:
-    # A file and no pipe: a program may read its stdin late, twice or never, and no thread has to write meanwhile.
+    # A file and no pipe: a program may read its stdin at the end, twice or never, and no thread has to write meanwhile.
     if hasattr(os, "memfd_create"):
         file: IO[bytes] = os.fdopen(os.memfd_create("payload"), "w+b")
     else:

@@ -33,7 +33,7 @@ linger_ms = 2_000
 _refill_below = receive_window // 2
 
 
-class Server(Protocol):
+class Http2Server(Protocol):
     """What a connection needs of its server."""
 
     def left(self, wire: Http2Connection) -> None:
@@ -60,7 +60,7 @@ class Http2Connection(asyncio.Protocol):
     """
 
     def __init__(
-        self, server: Server, admission: Admission, limits: WireLimits, counters: WireCounters
+        self, server: Http2Server, admission: Admission, limits: WireLimits, counters: WireCounters
     ) -> None:
         self.limits = limits
         self.local = False

@@ -40,7 +40,7 @@ class Line:
 
     Args:
         execute: Runs a statement on the writer's connection, with a cursor of its own for each.
-        counts: Tells which queues have ready jobs.
+        counts: Gives which queues have ready jobs.
     """
 
     def __init__(self, execute: Callable[..., Any], counts: Counts) -> None:
@@ -83,7 +83,7 @@ class Line:
                 self._heads[queue] = head
 
     def any(self) -> bool:
-        """Tell whether any job is ready."""
+        """Report whether any job is ready."""
         return bool(self._first_heads(1))
 
     def first(self, queues: Sequence[str] | None, limit: int) -> tuple[list[int], Heads]:

@@ -45,7 +45,7 @@ class Presence:
         fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
     def is_alive(self, session: int) -> bool:
-        """Tell whether the process of a session still runs."""
+        """Report whether the process of a session still runs."""
         if session == self._session:
             return True
         try:
@@ -61,7 +61,7 @@ class Presence:
         return False
 
     def anybody(self) -> bool:
-        """Tell whether any process has the file open."""
+        """Report whether any process has the file open."""
         return any(self.is_alive(int(name)) for name in os.listdir(self._folder) if name.isdigit())
 
     def forget(self, session: int) -> None:
