@@ -10,7 +10,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from anew.engine.numbers import Numbers
+from anew.backoff import phase_of_ordinal, phase_offset
 from anew.engine.stats import Stats
 from anew.engine.takers import Dispatcher, Taker, Undo
 from anew.jobs import (
@@ -31,6 +31,7 @@ from anew.jobs.decide import (
     decide_corruption,
     decide_failure,
 )
+from anew.jobs.ids import COUNTER_BITS
 from anew.jobs.interruption import decide_interruption
 from anew.jobs.patch import released
 from anew.store.protocol import Hold, Rewrite, Store, TakenRow
@@ -81,6 +82,32 @@ class Enqueued(Struct, frozen=True, gc=False):
             return Enqueued(keys, self.now)
         here = {at - start: entry for at, entry in self.existing.items() if start <= at < start + n}
         return Enqueued(keys, self.now, here)
+
+
+class Numbers:
+    """Gives out numbers that must not repeat in any process: the jobs' keys, and the phases of those that fail.
+
+    The store writes them with its commits, and says where to go on.
+
+    Args:
+        store: What keeps them.
+    """
+
+    def __init__(self, store: Store) -> None:
+        self._identity = store.identity
+        # Without an offset the n-th failures of all stores would share one phase.
+        self._offset = phase_offset(self._identity.tag.encode("ascii"), key=self._identity.secret)
+
+    def next_keys(self, n: int, now: int) -> range:
+        """Give `n` consecutive keys: from the clock, and above every earlier one."""
+        first = max(self._identity.last_key + 1, now << COUNTER_BITS)
+        self._identity.last_key = first + n - 1
+        return range(first, first + n)
+
+    def next_phase(self) -> float:
+        """Give the phase of one more job that fails for the first time, in [0, 1); see ``phase_of_ordinal``."""
+        self._identity.last_failure += 1
+        return phase_of_ordinal(self._identity.last_failure, self._offset)
 
 
 @dataclass(slots=True)

@@ -15,8 +15,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from anew.clock import Clock
-from anew.engine.batch import Batch, Enqueued, Limits, Parts
-from anew.engine.numbers import Numbers
+from anew.engine.batch import Batch, Enqueued, Limits, Numbers, Parts
 from anew.engine.ops import Call, Enqueue, Fail, FailMany, Op, Release, Succeed
 from anew.engine.settle import Answers, settle_failures, settle_release, settle_successes
 from anew.engine.stats import Stats
@@ -83,25 +82,6 @@ class Engine:
             rng=rng,
         )
         self.due_at = store.next_due()
-
-    @property
-    def defaults(self) -> Defaults:
-        """What holds for jobs that do not set it."""
-        return self.parts.defaults
-
-    @property
-    def limits(self) -> Limits:
-        """What is bounded."""
-        return self.parts.limits
-
-    @property
-    def full(self) -> bool:
-        """Whether new jobs are refused for want of space."""
-        return self.parts.full
-
-    @full.setter
-    def full(self, full: bool) -> None:
-        self.parts.full = full
 
     # -- the batch
 

@@ -126,7 +126,7 @@ def test_a_full_device_on_the_way_leaves_nothing_behind(verb: str, let_through: 
     assert isinstance(answer.result, StoreFull)
     group.loop.advance(1_000)
     assert (rows(group, "payload"), rows(group, "staged"), rows(group, "job")) == (0, 0, 0)
-    group.rig.engine.full = False
+    group.rig.engine.parts.full = False
     assert submit_and_settle(group).result.now >= NOW
 
 
@@ -184,7 +184,7 @@ def test_removing_twice_forgets_nothing_that_is_left_behind_between() -> None:
 
 def test_a_full_store_takes_no_long_jobs() -> None:
     group = Group()
-    group.rig.engine.full = True
+    group.rig.engine.parts.full = True
     assert isinstance(submit_and_settle(group).result, StoreFull)
     assert rows(group, "payload") == 0
 
