@@ -55,7 +55,7 @@ class Limits:
 
 
 class Entry(StrEnum):
-    """What became of one new job: a job of its own, or the one that was there already."""
+    """What became of one new job: a new job, or the one that was there already."""
 
     CREATED = "created"
     DUPLICATE = "duplicate"
@@ -222,7 +222,7 @@ class Batch:
         return done
 
     def _complete(self, keys: list[int]) -> list[int]:
-        """Complete jobs with retention, attempts or a payload of their own; jobs not in flight are left alone."""
+        """Complete jobs with retention, attempts or a payload that is kept apart; jobs not in flight are left alone."""
         kept: list[tuple[int, int]] = []
         gone: list[int] = []
         for job in self.in_flight(keys):

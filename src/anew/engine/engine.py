@@ -279,7 +279,7 @@ class Engine:
             self._apply_singly(ops)
 
     def _apply_singly(self, ops: Sequence[Op]) -> None:
-        """Something in the batch broke in a way nobody foresaw: give each operation a transaction of its own."""
+        """Something in the batch broke in a way nobody foresaw: give each operation its own transaction."""
         if len(ops) <= 1:
             log.exception("an operation failed")
             _answer([(op, InternalError("internal server error")) for op in ops])

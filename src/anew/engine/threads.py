@@ -215,7 +215,7 @@ class ThreadCommit:
         recount(self.engine.parts, self._correct)
 
     def _correct(self, verb: Verb) -> None:
-        """Called from a thread of its own: write what a recount has found."""
+        """Called from a separate thread: write what a recount has found."""
         with suppress(AnewError):  # it is found again at the next occasion
             self.apply(Call(verb, _nobody))
 

@@ -76,7 +76,7 @@ class Upkeep:
 
 
 def recount(parts: Parts, correct: Callable[[Verb], None]) -> None:
-    """Check all counters against the rows, in a thread and with a reader of its own; work goes on meanwhile.
+    """Check all counters against the rows, in a separate thread with its own reader; work goes on meanwhile.
 
     Rows and counters are read at one moment, and only their difference is written: it is as right after whatever has been counted
     since.

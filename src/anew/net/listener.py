@@ -98,7 +98,7 @@ class NetServer:
         counters: As given.
         gate: Through which the requests of all protocols go.
         draining: True once `drain` or `close` was called.
-        on_drain: Called once each when draining begins, so that applications can end their streams with last words of their own.
+        on_drain: Called once each when draining begins, so that applications can end their streams with their own last words.
             Streams that are open after that are ended by the server.
         on_tick: Called with the time, epoch milliseconds, every `tick_ms`.
         tick_ms: How often `sweep` runs: a quarter of the shortest time limit, at most a second.

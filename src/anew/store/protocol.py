@@ -403,7 +403,7 @@ class Store(Protocol):
         """After StoreFailed: let every other process know, and write, sync or checkpoint nothing more."""
 
     def reader(self) -> Reader:
-        """Open a reader of its own."""
+        """Open another reader."""
 
     def close(self) -> None:
         """Close cleanly; what was committed is on disk. After `abandon` nothing is written."""

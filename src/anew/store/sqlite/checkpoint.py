@@ -24,7 +24,7 @@ LITTLE_PAGES = 64
 
 
 class Checkpointer:
-    """One thread with a connection of its own.
+    """One thread with its own connection.
 
     Args:
         path: The database file.

@@ -1,4 +1,4 @@
-"""Which processes have the file open: each keeps a file of its own locked, and the system lets go of it when the process dies.
+"""Which processes have the file open: each keeps one file locked, and the system lets go of it when the process dies.
 
 So a killed process is found at once and a slow one is never taken for dead. A forked child shares its parent's descriptors: it
 closes them, so that it cannot keep its parent's session alive.
@@ -145,7 +145,7 @@ class ServerLock:
             os.close(self._fd)
             raise StoreBusy(
                 f"another server (process {holder}) holds the data directory {str(path.parent)!r}; "
-                "stop it first, or give this one a --root-dir of its own"
+                "stop it first, or give this one another --root-dir"
             ) from error
         except OSError:
             os.close(self._fd)

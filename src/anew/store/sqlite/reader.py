@@ -1,4 +1,4 @@
-"""Long reads on a connection of their own, so that a list over a million jobs holds up nobody."""
+"""Long reads on a separate connection, so that a list over a million jobs holds up nobody."""
 
 from __future__ import annotations
 
