@@ -156,7 +156,7 @@ class _TimedOrSized(logging.handlers.TimedRotatingFileHandler):
         self._max_bytes = max_bytes
 
     def shouldRollover(self, record: logging.LogRecord) -> int:
-        """Tell whether this record begins a new file."""
+        """Report whether this record begins a new file."""
         if self.stream is not None and self.stream.tell() + len(record.getMessage()) >= self._max_bytes:
             return 1
         return int(super().shouldRollover(record))

@@ -82,7 +82,7 @@ def spending(less: str) -> Iterator[None]:
     try:
         yield
     except (_Spent, MemoryError, SystemError):
-        spent = True  # The words stay: the one who is patient tells them.
+        spent = True  # The text stays set: whoever holds the budget puts it into its error.
         raise
     finally:
         if not spent:
@@ -137,7 +137,7 @@ def bound_memory(extra: int) -> bool:
         extra: Bytes that it may still take.
 
     Returns:
-        Whether that was possible: where the kernel does not tell a process's size there is no such bound.
+        Whether that was possible: where the kernel does not report a process's size there is no such bound.
     """
     try:
         pages = int(Path("/proc/self/statm").read_text("ascii").split()[0])

@@ -19,6 +19,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from anew.backoff import Policy
 from anew.clock import ManualClock
 from anew.engine import (
+    Batch,
     Call,
     Engine,
     Enqueue,
@@ -381,7 +382,7 @@ class EngineMachine(RuleBasedStateMachine):
             for key in list(self.model.rows):
                 self.model.remove(key)
 
-        self.plan(Call(verbs.delete_all(), print), more, check)
+        self.plan(Call(Batch.delete_all, print), more, check)
 
     @rule(number=picks, more=more)
     def cancel(self, number: int, more: bool) -> None:

@@ -25,7 +25,7 @@ import pytest
 from anew.backoff import preset
 from anew.clock import ManualClock
 from anew.engine import Engine, Enqueue, Fail, Limits, Op, Succeed, Taker, staging
-from anew.engine.staging import Staging, payload_bytes
+from anew.engine.staging import StagedInserts, payload_bytes
 from anew.errors import AnewError
 from anew.jobs import Defaults, Failed, NewJob
 from anew.store.sqlite import SqliteStore, connection, payloads
@@ -100,7 +100,7 @@ class Workload:
         self._taker = Taker(None, 40, lambda rows, _: self._held.extend(row[0] for row in rows))
         self._engine.dispatcher.add(self._taker)
         self._parts: list[Op] = []
-        self._staging = Staging(self._parts.append, self.store.staging)
+        self._staging = StagedInserts(self._parts.append, self.store.staging)
 
     def step(self) -> None:
         """Apply one batch of one to eight operations."""

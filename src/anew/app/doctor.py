@@ -81,7 +81,7 @@ def copy_in(
 
 
 def _do(engine: Engine, verb: Callable[..., Any]) -> Any:
-    """Run one verb in a transaction of its own, after whoever has the turn."""
+    """Run one verb in one transaction, after whoever has the turn."""
     results: list[Any] = []
     wait_and_apply(engine, [Call(verb, results.append)])
     if isinstance(results[0], AnewError):

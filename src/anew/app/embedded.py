@@ -23,7 +23,7 @@ def open_engine(
 
     Args:
         path: The database file, or the data directory of a server; None keeps everything in memory.
-        defaults: Policy and retention of jobs that say nothing of their own.
+        defaults: Policy and retention of jobs that set none.
         limits: What is bounded.
 
     Raises:

@@ -22,7 +22,7 @@ def run_loop(main: Any) -> int:
     raise_descriptor_limit()
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     gc.collect()
-    gc.freeze()  # what was imported stays; the collector need not walk it again and again
+    gc.freeze()  # what was imported stays; the collector need not visit it again and again
     try:
         import uvloop
     except ImportError:

@@ -38,7 +38,7 @@ def open_store(settings: Settings) -> Store:
 
 
 def defaults_of(settings: Settings) -> Defaults:
-    """Give what holds for jobs that say nothing of their own."""
+    """Give what holds for jobs that do not set it."""
     policy = Policy.from_json(settings.retry.document())
     if settings.retry.limit is not None:
         policy = policy.with_limit(settings.retry.limit)

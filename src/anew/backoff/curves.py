@@ -275,7 +275,7 @@ def _refuse_deep(curve: Curve, field: str) -> None:
 
 
 def is_custom(curve: Curve) -> bool:
-    """Tell whether a user's own function takes part in a curve."""
+    """Report whether a user's own function takes part in a curve."""
     parts = inner(curve)
     return any(is_custom(part) for _, part in parts) if parts else not isinstance(curve, Piece)
 

@@ -102,7 +102,7 @@ def _which(piece: type[Piece], known: Mapping[str, tuple[str, Kind]]) -> str:
 
 
 def _stands_alone(body: Any, known: Mapping[str, tuple[str, Kind]], main: str) -> bool:
-    """Tell whether a body is the main field's value rather than an object of fields."""
+    """Report whether a body is the main field's value rather than an object of fields."""
     if not isinstance(body, Mapping):
         return True
     return isinstance(known[main][1], Tagged) and not set(body) & set(known)

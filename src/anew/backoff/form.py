@@ -76,7 +76,7 @@ def expand(value: Any) -> Mapping[str, Any]:
 
 
 def _bounded(value: Any) -> None:
-    """Refuse deep or bushy JSON before any recursion walks it."""
+    """Refuse deep or bushy JSON before any recursion enters it."""
     level, nodes, depth = [value], 0, 0
     while level:
         nodes, depth = nodes + len(level), depth + 1

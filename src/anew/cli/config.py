@@ -6,13 +6,13 @@ from typing import Any
 
 import click
 
-from anew.cli.lazy import Group
+from anew.cli.lazy import CommandGroup
 from anew.cli.output import show_json, show_table
 from anew.cli.settings import SettingsCommand, load, setting_options
 from anew.config import declared
 
 
-@click.group(cls=Group)
+@click.group(cls=CommandGroup)
 def config() -> None:
     """Show the settings and where they come from."""
 

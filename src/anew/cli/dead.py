@@ -8,16 +8,16 @@ import click
 
 from anew.cli.jobs import each
 from anew.cli.jobview import error_text, when
-from anew.cli.lazy import Group
+from anew.cli.lazy import CommandGroup
 from anew.cli.output import now_ms, show_json, show_table
-from anew.cli.remote import Session, filter_options, remote, require_one_choice
+from anew.cli.remote import ClientSession, filter_options, remote, require_one_choice
 from anew.client import Filters
 from anew.units import format_duration, parse_duration_with_unit
 
 _ERROR_SHOWN: Final = 100
 
 
-@click.group(cls=Group)
+@click.group(cls=CommandGroup)
 def dead() -> None:
     """List dead jobs, and bring them back."""
 
@@ -28,7 +28,7 @@ def dead() -> None:
     "--limit", type=click.IntRange(1, 2000), default=50, metavar="N", help="At most so many, up to 2000. [50]"
 )
 @remote
-def list_dead(session: Session, filters: Filters, limit: int) -> None:
+def list_dead(session: ClientSession, filters: Filters, limit: int) -> None:
     """List dead jobs, the newest first, with the error that ended each. Cancelled jobs are among them.
 
     --json gives each job as "anew jobs list --json" does, and its last failure as "last_error" beside.
@@ -71,7 +71,7 @@ def list_dead(session: Session, filters: Filters, limit: int) -> None:
 @click.option("--reset-attempts", is_flag=True, help="Let them begin again, with all their retries.")
 @remote
 def retry_dead(
-    session: Session,
+    session: ClientSession,
     job_ids: tuple[str, ...],
     filters: Filters,
     everything: bool,

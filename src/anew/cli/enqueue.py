@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from anew.cli.output import moment, now_ms, one_line, show_json
-from anew.cli.remote import Session, remote
+from anew.cli.remote import ClientSession, remote
 from anew.cli.values import read_payload, read_policy, read_retention, read_when
 from anew.client import Draft, JobView
 
@@ -28,7 +28,7 @@ _BULK = 1_000
 )
 @remote
 def enqueue(
-    session: Session,
+    session: ClientSession,
     job_type: str,
     payload: str,
     queue: str,
@@ -76,7 +76,7 @@ def enqueue(
         click.echo(f"{count} jobs enqueued, {ids[0]} to {ids[-1]}")
 
 
-def _show(session: Session, job: JobView) -> None:
+def _show(session: ClientSession, job: JobView) -> None:
     if session.as_json:
         show_json(job.document)
         return

@@ -11,9 +11,9 @@ import click
 
 from anew.cli.exit_codes import exit_code, explained
 from anew.cli.jobview import HEADING, STATUS_COLUMN, describe_job, row
-from anew.cli.lazy import Group
+from anew.cli.lazy import CommandGroup
 from anew.cli.output import now_ms, one_line, show_json, show_table
-from anew.cli.remote import Session, confirm, filter_options, remote, require_one_choice
+from anew.cli.remote import ClientSession, confirm, filter_options, remote, require_one_choice
 from anew.cli.values import read_policy, read_retention, read_when
 from anew.client import Client, Filters, JobView
 from anew.errors import Conflict, InvalidInput, NotFound
@@ -29,7 +29,7 @@ _CLEARED: Final = {
 """What ``--clear`` takes, and the member of the request that it means."""
 
 
-@click.group(cls=Group)
+@click.group(cls=CommandGroup)
 def jobs() -> None:
     """List, show, change, retry, cancel and delete jobs."""
 
@@ -43,7 +43,7 @@ def jobs() -> None:
 @click.option("--count", is_flag=True, help="Only their number.")
 @remote
 def list_jobs(
-    session: Session,
+    session: ClientSession,
     filters: Filters,
     job_ids: tuple[str, ...],
     limit: int,
@@ -78,7 +78,7 @@ def list_jobs(
 @click.argument("job_id", metavar="ID")
 @click.option("--backtrace", is_flag=True, help="Also the backtraces of the failures.")
 @remote
-def show_job(session: Session, job_id: str, backtrace: bool) -> None:
+def show_job(session: ClientSession, job_id: str, backtrace: bool) -> None:
     """Show one job: its payload, its failures, and why it waits.
 
     \b
@@ -119,7 +119,7 @@ def show_job(session: Session, job_id: str, backtrace: bool) -> None:
 )
 @remote
 def patch_jobs(
-    session: Session,
+    session: ClientSession,
     job_ids: tuple[str, ...],
     filters: Filters,
     everything: bool,
@@ -172,7 +172,7 @@ def patch_jobs(
 @jobs.command("retry")
 @click.argument("job_ids", nargs=-1, required=True, metavar="ID...")
 @remote
-def retry_jobs(session: Session, job_ids: tuple[str, ...]) -> int:
+def retry_jobs(session: ClientSession, job_ids: tuple[str, ...]) -> int:
     """Make dead jobs ready now, cancelled ones too.
 
     Their failures stay counted: one that was out of retries runs once more, and is dead again if that fails. To bring
@@ -188,7 +188,7 @@ def retry_jobs(session: Session, job_ids: tuple[str, ...]) -> int:
 @jobs.command("cancel")
 @click.argument("job_ids", nargs=-1, required=True, metavar="ID...")
 @remote
-def cancel_jobs(session: Session, job_ids: tuple[str, ...]) -> int:
+def cancel_jobs(session: ClientSession, job_ids: tuple[str, ...]) -> int:
     """End jobs before their time.
 
     They are listed as dead, are kept as long as those, and can be brought back like them: anew jobs retry. A worker
@@ -208,7 +208,7 @@ def cancel_jobs(session: Session, job_ids: tuple[str, ...]) -> int:
 @click.option("--yes", "-y", is_flag=True, help="Do not ask.")
 @remote
 def delete_jobs(
-    session: Session, job_ids: tuple[str, ...], filters: Filters, everything: bool, yes: bool
+    session: ClientSession, job_ids: tuple[str, ...], filters: Filters, everything: bool, yes: bool
 ) -> int:
     """Remove jobs in whatever state, with their records. This cannot be undone.
 
@@ -252,7 +252,7 @@ def show_jobs(found: Iterable[JobView]) -> None:
         click.echo("No jobs.")
 
 
-def each(session: Session, job_ids: Iterable[str], act: Callable[[str], object], done: str) -> int:
+def each(session: ClientSession, job_ids: Iterable[str], act: Callable[[str], object], done: str) -> int:
     """Do the same to several jobs, and go on where it is refused for one of them.
 
     Returns:

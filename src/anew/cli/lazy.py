@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 
-class Group(click.Group):
+class CommandGroup(click.Group):
     """Says of a word that is no command which one may have been meant."""
 
     def resolve_command(
@@ -27,7 +27,7 @@ class Group(click.Group):
         return super().resolve_command(ctx, args)
 
 
-class LazyGroup(Group):
+class LazyGroup(CommandGroup):
     """Finds its commands in a table.
 
     Args:

@@ -25,7 +25,7 @@ _COLOURS: Final = {
 
 
 def coloured(stream: Any) -> bool:
-    """Tell whether a stream is a terminal whose owner has nothing against colour (``NO_COLOR``)."""
+    """Report whether a stream is a terminal whose owner has nothing against colour (``NO_COLOR``)."""
     return bool(stream.isatty()) and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 

@@ -1,4 +1,4 @@
-"""``--patience``: commands that reckon keep to a bound of processor time and memory, unless more is asked for."""
+"""``--patience``: commands that calculate keep to a bound of processor time and memory, unless more is asked for."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def patience_s(given: str | None) -> float | None:
 
 
 def _jobs(options: dict[str, Any]) -> int:
-    """Tell how many jobs a command was given: of a scenario, or of an option of its own."""
+    """Report how many jobs a command was given: of a scenario, or of an option of its own."""
     scenario = options.get("scenario")
     found = options.get("jobs") or options.get("count") if scenario is None else scenario.jobs
     return found or 0

@@ -21,7 +21,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Session:
+class ClientSession:
     """A command's connection and the form of its answer.
 
     Attributes:
@@ -34,7 +34,7 @@ class Session:
 
 
 def remote(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a command the options that reach a server, ``--json``, and a `Session` as its first argument."""
+    """Give a command the options that reach a server, ``--json``, and a `ClientSession` as its first argument."""
 
     @click.option("--url", metavar="URL", help="Address of the server. [ANEW_URL, http://127.0.0.1:7890]")
     @click.option("--token", metavar="TOKEN", help="Bearer token; @path reads it from a file. [ANEW_TOKEN]")
@@ -55,7 +55,7 @@ def remote(function: Callable[..., Any]) -> Callable[..., Any]:
             key=settings.key,
         )
         with client:
-            return function(Session(client=client, as_json=as_json), *args, **options)
+            return function(ClientSession(client=client, as_json=as_json), *args, **options)
 
     return command
 

@@ -8,12 +8,12 @@ import click
 
 from anew.cli.exit_codes import FAILURE
 from anew.cli.output import one_line, show_json, show_table
-from anew.cli.remote import Session, remote
+from anew.cli.remote import ClientSession, remote
 
 
 @click.command()
 @remote
-def health(session: Session) -> int:
+def health(session: ClientSession) -> int:
     """Ask whether the server answers and is well.
 
     Exit code 0 if it is, 1 if it says that it is not, 3 if no server answered.
@@ -37,7 +37,7 @@ def health(session: Session) -> int:
 @click.command()
 @click.option("--names", is_flag=True, help="Only the names, one a line.")
 @remote
-def queues(session: Session, names: bool) -> None:
+def queues(session: ClientSession, names: bool) -> None:
     """Show the queues and how many jobs of each status they hold.
 
     \b

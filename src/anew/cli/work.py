@@ -14,7 +14,7 @@ import msgspec
 from anew.app.running import stop_signals
 from anew.cli.exit_codes import FAILURE
 from anew.cli.output import clock_time, coloured, moment, now_ms, one_line, paint
-from anew.cli.remote import Session, remote
+from anew.cli.remote import ClientSession, remote
 from anew.errors import InvalidInput
 from anew.units import format_duration, parse_duration_with_unit, refused
 from anew.worker import CommandWorker, Notice, Share, WorkOptions
@@ -41,7 +41,7 @@ _MOST_RUNS: Final = 1_000
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED, metavar="-- CMD...")
 @remote
 def work(
-    session: Session,
+    session: ClientSession,
     queues: tuple[str, ...],
     concurrency: str,
     timeout: str | None,

@@ -193,7 +193,7 @@ def local_path(link: str) -> str:
         Unreachable: It leads to another server: the token would go with it.
     """
     if not link.startswith("/") or link.startswith("//"):
-        raise Unreachable(f"the server gave a link that is no path of its own: {link[:100]!r}")
+        raise Unreachable(f"the server gave a link that is no local path: {link[:100]!r}")
     return link
 
 

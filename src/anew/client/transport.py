@@ -150,7 +150,7 @@ class Transport:
     def open_stream(
         self, target: str, headers: Mapping[str, str]
     ) -> tuple[http.client.HTTPConnection, socket.socket, http.client.HTTPResponse]:
-        """Open an endless answer on a connection of its own.
+        """Open an endless answer on a separate connection.
 
         Returns:
             The connection, to be closed by the caller, its socket, and the answer, head read.
@@ -162,7 +162,7 @@ class Transport:
         connection = self._connection()
         try:
             self._open(connection)
-            # Kept from here on: the connection forgets it where the answer has no end of its own.
+            # Kept from here on: the connection forgets it where the answer is endless.
             sock: socket.socket = connection.sock
             response = self._send(connection, "GET", target, None, headers)
             if response.status != 200:

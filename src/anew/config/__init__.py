@@ -7,10 +7,10 @@ From that come the flag (``--heartbeat-interval``), the variables (``ANEW_HEARTB
 default.
 """
 
-from anew.config.foreign import FOREIGN
 from anew.config.load import Loaded, find_file, load_connect, load_settings, require_safe_bind
 from anew.config.setting import Setting
 from anew.config.settings import Listen, Settings, declared
+from anew.config.zizq import FOREIGN
 
 __all__ = [
     "FOREIGN",

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from anew.config.foreign import FOREIGN, commit_of, refuse_listeners
 from anew.config.setting import Setting
 from anew.config.settings import Connect, Settings, declared
+from anew.config.zizq import FOREIGN, commit_of, refuse_listeners
 from anew.errors import InvalidConfig
 from anew.units import shown
 

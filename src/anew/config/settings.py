@@ -58,7 +58,7 @@ class Store:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Retry:
-    """What jobs that bring no policy of their own get.
+    """What jobs without a policy get.
 
     Attributes:
         policy: JSON value of a policy (an object or a preset's name); None means Zizq's curve with the three

@@ -10,7 +10,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from anew.engine.numbers import Numbers
+from anew.backoff import phase_of_ordinal, phase_offset
 from anew.engine.stats import Stats
 from anew.engine.takers import Dispatcher, Taker, Undo
 from anew.jobs import (
@@ -31,6 +31,7 @@ from anew.jobs.decide import (
     decide_corruption,
     decide_failure,
 )
+from anew.jobs.ids import COUNTER_BITS
 from anew.jobs.interruption import decide_interruption
 from anew.jobs.patch import released
 from anew.store.protocol import Hold, Rewrite, Store, TakenRow
@@ -54,7 +55,7 @@ class Limits:
 
 
 class Entry(StrEnum):
-    """What became of one new job: a job of its own, or the one that was there already."""
+    """What became of one new job: a new job, or the one that was there already."""
 
     CREATED = "created"
     DUPLICATE = "duplicate"
@@ -81,6 +82,32 @@ class Enqueued(Struct, frozen=True, gc=False):
             return Enqueued(keys, self.now)
         here = {at - start: entry for at, entry in self.existing.items() if start <= at < start + n}
         return Enqueued(keys, self.now, here)
+
+
+class Numbers:
+    """Gives out numbers that must not repeat in any process: the jobs' keys, and the phases of those that fail.
+
+    The store writes them with its commits, and says where to go on.
+
+    Args:
+        store: What keeps them.
+    """
+
+    def __init__(self, store: Store) -> None:
+        self._identity = store.identity
+        # Without an offset the n-th failures of all stores would share one phase.
+        self._offset = phase_offset(self._identity.tag.encode("ascii"), key=self._identity.secret)
+
+    def next_keys(self, n: int, now: int) -> range:
+        """Give `n` consecutive keys: from the clock, and above every earlier one."""
+        first = max(self._identity.last_key + 1, now << COUNTER_BITS)
+        self._identity.last_key = first + n - 1
+        return range(first, first + n)
+
+    def next_phase(self) -> float:
+        """Give the phase of one more job that fails for the first time, in [0, 1); see ``phase_of_ordinal``."""
+        self._identity.last_failure += 1
+        return phase_of_ordinal(self._identity.last_failure, self._offset)
 
 
 @dataclass(slots=True)
@@ -195,7 +222,7 @@ class Batch:
         return done
 
     def _complete(self, keys: list[int]) -> list[int]:
-        """Complete jobs with retention, attempts or a payload of their own; jobs not in flight are left alone."""
+        """Complete jobs with retention, attempts or a payload that is kept apart; jobs not in flight are left alone."""
         kept: list[tuple[int, int]] = []
         gone: list[int] = []
         for job in self.in_flight(keys):
@@ -311,7 +338,7 @@ class Batch:
         return deleted
 
     def delete_all(self) -> int:
-        """Remove every job; tell how many there were."""
+        """Remove every job; report how many there were."""
         count = self.store.delete_all()
         self.free(list(self._parts.dispatcher.holders))
         self.due_changed = True

@@ -63,7 +63,7 @@ class BulkChanges:
     Args:
         submit: Adds an operation to the next batch.
         read: Runs a long read.
-        clock: Tells the time, epoch ms.
+        clock: Gives the time, epoch ms.
         later: Calls a function so many seconds later, in the loop's thread.
     """
 

@@ -15,8 +15,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from anew.clock import Clock
-from anew.engine.batch import Batch, Enqueued, Limits, Parts
-from anew.engine.numbers import Numbers
+from anew.engine.batch import Batch, Enqueued, Limits, Numbers, Parts
 from anew.engine.ops import Call, Enqueue, Fail, FailMany, Op, Release, Succeed
 from anew.engine.settle import Answers, settle_failures, settle_release, settle_successes
 from anew.engine.stats import Stats
@@ -38,7 +37,7 @@ class Engine:
     Args:
         store: Opened and migrated. Other processes may have it open too.
         clock: Time for everything that is decided here.
-        defaults: Policy and retention of jobs that say nothing of their own.
+        defaults: Policy and retention of jobs that set none.
         limits: What is bounded.
         rng: Chance for jitter, numbers in [0, 1).
 
@@ -84,33 +83,14 @@ class Engine:
         )
         self.due_at = store.next_due()
 
-    @property
-    def defaults(self) -> Defaults:
-        """What holds for jobs that say nothing of their own."""
-        return self.parts.defaults
-
-    @property
-    def limits(self) -> Limits:
-        """What is bounded."""
-        return self.parts.limits
-
-    @property
-    def full(self) -> bool:
-        """Whether new jobs are refused for want of space."""
-        return self.parts.full
-
-    @full.setter
-    def full(self, full: bool) -> None:
-        self.parts.full = full
-
     # -- the batch
 
     def apply(self, ops: Sequence[Op]) -> None:
         """Apply a batch, commit it, answer it.
 
         Every operation's `done` has been called when this returns. An operation that fails does so alone; if the commit fails,
-        the whole batch is told so, and after `StoreFailed` the engine refuses everything (`failed` is set): what was in doubt is
-        settled by the next start.
+        every operation is answered with that, and after `StoreFailed` the engine refuses everything (`failed` is set): what was
+        in doubt is settled by the next start.
 
         Raises:
             StoreBusy: Another process or program is writing just now. Nothing was done and nobody was answered: apply the same
@@ -312,7 +292,7 @@ class Engine:
             self._apply_singly(ops)
 
     def _apply_singly(self, ops: Sequence[Op]) -> None:
-        """Something in the batch broke in a way nobody foresaw: give each operation a transaction of its own."""
+        """Something in the batch broke in a way nobody foresaw: give each operation its own transaction."""
         if len(ops) <= 1:
             log.exception("an operation failed")
             answer([(op, InternalError("internal server error")) for op in ops])

@@ -15,7 +15,7 @@ from functools import partial
 
 from anew.engine.engine import Engine, answer
 from anew.engine.ops import Call, Enqueue, Op, Release, Verb
-from anew.engine.staging import PART_BYTES, Staging, payload_bytes
+from anew.engine.staging import PART_BYTES, StagedInserts, payload_bytes
 from anew.engine.takers import Taker
 from anew.engine.upkeep import Upkeep, recount
 from anew.errors import AnewError, Overloaded, StoreBusy
@@ -81,7 +81,7 @@ class GroupCommit:
         self._poll_timer: asyncio.TimerHandle | None = None
         self._wakes: int | None = None
         staging = engine.store.staging
-        self._staging = None if staging is None else Staging(self.submit, staging)
+        self._staging = None if staging is None else StagedInserts(self.submit, staging)
         self._new: deque[Enqueue] = deque()
         self._new_jobs = 0
         self._unreturned: list[tuple[Taker, bool]] = []
@@ -194,7 +194,7 @@ class GroupCommit:
 
     def _flush(self) -> None:
         if self._closed and not self._waiting():
-            self.engine.store.let_go()  # a turn that came too late
+            self.engine.store.let_go()  # a turn that nobody waits for any more
             return
         if self._looks_again(self._waiting()):
             self._loop.call_soon(self._flush)
@@ -279,11 +279,11 @@ class GroupCommit:
     # -- batches
 
     def _waiting(self) -> int:
-        """Tell how many operations wait for a batch."""
+        """Report how many operations wait for a batch."""
         return len(self._pending) + len(self._new) + len(self._again)
 
     def _looks_again(self, waiting: int) -> bool:
-        """Tell whether to look for more before the next batch is applied."""
+        """Report whether to look for more before the next batch is applied."""
         if waiting >= GATHER or self._closed:
             return False
         if waiting > self._gathered:
@@ -314,14 +314,14 @@ class GroupCommit:
         """Have the next batch run when the next waiting job is due."""
         due = self.engine.due_at
         wait_ms = None if due is None else due - self.engine.clock.now()
-        late = wait_ms is not None and wait_ms <= 0
-        if due == self._due_armed and self._due_timer is not None and not late:
+        overdue = wait_ms is not None and wait_ms <= 0
+        if due == self._due_armed and self._due_timer is not None and not overdue:
             return
         if self._due_timer is not None:
             self._due_timer.cancel()
             self._due_timer = None
         self._due_armed = due
-        if late:
+        if overdue:
             self._wake()
         elif wait_ms is not None and wait_ms < 3_600_000:
             self._due_timer = self._loop.call_later(wait_ms / 1_000, self._due)

@@ -90,7 +90,7 @@ class FailMany(Op):
 class Release(Op):
     """Give back what a taker that has gone still holds. Result: how many jobs.
 
-    `interrupted` tells a worker that went away from a server that ends its streams itself.
+    `interrupted`: the worker went away; False where the server itself ends its streams.
     """
 
     __slots__ = ("interrupted", "taker")

@@ -17,7 +17,7 @@ Report = tuple[int, Failed, int | None]
 
 
 def settle_successes(batch: Batch, ops: list[Succeed], answers: Answers) -> None:
-    """Complete jobs, and tell each reporter which of its jobs were not in flight."""
+    """Complete jobs, and answer each report with those of its jobs that were not in flight."""
     reported = [key for op in ops for key in op.keys]
     done = batch.finish(_not_stale(batch, ops) if any(op.tokens for op in ops) else dict.fromkeys(reported))
     if len(done) == len(reported):  # as nearly always: each was in flight and is reported once
@@ -41,7 +41,7 @@ def _not_stale(batch: Batch, ops: list[Succeed]) -> dict[int, None]:
 
 
 def settle_failures(batch: Batch, ops: list[Fail | FailMany], answers: Answers) -> None:
-    """Decide and write what failed attempts make of their jobs, and tell each reporter."""
+    """Decide and write what failed attempts make of their jobs, and answer each report."""
     reports: list[Report] = []
     for op in ops:
         if isinstance(op, Fail):

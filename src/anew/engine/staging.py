@@ -13,8 +13,7 @@ from typing import Any
 from anew.engine.batch import Batch, Enqueued
 from anew.engine.ops import Call, Enqueue, Op
 from anew.errors import AnewError, Overloaded, StoreFull
-from anew.store.protocol import Position
-from anew.store.protocol import Staging as StagingStore
+from anew.store.protocol import Position, Staging
 
 PART_BYTES = 256 << 10
 """A batch with so much in it takes some milliseconds."""
@@ -28,7 +27,7 @@ def payload_bytes(op: Enqueue) -> int:
     return sum([len(job.payload) for job in op.jobs])
 
 
-class Staging:
+class StagedInserts:
     """Writes long new jobs one after the other.
 
     Args:
@@ -36,7 +35,7 @@ class Staging:
         store: Where parts are written ahead.
     """
 
-    def __init__(self, submit: Callable[[Op], None], store: StagingStore) -> None:
+    def __init__(self, submit: Callable[[Op], None], store: Staging) -> None:
         self._submit = submit
         self._store = store
         self._waiting: deque[tuple[Enqueue, int]] = deque()

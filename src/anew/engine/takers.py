@@ -72,7 +72,7 @@ class Taker:
         self.paused = False
 
     def free_slots(self) -> int:
-        """Tell how many more jobs it may be given now."""
+        """Report how many more jobs it may be given now."""
         return 0 if self.paused else self.prefetch - len(self.held)
 
 
@@ -162,12 +162,12 @@ class Dispatcher:
             self._make_idle(taker)
 
     def waits(self) -> bool:
-        """Tell whether somebody idle could be served now."""
-        return bool(self._turns) and self._room() > 0
+        """Report whether somebody idle could be served now."""
+        return bool(self._turns) and self._free_places() > 0
 
     def can_take(self) -> bool:
-        """Tell whether some taker has a free slot and a ready job to fill it; looks at every taker."""
-        return self._room() > 0 and any(
+        """Report whether some taker has a free slot and a ready job to fill it; looks at every taker."""
+        return self._free_places() > 0 and any(
             taker.free_slots() > 0 and self._has_ready(taker.queues) for taker in self.takers
         )
 
@@ -214,7 +214,7 @@ class Dispatcher:
 
         Args:
             now: Epoch ms.
-            deliveries: Gets what to deliver to whom after the commit; also tells `undo`, if a take fails halfway.
+            deliveries: Gets what to deliver to whom after the commit; `undo` needs it too, if a take fails halfway.
 
         Returns:
             By key: jobs that are in flight now too, held by nobody, because something stored of them cannot be read, and what.
@@ -225,10 +225,10 @@ class Dispatcher:
         left = BATCH_BYTES
         while left > 0:
             fresh = self._wake(fresh)
-            if not self._turns or self._room() <= 0:
+            if not self._turns or self._free_places() <= 0:
                 return corrupt
             before = len(self.holders) + len(corrupt)
-            while left > 0 and self._turns and self._room() > 0:
+            while left > 0 and self._turns and self._free_places() > 0:
                 left -= self._serve(now, deliveries, corrupt)
             if len(self.holders) + len(corrupt) == before:
                 return corrupt  # nothing is there, whatever a counter says
@@ -256,8 +256,8 @@ class Dispatcher:
         self.holders[key] = taker
         taker.held[key] = plain
 
-    def _room(self) -> int:
-        """Tell how many more jobs may be in flight."""
+    def _free_places(self) -> int:
+        """Report how many more jobs may be in flight."""
         if self._global_limit == 0:
             return _NO_LIMIT
         return self._global_limit - len(self.holders)
@@ -312,9 +312,9 @@ class Dispatcher:
             The turns, and whether they are small ones of one queue each.
         """
         turns: list[tuple[Group, list[Taker], int]] = []
-        room = self._room()
+        places = self._free_places()
         for group in list(islice(self._turns, SMALL_TURNS)):
-            most = min(room, TURN_JOBS)
+            most = min(places, TURN_JOBS)
             single = group.queues is not None and len(group.queues) == 1
             if group.queues is not None and single:
                 most = min(most, self._store.ready(group.queues[0]))
@@ -329,10 +329,10 @@ class Dispatcher:
             if not wanted:
                 continue
             turns.append((group, takers, min(wanted, most)))
-            room -= min(wanted, most)
+            places -= min(wanted, most)
             if not together:
                 return turns, False
-            if room <= 0:
+            if places <= 0:
                 break
         return turns, True
 
@@ -408,11 +408,11 @@ class Dispatcher:
 
     def _wake(self, fresh: list[str]) -> list[str]:
         """Wake waiting takers of queues that have got ready jobs, as many as there are jobs; give the queues with ready jobs."""
-        blocked = self._room() <= 0
+        blocked = self._free_places() <= 0
         ready = [(queue, jobs) for queue in fresh if (jobs := self._store.ready(queue)) > 0]
         for queue, jobs in ready:
             for name in (queue, None):
-                # Nobody looks at these queues again when there is room: so all are woken who could take from them.
+                # Nobody looks at these queues again when there is a free place: so all are woken who could take from them.
                 self._wake_listed(name, len(self.takers) if blocked else jobs)
         return [queue for queue, _ in ready]
 
@@ -428,7 +428,7 @@ class Dispatcher:
                 group.unlisted.append(queue)
 
     def _wake_group(self, group: Group, wanted: int) -> int:
-        """Make up to `wanted` waiting takers of a group idle; tell how many."""
+        """Make up to `wanted` waiting takers of a group idle; report how many."""
         woken = list(islice(group.waiting, wanted))
         for taker in woken:
             del group.waiting[taker]

@@ -40,7 +40,7 @@ TAKE_BYTES = 4 << 20
 """Bytes of long payloads in one take, once it has one job."""
 
 
-class Taken:
+class TakenJobs:
     """Jobs that were taken together, under one token."""
 
     __slots__ = ("now", "rows", "token")
@@ -107,7 +107,7 @@ class ThreadCommit:
             self.engine.store.poke_self()
         return keys
 
-    def take(self, queues: Sequence[str] | None, limit: int, *, timeout_s: float = 0.0) -> Taken:
+    def take(self, queues: Sequence[str] | None, limit: int, *, timeout_s: float = 0.0) -> TakenJobs:
         """Take the first ready jobs, which this process then holds until it settles them, gives them back or dies.
 
         Args:
@@ -117,7 +117,7 @@ class ThreadCommit:
         """
         until = time.monotonic() + timeout_s
         while True:
-            taken: Taken = self.apply(Call(lambda batch: _take(batch, queues, limit), _nobody))
+            taken: TakenJobs = self.apply(Call(lambda batch: _take(batch, queues, limit), _nobody))
             left = until - time.monotonic()
             if taken.rows or left <= 0:
                 return taken
@@ -231,7 +231,7 @@ class ThreadCommit:
         recount(self.engine.parts, self._correct)
 
     def _correct(self, verb: Verb) -> None:
-        """Called from a thread of its own: write what a recount has found."""
+        """Called from a separate thread: write what a recount has found."""
         with suppress(AnewError):  # it is found again at the next occasion
             self.apply(Call(verb, _nobody))
 
@@ -258,14 +258,14 @@ class ThreadCommit:
             self._listening.release()
 
 
-def _take(batch: Batch, queues: Sequence[str] | None, limit: int) -> Taken:
+def _take(batch: Batch, queues: Sequence[str] | None, limit: int) -> TakenJobs:
     store = batch.store
     token = batch.new_token()
     ready = queues if queues is None else [queue for queue in queues if store.ready(queue)]
     if ready is not None and not ready:
-        return Taken([], token, batch.now)
+        return TakenJobs([], token, batch.now)
     hold = Hold(HoldKind.SESSION, token, store.session, None, batch.now)
-    return Taken(batch.take_under(hold, ready, limit, TAKE_BYTES), token, batch.now)
+    return TakenJobs(batch.take_under(hold, ready, limit, TAKE_BYTES), token, batch.now)
 
 
 def _nobody(result: object) -> None:

@@ -40,7 +40,7 @@ class Upkeep:
         self._reaping = False
 
     def run(self, batch: Batch) -> bool:
-        """Do some of what is due, inside a batch; tell whether there is more."""
+        """Do some of what is due, inside a batch; report whether there is more."""
         watch_space(batch)
         more = lapse(batch) == PROMOTE_JOBS
         more |= self.bury_sessions(batch)
@@ -50,7 +50,7 @@ class Upkeep:
         return more
 
     def bury_sessions(self, batch: Batch, limit: int = PROMOTE_JOBS) -> bool:
-        """Give back some of what processes held that have died; tell whether there may be more."""
+        """Give back some of what processes held that have died; report whether there may be more."""
         store = batch.store
         for session in store.sessions():
             if session.alive:
@@ -76,7 +76,7 @@ class Upkeep:
 
 
 def recount(parts: Parts, correct: Callable[[Verb], None]) -> None:
-    """Check all counters against the rows, in a thread and with a reader of its own; work goes on meanwhile.
+    """Check all counters against the rows, in a separate thread with its own reader; work goes on meanwhile.
 
     Rows and counters are read at one moment, and only their difference is written: it is as right after whatever has been counted
     since.
@@ -108,7 +108,7 @@ def _recount(store: Store, correct: Callable[[Verb], None]) -> None:
 
 
 def lapse(batch: Batch) -> int:
-    """Deal with holds that are past their deadline, inside a batch; tell how many."""
+    """Deal with holds that are past their deadline, inside a batch; report how many."""
     keys = batch.store.lapsed(batch.now, PROMOTE_JOBS)
     if keys:
         batch.end_holds(keys, HoldEnd.LAPSED)
@@ -116,7 +116,7 @@ def lapse(batch: Batch) -> int:
 
 
 def reap(batch: Batch) -> int:
-    """Remove some jobs whose retention is over, inside a batch; tell how many went."""
+    """Remove some jobs whose retention is over, inside a batch; report how many went."""
     n = batch.store.reap(batch.now, PROMOTE_JOBS)
     batch.stats.reaped += n
     return n

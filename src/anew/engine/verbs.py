@@ -1,7 +1,7 @@
 """The rarer verbs: patch, delete, redrive, cancel, reset.
 
-Those for one job, and the reset, give a verb for `Call`, which runs it inside a batch's transaction. Those for all jobs that match
-give what a bulk change (see `bulk`) does to a chunk of them.
+Those for one job give a verb for `Call`, which runs it inside a batch's transaction. Those for all jobs that match give what a bulk
+change (see `bulk`) does to a chunk of them.
 """
 
 from __future__ import annotations
@@ -68,30 +68,13 @@ def delete_one(key: int) -> Callable[[Batch], None]:
     return verb
 
 
-def delete_chunk() -> ChunkChange:
-    """Remove jobs in whatever state."""
-
-    def change(batch: Batch, where: Filter, extent: Extent, before: int) -> int:
-        return len(batch.delete(batch.store.find(where, Page(limit=CHUNK))))
-
-    return change
-
-
-def delete_all() -> Callable[[Batch], int]:
-    """Remove every job.
-
-    Returns:
-        A verb that gives their number.
-    """
-
-    def verb(batch: Batch) -> int:
-        return batch.delete_all()
-
-    return verb
+def delete_chunk(batch: Batch, where: Filter, extent: Extent, before: int) -> int:
+    """Remove jobs in whatever state: a `ChunkChange`."""
+    return len(batch.delete(batch.store.find(where, Page(limit=CHUNK))))
 
 
 def redrive_one(key: int, *, reset_attempts: bool = False) -> Callable[[Batch], Job]:
-    """Send one dead or cancelled job round again, now.
+    """Redrive one dead or cancelled job: it is ready now.
 
     Args:
         key: The job.
@@ -117,12 +100,12 @@ def redrive_one(key: int, *, reset_attempts: bool = False) -> Callable[[Batch], 
 
 
 def redrivable(where: Filter, now: int) -> Filter:
-    """Narrow a filter to the jobs that a redrive may send round again."""
+    """Narrow a filter to the jobs that a redrive may change."""
     return _within(replace(where, visible_at=now), _REDRIVABLE)
 
 
 def redrive_chunk(*, spread_ms: int = 0, reset_attempts: bool = False) -> ChunkChange:
-    """Send dead and cancelled jobs of a filter of `redrivable` round again, spread evenly over a period.
+    """Redrive jobs of a filter of `redrivable`, spread evenly over a period.
 
     Args:
         spread_ms: Of n jobs the i-th, in order of arrival from 0, runs i / n of this after the bulk change began.

@@ -147,14 +147,14 @@ class ChangeRoutes:
         chosen.check()
         if chosen.is_everything():
             done = answering(request, form, lambda n: form.reply(request, 200, {"deleted": n}))
-            self._submit(Call(verbs.delete_all(), done))
+            self._submit(Call(Batch.delete_all, done))
             return
         where = chosen.where(self._ids, visible_at=None)
-        self._change_many(request, form, "deleted", where, verbs.delete_chunk())
+        self._change_many(request, form, "deleted", where, verbs.delete_chunk)
 
     def reset(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
         """Remove everything."""
-        self._answer_empty(request, form, verbs.delete_all())
+        self._answer_empty(request, form, Batch.delete_all)
 
     def retry_one(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
         """Make one dead or cancelled job ready now."""

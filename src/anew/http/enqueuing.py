@@ -23,7 +23,7 @@ _ANSWERS = 500
 
 
 class _EnqueueOne(Enqueue):
-    """One job, with what its answer needs; a class of its own because a closure per request costs more."""
+    """One job, with what its answer needs; a class because a closure per request costs more."""
 
     __slots__ = ("form", "request", "routes")
 

@@ -112,7 +112,7 @@ class EngineCollector(Collector):
         yield GaugeMetricFamily(
             "anew_accepting",
             "1 while new jobs are accepted, 0 while space is short.",
-            not context.engine.full,
+            not context.engine.parts.full,
         )
         yield GaugeMetricFamily(
             "anew_uptime_seconds", "Time since the start.", time.monotonic() - context.started_at

@@ -34,7 +34,7 @@ _CONTENT_TYPES = {
 _HEARTBEATS = {"ndjson": b"\n", "msgpack": b"\0\0\0\0", "sse": b": heartbeat\n\n"}
 
 
-class TakeStream:
+class OpenTake:
     """One open stream: turns deliveries into frames and the wire's signals into the taker's state.
 
     Args:
@@ -109,7 +109,7 @@ class TakeRoutes:
         self._settings = context.settings
         self._counters = context.counters
         self._loop = loop
-        self.open: set[TakeStream] = set()
+        self.open: set[OpenTake] = set()
         self._timer: asyncio.TimerHandle | None = None
         self._ending = False
 
@@ -128,13 +128,13 @@ class TakeRoutes:
         stream = request.open_stream(200, _CONTENT_TYPES[framing], extra)
         if stream is None:
             return
-        taking = TakeStream(self, stream, framing, queues, prefetch)
+        taking = OpenTake(self, stream, framing, queues, prefetch)
         self.open.add(taking)
         self.commit.add_taker(taking.taker)
         if self._timer is None:
             self._arm()
 
-    def forget(self, taking: TakeStream, *, interrupted: bool = True) -> None:
+    def forget(self, taking: OpenTake, *, interrupted: bool = True) -> None:
         """Give back what a stream that has ended still holds."""
         if taking in self.open:
             self.open.discard(taking)

@@ -115,7 +115,7 @@ class Change(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 def after(job: Job, change: Change) -> Job:
-    """Give a job as it stands after a change, for those who are told of it."""
+    """Give a job as it stands after a change, as its reporter is answered."""
     return msgspec.structs.replace(
         job,
         state=change.state,

@@ -25,7 +25,7 @@ CORRUPT_KEPT_MS = 7 * 86_400_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Defaults:
-    """What holds for jobs that say nothing of their own.
+    """What holds for jobs that do not set it.
 
     Attributes:
         policy: The retry policy; its limit is the default limit.
@@ -48,7 +48,7 @@ class Completion:
 
 
 def initial_state(ready_at: int | None, now: int) -> State:
-    """Tell the state of a new job: scheduled if its time is still to come, else ready."""
+    """Give the state of a new job: scheduled if its time is still to come, else ready."""
     return State.SCHEDULED if ready_at is not None and ready_at > now else State.READY
 
 
@@ -98,7 +98,7 @@ def decide_failure(
         job: The job as stored, still in flight.
         failure: What the worker reported.
         job_id: Its public id, for the draws that are hashes of it.
-        defaults: What holds for jobs that say nothing of their own.
+        defaults: What holds for jobs that do not set it.
         now: Epoch ms.
         rng: Source of chance, numbers in [0, 1).
         phase: The phase that the job gets if it has none yet.
@@ -158,7 +158,7 @@ def decide_corruption(
     Args:
         job: The job as far as it can be read.
         wrong: What is wrong with it, for people.
-        defaults: What holds for jobs that say nothing of their own.
+        defaults: What holds for jobs that do not set it.
         now: Epoch ms.
         failure: What its worker has reported, if that is how it was found.
     """
@@ -188,7 +188,7 @@ def corrupt_purge_at(retention: bytes | None, defaults: Defaults, now: int) -> i
 
 
 def is_zizq_backoff(policy: bytes) -> bool:
-    """Tell whether a stored policy is Zizq's three numbers, which its API shows as ``backoff``."""
+    """Report whether a stored policy is Zizq's three numbers, which its API shows as ``backoff``."""
     return policy.startswith(b'{"exponent"')
 
 

@@ -50,7 +50,7 @@ class IdText:
         return min(_greatest_key_at_or_before(cursor[9:]), MAX_KEY)
 
     def is_exact(self, cursor: str) -> bool:
-        """Tell whether the text is an id of this store, letter for letter."""
+        """Report whether the text is an id of this store, letter for letter."""
         return self.read(cursor) >= 0
 
 

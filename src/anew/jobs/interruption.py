@@ -46,19 +46,19 @@ def decide_interruption(job: Job, interrupted: Interrupted, *, defaults: Default
     if limit == 0:
         return None
     count = job.interruptions + 1
-    told = "1 interruption" if count == 1 else f"{count} interruptions in a row"
+    text = "1 interruption" if count == 1 else f"{count} interruptions in a row"
     answer = next_wait(_waits(limit), count, Draws(rng=_no_chance))
     if isinstance(answer, Exhausted):
         note = "" if job.retention is None else retention_and_note(job.retention)[1]
         purge_at = dead_purge_at(job.retention, defaults, now)
-        decision = Decision("dead", f"poison: {told}, the limit{note}")
+        decision = Decision("dead", f"poison: {text}, the limit{note}")
         return _change(job, interrupted, Move.DIE, decision, now, count=0, purge_at=purge_at)
     if answer.wait_ms == 0:
-        decision = Decision("retry", f"{told}: back to its place at once")
+        decision = Decision("retry", f"{text}: back to its place at once")
         return _change(job, interrupted, Move.RELEASE, decision, now, count=count)
     decision = Decision(
         "retry",
-        f"{told}: it waits {format_duration(answer.wait_ms)}",
+        f"{text}: it waits {format_duration(answer.wait_ms)}",
         nominal_ms=answer.nominal_ms,
         cap_ms=answer.cap_ms,
         wait_ms=answer.wait_ms,

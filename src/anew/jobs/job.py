@@ -50,7 +50,7 @@ class Job(Struct, frozen=True, gc=False):
     payload: bytes | None = None
 
     def is_over(self, now: int) -> bool:
-        """Tell whether its retention is over, so that it is gone for everybody but the reaper."""
+        """Report whether its retention is over, so that it is gone for everybody but the reaper."""
         return self.purge_at is not None and self.purge_at <= now
 
 

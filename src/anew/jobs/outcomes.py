@@ -1,4 +1,4 @@
-"""How an attempt can end, as told by whoever ran it. A closed set; `decide` turns each into a change."""
+"""How an attempt can end, as reported by whoever ran it. A closed set; `decide` turns each into a change."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Failed(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 @dataclass(frozen=True, slots=True)
 class Interrupted:
-    """Nobody told: the hold on the job ended without a verdict.
+    """Nobody reported: the hold on the job ended without a verdict.
 
     Attributes:
         cause: The worker that held it went away, or kept it longer than a lease lasts.
@@ -81,7 +81,7 @@ _KINDS = frozenset(HoldKind)
 
 
 def verdict_of(kind: int | None, end: HoldEnd) -> Verdict:
-    """Tell what the end of a hold counts as. A server that dies with its streams is no fault of their workers.
+    """Report what the end of a hold counts as. A server that dies with its streams is no fault of their workers.
 
     A kind that is none, as a damaged row may have, gives its job back uncounted.
     """

@@ -72,7 +72,7 @@ def cancelled(job: Job, purge_at: int | None) -> Job:
 
 
 def redriven(job: Job, ready_at: int, now: int, *, reset_attempts: bool) -> Job:
-    """Give a dead or cancelled job as it is when it is sent round again.
+    """Give a dead or cancelled job as a redrive makes it.
 
     Args:
         job: The ended job.
@@ -109,12 +109,12 @@ def released(job: Job, *, counted: bool) -> Job:
 
 
 def waiting_state(job: Job) -> State:
-    """Tell in which state a ready job waits that gets a later time: SCHEDULED means that it has not failed."""
+    """Report in which state a ready job waits that gets a later time: SCHEDULED means that it has not failed."""
     return target(job.state, Move.DELAY if job.attempts else Move.POSTPONE)
 
 
 def _moved(job: Job, ready_at: int | UnsetType | None, now: int) -> tuple[State, int]:
-    """Tell state and time after a new `ready_at`; a job in flight only notes it."""
+    """Give state and time after a new `ready_at`; a job in flight only notes it."""
     if isinstance(ready_at, UnsetType):
         return job.state, job.ready_at
     if ready_at is None:

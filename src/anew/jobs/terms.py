@@ -52,7 +52,7 @@ def _policy_of_its_own(own: bytes | None, retry_limit: int | None, default: Poli
 
 @lru_cache(maxsize=1024)
 def policy_readable(own: bytes) -> bool:
-    """Tell whether a stored policy can be read."""
+    """Report whether a stored policy can be read."""
     try:
         policy_from_json(own)
     except InvalidPolicy:

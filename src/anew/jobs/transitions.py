@@ -15,7 +15,7 @@ class Move(StrEnum):
     worker got it. COMPLETE, RETRY, DIE: how an attempt ended. RELEASE: the lease ended without a verdict (stream closed,
     server restarted). DELAY: a job that has failed or was interrupted before
     waits again, because it happened again and again, or because somebody gave it a later time. CANCEL: somebody called it
-    off. REDRIVE: somebody sends a dead or cancelled job round again.
+    off. REDRIVE: somebody makes a dead or cancelled job run again.
     """
 
     PROMOTE = "promote"
@@ -56,7 +56,7 @@ TABLE: dict[tuple[State, Move], State] = {
 
 
 def target(state: State, move: Move) -> State:
-    """Tell where a move leads.
+    """Report where a move leads.
 
     Args:
         state: Where the job stands.

@@ -98,7 +98,7 @@ class NetServer:
         counters: As given.
         gate: Through which the requests of all protocols go.
         draining: True once `drain` or `close` was called.
-        on_drain: Called once each when draining begins, so that applications can end their streams with last words of their own.
+        on_drain: Called once each when draining begins, so that applications can end their streams with their own last words.
             Streams that are open after that are ended by the server.
         on_tick: Called with the time, epoch milliseconds, every `tick_ms`.
         tick_ms: How often `sweep` runs: a quarter of the shortest time limit, at most a second.
@@ -204,7 +204,7 @@ class NetServer:
     # ---- what wires call
 
     def admit(self, wire: NewWire) -> None:
-        """Count a new connection; where there is no room, an idle one has to go, or else the new one."""
+        """Count a new connection; where the limit is reached, an idle one is closed, or else the new one."""
         if not self.draining and (len(self._connections) < self.max_connections or self._make_room()):
             self._connections.add(wire)
             self.counters.connections += 1

@@ -5,7 +5,7 @@ state it expects, and gives back the keys that it wrote. It keeps what is derive
 line) in step in the same transaction. Which move is legal, when a job runs again and how long it is kept arrive as decided values.
 
 Any number of processes may have one store open. Each has a session, and what one of them remembers of the rows is a cache: `begin`
-tells whether somebody else has written since.
+reports whether somebody else has written since.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ class Filter:
     visible_at: int | None = None
 
     def only_counts(self) -> bool:
-        """Tell whether the counters by queue and state can answer a count."""
+        """Report whether the counters by queue and state can answer a count."""
         parts = (self.types, self.keys, self.priority, self.ready_at, self.attempts)
         return all(part is None for part in parts)
 
@@ -182,7 +182,7 @@ class Device(Protocol):
     """What a store has that lives on a disk of this machine."""
 
     def free_bytes(self) -> int:
-        """Tell how much the disk can still hold."""
+        """Report how much the disk can still hold."""
 
     def free_reserve(self) -> None:
         """Give up the space kept for a full disk, so that settling can go on."""
@@ -201,7 +201,7 @@ class Reader(Protocol):
         """Count matching jobs."""
 
     def oldest_ready(self, most: int = 10_000) -> int | None:
-        """Tell the earliest instant since which a ready job at the head of a queue's line has been ready, epoch ms.
+        """Give the earliest instant since which a ready job at the head of a queue's line has been ready, epoch ms.
 
         Looks at the head of each priority in each queue, up to so many; None if nothing is ready.
         """
@@ -237,7 +237,7 @@ class Store(Protocol):
             Whether another process has written since this one's last transaction, so that nothing remembered may be believed.
 
         Raises:
-            StoreBusy: Somebody else is writing just now; nothing has begun. `when_free` tells when to try again.
+            StoreBusy: Somebody else is writing just now; nothing has begun. `when_free` says when to try again.
             StoreFailed: A sync has failed, here or in another process.
         """
 
@@ -257,13 +257,13 @@ class Store(Protocol):
         """After a StoreBusy: call a function once, from some thread, when `begin` is worth trying again."""
 
     def wait_until_free(self, timeout_s: float) -> bool:
-        """After a StoreBusy, in a thread that may wait: tell whether `begin` is worth trying again within this time."""
+        """After a StoreBusy, in a thread that may wait: report whether `begin` is worth trying again within this time."""
 
     def let_go(self) -> None:
         """Give a turn that `when_free` has brought, and that is not wanted any more, to the next process."""
 
     def has_changed(self) -> bool:
-        """Tell whether another process has written since the last transaction; outside of one."""
+        """Report whether another process has written since the last transaction; outside of one."""
 
     def insert(self, keys: Sequence[int], jobs: Sequence[NewJob], now: int, *, staged: bool = False) -> None:
         """Store new jobs under rising keys; `staged`: their long payloads are there already."""
@@ -306,16 +306,16 @@ class Store(Protocol):
         """Give in-flight jobs whose time has come back to their place among the ready ones; give the keys written."""
 
     def promote(self, now: int, limit: int) -> int:
-        """Make up to `limit` waiting jobs ready whose time has come; tell how many."""
+        """Make up to `limit` waiting jobs ready whose time has come; report how many."""
 
     def next_due(self) -> int | None:
-        """Tell the earliest time that a waiting job waits for."""
+        """Give the earliest time that a waiting job waits for."""
 
     def lapsed(self, now: int, limit: int) -> list[int]:
         """List in-flight jobs whose hold is past its deadline."""
 
     def reap(self, now: int, limit: int) -> int:
-        """Remove up to `limit` ended jobs whose retention is over; tell how many."""
+        """Remove up to `limit` ended jobs whose retention is over; report how many."""
 
     def delete(self, keys: Sequence[int]) -> list[int]:
         """Remove jobs in any state with all that belongs to them; give the keys that were there.
@@ -324,10 +324,10 @@ class Store(Protocol):
         """
 
     def delete_all(self) -> int:
-        """Remove every job; tell how many there were. What is staged stays: those jobs have yet to come."""
+        """Remove every job; report how many there were. What is staged stays: those jobs have yet to come."""
 
     def sweep(self, limit: int) -> bool:
-        """Remove up to `limit` records or parts that deleted jobs have left; tell whether there were any."""
+        """Remove up to `limit` records or parts that deleted jobs have left; report whether there were any."""
 
     def find(self, where: Filter, page: Page) -> list[int]:
         """Give the keys of matching jobs as the open transaction sees them."""
@@ -336,7 +336,7 @@ class Store(Protocol):
         """Count matching jobs as the open transaction sees them."""
 
     def payload_sizes(self, keys: Sequence[int]) -> dict[int, int]:
-        """Tell the bytes of jobs' payloads without reading them; unknown keys are left out."""
+        """Give the bytes of jobs' payloads without reading them; unknown keys are left out."""
 
     def errors(self, key: int, page: Page, max_bytes: int | None = None) -> list[ErrorRecord]:
         """Read the records of a job's failed attempts; `page.after` is an attempt's number.
@@ -361,10 +361,10 @@ class Store(Protocol):
         """After a UnicodeDecodeError: find the damaged texts, leave their jobs to `set_aside`; tell how many there were."""
 
     def ready(self, queue: str) -> int:
-        """Tell how many jobs of a queue are ready."""
+        """Report how many jobs of a queue are ready."""
 
     def any_ready(self) -> bool:
-        """Tell whether any job is ready."""
+        """Report whether any job is ready."""
 
     def fresh_ready(self) -> list[str]:
         """List the queues that the open transaction has touched and that have ready jobs; no disk is touched."""
@@ -378,7 +378,7 @@ class Store(Protocol):
     def remember(self) -> None:
         """Write `identity.last_key` and `identity.last_failure`, as they are now.
 
-        A commit does that by itself where it must: as long as the job with the largest key is there, its row tells it.
+        A commit does that by itself where it must: as long as the job with the largest key is there, its row says it.
         """
 
     def sessions(self) -> list[Session]:
@@ -391,7 +391,7 @@ class Store(Protocol):
         """Remove a dead session that holds nothing any more."""
 
     def is_due(self, duty: str, now: int, every_ms: int) -> bool:
-        """Tell whether a duty was last done so long ago, by whichever process, and note that it is being done now."""
+        """Report whether a duty was last done so long ago, by whichever process, and note that it is being done now."""
 
     def listen(self) -> int | None:
         """Begin to be woken when another process commits ready jobs; gives a descriptor to wait on, if there is one."""
@@ -403,13 +403,13 @@ class Store(Protocol):
         """Take what has come to that descriptor."""
 
     def explain(self, error: Exception) -> AnewError | None:
-        """Tell an engine's own exception in our words (StoreBusy, StoreFull, StoreFailed); None if it is not one of them."""
+        """Translate an engine's own exception (StoreBusy, StoreFull, StoreFailed); None if it is not one of them."""
 
     def abandon(self, reason: str) -> None:
         """After StoreFailed: let every other process know, and write, sync or checkpoint nothing more."""
 
     def reader(self) -> Reader:
-        """Open a reader of its own."""
+        """Open another reader."""
 
     def close(self) -> None:
         """Close cleanly; what was committed is on disk. After `abandon` nothing is written."""

@@ -16,7 +16,7 @@ def parse_share(value: Any) -> float | None:
         value: A number, also as text: ``0.99``, ``"0.99"``; or a percentage: ``"99%"``, ``"0.5 %"``.
 
     Returns:
-        The share in [0, 1]; None if it is none, for callers have bounds of their own to tell about.
+        The share in [0, 1]; None if it is none, since callers state their own bounds.
     """
     share = _share_text(value.strip()) if isinstance(value, str) else value
     if isinstance(share, bool) or not isinstance(share, (int, float)) or not 0 <= share <= 1:

@@ -27,7 +27,7 @@ _JOIN_S: Final = 5.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Share:
-    """Some queues, and how many of their jobs run at once. Each share has a stream of its own.
+    """Some queues, and how many of their jobs run at once. Each share has its own stream.
 
     Attributes:
         queues: Take from these; none means all.

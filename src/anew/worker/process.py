@@ -52,7 +52,7 @@ class Ended:
 
 
 class Run:
-    """A program at work on a job, in a process group of its own.
+    """A program at work on a job, in its own process group.
 
     Args:
         command: Program and arguments.
@@ -97,7 +97,7 @@ class Run:
             f"ANEW_JOB_{name}": value for name, value in facts.items()
         }
         with _as_file(job.payload_json()) as payload, self._lock:
-            # A group of its own: a terminal's Ctrl-C is for us, who let the run finish, and a time-out can
+            # Its own group: a terminal's Ctrl-C is for us, who let the run finish, and a time-out can
             # end whatever the program has started.
             self._process = subprocess.Popen(  # noqa: S603 the user's own command, and no shell
                 self._command, stdin=payload, stderr=subprocess.PIPE, env=environment, start_new_session=True
@@ -184,7 +184,7 @@ class _Tail:
 
 
 def _as_file(content: bytes) -> IO[bytes]:
-    # A file and no pipe: a program may read its stdin late, twice or never, and no thread has to write meanwhile.
+    # A file and no pipe: a program may read its stdin at the end, twice or never, and no thread has to write meanwhile.
     if hasattr(os, "memfd_create"):
         file: IO[bytes] = os.fdopen(os.memfd_create("payload"), "w+b")
     else:

@@ -16,8 +16,8 @@ from anew.cli.root import run
     [
         (
             "nosuch",
-            'anew: "nosuch" is no command; expected one of: serve, enqueue, work, jobs, queues, health, dead, policy, lab, config, '
-            "completion",
+            'anew: "nosuch" is no command; expected one of: serve, enqueue, work, jobs, queues, health, dead, policy, lab, doctor, '
+            "backup, restore, config, completion",
         ),
         ("polcy", 'anew: "polcy" is no command; did you mean "policy"?'),
         ("lab nosuch", 'anew lab: "nosuch" is no command; expected one of: chart, compare, fit, replay, report, open, simulate'),

@@ -59,7 +59,7 @@ def test_a_page_gives_its_jobs_and_its_neighbours() -> None:
 
 def test_a_page_of_elsewhere_is_not_fetched() -> None:
     page = read_page(page_of("a", "http://elsewhere/jobs"), {}.__getitem__)
-    with pytest.raises(Unreachable, match="no path of its own"):
+    with pytest.raises(Unreachable, match="no local path"):
         page.next()
 
 

@@ -199,7 +199,7 @@ def differences(engine: Engine) -> list[str]:
 
 def idle_beside_ready(engine: Engine) -> list[str]:
     """Takers with a free slot beside a ready job, unless the global limit holds it; and a limit that is passed."""
-    limit = engine.limits.global_in_flight
+    limit = engine.parts.limits.global_in_flight
     in_flight = len(engine.dispatcher.holders)
     if limit and in_flight > limit:
         return [f"{in_flight} jobs are in flight where {limit} may be"]

@@ -314,7 +314,7 @@ def test_a_delivery_that_raises_hurts_nobody_else(rig: Rig, caplog: pytest.LogCa
 # -- time
 
 
-def test_what_is_due_is_promoted_in_bounded_portions(rig: Rig) -> None:
+def test_what_is_due_is_promoted_in_bounded_chunks(rig: Rig) -> None:
     rig.put(*(new_job(ready_at=NOW + 5) for _ in range(375)))
     rig.clock.advance(5)
     seen = []

@@ -214,7 +214,7 @@ def test_a_bulk_delete_removes_jobs_in_any_state_with_what_belongs_to_them(field
     (long,) = field.rig.put(new_job("long", payload=b"x" * 5_000))
     first, second = field.rig.put(new_job(), new_job())
     worker = field.rig.worker(["mail"], 1)
-    done = field.start(Filter(keys=frozenset({dead, long, first})), verbs.delete_chunk())
+    done = field.start(Filter(keys=frozenset({dead, long, first})), verbs.delete_chunk)
     field.settle()
     assert done.result == 3
     assert field.rig.store.errors(dead, Page()) == []

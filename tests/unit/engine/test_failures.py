@@ -35,7 +35,7 @@ def test_no_space_refuses_new_jobs_and_settles_the_rest(rig: Failing, error: Exc
     assert retried.state is State.RETRYING
     assert released == 1
     assert called == 5
-    assert rig.engine.full
+    assert rig.engine.parts.full
     assert rig.engine.failed is None
     assert (rig.state(done), rig.state(failing), rig.state(left)) == (None, State.RETRYING, State.READY)
     assert rig.broken_rules() == []
@@ -79,7 +79,7 @@ def test_the_reserve_is_given_up_for_settling(
     rig.fail_next(error)
     rig.apply(plain(1))
     assert not given_up
-    rig.engine.full = False
+    rig.engine.parts.full = False
     rig.fail_next(error)
     assert rig.do(succeed(key)) == []
     assert given_up

@@ -109,7 +109,7 @@ def test_lapsed_leases_go_back_within_a_tick() -> None:
     assert group.rig.broken_rules() == []
 
 
-def test_what_is_over_is_reaped_in_portions_at_its_interval() -> None:
+def test_what_is_over_is_reaped_in_chunks_at_its_interval() -> None:
     group = Group(reap_ms=30_000)
     group.submit(plain(2_500))
     worker = group.worker(prefetch=2_500)

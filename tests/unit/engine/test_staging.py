@@ -18,7 +18,7 @@ from .grouped import Group
 from .rig import NOW, FaultyStore, Once, Rig, call, new_job, plain
 
 LONG = 600 << 10
-"""Three portions of 256 KiB."""
+"""Three parts of 256 KiB."""
 
 
 def long_job(letter: str = "x", size: int = LONG) -> NewJob:
@@ -37,14 +37,14 @@ def rows(group: Group, table: str) -> int:
     return int(connection.execute(f"SELECT count(*) FROM {table}").fetchone()[0])
 
 
-def test_a_long_job_appears_whole_after_its_last_portion() -> None:
+def test_a_long_job_appears_whole_after_its_last_part() -> None:
     group = Group()
     worker = group.worker()
     group.loop.settle()
     answer = submit(group, long_job())
-    for portions in (1, 2, 3):
+    for parts in (1, 2, 3):
         group.batch()
-        assert rows(group, "payload") == portions
+        assert rows(group, "payload") == parts
         assert answer.calls == []
         assert worker.rows == []
     group.batch()
@@ -55,7 +55,7 @@ def test_a_long_job_appears_whole_after_its_last_portion() -> None:
     assert rows(group, "staged") == 0
 
 
-def test_others_are_answered_between_the_portions() -> None:
+def test_others_are_answered_between_the_parts() -> None:
     group = Group()
     long = submit(group, long_job())
     group.batch()
@@ -86,7 +86,7 @@ def test_what_is_short_goes_straight_in() -> None:
 
 
 def test_many_middling_payloads_together_are_long() -> None:
-    """A hundred payloads of 10,000 bytes: a portion of 256 KiB takes the first 27 of them, and so on, four in all."""
+    """A hundred payloads of 10,000 bytes: a part of 256 KiB takes the first 27 of them, and so on, four in all."""
     group = Group()
     answer = submit(group, *(long_job(size=10_000) for _ in range(100)))
     group.loop.settle()
@@ -126,7 +126,7 @@ def test_a_full_device_on_the_way_leaves_nothing_behind(verb: str, let_through: 
     assert isinstance(answer.result, StoreFull)
     group.loop.advance(1_000)
     assert (rows(group, "payload"), rows(group, "staged"), rows(group, "job")) == (0, 0, 0)
-    group.rig.engine.full = False
+    group.rig.engine.parts.full = False
     assert submit_and_settle(group).result.now >= NOW
 
 
@@ -149,7 +149,7 @@ def test_what_cannot_be_removed_at_once_is_removed_by_a_later_tick() -> None:
     assert (rows(group, "payload"), rows(group, "staged")) == (0, 0)
 
 
-def test_a_portion_that_was_undone_and_written_again_keeps_the_promise_of_its_keys() -> None:
+def test_a_part_that_was_undone_and_written_again_keeps_the_promise_of_its_keys() -> None:
     """No key may be given out twice, not even after a crash that loses all memory and turns the clock back."""
     store = FaultyStore(SqliteStore())
     group = Group(store)
@@ -184,7 +184,7 @@ def test_removing_twice_forgets_nothing_that_is_left_behind_between() -> None:
 
 def test_a_full_store_takes_no_long_jobs() -> None:
     group = Group()
-    group.rig.engine.full = True
+    group.rig.engine.parts.full = True
     assert isinstance(submit_and_settle(group).result, StoreFull)
     assert rows(group, "payload") == 0
 

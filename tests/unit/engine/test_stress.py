@@ -82,7 +82,7 @@ class Trial:
             self.break_something()
             rig.engine.apply(ops)
             self.faulty.verbs.clear()
-            rig.engine.full = False
+            rig.engine.parts.full = False
             for worker in list(dispatcher.holders.values()):
                 if worker not in dispatcher.takers:  # its release was among what broke
                     rig.do(_release(worker))

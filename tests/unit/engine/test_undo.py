@@ -93,7 +93,7 @@ def test_the_promise_of_keys_holds_over_a_batch_that_did_not_last(tmp_path: Path
     rig = Failing(SqliteStore(tmp_path))
     rig.fail_next(error, error, error)
     rig.do(plain(5))
-    rig.engine.full = False
+    rig.engine.parts.full = False
     rig.fail_next()
     keys = rig.put(*(new_job() for _ in range(5)))
     rig.worker()

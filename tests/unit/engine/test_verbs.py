@@ -9,7 +9,7 @@ import pytest
 
 from anew.backoff import policy_from_json
 from anew.clock import ManualClock
-from anew.engine import Call, Engine, Enqueue, Fail, Succeed, Taker, verbs
+from anew.engine import Batch, Call, Engine, Enqueue, Fail, Succeed, Taker, verbs
 from anew.errors import IllegalTransition, NotFound, StoreFull
 from anew.jobs import Defaults, Failed, Job, NewJob, Retention, State
 from anew.jobs.patch import Patch, RetentionPatch
@@ -163,7 +163,7 @@ def test_zizq_80_deleting_everything_frees_every_slot(bench: Bench) -> None:
     bench.enqueue(5)
     taker = bench.taker(2)
     assert len(taker.held) == 2
-    assert bench.call(verbs.delete_all()) == 6
+    assert bench.call(Batch.delete_all) == 6
     assert (taker.held, bench.engine.dispatcher.holders) == ({}, {})
     assert bench.store.counts() == {}
     new = bench.enqueue(2)

@@ -35,7 +35,7 @@ class Page:
                 stats=self.stats,
                 clock=ManualClock(NOW),
                 dispatcher=SimpleNamespace(takers={1, 2}),
-                full=full,
+                parts=SimpleNamespace(full=full),
             ),
             reads=reads,
             counters=self.counters,

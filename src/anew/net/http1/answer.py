@@ -9,7 +9,7 @@ from email.utils import formatdate
 from http import HTTPStatus
 from typing import TYPE_CHECKING
 
-from anew.net.http1.head import Fields, Line
+from anew.net.http1.head import Fields, RequestLine
 from anew.net.seam import Headers, Request, Stream, type_json
 
 if TYPE_CHECKING:
@@ -98,7 +98,7 @@ class Http1Request(Request):
 
     __slots__ = ("conn", "ends", "fields", "line", "plain", "stream")
 
-    def __init__(self, conn: Http1Connection, line: Line, fields: Fields, body: bytes) -> None:
+    def __init__(self, conn: Http1Connection, line: RequestLine, fields: Fields, body: bytes) -> None:
         self.conn = conn
         self.line = line
         self.fields = fields

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, cast
 from anew.net import peer
 from anew.net.http1.answer import Http1Request
 from anew.net.http1.body import ChunkedBody, SizedBody
-from anew.net.http1.head import Fields, Line, Refused, check, chunked_length
+from anew.net.http1.head import Fields, Refused, RequestLine, check, chunked_length
 from anew.net.http2.frames import preface
 from anew.net.seam import Refusal, refusal
 
@@ -51,7 +51,7 @@ linger_ms = 1_000
 """How long a peer may take to read the last answer and hang up before we do. A close with unread bytes makes the kernel send a
 reset, which can destroy an answer that the peer has not read yet (RFC 9112, 9.6)."""
 
-refused_line = Line(b"GET", b"/", True, None)
+refused_line = RequestLine(b"GET", b"/", True, None)
 refused_fields = Fields({}, 0)
 
 
@@ -64,7 +64,7 @@ class Incoming:
 
     __slots__ = ("body", "fields", "held", "line", "pace")
 
-    def __init__(self, line: Line, fields: Fields, body: SizedBody | ChunkedBody, now_ms: int) -> None:
+    def __init__(self, line: RequestLine, fields: Fields, body: SizedBody | ChunkedBody, now_ms: int) -> None:
         self.line = line
         self.fields = fields
         self.body = body
@@ -483,7 +483,7 @@ class Http1Connection(asyncio.Protocol):
             self._counters.unfinished -= self._incoming.held
             self._incoming = None
 
-    def _accept(self, line: Line, fields: Fields, body: bytes) -> None:
+    def _accept(self, line: RequestLine, fields: Fields, body: bytes) -> None:
         """Hand a complete request to the application."""
         request = self._open(line, fields, body)
         if self._ahead_ms:
@@ -491,7 +491,7 @@ class Http1Connection(asyncio.Protocol):
         else:
             self._gate.hand(request, self._admission)
 
-    def _open(self, line: Line, fields: Fields, body: bytes) -> Http1Request:
+    def _open(self, line: RequestLine, fields: Fields, body: bytes) -> Http1Request:
         """Make a complete request the current one."""
         self._counters.requests += 1
         request = Http1Request(self, line, fields, body)
@@ -505,7 +505,7 @@ class Http1Connection(asyncio.Protocol):
         self._handed += 1
         return request
 
-    def _open_last(self, line: Line, fields: Fields) -> Http1Request:
+    def _open_last(self, line: RequestLine, fields: Fields) -> Http1Request:
         """Make a request the current one with whose answer the connection ends; nothing more is read."""
         self._stop_listening(closed)
         self._ending = True

@@ -84,7 +84,7 @@ def large_target(limits: WireLimits) -> Refused:
     return Refused(414, "target_size", f"a request target has at most {limits.max_target} bytes")
 
 
-class Line:
+class RequestLine:
     """One request line.
 
     Attributes:
@@ -143,10 +143,10 @@ class HeadParser:
 
     def __init__(self, limits: WireLimits) -> None:
         self._limits = limits
-        self.lines: dict[bytes, Line] = {}
+        self.lines: dict[bytes, RequestLine] = {}
         self.fields: dict[bytes, Fields] = {}
 
-    def line(self, raw: bytes) -> Line:
+    def line(self, raw: bytes) -> RequestLine:
         """Parse a request line, given without its CRLF.
 
         Raises:
@@ -154,12 +154,12 @@ class HeadParser:
         """
         return self.lines.get(raw) or self.plain_line(raw) or parse_line(raw, self._limits)
 
-    def plain_line(self, raw: bytes) -> Line | None:
+    def plain_line(self, raw: bytes) -> RequestLine | None:
         """Parse a request line that is not remembered; None if there is anything special about it, be it good or bad."""
         found = plain_line.fullmatch(raw)
         if found is None or len(raw) > self._limits.max_target:
             return None
-        line = Line(found[1], found[2], True, None)
+        line = RequestLine(found[1], found[2], True, None)
         if len(raw) <= cached_line_bytes:
             if len(self.lines) >= cached_entries:
                 self.lines.clear()
@@ -227,7 +227,7 @@ def refuse_illegal(raw: bytes) -> None:
         raise Refused(400, "malformed", "a head has no control characters, bare CR or LF, or folded lines")
 
 
-def parse_line(raw: bytes, limits: WireLimits) -> Line:
+def parse_line(raw: bytes, limits: WireLimits) -> RequestLine:
     """Parse any request line; the same errors as `HeadParser.line`."""
     found = any_line.fullmatch(raw)
     if found is None:
@@ -241,12 +241,12 @@ def parse_line(raw: bytes, limits: WireLimits) -> Line:
         raise Refused(501, "method", "this is no proxy")
     modern = minor == b"1"
     if path_target.fullmatch(target) or (target == b"*" and method == b"OPTIONS"):
-        return Line(method, target, modern, None)
+        return RequestLine(method, target, modern, None)
     absolute = absolute_target.fullmatch(target)
     if absolute is None or not is_host(absolute[1]):
         raise Refused(*bad_target)
     rest = absolute[2] or (b"*" if method == b"OPTIONS" else b"/")
-    return Line(method, b"/" + rest if rest.startswith(b"?") else rest, modern, absolute[1])
+    return RequestLine(method, b"/" + rest if rest.startswith(b"?") else rest, modern, absolute[1])
 
 
 def parse_fields(raw: bytes, limits: WireLimits) -> Fields:
@@ -279,7 +279,7 @@ def is_host(value: bytes) -> bool:
     return found is not None and int(found[1] or b"0") <= 65535
 
 
-def check(line: Line, fields: Fields) -> Fields:
+def check(line: RequestLine, fields: Fields) -> Fields:
     """Check what line and fields say together.
 
     Returns:

@@ -1,4 +1,4 @@
-"""Streams that are over, or never were: which late frames are passed over in silence, and which are the peer's fault.
+"""Streams that are over, or never were: which frames that still come are ignored, and which are the peer's fault.
 
 Source:
     RFC 9113 sections 5.1 and 5.1.1.
@@ -9,7 +9,7 @@ from __future__ import annotations
 from anew.net.http2.frames import Code, ConnectionFault
 
 cuts_remembered = 512
-"""Streams that we have cut off and whose late frames are passed over."""
+"""Streams that we have cut off and whose remaining frames are ignored."""
 
 gaps_remembered = 16
 """Ranges of stream numbers that a peer has skipped and that are not taken for closed streams; the last few at least."""

@@ -33,7 +33,7 @@ linger_ms = 2_000
 _refill_below = receive_window // 2
 
 
-class Server(Protocol):
+class Http2Server(Protocol):
     """What a connection needs of its server."""
 
     def left(self, wire: Http2Connection) -> None:
@@ -60,7 +60,7 @@ class Http2Connection(asyncio.Protocol):
     """
 
     def __init__(
-        self, server: Server, admission: Admission, limits: WireLimits, counters: WireCounters
+        self, server: Http2Server, admission: Admission, limits: WireLimits, counters: WireCounters
     ) -> None:
         self.limits = limits
         self.local = False
@@ -264,7 +264,7 @@ class Http2Connection(asyncio.Protocol):
             self._close(linger=not quiet)
 
     def drain_streams(self) -> None:
-        """End the answers that have no end of their own: inform their owners, then end the bodies cleanly."""
+        """End the endless answers: inform their owners, then end the bodies cleanly."""
         for exchange in list(self.streams.values()):
             if exchange.stream is not None and not exchange.ending:
                 self._inform(exchange)
@@ -680,7 +680,7 @@ class Http2Connection(asyncio.Protocol):
         self._unsent.becomes(written + self.sender.held())
 
     def _has_endless(self) -> bool:
-        """Say whether an answer is open that has no end of its own."""
+        """Say whether an endless answer is open."""
         return any(exchange.stream is not None for exchange in self.streams.values())
 
     def _settle_streams(self) -> None:

@@ -1,4 +1,4 @@
-"""What a store has recorded, read by a program of its own while a server may be writing."""
+"""What a store has recorded, read by a separate program while a server may be writing."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from anew.units import shown
 
 
 class SqliteArchive:
-    """A read-only connection to the store of a data directory. Each call is a short transaction of its own.
+    """A read-only connection to the store of a data directory. Each call is one short transaction.
 
     Args:
         directory: The data directory.

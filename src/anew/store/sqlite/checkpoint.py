@@ -24,7 +24,7 @@ LITTLE_PAGES = 64
 
 
 class Checkpointer:
-    """One thread with a connection of its own.
+    """One thread with its own connection.
 
     Args:
         path: The database file.
@@ -107,7 +107,7 @@ class Log:
         connection.set_wal_hook(self._note)
 
     def is_long(self) -> bool:
-        """Tell whether it is time to shorten it."""
+        """Report whether it is time to shorten it."""
         return self._pages >= self._mark
 
     def shorten(self) -> None:
@@ -148,6 +148,6 @@ class Log:
             self.thread.close()
 
     def _note(self, connection: apsw.Connection, schema: str, pages: int) -> int:
-        """Note the log's length, as SQLite tells it after each commit."""
+        """Note the log's length, as SQLite reports it after each commit."""
         self._pages = pages
         return 0

@@ -25,7 +25,7 @@ APPLICATION_ID = 0x414E4557
 FILE = "anew.db"
 CHECKPOINT_PAGES = 1_000
 CACHE_KIB = 8_000
-"""Small on purpose: where a B-tree is rebalanced, SQLite walks through its whole cache at the commit. The head and the tail of each
+"""Small on purpose: where a B-tree is rebalanced, SQLite reads its whole cache at the commit. The head and the tail of each
 queue fit in, and what else is read comes from the system's cache."""
 
 RESERVE_BYTES = 8 << 20
@@ -131,7 +131,7 @@ def sync_directory(directory: Path) -> None:
 
 
 def make_room(reserve: Path) -> None:
-    """Give the reserve up where not even an opening has room; SQLite would call that an error of the disk."""
+    """Give the reserve up where there is not even space for an opening; SQLite would call that an error of the disk."""
     device = os.statvfs(reserve.parent)
     if device.f_bavail * device.f_frsize < OPENING_BYTES:
         reserve.unlink(missing_ok=True)

@@ -52,7 +52,7 @@ class Counts:
             self.add(queue, after, n)
 
     def get(self, queue: str, code: int) -> int:
-        """Tell one counter."""
+        """Give one counter."""
         return (self._rows.get(queue) or self._read(queue)).get(code, 0)
 
     def touched_ready(self) -> list[str]:
@@ -60,7 +60,7 @@ class Counts:
         return [queue for queue, code in self._dirty if code == READY and self._rows[queue][READY] > 0]
 
     def has_touched_ready(self) -> bool:
-        """Tell whether there is any such queue."""
+        """Report whether there is any such queue."""
         return any(code == READY and self._rows[queue][READY] > 0 for queue, code in self._dirty)
 
     def clear(self) -> None:

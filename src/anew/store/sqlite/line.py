@@ -1,6 +1,6 @@
 """Who is next in line over several queues.
 
-There is one index of ready jobs, by queue. The head of each queue's line stands in a table of its own with an index over all
+There is one index of ready jobs, by queue. The head of each queue's line stands in a separate table with an index over all
 queues, so that a take from all queues looks at no more queues than it takes jobs, however many there are.
 """
 
@@ -39,8 +39,8 @@ class Line:
     A queue whose ready jobs have changed has its head looked up when it is needed, and written before the commit.
 
     Args:
-        execute: Runs a statement on the writer's connection, with a cursor of its own for each.
-        counts: Tells which queues have ready jobs.
+        execute: Runs a statement on the writer's connection, with its own cursor for each.
+        counts: Gives which queues have ready jobs.
     """
 
     def __init__(self, execute: Callable[..., Any], counts: Counts) -> None:
@@ -83,7 +83,7 @@ class Line:
                 self._heads[queue] = head
 
     def any(self) -> bool:
-        """Tell whether any job is ready."""
+        """Report whether any job is ready."""
         return bool(self._first_heads(1))
 
     def first(self, queues: Sequence[str] | None, limit: int) -> tuple[list[int], Heads]:

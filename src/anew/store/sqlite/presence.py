@@ -1,4 +1,4 @@
-"""Which processes have the file open: each keeps a file of its own locked, and the system lets go of it when the process dies.
+"""Which processes have the file open: each keeps one file locked, and the system lets go of it when the process dies.
 
 So a killed process is found at once and a slow one is never taken for dead. A forked child shares its parent's descriptors: it
 closes them, so that it cannot keep its parent's session alive.
@@ -45,7 +45,7 @@ class Presence:
         fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
     def is_alive(self, session: int) -> bool:
-        """Tell whether the process of a session still runs."""
+        """Report whether the process of a session still runs."""
         if session == self._session:
             return True
         try:
@@ -61,7 +61,7 @@ class Presence:
         return False
 
     def anybody(self) -> bool:
-        """Tell whether any process has the file open."""
+        """Report whether any process has the file open."""
         return any(self.is_alive(int(name)) for name in os.listdir(self._folder) if name.isdigit())
 
     def forget(self, session: int) -> None:
@@ -152,7 +152,7 @@ class ServerLock:
             os.close(self._fd)
             raise StoreBusy(
                 f"another server (process {holder}) holds the data directory {str(path.parent)!r}; "
-                "stop it first, or give this one a --root-dir of its own"
+                "stop it first, or give this one another --root-dir"
             ) from error
         except OSError:
             os.close(self._fd)

@@ -3,7 +3,7 @@
 -- `@READY` and its like stand for the codes of states, `@job` and `@taken` for the columns that `rows.py` reads by place.
 
 -- name: insert_plain
--- New jobs that say nothing of their own beyond the usual.
+-- New jobs that need the usual columns alone.
 INSERT INTO job (id, queue, type, priority, state, ready_at, payload, payload_crc) VALUES @rows(8);
 
 -- name: insert_usual
@@ -17,18 +17,23 @@ INSERT INTO job (id, queue, type, priority, state, ready_at, retry_limit, policy
 VALUES @rows(12);
 
 -- name: insert_payload
+-- One part of a payload that is kept apart.
 INSERT INTO payload (job_id, part, data) VALUES (?, ?, ?);
 
 -- name: stage
+-- A job whose payload is written ahead of it, and by which session.
 INSERT INTO staged (job_id, owner) VALUES (?, ?);
 
 -- name: adopt
+-- These jobs have come: their payloads are staged no more.
 DELETE FROM staged WHERE job_id BETWEEN ? AND ?;
 
 -- name: delete_staged
+-- Payloads that were written ahead, of jobs that have not come.
 DELETE FROM payload WHERE job_id IN (SELECT job_id FROM staged WHERE job_id BETWEEN ? AND ?);
 
 -- name: staged_by_nobody
+-- Jobs whose payloads were written ahead by sessions that are gone.
 SELECT job_id FROM staged WHERE owner NOT IN (SELECT id FROM session);
 
 -- name: select_ready
@@ -56,9 +61,11 @@ CROSS JOIN job INDEXED BY job_ready ON job.queue = v.column1 AND job.state = @RE
 SELECT priority, id, ready_at FROM job WHERE queue = ? AND state = @READY AND priority > ? ORDER BY priority, id LIMIT 1;
 
 -- name: first_lines
+-- The queues whose heads come first of all; only the index is read.
 SELECT priority, job_id, queue FROM line ORDER BY priority, job_id LIMIT ?;
 
 -- name: line_queues
+-- Queues with ready jobs, some at a time.
 SELECT queue FROM line WHERE queue > ? ORDER BY queue LIMIT ?;
 
 -- name: write_lines
@@ -67,9 +74,11 @@ INSERT INTO line (queue, priority, job_id) VALUES @rows(3)
 ON CONFLICT (queue) DO UPDATE SET priority = excluded.priority, job_id = excluded.job_id;
 
 -- name: drop_lines
+-- Queues that have no ready job any more.
 DELETE FROM line WHERE queue IN (@marks);
 
 -- name: select_ready_by_key
+-- Jobs that were found by their index entries, all that goes to the worker.
 SELECT @taken FROM job WHERE id IN (@marks) AND state = @READY;
 
 -- name: hold
@@ -78,10 +87,12 @@ UPDATE job SET state = @IN_FLIGHT, hold_kind = ?, hold_token = ?, hold_owner = ?
 WHERE id IN (SELECT id FROM job WHERE queue = ? AND state = @READY ORDER BY priority, id LIMIT ?);
 
 -- name: hold_by_key
+-- Put jobs in flight that are still ready.
 UPDATE job SET state = @IN_FLIGHT, hold_kind = ?, hold_token = ?, hold_owner = ?, hold_deadline = ?, dequeued_at = ?
 WHERE id IN (@marks) AND state = @READY;
 
 -- name: payload
+-- All parts of a payload, in order.
 SELECT data FROM payload WHERE job_id = ? ORDER BY part;
 
 -- name: finish
@@ -94,12 +105,15 @@ SELECT v.column1 FROM (VALUES @rows(2)) AS v JOIN job ON job.id = v.column1
 WHERE job.state = @IN_FLIGHT AND job.hold_token = v.column2;
 
 -- name: load
+-- Jobs without their payloads, in order of key.
 SELECT @job, payload_bytes, payload_crc FROM job WHERE id IN (@marks) ORDER BY id;
 
 -- name: load_payload
+-- The same with the payloads that stand in the row.
 SELECT @job, payload_bytes, payload_crc, payload FROM job WHERE id IN (@marks) ORDER BY id;
 
 -- name: complete
+-- Only what is in flight can be completed; kept until the instant beside its key.
 UPDATE job SET state = @COMPLETED, completed_at = ?, purge_at = v.column2, hold_kind = NULL, hold_token = NULL,
     hold_owner = NULL, hold_deadline = NULL, interruptions = 0
 FROM (VALUES @rows(2)) AS v WHERE job.id = v.column1 AND job.state = @IN_FLIGHT RETURNING job.id, job.queue;
@@ -114,6 +128,7 @@ FROM (VALUES @rows(11)) AS v WHERE job.id = v.column1 AND job.state = @IN_FLIGHT
 RETURNING job.id, job.queue, job.state, job.records;
 
 -- name: insert_attempt
+-- Records of ended attempts.
 INSERT INTO attempt (job_id, attempt, outcome, error_type, message, backtrace, dequeued_at, failed_at, decision)
 VALUES @rows(9);
 
@@ -126,16 +141,20 @@ FROM attempt WHERE job_id = ?1
 ORDER BY id LIMIT ?4;
 
 -- name: drop_attempts
+-- Remove single records.
 DELETE FROM attempt WHERE id IN (@marks);
 
 -- name: forget_records
+-- Count the records that a job has no longer.
 UPDATE job SET records = records - ?, record_bytes = record_bytes - ? WHERE id = ?;
 
 -- name: count_attempts
+-- Add to the counts of records that were dropped.
 INSERT INTO attempt_count (job_id, outcome, error_type, attempts) VALUES @rows(4)
 ON CONFLICT (job_id, outcome, error_type) DO UPDATE SET attempts = attempts + excluded.attempts;
 
 -- name: counted_attempts
+-- What was dropped of a job, the most frequent first.
 SELECT outcome, error_type, attempts FROM attempt_count WHERE job_id = ? ORDER BY attempts DESC, outcome, error_type;
 
 -- name: corrupt_among
@@ -171,6 +190,7 @@ SELECT id FROM job INDEXED BY job_hold WHERE state = @IN_FLIGHT
     AND (hold_owner IS NULL OR hold_owner NOT IN (SELECT id FROM session)) LIMIT ?;
 
 -- name: select_due
+-- Waiting jobs whose time has come; the rows that `promote` changes then.
 SELECT id, queue, state FROM job WHERE state < @READY AND ready_at <= ? ORDER BY ready_at LIMIT ?;
 
 -- name: promote
@@ -179,18 +199,23 @@ UPDATE job SET state = @READY
 WHERE id IN (SELECT id FROM job WHERE state < @READY AND ready_at <= ? ORDER BY ready_at LIMIT ?);
 
 -- name: next_due
+-- The earliest time that a waiting job waits for.
 SELECT ready_at FROM job WHERE state < @READY ORDER BY ready_at LIMIT 1;
 
 -- name: lapsed
+-- Jobs in flight whose hold is past its deadline.
 SELECT id FROM job WHERE state = @IN_FLIGHT AND hold_deadline <= ? ORDER BY hold_deadline LIMIT ?;
 
 -- name: purgeable
+-- Ended jobs whose retention is over.
 SELECT id FROM job WHERE state > @IN_FLIGHT AND purge_at <= ? ORDER BY purge_at LIMIT ?;
 
 -- name: delete
+-- In whatever state; gives what must be counted and removed with them.
 DELETE FROM job WHERE id IN (@marks) RETURNING id, queue, state, records, record_bytes + coalesce(payload_bytes, 0);
 
 -- name: is_staging
+-- Whether any payload is written ahead just now.
 SELECT EXISTS (SELECT 1 FROM staged);
 
 -- name: delete_all_payloads
@@ -198,15 +223,19 @@ SELECT EXISTS (SELECT 1 FROM staged);
 DELETE FROM payload;
 
 -- name: delete_unstaged
+-- Payloads of all jobs that have come, when every job is removed.
 DELETE FROM payload WHERE job_id NOT IN (SELECT job_id FROM staged);
 
 -- name: delete_payloads
+-- Payloads of deleted jobs.
 DELETE FROM payload WHERE job_id IN (@marks);
 
 -- name: delete_attempts
+-- Records of deleted jobs.
 DELETE FROM attempt WHERE job_id IN (@marks);
 
 -- name: delete_attempt_counts
+-- Counts of dropped records of deleted jobs.
 DELETE FROM attempt_count WHERE job_id IN (@marks);
 
 -- name: bury
@@ -235,21 +264,27 @@ DELETE FROM counter WHERE CAST(queue AS BLOB) = ?;
 DELETE FROM line WHERE CAST(queue AS BLOB) = ?;
 
 -- name: leave_over
+-- Deleted jobs whose records or payloads are too much for one transaction.
 INSERT OR IGNORE INTO leftover (job_id) VALUES @rows(1);
 
 -- name: leftovers
+-- Deleted jobs of which something is still to be removed.
 SELECT job_id FROM leftover LIMIT ?;
 
 -- name: leftover_attempts
+-- Some records of a deleted job.
 SELECT id FROM attempt WHERE job_id = ? LIMIT ?;
 
 -- name: leftover_parts
+-- Some parts of the payload of a deleted job.
 SELECT part FROM payload WHERE job_id = ? LIMIT ?;
 
 -- name: drop_part
+-- One part of a payload.
 DELETE FROM payload WHERE job_id = ? AND part = ?;
 
 -- name: drop_leftover
+-- Nothing is left of this deleted job.
 DELETE FROM leftover WHERE job_id = ?;
 
 -- name: payload_sizes
@@ -257,12 +292,13 @@ DELETE FROM leftover WHERE job_id = ?;
 SELECT id, coalesce(payload_bytes, length(payload), 0) FROM job WHERE id IN (@marks);
 
 -- name: errors
--- Texts are read as bytes: a flipped bit in one must not keep the others from being shown.
+-- A job's records by attempt, from one on. Texts are read as bytes: a flipped bit in one must not keep the others from being shown.
 SELECT attempt, outcome, CAST(message AS BLOB), CAST(error_type AS BLOB), CAST(backtrace AS BLOB), dequeued_at, failed_at,
     decision FROM attempt
 WHERE job_id = ? AND attempt > ? ORDER BY attempt, id LIMIT ?;
 
 -- name: errors_backwards
+-- The same from the last one back.
 SELECT attempt, outcome, CAST(message AS BLOB), CAST(error_type AS BLOB), CAST(backtrace AS BLOB), dequeued_at, failed_at,
     decision FROM attempt
 WHERE job_id = ? AND attempt < ? ORDER BY attempt DESC, id DESC LIMIT ?;
@@ -285,15 +321,19 @@ SELECT DISTINCT job_id FROM attempt WHERE job_id < ? AND outcome = 'error' ORDER
 SELECT job_id, dequeued_at, failed_at FROM attempt WHERE job_id IN (@marks) AND outcome = 'error' ORDER BY job_id;
 
 -- name: read_counter
+-- The counters of one queue.
 SELECT state, jobs FROM counter WHERE queue = ?;
 
 -- name: read_counters
+-- All counters.
 SELECT queue, state, jobs FROM counter;
 
 -- name: write_counters
+-- Counters that have changed.
 INSERT INTO counter (queue, state, jobs) VALUES @rows(3) ON CONFLICT (queue, state) DO UPDATE SET jobs = excluded.jobs;
 
 -- name: drop_counters
+-- Counters that are zero now.
 DELETE FROM counter WHERE (queue, state) IN (VALUES @rows(2));
 
 -- name: recount
@@ -304,27 +344,35 @@ SELECT queue, state, sum(jobs) FROM (
 ) GROUP BY queue, state HAVING sum(jobs) <> 0;
 
 -- name: open_session
+-- A process that may hold jobs from now on; its number is never given again.
 INSERT INTO session (pid, started_at) VALUES (?, ?) RETURNING id;
 
 -- name: sessions
+-- All processes that may hold jobs.
 SELECT id, pid, started_at FROM session ORDER BY id;
 
 -- name: close_session
+-- A process that holds no jobs any more.
 DELETE FROM session WHERE id = ?;
 
 -- name: read_duty
+-- When a duty was done last.
 SELECT done_at FROM duty WHERE name = ?;
 
 -- name: write_duty
+-- A duty is done now.
 INSERT INTO duty (name, done_at) VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET done_at = excluded.done_at;
 
 -- name: newest_key
+-- The largest key that a row has.
 SELECT max(id) FROM job;
 
 -- name: read_meta
+-- What is stored about the store itself.
 SELECT name, value FROM meta;
 
 -- name: write_meta
+-- Change some of that.
 INSERT INTO meta (name, value) VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value;
 
 -- name: heads_amiss
@@ -351,16 +399,19 @@ SELECT id FROM job WHERE (records, record_bytes) IS NOT (
 );
 
 -- name: recount_records
+-- For the doctor: make the numbers of records and of their bytes anew.
 UPDATE job SET (records, record_bytes) = (
     SELECT count(*), coalesce(sum(octet_length(message) + coalesce(octet_length(backtrace), 0)), 0)
     FROM attempt WHERE job_id = job.id
 ) WHERE id IN (@marks);
 
 -- name: parts_of_nobody
+-- For the doctor: payloads whose job is not there.
 SELECT DISTINCT job_id FROM payload WHERE job_id NOT IN (SELECT id FROM job) AND job_id NOT IN (SELECT job_id FROM staged)
     AND job_id NOT IN (SELECT job_id FROM leftover);
 
 -- name: records_of_nobody
+-- For the doctor: records whose job is not there.
 SELECT job_id FROM attempt WHERE job_id NOT IN (SELECT id FROM job) AND job_id NOT IN (SELECT job_id FROM leftover)
 UNION
 SELECT job_id FROM attempt_count WHERE job_id NOT IN (SELECT id FROM job) AND job_id NOT IN (SELECT job_id FROM leftover);

@@ -1,4 +1,4 @@
-"""Long reads on a connection of their own, so that a list over a million jobs holds up nobody."""
+"""Long reads on a separate connection, so that a list over a million jobs holds up nobody."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ class SqliteReader:
         return run_count(self._connection, where)
 
     def oldest_ready(self, most: int = 10_000) -> int | None:
-        """Tell since when the ready job that has waited longest at the head of a line has been ready, epoch ms."""
+        """Report since when the ready job that has waited longest at the head of a line has been ready, epoch ms."""
         return run_oldest_ready(self._connection, most)
 
     def recount(self) -> dict[tuple[str, State], int]:

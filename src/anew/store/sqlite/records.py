@@ -85,7 +85,7 @@ class Records:
         self._many("leave_over", [(key,) for key in later])
 
     def sweep(self, limit: int) -> bool:
-        """Remove up to `limit` records or parts that deleted jobs have left; tell whether there were any."""
+        """Remove up to `limit` records or parts that deleted jobs have left; report whether there were any."""
         keys = [key for (key,) in self._execute(sql("leftovers"), (limit,)).fetchall()]
         for key in keys:
             if limit > 0:

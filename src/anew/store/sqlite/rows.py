@@ -23,7 +23,7 @@ CODE: Final[dict[State, int]] = {
     State.DEAD: 60,
     State.CANCELLED: 70,
 }
-"""How states are written in the file: waiting ones below READY, ended ones above IN_FLIGHT, with room between them."""
+"""How states are written in the file: waiting ones below READY, ended ones above IN_FLIGHT, with free numbers between them."""
 
 STATE: Final[dict[int, State]] = {code: state for state, code in CODE.items()}
 READY, IN_FLIGHT, COMPLETED, DEAD = (
@@ -52,7 +52,7 @@ checksum = zlib.crc32
 
 
 def is_plain(job: NewJob) -> bool:
-    """Tell whether a job's row needs no more than the usual columns."""
+    """Report whether a job's row needs no more than the usual columns."""
     return (
         job.retry_limit is None
         and job.backoff is None

@@ -16,7 +16,7 @@ SHORT_WAIT_S = 0.00005
 """A thread that may wait looks so often before it has itself woken; each look takes some 0.1 ms with the sleep's own delay."""
 
 RETRY_LOCKED_S = 0.01
-"""When to look again after another program was found to hold SQLite's own lock: nobody tells when it lets go."""
+"""When to look again after another program was found to hold SQLite's own lock: nobody reports when it lets go."""
 
 
 class Sharing:
@@ -59,7 +59,7 @@ class Sharing:
     # -- the turn to write
 
     def enter(self) -> bool:
-        """Take the turn if nobody has it; tell whether this process has it now.
+        """Take the turn if nobody has it; report whether this process has it now.
 
         Raises:
             StoreFailed: A sync has failed in some process.
@@ -118,7 +118,7 @@ class Sharing:
             self._turnstile.when_free(call)
 
     def wait_until_free(self, timeout_s: float) -> bool:
-        """In a thread that may wait: tell whether it is worth trying again within this time."""
+        """In a thread that may wait: report whether it is worth trying again within this time."""
         if self._turnstile is not None and not self.locked:
             # Most turns are shorter than it takes to wake a thread.
             for _ in range(SHORT_WAITS):
@@ -152,7 +152,7 @@ class Sharing:
             self._turnstile.leave()
 
     def _is_free(self, turnstile: Turnstile) -> bool:
-        """Tell whether it is not the turn that must be waited for; whoever takes it is told where a sync has failed."""
+        """Report whether it is not the turn that must be waited for; whoever takes it is told where a sync has failed."""
         try:
             return turnstile.enter()
         except StoreFailed:
@@ -166,7 +166,7 @@ class Sharing:
             self._presence.appear(session)
 
     def is_alive(self, session: int) -> bool:
-        """Tell whether the process of a session still runs."""
+        """Report whether the process of a session still runs."""
         return self._presence is None or self._presence.is_alive(session)
 
     def forget(self, session: int) -> None:

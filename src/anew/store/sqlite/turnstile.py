@@ -41,7 +41,7 @@ class Turnstile:
         self.held = False
 
     def enter(self, *, heed_mark: bool = True) -> bool:
-        """Take the turn if nobody has it; tell whether this store has it now.
+        """Take the turn if nobody has it; report whether this store has it now.
 
         Args:
             heed_mark: Refuse it where a sync has failed.

@@ -1,4 +1,4 @@
-"""Settings of Zizq that have no field of their own here: ignored, read into another one, or refused."""
+"""Settings of Zizq without a field here: ignored, read into another one, or refused."""
 
 from __future__ import annotations
 
