@@ -176,7 +176,7 @@ RETURNING job.id;
 -- name: release
 -- Back to the old place in line; attempts do not move. A job that somebody has given a later time meanwhile is left alone.
 UPDATE job SET state = @READY, hold_kind = NULL, hold_token = NULL, hold_owner = NULL, hold_deadline = NULL,
-    interruptions = interruptions + ?
+    interruptions = min(interruptions, 1000000000) + ?
 WHERE id IN (@marks) AND state = @IN_FLIGHT AND ready_at <= ? RETURNING id, queue;
 
 -- name: held_by

@@ -133,7 +133,6 @@ class SqliteStore:
             if known is not None:
                 raise known from error
             raise
-        self._connection.set_busy_timeout(0)
         _open.add(self)
 
     # -- opening
@@ -175,6 +174,7 @@ class SqliteStore:
         self._payloads.session = self.session
         self._sharing.appear(self.session)
         self._execute("COMMIT")
+        self._connection.set_busy_timeout(0)  # from now on somebody else's lock is told at once
         self._version = self._data_version()
         self._sharing.leave()
 
