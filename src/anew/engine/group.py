@@ -105,6 +105,9 @@ class GroupCommit:
 
     def submit(self, op: Op) -> None:
         """Add one operation to the next batch."""
+        if self._refusing is not None and not op.waits:
+            answer([(op, self._refusing)])
+            return
         self._pending.append(op)
         self._wake()
 
@@ -242,14 +245,14 @@ class GroupCommit:
             self.engine.store.let_go()
 
     def _refuse_new(self) -> None:
-        """Refuse the new jobs that wait, and those that come until the store is free; all else waits on."""
+        """Refuse what does not wait for longer, new jobs above all, until the store is free; all else waits on."""
         if self._refusing is None:
             self._refusing = self.engine.store.busy()
             log.warning("new jobs are refused while the store is busy", extra={"reason": str(self._refusing)})
         busy = self._refusing
-        refused: list[Op] = [op for op in self._again if isinstance(op, Enqueue)]
-        refused += self._new
-        self._again = [op for op in self._again if not isinstance(op, Enqueue)]
+        refused: list[Op] = [op for op in (*self._again, *self._pending, *self._new) if not op.waits]
+        self._again = [op for op in self._again if op.waits]
+        self._pending = [op for op in self._pending if op.waits]
         self._new.clear()
         self._new_jobs = 0
         answer([(op, busy) for op in refused])

@@ -19,11 +19,18 @@ Verb = Callable[[Batch], Any]
 
 
 class Op:
-    """One operation. `durable` operations are answered only after a sync."""
+    """One operation.
+
+    Attributes:
+        durable: It is answered only after a sync.
+        settles: It ends an attempt, and is tried even where there is no space for anything new.
+        waits: It waits for as long as the store is busy; others are refused after a while.
+    """
 
     __slots__ = ("done",)
     durable = True
     settles = False
+    waits = True
 
     def __init__(self, done: Done) -> None:
         self.done = done
@@ -36,6 +43,7 @@ class Enqueue(Op):
     """
 
     __slots__ = ("jobs", "plain")
+    waits = False
 
     def __init__(self, jobs: Sequence[NewJob], done: Done, plain: bool = False) -> None:
         self.jobs = jobs
@@ -115,3 +123,10 @@ class Call(Op):
     def __init__(self, verb: Verb, done: Done) -> None:
         self.verb = verb
         self.done = done
+
+
+class Probe(Call):
+    """Run a verb to see whether a commit goes through."""
+
+    __slots__ = ()
+    waits = False

@@ -51,7 +51,7 @@ class Origins:
         if origin in self._allowed:
             return False
         foreign_origin = origin is not None and not _is_own(origin, headers.get(b"host", b""))
-        if not foreign_origin and headers.get(b"sec-fetch-site") not in _FOREIGN_SITES:
+        if not foreign_origin and headers.get(b"sec-fetch-site", b"").lower() not in _FOREIGN_SITES:
             return False
         return not (is_page(path) and method in _LOOKS and headers.get(b"sec-fetch-mode") == b"navigate")
 

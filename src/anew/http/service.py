@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from anew.engine import Call, verbs
+from anew.engine import Probe, verbs
 from anew.errors import AnewError, NotSupported
 from anew.http.api import Context
 from anew.http.formats import JSON, Format
@@ -73,7 +73,7 @@ class ServiceRoutes:
             else:
                 JSON.reply(request, 200, {"status": "ok"})
 
-        self._submit(Call(verbs.touch, done))
+        self._submit(Probe(verbs.touch, done))
 
 
 def _with_counts(counts: Mapping[str, Mapping[State, int]]) -> list[dict[str, Any]]:

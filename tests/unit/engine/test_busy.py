@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from anew.engine import Enqueue
+from anew.engine import Enqueue, Probe
 from anew.errors import StoreBusy
 from anew.jobs import State
 from anew.store.sqlite import SqliteStore
 
 from .grouped import Group
-from .rig import FaultyStore, ignore, new_job, plain, succeed
+from .rig import FaultyStore, call, ignore, new_job, plain, succeed
 
 
 class BusyStore(FaultyStore):
@@ -110,6 +110,18 @@ def test_new_jobs_are_refused_anew_only_after_another_two_seconds(group: Group) 
         assert isinstance(first.result, StoreBusy)
         store.free()  # type: ignore[attr-defined]
         group.loop.settle()
+
+
+def test_a_probe_is_refused_as_new_jobs_are(group: Group) -> None:
+    group.rig.store.locked = True  # type: ignore[attr-defined]
+    probe, patient = group.submit(Probe(lambda batch: 1, ignore)), group.submit(call(lambda batch: 2))
+    group.loop.advance(2_000)
+    assert isinstance(probe.result, StoreBusy)
+    assert isinstance(group.submit(Probe(lambda batch: 1, ignore)).result, StoreBusy)
+    assert patient.calls == []
+    group.rig.store.free()  # type: ignore[attr-defined]
+    group.loop.settle()
+    assert patient.result == 2
 
 
 def test_closing_does_not_wait_for_a_lock_for_ever(group: Group) -> None:
