@@ -39,8 +39,8 @@ class BusyStore(FaultyStore):
         """Let go of the lock, and tell whoever waits."""
         self.locked = False
         calls, self.calls = self.calls, []
-        for call in calls:
-            call()
+        for each in calls:
+            each()
 
 
 @pytest.fixture
