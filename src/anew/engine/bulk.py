@@ -33,6 +33,9 @@ FOUND = 3_000
 RUNNING = 2
 """Bulk changes under way at a time: each makes every batch longer."""
 
+READ_AGAIN_S = 0.05
+"""How soon a bulk change asks again where too many reads are waiting."""
+
 WAITING = 50
 """Bulk changes that wait for their turn; more are refused."""
 
@@ -62,7 +65,7 @@ class BulkChanges:
 
     Args:
         submit: Adds an operation to the next batch.
-        read: Runs a long read.
+        read: Runs a long read; raises Overloaded while too many are waiting.
         clock: Gives the time, epoch ms.
         later: Calls a function so many seconds later, in the loop's thread.
     """
@@ -170,7 +173,7 @@ class _BulkChange:
         self._all.later(self._took_s, self._go_on)
 
     def _look(self, find: Find, then: Callable[[Any], None]) -> None:
-        """Read beside the loop; where nobody can any more, in a batch."""
+        """Read beside the loop, as soon as there is room for one more read."""
 
         def received(result: Any) -> None:
             if isinstance(result, AnewError):
@@ -181,7 +184,7 @@ class _BulkChange:
         try:
             self._all.read(find, received)
         except Overloaded:
-            self._all.submit(Call(lambda batch: find(batch.store), received))
+            self._all.later(READ_AGAIN_S, lambda: self._look(find, then))
 
     def _end(self, result: Any) -> None:
         self._all.ended()

@@ -45,6 +45,7 @@ class Reads:
         self._waiting = 0
         self._done: deque[tuple[Future[Any], Then]] = deque()
         self._turning = False
+        self._closed = False
 
     # -- at once, in the loop's thread
 
@@ -120,6 +121,9 @@ class Reads:
         Raises:
             Overloaded: Too many reads are waiting.
         """
+        if self._closed:
+            then(Overloaded("the server is shutting down"))
+            return
         if self._waiting >= MAX_WAITING:
             raise Overloaded("too many lists and counts are waiting; try again in a second")
         self._waiting += 1
@@ -127,7 +131,8 @@ class Reads:
         future.add_done_callback(lambda done: self._hand_back(done, then))
 
     def close(self) -> None:
-        """Let the read in progress end, and close the reader."""
+        """Let the read in progress end, and close the reader; reads that wait or come later get an Overloaded."""
+        self._closed = True
         self._thread.shutdown(wait=True, cancel_futures=True)
         self._reader.close()
 

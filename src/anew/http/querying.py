@@ -34,9 +34,6 @@ LONG_ANSWER = 64 << 10
 _JOB_BYTES = 256
 """What a job takes in an answer beside its payload, about."""
 
-_MOST_ROUNDS = 100
-"""Records of one attempt number that a page shows; a job gets one more by each redrive that begins its policy again."""
-
 
 class JobRoutes:
     """Looks at jobs.
@@ -185,7 +182,8 @@ class JobRoutes:
     def _records(self, key: int, page: Page) -> tuple[list[ErrorRecord], bool]:
         """Read one page of error records, whose limit is one more than is shown.
 
-        The cursor is an attempt's number, so records of one number stay on one page.
+        The cursor is an attempt's number, so all records of one number stay on one page, whatever its limit: each interruption
+        has the number of the attempt that it ended, and a redrive may begin again at 1.
 
         Returns:
             The records, and whether there are more behind them.
@@ -197,9 +195,14 @@ class JobRoutes:
         whole = [record for record in records if record.attempt != last]
         if whole:
             return whole, True
-        group = self._reads.errors(key, Page(after=last - 1, limit=_MOST_ROUNDS), MAX_PAGE_BYTES)
-        behind = self._reads.errors(key, Page(order=page.order, after=last, limit=1))
-        return [record for record in group if record.attempt == last], bool(behind)
+        before = last - 1 if page.order == "asc" else last + 1
+        while records[-1].attempt == last:
+            limit = 2 * len(records)
+            records = self._reads.errors(key, Page(order=page.order, after=before, limit=limit))
+            if len(records) < limit:
+                break
+        same = [record for record in records if record.attempt == last]
+        return same, len(same) < len(records)
 
 
 def _links(

@@ -160,20 +160,20 @@ class SettleRoutes:
         self, reports: Iterator[_Report], results: list[dict[str, Any]], request: Request, form: Format
     ) -> None:
         """Hand the next reports of a list to the engine; answer when there are none left."""
-        some = _of_one_batch(reports)
-        if not some:
-            form.reply(request, 200, {"results": results})
-            return
         asked: list[dict[str, Any]] = []
         wanted: list[tuple[int, Failed]] = []
-        for job_id, failure in some:
-            result: dict[str, Any] = {"id": job_id}
-            results.append(result)
-            if isinstance(failure, InvalidInput):
-                result |= error_words(failure)
-            else:
-                asked.append(result)
-                wanted.append((self._read(job_id or ""), failure))
+        while not wanted and (some := _of_one_batch(reports)):
+            for job_id, failure in some:
+                result: dict[str, Any] = {"id": job_id}
+                results.append(result)
+                if isinstance(failure, InvalidInput):
+                    result |= error_words(failure)
+                else:
+                    asked.append(result)
+                    wanted.append((self._read(job_id or ""), failure))
+        if not wanted:
+            form.reply(request, 200, {"results": results})
+            return
 
         def decided(outcomes: Any) -> None:
             if isinstance(outcomes, AnewError):
@@ -187,10 +187,7 @@ class SettleRoutes:
                     result["job"] = job
             self._decide(reports, results, request, form)
 
-        if wanted:
-            self._submit(FailMany(wanted, decided))
-        else:
-            decided([])
+        self._submit(FailMany(wanted, decided))
 
 
 def _of_one_batch(reports: Iterator[_Report]) -> list[_Report]:

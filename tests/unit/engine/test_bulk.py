@@ -27,7 +27,7 @@ class Field:
         ops: Submitted and not applied yet.
         reads: Asked for and not answered yet.
         resting: What goes on after a rest.
-        reading: False where nobody reads any more.
+        reading: False where too many reads wait.
     """
 
     def __init__(self) -> None:
@@ -234,12 +234,26 @@ def test_two_changes_go_on_at_a_time_and_the_rest_wait(field: Field) -> None:
     assert again.result == 0
 
 
-def test_where_nobody_reads_the_keys_are_found_in_a_batch(field: Field) -> None:
+def test_where_too_many_reads_wait_a_change_asks_again_and_burdens_no_batch(field: Field) -> None:
     field.dead(3)
     field.reading = False
     done = field.start()
+    for _ in range(5):
+        assert (len(field.ops), len(field.reads), len(field.resting)) == (0, 0, 1)
+        field.resting.popleft()()
+    field.reading = True
     field.settle()
     assert done.result == 3
+
+
+def test_a_change_that_waits_for_a_read_ends_with_what_the_closing_says(field: Field) -> None:
+    field.dead(3)
+    field.reading = False
+    done = field.start()
+    field.bulk.read = lambda find, then: then(Overloaded("the server is shutting down"))
+    field.settle()
+    assert isinstance(done.result, Overloaded)
+    assert field.rig.store.count(DEAD) == 3
 
 
 def test_an_error_ends_a_change_and_lets_the_next_begin(field: Field) -> None:

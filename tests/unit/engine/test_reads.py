@@ -81,3 +81,16 @@ def test_too_many_reads_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
         reads.close()
 
     asyncio.run(ask())
+
+
+def test_a_read_after_the_closing_is_answered_as_those_that_were_waiting() -> None:
+    async def ask() -> list[object]:
+        reads = Reads(cast(Any, HandStore()), asyncio.get_running_loop())
+        reads.close()
+        seen: list[object] = []
+        reads.later(lambda reader: None, seen.append)
+        return seen
+
+    (error,) = asyncio.run(ask())
+    assert isinstance(error, Overloaded)
+    assert "shutting down" in str(error)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
+import msgspec
 import pytest
 
 from anew.clock import ManualClock
@@ -54,19 +55,24 @@ class Records:
         return found
 
 
-def pages_of(attempts: list[int], size: int, query: str) -> list[list[int]]:
-    """The attempts on each page, from link to link."""
+def answer_of(records: Records, target: str) -> Asked:
     context: Any = SimpleNamespace(
         engine=SimpleNamespace(ids=IDS, clock=ManualClock(5)),
-        reads=Records(attempts, size),
+        reads=records,
         key_of=IDS.read,
         settings=ApiSettings(),
         counters=WireCounters(),
     )
-    routes, pages, target = JobRoutes(context), [], f"/jobs/{ID}/errors?{query}"
+    request = Asked("GET", target)
+    JobRoutes(context).errors(request, JSON, (ID,))
+    return request
+
+
+def pages_of(attempts: list[int], size: int, query: str) -> list[list[int]]:
+    """The attempts on each page, from link to link."""
+    records, pages, target = Records(attempts, size), [], f"/jobs/{ID}/errors?{query}"
     while target is not None:
-        request = Asked("GET", target)
-        routes.errors(request, JSON, (ID,))
+        request = answer_of(records, target)
         pages.append([record["attempt"] for record in request.answer.data["errors"]])
         target = request.answer.data["pages"]["next"]
     return pages
@@ -88,3 +94,36 @@ def test_a_page_ends_early_where_texts_are_large() -> None:
 )
 def test_pages_have_as_many_as_asked_for(query: str, pages: list[list[int]]) -> None:
     assert pages_of([1, 2, 3, 4, 5], 1, query) == pages
+
+
+@pytest.mark.parametrize(
+    ("attempts", "query", "pages"),
+    [
+        # Two interruptions ended attempt 2 before it failed; a redrive then began again at 1.
+        ([1, 1, 2, 2, 2, 3], "limit=1", [[1, 1], [2, 2, 2], [3]]),
+        ([1, 1, 2, 2, 2, 3], "limit=3", [[1, 1], [2, 2, 2], [3]]),
+        ([1, 1, 2, 2, 2, 3], "limit=4&order=desc", [[3, 2, 2, 2], [1, 1]]),
+        ([1, 1, 2, 2, 2, 3], "limit=2&order=desc", [[3], [2, 2, 2], [1, 1]]),
+        ([4] * 300, "limit=2", [[4] * 300]),
+        ([3, *[4] * 300, 5], "limit=1&order=desc", [[5], [4] * 300, [3]]),
+    ],
+)
+def test_records_of_one_number_stand_on_one_page(
+    attempts: list[int], query: str, pages: list[list[int]]
+) -> None:
+    assert pages_of(attempts, 1, query) == pages
+
+
+def test_not_even_large_texts_end_a_page_inside_a_number() -> None:
+    """Of 2 MiB each: the 17th passes what a page may have, and the cursor could not come back to the 18th."""
+    assert pages_of([1, *[2] * 18, 3], 2 << 20, "limit=50") == [[1], [2] * 18, [3]]
+
+
+@pytest.mark.parametrize(("order", "expected"), [("asc", [5, 6, 7]), ("desc", [7, 6, 5])])
+def test_records_of_one_number_keep_the_order_of_the_list(order: str, expected: list[int]) -> None:
+    records = Records([1, 1, 1], 1)
+    records.records = [
+        msgspec.structs.replace(one, failed_at=at) for one, at in zip(records.records, (5, 6, 7), strict=True)
+    ]
+    request = answer_of(records, f"/jobs/{ID}/errors?limit=1&order={order}")
+    assert [record["failed_at"] for record in request.answer.data["errors"]] == expected

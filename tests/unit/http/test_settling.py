@@ -108,6 +108,23 @@ def test_nothing_but_reports_that_do_not_fit_is_answered_at_once() -> None:
     assert [result["id"] for result in results] == ["x", None, None, None] * 100
 
 
+def test_a_list_of_any_length_may_be_refused_whole() -> None:
+    """500 times as many as go into one batch: none of them reaches the engine, and each has its answer."""
+    engine = Engine(max_bulk=50_000)
+
+    async def read() -> Asked:
+        request = ask(engine, json.dumps({"failures": [{"id": "x"}] * 50_000}).encode())
+        while not request.answers:
+            await asyncio.sleep(0)
+        return request
+
+    answer = asyncio.run(read()).answer
+    assert (answer.status, engine.waiting) == (200, [])
+    results = answer.data["results"]
+    assert len(results) == 50_000
+    assert {(result["id"], result["code"]) for result in results} == {("x", "malformed_request")}
+
+
 @pytest.mark.parametrize(
     ("error", "words", "code"),
     [

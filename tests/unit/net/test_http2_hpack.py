@@ -115,6 +115,34 @@ def test_too_large_a_list_leaves_the_table_in_step() -> None:
     assert not decoder.oversized
 
 
+def test_a_list_of_twice_the_limit_ends_the_decoding() -> None:
+    """The last byte is no index at all: whoever reads so far calls it a compression error."""
+    # One literal of 1 + 100 + 32 bytes, 133, and six references to it: 931 in all, where twice the limit is 800.
+    block = b"\x40\x01a\x64" + b"x" * 100 + b"\xbe" * 6 + b"\x80"
+    with pytest.raises(ConnectionFault, match="larger than 400 bytes") as caught:
+        HeaderDecoder().decode(block, 400, 100)
+    assert caught.value.code == Code.ENHANCE_YOUR_CALM
+    with pytest.raises(ConnectionFault) as caught:
+        HeaderDecoder().decode(block, 466, 100)  # twice that is 932
+    assert caught.value.code == Code.COMPRESSION_ERROR
+
+
+def test_many_short_fields_end_the_decoding_as_well() -> None:
+    """Ten a field at most: 42 bytes each, RFC 7541 appendix A and section 4.1; 24 of them have 1,008."""
+    with pytest.raises(ConnectionFault) as caught:
+        HeaderDecoder().decode(b"\x82" * 24 + b"\x80", 500, 10)
+    assert caught.value.code == Code.ENHANCE_YOUR_CALM
+
+
+def test_a_block_begins_with_two_table_sizes_at_most() -> None:
+    """RFC 7541 section 4.2: the smallest and the last one."""
+    decoder = HeaderDecoder()
+    assert decoder.decode(b"\x20\x21\x82", much, 100) == [(b":method", b"GET")]
+    with pytest.raises(ConnectionFault) as caught:
+        decoder.decode(b"\x20\x21\x22\x82", much, 100)
+    assert caught.value.code == Code.COMPRESSION_ERROR
+
+
 def test_too_many_fields() -> None:
     decoder = HeaderDecoder()
     assert len(decoder.decode(b"\x82" * 5, much, 4)) == 4

@@ -420,3 +420,19 @@ async def test_an_answer_after_the_end_does_nothing() -> None:
     peer.requests[0].reply(200, b"{}")
     assert peer.requests[0].open_stream(200, b"text/plain") is None
     assert peer.gone == [peer.conn]
+
+
+@in_loop
+async def test_a_bomb_of_references_ends_the_connection_at_its_first_frame() -> None:
+    """A field of 3.9 kB enters the table with a good request; then each byte of a head is that field again."""
+    peer = RawPeer()
+    field = (
+        b"\x40\x03x-b" + b"\x7f" + bytes((0x80 | (3_900 - 127) % 128, (3_900 - 127) // 128)) + b"y" * 3_900
+    )
+    peer.send(frame(1, 5, 1, get_block + field))
+    (good,) = peer.requests
+    bombs = [frame(1, 5, stream, get_block + b"\xbe" * 16_000) for stream in range(3, 123, 2)]
+    peer.send(*bombs)
+    assert await peer.goaway_code() == CALM
+    assert (peer.requests, peer.transport.ended, peer.gate.is_full()) == ([good], True, False)
+    assert peer.counters.refused == {"protocol": 1}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import apsw
@@ -106,13 +107,80 @@ def test_a_copy_takes_the_place_of_an_older_one_only_when_it_is_whole(
 
 
 def test_what_cannot_be_copied_or_written_is_said(places: Places, store: SqliteStore, tmp_path: Path) -> None:
-    with pytest.raises(InvalidInput, match="is the store itself"):
-        back_up(places, places.database, quiet)
     with pytest.raises(InvalidInput, match="cannot be written: No such file or directory"):
         back_up(places, tmp_path / "no" / "copy.db", quiet)
     with pytest.raises(NotFound):
         back_up(Places.in_directory(tmp_path / "empty"), tmp_path / "copy.db", quiet)
     assert not (tmp_path / "copy.db").exists()
+
+
+OWN = [
+    *("anew.db", "anew.db-wal", "anew.db-shm", "anew.db-journal", "anew.db.unfinished"),
+    *("turnstile", "reserve", "anew.lock", "sessions", "sessions/1", "sessions/deep/copy.db"),
+    *("anew.db-turnstile", "anew.db-reserve", "anew.db-server", "anew.db-sessions", "anew.db-sessions/1"),
+]
+
+
+@pytest.mark.parametrize("way", ["plain", "relative", "linked", "linked folder"])
+def test_a_copy_takes_the_place_of_none_of_the_stores_own_files(
+    places: Places, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, way: str
+) -> None:
+    """Whether the file is there at the moment or not: a program may make it at the next."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "other").symlink_to(tmp_path / "data", target_is_directory=True)
+    (tmp_path / "links").mkdir()
+    with closing(SqliteStore(places)):
+        for name in OWN:
+            own = tmp_path / "data" / name
+            link = tmp_path / "links" / name.replace("/", " ")
+            link.symlink_to(own)
+            target = {
+                "plain": own,
+                "relative": Path("data", "..", "data", name),
+                "linked": link,
+                "linked folder": tmp_path / "other" / name,
+            }[way]
+            before = own.stat().st_ino if own.exists() else None
+            with pytest.raises(InvalidInput, match=r"^file: .*expected a file outside the store") as caught:
+                back_up(places, target, quiet)
+            assert (caught.value.field, caught.value.value) == ("file", str(target))
+            assert (own.stat().st_ino if own.exists() else None) == before
+
+
+def test_a_hard_link_to_the_database_is_the_store_too(
+    places: Places, store: SqliteStore, tmp_path: Path
+) -> None:
+    os.link(places.database, tmp_path / "copy.db")
+    with pytest.raises(InvalidInput, match="belongs to the store"):
+        back_up(places, tmp_path / "copy.db", quiet)
+
+
+def test_the_files_beside_a_programs_own_database_are_its_stores(tmp_path: Path) -> None:
+    places = Places.beside(tmp_path / "jobs.db")
+    SqliteStore(places).close()
+    with pytest.raises(InvalidInput, match="belongs to the store"):
+        back_up(places, tmp_path / "jobs.db-turnstile", quiet)
+    assert back_up(places, tmp_path / "turnstile", quiet).jobs == 0
+
+
+def test_a_file_in_the_data_directory_that_is_not_the_stores_may_be_a_copy(
+    places: Places, store: SqliteStore
+) -> None:
+    assert back_up(places, places.database.with_name("copy.db"), quiet).jobs == 8
+
+
+@pytest.mark.parametrize("name", ["anew.db", "anew.db-wal", "anew.db.unfinished", "turnstile", "sessions/9"])
+def test_a_store_is_not_restored_from_a_file_of_its_own(places: Places, tmp_path: Path, name: str) -> None:
+    SqliteStore(places).close()
+    own = tmp_path / "data" / name
+    own.touch()
+    (tmp_path / "link").symlink_to(own)
+    before = places.database.read_bytes()
+    with pytest.raises(InvalidInput, match=r"^file: .*belongs to the store.*expected a copy of it") as caught:
+        restore(tmp_path / "link", places, quiet, force=True)
+    assert caught.value.field == "file"
+    assert own.exists()
+    assert places.database.read_bytes() == before
 
 
 def test_a_full_device_is_told_and_leaves_nothing(
@@ -210,8 +278,6 @@ def test_what_is_no_copy_is_refused_and_changes_nothing(places: Places, tmp_path
             restore(file, places, quiet, force=True)
         assert places.database.read_bytes() == before
         assert not places.database.with_name("anew.db.unfinished").exists()
-    with pytest.raises(InvalidInput, match="is the store itself"):
-        restore(places.database, places, quiet, force=True)
 
 
 def test_a_damaged_copy_is_refused(places: Places, store: SqliteStore, tmp_path: Path) -> None:

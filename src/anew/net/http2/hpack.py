@@ -28,6 +28,7 @@ Field = tuple[bytes, bytes]
 
 entry_overhead = 32  # RFC 7541 section 4.1, and RFC 9113 section 6.5.2 for the header list
 default_table_bytes = 4096
+most_resizes = 2  # at the beginning of a block, RFC 7541 section 4.2
 
 _static: tuple[Field, ...] = ((b"", b""), *HeaderTable.STATIC_TABLE)  # indices start at 1
 _static_count = len(HeaderTable.STATIC_TABLE)
@@ -123,7 +124,8 @@ class HeaderDecoder:
     Attributes:
         stateless: True if the last block neither used nor changed the dynamic table: the same bytes mean
             the same fields wherever `closed` has the same value.
-        oversized: True if the last block's list was above a limit: its fields are incomplete, the table intact.
+        oversized: True if the last block's list was above a limit, though below twice the bytes: its fields are incomplete,
+            the table intact.
         closed: True while the peer's announced dynamic table has size zero; what it inserts is gone at once.
         table_limit: Largest dynamic table, in bytes, that the peer may announce from now on.
     """
@@ -151,12 +153,13 @@ class HeaderDecoder:
             The fields in their order; cut short if `oversized`.
 
         Raises:
-            ConnectionFault: COMPRESSION_ERROR, the block cannot be decoded.
+            ConnectionFault: COMPRESSION_ERROR, the block cannot be decoded; ENHANCE_YOUR_CALM, its list has more than twice the
+                bytes that are allowed, and decoding ended there.
         """
         self.stateless = True
         self.oversized = False
         fields: list[Field] = []
-        at = 0
+        at = resizes = 0
         end = len(block)
         left = max_bytes
         try:
@@ -164,6 +167,9 @@ class HeaderDecoder:
                 first = block[at]
                 if first < 0x80:
                     if first & 0xE0 == 0x20:
+                        resizes += 1
+                        if resizes > most_resizes:
+                            raise _fault("a header block has more than two table size updates")
                         at = self._resize(block, at, bool(fields))
                         continue
                     field, at = self._literal(block, at, first)
@@ -175,6 +181,9 @@ class HeaderDecoder:
                     field = self._lookup(index)
                 left -= len(field[0]) + len(field[1]) + entry_overhead
                 if left < 0 or len(fields) >= max_fields:
+                    if left < -max_bytes:
+                        reason = f"a header list is far larger than {max_bytes} bytes"
+                        raise ConnectionFault(Code.ENHANCE_YOUR_CALM, reason)
                     self.oversized = True  # go on: the table must follow the peer's to the end of the block
                 else:
                     fields.append(field)

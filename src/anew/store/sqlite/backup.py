@@ -49,7 +49,7 @@ def back_up(places: Places, target: Path, progress: Progress) -> Copied:
 
     Raises:
         NotFound: There is no store.
-        InvalidInput: The target is a file of the store itself, or cannot be written.
+        InvalidInput: The target is one of the store's own files, or cannot be written.
         StoreFull: There is no space for the copy.
         StoreFailed: The store cannot be read, or is damaged.
     """
@@ -57,8 +57,7 @@ def back_up(places: Places, target: Path, progress: Progress) -> Copied:
         raise NotFound(
             f"{shown(str(places.database.parent))} holds no store; expected the --root-dir of a server"
         )
-    if target.exists() and target.samefile(places.database):
-        raise InvalidInput(f"{shown(str(target))} is the store itself; expected another file")
+    _refuse_own(target, places, "a file outside the store")
     unfinished = _fresh(target)
     try:
         with closing(apsw.Connection(str(places.database), flags=apsw.SQLITE_OPEN_READONLY)) as source:
@@ -90,17 +89,17 @@ def restore(source: Path, places: Places, progress: Progress, *, force: bool = F
 
     Raises:
         NotFound: There is no such file.
+        InvalidInput: It is one of the store's own files.
         Conflict: A store is there, or some process has it open.
         StoreFailed: The copy is damaged, or is no store of ours.
         NewerStore: A newer program wrote it.
     """
     if not source.is_file():
         raise NotFound(f"{shown(str(source))} is no file; expected a copy that anew backup has made")
+    _refuse_own(source, places, "a copy of it that anew backup has made")
     folder = places.database.parent
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     occupied = places.database.exists() and places.database.stat().st_size > 0
-    if occupied and source.samefile(places.database):
-        raise InvalidInput(f"{shown(str(source))} is the store itself; expected a copy of it")
     if occupied and not force:
         raise Conflict(
             f"{shown(str(folder))} holds a store; choose another --root-dir, or replace it with --force"
@@ -145,6 +144,33 @@ def verify(path: Path) -> int:
             return int(_first(copy, "SELECT count(*) FROM job"))
         except apsw.Error as error:
             raise StoreFailed(f"{shown(str(path))} is damaged: {type(error).__name__}: {error}") from error
+
+
+def _refuse_own(file: Path, places: Places, expected: str) -> None:
+    """Make sure that a file is none of a store's own, by whatever path or link it is named.
+
+    Raises:
+        InvalidInput: It is one of them, or lies in the folder of the sessions.
+    """
+    real = Path(os.path.realpath(file))
+    for own in (places, Places.beside(places.database)):
+        names = [f"{own.database}{ending}" for ending in ("", "-wal", "-shm", "-journal", UNFINISHED)]
+        names += map(str, (own.turnstile, own.sessions, own.reserve, own.server))
+        folder = Path(os.path.realpath(own.sessions))
+        if folder in real.parents or any(_is_same(real, Path(os.path.realpath(name))) for name in names):
+            raise InvalidInput(
+                f"file: {shown(str(file))} belongs to the store in {shown(str(places.database.parent))}; expected {expected}",
+                field="file",
+                value=str(file),
+            )
+
+
+def _is_same(one: Path, other: Path) -> bool:
+    """Say whether two real paths are equal or, as hard links are, of one file."""
+    try:
+        return one == other or one.samefile(other)
+    except OSError:  # one of them is not there
+        return False
 
 
 _STILL = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
