@@ -166,7 +166,7 @@ BY_KEY = [
     "select_ready_by_key", "hold_by_key", "held_under", "finish", "load", "load_payload", "complete", "apply", "rewrite",
     "release", "rename", "bury", "delete", "payload", "delete_payloads", "payload_sizes", "adopt", "delete_staged", "drop_attempts",
     "forget_records", "counted_attempts", "delete_attempt_counts", "leftover_parts", "drop_part", "drop_leftover",
-    "read_counter", "drop_counters", "line_queues", "drop_lines", "close_session", "read_duty",
+    "read_counter", "read_some_counters", "drop_counters", "line_queues", "drop_lines", "close_session", "read_duty",
 ]  # fmt: skip
 
 
