@@ -215,6 +215,23 @@ def test_finish_removes_what_is_in_flight_and_tells_which(store: Store) -> None:
         assert store.finish([1]) == []
 
 
+def test_finish_leaves_jobs_alone_that_are_more_than_their_row(store: Store) -> None:
+    """Whoever asks may not know what another process has made of a job meanwhile."""
+    put(
+        store,
+        new_job(),
+        new_job(retention=Retention(completed_ms=5)),
+        new_job(payload=b"x" * 10_000),
+        new_job(retry_limit=1),
+        new_job(),
+    )
+    take(store, limit=4)
+    with batch(store):
+        assert sorted(store.finish([1, 2, 3, 4, 5])) == [1, 4]
+    assert [job.key for job in store.load(range(1, 6))] == [2, 3, 5]
+    check_counts(store)
+
+
 def test_complete_keeps_the_job_until_the_instant_beside_it(store: Store) -> None:
     put(store, new_job(), new_job("b"), new_job())
     take(store, limit=2)
@@ -369,9 +386,9 @@ def test_held_by_lists_what_a_session_holds_but_no_reservations(store: Store) ->
 def test_a_token_names_one_attempt(store: Store) -> None:
     put(store, new_job(), new_job(), new_job())
     take(store, limit=2, token=7)
-    assert store.held_under([(1, 7), (2, 8), (3, 7), (99, 7)]) == {1}
+    assert store.held_under([(1, 7), (2, 8), (3, 7), (99, 7)]) == {(1, 7)}
     with batch(store):
         store.release([1], NOW, interrupted=False)
     assert store.held_under([(1, 7)]) == set()
     take(store, limit=1, token=9)
-    assert store.held_under([(1, 7), (1, 9), (2, 7)]) == {1, 2}
+    assert store.held_under([(1, 7), (1, 9), (2, 7)]) == {(1, 9), (2, 7)}

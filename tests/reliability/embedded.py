@@ -70,4 +70,4 @@ def _work(engine: ThreadCommit, log: Log, chance: random.Random) -> None:
             if chance.random() < 0.5:
                 engine.fail(row[0], Failed(message="no", retry_at=int(time.time() * 1_000) + 20), taken.token)
             else:
-                engine.release([row[0]])
+                engine.release([row[0]], taken.token)

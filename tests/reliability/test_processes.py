@@ -118,7 +118,7 @@ def test_kills_of_any_process_at_any_instant(crowd: Crowd) -> None:
         crowd.kill(process)
 
     def given_back() -> bool:
-        watcher.release([])
+        watcher.release([], 0)
         return not reader.find(IN_FLIGHT, ALL)
 
     assert until(given_back) < READY_AGAIN_S + 1.0  # the upkeep runs once a second

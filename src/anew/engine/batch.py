@@ -213,8 +213,7 @@ class Batch:
 
     def finish(self, keys: Collection[int]) -> set[int]:
         """Complete jobs in flight; give the keys of those that were."""
-        plain = self._parts.dispatcher.plain_among(keys) if self.defaults.completed_ms == 0 else []
-        done = set(self.store.finish(plain))
+        done = set(self.store.finish(list(keys))) if self.defaults.completed_ms == 0 else set()
         if len(done) < len(keys):
             done.update(self._complete([key for key in keys if key not in done]))
         self.free(done)
@@ -297,6 +296,18 @@ class Batch:
         jobs = self.in_flight(corrupt)
         self.settle([decide_corruption(job, corrupt[job.key], self.defaults, self.now) for job in jobs])
 
+    def give_back(self, keys: Sequence[int], interrupted: Interrupted | None) -> int:
+        """Release what takers still hold of some jobs; what another process has ended, or taken since, is left alone.
+
+        Returns:
+            How many were released.
+        """
+        self.free_ended(keys)
+        holders = self._parts.dispatcher.holders
+        held = [key for key in keys if key in holders]
+        self.release(held, interrupted)
+        return len(held)
+
     def release(self, keys: Sequence[int], interrupted: Interrupted | None) -> None:
         """Give back jobs whose hold ended without a verdict.
 
@@ -324,11 +335,8 @@ class Batch:
     def rewrite(self, changes: Iterable[tuple[Job, Job]]) -> list[int]:
         """Write jobs as somebody's changes have made them; give the keys written."""
         real = [(before, after) for before, after in changes if before != after]
-        written = self.store.rewrite([Rewrite(after, before.queue, before.state) for before, after in real])
-        for key in written:
-            self._parts.dispatcher.mark_changed(key)
         self.due_changed = True
-        return written
+        return self.store.rewrite([Rewrite(after, before.queue, before.state) for before, after in real])
 
     def delete(self, keys: Sequence[int]) -> list[int]:
         """Remove jobs in whatever state; give the keys that were there."""
@@ -347,6 +355,10 @@ class Batch:
     def free(self, keys: Iterable[int]) -> None:
         """Note that jobs are in flight no longer; if the transaction does not last, their holders have them again."""
         self._parts.dispatcher.settle(keys, self.undo)
+
+    def free_ended(self, keys: Iterable[int]) -> None:
+        """Free the slots of those of some jobs that another process has ended."""
+        self._parts.dispatcher.free_ended(keys)
 
     # -- takes
 

@@ -134,7 +134,7 @@ class Engine:
         try:
             answers = self._run(ops, batch)
             if self.returned:
-                batch.release(self.returned, None)
+                batch.give_back(self.returned, None)
             self._promote(batch)
             batch.take()
             if batch.due_changed:
@@ -172,7 +172,7 @@ class Engine:
     def _look_again(self) -> None:
         """Another process has written: what is remembered of the rows is read again."""
         self.due_at = self.store.next_due()
-        self.dispatcher.look_again()
+        self.dispatcher.notice_others()
 
     def _raise_known(self, error: Exception) -> None:
         self.stalled = True
@@ -188,8 +188,8 @@ class Engine:
         except Exception as error:
             raise StoreFailed("the store could not undo a batch") from error
         self.dispatcher.undo(batch.deliveries)
-        for key, taker, plain in batch.undo:
-            self.dispatcher.hold(key, taker, plain)
+        for key, taker, token in batch.undo:
+            self.dispatcher.hold(key, taker, token)
 
     def _run(self, ops: Sequence[Op], batch: Batch) -> Answers:
         """Run the operations grouped by verb: new jobs first, then ends of attempts, then the rarer verbs."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from itertools import islice
+from collections.abc import Iterable
+from itertools import islice, repeat
 from typing import Any
 
 from anew.engine.batch import Batch
@@ -17,27 +18,32 @@ Report = tuple[int, Failed, int | None]
 
 
 def settle_successes(batch: Batch, ops: list[Succeed], answers: Answers) -> None:
-    """Complete jobs, and answer each report with those of its jobs that were not in flight."""
+    """Complete jobs, and answer each report with those of its jobs that were not in flight (or not under its token)."""
     reported = [key for op in ops for key in op.keys]
-    done = batch.finish(_not_stale(batch, ops) if any(op.tokens for op in ops) else dict.fromkeys(reported))
+    held: set[tuple[int, int]] = set()
+    standing: Iterable[int] = reported
+    if any(op.tokens for op in ops):
+        reports = [report for op in ops for report in _attempts(op)]
+        held = batch.store.held_under([(key, token) for key, token in reports if token is not None])
+        standing = [key for key, token in reports if token is None or (key, token) in held]
+    done = batch.finish(dict.fromkeys(standing))
     if len(done) == len(reported):  # as nearly always: each was in flight and is reported once
         answers += [(op, []) for op in ops]
         return
     for op in ops:
         missing: list[int] = []
-        for key in op.keys:
-            if key in done:
+        for key, token in _attempts(op):
+            if key in done and (token is None or (key, token) in held):
                 done.discard(key)  # a second report of the same success finds nothing in flight
             else:
                 missing.append(key)
+        batch.free_ended(missing)
         answers.append((op, missing))
 
 
-def _not_stale(batch: Batch, ops: list[Succeed]) -> dict[int, None]:
-    """Leave out the jobs that are no longer held under the token with which they were reported."""
-    held = [(key, token) for op in ops if op.tokens for key, token in zip(op.keys, op.tokens, strict=True)]
-    keys = dict.fromkeys(key for op in ops if not op.tokens for key in op.keys)
-    return keys | dict.fromkeys(batch.store.held_under(held))
+def _attempts(op: Succeed) -> Iterable[tuple[int, int | None]]:
+    """Give each key that an operation reports, with its token if the reporter knows it."""
+    return zip(op.keys, op.tokens or repeat(None, len(op.keys)), strict=True)
 
 
 def settle_failures(batch: Batch, ops: list[Fail | FailMany], answers: Answers) -> None:
@@ -59,11 +65,13 @@ def _settled(batch: Batch, reports: list[Report]) -> list[Job | NotFound]:
     """Give for each report the job as it is now, or that it is not in flight (or no longer under the reporter's token)."""
     found = {job.key: job for job in batch.in_flight(key for key, _, _ in reports)}
     results: list[Job | NotFound] = []
+    missing: list[int] = []
     changes: list[Change] = []
     for key, failure, token in reports:
         job = found.get(key)
         if job is None or (token is not None and token != job.hold_token):
             results.append(NotFound("job not found in in-flight set"))
+            missing.append(key)
             continue
         del found[key]  # a second report of the same failure finds nothing in flight
         change = batch.decide(job, failure)
@@ -73,12 +81,12 @@ def _settled(batch: Batch, reports: list[Report]) -> list[Job | NotFound]:
             batch.stats.count_retry(change.attempts)
     batch.stats.failed += len(changes)
     batch.settle(changes)
+    batch.free_ended(missing)
     return results
 
 
 def settle_release(batch: Batch, op: Release) -> int:
     """Give back what a taker still holds."""
-    keys = sorted(op.taker.held)
-    batch.release(keys, Interrupted("worker gone") if op.interrupted else None)
-    batch.stats.released += len(keys)
-    return len(keys)
+    released = batch.give_back(sorted(op.taker.held), Interrupted("worker gone") if op.interrupted else None)
+    batch.stats.released += released
+    return released

@@ -34,11 +34,15 @@ SMALL_JOBS = 10
 SMALL_TURNS = 500
 """Most turns that are served together."""
 
+CHECKED_JOBS = 1_024
+"""Held jobs that one batch compares with their rows after another process has written: 0.4 ms, and all where the limit of jobs in
+flight is the usual one."""
+
 _NO_LIMIT = sys.maxsize
 _numbers = count(1)
 
-Undo = list[tuple[int, "Taker", bool]]
-"""Settled jobs with their holders, to be put back if the transaction does not last."""
+Undo = list[tuple[int, "Taker", int]]
+"""Settled jobs with their holders and tokens, to be put back if the transaction does not last."""
 
 Deliveries = list[tuple["Taker", list[TakenRow]]]
 
@@ -68,7 +72,7 @@ class Taker:
         self.prefetch = prefetch
         self.deliver = deliver
         self.broken = broken
-        self.held: dict[int, bool] = {}  # key -> whether its row is all there is of it
+        self.held: dict[int, int] = {}  # key -> the token under which it was taken
         self.paused = False
 
     def free_slots(self) -> int:
@@ -125,6 +129,10 @@ class Dispatcher:
         self._lists: dict[str | None, dict[Group, None]] = {}
         # Queues whose ready jobs a batch that had its fill may have left beside waiting takers.
         self._unfinished: list[str] = []
+        # Another process has written: the lines are to be looked at again, and what is held is to be compared with the rows.
+        self._lines_due = self._holds_due = False
+        # Held jobs that are still to be compared.
+        self._unchecked: list[int] = []
 
     def add(self, taker: Taker) -> None:
         """Let a taker take part."""
@@ -175,14 +183,24 @@ class Dispatcher:
         return self._store.any_ready() if queues is None else any(map(self._store.ready, queues))
 
     def look_again(self) -> None:
-        """Another process has written: takers that were found to have nothing to take may have something now."""
+        """Make all waiting takers idle: the counters or heads by which they were found to have nothing to take were wrong."""
         for group in list(self._waiting):
             self._wake_group(group, len(group.waiting))
 
-    def plain_among(self, keys: Iterable[int]) -> list[int]:
-        """Pick the held jobs whose row is all there is of them."""
+    def notice_others(self) -> None:
+        """Another process has written: jobs may be ready that it has stored, and slots free whose jobs it has ended."""
+        self._lines_due = self._holds_due = True
+
+    def free_ended(self, keys: Iterable[int]) -> None:
+        """Free the slots of jobs that another process has ended: they are no longer in flight under the token of their take.
+
+        That needs no undo: the rows say so whether or not the open transaction lasts.
+        """
         holders = self.holders
-        return [key for key in keys if key in holders and holders[key].held[key]]
+        holds = [(key, holders[key].held[key]) for key in keys if key in holders]
+        if holds:
+            held = self._store.held_under(holds)
+            self.settle([hold[0] for hold in holds if hold not in held], [])
 
     def settle(self, keys: Iterable[int], undo: Undo) -> None:
         """Note that jobs are no longer in flight, which frees their holders' slots, and how to put that back.
@@ -203,12 +221,6 @@ class Dispatcher:
             if not taker.paused and taker in self.takers and taker not in taker.group.waiting:
                 self._make_idle(taker)
 
-    def mark_changed(self, key: int) -> None:
-        """Note that a held job has been patched, so that its row is looked at again when it ends."""
-        taker = self.holders.get(key)
-        if taker is not None:
-            taker.held[key] = False
-
     def run(self, now: int, deliveries: Deliveries) -> dict[int, str]:
         """Take jobs for whoever can have some, inside the open transaction.
 
@@ -220,6 +232,10 @@ class Dispatcher:
             By key: jobs that are in flight now too, held by nobody, because something stored of them cannot be read, and what.
         """
         corrupt: dict[int, str] = {}
+        if self._holds_due or self._unchecked:
+            self._check_holds()
+        if self._lines_due:
+            self._check_lines()
         fresh = list(dict.fromkeys([*self._unfinished, *self._store.fresh_ready()])) if self._waiting else []
         self._unfinished = []
         left = BATCH_BYTES
@@ -251,10 +267,28 @@ class Dispatcher:
             if not taker.paused:
                 self._make_idle(taker)
 
-    def hold(self, key: int, taker: Taker, plain: bool) -> None:
+    def hold(self, key: int, taker: Taker, token: int) -> None:
         """Put back a hold whose settlement did not last."""
         self.holders[key] = taker
-        taker.held[key] = plain
+        taker.held[key] = token
+
+    def _check_holds(self) -> None:
+        """Compare some of what is held with the rows; those held when another process wrote all have their turn."""
+        if not self._unchecked:
+            self._holds_due = False
+            self._unchecked = list(self.holders)
+        chunk = self._unchecked[-CHECKED_JOBS:]
+        del self._unchecked[-CHECKED_JOBS:]
+        self.free_ended(chunk)
+
+    def _check_lines(self) -> None:
+        """Find the queues with ready jobs for which somebody waits."""
+        self._lines_due = False
+        named = {queue for queue in self._lists if queue is not None}
+        if named:
+            self._unfinished += self._store.ready_among(named)
+        if None in self._lists and self._store.any_ready():
+            self._wake_listed(None, len(self.takers))
 
     def _free_places(self) -> int:
         """Report how many more jobs may be in flight."""
@@ -294,15 +328,19 @@ class Dispatcher:
             taken = self._store.take(group.queues, limit, TURN_BYTES, hold)
         nothing = not taken.rows and not taken.corrupt
         rows = _readable(taken, corrupt)
+        if not self.holders.keys().isdisjoint([row[0] for row in rows]):
+            self.free_ended([row[0] for row in rows])  # others have ended the holds that are remembered
         if together:
             by_queue: dict[str, list[TakenRow]] = {}
             for row in rows:
                 by_queue.setdefault(row[1], []).append(row)
             for group, takers, _ in turns:
                 (queue,) = group.queues or ("",)
-                self._hand_out(group, takers, by_queue.get(queue, []), deliveries, nothing=nothing)
+                self._hand_out(
+                    group, takers, by_queue.get(queue, []), hold.token, deliveries, nothing=nothing
+                )
         else:
-            self._hand_out(group, takers, rows, deliveries, nothing=nothing)
+            self._hand_out(group, takers, rows, hold.token, deliveries, nothing=nothing)
         return sum([row[10] for row in rows if row[10]])
 
     def _next_turns(self) -> tuple[list[tuple[Group, list[Taker], int]], bool]:
@@ -341,6 +379,7 @@ class Dispatcher:
         group: Group,
         takers: list[Taker],
         rows: list[TakenRow],
+        token: int,
         deliveries: Deliveries,
         *,
         nothing: bool,
@@ -355,8 +394,11 @@ class Dispatcher:
             others -= free
             share = min(free, max(left - others, -(-left // (len(takers) - turn))))
             if share:
-                self._hold(taker, rows[at : at + share])
-                deliveries.append((taker, rows[at : at + share]))
+                given = rows[at : at + share]
+                keys = [row[0] for row in given]
+                taker.held.update(dict.fromkeys(keys, token))
+                self.holders.update(dict.fromkeys(keys, taker))
+                deliveries.append((taker, given))
                 served.append(taker)
                 at += share
                 left -= share
@@ -369,13 +411,6 @@ class Dispatcher:
         group.idle.update(dict.fromkeys([*unserved, *(taker for taker in served if taker.free_slots() > 0)]))
         if group.idle:
             self._turns[group] = None
-
-    def _hold(self, taker: Taker, rows: list[TakenRow]) -> None:
-        held, holders = taker.held, self.holders
-        for row in rows:
-            # Attempts begin again with a redrive; the instant of the last failure stays, and so do the records.
-            held[row[0]] = row[6] is None and row[9] is None and row[10] is None
-            holders[row[0]] = taker
 
     # -- idle and waiting
 

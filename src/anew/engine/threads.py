@@ -138,9 +138,9 @@ class ThreadCommit:
         job: Job = self.apply(Fail(key, failure, _nobody, token))
         return job
 
-    def release(self, keys: Sequence[int]) -> None:
-        """Give jobs back to their place, uncounted."""
-        self.apply(Call(lambda batch: batch.release(keys, None), _nobody))
+    def release(self, keys: Sequence[int], token: int) -> None:
+        """Give jobs back to their place, uncounted; those no longer held under this token are left alone."""
+        self.apply(Call(lambda batch: _release(batch, keys, token), _nobody))
 
     def apply(self, op: Op) -> Any:
         """Apply one operation with whatever else has gathered; give its result once it is on the disk.
@@ -256,6 +256,11 @@ class ThreadCommit:
                     self._jobs_came.notify_all()
         finally:
             self._listening.release()
+
+
+def _release(batch: Batch, keys: Sequence[int], token: int) -> None:
+    held = batch.store.held_under([(key, token) for key in keys])
+    batch.release(sorted(key for key, _ in held), None)
 
 
 def _take(batch: Batch, queues: Sequence[str] | None, limit: int) -> TakenJobs:

@@ -10,7 +10,7 @@ reports whether somebody else has written since.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple, Protocol
 
@@ -280,11 +280,14 @@ class Store(Protocol):
     def take_each(self, wanted: Sequence[tuple[str, int]], max_bytes: int, hold: Hold) -> Taken:
         """Put the first ready jobs of each of several queues in flight under one hold, so many of each; otherwise as `take`."""
 
-    def held_under(self, holds: Sequence[tuple[int, int]]) -> set[int]:
-        """Of (key, token) pairs, give the keys that are in flight under that token."""
+    def held_under(self, holds: Sequence[tuple[int, int]]) -> set[tuple[int, int]]:
+        """Of (key, token) pairs, give those whose job is in flight under that token."""
 
     def finish(self, keys: Sequence[int]) -> list[int]:
-        """Remove in-flight jobs that left nothing but their row; give the keys that were removed."""
+        """Remove those of some jobs that are in flight and nothing but their row; give the keys that were removed.
+
+        A job with its own retention, a payload that is kept apart, or records of failed attempts is left alone.
+        """
 
     def load(self, keys: Iterable[int], *, payload: bool = False) -> list[Job]:
         """Read jobs by key, in order of key; unknown keys are left out. A payload that cannot be read is None."""
@@ -365,6 +368,9 @@ class Store(Protocol):
 
     def any_ready(self) -> bool:
         """Report whether any job is ready."""
+
+    def ready_among(self, queues: Collection[str]) -> list[str]:
+        """Of some queues, give those that have ready jobs; costs no more than there are of either."""
 
     def fresh_ready(self) -> list[str]:
         """List the queues that the open transaction has touched and that have ready jobs; no disk is touched."""

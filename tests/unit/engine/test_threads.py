@@ -49,13 +49,23 @@ def test_a_job_is_enqueued_taken_and_settled(engine: ThreadCommit) -> None:
 def test_a_stale_token_settles_nothing(engine: ThreadCommit) -> None:
     (key,) = engine.enqueue([new_job()])
     first = engine.take(None, 1)
-    engine.release([key])
+    engine.release([key], first.token)
     second = engine.take(None, 1)
     assert first.token != second.token
     assert engine.succeed([key], first.token) == [key]
     with pytest.raises(NotFound):
         engine.fail(key, Failed(message="late"), first.token)
     assert engine.fail(key, Failed(message="no"), second.token).attempts == 1
+
+
+def test_a_job_that_somebody_else_has_taken_since_is_not_given_back(engine: ThreadCommit) -> None:
+    first_key, second_key = engine.enqueue([new_job(), new_job()])
+    first = engine.take(None, 2)
+    engine.release([first_key], first.token)
+    second = engine.take(None, 1)
+    engine.release([first_key, second_key], first.token)
+    assert engine.succeed([first_key], second.token) == []
+    assert [row[0] for row in engine.take(None, 2).rows] == [second_key]
 
 
 def test_a_job_that_is_reported_twice_in_one_batch_is_settled_once(engine: ThreadCommit) -> None:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from pathlib import Path
 
 import apsw
+import msgspec
 import pytest
 
-from anew.jobs import HoldKind, State
+from anew.jobs import HoldKind, NewJob, State
 from anew.store.protocol import Filter, Page
+from anew.store.sqlite import SqliteStore
 from anew.store.sqlite.connection import connect, migrate
 from anew.store.sqlite.filters import find_statement
 from anew.store.sqlite.rows import CODE
@@ -166,7 +169,7 @@ BY_KEY = [
     "select_ready_by_key", "hold_by_key", "held_under", "finish", "load", "load_payload", "complete", "apply", "rewrite",
     "release", "rename", "bury", "delete", "payload", "delete_payloads", "payload_sizes", "adopt", "delete_staged", "drop_attempts",
     "forget_records", "counted_attempts", "delete_attempt_counts", "leftover_parts", "drop_part", "drop_leftover",
-    "read_counter", "drop_counters", "line_queues", "drop_lines", "close_session", "read_duty",
+    "read_counter", "read_some_counters", "drop_counters", "line_queues", "drop_lines", "close_session", "read_duty",
 ]  # fmt: skip
 
 
@@ -236,3 +239,22 @@ def test_a_page_of_all_jobs_walks_keys_in_order_and_sorts_nothing(connection: ap
         steps = [str(row[3]) for row in connection.execute(f"EXPLAIN QUERY PLAN {text}", bound)]
         assert any("SEARCH job USING INTEGER PRIMARY KEY" in step for step in steps), steps
         assert not any("TEMP B-TREE" in step for step in steps)
+
+
+@pytest.mark.parametrize("others", [0, 300])
+def test_queues_with_ready_jobs_are_found_among_many_by_few_statements(tmp_path: Path, others: int) -> None:
+    """Also where more queues that nobody asks for have some: their heads are not read to the end."""
+    writer, store = SqliteStore(tmp_path), SqliteStore(tmp_path, exclusive=False)
+    names = [*(f"other-{n}" for n in range(others)), "q7", "q9"]
+    writer.begin(synced=False)
+    jobs = [NewJob(type="t", queue=name, payload=msgspec.Raw(b"1")) for name in names]
+    writer.insert_plain(range(1, len(names) + 1), jobs, NOW)
+    writer.commit()
+    store.begin(synced=False)
+    ran: list[str] = []
+    store._connection.exec_trace = lambda cursor, text, bound: ran.append(text) or True
+    assert sorted(store.ready_among({f"q{n}" for n in range(200)})) == ["q7", "q9"]
+    assert len(ran) == (1 if others == 0 else 3)  # a hundred queues in each of the further ones
+    store.rollback()
+    store.close()
+    writer.close()

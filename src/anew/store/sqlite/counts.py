@@ -105,6 +105,15 @@ class Counts:
         """Count all jobs."""
         return sum(sum(states.values()) for states in self.snapshot().values())
 
+    def read(self, queues: Iterable[str]) -> None:
+        """Read the counters of many queues at once, where they are not known."""
+        unknown = [queue for queue in queues if queue not in self._rows]
+        for queue in unknown:
+            self._rows[queue] = dict.fromkeys(CODE.values(), 0)
+        for part in in_widths(unknown):
+            for queue, code, n in self._execute(sql("read_some_counters", len(part)), part):
+                self._rows[queue][code] = n
+
     def _read(self, queue: str) -> dict[int, int]:
         row = dict.fromkeys(CODE.values(), 0)
         row.update(self._execute(sql("read_counter"), (queue,)))

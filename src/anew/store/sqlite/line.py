@@ -7,7 +7,7 @@ queues, so that a take from all queues looks at no more queues than it takes job
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import chain, islice
 from typing import Any
 
@@ -85,6 +85,14 @@ class Line:
     def any(self) -> bool:
         """Report whether any job is ready."""
         return bool(self._first_heads(1))
+
+    def ready_among(self, queues: Collection[str]) -> list[str]:
+        """Of some queues, give those that have ready jobs; looks at no more heads than there are queues."""
+        heads = self._first_heads(len(queues) + 1)
+        if len(heads) <= len(queues):
+            return [queue for _, _, queue in heads if queue in queues]
+        self._counts.read(queues)
+        return [queue for queue in queues if self._counts.get(queue, READY) > 0]
 
     def first(self, queues: Sequence[str] | None, limit: int) -> tuple[list[int], Heads]:
         """Find the first ready jobs of some queues in order; each queue is read no further than needed.

@@ -96,12 +96,13 @@ WHERE id IN (@marks) AND state = @READY;
 SELECT data FROM payload WHERE job_id = ? ORDER BY part;
 
 -- name: finish
--- Only what is in flight can be finished; a key that does not come back was not.
-DELETE FROM job WHERE id IN (@marks) AND state = @IN_FLIGHT RETURNING id, queue;
+-- Jobs in flight that are nothing but their row; a key that does not come back is another one.
+DELETE FROM job WHERE id IN (@marks) AND state = @IN_FLIGHT AND retention IS NULL AND payload_bytes IS NULL AND records = 0
+RETURNING id, queue;
 
 -- name: held_under
 -- Which of these jobs are in flight under the token that came with them. Read in the transaction that then settles them.
-SELECT v.column1 FROM (VALUES @rows(2)) AS v JOIN job ON job.id = v.column1
+SELECT v.column1, v.column2 FROM (VALUES @rows(2)) AS v JOIN job ON job.id = v.column1
 WHERE job.state = @IN_FLIGHT AND job.hold_token = v.column2;
 
 -- name: load
@@ -323,6 +324,10 @@ SELECT job_id, dequeued_at, failed_at FROM attempt WHERE job_id IN (@marks) AND 
 -- name: read_counter
 -- The counters of one queue.
 SELECT state, jobs FROM counter WHERE queue = ?;
+
+-- name: read_some_counters
+-- The counters of many queues.
+SELECT queue, state, jobs FROM counter WHERE queue IN (@marks);
 
 -- name: read_counters
 -- All counters.

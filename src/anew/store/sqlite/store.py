@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import weakref
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -466,16 +466,15 @@ class SqliteStore:
 
     # -- the ends of attempts
 
-    def held_under(self, holds: Sequence[tuple[int, int]]) -> set[int]:
-        """Of (key, token) pairs, give the keys that are in flight under that token."""
-        held: set[int] = set()
+    def held_under(self, holds: Sequence[tuple[int, int]]) -> set[tuple[int, int]]:
+        """Of (key, token) pairs, give those whose job is in flight under that token."""
+        held: set[tuple[int, int]] = set()
         for part in in_widths(holds):
-            rows = self._execute(sql("held_under", len(part)), tuple(chain.from_iterable(part)))
-            held.update(key for (key,) in rows)
+            held.update(self._execute(sql("held_under", len(part)), tuple(chain.from_iterable(part))))
         return held
 
     def finish(self, keys: Sequence[int]) -> list[int]:
-        """Remove in-flight jobs that left nothing but their row; give the keys that were removed."""
+        """Remove those of some jobs that are in flight and nothing but their row; give the keys that were removed."""
         done: list[int] = []
         self._uncovered = True
         for part in in_widths(keys):
@@ -702,6 +701,10 @@ class SqliteStore:
     def any_ready(self) -> bool:
         """Tell whether any job is ready."""
         return self._line.any()
+
+    def ready_among(self, queues: Collection[str]) -> list[str]:
+        """Of some queues, give those that have ready jobs; costs no more than there are of either."""
+        return self._line.ready_among(queues)
 
     def fresh_ready(self) -> list[str]:
         """List the queues that the open transaction has touched and that have ready jobs; no disk is touched."""
