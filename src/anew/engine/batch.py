@@ -287,6 +287,7 @@ class Batch:
         purge_at = corrupt_purge_at(None, self.defaults, self.now)
         keys = self.store.set_aside(limit, purge_at, self.now)
         if keys:
+            self.free(keys)
             self.stats.corrupt += len(keys)
             self.ask_for_recount()  # where they were counted until now, nobody can say
         return len(keys)

@@ -395,3 +395,19 @@ def test_little_space_refuses_new_jobs_only(monkeypatch: pytest.MonkeyPatch) -> 
 def test_a_store_in_memory_has_space_as_long_as_nothing_else_is_known(rig: Rig) -> None:
     rig.do(call(tick))
     assert len(rig.put(new_job())) == 1
+
+
+def test_a_job_in_flight_that_is_set_aside_gives_its_slot_back() -> None:
+    rig = Rig(limits=Limits(global_in_flight=1))
+    damaged, sound = rig.put(new_job(), new_job())
+    worker = rig.worker()
+    assert worker.held == {damaged}
+
+    def damage(batch: Batch) -> None:
+        batch.store._execute("UPDATE job SET state = 33 WHERE id = ?", (damaged,))  # type: ignore[attr-defined]
+
+    rig.do(call(damage))
+    rig.store.load([damaged])
+    assert rig.do(call(lambda batch: batch.set_aside_unreadable(limit=10))) == 1
+    assert worker.held == {sound}
+    assert rig.broken_rules() == []

@@ -11,9 +11,10 @@ from anew.store.sqlite.connection import Places
 from anew.store.sqlite.presence import Presence, ServerLock
 from anew.store.sqlite.turnstile import Turnstile
 
-SHORT_WAITS = 20
-SHORT_WAIT_S = 0.00005
-"""A thread that may wait looks so often before it has itself woken; each look takes some 0.1 ms with the sleep's own delay."""
+SHORT_WAITS = 10
+SHORT_WAIT_S = 0.0002
+"""A thread that may wait looks so often before it has itself woken: most turns are over by then. Looks 50 us apart cost the others
+15 % of their rate on two cores."""
 
 RETRY_LOCKED_S = 0.01
 """When to look again after another program was found to hold SQLite's own lock: nobody reports when it lets go."""
