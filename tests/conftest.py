@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 
 import pytest
@@ -13,8 +14,10 @@ from tests.signals import undo_ignored_signals
 undo_ignored_signals()
 
 # Speed is measured in benchmarks: an example may take long on a busy machine without being wrong.
-settings.register_profile("untimed", deadline=None)
-settings.load_profile("untimed")
+# `make test` tries the same examples every time; `make nightly` looks for new ones.
+settings.register_profile("daily", deadline=None, derandomize=True, database=None)
+settings.register_profile("nightly", deadline=None, max_examples=1000)
+settings.load_profile("nightly" if os.environ.get("ANEW_NIGHTLY") else "daily")
 
 
 @pytest.fixture(autouse=True)

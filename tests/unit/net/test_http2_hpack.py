@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
+
 import hpack
 import pytest
-from hypothesis import given
+from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from anew.net.http2.frames import Code, ConnectionFault
@@ -65,8 +67,14 @@ def test_decodes_what_hpack_encodes(script: list[tuple[list[tuple[bytes, bytes]]
         assert decoder.decode(encoder.encode(fields, huffman=huffman), much, 100) == fields
 
 
+# RFC 7541 6.3: 001 and a 5-bit prefix integer. Its section 4.2 needs two of them at most; `hpack` takes any number, Anew two.
+three_size_updates = re.compile(rb"(?:[\x20-\x3e]|\x3f[\x80-\xff]*[\x00-\x7f]){3}")
+
+
 @given(st.binary(max_size=60))
+@example(b"  ")
 def test_decodes_any_bytes_as_hpack_does(block: bytes) -> None:
+    assume(not three_size_updates.match(block))
     theirs = hpack.Decoder(max_header_list_size=much)
     try:
         expected = [(bytes(name), bytes(value)) for name, value in theirs.decode(block, raw=True)]

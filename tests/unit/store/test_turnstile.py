@@ -122,13 +122,26 @@ def test_a_poke_reaches_whoever_listens(tmp_path: Path, depth: int) -> None:
     assert os.listdir(folder) == []
 
 
+def _read_all(fd: int) -> int:
+    """Read every poke that waits in the socket; how many there were."""
+    heard = 0
+    try:
+        while os.read(fd, 1):
+            heard += 1
+    except BlockingIOError:
+        return heard
+    raise AssertionError("a poke is a byte")
+
+
 def test_a_full_socket_delays_nobody(tmp_path: Path) -> None:
     first, second = Presence(tmp_path / "s"), Presence(tmp_path / "s")
     first.appear(1)
     second.appear(2)
-    first.listen()
+    fd = first.listen()
     for _ in range(10_000):
         second.poke()
+    heard = _read_all(fd)
+    assert 0 < heard < 10_000, "the socket was full long before the last poke, and no poke waited"
     first.leave()
     second.leave()
 
@@ -169,5 +182,7 @@ def test_a_poke_that_cannot_look_is_nobodys_error(tmp_path: Path) -> None:
     one.appear(1)
     (tmp_path / "s" / "1").unlink()
     (tmp_path / "s").rmdir()
-    one.poke()
+    with pytest.raises(FileNotFoundError):
+        one.anybody()
+    one.poke()  # looks into the same folder
     one.close_descriptors()
