@@ -223,7 +223,8 @@ def _pieces_of(text: bytes, where: slice) -> Iterator[bytes]:
             break
         piece, at = cut
         yield piece
-    yield b"[" + text[at : where.stop]
+    # A short list is copied once, not twice.
+    yield text[where] if at == where.start + 1 else b"[" + text[at : where.stop]
 
 
 def _cut(text: bytes, at: int, end: int, key: bytes) -> tuple[bytes, int] | None:
