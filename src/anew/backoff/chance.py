@@ -60,7 +60,7 @@ def phase_of_ordinal(ordinal: int, offset: int = 0) -> float:
     Returns:
         A number in [0, 1), a multiple of 2**-53.
     """
-    return _fraction((ordinal * _GOLDEN + offset) & _MASK)
+    return ((ordinal * _GOLDEN + offset & _MASK) >> 11) * _UNIT
 
 
 def phase_of_id(job_id: bytes, key: bytes = b"") -> float:

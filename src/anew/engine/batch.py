@@ -26,8 +26,8 @@ from anew.jobs import (
     verdict_of,
 )
 from anew.jobs.decide import (
+    completed_purge_at,
     corrupt_purge_at,
-    decide_completion,
     decide_corruption,
     decide_failure,
 )
@@ -225,7 +225,7 @@ class Batch:
         kept: list[tuple[int, int]] = []
         gone: list[int] = []
         for job in self.in_flight(keys):
-            purge_at = decide_completion(job.retention, self.defaults, self.now).purge_at
+            purge_at = completed_purge_at(job.retention, self.defaults, self.now)
             if purge_at is None:
                 gone.append(job.key)
             else:
@@ -242,7 +242,7 @@ class Batch:
         return decide_failure(
             job,
             failure,
-            job_id=parts.ids.write(job.key).encode("ascii"),
+            job_id=parts.ids.write_bytes(job.key),
             defaults=self.defaults,
             now=self.now,
             rng=parts.rng,

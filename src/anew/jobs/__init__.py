@@ -2,7 +2,7 @@
 
 from anew.jobs.change import AttemptRecord, Change
 from anew.jobs.codec import Backoff, NewJob, Retention
-from anew.jobs.decide import Defaults, decide_completion, decide_failure, initial_state
+from anew.jobs.decide import Defaults, completed_purge_at, decide_failure, initial_state
 from anew.jobs.ids import IdText
 from anew.jobs.interruption import decide_interruption
 from anew.jobs.job import ErrorRecord, History, Job, Span
@@ -30,7 +30,7 @@ __all__ = [
     "Retention",
     "Span",
     "State",
-    "decide_completion",
+    "completed_purge_at",
     "decide_failure",
     "decide_interruption",
     "diagram",

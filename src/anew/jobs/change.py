@@ -6,7 +6,9 @@ import msgspec
 
 from anew.backoff.decide import wait_in_words
 from anew.jobs.job import Job
+from anew.jobs.outcomes import Failed
 from anew.jobs.state import State
+from anew.jobs.transitions import Move, target
 
 
 class Decision(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
@@ -65,31 +67,6 @@ class AttemptRecord(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     failed_at: int
     decision: bytes
 
-    @classmethod
-    def of(
-        cls,
-        job: Job,
-        decision: Decision,
-        now: int,
-        *,
-        outcome: str,
-        message: str,
-        error_type: str | None,
-        backtrace: str | None = None,
-    ) -> AttemptRecord:
-        """Give the record of the attempt that a job in flight ends now, with what was decided about it."""
-        return cls(
-            job_key=job.key,
-            attempt=job.attempts + 1,
-            outcome=outcome,
-            message=message,
-            error_type=error_type,
-            backtrace=backtrace,
-            dequeued_at=now if job.dequeued_at is None else job.dequeued_at,
-            failed_at=now,
-            decision=_write(decision),
-        )
-
 
 class Change(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """What a failed or interrupted attempt makes of its job. `remove` means that nothing of it is kept.
@@ -112,6 +89,63 @@ class Change(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     remove: bool
     attempt: AttemptRecord
     interruptions: int = 0
+
+
+_STATES = {move: target(State.IN_FLIGHT, move) for move in (Move.RETRY, Move.DELAY, Move.RELEASE, Move.DIE)}
+
+
+def ended(
+    job: Job,
+    report: Failed,
+    move: Move,
+    decision: Decision,
+    now: int,
+    *,
+    outcome: str,
+    attempts: int,
+    first_failed_at: int | None,
+    purge_at: int | None,
+    phase: float | None,
+    carry: float | None,
+    interruptions: int = 0,
+) -> Change:
+    """Give the change that ends an attempt of a job in flight, with its record.
+
+    Args:
+        job: The job as stored.
+        report: What the record says of the attempt.
+        move: What becomes of the job.
+        decision: The arithmetic behind that; its `due_at` is when the job may run.
+        now: Epoch ms.
+        outcome: ``error``, ``interrupted`` or ``corrupt``.
+        attempts: Failures that the job has had then.
+        first_failed_at, purge_at, phase, carry, interruptions: As in `Change`.
+    """
+    record = AttemptRecord(
+        job_key=job.key,
+        attempt=job.attempts + 1,
+        outcome=outcome,
+        message=report.message,
+        error_type=report.error_type,
+        backtrace=report.backtrace,
+        dequeued_at=now if job.dequeued_at is None else job.dequeued_at,
+        failed_at=now,
+        decision=_write(decision),
+    )
+    return Change(
+        key=job.key,
+        state=_STATES[move],
+        ready_at=decision.due_at,
+        attempts=attempts,
+        failed_at=now,
+        first_failed_at=first_failed_at,
+        purge_at=purge_at,
+        phase=phase,
+        carry=carry,
+        remove=move is Move.DIE and purge_at is None,
+        attempt=record,
+        interruptions=interruptions,
+    )
 
 
 def after(job: Job, change: Change) -> Job:

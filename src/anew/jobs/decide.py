@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from msgspec.structs import replace
 
 from anew.backoff import Draws, Exhausted, Policy, Previous, next_wait
-from anew.jobs.change import AttemptRecord, Change, Decision
+from anew.jobs.change import Change, Decision, ended
 from anew.jobs.codec import LAST_INSTANT
 from anew.jobs.job import Job
 from anew.jobs.outcomes import Failed
 from anew.jobs.state import State
 from anew.jobs.terms import policy_of, retention_and_note
-from anew.jobs.transitions import Move, target
+from anew.jobs.transitions import Move
 
 MOST_ATTEMPTS = 1 << 32
 """More failures than a job can have had; a number beyond it comes from a damaged row."""
@@ -40,40 +40,27 @@ class Defaults:
     interruption_limit: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Completion:
-    """What a success makes of a job: kept until `purge_at`, or removed at once if that is None."""
-
-    purge_at: int | None
-
-
 def initial_state(ready_at: int | None, now: int) -> State:
     """Give the state of a new job: scheduled if its time is still to come, else ready."""
     return State.SCHEDULED if ready_at is not None and ready_at > now else State.READY
 
 
-def decide_completion(retention: bytes | None, defaults: Defaults, now: int) -> Completion:
-    """Decide how long a completed job is kept.
+def completed_purge_at(retention: bytes | None, defaults: Defaults, now: int) -> int | None:
+    """Decide until when a completed job is kept; None removes it at once.
 
     Args:
         retention: The job's own retention as JSON, or None.
         defaults: What holds otherwise.
         now: Epoch ms; the instant until which it is kept saturates instead of overflowing.
     """
-    kept_ms = defaults.completed_ms
-    if retention is not None:
-        own = retention_and_note(retention)[0].completed_ms
-        kept_ms = defaults.completed_ms if own is None else own
-    return Completion(purge_at=_purge_at(now, kept_ms))
+    own = None if retention is None else retention_and_note(retention)[0].completed_ms
+    return _purge_at(now, defaults.completed_ms if own is None else own)
 
 
 def dead_purge_at(retention: bytes | None, defaults: Defaults, now: int) -> int | None:
-    """Decide until when a dead or cancelled job is kept; None removes it at once."""
-    kept_ms = defaults.dead_ms
-    if retention is not None:
-        own = retention_and_note(retention)[0].dead_ms
-        kept_ms = defaults.dead_ms if own is None else own
-    return _purge_at(now, kept_ms)
+    """Decide the same for a dead or cancelled job."""
+    own = None if retention is None else retention_and_note(retention)[0].dead_ms
+    return _purge_at(now, defaults.dead_ms if own is None else own)
 
 
 def decide_failure(
@@ -130,7 +117,7 @@ def decide_failure(
         previous=None if job.carry is None else Previous(carry=job.carry),
         override_ms=None if failure.retry_at is None else failure.retry_at - now,
         beyond_limit=failure.retry_at is not None,
-        elapsed_ms=now - _first(job, now),
+        elapsed_ms=0 if job.first_failed_at is None else now - job.first_failed_at,
     )
     if isinstance(answer, Exhausted):
         dropped = policy.on_exhausted == "discard"
@@ -178,9 +165,6 @@ def decide_corruption(
     )
 
 
-_TARGETS = {move: target(State.IN_FLIGHT, move) for move in (Move.RETRY, Move.DIE)}
-
-
 def corrupt_purge_at(retention: bytes | None, defaults: Defaults, now: int) -> int:
     """Decide until when a job that was set aside is kept."""
     purge_at = dead_purge_at(retention, defaults, now)
@@ -194,10 +178,6 @@ def is_zizq_backoff(policy: bytes) -> bool:
 
 def _purge_at(now: int, kept_ms: int) -> int | None:
     return None if kept_ms == 0 else min(now + kept_ms, LAST_INSTANT)
-
-
-def _first(job: Job, now: int) -> int:
-    return now if job.first_failed_at is None else job.first_failed_at
 
 
 def _die(
@@ -229,25 +209,16 @@ def _change(
     purge_at: int | None = None,
     outcome: str = "error",
 ) -> Change:
-    record = AttemptRecord.of(
+    return ended(
         job,
+        failure,
+        move,
         decision,
         now,
         outcome=outcome,
-        message=failure.message,
-        error_type=failure.error_type,
-        backtrace=failure.backtrace,
-    )
-    return Change(
-        key=job.key,
-        state=_TARGETS[move],
-        ready_at=decision.due_at,
-        attempts=record.attempt,
-        failed_at=now,
-        first_failed_at=_first(job, now),
+        attempts=job.attempts + 1,
+        first_failed_at=now if job.first_failed_at is None else job.first_failed_at,
         purge_at=purge_at,
         phase=phase,
         carry=carry,
-        remove=move is Move.DIE and purge_at is None,
-        attempt=record,
     )

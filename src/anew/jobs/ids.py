@@ -37,6 +37,10 @@ class IdText:
         """Give the public id of a key."""
         return f"{self.tag}{key:016x}"
 
+    def write_bytes(self, key: int) -> bytes:
+        """Give the public id of a key in ASCII."""
+        return b"%b%016x" % (self.tag_bytes, key)
+
     def read(self, text: str) -> int:
         """Give the key of a public id, or -1 if the text is no id of this store."""
         found = self._match(text)

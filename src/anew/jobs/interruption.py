@@ -5,13 +5,12 @@ from __future__ import annotations
 from functools import lru_cache
 
 from anew.backoff import Draws, Exhausted, Policy, next_wait
-from anew.jobs.change import AttemptRecord, Change, Decision
+from anew.jobs.change import Change, Decision, ended
 from anew.jobs.decide import Defaults, dead_purge_at
 from anew.jobs.job import Job
-from anew.jobs.outcomes import Interrupted
-from anew.jobs.state import State
+from anew.jobs.outcomes import Failed, Interrupted
 from anew.jobs.terms import retention_and_note
-from anew.jobs.transitions import Move, target
+from anew.jobs.transitions import Move
 from anew.units import format_duration
 
 _MESSAGES = {
@@ -86,21 +85,17 @@ def _change(
     count: int,
     purge_at: int | None = None,
 ) -> Change:
-    message = _MESSAGES[interrupted.cause]
-    record = AttemptRecord.of(
-        job, decision, now, outcome="interrupted", message=message, error_type="Interrupted"
-    )
-    return Change(
-        key=job.key,
-        state=target(State.IN_FLIGHT, move),
-        ready_at=decision.due_at,
+    return ended(
+        job,
+        Failed(message=_MESSAGES[interrupted.cause], error_type="Interrupted"),
+        move,
+        decision,
+        now,
+        outcome="interrupted",
         attempts=job.attempts,
-        failed_at=now,
         first_failed_at=job.first_failed_at,
         purge_at=purge_at,
         phase=job.phase,
         carry=job.carry,
-        remove=move is Move.DIE and purge_at is None,
-        attempt=record,
         interruptions=count,
     )

@@ -12,7 +12,7 @@ from anew.jobs import (
     Failed,
     Job,
     State,
-    decide_completion,
+    completed_purge_at,
     decide_failure,
     initial_state,
 )
@@ -224,7 +224,7 @@ def test_a_policy_may_discard_what_is_exhausted_but_not_what_was_killed() -> Non
     ],
 )
 def test_the_completed_are_kept_for_theirs(own: bytes | None, default_ms: int, purge_at: int | None) -> None:
-    assert decide_completion(own, make_defaults(completed_ms=default_ms), NOW).purge_at == purge_at
+    assert completed_purge_at(own, make_defaults(completed_ms=default_ms), NOW) == purge_at
 
 
 def test_defaults_keep_the_dead_a_week_and_the_completed_not_at_all() -> None:
@@ -383,7 +383,7 @@ def test_a_job_whose_payload_cannot_be_read_is_set_aside() -> None:
 @pytest.mark.parametrize("own", [*UNREADABLE, b'{"dead_ms":"soon","completed_ms":"late"}'])
 def test_a_retention_that_cannot_be_read_gives_way_to_the_default(own: bytes) -> None:
     defaults = make_defaults(dead_ms=5_000, completed_ms=3_000)
-    assert decide_completion(own, defaults, NOW).purge_at == NOW + 3_000
+    assert completed_purge_at(own, defaults, NOW) == NOW + 3_000
     assert dead_purge_at(own, defaults, NOW) == NOW + 5_000
     for job, failure in (
         (make_failing(retention=own, retry_limit=0), Failed(message="")),
