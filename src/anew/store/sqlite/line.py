@@ -18,6 +18,9 @@ from anew.store.sqlite.sql import in_widths, sql
 Place = tuple[int, int]
 """A job's place in line: priority, key."""
 
+Head = tuple[int, int, str]
+"""The same of the first in a queue, and the queue."""
+
 Heads = Mapping[str, Place | None]
 """Who is first in some queues; None: nobody."""
 
@@ -94,17 +97,21 @@ class Line:
         self._counts.read(queues)
         return [queue for queue in queues if self._counts.get(queue, READY) > 0]
 
-    def first(self, queues: Sequence[str] | None, limit: int) -> tuple[list[int], Heads]:
+    def heads(self, queues: Sequence[str] | None, limit: int) -> list[Head]:
+        """Find the queues, among some or all, that the first `limit` ready jobs are in: their heads, in order."""
+        return self._first_heads(limit) if queues is None else self._heads_of(queues, limit)
+
+    def first(self, heads: Sequence[Head], limit: int) -> tuple[list[int], Heads]:
         """Find the first ready jobs of some queues in order; each queue is read no further than needed.
 
         Args:
-            queues: The queues; None: all.
+            heads: The queues, as `heads` gives them for this limit.
             limit: The most keys to give.
 
         Returns:
             Their keys, and for each queue that they are of, who is first in it behind them.
         """
-        heap = self._first_heads(limit) if queues is None else self._heads_of(queues, limit)
+        heap = list(heads)
         lines = self._lines([queue for _, _, queue in heap], limit + 1)
         keys: list[int] = []
         touched: dict[str, Place | None] = {}
@@ -157,7 +164,7 @@ class Line:
         if len(self._heads) > MOST_HEADS:
             self._heads.clear()
 
-    def _first_heads(self, limit: int) -> list[tuple[int, int, str]]:
+    def _first_heads(self, limit: int) -> list[Head]:
         """Give the heads of the queues in which the first `limit` ready jobs of all are, in order."""
         if len(self._changed) > MOST_CHANGED:
             self.flush()
@@ -175,7 +182,7 @@ class Line:
         self._find_heads(self._unseen)
         self._unseen.clear()
 
-    def _heads_of(self, queues: Iterable[str], limit: int) -> list[tuple[int, int, str]]:
+    def _heads_of(self, queues: Iterable[str], limit: int) -> list[Head]:
         """Give the heads of those of some queues in which their first `limit` ready jobs are, in order."""
         self._find_heads(queues)
         heads = self._heads

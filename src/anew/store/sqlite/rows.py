@@ -12,7 +12,7 @@ from anew.jobs.codec import LAST_INSTANT, NewJob
 from anew.jobs.decide import initial_state
 from anew.jobs.job import ErrorRecord, Job
 from anew.jobs.state import State
-from anew.store.protocol import Rewrite, TakenRow
+from anew.store.protocol import Rewrite
 
 CODE: Final[dict[State, int]] = {
     State.SCHEDULED: 10,
@@ -118,11 +118,6 @@ def damage(size: int | None, crc: int | None, payload: bytes | None) -> str | No
     if size is not None and len(payload) != size:
         return f"of its payload of {size} bytes there are {len(payload)}"
     return "its payload does not match its checksum" if crc is not None and checksum(payload) != crc else None
-
-
-def taken_of(row: Row) -> TakenRow:
-    """Give what goes to the worker of a row of `select_ready`."""
-    return row[:-1]
 
 
 def change_values(change: Change) -> Row:

@@ -62,7 +62,6 @@ from anew.store.sqlite.rows import (
     plain_values,
     rewrite_values,
     rich_values,
-    taken_of,
 )
 from anew.store.sqlite.sharing import Sharing
 from anew.store.sqlite.sql import WIDTH, in_widths, sql
@@ -219,11 +218,10 @@ class SqliteStore:
         wakes = self._counts.has_touched_ready()
         self._line.flush()
         self._counts.flush()
-        identity = self.identity
-        if self._written_failure != identity.last_failure or (
-            self._uncovered and self._written_key != identity.last_key
-        ):
-            self.remember()
+        if self._uncovered and self._written_key != self.identity.last_key:
+            self._write_last_key()
+        if self._written_failure != self.identity.last_failure:
+            self._write_last_failure()
         self._execute("COMMIT")
         self._uncovered = False
         if self._log.is_long():
@@ -326,11 +324,16 @@ class SqliteStore:
 
     def remember(self) -> None:
         """Write the largest numbers given out, as they are now."""
-        identity = self.identity
-        self._execute(sql("write_meta"), ("last_key", identity.last_key))
-        if identity.last_failure != self._written_failure:
-            self._execute(sql("write_meta"), ("last_failure", identity.last_failure))
-        self._written_key, self._written_failure = identity.last_key, identity.last_failure
+        self._write_last_key()
+        self._write_last_failure()
+
+    def _write_last_key(self) -> None:
+        self._written_key = self.identity.last_key
+        self._execute(sql("write_meta"), ("last_key", self._written_key))
+
+    def _write_last_failure(self) -> None:
+        self._written_failure = self.identity.last_failure
+        self._execute(sql("write_meta"), ("last_failure", self._written_failure))
 
     def insert(self, keys: Sequence[int], jobs: Sequence[NewJob], now: int, *, staged: bool = False) -> None:
         """Store new jobs under rising keys; `staged`: their long payloads are there already."""
@@ -393,7 +396,10 @@ class SqliteStore:
         """Put the first ready jobs by (priority, key) in flight under a hold; None means all queues."""
         if queues is not None and len(queues) == 1:
             return self._take_first(queues[0], limit, max_bytes, hold)
-        keys, behind = self._line.first(queues, limit)
+        heads = self._line.heads(queues, limit)
+        if len(heads) == 1:
+            return self._take_first(heads[0][2], limit, max_bytes, hold)
+        keys, behind = self._line.first(heads, limit)
         return self._take_keys(keys, behind, max_bytes, hold)
 
     def take_each(self, wanted: Sequence[tuple[str, int]], max_bytes: int, hold: Hold) -> Taken:
@@ -421,7 +427,7 @@ class SqliteStore:
         """Take jobs that were found by their index entries alone; `behind`: who is first in their queues then."""
         by_key: dict[int, tuple[Any, ...]] = {}
         for part in in_widths(keys):
-            by_key.update((row[0], row) for row in self._execute(sql("select_ready_by_key", len(part)), part))
+            by_key |= {row[0]: row for row in self._execute(sql("select_ready_by_key", len(part)), part)}
         found = [by_key[key] for key in keys if key in by_key]
         rows, corrupt = self._with_payloads(found, max_bytes)
         taken = found[: len(rows) + len(corrupt)]
@@ -455,7 +461,7 @@ class SqliteStore:
                 total += size
                 payload = self._payloads.read(row[0])
             elif crc is not None and payload is not None and checksum(payload) == crc:
-                rows.append(taken_of(row))
+                rows.append(row[:-1])
                 continue
             wrong = damage(size, crc, payload)
             if wrong is None:
