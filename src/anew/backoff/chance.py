@@ -21,7 +21,7 @@ _UNIT: Final = 2.0**-53
 _RETRY: Final = b"anew.retry"
 
 
-class Draws(msgspec.Struct, frozen=True):
+class Draws(msgspec.Struct, frozen=True, gc=False):
     """What one job's wait may use.
 
     Args:

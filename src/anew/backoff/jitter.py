@@ -6,6 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple, Protocol
 
+from msgspec import Struct
+
 from anew.backoff.chance import Draws
 from anew.backoff.fields import Piece
 
@@ -13,7 +15,7 @@ Nominal = Callable[[int], float]
 """The nominal wait before a retry (counted through all phases), capped, finite, in milliseconds."""
 
 
-class Drawn(NamedTuple):
+class Drawn(Struct, frozen=True, gc=False):
     """A wait before it is clamped and cut to whole milliseconds."""
 
     wait: float

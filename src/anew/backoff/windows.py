@@ -71,7 +71,7 @@ class Windowed(JitterPiece):
         self, retry: int, k: int, nominal: float, curve: Nominal, draws: Draws, carry: float | None
     ) -> Drawn:
         """Draw inside the window; a window without width draws nothing, so that seeded runs stay alike."""
-        low, high = self.ends(retry, k, nominal)
+        low, high = self.bounds(k, nominal) if retry >= self.since else (nominal, nominal)
         if not high > low:
             return Drawn(low, None)
         source = self.source

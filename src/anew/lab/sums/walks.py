@@ -44,7 +44,8 @@ def last_instant(policy: Policy, retries: int, number: float) -> tuple[int, int]
     deadline, clip = policy.deadline_ms, policy.on_deadline == "clip"
     at, carry = 0, None
     for retry in range(1, retries + 1):
-        wait, _, carry = draw(retry, place(retry)[1], curve(retry), curve, draws, carry)
+        drawn = draw(retry, place(retry)[1], curve(retry), curve, draws, carry)
+        wait, carry = drawn.wait, drawn.carry
         then = at + int(low if wait < low else high if wait > high else wait)
         if deadline is not None and then > deadline:
             return (deadline, retry) if clip and at < deadline else (at, retry - 1)
@@ -64,7 +65,8 @@ def _stepped(
     """Do what `next_wait` does, without the words: give where the job is then, its carry, and whether it has ended."""
     curve, place = policy.nominal, policy.place(retry)[1]
     low, high = policy.floor_ms, policy.highest_ms
-    wait, _, carry = policy.jitter.draw(retry, place, curve(retry), curve, draws, carry)
+    drawn = policy.jitter.draw(retry, place, curve(retry), curve, draws, carry)
+    wait, carry = drawn.wait, drawn.carry
     if carry is not None and carry > high:
         carry = float(high)
     then = at + int(low if wait < low else high if wait > high else wait)
