@@ -64,14 +64,20 @@ class Places:
     @classmethod
     def in_directory(cls, directory: Path) -> Places:
         """Give the files of a server's data directory."""
-        names = (FILE, "turnstile", "sessions", "reserve", "anew.lock")
-        return cls(*(directory / name for name in names))
+        return cls.beside(directory / FILE)
 
     @classmethod
     def beside(cls, database: Path) -> Places:
-        """Give the files of a program's own database file: they have its name and stand beside it."""
-        endings = ("", "-turnstile", "-sessions", "-reserve", "-server")
-        return cls(*(database.with_name(database.name + ending) for ending in endings))
+        """Give the files of a database: the same ones by whatever path or link it is named.
+
+        They stand beside it and have its name, but for the file of a data directory, which has that folder to itself.
+        """
+        real = Path(os.path.realpath(database))
+        if real.name == FILE:
+            names = [FILE, "turnstile", "sessions", "reserve", "anew.lock"]
+        else:
+            names = [real.name + ending for ending in ("", "-turnstile", "-sessions", "-reserve", "-server")]
+        return cls(*(real.with_name(name) for name in names))
 
     def make(self) -> None:
         """Make the folder and the database file if need be, readable by their owner only.

@@ -98,7 +98,7 @@ class Line:
         """Find the first ready jobs of some queues in order; each queue is read no further than needed.
 
         Args:
-            queues: The queues; None: all.
+            queues: The queues, each once; None: all.
             limit: The most keys to give.
 
         Returns:
@@ -120,12 +120,12 @@ class Line:
                 heapq.heapreplace(heap, (*behind, queue))
         return keys, touched
 
-    def first_of_each(self, wanted: Sequence[tuple[str, int]]) -> tuple[list[int], Heads]:
+    def first_of_each(self, wanted: Mapping[str, int]) -> tuple[list[int], Heads]:
         """Find the first ready jobs of each of several queues, so many of each; otherwise as `first`."""
-        lines = self._lines([queue for queue, _ in wanted], max((n for _, n in wanted), default=0) + 1)
+        lines = self._lines(list(wanted), max(wanted.values(), default=0) + 1)
         keys: list[int] = []
         behind: dict[str, Place | None] = {}
-        for queue, n in wanted:
+        for queue, n in wanted.items():
             line = lines[queue]
             keys += [key for _, key in islice(line, n)]
             behind[queue] = next(line, None)

@@ -391,14 +391,19 @@ class SqliteStore:
 
     def take(self, queues: Sequence[str] | None, limit: int, max_bytes: int, hold: Hold) -> Taken:
         """Put the first ready jobs by (priority, key) in flight under a hold; None means all queues."""
-        if queues is not None and len(queues) == 1:
-            return self._take_first(queues[0], limit, max_bytes, hold)
+        if queues is not None:
+            queues = list(dict.fromkeys(queues))
+            if len(queues) == 1:
+                return self._take_first(queues[0], limit, max_bytes, hold)
         keys, behind = self._line.first(queues, limit)
         return self._take_keys(keys, behind, max_bytes, hold)
 
     def take_each(self, wanted: Sequence[tuple[str, int]], max_bytes: int, hold: Hold) -> Taken:
         """Put the first ready jobs of each of several queues in flight under one hold, so many of each."""
-        keys, behind = self._line.first_of_each(wanted)
+        each: dict[str, int] = {}
+        for queue, n in wanted:
+            each[queue] = each.get(queue, 0) + n
+        keys, behind = self._line.first_of_each(each)
         return self._take_keys(keys, behind, max_bytes, hold)
 
     def _take_first(self, queue: str, limit: int, max_bytes: int, hold: Hold) -> Taken:
