@@ -212,7 +212,7 @@ class GroupCommit:
             return
         if self._busy_timer is not None:
             self._stop_refusing()
-        if self._new or self.engine.returned:
+        if self._new:
             self._wake()
         if self.engine.failed is not None:
             if not self._fatal:

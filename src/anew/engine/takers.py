@@ -54,7 +54,7 @@ class Taker:
         queues: The queues it takes from; None takes from all.
         prefetch: Most jobs it may hold unsettled, >= 1.
         deliver: Called after the commit with the jobs taken for it and the instant of the take.
-        broken: Called when `deliver` has raised: it gets no more jobs, and what it was to get is given back.
+        broken: Called when `deliver` has raised: it gets no more jobs, and what it holds is to be given back.
     """
 
     __slots__ = ("broken", "deliver", "group", "held", "number", "paused", "prefetch", "queues")

@@ -7,6 +7,7 @@ its own operation among it, and then hands the lead to the first who has come me
 from __future__ import annotations
 
 import logging
+import os
 import select
 import threading
 import time
@@ -19,7 +20,7 @@ from anew.engine.batch import Batch
 from anew.engine.engine import Engine
 from anew.engine.ops import Call, Enqueue, Fail, Op, Succeed, Verb
 from anew.engine.upkeep import Upkeep, recount
-from anew.errors import AnewError, StoreBusy
+from anew.errors import AnewError, ForkedStore, StoreBusy
 from anew.jobs import Failed, HoldKind, Job, NewJob
 from anew.store.protocol import Hold, TakenRow
 
@@ -52,23 +53,22 @@ class TakenJobs:
 
 
 class _Waiter:
-    """One operation's place in the queue; its lock is released when it is answered, or when its thread is to lead."""
+    """One operation's place in the queue.
 
-    __slots__ = ("answered", "leads", "lock", "op", "result")
+    Attributes:
+        results: Its result, once it is answered. An interruption cannot come between the call of a list's own method and its end.
+        lock: Released when it has been answered, or when its thread is to lead.
+    """
+
+    __slots__ = ("leads", "lock", "op", "results")
 
     def __init__(self, op: Op) -> None:
         self.op = op
-        self.answered = self.leads = False
-        self.result: Any = None
+        self.leads = False
+        self.results: list[Any] = []
         self.lock = threading.Lock()
         self.lock.acquire()
-        op.done = self.answer
-
-    def answer(self, result: Any) -> None:
-        self.result = result
-        self.answered = True
-        if not self.leads:
-            self.lock.release()
+        op.done = self.results.append
 
 
 class ThreadCommit:
@@ -82,6 +82,7 @@ class ThreadCommit:
     def __init__(self, engine: Engine, *, busy_s: float = BUSY_S) -> None:
         self.engine = engine
         self._busy_s = busy_s
+        self._pid = os.getpid()
         self._mutex = threading.Lock()
         self._queue: deque[_Waiter] = deque()
         self._leading = False
@@ -149,7 +150,10 @@ class ThreadCommit:
 
         Raises:
             AnewError: Its result is one.
+            ForkedStore: This process was forked after the store was opened.
         """
+        if os.getpid() != self._pid:  # whoever had the mutex at the fork, or was to lead, is not here
+            raise ForkedStore
         waiter = _Waiter(op)
         with self._mutex:
             self._queue.append(waiter)
@@ -161,9 +165,10 @@ class ThreadCommit:
                 self._lead()
         finally:
             self._withdraw(waiter)
-        if isinstance(waiter.result, AnewError):
-            raise waiter.result
-        return waiter.result
+        (result,) = waiter.results
+        if isinstance(result, AnewError):
+            raise result
+        return result
 
     def _withdraw(self, waiter: _Waiter) -> None:
         """Leave the queue, and pass the lead on."""
@@ -193,11 +198,16 @@ class ThreadCommit:
         gathered: list[_Waiter] = []
         try:
             self._apply(gathered, time.monotonic() + self._busy_s)
+        except BaseException:  # Ctrl-C, perhaps when the turn had come and was not used yet
+            self.engine.store.let_go()
+            raise
         finally:
-            with (
-                self._mutex
-            ):  # after an interruption: those who were not answered wait on, for whoever leads next
-                self._queue.extendleft(waiter for waiter in reversed(gathered) if not waiter.answered)
+            with self._mutex:
+                # After an interruption those who were not answered wait on, for whoever leads next.
+                self._queue.extendleft(waiter for waiter in reversed(gathered) if not waiter.results)
+            for waiter in gathered:
+                if waiter.results and not waiter.leads:
+                    waiter.lock.release()
 
     def _apply(self, gathered: list[_Waiter], until: float) -> None:
         duties = self._duties()

@@ -139,8 +139,12 @@ def test_a_delivery_that_raises_gives_its_jobs_back_at_once() -> None:
     def fails(rows: object, now: int) -> None:
         raise OSError("the stream is gone")
 
+    def breaks() -> None:
+        broken.append(True)
+        group.commit.remove_taker(taker, interrupted=False)
+
     taker = group.worker(prefetch=2).taker
-    taker.deliver, taker.broken = fails, lambda: broken.append(True)
+    taker.deliver, taker.broken = fails, breaks
     answer = group.submit(plain(2))
     group.loop.settle()
     keys = list(answer.result.keys)

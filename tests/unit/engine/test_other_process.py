@@ -213,22 +213,6 @@ def test_an_ended_stream_gives_back_only_what_it_still_holds(pair: tuple[Rig, Ri
     assert other.do(Succeed([first], ignore, [token])) == []
 
 
-def test_what_could_not_be_delivered_is_given_back_only_if_nobody_else_has_it(pair: tuple[Rig, Rig]) -> None:
-    one, other = pair
-    (key,) = one.put(new_job())
-
-    def broken(rows: list[TakenRow], now: int) -> None:
-        raise OSError("gone")
-
-    one.engine.dispatcher.add(takers.Taker(None, 1, broken))
-    one.engine.apply([])
-    release(other, key)
-    take(other)
-    token = token_of(other, key)
-    one.engine.apply([])
-    assert other.do(Succeed([key], ignore, [token])) == []
-
-
 def test_each_report_is_compared_with_its_own_token(pair: tuple[Rig, Rig]) -> None:
     """A stale report and the holder's, in one batch: only the holder's is told that it went through."""
     one, other = pair

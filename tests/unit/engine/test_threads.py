@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,7 +14,7 @@ import pytest
 from anew.app import open_engine
 from anew.engine import ThreadCommit
 from anew.engine.threads import _Waiter
-from anew.errors import NotFound, StoreBusy, StoreFailed
+from anew.errors import ForkedStore, NotFound, StoreBusy, StoreFailed
 from anew.jobs import Failed, State
 from anew.store.protocol import Filter
 
@@ -177,9 +179,14 @@ class Interrupted(BaseException):
     """What a signal handler may raise in the middle of anything."""
 
 
-@pytest.mark.parametrize("verb", ["begin", "insert", "commit"])
+@pytest.mark.parametrize("verb", ["begin", "next_due", "insert", "commit"])
 def test_an_interruption_in_the_middle_of_a_batch_undoes_it_and_leaves_the_engine_usable(verb: str) -> None:
-    rig = Rig(store := FaultyStore(Rig().store))
+    class Changed(FaultyStore):
+        def begin(self, *, synced: bool) -> bool:
+            self.__getattr__("begin")(synced=synced)
+            return True  # so that the engine looks at what is due between `begin` and the first write
+
+    rig = Rig(store := Changed(Rig().store))
     engine = ThreadCommit(rig.engine)
     store.verbs[verb] = [Interrupted()]  # type: ignore[list-item]
     with pytest.raises(Interrupted):
@@ -244,6 +251,97 @@ def test_others_whose_leader_is_interrupted_are_served_all_the_same() -> None:
         assert not thread.is_alive(), "a thread waits for ever"
     assert sorted(outcomes) == ["interrupted", "stored", "stored"]
     assert rig.store.ready("mail") == 2
+
+
+def test_an_interruption_while_answers_are_given_has_nothing_applied_twice() -> None:
+    class Interrupting(list[object]):
+        """A waiter's results: the interruption comes right after they were noted."""
+
+        def append(self, result: object) -> None:
+            super().append(result)
+            raise Interrupted
+
+    class Gate(FaultyStore):
+        """Holds the first batch until four operations wait for the next."""
+
+        def begin(self, *, synced: bool) -> bool:
+            if not entered.is_set():
+                entered.set()
+                assert go_on.wait(20)
+            return self.inner.begin(synced=synced)
+
+    entered, go_on = threading.Event(), threading.Event()
+    rig = Rig(Gate(Rig().store))
+    engine = ThreadCommit(rig.engine)
+    outcomes: list[object] = []
+
+    def run(at: int) -> None:
+        if at:
+            assert entered.wait(20)
+        try:
+            outcomes.append(len(engine.enqueue([new_job()])))
+        except Interrupted:
+            outcomes.append("interrupted")
+
+    threads = [threading.Thread(target=run, args=(at,)) for at in range(5)]
+    for thread in threads:
+        thread.start()
+    while len(engine._queue) < 4:
+        entered.wait(0.001)
+    third = list(engine._queue)[2]
+    third.results = Interrupting()
+    third.op.done = third.results.append
+    go_on.set()
+    for thread in threads:
+        thread.join(20)
+        assert not thread.is_alive(), "a thread waits for ever"
+    assert sorted(map(str, outcomes)) == [
+        "1",
+        "1",
+        "1",
+        "1",
+        "interrupted",
+    ]  # the interrupted one is whoever led
+    assert rig.store.ready("mail") == 5
+
+
+def test_an_interruption_when_the_turn_has_come_gives_it_to_the_next(tmp_path: Path) -> None:
+    """It comes between the wait for the turn and its use."""
+    engine, other = open_engine(tmp_path / "jobs.db"), open_engine(tmp_path / "jobs.db")
+    store = engine.engine.store
+    wait = store.wait_until_free
+
+    def interrupted(timeout_s: float) -> bool:
+        other.engine.store.rollback()
+        assert wait(timeout_s)
+        raise Interrupted
+
+    store.wait_until_free = interrupted  # type: ignore[method-assign]
+    other.engine.store.begin(synced=False)
+    with pytest.raises(Interrupted):
+        engine.enqueue([new_job()])
+    assert len(other.enqueue([new_job()])) == 1
+    engine.close()
+    other.close()
+
+
+@pytest.mark.parametrize("inherited", ["the lead", "the mutex"])
+def test_a_forked_child_is_refused_whatever_another_thread_held_at_the_fork(inherited: str) -> None:
+    engine = open_engine(None)
+    if inherited == "the lead":
+        engine._leading = True
+    else:
+        engine._mutex.acquire()
+    child = os.fork()
+    if child == 0:
+        signal.alarm(20)  # ends a child that waits for ever
+        try:
+            engine.enqueue([new_job()])
+        except ForkedStore:
+            os._exit(17)
+        finally:
+            os._exit(1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 17
 
 
 def test_whoever_is_interrupted_while_it_waits_passes_the_lead_on() -> None:

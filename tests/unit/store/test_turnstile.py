@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import os
+import signal
 import threading
+from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from anew.errors import StoreFailed
+from anew.store.sqlite import Places, sharing
 from anew.store.sqlite.presence import Presence
+from anew.store.sqlite.sharing import Sharing
 from anew.store.sqlite.turnstile import Turnstile
 
 
@@ -186,3 +191,93 @@ def test_a_poke_that_cannot_look_is_nobodys_error(tmp_path: Path) -> None:
         one.anybody()
     one.poke()  # looks into the same folder
     one.close_descriptors()
+
+
+class Interrupted(BaseException):
+    """What a signal handler may raise in the middle of anything."""
+
+
+def test_who_is_interrupted_while_it_waits_does_not_keep_the_turn(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The turn comes later, and is given on by the thread that waited for it."""
+
+    class Ctrl(threading.Event):
+        def wait(self, timeout: float | None = None) -> bool:
+            raise Interrupted
+
+    places = Places.beside(tmp_path / "jobs.db")
+    first, second = Sharing(places, exclusive=False), Sharing(places, exclusive=False)
+    assert first.enter()
+    with monkeypatch.context() as patch:
+        patch.setattr(sharing, "threading", SimpleNamespace(Event=Ctrl))
+        with pytest.raises(Interrupted):
+            second.wait_until_free(20.0)
+    came = threading.Event()
+    second.when_free(came.set)
+    first.leave()
+    assert came.wait(20)
+    assert first.wait_until_free(20.0)
+    first.close()
+    second.close()
+
+
+def test_a_turn_that_a_look_has_brought_can_be_given_up(tmp_path: Path) -> None:
+    places = Places.beside(tmp_path / "jobs.db")
+    first, second = Sharing(places, exclusive=False), Sharing(places, exclusive=False)
+    assert first.wait_until_free(20.0)
+    assert not second.enter()
+    first.give_up()
+    assert second.enter()
+    first.close()
+    second.close()
+
+
+def in_child(run: Callable[[], bool]) -> int:
+    """Fork, run something in the child, and give its exit code: 0 if it reported true."""
+    child = os.fork()
+    if child == 0:
+        signal.alarm(20)  # ends a child that waits for ever
+        try:
+            os._exit(0 if run() else 1)
+        finally:
+            os._exit(2)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+def test_a_forked_child_does_not_keep_the_turn_that_its_parent_has_waited_for(
+    two: tuple[Turnstile, Turnstile],
+) -> None:
+    first, second = two
+    called, closed, go_on = threading.Event(), os.pipe(), os.pipe()
+    assert first.enter()
+    second.when_free(called.set)
+    first.leave()
+    assert called.wait(20)
+    child = os.fork()
+    if child == 0:
+        signal.alarm(20)
+        second.close_in_child()
+        os.write(closed[1], b"!")
+        os.read(go_on[0], 1)
+        os._exit(0)
+    os.read(closed[0], 1)
+    for fd in (second._fd, second._waiting_fd):  # as if the parent had been killed
+        os.close(fd)
+    assert first.enter()
+    os.write(go_on[1], b"!")
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+def test_a_fork_while_another_thread_is_at_the_turnstile_does_not_hang_the_child(tmp_path: Path) -> None:
+    places = Places.beside(tmp_path / "jobs.db")
+    one = Sharing(places, exclusive=False)
+    assert one._turnstile is not None
+
+    def close() -> bool:
+        one.close_in_child()
+        return True
+
+    with one._turnstile._guard:
+        assert in_child(close) == 0
+    one.close()

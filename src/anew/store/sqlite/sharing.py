@@ -127,12 +127,14 @@ class Sharing:
                 if self._is_free(self._turnstile):
                     return True
         free = threading.Event()
-        self.when_free(free.set)
-        if free.wait(timeout_s):
-            return True
-        if not self.locked:
-            self.when_free(self.give_up)  # the turn may come later, and nobody here will take it
-        return False
+        came = False
+        try:
+            self.when_free(free.set)
+            came = free.wait(timeout_s)
+        finally:  # also after Ctrl-C
+            if not came and not self.locked:
+                self.when_free(self.give_up)  # the turn may come later, and nobody here will take it
+        return came
 
     def busy(self) -> StoreBusy:
         """Say who has kept the store busy for too long. This asks the system, so it is left until somebody is told."""
@@ -153,9 +155,9 @@ class Sharing:
             self._turnstile.leave()
 
     def _is_free(self, turnstile: Turnstile) -> bool:
-        """Report whether it is not the turn that must be waited for; whoever takes it is told where a sync has failed."""
+        """Report whether it is not the turn that must be waited for; whoever uses it is told where a sync has failed."""
         try:
-            return turnstile.enter()
+            return turnstile.enter(use=False)
         except StoreFailed:
             return True
 
@@ -214,7 +216,7 @@ class Sharing:
         if self._presence is not None:
             self._presence.close_descriptors()
         if self._turnstile is not None:
-            self._turnstile.close()
+            self._turnstile.close_in_child()
         if self._server is not None:
             self._server.release()
         self._presence = self._turnstile = self._server = None

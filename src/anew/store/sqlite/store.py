@@ -183,13 +183,13 @@ class SqliteStore:
     def begin(self, *, synced: bool) -> bool:
         """Start a transaction; tell whether another process has written since the last one."""
         if self._forked:
-            raise ForkedStore("the store was opened before this process was forked; open it again here")
+            raise ForkedStore
         if self._abandoned:
             raise StoreFailed("the store has failed; nothing more is written")
-        if not self._sharing.enter():
-            self._sharing.locked = False
-            raise StoreBusy("another process is writing to the store")
         try:
+            if not self._sharing.enter():
+                self._sharing.locked = False
+                raise StoreBusy("another process is writing to the store")
             synced = synced and not self._relaxed
             if synced is not self._synced:
                 self._execute("PRAGMA synchronous = full" if synced else "PRAGMA synchronous = normal")
@@ -205,6 +205,8 @@ class SqliteStore:
             self._sharing.locked = True
             self._sharing.leave()
             raise StoreBusy("another program is writing to the database file") from error
+        except (StoreBusy, StoreFailed):  # the turn has not come
+            raise
         except BaseException:
             self.rollback()
             raise
