@@ -17,7 +17,7 @@ from anew.engine.engine import Engine, answer
 from anew.engine.ops import Call, Enqueue, Op, Release, Verb
 from anew.engine.staging import PART_BYTES, StagedInserts, payload_bytes
 from anew.engine.takers import Taker
-from anew.engine.upkeep import Upkeep, recount
+from anew.engine.upkeep import Upkeep
 from anew.errors import AnewError, Overloaded, StoreBusy
 
 log = logging.getLogger("anew.engine")
@@ -353,7 +353,7 @@ class GroupCommit:
         self._busy_upkeep = False
         if more is True:
             self._keep_up()
-        recount(self.engine.parts, self._correct)
+        self._upkeep.recount(self.engine.parts, self._correct)
 
     def _correct(self, verb: Verb) -> None:
         """Called from another thread: write what a recount has found."""

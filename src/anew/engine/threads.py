@@ -19,7 +19,7 @@ from typing import Any
 from anew.engine.batch import Batch
 from anew.engine.engine import Engine
 from anew.engine.ops import Call, Enqueue, Fail, Op, Succeed, Verb
-from anew.engine.upkeep import Upkeep, recount
+from anew.engine.upkeep import Upkeep
 from anew.errors import AnewError, ForkedStore, StoreBusy
 from anew.jobs import Failed, HoldKind, Job, NewJob
 from anew.store.protocol import Hold, TakenRow
@@ -238,7 +238,7 @@ class ThreadCommit:
     def _kept_up(self, more: object) -> None:
         if more is True:
             self._upkeep_at = 0.0
-        recount(self.engine.parts, self._correct)
+        self._upkeep.recount(self.engine.parts, self._correct)
 
     def _correct(self, verb: Verb) -> None:
         """Called from a separate thread: write what a recount has found."""

@@ -143,7 +143,7 @@ def test_counters_heads_and_times_are_right(store: SqliteStore) -> None:
     }  # fmt: skip
     check_counts(store)
     reader = store.reader()
-    assert reader.recount() == {}
+    assert reader.recount().counters == {}
     assert reader.oldest_ready() == NOW
     reader.close()
     assert store.next_due() == NOW + 3_000

@@ -18,11 +18,10 @@ from anew.jobs.codec import DEFAULT_PRIORITY, NewJob
 from anew.jobs.job import Job
 from anew.jobs.state import State
 from anew.store.protocol import (
-    Filter,
     Hold,
-    Page,
     Position,
     Reader,
+    Recount,
     Rewrite,
     Session,
     Taken,
@@ -33,16 +32,7 @@ from anew.store.sqlite.checkpoint import Checkpointer, Log
 from anew.store.sqlite.counts import Counts, tally
 from anew.store.sqlite.line import Heads, Line
 from anew.store.sqlite.payloads import Payloads
-from anew.store.sqlite.reader import (
-    SqliteReader,
-    run_count,
-    run_damaged_names,
-    run_damaged_texts,
-    run_find,
-    run_oldest_ready,
-    run_recount,
-    run_wrong_heads,
-)
+from anew.store.sqlite.reader import RECOUNTED, SqliteReader, recounted
 from anew.store.sqlite.records import Records
 from anew.store.sqlite.rows import (
     CODE,
@@ -158,6 +148,8 @@ class SqliteStore:
         self.identity.last_key = max(self.identity.last_key, newest or 0)
         self._counts = Counts(self._connection.execute)
         self._line = Line(self._connection.execute, self._counts)
+        self._reads = SqliteReader(self._connection, shared=True)
+        self.find, self.count = self._reads.find, self._reads.count
         self._payloads = Payloads(self._execute)
         self._records = Records(self._execute, self._payloads, *self._keep)
         self.errors, self.last_errors = self._records.errors, self._records.last_errors
@@ -620,7 +612,7 @@ class SqliteStore:
         Looks at every job, and so is for the rare case that a statement has met such a text. Gives how many rows were touched.
         """
         self._suspects_texts = False
-        texts = run_damaged_texts(self._connection)
+        texts = self._reads.damaged_texts()
         for key, (queue, kind) in texts.items():
             self._execute(sql("rename"), (queue, kind, key))
             self._unreadable[key] = "its queue or type cannot be read"
@@ -628,7 +620,7 @@ class SqliteStore:
         return len(texts) + self._drop_derived("counter") + self._drop_derived("line")
 
     def _drop_derived(self, table: str) -> int:
-        damaged = run_damaged_names(self._connection, table)
+        damaged = self._reads.damaged_names(table)
         for name in damaged:
             self._execute(sql(f"drop_{table}_text"), (name,))
         return len(damaged)
@@ -682,14 +674,6 @@ class SqliteStore:
             payload = self._payloads.read(row[0])
         return payload if damage(size, crc, payload) is None else None
 
-    def find(self, where: Filter, page: Page) -> list[int]:
-        """Give the keys of matching jobs as the open transaction sees them."""
-        return run_find(self._connection, where, page)
-
-    def count(self, where: Filter) -> int:
-        """Count matching jobs as the open transaction sees them."""
-        return run_count(self._connection, where)
-
     def payload_sizes(self, keys: Sequence[int]) -> dict[int, int]:
         """Tell the bytes of jobs' payloads without reading them; unknown keys are left out."""
         sizes: dict[int, int] = {}
@@ -725,12 +709,16 @@ class SqliteStore:
             self._suspects_texts = True
             raise
 
-    def correct(self, differences: Mapping[tuple[str, State], int], queues: Iterable[str]) -> None:
-        """Add to counters what a recount found them to be too low by, and look up the heads of some lines again."""
-        for (queue, state), n in differences.items():
+    def correct(self, found: Recount) -> bool:
+        """Put right what a recount has found, unless another finding has been since; tell whether that was done."""
+        if found.number != recounted(self._connection):
+            return False
+        self._execute(sql("write_duty"), (RECOUNTED, found.number + 1))
+        for (queue, state), n in found.counters.items():
             self._counts.add(queue, CODE[state], n)
-        for queue in queues:
+        for queue in found.heads:
             self._line.change(queue)
+        return True
 
     # -- other processes
 
@@ -767,7 +755,7 @@ class SqliteStore:
 
     def reader(self) -> Reader:
         """Open a reader of its own; a store in memory reads through its writer."""
-        return _OwnReader(self) if self._path == ":memory:" else SqliteReader(self._path)
+        return self._reads if self._path == ":memory:" else SqliteReader.open(self._path)
 
     # -- the end
 
@@ -820,30 +808,6 @@ class SqliteStore:
     def _many(self, name: str, rows: Sequence[tuple[Any, ...]]) -> None:
         for part in in_widths(rows):
             self._execute(sql(name, len(part)), tuple(chain.from_iterable(part)))
-
-
-class _OwnReader:
-    """Reads of a store in memory: there is no second connection to it."""
-
-    def __init__(self, store: SqliteStore) -> None:
-        self._store = store
-        self.find = store.find
-        self.count = store.count
-
-    def oldest_ready(self, most: int = 10_000) -> int | None:
-        """See `Reader`."""
-        return run_oldest_ready(self._store._connection, most)
-
-    def recount(self) -> dict[tuple[str, State], int]:
-        """See `Reader`."""
-        return run_recount(self._store._connection)
-
-    def wrong_heads(self) -> list[str]:
-        """See `Reader`."""
-        return run_wrong_heads(self._store._connection)
-
-    def close(self) -> None:
-        """Nothing to let go of."""
 
 
 def _stamp(hold: Hold) -> tuple[Any, ...]:
