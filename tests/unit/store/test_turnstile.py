@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import threading
@@ -12,7 +13,7 @@ from types import SimpleNamespace
 import pytest
 
 from anew.errors import StoreFailed
-from anew.store.sqlite import Places, sharing
+from anew.store.sqlite import Places, presence, sharing
 from anew.store.sqlite.presence import Presence
 from anew.store.sqlite.sharing import Sharing
 from anew.store.sqlite.turnstile import Turnstile
@@ -281,3 +282,22 @@ def test_a_fork_while_another_thread_is_at_the_turnstile_does_not_hang_the_child
     with one._turnstile._guard:
         assert in_child(close) == 0
     one.close()
+
+
+def test_a_process_that_cannot_be_asked_is_taken_for_alive(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, other = Presence(tmp_path / "sessions"), Presence(tmp_path / "sessions")
+    one.appear(1)
+
+    def none_left(*given: object, **more: object) -> int:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(presence.os, "open", none_left)
+        assert other.is_alive(1)
+    assert other.is_alive(1)
+    assert not other.is_alive(2)
+    one.leave()
+    assert not other.is_alive(1)
+    other.leave()

@@ -6,7 +6,7 @@ import os
 import re
 import secrets
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from importlib import resources
@@ -192,10 +192,15 @@ def migrations() -> Iterator[tuple[int, str]]:
     yield from sorted(found)
 
 
-def migrate(connection: apsw.Connection) -> None:
+def migrate(connection: apsw.Connection, require_alone: Callable[[], None] = lambda: None) -> None:
     """Bring the schema up to date, forward only, each step in its own transaction.
 
+    Args:
+        connection: The writer's.
+        require_alone: Called before an older store is changed; raises StoreBusy where another process has it open.
+
     Raises:
+        StoreBusy: See there.
         NewerStore: The file was written by a newer program.
         StoreFailed: The file is a database of something else.
     """
@@ -211,6 +216,8 @@ def migrate(connection: apsw.Connection) -> None:
         raise NewerStore(
             f"the store has schema {present}, this program knows up to {newest}; run the newer Anew that wrote it"
         )
+    if 0 < present < newest:
+        require_alone()
     for number, script in steps:
         if number > present:
             with connection:

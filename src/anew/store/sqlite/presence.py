@@ -48,17 +48,7 @@ class Presence:
         """Report whether the process of a session still runs."""
         if session == self._session:
             return True
-        try:
-            fd = os.open(self._folder / str(session), os.O_RDWR | os.O_CLOEXEC)
-        except FileNotFoundError:
-            return False
-        try:
-            fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return True
-        finally:
-            os.close(fd)
-        return False
+        return is_locked(self._folder / str(session))
 
     def anybody(self) -> bool:
         """Report whether any process has the file open."""
@@ -130,6 +120,23 @@ class Presence:
         if len(os.fsencode(path)) > _LONGEST_ADDRESS:
             return f"/proc/self/fd/{self._folder_fd}/{name}"
         return path
+
+
+def is_locked(path: Path) -> bool:
+    """Report whether some process keeps a file locked; also where that cannot be found out, as without a free descriptor."""
+    try:
+        fd = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return False
+    except OSError:
+        return True
+    try:
+        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except OSError:
+        return True
+    finally:
+        os.close(fd)
+    return False
 
 
 class ServerLock:

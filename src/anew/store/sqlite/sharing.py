@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from anew.errors import InvalidConfig, StoreBusy, StoreFailed
 from anew.store.sqlite.connection import Places
-from anew.store.sqlite.presence import Presence, ServerLock
+from anew.store.sqlite.presence import Presence, ServerLock, is_locked
 from anew.store.sqlite.turnstile import Turnstile
 
 SHORT_WAITS = 10
@@ -37,6 +37,7 @@ class Sharing:
 
     def __init__(self, places: Places | None, *, exclusive: bool) -> None:
         self.locked = False
+        self._places = places
         self._turnstile: Turnstile | None = None
         self._presence: Presence | None = None
         self._server: ServerLock | None = None
@@ -56,6 +57,20 @@ class Sharing:
                 field="root_dir",
                 value=folder,
             ) from error
+
+    def require_alone(self) -> None:
+        """Make sure that nobody else has the store open: other processes may know its present schema only.
+
+        Raises:
+            StoreBusy: Somebody has.
+        """
+        if self._places is None or self._presence is None:
+            return
+        if (self._server is None and is_locked(self._places.server)) or self._presence.anybody():
+            raise StoreBusy(
+                "the store must be brought up to date, and another process has it open; "
+                "end its server and every program that has it open, and start this one again"
+            )
 
     # -- the turn to write
 

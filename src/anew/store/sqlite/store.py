@@ -135,7 +135,7 @@ class SqliteStore:
         # Whoever opens may wait, for a program without a turnstile too.
         self._connection.set_busy_timeout(int(opening.OPENING_WAIT_S * 1_000))
         self._log = Log(self._connection)
-        opening.migrate(self._connection)
+        opening.migrate(self._connection, self._sharing.require_alone)
         if self._reserve is not None:
             self.keep_reserve()
             opening.sync_directory(self._reserve.parent)
