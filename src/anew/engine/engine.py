@@ -45,6 +45,7 @@ class Engine:
         failed: Why nothing is accepted any more, or None.
         stalled: The last transaction did not last; trying again at once would only spin.
         due_at: When the next waiting job is due, epoch ms; None if none waits.
+        made_ready: The last batch left more ready jobs in some queue than there were.
     """
 
     def __init__(
@@ -62,7 +63,7 @@ class Engine:
         self.ids = IdText(store.identity.tag)
         self.stats = Stats()
         self.failed: StoreFailed | None = None
-        self.stalled = False
+        self.stalled = self.made_ready = False
         self.dispatcher = Dispatcher(
             store,
             global_limit=limits.global_in_flight,
@@ -139,13 +140,14 @@ class Engine:
             # Takes, releases and promotions need no sync: losing one in a power cut only offers the job again.
             if self.store.begin(synced=any(op.durable for op in ops)):
                 self._look_again()
+            promoted = self._promote(batch, PROMOTE_JOBS)  # first, so that a take finds what is due
             self._run(ops, batch, answers)
-            self._promote(batch)
+            self._promote(batch, PROMOTE_JOBS - promoted)
             batch.take()
             if batch.due_changed:
                 self.due_at = self.store.next_due()
             started = time.perf_counter_ns()
-            self.store.commit()
+            self.made_ready = self.store.commit()
         except (StoreBusy, ForkedStore):  # from `begin`: nothing was done
             raise
         except Exception as error:
@@ -200,13 +202,17 @@ class Engine:
             elif isinstance(op, Release):
                 answers.append((op, settle_release(batch, op)))
 
-    def _promote(self, batch: Batch) -> None:
+    def _promote(self, batch: Batch, most: int) -> int:
+        """Make some jobs ready whose time has come; give how many."""
         if batch.due_changed:
             self.due_at = self.store.next_due()
             batch.due_changed = False
-        if self.due_at is not None and self.due_at <= batch.now:
-            self.stats.promoted += self.store.promote(batch.now, PROMOTE_JOBS)
-            batch.due_changed = True
+        if most <= 0 or self.due_at is None or self.due_at > batch.now:
+            return 0
+        promoted = self.store.promote(batch.now, most)
+        self.stats.promoted += promoted
+        batch.due_changed = True
+        return promoted
 
     def _deliver(self, deliveries: Iterable[tuple[Taker, list[TakenRow]]], now: int) -> None:
         """Hand out what was taken; a taker that raises hurts nobody else."""

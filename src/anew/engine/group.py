@@ -271,12 +271,16 @@ class GroupCommit:
         self._busy_timer = self._refusing = None
 
     def _woken(self) -> None:
+        """Another process has committed ready jobs: look, if anybody could have some; all else is left to the poll."""
         self.engine.store.hear()
-        self._wake()
+        if self.engine.dispatcher.wants():
+            self._wake()
 
     def _poll(self) -> None:
         self._poll_timer = self._loop.call_later(POLL_S, self._poll)
-        if not self._scheduled and self.engine.failed is None and self.engine.store.has_changed():
+        if self._scheduled or self.engine.failed is not None:
+            return
+        if self.engine.dispatcher.checks() or self.engine.store.has_changed():
             self._wake()
 
     # -- batches

@@ -89,6 +89,7 @@ class ThreadCommit:
         self._upkeep = Upkeep()
         self._upkeep_at = time.monotonic()
         self._jobs_came = threading.Condition()
+        self._readied = 0
         self._listening = threading.Lock()
         self._wakes: int | None = None
 
@@ -102,10 +103,6 @@ class ThreadCommit:
             StoreFull, StoreFailed: See `AnewError`.
         """
         keys: Sequence[int] = self.apply(Enqueue(jobs, _nobody, plain)).keys
-        with self._jobs_came:
-            self._jobs_came.notify_all()
-        if self._listening.locked():
-            self.engine.store.poke_self()
         return keys
 
     def take(self, queues: Sequence[str] | None, limit: int, *, timeout_s: float = 0.0) -> TakenJobs:
@@ -118,11 +115,14 @@ class ThreadCommit:
         """
         until = time.monotonic() + timeout_s
         while True:
-            taken: TakenJobs = self.apply(Call(lambda batch: _take(batch, queues, limit), _nobody))
+            seen = self._readied
+            # No sync: in a power cut a lost take only offers the jobs again.
+            take = Call(lambda batch: _take(batch, queues, limit), _nobody, durable=False)
+            taken: TakenJobs = self.apply(take)
             left = until - time.monotonic()
             if taken.rows or left <= 0:
                 return taken
-            self._sleep(min(left, POLL_S))
+            self._sleep(min(left, self._until_due()), seen)
 
     def succeed(self, keys: Sequence[int], token: int | None = None) -> list[int]:
         """Complete jobs; give those that were no longer in flight (or no longer under this token)."""
@@ -141,7 +141,7 @@ class ThreadCommit:
 
     def release(self, keys: Sequence[int], token: int) -> None:
         """Give jobs back to their place, uncounted; those no longer held under this token are left alone."""
-        self.apply(Call(lambda batch: _release(batch, keys, token), _nobody))
+        self.apply(Call(lambda batch: _release(batch, keys, token), _nobody, durable=False))
 
     def apply(self, op: Op) -> Any:
         """Apply one operation with whatever else has gathered; give its result once it is on the disk.
@@ -225,6 +225,8 @@ class ThreadCommit:
                         op.done(busy)
                     return
             else:
+                if self.engine.made_ready:
+                    self._wake_sleepers()
                 return
 
     def _duties(self) -> list[Op]:
@@ -247,25 +249,44 @@ class ThreadCommit:
 
     # -- waiting for jobs
 
-    def _sleep(self, seconds: float) -> None:
-        """Wait until jobs may have come, here or in another process: one thread listens for all."""
+    def _until_due(self) -> float:
+        """Give how long to sleep at most, in seconds: until the next waiting job is due, and no longer than a poll's interval."""
+        due_at = self.engine.due_at
+        return POLL_S if due_at is None else min(POLL_S, max(0, due_at - self.engine.clock.now()) / 1_000)
+
+    def _sleep(self, seconds: float, seen: int) -> None:
+        """Wait until jobs may have come, here or in another process: one thread listens for all.
+
+        Args:
+            seconds: For how long at most.
+            seen: The number of batches that had made jobs ready when the caller looked for some.
+        """
         if not self._listening.acquire(blocking=False):
-            with self._jobs_came:
-                self._jobs_came.wait(seconds)
+            self._sleep_here(seconds, seen)
             return
         try:
             if self._wakes is None:
                 self._wakes = self.engine.store.listen()
             if self._wakes is None:
-                with self._jobs_came:
-                    self._jobs_came.wait(seconds)
-                return
-            if select.select([self._wakes], [], [], seconds)[0]:
+                self._sleep_here(seconds, seen)
+            elif self._readied == seen and select.select([self._wakes], [], [], seconds)[0]:
                 self.engine.store.hear()
                 with self._jobs_came:
                     self._jobs_came.notify_all()
         finally:
             self._listening.release()
+
+    def _sleep_here(self, seconds: float, seen: int) -> None:
+        with self._jobs_came:
+            if self._readied == seen:
+                self._jobs_came.wait(seconds)
+
+    def _wake_sleepers(self) -> None:
+        with self._jobs_came:
+            self._readied += 1
+            self._jobs_came.notify_all()
+        if self._listening.locked():
+            self.engine.store.poke_self()
 
 
 def _release(batch: Batch, keys: Sequence[int], token: int) -> None:

@@ -252,8 +252,12 @@ class Store(Protocol):
             StoreFailed: A sync has failed, here or in another process.
         """
 
-    def commit(self) -> None:
-        """Make the transaction last. Raises StoreFull, or StoreFailed after which nothing may be trusted."""
+    def commit(self) -> bool:
+        """Make the transaction last. Raises StoreFull, or StoreFailed after which nothing may be trusted.
+
+        Returns:
+            Whether some queue has more ready jobs than before; other processes that wait for jobs are told.
+        """
 
     def rollback(self) -> None:
         """Forget the transaction."""

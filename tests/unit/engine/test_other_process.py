@@ -128,7 +128,7 @@ def test_all_holds_are_compared_some_in_each_batch(
     other.do(succeed(*keys))
     left = []
     for _ in range(3):
-        one.engine.apply([])
+        one.advance(takers.CHECK_MS)
         left.append(len(worker.held))
     assert left == [3, 1, 0]
 
@@ -142,7 +142,7 @@ def test_holds_that_stand_do_not_keep_others_from_being_compared(
     worker = one.worker(prefetch=5)
     other.do(succeed(keys[0]))  # the one that is compared last
     for _ in range(3):
-        one.engine.apply([])
+        one.advance(takers.CHECK_MS)
     assert worker.held == set(keys[1:])
 
 
@@ -158,7 +158,7 @@ def test_a_write_while_holds_are_compared_has_them_compared_once_more(
     one.engine.apply([])  # two of them stand
     other.do(succeed(*keys))
     for _ in range(4):
-        one.engine.apply([])
+        one.advance(takers.CHECK_MS)
     assert worker.held == set()
 
 
@@ -179,6 +179,25 @@ def test_rows_are_compared_only_after_another_process_has_written(
     one.engine.apply([])
     one.engine.apply([])
     assert asked == [2]
+
+
+def test_rows_are_compared_at_most_once_in_a_while_however_often_another_process_writes(
+    pair: tuple[Rig, Rig], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, other = pair
+    one.put(new_job(), new_job())
+    one.worker(["mail"], prefetch=2)
+    asked: list[int] = []
+    ask = one.store.held_under
+    monkeypatch.setattr(one.store, "held_under", lambda holds: asked.append(len(holds)) or ask(holds))
+    for ms in (0, 49, 1, 49, 0):  # 0, 49, 50, 99, 99
+        other.put(new_job("elsewhere"))
+        one.advance(ms)
+    assert asked == [2, 2]
+    assert one.engine.dispatcher.checks()
+    one.advance(1)  # 100
+    assert asked == [2, 2, 2]
+    assert not one.engine.dispatcher.checks()
 
 
 REPORTS: dict[str, Callable[[int], Op]] = {

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,13 +13,13 @@ from typing import Any
 import pytest
 
 from anew.app import open_engine
-from anew.engine import ThreadCommit
+from anew.engine import ThreadCommit, threads
 from anew.engine.threads import _Waiter
 from anew.errors import ForkedStore, NotFound, StoreBusy, StoreFailed
 from anew.jobs import Failed, State
 from anew.store.protocol import Filter
 
-from .rig import ALL, FaultyStore, Rig, enqueue, new_job
+from .rig import ALL, NOW, FaultyStore, Rig, enqueue, new_job
 
 
 @pytest.fixture
@@ -370,3 +371,55 @@ def test_a_job_of_the_same_process_wakes_the_thread_that_listens(tmp_path: Path)
     waiting.join(30)
     assert found == list(keys)
     engine.close()
+
+
+def test_a_take_finds_a_job_that_has_just_become_due() -> None:
+    rig = Rig()
+    engine = ThreadCommit(rig.engine)
+    (key,) = engine.enqueue([new_job(ready_at=NOW + 5)])
+    assert engine.take(None, 1).rows == []
+    rig.clock.advance(5)
+    assert [row[0] for row in engine.take(None, 1).rows] == [key]
+
+
+@pytest.mark.parametrize("place", ["in memory", "in a file"])
+@pytest.mark.parametrize("event", ["a release", "a job that is due"])
+def test_whoever_waits_is_woken_by_whatever_makes_a_job_ready(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str, event: str
+) -> None:
+    monkeypatch.setattr(threads, "POLL_S", 60.0)
+    engine = open_engine(None if place == "in memory" else tmp_path / "jobs.db")
+    due_at = int(time.time() * 1_000) + 300 if event == "a job that is due" else None
+    (key,) = engine.enqueue([new_job(ready_at=due_at)])
+    held = engine.take(None, 1)
+    found: list[list[int]] = [[], []]
+
+    def wait(at: int) -> None:  # one listens for both
+        found[at] = [row[0] for row in engine.take(None, 1, timeout_s=60).rows]
+        if found[at]:
+            engine.enqueue([new_job()])
+
+    waiting = [threading.Thread(target=wait, args=(at,)) for at in range(2)]
+    for thread in waiting:
+        thread.start()
+    if due_at is None:
+        engine.release([key], held.token)
+    for thread in waiting:
+        thread.join(20)
+        assert not thread.is_alive(), "nobody woke it"
+    assert sorted(map(len, found)) == [1, 1]
+    engine.close()
+
+
+def test_takes_and_releases_are_not_synced() -> None:
+    class Watched(FaultyStore):
+        def begin(self, *, synced: bool) -> bool:
+            asked.append(synced)
+            return self.inner.begin(synced=synced)
+
+    asked: list[bool] = []
+    engine = ThreadCommit(Rig(Watched(Rig().store)).engine)
+    (key,) = engine.enqueue([new_job()])
+    engine.release([key], engine.take(None, 1).token)
+    engine.succeed([key], engine.take(None, 1).token)
+    assert asked == [True, False, False, False, True]

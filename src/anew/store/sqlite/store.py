@@ -208,9 +208,12 @@ class SqliteStore:
         """Tell whether a transaction is open."""
         return bool(self._connection.in_transaction)
 
-    def commit(self) -> None:
-        """Make the transaction last. What may go wrong after it lasts is a failure of the disk, or nobody's concern."""
-        wakes = self._counts.has_touched_ready()
+    def commit(self) -> bool:
+        """Make the transaction last; tell whether some queue has more ready jobs now.
+
+        What may go wrong after it lasts is a failure of the disk, or nobody's concern.
+        """
+        made_ready = self._counts.has_made_ready()
         self._line.flush()
         self._counts.flush()
         identity = self.identity
@@ -228,8 +231,9 @@ class SqliteStore:
                 # nobody writes before `abandon` has left the mark.
                 raise _failed(error) from error
         self._sharing.leave()
-        if wakes:
+        if made_ready:
             self._sharing.poke()
+        return made_ready
 
     def rollback(self) -> None:
         """Forget the transaction; memory believes the rows again."""
