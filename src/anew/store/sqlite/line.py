@@ -66,10 +66,19 @@ class Line:
 
     def append(self, queue: str, priority: int, jobs: int) -> None:
         """Note that so many jobs, with the largest keys so far and no lower priority number than this, are ready in a queue now."""
+        if queue in self._changed:
+            self.change(queue)
+            return
         head = self._heads.get(queue)
-        if head is None or head[0] > priority or queue in self._changed:
-            if head is None and self._counts.get(queue, READY) == jobs:
-                self._changed.setdefault(queue, None)  # it was empty, so the table has no head of it
+        if head is None and self._counts.get(queue, READY) == jobs:
+            self._changed[queue] = None  # it was empty, so the table has no head of it
+        elif (
+            head is None
+        ):  # as after another process has written: the table has it, and nearly always it stays
+            head = self._execute(sql("stored_head"), (queue,)).fetchone()
+            if head is not None:
+                self._heads[queue] = head
+        if head is None or head[0] > priority:
             self.change(queue)
 
     def took(self, heads: Heads) -> None:
