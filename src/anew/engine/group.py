@@ -114,24 +114,23 @@ class GroupCommit:
     def submit_new(self, op: Enqueue) -> None:
         """Add new jobs to the next batch, or to the first that has room for them; they keep their order.
 
-        Raises:
-            Overloaded: More is waiting than can be stored soon; nothing was stored.
+        Where more is waiting than can be stored soon, or the store has been busy for too long, they are refused at once.
         """
         if self._refusing is not None:
-            raise self._refusing
+            answer([(op, self._refusing)])
+            return
         jobs = self._new_jobs + len(op.jobs)
         if len(self._new) >= self._max_waiting or (self._new and jobs > WAITING_JOBS):
-            raise Overloaded("more new jobs are waiting than can be stored soon; try again in a second")
+            answer(
+                [(op, Overloaded("more new jobs are waiting than can be stored soon; try again in a second"))]
+            )
+            return
         self._new.append(op)
         self._new_jobs = jobs
         self._wake()
 
     def submit_long(self, op: Enqueue) -> None:
-        """Add new jobs that may be long: over several batches, if one would hold up the others.
-
-        Raises:
-            Overloaded: More is waiting than can be stored soon; nothing was stored.
-        """
+        """Add new jobs that may be long: over several batches, if one would hold up the others; refused as by `submit_new`."""
         size = payload_bytes(op)
         if self._staging is None or size <= PART_BYTES:
             self.submit_new(op)

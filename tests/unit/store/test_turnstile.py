@@ -128,6 +128,26 @@ def test_a_poke_reaches_whoever_listens(tmp_path: Path, depth: int) -> None:
     assert os.listdir(folder) == []
 
 
+def test_who_begins_to_listen_is_found_at_the_next_look(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also in the very instant after the last one."""
+    now = [100.0]
+    monkeypatch.setattr(presence, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    first, second = Presence(tmp_path / "s"), Presence(tmp_path / "s")
+    first.appear(1)
+    second.appear(2)
+    second.poke()
+    looked = (tmp_path / "s").stat()
+    fd = first.listen()
+    os.utime(tmp_path / "s", ns=(looked.st_atime_ns, looked.st_mtime_ns))
+    now[0] += presence.LOOK_S
+    second.poke()
+    assert os.read(fd, 10) == b"!"
+    first.leave()
+    second.leave()
+
+
 def _read_all(fd: int) -> int:
     """Read every poke that waits in the socket; how many there were."""
     heard = 0

@@ -9,12 +9,17 @@ from __future__ import annotations
 import fcntl
 import os
 import socket
+import time
 from contextlib import suppress
 from pathlib import Path
 
 from anew.errors import StoreBusy
 
 POKE = b"!"
+LOOK_S = 0.05
+"""How often to look who listens: as often as whoever listens looks by itself. The folder's time of change tells no better: two
+changes within a tick of the system's clock have the same."""
+
 _LONGEST_ADDRESS = 100
 """Bytes of a socket's path that the system takes, with some to spare; longer ones are reached through the folder's descriptor."""
 
@@ -35,7 +40,7 @@ class Presence:
         self._outgoing = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         self._outgoing.setblocking(False)
         self._incoming: socket.socket | None = None
-        self._seen_at = -1
+        self._look_at = 0.0
         self._sleepers: list[str] = []
 
     def appear(self, session: int) -> None:
@@ -82,13 +87,13 @@ class Presence:
 
     def poke(self) -> None:
         """Wake every process that listens; nothing depends on it, and nothing that goes wrong here is anybody's error."""
-        with suppress(OSError):
-            changed_at = os.fstat(self._folder_fd).st_mtime_ns
-            if changed_at != self._seen_at:
+        now = time.monotonic()
+        if now >= self._look_at:
+            self._look_at = now + LOOK_S
+            with suppress(OSError):
                 own = f"{self._session}.wake"
                 names = [name for name in os.listdir(self._folder) if name.endswith(".wake") and name != own]
                 self._sleepers = [self._address(name) for name in names]
-                self._seen_at = changed_at
         for address in self._sleepers:
             with suppress(OSError):
                 self._outgoing.sendto(POKE, address)
