@@ -109,6 +109,11 @@ class ForkedStore(Conflict):
 
     code = "forked_store"
 
+    def __init__(
+        self, message: str = "the store was opened before this process was forked; open it again here"
+    ) -> None:
+        super().__init__(message)
+
 
 class NewerStore(Conflict):
     """The store's schema is newer than this program knows."""

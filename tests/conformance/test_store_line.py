@@ -9,7 +9,7 @@ import pytest
 from anew.jobs import State
 from anew.store.protocol import Store
 
-from .helpers import NOW, batch, hold, insert, new_job, one, put, rewrite, take, taken_keys
+from .helpers import NOW, batch, check_counts, hold, insert, new_job, one, put, rewrite, take, taken_keys
 
 
 def first_in_line(store: Store) -> int | None:
@@ -176,3 +176,19 @@ def test_the_look_for_the_oldest_ends_somewhere(store: Store) -> None:
         assert reader.oldest_ready() == NOW - 5
     finally:
         reader.close()
+
+
+def test_a_queue_that_is_named_twice_gives_each_job_once(store: Store) -> None:
+    put(store, *[new_job("a")] * 3, *[new_job("b")] * 2)
+    assert taken_keys(take(store, ["a", "a"], limit=2)) == [1, 2]
+    assert taken_keys(take(store, ["b", "a", "b"])) == [3, 4, 5]
+    check_counts(store)
+
+
+def test_a_queue_that_is_named_twice_with_others_gives_as_many_as_it_is_asked_for(store: Store) -> None:
+    put(store, *[new_job("a")] * 5, new_job("b"))
+    with batch(store):
+        rows, _ = store.take_each([("a", 1), ("b", 1), ("a", 2)], 1 << 20, hold())
+    assert sorted(taken_keys(rows)) == [1, 2, 3, 6]
+    assert taken_keys(take(store)) == [4, 5]
+    check_counts(store)

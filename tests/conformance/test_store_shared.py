@@ -10,7 +10,7 @@ import pytest
 
 from anew.errors import StoreBusy
 from anew.jobs import HoldKind, State
-from anew.store.protocol import Filter, Store
+from anew.store.protocol import Filter, Recount, Store
 from anew.store.sqlite import SqliteStore
 
 from .helpers import ALL, NOW, batch, check_counts, new_job, one, put, stage, take, taken_keys, told
@@ -175,13 +175,34 @@ def test_counters_that_are_wrong_are_put_right_by_what_a_recount_finds(pair: tup
     put(one_, new_job("a"), new_job("a"), new_job("b"))
     reader = other.reader()
     with batch(one_):
-        one_.correct({("a", State.READY): 5, ("c", State.DEAD): 1, ("b", State.READY): -1}, [])
-    differences = reader.recount()
+        one_.correct(Recount(0, {("a", State.READY): 5, ("c", State.DEAD): 1, ("b", State.READY): -1}, []))
+    found = reader.recount()
     reader.close()
-    assert differences == {("a", State.READY): -5, ("c", State.DEAD): -1, ("b", State.READY): 1}
+    assert found.counters == {("a", State.READY): -5, ("c", State.DEAD): -1, ("b", State.READY): 1}
     put(one_, new_job("b"), first_key=9)
     with batch(other):
-        other.correct(differences, [])
+        assert other.correct(found)
         check_counts(other)
     assert taken_keys(take(one_)) == [1, 2, 3, 9]
     check_counts(one_)
+
+
+def test_what_two_recounts_have_found_is_put_right_once(pair: tuple[Store, Store]) -> None:
+    one_, other = pair
+    put(one_, *[new_job("a")] * 5)
+    with batch(one_):
+        one_.correct(Recount(0, {("a", State.READY): -2}, []))
+    found = []
+    for store in pair:
+        reader = store.reader()
+        found.append(reader.recount())
+        reader.close()
+    with batch(one_):
+        assert one_.correct(found[0])
+    with batch(other):
+        assert not other.correct(found[1])
+        check_counts(other)
+    reader = other.reader()
+    again = reader.recount()
+    reader.close()
+    assert again == (2, {}, [])

@@ -283,7 +283,7 @@ def _judge_disk(disk: Path, said: Said) -> list[str]:
         held = [id_ for id_, job in present.items() if job.state is State.IN_FLIGHT]
         found += [f"{id_} is stranded" for id_ in held]
         reader = store.reader()
-        if wrong := reader.recount():
+        if wrong := reader.recount().counters:
             found.append(f"counters are off by {wrong}")
         reader.close()
     finally:

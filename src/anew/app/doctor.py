@@ -55,10 +55,10 @@ def make_anew(root_dir: Path, seen: Examination) -> Examination:
         _do(engine, lambda batch: store.recount_records(keys.get("records", ())))
         reader = store.reader()
         try:
-            differences, queues = reader.recount(), reader.wrong_heads()
+            found = reader.recount()
         finally:
             reader.close()
-        _do(engine, lambda batch: batch.correct(differences, queues))
+        _do(engine, lambda batch: batch.correct(found))
     finally:
         store.close()
     return look_over(root_dir)

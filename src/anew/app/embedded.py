@@ -32,12 +32,10 @@ def open_engine(
         NewerStore: A newer program wrote it.
         StoreFailed: The file is no database of ours, or a sync has failed in a process that has it open.
     """
-    place: Path | Places | None = None
+    places: Places | None = None
     if path is not None:
-        place = Path(os.path.abspath(path))
-        if not place.is_dir():
-            place = Places.beside(place)
-    store = SqliteStore(place, exclusive=False)
+        places = Places.in_directory(Path(path)) if os.path.isdir(path) else Places.beside(Path(path))
+    store = SqliteStore(places, exclusive=False)
     try:
         engine = Engine(
             store, clock=SystemClock(), defaults=defaults, limits=limits or Limits(global_in_flight=0)

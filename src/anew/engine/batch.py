@@ -34,7 +34,7 @@ from anew.jobs.decide import (
 from anew.jobs.ids import COUNTER_BITS
 from anew.jobs.interruption import decide_interruption
 from anew.jobs.patch import released
-from anew.store.protocol import Hold, Rewrite, Store, TakenRow
+from anew.store.protocol import Hold, Recount, Rewrite, Store, TakenRow
 
 _NONE: Mapping[int, Any] = MappingProxyType({})
 
@@ -169,9 +169,10 @@ class Batch:
         """Have the counters checked against the rows, beside the work that goes on."""
         self._parts.recount_due = True
 
-    def correct(self, differences: Mapping[tuple[str, State], int], queues: Iterable[str]) -> None:
+    def correct(self, found: Recount) -> None:
         """Put right what a recount has found; whoever waits for jobs looks again."""
-        self.store.correct(differences, queues)
+        if not self.store.correct(found):
+            self.ask_for_recount()  # something else was put right meanwhile, perhaps the same
         self._parts.dispatcher.look_again()
 
     @property

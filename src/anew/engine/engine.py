@@ -11,7 +11,7 @@ import logging
 import random
 import secrets
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from anew.clock import Clock
@@ -19,10 +19,10 @@ from anew.engine.batch import Batch, Enqueued, Limits, Numbers, Parts
 from anew.engine.ops import Call, Enqueue, Fail, FailMany, Op, Release, Succeed
 from anew.engine.settle import Answers, settle_failures, settle_release, settle_successes
 from anew.engine.stats import Stats
-from anew.engine.takers import Dispatcher
-from anew.errors import AnewError, Conflict, InternalError, StoreBusy, StoreFailed, StoreFull
+from anew.engine.takers import Dispatcher, Taker
+from anew.errors import AnewError, ForkedStore, InternalError, StoreBusy, StoreFailed, StoreFull
 from anew.jobs import Defaults, IdText
-from anew.store.protocol import Store
+from anew.store.protocol import Store, TakenRow
 
 log = logging.getLogger("anew.engine")
 
@@ -44,8 +44,8 @@ class Engine:
     Attributes:
         failed: Why nothing is accepted any more, or None.
         stalled: The last transaction did not last; trying again at once would only spin.
-        returned: Keys of jobs that could not be delivered; the next batch gives them back.
         due_at: When the next waiting job is due, epoch ms; None if none waits.
+        made_ready: The last batch left more ready jobs in some queue than there were.
     """
 
     def __init__(
@@ -63,8 +63,7 @@ class Engine:
         self.ids = IdText(store.identity.tag)
         self.stats = Stats()
         self.failed: StoreFailed | None = None
-        self.stalled = False
-        self.returned: list[int] = []
+        self.stalled = self.made_ready = False
         self.dispatcher = Dispatcher(
             store,
             global_limit=limits.global_in_flight,
@@ -100,49 +99,59 @@ class Engine:
             answer([(op, self.failed) for op in ops])
             return
         try:
-            answers, batch = self._transact(ops)
+            self._transact(ops)
         except StoreBusy:
             raise
         except StoreFull as error:
             self._apply_when_full(ops, error)
         except StoreFailed as error:
             self._give_up(ops, error)
-        except Conflict as error:  # the store was opened by the process that this one was forked from
+        except ForkedStore as error:
             answer([(op, error) for op in ops])
         except UnicodeDecodeError:
             self._apply_without_damaged(ops)
         except Exception:
             self._apply_singly(ops)
-        else:
-            answer(answers)
-            self._deliver(batch)
 
-    def _transact(self, ops: Sequence[Op]) -> tuple[Answers, Batch]:
-        """Run one transaction to its commit; put memory back if it does not get there."""
+    def _transact(self, ops: Sequence[Op]) -> None:
+        """Run one transaction to its commit and answer; an interruption leaves it undone, or done and answered."""
         batch = Batch(self.parts, self.clock.now())
+        answers: Answers = []
+        unanswered, undelivered = iter(answers), iter(batch.deliveries)
+        try:
+            self._commit(ops, batch, answers)
+            answer(unanswered)
+            self._deliver(undelivered, batch.now)
+        except Exception:
+            raise
+        except BaseException:  # Ctrl-C in a program that embeds the engine
+            if self.store.is_open():
+                self._put_back(batch)
+            else:
+                self.store.rollback()  # it forgets what is remembered, and lets the next process in
+                answer(unanswered)  # without a commit there are none
+                self._deliver(undelivered, batch.now)
+            raise
+
+    def _commit(self, ops: Sequence[Op], batch: Batch, answers: Answers) -> None:
+        """Run one transaction to its commit; put memory back if it does not get there."""
         counted = self.stats.mark()
         try:
             # Takes, releases and promotions need no sync: losing one in a power cut only offers the job again.
             if self.store.begin(synced=any(op.durable for op in ops)):
                 self._look_again()
-        except StoreBusy:
-            raise
-        except Exception as error:
-            self._raise_known(error)
-            raise
-        answers: Answers = []
-        try:
-            answers = self._run(ops, batch)
-            if self.returned:
-                batch.give_back(self.returned, None)
-            self._promote(batch)
+            promoted = self._promote(batch, PROMOTE_JOBS)  # first, so that a take finds what is due
+            self._run(ops, batch, answers)
+            self._promote(batch, PROMOTE_JOBS - promoted)
             batch.take()
             if batch.due_changed:
                 self.due_at = self.store.next_due()
             started = time.perf_counter_ns()
-            self.store.commit()
-            self.stats.commit_ms.add((time.perf_counter_ns() - started) / 1e6)
+            self.made_ready = self.store.commit()
+        except (StoreBusy, ForkedStore):  # from `begin`: nothing was done
+            raise
         except Exception as error:
+            answers.clear()
             self.stalled = True
             self.stats.reset(counted)
             known = error if isinstance(error, StoreFull | StoreFailed) else self.store.explain(error)
@@ -151,34 +160,15 @@ class Engine:
             if known is not None and known is not error:
                 raise known from error
             raise
-        except BaseException:  # Ctrl-C in a program that embeds the engine
-            self._end_interrupted(batch, answers)
-            raise
         self.stalled = False
-        self.returned.clear()
+        self.stats.commit_ms.add((time.perf_counter_ns() - started) / 1e6)
         self.stats.batch_size.add(len(ops))
         self.stats.taken += sum(len(rows) for _, rows in batch.deliveries)
-        return answers, batch
-
-    def _end_interrupted(self, batch: Batch, answers: Answers) -> None:
-        """Undo an interrupted batch, or answer it if it had been committed already."""
-        if self.store.is_open():
-            self._put_back(batch)
-            return
-        self.store.rollback()  # nothing to undo: it forgets what is remembered, and lets the next process in
-        answer(answers)
-        self._deliver(batch)
 
     def _look_again(self) -> None:
         """Another process has written: what is remembered of the rows is read again."""
         self.due_at = self.store.next_due()
         self.dispatcher.notice_others()
-
-    def _raise_known(self, error: Exception) -> None:
-        self.stalled = True
-        known = self.store.explain(error)
-        if known is not None:
-            raise known from error
 
     def _put_back(self, batch: Batch) -> None:
         """Undo a transaction in the store and in memory."""
@@ -191,19 +181,18 @@ class Engine:
         for key, taker, token in batch.undo:
             self.dispatcher.hold(key, taker, token)
 
-    def _run(self, ops: Sequence[Op], batch: Batch) -> Answers:
+    def _run(self, ops: Sequence[Op], batch: Batch, answers: Answers) -> None:
         """Run the operations grouped by verb: new jobs first, then ends of attempts, then the rarer verbs."""
-        answers: Answers = []
         enqueues = [op for op in ops if isinstance(op, Enqueue)]
         if enqueues:
             _enqueue(enqueues, batch, answers)
             if len(enqueues) == len(ops):
-                return answers
+                return
         successes = [op for op in ops if isinstance(op, Succeed)]
         if successes:
             settle_successes(batch, successes, answers)
             if len(enqueues) + len(successes) == len(ops):
-                return answers
+                return
         failures = [op for op in ops if isinstance(op, Fail | FailMany)]
         if failures:
             settle_failures(batch, failures, answers)
@@ -212,24 +201,26 @@ class Engine:
                 answers.append((op, _call(op, batch)))
             elif isinstance(op, Release):
                 answers.append((op, settle_release(batch, op)))
-        return answers
 
-    def _promote(self, batch: Batch) -> None:
+    def _promote(self, batch: Batch, most: int) -> int:
+        """Make some jobs ready whose time has come; give how many."""
         if batch.due_changed:
             self.due_at = self.store.next_due()
             batch.due_changed = False
-        if self.due_at is not None and self.due_at <= batch.now:
-            self.stats.promoted += self.store.promote(batch.now, PROMOTE_JOBS)
-            batch.due_changed = True
+        if most <= 0 or self.due_at is None or self.due_at > batch.now:
+            return 0
+        promoted = self.store.promote(batch.now, most)
+        self.stats.promoted += promoted
+        batch.due_changed = True
+        return promoted
 
-    def _deliver(self, batch: Batch) -> None:
-        """Hand out what was taken; a taker that raises hurts nobody else, and its jobs are given back at once."""
-        for taker, rows in batch.deliveries:
+    def _deliver(self, deliveries: Iterable[tuple[Taker, list[TakenRow]]], now: int) -> None:
+        """Hand out what was taken; a taker that raises hurts nobody else."""
+        for taker, rows in deliveries:
             try:
-                taker.deliver(rows, batch.now)
+                taker.deliver(rows, now)
             except Exception:
                 log.exception("taken jobs could not be delivered; they are given back")
-                self.returned += [row[0] for row in rows]
                 self.dispatcher.remove(taker)
                 taker.broken()
 
@@ -240,31 +231,29 @@ class Engine:
         self.parts.full = True
         log.error("no space left; new jobs are refused until there is some", extra={"reason": str(error)})
         rest = list(ops)
+        refused: Answers = []  # answered at the end: where the store is busy now, all are tried again
         for wanted in (_is_not_new, _settles):
-            answer([(op, error) for op in rest if not wanted(op)])
+            refused += [(op, error) for op in rest if not wanted(op)]
             rest = [op for op in rest if wanted(op)]
             if not rest and not self.dispatcher.can_take():
-                return
+                break
             try:
                 if self.store.device is not None:
                     self.store.device.free_reserve()
-                answers, batch = self._transact(rest)
+                self._transact(rest)
             except StoreFull as still:
                 error = still
+                continue
+            except StoreBusy:
+                raise
             except StoreFailed as failed:
                 self._give_up(rest, failed)
-                return
-            except StoreBusy as busy:
-                answer([(op, busy) for op in rest])
-                return
             except Exception:
                 self._apply_singly(rest)
-                return
-            else:
-                answer(answers)
-                self._deliver(batch)
-                return
-        answer([(op, error) for op in rest])
+            break
+        else:
+            refused += [(op, error) for op in rest]
+        answer(refused)
 
     def _give_up(self, ops: Sequence[Op], error: StoreFailed) -> None:
         """The store has failed: nothing is accepted, written or synced from now on."""
@@ -277,10 +266,13 @@ class Engine:
         """A statement met a text that is no UTF-8: set aside the jobs that have one, and try again."""
         batch = Batch(self.parts, self.clock.now())
         try:
-            self.store.begin(synced=True)
+            if self.store.begin(synced=True):
+                self._look_again()
             found = self.store.mend_texts()
             batch.set_aside_unreadable(limit=found)
             self.store.commit()
+        except StoreBusy:
+            raise
         except Exception:
             log.exception("damaged jobs could not be set aside")
             self.store.rollback()
@@ -333,7 +325,7 @@ def _call(op: Call, batch: Batch) -> Any:
         return error
 
 
-def answer(answers: Answers) -> None:
+def answer(answers: Iterable[tuple[Op, Any]]) -> None:
     """Call each operation's `done`; one that raises hurts nobody else."""
     for op, result in answers:
         try:

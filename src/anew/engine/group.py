@@ -17,7 +17,7 @@ from anew.engine.engine import Engine, answer
 from anew.engine.ops import Call, Enqueue, Op, Release, Verb
 from anew.engine.staging import PART_BYTES, StagedInserts, payload_bytes
 from anew.engine.takers import Taker
-from anew.engine.upkeep import Upkeep, recount
+from anew.engine.upkeep import Upkeep
 from anew.errors import AnewError, Overloaded, StoreBusy
 
 log = logging.getLogger("anew.engine")
@@ -114,24 +114,23 @@ class GroupCommit:
     def submit_new(self, op: Enqueue) -> None:
         """Add new jobs to the next batch, or to the first that has room for them; they keep their order.
 
-        Raises:
-            Overloaded: More is waiting than can be stored soon; nothing was stored.
+        Where more is waiting than can be stored soon, or the store has been busy for too long, they are refused at once.
         """
         if self._refusing is not None:
-            raise self._refusing
+            answer([(op, self._refusing)])
+            return
         jobs = self._new_jobs + len(op.jobs)
         if len(self._new) >= self._max_waiting or (self._new and jobs > WAITING_JOBS):
-            raise Overloaded("more new jobs are waiting than can be stored soon; try again in a second")
+            answer(
+                [(op, Overloaded("more new jobs are waiting than can be stored soon; try again in a second"))]
+            )
+            return
         self._new.append(op)
         self._new_jobs = jobs
         self._wake()
 
     def submit_long(self, op: Enqueue) -> None:
-        """Add new jobs that may be long: over several batches, if one would hold up the others.
-
-        Raises:
-            Overloaded: More is waiting than can be stored soon; nothing was stored.
-        """
+        """Add new jobs that may be long: over several batches, if one would hold up the others; refused as by `submit_new`."""
         size = payload_bytes(op)
         if self._staging is None or size <= PART_BYTES:
             self.submit_new(op)
@@ -212,7 +211,7 @@ class GroupCommit:
             return
         if self._busy_timer is not None:
             self._stop_refusing()
-        if self._new or self.engine.returned:
+        if self._new:
             self._wake()
         if self.engine.failed is not None:
             if not self._fatal:
@@ -271,12 +270,16 @@ class GroupCommit:
         self._busy_timer = self._refusing = None
 
     def _woken(self) -> None:
+        """Another process has committed ready jobs: look, if anybody could have some; all else is left to the poll."""
         self.engine.store.hear()
-        self._wake()
+        if self.engine.dispatcher.wants():
+            self._wake()
 
     def _poll(self) -> None:
         self._poll_timer = self._loop.call_later(POLL_S, self._poll)
-        if not self._scheduled and self.engine.failed is None and self.engine.store.has_changed():
+        if self._scheduled or self.engine.failed is not None:
+            return
+        if self.engine.dispatcher.checks() or self.engine.store.has_changed():
             self._wake()
 
     # -- batches
@@ -353,7 +356,7 @@ class GroupCommit:
         self._busy_upkeep = False
         if more is True:
             self._keep_up()
-        recount(self.engine.parts, self._correct)
+        self._upkeep.recount(self.engine.parts, self._correct)
 
     def _correct(self, verb: Verb) -> None:
         """Called from another thread: write what a recount has found."""

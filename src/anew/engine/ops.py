@@ -116,12 +116,15 @@ class Call(Op):
 
     Args:
         verb: Called with the batch; raises an `AnewError` before it has written anything, or not at all.
+        done: See `Op`.
+        durable: See `Op`.
     """
 
-    __slots__ = ("verb",)
+    __slots__ = ("durable", "verb")
 
-    def __init__(self, verb: Verb, done: Done) -> None:
+    def __init__(self, verb: Verb, done: Done, *, durable: bool = True) -> None:
         self.verb = verb
+        self.durable = durable
         self.done = done
 
 

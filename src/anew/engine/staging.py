@@ -46,17 +46,17 @@ class StagedInserts:
         self._left_behind: list[tuple[int, int]] = []
 
     def add(self, op: Enqueue, size: int) -> None:
-        """Take new jobs in over the next batches.
+        """Take new jobs in over the next batches, or refuse them where too much waits already.
 
         Args:
             op: The jobs.
             size: Their `payload_bytes`.
-
-        Raises:
-            Overloaded: Too much waits already; nothing was stored.
         """
         if len(self._waiting) >= MAX_WAITING or self._bytes + size > max(MAX_WAITING_BYTES, size):
-            raise Overloaded("more long payloads are waiting than can be stored soon; try again in a second")
+            op.done(
+                Overloaded("more long payloads are waiting than can be stored soon; try again in a second")
+            )
+            return
         self._waiting.append((op, size))
         self._bytes += size
         if self._under_way is None:

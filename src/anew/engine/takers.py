@@ -38,6 +38,9 @@ CHECKED_JOBS = 1_024
 """Held jobs that one batch compares with their rows after another process has written: 0.4 ms, and all where the limit of jobs in
 flight is the usual one."""
 
+CHECK_MS = 50
+"""How often at most that is done: beside a process that writes without a pause each batch would compare them all again."""
+
 _NO_LIMIT = sys.maxsize
 _numbers = count(1)
 
@@ -54,7 +57,7 @@ class Taker:
         queues: The queues it takes from; None takes from all.
         prefetch: Most jobs it may hold unsettled, >= 1.
         deliver: Called after the commit with the jobs taken for it and the instant of the take.
-        broken: Called when `deliver` has raised: it gets no more jobs, and what it was to get is given back.
+        broken: Called when `deliver` has raised: it gets no more jobs, and what it holds is to be given back.
     """
 
     __slots__ = ("broken", "deliver", "group", "held", "number", "paused", "prefetch", "queues")
@@ -131,8 +134,9 @@ class Dispatcher:
         self._unfinished: list[str] = []
         # Another process has written: the lines are to be looked at again, and what is held is to be compared with the rows.
         self._lines_due = self._holds_due = False
-        # Held jobs that are still to be compared.
+        # Held jobs that are still to be compared, and when that was done last.
         self._unchecked: list[int] = []
+        self._checked_at = 0
 
     def add(self, taker: Taker) -> None:
         """Let a taker take part."""
@@ -172,6 +176,14 @@ class Dispatcher:
     def waits(self) -> bool:
         """Report whether somebody idle could be served now."""
         return bool(self._turns) and self._free_places() > 0
+
+    def wants(self) -> bool:
+        """Report whether somebody with a free slot waits for jobs."""
+        return bool(self._waiting) and self._free_places() > 0
+
+    def checks(self) -> bool:
+        """Report whether held jobs are still to be compared with their rows."""
+        return self._holds_due or bool(self._unchecked)
 
     def can_take(self) -> bool:
         """Report whether some taker has a free slot and a ready job to fill it; looks at every taker."""
@@ -232,8 +244,8 @@ class Dispatcher:
             By key: jobs that are in flight now too, held by nobody, because something stored of them cannot be read, and what.
         """
         corrupt: dict[int, str] = {}
-        if self._holds_due or self._unchecked:
-            self._check_holds()
+        if self.checks() and not 0 <= now - self._checked_at < CHECK_MS:
+            self._check_holds(now)
         if self._lines_due:
             self._check_lines()
         fresh = list(dict.fromkeys([*self._unfinished, *self._store.fresh_ready()])) if self._waiting else []
@@ -272,14 +284,16 @@ class Dispatcher:
         self.holders[key] = taker
         taker.held[key] = token
 
-    def _check_holds(self) -> None:
+    def _check_holds(self, now: int) -> None:
         """Compare some of what is held with the rows; those held when another process wrote all have their turn."""
         if not self._unchecked:
             self._holds_due = False
             self._unchecked = list(self.holders)
         chunk = self._unchecked[-CHECKED_JOBS:]
         del self._unchecked[-CHECKED_JOBS:]
-        self.free_ended(chunk)
+        if chunk:
+            self._checked_at = now
+            self.free_ended(chunk)
 
     def _check_lines(self) -> None:
         """Find the queues with ready jobs for which somebody waits."""

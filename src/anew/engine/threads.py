@@ -7,6 +7,7 @@ its own operation among it, and then hands the lead to the first who has come me
 from __future__ import annotations
 
 import logging
+import os
 import select
 import threading
 import time
@@ -18,8 +19,8 @@ from typing import Any
 from anew.engine.batch import Batch
 from anew.engine.engine import Engine
 from anew.engine.ops import Call, Enqueue, Fail, Op, Succeed, Verb
-from anew.engine.upkeep import Upkeep, recount
-from anew.errors import AnewError, StoreBusy
+from anew.engine.upkeep import Upkeep
+from anew.errors import AnewError, ForkedStore, StoreBusy
 from anew.jobs import Failed, HoldKind, Job, NewJob
 from anew.store.protocol import Hold, TakenRow
 
@@ -52,23 +53,22 @@ class TakenJobs:
 
 
 class _Waiter:
-    """One operation's place in the queue; its lock is released when it is answered, or when its thread is to lead."""
+    """One operation's place in the queue.
 
-    __slots__ = ("answered", "leads", "lock", "op", "result")
+    Attributes:
+        results: Its result, once it is answered. An interruption cannot come between the call of a list's own method and its end.
+        lock: Released when it has been answered, or when its thread is to lead.
+    """
+
+    __slots__ = ("leads", "lock", "op", "results")
 
     def __init__(self, op: Op) -> None:
         self.op = op
-        self.answered = self.leads = False
-        self.result: Any = None
+        self.leads = False
+        self.results: list[Any] = []
         self.lock = threading.Lock()
         self.lock.acquire()
-        op.done = self.answer
-
-    def answer(self, result: Any) -> None:
-        self.result = result
-        self.answered = True
-        if not self.leads:
-            self.lock.release()
+        op.done = self.results.append
 
 
 class ThreadCommit:
@@ -82,12 +82,14 @@ class ThreadCommit:
     def __init__(self, engine: Engine, *, busy_s: float = BUSY_S) -> None:
         self.engine = engine
         self._busy_s = busy_s
+        self._pid = os.getpid()
         self._mutex = threading.Lock()
         self._queue: deque[_Waiter] = deque()
         self._leading = False
         self._upkeep = Upkeep()
         self._upkeep_at = time.monotonic()
         self._jobs_came = threading.Condition()
+        self._readied = 0
         self._listening = threading.Lock()
         self._wakes: int | None = None
 
@@ -101,10 +103,6 @@ class ThreadCommit:
             StoreFull, StoreFailed: See `AnewError`.
         """
         keys: Sequence[int] = self.apply(Enqueue(jobs, _nobody, plain)).keys
-        with self._jobs_came:
-            self._jobs_came.notify_all()
-        if self._listening.locked():
-            self.engine.store.poke_self()
         return keys
 
     def take(self, queues: Sequence[str] | None, limit: int, *, timeout_s: float = 0.0) -> TakenJobs:
@@ -117,11 +115,14 @@ class ThreadCommit:
         """
         until = time.monotonic() + timeout_s
         while True:
-            taken: TakenJobs = self.apply(Call(lambda batch: _take(batch, queues, limit), _nobody))
+            seen = self._readied
+            # No sync: in a power cut a lost take only offers the jobs again.
+            take = Call(lambda batch: _take(batch, queues, limit), _nobody, durable=False)
+            taken: TakenJobs = self.apply(take)
             left = until - time.monotonic()
             if taken.rows or left <= 0:
                 return taken
-            self._sleep(min(left, POLL_S))
+            self._sleep(min(left, self._until_due()), seen)
 
     def succeed(self, keys: Sequence[int], token: int | None = None) -> list[int]:
         """Complete jobs; give those that were no longer in flight (or no longer under this token)."""
@@ -140,7 +141,7 @@ class ThreadCommit:
 
     def release(self, keys: Sequence[int], token: int) -> None:
         """Give jobs back to their place, uncounted; those no longer held under this token are left alone."""
-        self.apply(Call(lambda batch: _release(batch, keys, token), _nobody))
+        self.apply(Call(lambda batch: _release(batch, keys, token), _nobody, durable=False))
 
     def apply(self, op: Op) -> Any:
         """Apply one operation with whatever else has gathered; give its result once it is on the disk.
@@ -149,7 +150,10 @@ class ThreadCommit:
 
         Raises:
             AnewError: Its result is one.
+            ForkedStore: This process was forked after the store was opened.
         """
+        if os.getpid() != self._pid:  # whoever had the mutex at the fork, or was to lead, is not here
+            raise ForkedStore
         waiter = _Waiter(op)
         with self._mutex:
             self._queue.append(waiter)
@@ -161,9 +165,10 @@ class ThreadCommit:
                 self._lead()
         finally:
             self._withdraw(waiter)
-        if isinstance(waiter.result, AnewError):
-            raise waiter.result
-        return waiter.result
+        (result,) = waiter.results
+        if isinstance(result, AnewError):
+            raise result
+        return result
 
     def _withdraw(self, waiter: _Waiter) -> None:
         """Leave the queue, and pass the lead on."""
@@ -193,11 +198,16 @@ class ThreadCommit:
         gathered: list[_Waiter] = []
         try:
             self._apply(gathered, time.monotonic() + self._busy_s)
+        except BaseException:  # Ctrl-C, perhaps when the turn had come and was not used yet
+            self.engine.store.let_go()
+            raise
         finally:
-            with (
-                self._mutex
-            ):  # after an interruption: those who were not answered wait on, for whoever leads next
-                self._queue.extendleft(waiter for waiter in reversed(gathered) if not waiter.answered)
+            with self._mutex:
+                # After an interruption those who were not answered wait on, for whoever leads next.
+                self._queue.extendleft(waiter for waiter in reversed(gathered) if not waiter.results)
+            for waiter in gathered:
+                if waiter.results and not waiter.leads:
+                    waiter.lock.release()
 
     def _apply(self, gathered: list[_Waiter], until: float) -> None:
         duties = self._duties()
@@ -215,6 +225,8 @@ class ThreadCommit:
                         op.done(busy)
                     return
             else:
+                if self.engine.made_ready:
+                    self._wake_sleepers()
                 return
 
     def _duties(self) -> list[Op]:
@@ -228,7 +240,7 @@ class ThreadCommit:
     def _kept_up(self, more: object) -> None:
         if more is True:
             self._upkeep_at = 0.0
-        recount(self.engine.parts, self._correct)
+        self._upkeep.recount(self.engine.parts, self._correct)
 
     def _correct(self, verb: Verb) -> None:
         """Called from a separate thread: write what a recount has found."""
@@ -237,25 +249,44 @@ class ThreadCommit:
 
     # -- waiting for jobs
 
-    def _sleep(self, seconds: float) -> None:
-        """Wait until jobs may have come, here or in another process: one thread listens for all."""
+    def _until_due(self) -> float:
+        """Give how long to sleep at most, in seconds: until the next waiting job is due, and no longer than a poll's interval."""
+        due_at = self.engine.due_at
+        return POLL_S if due_at is None else min(POLL_S, max(0, due_at - self.engine.clock.now()) / 1_000)
+
+    def _sleep(self, seconds: float, seen: int) -> None:
+        """Wait until jobs may have come, here or in another process: one thread listens for all.
+
+        Args:
+            seconds: For how long at most.
+            seen: The number of batches that had made jobs ready when the caller looked for some.
+        """
         if not self._listening.acquire(blocking=False):
-            with self._jobs_came:
-                self._jobs_came.wait(seconds)
+            self._sleep_here(seconds, seen)
             return
         try:
             if self._wakes is None:
                 self._wakes = self.engine.store.listen()
             if self._wakes is None:
-                with self._jobs_came:
-                    self._jobs_came.wait(seconds)
-                return
-            if select.select([self._wakes], [], [], seconds)[0]:
+                self._sleep_here(seconds, seen)
+            elif self._readied == seen and select.select([self._wakes], [], [], seconds)[0]:
                 self.engine.store.hear()
                 with self._jobs_came:
                     self._jobs_came.notify_all()
         finally:
             self._listening.release()
+
+    def _sleep_here(self, seconds: float, seen: int) -> None:
+        with self._jobs_came:
+            if self._readied == seen:
+                self._jobs_came.wait(seconds)
+
+    def _wake_sleepers(self) -> None:
+        with self._jobs_came:
+            self._readied += 1
+            self._jobs_came.notify_all()
+        if self._listening.locked():
+            self.engine.store.poke_self()
 
 
 def _release(batch: Batch, keys: Sequence[int], token: int) -> None:

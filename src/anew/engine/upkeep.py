@@ -38,6 +38,7 @@ class Upkeep:
     def __init__(self, reap_ms: int = 30_000) -> None:
         self._reap_ms = reap_ms
         self._reaping = False
+        self._recounting: threading.Thread | None = None
 
     def run(self, batch: Batch) -> bool:
         """Do some of what is due, inside a batch; report whether there is more."""
@@ -74,37 +75,39 @@ class Upkeep:
             self._reaping = reap(batch) > 0
         return self._reaping
 
+    def recount(self, parts: Parts, correct: Callable[[Verb], None]) -> None:
+        """Check all counters against the rows, in a separate thread with its own reader; work goes on meanwhile.
 
-def recount(parts: Parts, correct: Callable[[Verb], None]) -> None:
-    """Check all counters against the rows, in a separate thread with its own reader; work goes on meanwhile.
+        Rows and counters are read at one moment, and only their difference is written: it is as right after whatever has been
+        counted since.
 
-    Rows and counters are read at one moment, and only their difference is written: it is as right after whatever has been counted
-    since.
-
-    Args:
-        parts: Of the engine; nothing is done unless its `recount_due` says so.
-        correct: Called from the thread, if there is a difference, with the verb that writes it.
-    """
-    if not parts.recount_due:
-        return
-    parts.recount_due = False
-    threading.Thread(target=_recount, args=(parts.store, correct), name="anew-recount", daemon=True).start()
+        Args:
+            parts: Of the engine; nothing is done unless its `recount_due` says so, nor while an earlier check is under way.
+            correct: Called from the thread, if there is a difference, with the verb that writes it.
+        """
+        if not parts.recount_due or (self._recounting is not None and self._recounting.is_alive()):
+            return
+        parts.recount_due = False
+        self._recounting = threading.Thread(
+            target=_recount, args=(parts.store, correct), name="anew-recount", daemon=True
+        )
+        self._recounting.start()
 
 
 def _recount(store: Store, correct: Callable[[Verb], None]) -> None:
     try:
         reader = store.reader()
         try:
-            differences, queues = reader.recount(), reader.wrong_heads()
+            found = reader.recount()
         finally:
             reader.close()
     except Exception:
         log.exception("the counters could not be checked; `anew doctor` checks them too")
         return
-    if differences or queues:
-        about = {"counters": len(differences), "heads": len(queues)}
+    if found.counters or found.heads:
+        about = {"counters": len(found.counters), "heads": len(found.heads)}
         log.warning("counters or heads of lines differ from the rows and are put right", extra=about)
-        correct(lambda batch: batch.correct(differences, queues))
+        correct(lambda batch: batch.correct(found))
 
 
 def lapse(batch: Batch) -> int:

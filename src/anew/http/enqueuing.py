@@ -73,11 +73,11 @@ class EnqueueRoutes:
             return
         if len(request.body) <= LONG_BODY:
             job, plain = one_job(request.body, written, self._max_bytes)
-            self._submit(_EnqueueOne(job, plain, request, form, self), self._commit.submit_new)
+            self._commit.submit_new(_EnqueueOne(job, plain, request, form, self))
             return
 
         def store(read: tuple[NewJob, bool]) -> None:
-            self._submit(_EnqueueOne(*read, request, form, self), self._commit.submit_long)
+            self._commit.submit_long(_EnqueueOne(*read, request, form, self))
 
         self._read_long(reading_one(request.body, written, self._max_bytes), request, form, store)
 
@@ -105,13 +105,6 @@ class EnqueueRoutes:
         except Overloaded as error:
             self.refused(request, form, error)
 
-    def _submit(self, op: Enqueue, submit: Callable[[Enqueue], None]) -> None:
-        """Hand new jobs on; a refusal is answered, and counted, as one by the batch is."""
-        try:
-            submit(op)
-        except Overloaded as error:
-            op.done(error)
-
     def _store_many(self, jobs: list[NewJob], plain: bool, request: Request, form: Format) -> None:
         if not jobs:
             form.reply(request, 201, {"jobs": []})
@@ -128,7 +121,7 @@ class EnqueueRoutes:
                 self._chunks.run(work, then)
 
         submit = self._commit.submit_new if len(request.body) <= LONG_BODY else self._commit.submit_long
-        self._submit(Enqueue(jobs, done, plain), submit)
+        submit(Enqueue(jobs, done, plain))
 
     def _answering_many(self, jobs: list[NewJob], entered: Enqueued) -> Work[list[StoredJob]]:
         listed: list[StoredJob] = []

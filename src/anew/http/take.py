@@ -85,7 +85,7 @@ class OpenTake:
     def _broken(self) -> None:
         """Cut the stream off, so that its worker opens another: what it was to get could not be written."""
         self._stream.abort()
-        self._routes.forget(self)
+        self._routes.forget(self, interrupted=False)
 
     def _drained(self) -> None:
         self._routes.commit.resume_taker(self.taker)

@@ -191,6 +191,20 @@ class Device(Protocol):
         """Take that space again."""
 
 
+class Recount(NamedTuple):
+    """What a count of all rows has found.
+
+    Attributes:
+        number: How often such a finding had been put right before it.
+        counters: By queue and state: by how much the counter is too low (or, if negative, too high).
+        heads: Queues whose stored head is not their first ready job.
+    """
+
+    number: int
+    counters: dict[tuple[str, State], int]
+    heads: list[str]
+
+
 class Reader(Protocol):
     """Reads that may look at many rows; safe to call from one other thread beside the writer."""
 
@@ -206,11 +220,8 @@ class Reader(Protocol):
         Looks at the head of each priority in each queue, up to so many; None if nothing is ready.
         """
 
-    def recount(self) -> dict[tuple[str, State], int]:
-        """Count all jobs row by row and give by how much each counter is too low (or, if negative, too high)."""
-
-    def wrong_heads(self) -> list[str]:
-        """List the queues whose stored head is not their first ready job."""
+    def recount(self) -> Recount:
+        """Count all jobs row by row, and compare with what is derived."""
 
     def close(self) -> None:
         """Let go of the database."""
@@ -241,8 +252,12 @@ class Store(Protocol):
             StoreFailed: A sync has failed, here or in another process.
         """
 
-    def commit(self) -> None:
-        """Make the transaction last. Raises StoreFull, or StoreFailed after which nothing may be trusted."""
+    def commit(self) -> bool:
+        """Make the transaction last. Raises StoreFull, or StoreFailed after which nothing may be trusted.
+
+        Returns:
+            Whether some queue has more ready jobs than before; other processes that wait for jobs are told.
+        """
 
     def rollback(self) -> None:
         """Forget the transaction."""
@@ -378,8 +393,11 @@ class Store(Protocol):
     def counts(self) -> Mapping[str, Mapping[State, int]]:
         """Count jobs by queue and state; queues without a job are left out."""
 
-    def correct(self, differences: Mapping[tuple[str, State], int], queues: Iterable[str]) -> None:
-        """Add to counters what `Reader.recount` found them to be too low by, and look up the heads of some lines again."""
+    def correct(self, found: Recount) -> bool:
+        """Put right what a recount has found; report whether that was done.
+
+        It is not where another finding has been put right since: the same difference would be added twice.
+        """
 
     def remember(self) -> None:
         """Write `identity.last_key` and `identity.last_failure`, as they are now.

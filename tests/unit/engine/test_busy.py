@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from anew.engine import Enqueue, Probe
+from anew.engine import Probe
 from anew.errors import StoreBusy
 from anew.jobs import State
 from anew.store.sqlite import SqliteStore
 
 from .grouped import Group
-from .rig import FaultyStore, call, ignore, new_job, plain, succeed
+from .rig import FaultyStore, call, ignore, plain, succeed
 
 
 class BusyStore(FaultyStore):
@@ -90,8 +90,7 @@ def test_after_two_seconds_new_jobs_are_refused_and_settling_waits_on(group: Gro
     for one in (refused, waiting):
         assert isinstance(one.result, StoreBusy)
         assert "process 77" in str(one.result)
-    with pytest.raises(StoreBusy):
-        group.commit.submit_new(Enqueue([new_job()], ignore, plain=True))
+    assert isinstance(group.submit(plain(1)).result, StoreBusy)
     assert settled.calls == []
     store.free()  # type: ignore[attr-defined]
     group.loop.settle()
@@ -139,8 +138,12 @@ def test_a_delivery_that_raises_gives_its_jobs_back_at_once() -> None:
     def fails(rows: object, now: int) -> None:
         raise OSError("the stream is gone")
 
+    def breaks() -> None:
+        broken.append(True)
+        group.commit.remove_taker(taker, interrupted=False)
+
     taker = group.worker(prefetch=2).taker
-    taker.deliver, taker.broken = fails, lambda: broken.append(True)
+    taker.deliver, taker.broken = fails, breaks
     answer = group.submit(plain(2))
     group.loop.settle()
     keys = list(answer.result.keys)

@@ -5,12 +5,13 @@ from __future__ import annotations
 import pytest
 
 from anew.engine import Batch
-from anew.errors import InternalError, NotFound, StoreFailed, StoreFull
+from anew.errors import InternalError, NotFound, StoreBusy, StoreFailed, StoreFull
 from anew.jobs import State
+from anew.store.sqlite import SqliteStore
 from tests.conformance.helpers import ready_total
 
 from .failing import Failing, failed, full, odd, picture
-from .rig import NOW, FaultyStore, Worker, call, enqueue, fail, new_job, plain, succeed, tick
+from .rig import NOW, FaultyStore, Once, Rig, Worker, call, enqueue, fail, new_job, plain, succeed, tick
 
 
 @pytest.fixture
@@ -285,3 +286,40 @@ def test_not_found_is_no_failure_of_the_batch(rig: Failing) -> None:
     commits = rig.faulty.committed
     assert isinstance(rig.apply(fail(1), plain(1))[0], NotFound)
     assert rig.faulty.committed == commits + 1
+
+
+def test_on_a_full_device_what_meets_a_busy_store_waits_and_nobody_is_answered_yet() -> None:
+    rig = Failing()
+    (key,) = rig.put(new_job())
+    rig.worker()
+    rig.fail_next(StoreFull("no space"))
+    rig.fail_next(None, StoreBusy("another process is writing"), verb="begin")
+    ops = [plain(1), succeed(key)]
+    answers = [Once(), Once()]
+    for op, done in zip(ops, answers, strict=True):
+        op.done = done
+    with pytest.raises(StoreBusy):
+        rig.engine.apply(ops)
+    assert [done.calls for done in answers] == [[], []]
+    rig.engine.apply(ops)
+    assert isinstance(answers[0].result, StoreFull)
+    assert answers[1].result == []
+
+
+def test_what_another_process_wrote_before_damaged_jobs_are_set_aside_is_noticed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    changed = iter([False, True, False])
+
+    class Changed(FaultyStore):
+        def begin(self, *, synced: bool) -> bool:
+            self.inner.begin(synced=synced)
+            return next(changed)
+
+    rig = Rig(store := Changed(SqliteStore()))
+    noticed: list[bool] = []
+    monkeypatch.setattr(rig.engine.dispatcher, "notice_others", lambda: noticed.append(True))
+    store.verbs["insert_plain"] = [UnicodeDecodeError("utf-8", b"\xff", 0, 1, "invalid")]
+    monkeypatch.setattr(store, "mend_texts", lambda: 1, raising=False)
+    assert len(rig.do(plain(1)).keys) == 1
+    assert noticed == [True]

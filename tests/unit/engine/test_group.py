@@ -80,8 +80,7 @@ def test_too_many_new_jobs_waiting_are_refused_but_nothing_else() -> None:
     group = Group(max_waiting=3)
     for _ in range(3):
         group.submit(plain(1))
-    with pytest.raises(Overloaded, match="try again"):
-        group.submit(plain(1))
+    assert isinstance(group.submit(plain(1)).result, Overloaded)
     settled = group.submit(succeed(1))
     group.batch()
     assert group.batches == [4]
@@ -131,13 +130,11 @@ def test_more_jobs_than_may_wait_are_refused_but_one_request_always_gets_in(
     monkeypatch.setattr(module, "WAITING_JOBS", 20)
     group = Group()
     first = group.submit(plain(21))
-    with pytest.raises(Overloaded, match="try again"):
-        group.submit(plain(1))
+    assert isinstance(group.submit(plain(1)).result, Overloaded)
     group.batch()
     assert first.result
     accepted = [group.submit(plain(10)) for _ in range(2)]
-    with pytest.raises(Overloaded, match="try again"):
-        group.submit(plain(1))
+    assert isinstance(group.submit(plain(1)).result, Overloaded)
     group.batch()
     accepted.append(group.submit(plain(10)))  # ten still wait, ten more may
     group.loop.settle()

@@ -128,7 +128,7 @@ def test_all_holds_are_compared_some_in_each_batch(
     other.do(succeed(*keys))
     left = []
     for _ in range(3):
-        one.engine.apply([])
+        one.advance(takers.CHECK_MS)
         left.append(len(worker.held))
     assert left == [3, 1, 0]
 
@@ -142,7 +142,7 @@ def test_holds_that_stand_do_not_keep_others_from_being_compared(
     worker = one.worker(prefetch=5)
     other.do(succeed(keys[0]))  # the one that is compared last
     for _ in range(3):
-        one.engine.apply([])
+        one.advance(takers.CHECK_MS)
     assert worker.held == set(keys[1:])
 
 
@@ -158,7 +158,7 @@ def test_a_write_while_holds_are_compared_has_them_compared_once_more(
     one.engine.apply([])  # two of them stand
     other.do(succeed(*keys))
     for _ in range(4):
-        one.engine.apply([])
+        one.advance(takers.CHECK_MS)
     assert worker.held == set()
 
 
@@ -179,6 +179,25 @@ def test_rows_are_compared_only_after_another_process_has_written(
     one.engine.apply([])
     one.engine.apply([])
     assert asked == [2]
+
+
+def test_rows_are_compared_at_most_once_in_a_while_however_often_another_process_writes(
+    pair: tuple[Rig, Rig], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, other = pair
+    one.put(new_job(), new_job())
+    one.worker(["mail"], prefetch=2)
+    asked: list[int] = []
+    ask = one.store.held_under
+    monkeypatch.setattr(one.store, "held_under", lambda holds: asked.append(len(holds)) or ask(holds))
+    for ms in (0, 49, 1, 49, 0):  # 0, 49, 50, 99, 99
+        other.put(new_job("elsewhere"))
+        one.advance(ms)
+    assert asked == [2, 2]
+    assert one.engine.dispatcher.checks()
+    one.advance(1)  # 100
+    assert asked == [2, 2, 2]
+    assert not one.engine.dispatcher.checks()
 
 
 REPORTS: dict[str, Callable[[int], Op]] = {
@@ -211,22 +230,6 @@ def test_an_ended_stream_gives_back_only_what_it_still_holds(pair: tuple[Rig, Ri
     assert one.do(one.leave(worker, interrupted=False)) == 1
     assert (one.state(first), one.state(second)) == (State.IN_FLIGHT, State.READY)
     assert other.do(Succeed([first], ignore, [token])) == []
-
-
-def test_what_could_not_be_delivered_is_given_back_only_if_nobody_else_has_it(pair: tuple[Rig, Rig]) -> None:
-    one, other = pair
-    (key,) = one.put(new_job())
-
-    def broken(rows: list[TakenRow], now: int) -> None:
-        raise OSError("gone")
-
-    one.engine.dispatcher.add(takers.Taker(None, 1, broken))
-    one.engine.apply([])
-    release(other, key)
-    take(other)
-    token = token_of(other, key)
-    one.engine.apply([])
-    assert other.do(Succeed([key], ignore, [token])) == []
 
 
 def test_each_report_is_compared_with_its_own_token(pair: tuple[Rig, Rig]) -> None:

@@ -99,8 +99,7 @@ def test_too_many_waiting_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MAX_WAITING", 2)
     group = Group()
     accepted = [submit(group, long_job()) for _ in range(3)]  # one under way, two waiting
-    with pytest.raises(Overloaded, match="long payloads"):
-        submit(group, long_job())
+    assert isinstance(submit(group, long_job()).result, Overloaded)
     group.loop.settle()
     assert all(answer.result.now == NOW for answer in accepted)
 
@@ -110,8 +109,7 @@ def test_too_many_bytes_waiting_are_refused_but_one_is_always_let_in(monkeypatch
     group = Group()
     submit(group, long_job())
     submit(group, long_job(size=2 * LONG))
-    with pytest.raises(Overloaded, match="long payloads"):
-        submit(group, long_job())
+    assert isinstance(submit(group, long_job()).result, Overloaded)
     group.loop.settle()
     assert ready_total(group.rig.store) == 2
 

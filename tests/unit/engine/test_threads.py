@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,13 +13,13 @@ from typing import Any
 import pytest
 
 from anew.app import open_engine
-from anew.engine import ThreadCommit
+from anew.engine import ThreadCommit, threads
 from anew.engine.threads import _Waiter
-from anew.errors import NotFound, StoreBusy, StoreFailed
+from anew.errors import ForkedStore, NotFound, StoreBusy, StoreFailed
 from anew.jobs import Failed, State
 from anew.store.protocol import Filter
 
-from .rig import ALL, FaultyStore, Rig, enqueue, new_job
+from .rig import ALL, NOW, FaultyStore, Rig, enqueue, new_job
 
 
 @pytest.fixture
@@ -177,9 +180,14 @@ class Interrupted(BaseException):
     """What a signal handler may raise in the middle of anything."""
 
 
-@pytest.mark.parametrize("verb", ["begin", "insert", "commit"])
+@pytest.mark.parametrize("verb", ["begin", "next_due", "insert", "commit"])
 def test_an_interruption_in_the_middle_of_a_batch_undoes_it_and_leaves_the_engine_usable(verb: str) -> None:
-    rig = Rig(store := FaultyStore(Rig().store))
+    class Changed(FaultyStore):
+        def begin(self, *, synced: bool) -> bool:
+            self.__getattr__("begin")(synced=synced)
+            return True  # so that the engine looks at what is due between `begin` and the first write
+
+    rig = Rig(store := Changed(Rig().store))
     engine = ThreadCommit(rig.engine)
     store.verbs[verb] = [Interrupted()]  # type: ignore[list-item]
     with pytest.raises(Interrupted):
@@ -246,6 +254,97 @@ def test_others_whose_leader_is_interrupted_are_served_all_the_same() -> None:
     assert rig.store.ready("mail") == 2
 
 
+def test_an_interruption_while_answers_are_given_has_nothing_applied_twice() -> None:
+    class Interrupting(list[object]):
+        """A waiter's results: the interruption comes right after they were noted."""
+
+        def append(self, result: object) -> None:
+            super().append(result)
+            raise Interrupted
+
+    class Gate(FaultyStore):
+        """Holds the first batch until four operations wait for the next."""
+
+        def begin(self, *, synced: bool) -> bool:
+            if not entered.is_set():
+                entered.set()
+                assert go_on.wait(20)
+            return self.inner.begin(synced=synced)
+
+    entered, go_on = threading.Event(), threading.Event()
+    rig = Rig(Gate(Rig().store))
+    engine = ThreadCommit(rig.engine)
+    outcomes: list[object] = []
+
+    def run(at: int) -> None:
+        if at:
+            assert entered.wait(20)
+        try:
+            outcomes.append(len(engine.enqueue([new_job()])))
+        except Interrupted:
+            outcomes.append("interrupted")
+
+    threads = [threading.Thread(target=run, args=(at,)) for at in range(5)]
+    for thread in threads:
+        thread.start()
+    while len(engine._queue) < 4:
+        entered.wait(0.001)
+    third = list(engine._queue)[2]
+    third.results = Interrupting()
+    third.op.done = third.results.append
+    go_on.set()
+    for thread in threads:
+        thread.join(20)
+        assert not thread.is_alive(), "a thread waits for ever"
+    assert sorted(map(str, outcomes)) == [
+        "1",
+        "1",
+        "1",
+        "1",
+        "interrupted",
+    ]  # the interrupted one is whoever led
+    assert rig.store.ready("mail") == 5
+
+
+def test_an_interruption_when_the_turn_has_come_gives_it_to_the_next(tmp_path: Path) -> None:
+    """It comes between the wait for the turn and its use."""
+    engine, other = open_engine(tmp_path / "jobs.db"), open_engine(tmp_path / "jobs.db")
+    store = engine.engine.store
+    wait = store.wait_until_free
+
+    def interrupted(timeout_s: float) -> bool:
+        other.engine.store.rollback()
+        assert wait(timeout_s)
+        raise Interrupted
+
+    store.wait_until_free = interrupted  # type: ignore[method-assign]
+    other.engine.store.begin(synced=False)
+    with pytest.raises(Interrupted):
+        engine.enqueue([new_job()])
+    assert len(other.enqueue([new_job()])) == 1
+    engine.close()
+    other.close()
+
+
+@pytest.mark.parametrize("inherited", ["the lead", "the mutex"])
+def test_a_forked_child_is_refused_whatever_another_thread_held_at_the_fork(inherited: str) -> None:
+    engine = open_engine(None)
+    if inherited == "the lead":
+        engine._leading = True
+    else:
+        engine._mutex.acquire()
+    child = os.fork()
+    if child == 0:
+        signal.alarm(20)  # ends a child that waits for ever
+        try:
+            engine.enqueue([new_job()])
+        except ForkedStore:
+            os._exit(17)
+        finally:
+            os._exit(1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 17
+
+
 def test_whoever_is_interrupted_while_it_waits_passes_the_lead_on() -> None:
     engine = open_engine(None)
     gone = _Waiter(enqueue(new_job()))
@@ -272,3 +371,55 @@ def test_a_job_of_the_same_process_wakes_the_thread_that_listens(tmp_path: Path)
     waiting.join(30)
     assert found == list(keys)
     engine.close()
+
+
+def test_a_take_finds_a_job_that_has_just_become_due() -> None:
+    rig = Rig()
+    engine = ThreadCommit(rig.engine)
+    (key,) = engine.enqueue([new_job(ready_at=NOW + 5)])
+    assert engine.take(None, 1).rows == []
+    rig.clock.advance(5)
+    assert [row[0] for row in engine.take(None, 1).rows] == [key]
+
+
+@pytest.mark.parametrize("place", ["in memory", "in a file"])
+@pytest.mark.parametrize("event", ["a release", "a job that is due"])
+def test_whoever_waits_is_woken_by_whatever_makes_a_job_ready(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str, event: str
+) -> None:
+    monkeypatch.setattr(threads, "POLL_S", 60.0)
+    engine = open_engine(None if place == "in memory" else tmp_path / "jobs.db")
+    due_at = int(time.time() * 1_000) + 300 if event == "a job that is due" else None
+    (key,) = engine.enqueue([new_job(ready_at=due_at)])
+    held = engine.take(None, 1)
+    found: list[list[int]] = [[], []]
+
+    def wait(at: int) -> None:  # one listens for both
+        found[at] = [row[0] for row in engine.take(None, 1, timeout_s=60).rows]
+        if found[at]:
+            engine.enqueue([new_job()])
+
+    waiting = [threading.Thread(target=wait, args=(at,)) for at in range(2)]
+    for thread in waiting:
+        thread.start()
+    if due_at is None:
+        engine.release([key], held.token)
+    for thread in waiting:
+        thread.join(20)
+        assert not thread.is_alive(), "nobody woke it"
+    assert sorted(map(len, found)) == [1, 1]
+    engine.close()
+
+
+def test_takes_and_releases_are_not_synced() -> None:
+    class Watched(FaultyStore):
+        def begin(self, *, synced: bool) -> bool:
+            asked.append(synced)
+            return self.inner.begin(synced=synced)
+
+    asked: list[bool] = []
+    engine = ThreadCommit(Rig(Watched(Rig().store)).engine)
+    (key,) = engine.enqueue([new_job()])
+    engine.release([key], engine.take(None, 1).token)
+    engine.succeed([key], engine.take(None, 1).token)
+    assert asked == [True, False, False, False, True]

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from anew.engine import Enqueue
 from anew.errors import Overloaded
 from anew.http import chunks
 from anew.http.api import ApiSettings
@@ -24,8 +25,8 @@ TAG = "0123abcde"
 class FullCommit:
     """Has no room for new jobs."""
 
-    def submit_new(self, op: object) -> None:
-        raise Overloaded("full")
+    def submit_new(self, op: Enqueue) -> None:
+        op.done(Overloaded("full"))
 
     submit_long = submit_new
 

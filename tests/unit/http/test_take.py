@@ -257,3 +257,9 @@ def test_a_thousand_queues_may_be_named_and_no_more(edge: Edge) -> None:
     edge.take("queue=" + ",".join(names[:1_000]))
     with pytest.raises(InvalidJob, match="at most 1000 names, got 1001"):
         edge.take("queue=" + ",".join(names))
+
+
+def test_jobs_that_could_not_be_written_are_given_back_uncounted(edge: Edge) -> None:
+    edge.take()
+    edge.commit.takers[0].broken()
+    assert edge.commit.calls[1:] == [("remove", False)]

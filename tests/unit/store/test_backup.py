@@ -117,7 +117,6 @@ def test_what_cannot_be_copied_or_written_is_said(places: Places, store: SqliteS
 OWN = [
     *("anew.db", "anew.db-wal", "anew.db-shm", "anew.db-journal", "anew.db.unfinished"),
     *("turnstile", "reserve", "anew.lock", "sessions", "sessions/1", "sessions/deep/copy.db"),
-    *("anew.db-turnstile", "anew.db-reserve", "anew.db-server", "anew.db-sessions", "anew.db-sessions/1"),
 ]
 
 

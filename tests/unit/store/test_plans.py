@@ -169,7 +169,7 @@ BY_KEY = [
     "select_ready_by_key", "hold_by_key", "held_under", "finish", "load", "load_payload", "complete", "apply", "rewrite",
     "release", "rename", "bury", "delete", "payload", "delete_payloads", "payload_sizes", "adopt", "delete_staged", "drop_attempts",
     "forget_records", "counted_attempts", "delete_attempt_counts", "leftover_parts", "drop_part", "drop_leftover",
-    "read_counter", "read_some_counters", "drop_counters", "line_queues", "drop_lines", "close_session", "read_duty",
+    "read_counter", "read_some_counters", "drop_counters", "line_queues", "stored_head", "drop_lines", "close_session", "read_duty",
 ]  # fmt: skip
 
 
@@ -258,3 +258,23 @@ def test_queues_with_ready_jobs_are_found_among_many_by_few_statements(tmp_path:
     store.rollback()
     store.close()
     writer.close()
+
+
+def test_a_head_that_stays_is_not_written_again_after_another_process_has_written(tmp_path: Path) -> None:
+    one, other = SqliteStore(tmp_path), SqliteStore(tmp_path, exclusive=False)
+    job = NewJob(type="t", queue="q", payload=msgspec.Raw(b"1"))
+    ran: list[str] = []
+    for key, store in ((1, one), (2, other), (3, one)):
+        store.begin(synced=False)
+        ran.clear()
+        store._connection.exec_trace = lambda cursor, text, bound: ran.append(text) or True
+        store.insert_plain([key], [job], NOW)
+        store.commit()
+        store._connection.exec_trace = None
+        assert sql("heads") not in ran or key == 1
+        assert (sql("write_lines") in ran) is (key == 1)
+    reader = one.reader()
+    assert reader.recount().heads == []
+    reader.close()
+    one.close()
+    other.close()

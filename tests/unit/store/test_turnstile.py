@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import signal
 import threading
+from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from anew.errors import StoreFailed
+from anew.store.sqlite import Places, presence, sharing
 from anew.store.sqlite.presence import Presence
+from anew.store.sqlite.sharing import Sharing
 from anew.store.sqlite.turnstile import Turnstile
 
 
@@ -122,6 +128,26 @@ def test_a_poke_reaches_whoever_listens(tmp_path: Path, depth: int) -> None:
     assert os.listdir(folder) == []
 
 
+def test_who_begins_to_listen_is_found_at_the_next_look(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also in the very instant after the last one."""
+    now = [100.0]
+    monkeypatch.setattr(presence, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    first, second = Presence(tmp_path / "s"), Presence(tmp_path / "s")
+    first.appear(1)
+    second.appear(2)
+    second.poke()
+    looked = (tmp_path / "s").stat()
+    fd = first.listen()
+    os.utime(tmp_path / "s", ns=(looked.st_atime_ns, looked.st_mtime_ns))
+    now[0] += presence.LOOK_S
+    second.poke()
+    assert os.read(fd, 10) == b"!"
+    first.leave()
+    second.leave()
+
+
 def _read_all(fd: int) -> int:
     """Read every poke that waits in the socket; how many there were."""
     heard = 0
@@ -186,3 +212,112 @@ def test_a_poke_that_cannot_look_is_nobodys_error(tmp_path: Path) -> None:
         one.anybody()
     one.poke()  # looks into the same folder
     one.close_descriptors()
+
+
+class Interrupted(BaseException):
+    """What a signal handler may raise in the middle of anything."""
+
+
+def test_who_is_interrupted_while_it_waits_does_not_keep_the_turn(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The turn comes later, and is given on by the thread that waited for it."""
+
+    class Ctrl(threading.Event):
+        def wait(self, timeout: float | None = None) -> bool:
+            raise Interrupted
+
+    places = Places.beside(tmp_path / "jobs.db")
+    first, second = Sharing(places, exclusive=False), Sharing(places, exclusive=False)
+    assert first.enter()
+    with monkeypatch.context() as patch:
+        patch.setattr(sharing, "threading", SimpleNamespace(Event=Ctrl))
+        with pytest.raises(Interrupted):
+            second.wait_until_free(20.0)
+    came = threading.Event()
+    second.when_free(came.set)
+    first.leave()
+    assert came.wait(20)
+    assert first.wait_until_free(20.0)
+    first.close()
+    second.close()
+
+
+def test_a_turn_that_a_look_has_brought_can_be_given_up(tmp_path: Path) -> None:
+    places = Places.beside(tmp_path / "jobs.db")
+    first, second = Sharing(places, exclusive=False), Sharing(places, exclusive=False)
+    assert first.wait_until_free(20.0)
+    assert not second.enter()
+    first.give_up()
+    assert second.enter()
+    first.close()
+    second.close()
+
+
+def in_child(run: Callable[[], bool]) -> int:
+    """Fork, run something in the child, and give its exit code: 0 if it reported true."""
+    child = os.fork()
+    if child == 0:
+        signal.alarm(20)  # ends a child that waits for ever
+        try:
+            os._exit(0 if run() else 1)
+        finally:
+            os._exit(2)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+def test_a_forked_child_does_not_keep_the_turn_that_its_parent_has_waited_for(
+    two: tuple[Turnstile, Turnstile],
+) -> None:
+    first, second = two
+    called, closed, go_on = threading.Event(), os.pipe(), os.pipe()
+    assert first.enter()
+    second.when_free(called.set)
+    first.leave()
+    assert called.wait(20)
+    child = os.fork()
+    if child == 0:
+        signal.alarm(20)
+        second.close_in_child()
+        os.write(closed[1], b"!")
+        os.read(go_on[0], 1)
+        os._exit(0)
+    os.read(closed[0], 1)
+    for fd in (second._fd, second._waiting_fd):  # as if the parent had been killed
+        os.close(fd)
+    assert first.enter()
+    os.write(go_on[1], b"!")
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+def test_a_fork_while_another_thread_is_at_the_turnstile_does_not_hang_the_child(tmp_path: Path) -> None:
+    places = Places.beside(tmp_path / "jobs.db")
+    one = Sharing(places, exclusive=False)
+    assert one._turnstile is not None
+
+    def close() -> bool:
+        one.close_in_child()
+        return True
+
+    with one._turnstile._guard:
+        assert in_child(close) == 0
+    one.close()
+
+
+def test_a_process_that_cannot_be_asked_is_taken_for_alive(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, other = Presence(tmp_path / "sessions"), Presence(tmp_path / "sessions")
+    one.appear(1)
+
+    def none_left(*given: object, **more: object) -> int:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(presence.os, "open", none_left)
+        assert other.is_alive(1)
+    assert other.is_alive(1)
+    assert not other.is_alive(2)
+    one.leave()
+    assert not other.is_alive(1)
+    other.leave()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from random import Random
 
@@ -11,10 +12,12 @@ import pytest
 from anew.backoff import Policy
 from anew.clock import ManualClock
 from anew.engine import Engine, recover
+from anew.errors import StoreBusy
 from anew.jobs import Defaults, State
 from anew.store.protocol import Filter, Page
-from anew.store.sqlite import SqliteStore
+from anew.store.sqlite import Places, SqliteStore
 from anew.store.sqlite.connection import APPLICATION_ID, migrations
+from anew.store.sqlite.presence import Presence, ServerLock
 from tests.conformance.helpers import ALL, batch, check_counts, new_job, one, take, taken_keys, told
 
 NOW = 1_700_000_000_000
@@ -143,7 +146,7 @@ def test_counters_heads_and_times_are_right(store: SqliteStore) -> None:
     }  # fmt: skip
     check_counts(store)
     reader = store.reader()
-    assert reader.recount() == {}
+    assert reader.recount().counters == {}
     assert reader.oldest_ready() == NOW
     reader.close()
     assert store.next_due() == NOW + 3_000
@@ -230,3 +233,23 @@ def test_old_payloads_have_no_checksum_and_new_ones_have(store: SqliteStore) -> 
     found = store._connection.execute("SELECT id FROM job WHERE payload_crc IS NOT NULL")
     assert [key for (key,) in found] == [2_000]
     store.close()
+
+
+@pytest.mark.parametrize("who", ["a server", "a program"])
+def test_a_store_that_a_live_process_has_open_is_not_brought_up_to_date(tmp_path: Path, who: str) -> None:
+    write_first_release(tmp_path)
+    places = Places.in_directory(tmp_path)
+    lock: list[Callable[[], None]] = []
+    if who == "a server":
+        lock.append(ServerLock(places.server).release)
+    else:
+        presence = Presence(places.sessions)
+        presence.appear(7)
+        lock.append(presence.leave)
+    before = (tmp_path / "anew.db").read_bytes()
+    with pytest.raises(StoreBusy, match="another process has it open; end its server and every program"):
+        SqliteStore(tmp_path, exclusive=False)
+    assert (tmp_path / "anew.db").read_bytes() == before
+    for release in lock:
+        release()
+    SqliteStore(tmp_path, exclusive=False).close()

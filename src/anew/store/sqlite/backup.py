@@ -153,16 +153,15 @@ def _refuse_own(file: Path, places: Places, expected: str) -> None:
         InvalidInput: It is one of them, or lies in the folder of the sessions.
     """
     real = Path(os.path.realpath(file))
-    for own in (places, Places.beside(places.database)):
-        names = [f"{own.database}{ending}" for ending in ("", "-wal", "-shm", "-journal", UNFINISHED)]
-        names += map(str, (own.turnstile, own.sessions, own.reserve, own.server))
-        folder = Path(os.path.realpath(own.sessions))
-        if folder in real.parents or any(_is_same(real, Path(os.path.realpath(name))) for name in names):
-            raise InvalidInput(
-                f"file: {shown(str(file))} belongs to the store in {shown(str(places.database.parent))}; expected {expected}",
-                field="file",
-                value=str(file),
-            )
+    own = [Path(f"{places.database}{ending}") for ending in ("", "-wal", "-shm", "-journal", UNFINISHED)]
+    own += (places.turnstile, places.sessions, places.reserve, places.server)
+    within = Path(os.path.realpath(places.sessions)) in real.parents
+    if within or any(_is_same(real, Path(os.path.realpath(one))) for one in own):
+        raise InvalidInput(
+            f"file: {shown(str(file))} belongs to the store in {shown(str(places.database.parent))}; expected {expected}",
+            field="file",
+            value=str(file),
+        )
 
 
 def _is_same(one: Path, other: Path) -> bool:

@@ -6,7 +6,7 @@ import os
 import re
 import secrets
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from importlib import resources
@@ -64,14 +64,20 @@ class Places:
     @classmethod
     def in_directory(cls, directory: Path) -> Places:
         """Give the files of a server's data directory."""
-        names = (FILE, "turnstile", "sessions", "reserve", "anew.lock")
-        return cls(*(directory / name for name in names))
+        return cls.beside(directory / FILE)
 
     @classmethod
     def beside(cls, database: Path) -> Places:
-        """Give the files of a program's own database file: they have its name and stand beside it."""
-        endings = ("", "-turnstile", "-sessions", "-reserve", "-server")
-        return cls(*(database.with_name(database.name + ending) for ending in endings))
+        """Give the files of a database: the same ones by whatever path or link it is named.
+
+        They stand beside it and have its name, but for the file of a data directory, which has that folder to itself.
+        """
+        real = Path(os.path.realpath(database))
+        if real.name == FILE:
+            names = [FILE, "turnstile", "sessions", "reserve", "anew.lock"]
+        else:
+            names = [real.name + ending for ending in ("", "-turnstile", "-sessions", "-reserve", "-server")]
+        return cls(*(real.with_name(name) for name in names))
 
     def make(self) -> None:
         """Make the folder and the database file if need be, readable by their owner only.
@@ -186,10 +192,15 @@ def migrations() -> Iterator[tuple[int, str]]:
     yield from sorted(found)
 
 
-def migrate(connection: apsw.Connection) -> None:
+def migrate(connection: apsw.Connection, require_alone: Callable[[], None] = lambda: None) -> None:
     """Bring the schema up to date, forward only, each step in its own transaction.
 
+    Args:
+        connection: The writer's.
+        require_alone: Called before an older store is changed; raises StoreBusy where another process has it open.
+
     Raises:
+        StoreBusy: See there.
         NewerStore: The file was written by a newer program.
         StoreFailed: The file is a database of something else.
     """
@@ -205,6 +216,8 @@ def migrate(connection: apsw.Connection) -> None:
         raise NewerStore(
             f"the store has schema {present}, this program knows up to {newest}; run the newer Anew that wrote it"
         )
+    if 0 < present < newest:
+        require_alone()
     for number, script in steps:
         if number > present:
             with connection:

@@ -59,9 +59,12 @@ class Counts:
         """List the queues whose counter of ready jobs the open transaction has touched and that have ready jobs."""
         return [queue for queue, code in self._dirty if code == READY and self._rows[queue][READY] > 0]
 
-    def has_touched_ready(self) -> bool:
-        """Report whether there is any such queue."""
-        return any(code == READY and self._rows[queue][READY] > 0 for queue, code in self._dirty)
+    def has_made_ready(self) -> bool:
+        """Report whether the open transaction leaves more ready jobs in some queue than there were."""
+        return any(
+            code == READY and self._rows[queue][READY] > max(before, 0)
+            for (queue, code), before in self._dirty.items()
+        )
 
     def clear(self) -> None:
         """Forget all jobs, in memory and in the table."""

@@ -23,7 +23,7 @@ from anew.store.sqlite.connection import (
     migrations,
 )
 from anew.store.sqlite.presence import Presence
-from anew.store.sqlite.reader import run_damaged_names, run_damaged_texts, run_recount, run_wrong_heads
+from anew.store.sqlite.reader import SqliteReader
 from anew.store.sqlite.sql import sql
 from anew.units import shown
 
@@ -181,8 +181,9 @@ def _content(
         return  # what else is read of it proves nothing
     meta: dict[str, Any] = {str(row[0]): row[1] for row in connection.execute(sql("read_meta"))}
     facts["jobs"] = str(_first(connection, "SELECT count(*) FROM job"))
-    damaged = len(run_damaged_texts(connection))
-    damaged += sum(len(run_damaged_names(connection, table)) for table in ("counter", "line"))
+    reader = SqliteReader(connection, shared=True)
+    damaged = len(reader.damaged_texts())
+    damaged += sum(len(reader.damaged_names(table)) for table in ("counter", "line"))
     if damaged:
         yield Finding(
             "texts", f"{damaged} rows have a queue or a type that cannot be read", REPAIR, derived=True
@@ -202,13 +203,12 @@ def _content(
 
 
 def _derived(connection: apsw.Connection) -> Iterator[Finding]:
-    wrong = run_recount(connection)
+    _, wrong, queues = SqliteReader(connection, shared=True).recount()
     if wrong:
         few = ", ".join(f"{queue} {state} by {n:+d}" for (queue, state), n in list(wrong.items())[:FEW])
         yield Finding(
             "counters", f"{len(wrong)} counters are not what the rows say: {few}", REPAIR, derived=True
         )
-    queues = run_wrong_heads(connection)
     if queues:
         few = ", ".join(queues[:FEW])
         yield Finding(

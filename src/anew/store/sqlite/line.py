@@ -69,10 +69,19 @@ class Line:
 
     def append(self, queue: str, priority: int, jobs: int) -> None:
         """Note that so many jobs, with the largest keys so far and no lower priority number than this, are ready in a queue now."""
+        if queue in self._changed:
+            self.change(queue)
+            return
         head = self._heads.get(queue)
-        if head is None or head[0] > priority or queue in self._changed:
-            if head is None and self._counts.get(queue, READY) == jobs:
-                self._changed.setdefault(queue, None)  # it was empty, so the table has no head of it
+        if head is None and self._counts.get(queue, READY) == jobs:
+            self._changed[queue] = None  # it was empty, so the table has no head of it
+        elif (
+            head is None
+        ):  # as after another process has written: the table has it, and nearly always it stays
+            head = self._execute(sql("stored_head"), (queue,)).fetchone()
+            if head is not None:
+                self._heads[queue] = head
+        if head is None or head[0] > priority:
             self.change(queue)
 
     def took(self, heads: Heads) -> None:
@@ -98,7 +107,7 @@ class Line:
         return [queue for queue in queues if self._counts.get(queue, READY) > 0]
 
     def heads(self, queues: Sequence[str] | None, limit: int) -> list[Head]:
-        """Find the queues, among some or all, that the first `limit` ready jobs are in: their heads, in order."""
+        """Find the queues that the first `limit` ready jobs are in, of some queues, each named once, or of all: their heads, in order."""
         return self._first_heads(limit) if queues is None else self._heads_of(queues, limit)
 
     def first(self, heads: Sequence[Head], limit: int) -> tuple[list[int], Heads]:
@@ -127,12 +136,12 @@ class Line:
                 heapq.heapreplace(heap, (*behind, queue))
         return keys, touched
 
-    def first_of_each(self, wanted: Sequence[tuple[str, int]]) -> tuple[list[int], Heads]:
+    def first_of_each(self, wanted: Mapping[str, int]) -> tuple[list[int], Heads]:
         """Find the first ready jobs of each of several queues, so many of each; otherwise as `first`."""
-        lines = self._lines([queue for queue, _ in wanted], max((n for _, n in wanted), default=0) + 1)
+        lines = self._lines(list(wanted), max(wanted.values(), default=0) + 1)
         keys: list[int] = []
         behind: dict[str, Place | None] = {}
-        for queue, n in wanted:
+        for queue, n in wanted.items():
             line = lines[queue]
             keys += [key for _, key in islice(line, n)]
             behind[queue] = next(line, None)

@@ -9,12 +9,17 @@ from __future__ import annotations
 import fcntl
 import os
 import socket
+import time
 from contextlib import suppress
 from pathlib import Path
 
 from anew.errors import StoreBusy
 
 POKE = b"!"
+LOOK_S = 0.05
+"""How often to look who listens: as often as whoever listens looks by itself. The folder's time of change tells no better: two
+changes within a tick of the system's clock have the same."""
+
 _LONGEST_ADDRESS = 100
 """Bytes of a socket's path that the system takes, with some to spare; longer ones are reached through the folder's descriptor."""
 
@@ -35,7 +40,7 @@ class Presence:
         self._outgoing = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         self._outgoing.setblocking(False)
         self._incoming: socket.socket | None = None
-        self._seen_at = -1
+        self._look_at = 0.0
         self._sleepers: list[str] = []
 
     def appear(self, session: int) -> None:
@@ -48,17 +53,7 @@ class Presence:
         """Report whether the process of a session still runs."""
         if session == self._session:
             return True
-        try:
-            fd = os.open(self._folder / str(session), os.O_RDWR | os.O_CLOEXEC)
-        except FileNotFoundError:
-            return False
-        try:
-            fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return True
-        finally:
-            os.close(fd)
-        return False
+        return is_locked(self._folder / str(session))
 
     def anybody(self) -> bool:
         """Report whether any process has the file open."""
@@ -92,13 +87,13 @@ class Presence:
 
     def poke(self) -> None:
         """Wake every process that listens; nothing depends on it, and nothing that goes wrong here is anybody's error."""
-        with suppress(OSError):
-            changed_at = os.fstat(self._folder_fd).st_mtime_ns
-            if changed_at != self._seen_at:
+        now = time.monotonic()
+        if now >= self._look_at:
+            self._look_at = now + LOOK_S
+            with suppress(OSError):
                 own = f"{self._session}.wake"
                 names = [name for name in os.listdir(self._folder) if name.endswith(".wake") and name != own]
                 self._sleepers = [self._address(name) for name in names]
-                self._seen_at = changed_at
         for address in self._sleepers:
             with suppress(OSError):
                 self._outgoing.sendto(POKE, address)
@@ -130,6 +125,23 @@ class Presence:
         if len(os.fsencode(path)) > _LONGEST_ADDRESS:
             return f"/proc/self/fd/{self._folder_fd}/{name}"
         return path
+
+
+def is_locked(path: Path) -> bool:
+    """Report whether some process keeps a file locked; also where that cannot be found out, as without a free descriptor."""
+    try:
+        fd = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return False
+    except OSError:
+        return True
+    try:
+        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except OSError:
+        return True
+    finally:
+        os.close(fd)
+    return False
 
 
 class ServerLock:

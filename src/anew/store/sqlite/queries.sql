@@ -68,6 +68,10 @@ SELECT priority, job_id, queue FROM line ORDER BY priority, job_id LIMIT ?;
 -- Queues with ready jobs, some at a time.
 SELECT queue FROM line WHERE queue > ? ORDER BY queue LIMIT ?;
 
+-- name: stored_head
+-- The head of one queue.
+SELECT priority, job_id FROM line WHERE queue = ?;
+
 -- name: write_lines
 -- The heads of queues whose ready jobs have changed.
 INSERT INTO line (queue, priority, job_id) VALUES @rows(3)

@@ -1,120 +1,108 @@
-"""Long reads on a separate connection, so that a list over a million jobs holds up nobody."""
+"""Long reads: on a connection of their own, so that a list over a million jobs holds up nobody, or in the open transaction."""
 
 from __future__ import annotations
 
 import apsw
 
-from anew.jobs.state import State
-from anew.store.protocol import Filter, Page
+from anew.store.protocol import Filter, Page, Recount
 from anew.store.sqlite.filters import Bound, count_statement, find_statement
 from anew.store.sqlite.rows import STATE
 from anew.store.sqlite.sql import sql
 
-
-def run_find(connection: apsw.Connection, where: Filter, page: Page) -> list[int]:
-    """List matching keys on any connection."""
-    if where.keys is not None and not where.keys:
-        return []
-    joined = _one(connection, *find_statement(where, page))
-    if joined is None:
-        return []
-    return sorted(map(int, str(joined).split(",")), reverse=page.order == "desc")
-
-
-def run_count(connection: apsw.Connection, where: Filter) -> int:
-    """Count matching jobs on any connection."""
-    if where.keys is not None and not where.keys:
-        return 0
-    count = _one(connection, *count_statement(where))
-    assert isinstance(count, int)
-    return count
-
-
-def run_oldest_ready(connection: apsw.Connection, most: int) -> int | None:
-    """Look at the head of each priority in each queue, on any connection: who has waited longest is one of them."""
-    oldest: int | None = None
-    queue: str | None = ""
-    while most > 0:
-        queues = [row[0] for row in connection.execute(sql("line_queues"), (queue, min(most, 1_000)))]
-        for queue in queues:
-            priority = -1
-            while most > 0:
-                head = connection.execute(sql("next_priority"), (queue, priority)).fetchone()
-                if head is None:
-                    break
-                priority, _, ready_at = head
-                oldest = ready_at if oldest is None else min(oldest, ready_at)
-                most -= 1
-        if not queues:
-            break
-    return oldest
-
-
-def run_recount(connection: apsw.Connection) -> dict[tuple[str, State], int]:
-    """Count rows and read counters in one statement, so that both are of one moment."""
-    rows = connection.execute(sql("recount"))
-    return {(queue, STATE[code]): n for queue, code, n in rows if code in STATE}
-
-
-def run_damaged_texts(connection: apsw.Connection) -> dict[int, tuple[str, str]]:
-    """Look through all jobs for queues and types that are no UTF-8, on any connection; give what is left of them."""
-    found: dict[int, tuple[str, str]] = {}
-    for key, *texts in connection.execute(sql("all_texts")):
-        queue, kind = (text.decode("utf-8", "replace") for text in texts)
-        if [queue.encode(), kind.encode()] != texts:
-            found[key] = (queue, kind)
-    return found
-
-
-def run_damaged_names(connection: apsw.Connection, table: str) -> list[bytes]:
-    """List the queues in a derived table, ``counter`` or ``line``, that are no UTF-8."""
-    names = [name for (name,) in connection.execute(sql(f"{table}_texts"))]
-    return [name for name in names if name.decode("utf-8", "replace").encode() != name]
-
-
-def run_wrong_heads(connection: apsw.Connection) -> list[str]:
-    """List the queues whose stored head is not their first ready job, on any connection."""
-    return [queue for (queue,) in connection.execute(sql("heads_amiss"))]
-
-
-def _one(connection: apsw.Connection, statement: str, bound: Bound) -> object:
-    row = connection.execute(statement, bound).fetchone()
-    return None if row is None else row[0]
+RECOUNTED = "recount"
+"""The row of `duty` that counts how often a recount has put something right."""
 
 
 class SqliteReader:
-    """A read-only connection to the same file, for one other thread.
+    """Reads on one connection.
 
     Args:
-        path: The database file.
-        busy_ms: How long to wait where the file is locked for a moment.
+        connection: Any; it is used by one thread at a time.
+        shared: It belongs to somebody else, who closes it.
     """
 
-    def __init__(self, path: str, *, busy_ms: int = 5_000) -> None:
-        self._connection = apsw.Connection(path, flags=apsw.SQLITE_OPEN_READONLY)
-        self._connection.set_busy_timeout(busy_ms)
-        self._connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
+    def __init__(self, connection: apsw.Connection, *, shared: bool = False) -> None:
+        self._connection = connection
+        self._shared = shared
+
+    @classmethod
+    def open(cls, path: str, *, busy_ms: int = 5_000) -> SqliteReader:
+        """Open a file for reading only; waits so long where it is locked for a moment."""
+        connection = apsw.Connection(path, flags=apsw.SQLITE_OPEN_READONLY)
+        connection.set_busy_timeout(busy_ms)
+        connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
+        return cls(connection)
 
     def find(self, where: Filter, page: Page) -> list[int]:
         """Give the keys of matching jobs in order of key."""
-        return run_find(self._connection, where, page)
+        if where.keys is not None and not where.keys:
+            return []
+        joined = self._one(*find_statement(where, page))
+        if joined is None:
+            return []
+        return sorted(map(int, str(joined).split(",")), reverse=page.order == "desc")
 
     def count(self, where: Filter) -> int:
         """Count matching jobs."""
-        return run_count(self._connection, where)
+        if where.keys is not None and not where.keys:
+            return 0
+        count = self._one(*count_statement(where))
+        assert isinstance(count, int)
+        return count
 
     def oldest_ready(self, most: int = 10_000) -> int | None:
-        """Report since when the ready job that has waited longest at the head of a line has been ready, epoch ms."""
-        return run_oldest_ready(self._connection, most)
+        """Give since when the ready job that has waited longest at the head of a priority in a queue has been ready, epoch ms."""
+        oldest: int | None = None
+        queue: str | None = ""
+        while most > 0:
+            rows = self._connection.execute(sql("line_queues"), (queue, min(most, 1_000)))
+            queues = [row[0] for row in rows]
+            for queue in queues:
+                priority = -1
+                while most > 0:
+                    head = self._connection.execute(sql("next_priority"), (queue, priority)).fetchone()
+                    if head is None:
+                        break
+                    priority, _, ready_at = head
+                    oldest = ready_at if oldest is None else min(oldest, ready_at)
+                    most -= 1
+            if not queues:
+                break
+        return oldest
 
-    def recount(self) -> dict[tuple[str, State], int]:
-        """Count all jobs row by row and give by how much each counter is too low."""
-        return run_recount(self._connection)
+    def recount(self) -> Recount:
+        """Count all jobs row by row, and look for each queue's first; see `Recount`."""
+        number = recounted(self._connection)  # first: what is written meanwhile only makes the recount void
+        # Rows and counters are read in one statement, so that both are of one moment.
+        rows = self._connection.execute(sql("recount"))
+        counters = {(queue, STATE[code]): n for queue, code, n in rows if code in STATE}
+        return Recount(number, counters, [queue for (queue,) in self._connection.execute(sql("heads_amiss"))])
 
-    def wrong_heads(self) -> list[str]:
-        """List the queues whose stored head is not their first ready job."""
-        return run_wrong_heads(self._connection)
+    def damaged_texts(self) -> dict[int, tuple[str, str]]:
+        """Look through all jobs for queues and types that are no UTF-8; give what is left of them, by key."""
+        found: dict[int, tuple[str, str]] = {}
+        for key, *texts in self._connection.execute(sql("all_texts")):
+            queue, kind = (text.decode("utf-8", "replace") for text in texts)
+            if [queue.encode(), kind.encode()] != texts:
+                found[key] = (queue, kind)
+        return found
+
+    def damaged_names(self, table: str) -> list[bytes]:
+        """List the queues in a derived table, ``counter`` or ``line``, that are no UTF-8."""
+        names = [name for (name,) in self._connection.execute(sql(f"{table}_texts"))]
+        return [name for name in names if name.decode("utf-8", "replace").encode() != name]
 
     def close(self) -> None:
         """Let go of the database."""
-        self._connection.close()
+        if not self._shared:
+            self._connection.close()
+
+    def _one(self, statement: str, bound: Bound) -> object:
+        row = self._connection.execute(statement, bound).fetchone()
+        return None if row is None else row[0]
+
+
+def recounted(connection: apsw.Connection) -> int:
+    """Give how often a recount has put something right."""
+    row = connection.execute(sql("read_duty"), (RECOUNTED,)).fetchone()
+    return 0 if row is None else int(row[0])

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from anew.errors import InvalidConfig, StoreBusy, StoreFailed
 from anew.store.sqlite.connection import Places
-from anew.store.sqlite.presence import Presence, ServerLock
+from anew.store.sqlite.presence import Presence, ServerLock, is_locked
 from anew.store.sqlite.turnstile import Turnstile
 
 SHORT_WAITS = 10
@@ -37,6 +37,7 @@ class Sharing:
 
     def __init__(self, places: Places | None, *, exclusive: bool) -> None:
         self.locked = False
+        self._places = places
         self._turnstile: Turnstile | None = None
         self._presence: Presence | None = None
         self._server: ServerLock | None = None
@@ -56,6 +57,20 @@ class Sharing:
                 field="root_dir",
                 value=folder,
             ) from error
+
+    def require_alone(self) -> None:
+        """Make sure that nobody else has the store open: other processes may know its present schema only.
+
+        Raises:
+            StoreBusy: Somebody has.
+        """
+        if self._places is None or self._presence is None:
+            return
+        if (self._server is None and is_locked(self._places.server)) or self._presence.anybody():
+            raise StoreBusy(
+                "the store must be brought up to date, and another process has it open; "
+                "end its server and every program that has it open, and start this one again"
+            )
 
     # -- the turn to write
 
@@ -127,12 +142,14 @@ class Sharing:
                 if self._is_free(self._turnstile):
                     return True
         free = threading.Event()
-        self.when_free(free.set)
-        if free.wait(timeout_s):
-            return True
-        if not self.locked:
-            self.when_free(self.give_up)  # the turn may come later, and nobody here will take it
-        return False
+        came = False
+        try:
+            self.when_free(free.set)
+            came = free.wait(timeout_s)
+        finally:  # also after Ctrl-C
+            if not came and not self.locked:
+                self.when_free(self.give_up)  # the turn may come later, and nobody here will take it
+        return came
 
     def busy(self) -> StoreBusy:
         """Say who has kept the store busy for too long. This asks the system, so it is left until somebody is told."""
@@ -153,9 +170,9 @@ class Sharing:
             self._turnstile.leave()
 
     def _is_free(self, turnstile: Turnstile) -> bool:
-        """Report whether it is not the turn that must be waited for; whoever takes it is told where a sync has failed."""
+        """Report whether it is not the turn that must be waited for; whoever uses it is told where a sync has failed."""
         try:
-            return turnstile.enter()
+            return turnstile.enter(use=False)
         except StoreFailed:
             return True
 
@@ -214,7 +231,7 @@ class Sharing:
         if self._presence is not None:
             self._presence.close_descriptors()
         if self._turnstile is not None:
-            self._turnstile.close()
+            self._turnstile.close_in_child()
         if self._server is not None:
             self._server.release()
         self._presence = self._turnstile = self._server = None

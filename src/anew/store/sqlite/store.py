@@ -18,11 +18,10 @@ from anew.jobs.codec import DEFAULT_PRIORITY, NewJob
 from anew.jobs.job import Job
 from anew.jobs.state import State
 from anew.store.protocol import (
-    Filter,
     Hold,
-    Page,
     Position,
     Reader,
+    Recount,
     Rewrite,
     Session,
     Taken,
@@ -33,16 +32,7 @@ from anew.store.sqlite.checkpoint import Checkpointer, Log
 from anew.store.sqlite.counts import Counts, tally
 from anew.store.sqlite.line import Heads, Line
 from anew.store.sqlite.payloads import Payloads
-from anew.store.sqlite.reader import (
-    SqliteReader,
-    run_count,
-    run_damaged_names,
-    run_damaged_texts,
-    run_find,
-    run_oldest_ready,
-    run_recount,
-    run_wrong_heads,
-)
+from anew.store.sqlite.reader import RECOUNTED, SqliteReader, recounted
 from anew.store.sqlite.records import Records
 from anew.store.sqlite.rows import (
     CODE,
@@ -144,7 +134,7 @@ class SqliteStore:
         # Whoever opens may wait, for a program without a turnstile too.
         self._connection.set_busy_timeout(int(opening.OPENING_WAIT_S * 1_000))
         self._log = Log(self._connection)
-        opening.migrate(self._connection)
+        opening.migrate(self._connection, self._sharing.require_alone)
         if self._reserve is not None:
             self.keep_reserve()
             opening.sync_directory(self._reserve.parent)
@@ -157,6 +147,8 @@ class SqliteStore:
         self.identity.last_key = max(self.identity.last_key, newest or 0)
         self._counts = Counts(self._connection.execute)
         self._line = Line(self._connection.execute, self._counts)
+        self._reads = SqliteReader(self._connection, shared=True)
+        self.find, self.count = self._reads.find, self._reads.count
         self._payloads = Payloads(self._execute)
         self._records = Records(self._execute, self._payloads, *self._keep)
         self.errors, self.last_errors = self._records.errors, self._records.last_errors
@@ -182,13 +174,13 @@ class SqliteStore:
     def begin(self, *, synced: bool) -> bool:
         """Start a transaction; tell whether another process has written since the last one."""
         if self._forked:
-            raise ForkedStore("the store was opened before this process was forked; open it again here")
+            raise ForkedStore
         if self._abandoned:
             raise StoreFailed("the store has failed; nothing more is written")
-        if not self._sharing.enter():
-            self._sharing.locked = False
-            raise StoreBusy("another process is writing to the store")
         try:
+            if not self._sharing.enter():
+                self._sharing.locked = False
+                raise StoreBusy("another process is writing to the store")
             synced = synced and not self._relaxed
             if synced is not self._synced:
                 self._execute("PRAGMA synchronous = full" if synced else "PRAGMA synchronous = normal")
@@ -204,6 +196,8 @@ class SqliteStore:
             self._sharing.locked = True
             self._sharing.leave()
             raise StoreBusy("another program is writing to the database file") from error
+        except (StoreBusy, StoreFailed):  # the turn has not come
+            raise
         except BaseException:
             self.rollback()
             raise
@@ -213,9 +207,12 @@ class SqliteStore:
         """Tell whether a transaction is open."""
         return bool(self._connection.in_transaction)
 
-    def commit(self) -> None:
-        """Make the transaction last. What may go wrong after it lasts is a failure of the disk, or nobody's concern."""
-        wakes = self._counts.has_touched_ready()
+    def commit(self) -> bool:
+        """Make the transaction last; tell whether some queue has more ready jobs now.
+
+        What may go wrong after it lasts is a failure of the disk, or nobody's concern.
+        """
+        made_ready = self._counts.has_made_ready()
         self._line.flush()
         self._counts.flush()
         if self._uncovered and self._written_key != self.identity.last_key:
@@ -232,8 +229,9 @@ class SqliteStore:
                 # nobody writes before `abandon` has left the mark.
                 raise _failed(error) from error
         self._sharing.leave()
-        if wakes:
+        if made_ready:
             self._sharing.poke()
+        return made_ready
 
     def rollback(self) -> None:
         """Forget the transaction; memory believes the rows again."""
@@ -394,8 +392,10 @@ class SqliteStore:
 
     def take(self, queues: Sequence[str] | None, limit: int, max_bytes: int, hold: Hold) -> Taken:
         """Put the first ready jobs by (priority, key) in flight under a hold; None means all queues."""
-        if queues is not None and len(queues) == 1:
-            return self._take_first(queues[0], limit, max_bytes, hold)
+        if queues is not None:
+            queues = list(dict.fromkeys(queues))
+            if len(queues) == 1:
+                return self._take_first(queues[0], limit, max_bytes, hold)
         heads = self._line.heads(queues, limit)
         if len(heads) == 1:
             return self._take_first(heads[0][2], limit, max_bytes, hold)
@@ -404,7 +404,10 @@ class SqliteStore:
 
     def take_each(self, wanted: Sequence[tuple[str, int]], max_bytes: int, hold: Hold) -> Taken:
         """Put the first ready jobs of each of several queues in flight under one hold, so many of each."""
-        keys, behind = self._line.first_of_each(wanted)
+        each: dict[str, int] = {}
+        for queue, n in wanted:
+            each[queue] = each.get(queue, 0) + n
+        keys, behind = self._line.first_of_each(each)
         return self._take_keys(keys, behind, max_bytes, hold)
 
     def _take_first(self, queue: str, limit: int, max_bytes: int, hold: Hold) -> Taken:
@@ -619,7 +622,7 @@ class SqliteStore:
         Looks at every job, and so is for the rare case that a statement has met such a text. Gives how many rows were touched.
         """
         self._suspects_texts = False
-        texts = run_damaged_texts(self._connection)
+        texts = self._reads.damaged_texts()
         for key, (queue, kind) in texts.items():
             self._execute(sql("rename"), (queue, kind, key))
             self._unreadable[key] = "its queue or type cannot be read"
@@ -627,7 +630,7 @@ class SqliteStore:
         return len(texts) + self._drop_derived("counter") + self._drop_derived("line")
 
     def _drop_derived(self, table: str) -> int:
-        damaged = run_damaged_names(self._connection, table)
+        damaged = self._reads.damaged_names(table)
         for name in damaged:
             self._execute(sql(f"drop_{table}_text"), (name,))
         return len(damaged)
@@ -681,14 +684,6 @@ class SqliteStore:
             payload = self._payloads.read(row[0])
         return payload if damage(size, crc, payload) is None else None
 
-    def find(self, where: Filter, page: Page) -> list[int]:
-        """Give the keys of matching jobs as the open transaction sees them."""
-        return run_find(self._connection, where, page)
-
-    def count(self, where: Filter) -> int:
-        """Count matching jobs as the open transaction sees them."""
-        return run_count(self._connection, where)
-
     def payload_sizes(self, keys: Sequence[int]) -> dict[int, int]:
         """Tell the bytes of jobs' payloads without reading them; unknown keys are left out."""
         sizes: dict[int, int] = {}
@@ -724,12 +719,16 @@ class SqliteStore:
             self._suspects_texts = True
             raise
 
-    def correct(self, differences: Mapping[tuple[str, State], int], queues: Iterable[str]) -> None:
-        """Add to counters what a recount found them to be too low by, and look up the heads of some lines again."""
-        for (queue, state), n in differences.items():
+    def correct(self, found: Recount) -> bool:
+        """Put right what a recount has found, unless another finding has been since; tell whether that was done."""
+        if found.number != recounted(self._connection):
+            return False
+        self._execute(sql("write_duty"), (RECOUNTED, found.number + 1))
+        for (queue, state), n in found.counters.items():
             self._counts.add(queue, CODE[state], n)
-        for queue in queues:
+        for queue in found.heads:
             self._line.change(queue)
+        return True
 
     # -- other processes
 
@@ -766,7 +765,7 @@ class SqliteStore:
 
     def reader(self) -> Reader:
         """Open a reader of its own; a store in memory reads through its writer."""
-        return _OwnReader(self) if self._path == ":memory:" else SqliteReader(self._path)
+        return self._reads if self._path == ":memory:" else SqliteReader.open(self._path)
 
     # -- the end
 
@@ -819,30 +818,6 @@ class SqliteStore:
     def _many(self, name: str, rows: Sequence[tuple[Any, ...]]) -> None:
         for part in in_widths(rows):
             self._execute(sql(name, len(part)), tuple(chain.from_iterable(part)))
-
-
-class _OwnReader:
-    """Reads of a store in memory: there is no second connection to it."""
-
-    def __init__(self, store: SqliteStore) -> None:
-        self._store = store
-        self.find = store.find
-        self.count = store.count
-
-    def oldest_ready(self, most: int = 10_000) -> int | None:
-        """See `Reader`."""
-        return run_oldest_ready(self._store._connection, most)
-
-    def recount(self) -> dict[tuple[str, State], int]:
-        """See `Reader`."""
-        return run_recount(self._store._connection)
-
-    def wrong_heads(self) -> list[str]:
-        """See `Reader`."""
-        return run_wrong_heads(self._store._connection)
-
-    def close(self) -> None:
-        """Nothing to let go of."""
 
 
 def _stamp(hold: Hold) -> tuple[Any, ...]:

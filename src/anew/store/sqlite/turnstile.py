@@ -32,6 +32,9 @@ class Turnstile:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        # The thread that waits has a descriptor of its own for the same lock: by the time that it looks at the number of the other
+        # one, that may be another file's.
+        self._waiting_fd = os.dup(self._fd)
         self._calls: list[Callable[[], None]] = []
         self._guard = threading.Lock()
         self._asked = threading.Semaphore(0)
@@ -40,11 +43,12 @@ class Turnstile:
         self._used = False
         self.held = False
 
-    def enter(self, *, heed_mark: bool = True) -> bool:
+    def enter(self, *, heed_mark: bool = True, use: bool = True) -> bool:
         """Take the turn if nobody has it; report whether this store has it now.
 
         Args:
             heed_mark: Refuse it where a sync has failed.
+            use: Begin to use it, so that `give_up` leaves it alone.
 
         Raises:
             StoreFailed: A sync has failed in some process: what is on the disk is not what its memory says.
@@ -53,14 +57,15 @@ class Turnstile:
             if not self.held:
                 if self._calls:
                     return False  # a thread waits for it already, and will tell
+                self.held = True  # first, so that after Ctrl-C `leave` undoes whatever the lock has come to
                 try:
                     fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 except OSError as error:
+                    self.held = False
                     if error.errno in (errno.EAGAIN, errno.EACCES):
                         return False
                     raise
-                self.held = True
-            self._used = True
+            self._used |= use
         if heed_mark and os.pread(self._fd, 1, 0):
             reason = self.mark_found()
             self.leave()
@@ -130,29 +135,26 @@ class Turnstile:
             self.held = self._used = False
             self._closed = True
             os.close(self._fd)
+            if self._waiter is None:
+                os.close(self._waiting_fd)
         self._asked.release()
 
-    def _wait(self) -> None:
-        # A descriptor of its own: the number of the other one may be another file's by the time that it is looked at.
-        with self._guard:
-            if self._closed:
-                return
-            fd = os.dup(self._fd)
-        try:
-            self._take_turns(fd)
-        finally:
-            os.close(fd)
+    def close_in_child(self) -> None:
+        """As `close`, in a forked child: its threads are gone, and what they held of this object's own locks stays locked."""
+        os.close(self._fd)
+        os.close(self._waiting_fd)
 
-    def _take_turns(self, fd: int) -> None:
-        while True:
-            self._asked.acquire()
-            if self._closed:
-                return
-            fcntl.flock(fd, fcntl.LOCK_EX)
-            with self._guard:
-                if self._closed:
-                    return
-                self.held = True
-                calls, self._calls = self._calls, []
-            for call in calls:
-                call()
+    def _wait(self) -> None:
+        """Take turns for those who asked, until the end; the waiter's thread."""
+        try:
+            while self._asked.acquire() and not self._closed:
+                fcntl.flock(self._waiting_fd, fcntl.LOCK_EX)
+                with self._guard:
+                    if self._closed:
+                        return
+                    self.held = True
+                    calls, self._calls = self._calls, []
+                for call in calls:
+                    call()
+        finally:
+            os.close(self._waiting_fd)
