@@ -78,9 +78,11 @@ class Run:
         assert process.stderr is not None
         tail = _Tail(process.stderr)
         timers = self._set_timers()
-        self._await_exit(process)
-        for timer in timers:
-            timer.cancel()
+        try:
+            self._await_exit(process)
+        finally:
+            for timer in timers:
+                timer.cancel()
         took_ms = (time.monotonic_ns() - started) // 1_000_000
         return self._verdict(process.returncode, tail.text(), took_ms)
 
