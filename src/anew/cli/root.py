@@ -10,7 +10,7 @@ from typing import Final
 import click
 
 from anew import __version__
-from anew.cli.exit_codes import exit_code, explained
+from anew.cli.exit_codes import FAILURE, exit_code, explained
 from anew.cli.lazy import LazyGroup
 from anew.errors import AnewError
 
@@ -97,6 +97,9 @@ def run(arguments: Sequence[str] | None = None) -> int:
     except AnewError as error:
         _complain(f"Error: {explained(error)}")
         return exit_code(error)
+    except MemoryError:
+        _complain("Error: this needs more memory than there is")
+        return FAILURE
     return result if isinstance(result, int) else 0
 
 
