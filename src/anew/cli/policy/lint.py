@@ -10,7 +10,7 @@ import click
 
 from anew.cli.exit_codes import REFUSED, USAGE
 from anew.cli.policy.lint_snapshot import hold_against
-from anew.errors import InvalidInput, TooLarge
+from anew.errors import InvalidInput
 from anew.units import parse_duration_with_unit
 
 if TYPE_CHECKING:
@@ -207,19 +207,14 @@ def _looked_at(documents: Sequence[Document], given: Stated) -> Report:
             continue
         for entry in document.entries:
             report.entries.append(entry)
-            try:
-                found = lint(
-                    entry.value,
-                    _with_limit(context, entry.default_limit),
-                    name=entry.name,
-                    select=given.select or document.stated.select,
-                    ignore=given.ignore + document.stated.ignore,
-                )
-            except TooLarge as error:
-                problem = Problem(file=entry.file, policy=entry.name, field=error.field, message=str(error))
-                report.problems.append(problem)
-            else:
-                report.findings.extend((entry, finding) for finding in found)
+            found = lint(
+                entry.value,
+                _with_limit(context, entry.default_limit),
+                name=entry.name,
+                select=given.select or document.stated.select,
+                ignore=given.ignore + document.stated.ignore,
+            )
+            report.findings.extend((entry, finding) for finding in found)
     return report
 
 

@@ -16,7 +16,7 @@ import msgspec
 
 from anew.backoff import DEFAULT_LIMIT, Policy
 from anew.backoff.form import SHARED
-from anew.errors import InvalidInput, TooLarge
+from anew.errors import InvalidInput
 from anew.lab.lint import check_rules
 from anew.lab.lint.lines import Lines
 from anew.lab.lint.table import Stated, read_table
@@ -125,8 +125,6 @@ def read_document(content: bytes, file: str) -> Document:
         if isinstance(value, dict):
             stated, errors = _stated(value, [entry.name for entry in found])
             wrong = [reader.problem_of(error) for error in errors]
-    except TooLarge as error:
-        return Document(problems=(Problem(file=file, field=error.field, message=str(error)),))
     except UnicodeDecodeError as error:
         return Document(
             problems=(Problem(file=file, message=f"byte {error.start} is not UTF-8; expected text"),)
@@ -223,7 +221,7 @@ class _Reader:
                 if count and not written:
                     return  # what is missing now was left aside
                 yield self._problem(entry, error)
-                if not written or part == "preset" or isinstance(error, TooLarge):
+                if not written or part == "preset":
                     return
                 rest = {name: inner for name, inner in value.items() if name != part}
                 entry = msgspec.structs.replace(entry, value=rest | (_PLAIN if part in _WAITS else {}))
