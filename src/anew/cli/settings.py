@@ -17,7 +17,7 @@ _SECTIONS: Final = {
     "store": "Storing",
     "retry": "Retrying",
     "retention": "Keeping",
-    "timing": "Rhythm",
+    "timing": "Timing",
     "limits": "Bounds",
     "log": "Logging",
 }

@@ -42,7 +42,7 @@ PRIORITY = "--priority N  0 to 65535, low first. [32768]  [0<=x<=65535]"
         ("lab chart even --out /", "Invalid value for '--out': File '/' is a directory.", "--out FILE  Write .svg or .png."),
         ("lab simulate even --jobs", "Option '--jobs' requires an argument.", "--jobs N  Jobs that fail. [1000]"),
         ("lab simulate even --json=3", "Option '--json' does not take a value.", "--json  Answer in JSON."),
-        ("enqueue t", "Missing option '--queue' / '-q'.", "-q, --queue QUEUE  Lane of the job.  [required]"),
+        ("enqueue t", "Missing option '--queue' / '-q'.", "-q, --queue QUEUE  Queue of the job.  [required]"),
         ("enqueue", "Missing argument 'TYPE'.", "Usage: anew enqueue [OPTIONS] TYPE [PAYLOAD|-|@FILE]"),
         ("work -q q", "Missing argument '-- CMD...'.", "Usage: anew work [OPTIONS] -- CMD..."),
         ("jobs list extra", "Got unexpected extra argument (extra)", "Usage: anew jobs list [OPTIONS]"),
