@@ -14,6 +14,7 @@ from schemathesis import Case, GenerationMode
 from schemathesis.specs.openapi.checks import negative_data_rejection, positive_data_acceptance
 
 from anew.http.openapi import document
+from tests.routes import every_route
 
 from .client import Client
 from .server import ServerProcess
@@ -24,7 +25,7 @@ ENDLESS = "/jobs/take"
 HELD = "held"
 """A queue whose jobs are in flight from the start, since a stream takes whatever comes."""
 
-DOCUMENT = document()
+DOCUMENT = document(every_route())
 SCHEMA = schemathesis.openapi.from_dict(DOCUMENT)
 
 

@@ -205,6 +205,16 @@ def test_a_worker_in_the_background_leaves_sigint_ignored(
     assert worker.ended() == 143
 
 
+def test_a_worker_that_was_started_with_sigchld_ignored_hears_how_programs_end(
+    server: ServerProcess, client: Client, queue: str, work: Callable[..., Worker]
+) -> None:
+    client.enqueue(queue)
+    with ignored(signal.SIGCHLD):
+        worker = work(server.address, "-q", queue, "--drain", "--", "sh", "-c", "exit 3")
+    assert worker.wait_for("failed")["reason"] == "exit status 3"
+    assert worker.ended() == 0
+
+
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
 def test_one_signal_finishes_what_runs_and_takes_no_more(
     server: ServerProcess,

@@ -12,7 +12,7 @@ import anew
 
 PACKAGE = Path(anew.__file__).parent
 
-LEAVES = {"errors", "units", "clock", "config", "logs", "patience", "version"}
+LEAVES = {"errors", "units", "clock", "config", "logs", "version"}
 BELOW_ENGINE = {"store.protocol", "jobs", "backoff", *LEAVES}
 
 ARROWS: dict[str, set[str]] = {
@@ -22,7 +22,6 @@ ARROWS: dict[str, set[str]] = {
     "clock": {"errors"},
     "config": {"errors", "units"},
     "logs": {"errors", "units"},
-    "patience": {"errors", "units"},
     "backoff": {"errors", "units"},
     "jobs": {"backoff", "errors", "units"},
     "store": set(),

@@ -30,7 +30,7 @@ def _directory(given: str | None) -> Path:
 @_root_dir
 @_json
 def doctor(repair: bool, root_dir: str | None, as_json: bool) -> int:
-    """Look a store over: is it whole, is what is derived right, is the machine fit for it?
+    """Check a store: is the file whole, do its counters match its jobs, is the machine fit for it?
 
     Changes nothing without --repair, and may be run beside a server. --repair counts the counters again, finds the heads of the
     queues again, gives back the jobs of processes that have died, and removes what belongs to no job. What it cannot mend

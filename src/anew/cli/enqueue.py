@@ -15,7 +15,7 @@ _BULK = 1_000
 @click.command()
 @click.argument("job_type", metavar="TYPE")
 @click.argument("payload", default="null", metavar="[PAYLOAD|-|@FILE]")
-@click.option("--queue", "-q", required=True, metavar="QUEUE", help="Lane of the job.")
+@click.option("--queue", "-q", required=True, metavar="QUEUE", help="Queue of the job.")
 @click.option("--delay", metavar="TIME", help="Run it so much later: 5m, 1h30m.")
 @click.option("--at", "at", metavar="MOMENT", help="Run it then: 2026-12-24T18:00 (local), ...Z, +01:00.")
 @click.option("--priority", type=click.IntRange(0, 65535), metavar="N", help="0 to 65535, low first. [32768]")

@@ -98,7 +98,7 @@ def show_job(session: ClientSession, job_id: str, backtrace: bool) -> None:
         click.echo(one_line(line))
 
 
-@jobs.command("patch")
+@jobs.command("patch", short_help="Change jobs that have not ended.")
 @click.argument("job_ids", nargs=-1, metavar="[ID...]")
 @filter_options(prefix="where-")
 @click.option("--all", "everything", is_flag=True, help="Every job that has not ended.")

@@ -95,8 +95,8 @@ _FILTERS: Final[Mapping[str, Mapping[str, Any]]] = {
     },
     "queue": {"multiple": True, "metavar": "QUEUE", "help": "Only these queues."},
     "type": {"multiple": True, "metavar": "TYPE", "help": "Only these types."},
-    "priority": {"metavar": "RANGE", "help": "Only these priorities: 7, 10..20, ..5, 9.. ."},
-    "attempts": {"metavar": "RANGE", "help": "Only these numbers of failures: 0, 3.., ..2 ."},
+    "priority": {"metavar": "RANGE", "help": "Only these priorities: 7, 10..20, ..5 or 9.."},
+    "attempts": {"metavar": "RANGE", "help": "Only these numbers of failures: 0, ..2 or 3.."},
 }
 _SHORT: Final = {"status": ("-s",), "queue": ("-q",), "type": ("-t",)}
 

@@ -10,7 +10,7 @@ from typing import Final
 import click
 
 from anew import __version__
-from anew.cli.exit_codes import exit_code, explained
+from anew.cli.exit_codes import FAILURE, exit_code, explained
 from anew.cli.lazy import LazyGroup
 from anew.errors import AnewError
 
@@ -20,13 +20,13 @@ _COMMANDS: Final = {
     "work": ("anew.cli.work", "Run a program for each job of a queue."),
     "jobs": ("anew.cli.jobs", "List, show, change, retry, cancel and delete jobs."),
     "queues": ("anew.cli.status", "Show the queues and what is in them."),
-    "health": ("anew.cli.status", "Ask whether the server answers and is well."),
+    "health": ("anew.cli.status", "Ask whether the server answers."),
     "dead": ("anew.cli.dead", "List dead jobs, and bring them back."),
     "policy": ("anew.cli.policy", "See what a retry policy will do."),
     "lab": ("anew.cli.lab", "Simulate, compare, draw and fit retry policies; open the lab in a browser."),
-    "doctor": ("anew.cli.doctor", "Look a store over, and make anew what is derived."),
+    "doctor": ("anew.cli.doctor", "Check a store, and rebuild its counters."),
     "backup": ("anew.cli.doctor", "Copy a store while its server goes on."),
-    "restore": ("anew.cli.doctor", "Make a copy the store again."),
+    "restore": ("anew.cli.doctor", "Put a copy made by backup in a store's place."),
     "config": ("anew.cli.config", "Show the settings and where they come from."),
     "completion": ("anew.cli.completion", "Let the shell complete commands and options."),
 }
@@ -97,6 +97,9 @@ def run(arguments: Sequence[str] | None = None) -> int:
     except AnewError as error:
         _complain(f"Error: {explained(error)}")
         return exit_code(error)
+    except MemoryError:
+        _complain("Error: this needs more memory than there is")
+        return FAILURE
     return result if isinstance(result, int) else 0
 
 

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import click
 
-from anew.config import FOREIGN, Loaded, Setting, Settings, declared, find_file, load_settings
+from anew.config import FOREIGN, Loaded, Settings, SettingSpec, declared, find_file, load_settings
 from anew.errors import InvalidConfig, InvalidPolicy
 from anew.units import parse_duration_with_unit
 
@@ -17,7 +17,7 @@ _SECTIONS: Final = {
     "store": "Storing",
     "retry": "Retrying",
     "retention": "Keeping",
-    "timing": "Rhythm",
+    "timing": "Timing",
     "limits": "Bounds",
     "log": "Logging",
 }
@@ -103,7 +103,7 @@ def _insist_on_a_policy(loaded: Loaded) -> None:
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 
-def _option(group: str, field: str, setting: Setting) -> Decorator:
+def _option(group: str, field: str, setting: SettingSpec) -> Decorator:
     default = setting.show(getattr(getattr(Settings(), group), field))
     if setting.kind == "duration" and setting.zizq:
         default += "; a bare number is ms, as in Zizq"
@@ -111,7 +111,7 @@ def _option(group: str, field: str, setting: Setting) -> Decorator:
     return _make(setting, _SECTIONS[group], text)
 
 
-def _make(setting: Setting, section: str, text: str) -> Decorator:
+def _make(setting: SettingSpec, section: str, text: str) -> Decorator:
     names = [f"--{setting.name}", setting.name.replace("-", "_")]
     if setting.short:
         names.insert(0, setting.short)

@@ -14,9 +14,9 @@ from anew.cli.remote import ClientSession, remote
 @click.command()
 @remote
 def health(session: ClientSession) -> int:
-    """Ask whether the server answers and is well.
+    """Ask whether the server answers.
 
-    Exit code 0 if it is, 1 if it says that it is not, 3 if no server answered.
+    Exit code 0 if it is well, 1 if it says that it is not, 3 if no server answered.
 
     \b
     Examples:

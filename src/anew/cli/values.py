@@ -109,12 +109,10 @@ def _pointed_at(text: str) -> GivenPolicy:
         _json_or_word(text, content)
     # Inside: this is lint's reader, which no other way to give a policy needs.
     from anew.lab.lint.documents import read_document
-    from anew.patience import spending
 
     path = "-" if file == "-" else file[1:]
     word = content.strip().decode(errors="replace")
-    with spending("a shorter text"):
-        document = read_document(content, "-" if word.isidentifier() else path)
+    document = read_document(content, "-" if word.isidentifier() else path)
     for problem in document.problems:
         if not problem.policy:
             raise InvalidPolicy(_problem_text(file, problem), field=problem.field or "policy", value=text)

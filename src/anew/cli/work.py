@@ -92,6 +92,8 @@ def work(
 
     for number in stop_signals():
         signal.signal(number, stop)
+    # A parent may have left it ignored; the kernel then drops our programs' exit codes.
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     completed = worker.run()
     if received:
         return 128 + received[0]

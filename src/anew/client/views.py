@@ -7,7 +7,7 @@ import dataclasses
 import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
@@ -15,6 +15,8 @@ from msgspec import UNSET, Raw, UnsetType
 from anew.client.parameters import Moment, Period, local_path, moment_or_delay, retention_ms
 from anew.client.refusals import error_of_item
 from anew.errors import AnewError, InvalidJob, Unreachable
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -293,26 +295,30 @@ _page = msgspec.json.Decoder(_WirePage)
 _errors = msgspec.json.Decoder(_WireErrors)
 _queues = msgspec.json.Decoder(_WireQueues)
 _failure_results = msgspec.json.Decoder(_WireFailureResults)
+_object = msgspec.json.Decoder(dict[str, Any])
 
 
-def read_job(document: bytes | Raw) -> JobView:
-    """Read one job object.
+def _read(decoder: msgspec.json.Decoder[T], document: bytes | Raw) -> T:
+    """Read an answer.
 
     Raises:
         Unreachable: It is none, so whatever answered is no server of ours.
     """
     try:
-        return dataclasses.replace(_job.decode(document), document=Raw(bytes(document)))
+        return decoder.decode(document)
     except msgspec.MsgspecError as error:
-        raise _not_ours(error) from error
+        reason = f"the answer cannot be read; is it an Anew server that listens there? ({error})"
+        raise Unreachable(reason) from error
+
+
+def read_job(document: bytes | Raw) -> JobView:
+    """Read one job object."""
+    return dataclasses.replace(_read(_job, document), document=Raw(bytes(document)))
 
 
 def read_page(document: bytes, fetch: Callable[[str], bytes]) -> Page:
     """Read one page of a list of jobs; `fetch` gives what is behind the links of its neighbours."""
-    try:
-        page = _page.decode(document)
-    except msgspec.MsgspecError as error:
-        raise _not_ours(error) from error
+    page = _read(_page, document)
     jobs = tuple(read_job(job) for job in page.jobs)
     return Page(
         jobs=jobs, next_path=page.pages.next, prev_path=page.pages.prev, document=Raw(document), fetch=fetch
@@ -321,44 +327,29 @@ def read_page(document: bytes, fetch: Callable[[str], bytes]) -> Page:
 
 def read_errors(document: bytes) -> tuple[list[ErrorView], str | None]:
     """Read one page of error records, and the path of the next one."""
-    try:
-        page = _errors.decode(document)
-        records = [
-            dataclasses.replace(_error.decode(item), document=Raw(bytes(item))) for item in page.errors
-        ]
-    except msgspec.MsgspecError as error:
-        raise _not_ours(error) from error
+    page = _read(_errors, document)
+    records = [dataclasses.replace(_read(_error, item), document=Raw(bytes(item))) for item in page.errors]
     return records, page.pages.next
 
 
 def read_failure_results(document: bytes) -> list[FailureResult]:
     """Read the answer to a list of failure reports."""
-    try:
-        found = _failure_results.decode(document).results
-    except msgspec.MsgspecError as error:
-        raise _not_ours(error) from error
     return [
         FailureResult(id=item.id or "", error=error_of_item(item.error, item.code))
         if isinstance(item.job, UnsetType)
         else FailureResult(id=item.id or "", job=read_job(item.job))
-        for item in found
+        for item in _read(_failure_results, document).results
     ]
 
 
 def read_queue_counts(document: bytes) -> list[QueueCounts]:
     """Read the queues with their counts."""
-    try:
-        return _queues.decode(document).queues
-    except msgspec.MsgspecError as error:
-        raise _not_ours(error) from error
+    return _read(_queues, document).queues
 
 
 def read_object(document: bytes) -> dict[str, Any]:
     """Read any other JSON object."""
-    try:
-        return msgspec.json.decode(document, type=dict[str, Any])
-    except msgspec.MsgspecError as error:
-        raise _not_ours(error) from error
+    return _read(_object, document)
 
 
 def read_list(document: bytes, name: str) -> list[Raw]:
@@ -376,7 +367,3 @@ def read_number(document: bytes, name: str) -> int:
     if isinstance(value, int):
         return value
     raise Unreachable(f"the answer has no number {name!r}; is it an Anew server that listens there?")
-
-
-def _not_ours(error: Exception) -> Unreachable:
-    return Unreachable(f"the answer cannot be read; is it an Anew server that listens there? ({error})")

@@ -8,7 +8,7 @@ default.
 """
 
 from anew.config.load import Loaded, find_file, load_connect, load_settings, require_safe_bind
-from anew.config.setting import Setting
+from anew.config.setting import SettingSpec
 from anew.config.settings import Listen, Settings, declared
 from anew.config.zizq import FOREIGN
 
@@ -16,7 +16,7 @@ __all__ = [
     "FOREIGN",
     "Listen",
     "Loaded",
-    "Setting",
+    "SettingSpec",
     "Settings",
     "declared",
     "find_file",

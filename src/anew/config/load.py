@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from anew.config.setting import Setting
+from anew.config.setting import SettingSpec
 from anew.config.settings import Connect, Settings, declared
 from anew.config.zizq import FOREIGN, commit_of, refuse_listeners
 from anew.errors import InvalidConfig
@@ -132,7 +132,7 @@ class _Sources:
     ) -> None:
         self._flags, self._environ, self._tables, self._file = flags, environ, tables, file
 
-    def find(self, setting: Setting) -> tuple[str, object] | None:
+    def find(self, setting: SettingSpec) -> tuple[str, object] | None:
         flag = self._flags.get(setting.name if setting.table == "server" else _key(setting))
         if flag is not None:
             return f"--{setting.name}", flag
@@ -145,7 +145,7 @@ class _Sources:
         return None
 
 
-def _key(setting: Setting) -> str:
+def _key(setting: SettingSpec) -> str:
     return f"{setting.table}.{setting.name}"
 
 

@@ -14,7 +14,7 @@ from typing import Final, Literal
 from anew.errors import InvalidConfig, InvalidInput
 from anew.units import format_duration_short, format_size, parse_duration, parse_size, shown
 
-Kind = Literal[
+ValueKind = Literal[
     "choice",
     "duration",
     "host",
@@ -40,7 +40,7 @@ _TRUTH: Final = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Setting:
+class SettingSpec:
     """One setting as people meet it.
 
     Attributes:
@@ -56,7 +56,7 @@ class Setting:
     """
 
     name: str
-    kind: Kind
+    kind: ValueKind
     help: str
     table: str = "server"
     low: int = 0
@@ -108,21 +108,21 @@ class _Expected(str):
     __slots__ = ()
 
 
-def _text(_: Setting, value: object, __: str) -> object:
+def _text(_: SettingSpec, value: object, __: str) -> object:
     return value if isinstance(value, str) and value and "\0" not in value else _Expected("text")
 
 
-def _path(_: Setting, value: object, __: str) -> object:
+def _path(_: SettingSpec, value: object, __: str) -> object:
     return Path(value) if isinstance(value, str) and value and "\0" not in value else _Expected("a path")
 
 
-def _version(_: Setting, value: object, __: str) -> object:
+def _version(_: SettingSpec, value: object, __: str) -> object:
     if isinstance(value, str) and re.fullmatch(r"\d+\.\d+\.\d+([-+][0-9A-Za-z.+-]+)?", value):
         return value
     return _Expected("a semantic version such as 0.6.1")
 
 
-def _secret(setting: Setting, value: object, source: str) -> object:
+def _secret(setting: SettingSpec, value: object, source: str) -> object:
     text = value if isinstance(value, str) else ""
     if text.startswith("@"):
         try:
@@ -134,13 +134,13 @@ def _secret(setting: Setting, value: object, source: str) -> object:
     return _Expected("visible ASCII characters without spaces, or @path of a file that holds them")
 
 
-def _switch(_: Setting, value: object, __: str) -> object:
+def _switch(_: SettingSpec, value: object, __: str) -> object:
     if isinstance(value, bool):
         return value
     return _TRUTH.get(str(value).lower(), _Expected("true or false"))
 
 
-def _integer(setting: Setting, value: object, _: str) -> object:
+def _integer(setting: SettingSpec, value: object, _: str) -> object:
     number = int(value) if isinstance(value, str) and re.fullmatch(r"-?[0-9]{1,19}", value) else value
     high = _COUNT_MAX if setting.high is None else setting.high
     if isinstance(number, int) and not isinstance(number, bool) and setting.low <= number <= high:
@@ -148,7 +148,7 @@ def _integer(setting: Setting, value: object, _: str) -> object:
     return _Expected(f"an integer from {setting.low} to {high}")
 
 
-def _number(_: Setting, value: object, __: str) -> object:
+def _number(_: SettingSpec, value: object, __: str) -> object:
     try:
         number = float(value) if isinstance(value, str | int | float) else math.nan
     except (ValueError, OverflowError):
@@ -158,7 +158,7 @@ def _number(_: Setting, value: object, __: str) -> object:
     return _Expected("a finite number")
 
 
-def _duration(setting: Setting, value: object, source: str) -> object:
+def _duration(setting: SettingSpec, value: object, source: str) -> object:
     ms = parse_duration(value if isinstance(value, str | int) else repr(value), field=source)
     if ms < setting.low:
         return _Expected(f"at least {format_duration_short(setting.low)}")
@@ -167,25 +167,25 @@ def _duration(setting: Setting, value: object, source: str) -> object:
     return ms
 
 
-def _size(setting: Setting, value: object, source: str) -> object:
+def _size(setting: SettingSpec, value: object, source: str) -> object:
     size = parse_size(value if isinstance(value, str | int) else repr(value), field=source)
     return size if size >= setting.low else _Expected(f"at least {format_size(setting.low)}")
 
 
-def _choice(setting: Setting, value: object, _: str) -> object:
+def _choice(setting: SettingSpec, value: object, _: str) -> object:
     if isinstance(value, str) and value.lower() in setting.choices:
         return value.lower()
     return _Expected("one of " + ", ".join(setting.choices))
 
 
-def _host(_: Setting, value: object, __: str) -> object:
+def _host(_: SettingSpec, value: object, __: str) -> object:
     try:
         return str(ipaddress.ip_address("127.0.0.1" if value == "localhost" else str(value).strip("[]")))
     except ValueError:
         return _Expected("an IP address such as 127.0.0.1, 0.0.0.0 or ::1")
 
 
-def _names(_: Setting, value: object, __: str) -> object:
+def _names(_: SettingSpec, value: object, __: str) -> object:
     items = value.split(",") if isinstance(value, str) else value if isinstance(value, list) else [None]
     names = tuple(item.strip().lower() for item in items if isinstance(item, str))
     known = all(re.fullmatch(r"[a-z0-9._-]+|\[[0-9a-f:.]+\]", name) for name in names)
@@ -194,7 +194,7 @@ def _names(_: Setting, value: object, __: str) -> object:
     return _Expected("host names without port, such as queue.example.org,10.0.0.5")
 
 
-def _origins(_: Setting, value: object, __: str) -> object:
+def _origins(_: SettingSpec, value: object, __: str) -> object:
     items = value.split(",") if isinstance(value, str) else value if isinstance(value, list) else [None]
     origins = tuple(item.strip().lower() for item in items if isinstance(item, str))
     known = all(
@@ -205,7 +205,7 @@ def _origins(_: Setting, value: object, __: str) -> object:
     return _Expected("scheme, host and perhaps port, such as https://app.example.org,http://localhost:3000")
 
 
-def _policy(_: Setting, value: object, __: str) -> object:
+def _policy(_: SettingSpec, value: object, __: str) -> object:
     # Its form alone: what the policy means is for `anew.backoff` to judge, which a leaf cannot import.
     if isinstance(value, str) and value.lstrip().startswith("{"):
         try:
@@ -217,13 +217,13 @@ def _policy(_: Setting, value: object, __: str) -> object:
     return _Expected("a policy as JSON or the name of a preset")
 
 
-def _url(_: Setting, value: object, __: str) -> object:
+def _url(_: SettingSpec, value: object, __: str) -> object:
     if isinstance(value, str) and re.fullmatch(r"https?://[^\s/?#@]+(/[^\s?#]*)?", value):
         return value.rstrip("/")
     return _Expected("an address such as http://127.0.0.1:7890")
 
 
-_PARSERS: Final[Mapping[Kind, Callable[[Setting, object, str], object]]] = {
+_PARSERS: Final[Mapping[ValueKind, Callable[[SettingSpec, object, str], object]]] = {
     "choice": _choice,
     "duration": _duration,
     "host": _host,
@@ -241,7 +241,7 @@ _PARSERS: Final[Mapping[Kind, Callable[[Setting, object, str], object]]] = {
     "version": _version,
 }
 
-_FORMATTERS: Final[Mapping[Kind, Callable[[object], str]]] = {
+_FORMATTERS: Final[Mapping[ValueKind, Callable[[object], str]]] = {
     "secret": lambda _: "***",
     "duration": lambda value: format_duration_short(int(str(value))),
     "size": lambda value: format_size(int(str(value))).replace(" ", ""),

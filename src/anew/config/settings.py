@@ -11,16 +11,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from anew.config.setting import Kind, Setting
+from anew.config.setting import SettingSpec, ValueKind
 from anew.units import DAY_MS, HOUR_MS, SECOND_MS
 
 _MIB: Final = 1 << 20
 _U32_MAX: Final = 2**32 - 1
 
 
-def _of(default: Any, name: str, kind: Kind, help_text: str, **rest: Any) -> Any:
+def _of(default: Any, name: str, kind: ValueKind, help_text: str, **rest: Any) -> Any:
     """Declare a field of the tree; `Any` because the field's own annotation says the type."""
-    setting = Setting(name=name, kind=kind, help=help_text, **rest)
+    setting = SettingSpec(name=name, kind=kind, help=help_text, **rest)
     return field(default=default, repr=kind != "secret", metadata={"setting": setting})
 
 
@@ -203,7 +203,7 @@ class Settings:
     connect: Connect = Connect()
 
 
-def declared() -> Iterator[tuple[str, str, Setting]]:
+def declared() -> Iterator[tuple[str, str, SettingSpec]]:
     """Give every setting of the tree as (group, field, setting), in the order of the tree."""
     for group in dataclasses.fields(Settings):
         for item in dataclasses.fields(getattr(Settings(), group.name)):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from anew.config.setting import Kind, Setting
+from anew.config.setting import SettingSpec, ValueKind
 from anew.errors import InvalidConfig, NotSupported
 
 IGNORED: Final[Mapping[str, str]] = {
@@ -32,11 +32,13 @@ _COMMIT_HELP: Final = (
 )
 
 
-def _foreign(name: str, kind: Kind, text: str, choices: tuple[str, ...] = (), short: str = "") -> Setting:
-    return Setting(name=name, kind=kind, help=text, choices=choices, short=short, zizq=True)
+def _foreign(
+    name: str, kind: ValueKind, text: str, choices: tuple[str, ...] = (), short: str = ""
+) -> SettingSpec:
+    return SettingSpec(name=name, kind=kind, help=text, choices=choices, short=short, zizq=True)
 
 
-FOREIGN: Final[Mapping[str, Setting]] = {
+FOREIGN: Final[Mapping[str, SettingSpec]] = {
     setting.name: setting
     for setting in (
         *(_foreign(name, "choice", _COMMIT_HELP, ("buffered", "fsync")) for name in COMMIT_MODES),

@@ -22,7 +22,7 @@ from anew.http.query_strings import FILTERS, query_pairs, selection
 from anew.http.render import STATUS, shown_job
 from anew.http.repacking import repacking
 from anew.http.replies import answering, reply_error
-from anew.http.router import Router
+from anew.http.router import Doc, Router
 from anew.jobs import Backoff, Job
 from anew.jobs.codec import U16, U32, U64, At
 from anew.jobs.patch import Patch, RetentionPatch
@@ -285,11 +285,19 @@ def _later(seconds: float, go_on: Callable[[], None]) -> None:
 def add_routes(router: Router, context: Context) -> None:
     """Serve the routes that change jobs."""
     routes = ChangeRoutes(context)
-    router.add("PATCH", "/jobs/{id}", routes.patch_one)
-    router.add("PATCH", "/jobs", routes.patch_many)
-    router.add("DELETE", "/jobs/{id}", routes.delete_one)
-    router.add("DELETE", "/jobs", routes.delete_many)
-    router.add("POST", "/reset", routes.reset)
-    router.add("POST", "/v1/jobs/retry", routes.retry_many)
-    router.add("POST", "/v1/jobs/{id}/retry", routes.retry_one)
-    router.add("POST", "/v1/jobs/{id}/cancel", routes.cancel)
+    some = "a hundred at a time; without a filter all of them"
+    about = f"Change all jobs that match and have not ended, {some}."
+    patch_many = Doc("patchJobs", "changes", {200: "Patched"}, "Patch", query="open_filters", about=about)
+    about = f"Remove all jobs that match, {some} at once."
+    delete_many = Doc("deleteJobs", "changes", {200: "Deleted"}, query="filters", about=about)
+    retry_many = Doc("retryJobs", "jobs", {200: "Retried"}, "Redrive", body_required=False, query="filters")
+    retry_one = Doc("retryJob", "jobs", {200: "Job"}, "Redrive", body_required=False, errors=(409,))
+    cancel = Doc("cancelJob", "jobs", {200: "Job"}, errors=(409,))
+    router.add("PATCH", "/jobs/{id}", routes.patch_one, Doc("patchJob", "changes", {200: "Job"}, "Patch"))
+    router.add("PATCH", "/jobs", routes.patch_many, patch_many)
+    router.add("DELETE", "/jobs/{id}", routes.delete_one, Doc("deleteJob", "changes"))
+    router.add("DELETE", "/jobs", routes.delete_many, delete_many)
+    router.add("POST", "/reset", routes.reset, Doc("reset", "changes"))
+    router.add("POST", "/v1/jobs/retry", routes.retry_many, retry_many)
+    router.add("POST", "/v1/jobs/{id}/retry", routes.retry_one, retry_one)
+    router.add("POST", "/v1/jobs/{id}/cancel", routes.cancel, cancel)

@@ -14,7 +14,7 @@ from anew.http.long_lists import LONG_LIST
 from anew.http.newjobs import LONG_BODY, one_job, reading_many, reading_one
 from anew.http.render import StoredJob, plain_answer, plain_answers, stored_job
 from anew.http.replies import answering, reply_error
-from anew.http.router import Router
+from anew.http.router import Doc, Router
 from anew.jobs import NewJob
 from anew.net.seam import Kind, Request
 
@@ -141,5 +141,7 @@ class EnqueueRoutes:
 def add_routes(router: Router, context: Context) -> None:
     """Serve the enqueue routes."""
     routes = EnqueueRoutes(context)
-    router.add("POST", "/jobs", routes.one, kind=Kind.new_work)
-    router.add("POST", "/jobs/bulk", routes.many, kind=Kind.new_work)
+    one = Doc("enqueue", "jobs", {200: "StoredJob", 201: "StoredJob"}, "NewJob", errors=(501,))
+    many = Doc("enqueueMany", "jobs", {200: "StoredJobs", 201: "StoredJobs"}, "NewJobs", errors=(501,))
+    router.add("POST", "/jobs", routes.one, one, kind=Kind.new_work)
+    router.add("POST", "/jobs/bulk", routes.many, many, kind=Kind.new_work)

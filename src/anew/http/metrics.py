@@ -17,7 +17,7 @@ from anew.engine.stats import MOST_ATTEMPTS, Histogram
 from anew.http.api import Context
 from anew.http.formats import JSON, Format
 from anew.http.replies import answering
-from anew.http.router import Router
+from anew.http.router import Doc, Router
 from anew.jobs import State
 from anew.net.seam import Kind, Request
 
@@ -168,4 +168,5 @@ class MetricsRoutes:
 
 def add_routes(router: Router, context: Context) -> None:
     """Serve the metrics, whatever `Accept` says."""
-    router.add("GET", "/metrics", MetricsRoutes(context).show, streams=True, kind=Kind.settling)
+    doc = Doc("metrics", "server", {200: ""}, forms=("text/plain",))
+    router.add("GET", "/metrics", MetricsRoutes(context).show, doc, streams=True, kind=Kind.settling)

@@ -1,15 +1,17 @@
-"""``/openapi.json``: the whole API as an OpenAPI 3.1 document, every operation with what it takes and what it answers."""
+"""``/openapi.json``: the whole API as an OpenAPI 3.1 document, made of what the routes were added with."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import Any
 
 import msgspec
 
 from anew import __version__
-from anew.http.api import Context
-from anew.http.formats import Format
+from anew.http.api import OPEN_PATHS, Context
+from anew.http.formats import JSON, SUPPORTED, Format
 from anew.http.openapi_schemas import (
     FILTER_PARAMETERS,
     ID_PATTERN,
@@ -22,7 +24,8 @@ from anew.http.openapi_schemas import (
     text,
 )
 from anew.http.query_strings import U32_MAX
-from anew.http.router import Router
+from anew.http.replies import answering
+from anew.http.router import Doc, Route, Router
 from anew.jobs.codec import U64_MAX
 from anew.net.seam import Request
 
@@ -35,9 +38,6 @@ TAGS = {
 }
 
 Operation = dict[str, Any]
-
-BOTH = ("application/json", "application/msgpack")
-"""What bodies and most answers may be written in."""
 
 REASONS = {
     200: "Done.",
@@ -58,12 +58,30 @@ REASONS = {
     507: "No space left; settling goes on.",
 }
 
-STREAMS = ("application/x-ndjson", "application/vnd.zizq.msgpack-stream", "text/event-stream")
-METRICS = "text/plain"
+PATH_PARAMETERS = {"id": text(pattern=ID_PATTERN), "attempt": integer(U32_MAX)}
+
+QUERIES: dict[str, dict[str, Schema]] = {
+    "filters": FILTER_PARAMETERS,
+    "open_filters": FILTER_PARAMETERS
+    | {"status": list_of(text(enum=["scheduled", "ready", "in_flight", ""]))},
+    "pages": {"from": text("A job's id; the page starts behind it. Any text is compared as one.")}
+    | PAGING_PARAMETERS,
+    "error_pages": {"from": integer(U32_MAX, "An attempt's number; the page starts behind it.")}
+    | PAGING_PARAMETERS,
+    "take": {
+        "prefetch": integer(U64_MAX, "Most unsettled jobs; 0: as many as may be."),
+        "queue": list_of(text()),
+    },
+}
+"""Query parameters by the name of their group."""
 
 
-def document() -> dict[str, Any]:
-    """Give the document."""
+def document(router: Router) -> dict[str, Any]:
+    """Give the document.
+
+    Args:
+        router: All routes; those without a `Doc` are left out.
+    """
     return {
         "openapi": "3.1.0",
         "info": {
@@ -76,7 +94,13 @@ def document() -> dict[str, Any]:
         "servers": [{"url": "/"}],
         "security": [{}, {"token": []}],
         "tags": [{"name": name, "description": about} for name, about in TAGS.items()],
-        "paths": paths(),
+        "paths": {
+            route.template: {
+                method.decode().lower(): _operation(method, route, doc) for method, doc in route.docs.items()
+            }
+            for route in router.routes
+            if route.docs
+        },
         "components": {
             "schemas": schemas(),
             "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
@@ -84,328 +108,83 @@ def document() -> dict[str, Any]:
     }
 
 
-def paths() -> dict[str, dict[str, Operation]]:
-    """Give every operation by path and method."""
-    return _collection() | _stored() | _work() | _additions() | _server()
-
-
-def _collection() -> dict[str, dict[str, Operation]]:
-    new = {200: "StoredJob", 201: "StoredJob"}
-    bulk = {200: "StoredJobs", 201: "StoredJobs"}
-    cursor = text("A job's id; the page starts behind it. Any text is compared as one.")
-    return {
-        "/jobs": {
-            "post": operation("jobs", "enqueue", "Store one job.", new, (413, 415, 501, 507), body="NewJob"),
-            "get": operation(
-                "queries",
-                "listJobs",
-                "List jobs by id.",
-                {200: "JobPage"},
-                (501,),
-                query=_FILTERS + paging_parameters(cursor),
-            ),
-            "patch": operation(
-                "changes",
-                "patchJobs",
-                "Change all jobs that match and have not ended, a hundred at a time; without a filter all of them.",
-                {200: "Patched"},
-                (413, 415, 422, 501, 507),
-                query=filter_parameters(status=list_of(text(enum=["scheduled", "ready", "in_flight", ""]))),
-                body="Patch",
-            ),
-            "delete": operation(
-                "changes",
-                "deleteJobs",
-                "Remove all jobs that match, a hundred at a time; without a filter all of them at once.",
-                {200: "Deleted"},
-                (501, 507),
-                query=_FILTERS,
-            ),
-        },
-        "/v1/jobs": {
-            "get": operation(
-                "queries",
-                "listJobsWithErrors",
-                "List jobs by id, each with its latest failure.",
-                {200: "ListedJobPage"},
-                (501,),
-                query=_FILTERS + paging_parameters(cursor),
-            )
-        },
-        "/jobs/bulk": {
-            "post": operation(
-                "jobs",
-                "enqueueMany",
-                "Store many jobs, all or none.",
-                bulk,
-                (413, 415, 501, 507),
-                body="NewJobs",
-            )
-        },
-        "/jobs/count": {
-            "get": operation("queries", "countJobs", "Count jobs.", {200: "Count"}, (501,), query=_FILTERS)
-        },
-        "/reset": {"post": operation("changes", "reset", "Remove everything.", {204: None}, (507,))},
-    }
-
-
-def _stored() -> dict[str, dict[str, Operation]]:
-    cursor = integer(U32_MAX, "An attempt's number; the page starts behind it.")
-    attempt = path_parameter("attempt", integer(U32_MAX))
-    return {
-        "/jobs/{id}": {
-            "get": operation("queries", "getJob", "Show one job.", {200: "Job"}, (404,), path=[_ID]),
-            "patch": operation(
-                "changes",
-                "patchJob",
-                "Change one job that has not ended.",
-                {200: "Job"},
-                (404, 413, 415, 422, 507),
-                path=[_ID],
-                body="Patch",
-            ),
-            "delete": operation(
-                "changes",
-                "deleteJob",
-                "Remove one job, whatever its state.",
-                {204: None},
-                (404, 507),
-                path=[_ID],
-            ),
-        },
-        "/jobs/{id}/errors": {
-            "get": operation(
-                "queries",
-                "listErrors",
-                "List the records of a job's failed attempts.",
-                {200: "ErrorPage"},
-                (404,),
-                path=[_ID],
-                query=paging_parameters(cursor),
-            )
-        },
-        "/jobs/{id}/errors/{attempt}": {
-            "get": operation(
-                "queries",
-                "getError",
-                "Show the record of one failed attempt.",
-                {200: "ErrorRecord"},
-                (404,),
-                path=[_ID, attempt],
-            )
+def _operation(method: bytes, route: Route, doc: Doc) -> Operation:
+    answers = {status: _answer(status, schema, doc.forms) for status, schema in doc.answers.items()}
+    errors = {status: _error(status, doc) for status in _errors(method, route, doc) - answers.keys()}
+    operation: Operation = {
+        "tags": [doc.tag],
+        "operationId": doc.name,
+        "summary": doc.about or (route.handlers[method].__doc__ or "").partition("\n")[0],
+        "responses": {
+            str(status): answer for status, answer in (answers | dict(sorted(errors.items()))).items()
         },
     }
-
-
-def _work() -> dict[str, dict[str, Operation]]:
-    take = operation(
-        "work",
-        "take",
-        "Open an endless stream of jobs; what is not settled when it ends is ready again.",
-        {},
-        (),
-        query=[
-            {
-                "name": "prefetch",
-                "in": "query",
-                "schema": integer(U64_MAX, "Most unsettled jobs; 0: as many as may be."),
-            },
-            {"name": "queue", "in": "query", "schema": list_of(text()), "style": "form", "explode": False},
-        ],
-    )
-    take["responses"]["200"] = {
-        "description": "Jobs as they become ready.",
-        "content": {kind: {} for kind in STREAMS},
-    }
-    return {
-        "/jobs/take": {"get": take},
-        "/jobs/{id}/success": {
-            "post": operation(
-                "work", "succeed", "Report one job in flight as done.", {204: None}, (404, 507), path=[_ID]
-            )
-        },
-        "/jobs/success": {
-            "post": operation(
-                "work",
-                "succeedMany",
-                "Report jobs in flight as done; those that are not in flight are named, the others are done all the same.",
-                {204: None, 422: "NotFoundIds"},
-                (413, 415, 507),
-                body="Ids",
-            )
-        },
-        "/jobs/{id}/failure": {
-            "post": operation(
-                "work",
-                "fail",
-                "Report a failed attempt; the answer says when the job runs again.",
-                {200: "Job"},
-                (404, 413, 415, 507),
-                path=[_ID],
-                body="Failure",
-            )
-        },
-    }
-
-
-def _additions() -> dict[str, dict[str, Operation]]:
-    """Give the routes that Zizq has not."""
-    errors = (404, 409, 413, 415, 507)
-    return {
-        "/v1/jobs/failure": {
-            "post": operation(
-                "work",
-                "failMany",
-                "Report failed attempts, each decided by itself; the results come in the order of the reports.",
-                {200: "FailureResults"},
-                (413, 415, 507),
-                body="Failures",
-            )
-        },
-        "/v1/jobs/{id}/retry": {
-            "post": operation(
-                "jobs",
-                "retryJob",
-                "Make one dead or cancelled job ready now.",
-                {200: "Job"},
-                errors,
-                path=[_ID],
-                body="Redrive",
-                body_required=False,
-            )
-        },
-        "/v1/jobs/retry": {
-            "post": operation(
-                "jobs",
-                "retryJobs",
-                "Make all dead and cancelled jobs that match ready, at once or spread evenly; a hundred at a time, no transaction.",
-                {200: "Retried"},
-                (413, 415, 501, 507),
-                query=_FILTERS,
-                body="Redrive",
-                body_required=False,
-            )
-        },
-        "/v1/jobs/{id}/cancel": {
-            "post": operation(
-                "jobs",
-                "cancelJob",
-                "Cancel one job that has not ended.",
-                {200: "Job"},
-                (404, 409, 507),
-                path=[_ID],
-            )
-        },
-    }
-
-
-def _server() -> dict[str, dict[str, Operation]]:
-    plain = {"description": REASONS[200], "content": {METRICS: {"schema": text()}}}
-    return {
-        "/queues": {
-            "get": operation("server", "listQueues", "List queues that have jobs.", {200: "Queues"}, ())
-        },
-        "/v1/queues": {
-            "get": operation(
-                "server", "countQueues", "List queues with their jobs by status.", {200: "QueueCounts"}, ()
-            )
-        },
-        "/health": {
-            "get": operation("server", "health", "Say that the server answers.", {200: "Health"}, ())
-        },
-        "/version": {"get": operation("server", "version", "Give the API's version.", {200: "Version"}, ())},
-        "/healthz": {"get": probe("alive", "Say that the server lives.")},
-        "/readyz": {"get": probe("ready", "Say whether a commit, made for this answer, has gone through.")},
-        "/metrics": {"get": one_form_operation("metrics", "Metrics in Prometheus' text format.", plain)},
-        "/openapi.json": {
-            "get": one_form_operation("openapi", "This document.", answer(200, {"type": "object"}, BOTH[:1]))
-        },
-    }
-
-
-def operation(
-    tag: str,
-    name: str,
-    about: str,
-    answers: Mapping[int, str | None],
-    errors: tuple[int, ...],
-    *,
-    path: list[Schema] | None = None,
-    query: list[Schema] | None = None,
-    body: str | None = None,
-    body_required: bool = True,
-) -> Operation:
-    """Describe one operation; `answers` name schemas, None stands for no body."""
-    responses = {
-        str(status): answer(status, None if schema is None else ref(schema), BOTH)
-        for status, schema in answers.items()
-    }
-    needed = {400, 401, 403, 406, 500, 503, *errors} - answers.keys()
-    responses |= {str(status): _failure(status) for status in sorted(needed)}
-    made: Operation = {"tags": [tag], "operationId": name, "summary": about, "responses": responses}
+    if _is_open(route):
+        operation["security"] = []
+    path = {name: PATH_PARAMETERS[name] for name in re.findall(r"{(\w+)}", route.template)}
+    query = {name: schema for group in doc.query.split() for name, schema in QUERIES[group].items()}
     if path or query:
-        made["parameters"] = [*(path or []), *(query or [])]
-    if body is not None:
-        content = {kind: {"schema": ref(body)} for kind in BOTH}
-        made["requestBody"] = {"required": body_required, "content": content}
-    return made
+        operation["parameters"] = _parameters("path", path) + _parameters("query", query)
+    if doc.body:
+        content = {form: {"schema": ref(doc.body)} for form in SUPPORTED}
+        operation["requestBody"] = {"required": doc.body_required, "content": content}
+    return operation
 
 
-def one_form_operation(name: str, about: str, success: Schema) -> Operation:
-    """Describe an operation that answers in one way whatever ``Accept`` says."""
-    responses = {"200": success} | {str(status): _failure(status) for status in (401, 403, 500)}
-    return {"tags": ["server"], "operationId": name, "summary": about, "responses": responses}
+def _is_open(route: Route) -> bool:
+    return route.template.encode() in OPEN_PATHS
 
 
-def probe(name: str, about: str) -> Operation:
-    """Describe an operation that says yes or 503, in JSON, to whoever asks."""
-    made = one_form_operation(name, about, answer(200, ref("Alive"), BOTH[:1]))
-    made["security"] = []
-    del made["responses"]["401"]
-    made["responses"]["503"] = answer(503, ref("Error"), BOTH[:1])
-    return made
+def _errors(method: bytes, route: Route, doc: Doc) -> set[int]:
+    """Give the statuses of errors: those of all routes, those by rule, and the route's own."""
+    found = {403, 500, *doc.errors}
+    for applies, statuses in (
+        (not _is_open(route), (401,)),
+        (len(doc.forms) > 1, (400, 406, 503)),
+        (doc.body, (413, 415)),
+        ("{id}" in route.template, (404,)),
+        ("filters" in doc.query, (501,)),
+        (method != b"GET", (507,)),
+        (method == b"PATCH", (422,)),
+    ):
+        if applies:
+            found.update(statuses)
+    return found
 
 
-def answer(status: int, schema: Schema | None, kinds: tuple[str, ...]) -> Schema:
-    """Describe one answer in the media types that it comes in; a schema of None stands for no body."""
-    content = {} if schema is None else {"content": {kind: {"schema": schema} for kind in kinds}}
-    return {"description": REASONS[status]} | content
-
-
-def _failure(status: int) -> Schema:
+def _error(status: int, doc: Doc) -> Schema:
+    in_json = status in (401, 403, 406) or len(doc.forms) == 1
     schema = "Unsupported" if status in (406, 415) else "Error"
-    return answer(status, ref(schema), BOTH[:1] if status in (401, 403, 406) else BOTH)
+    return _answer(status, schema, SUPPORTED[:1] if in_json else SUPPORTED)
 
 
-def filter_parameters(**others: Schema) -> list[Schema]:
-    """Give the filters as query parameters; comma sets are arrays without explosion."""
+def _answer(status: int, schema: str, forms: Sequence[str]) -> Schema:
+    content = {form: {"schema": ref(schema)} if schema else {} for form in forms}
+    return {"description": REASONS[status]} | ({} if status == 204 else {"content": content})
+
+
+def _parameters(place: str, schemas: Mapping[str, Schema]) -> list[Schema]:
+    """Describe parameters; comma sets are arrays without explosion."""
     return [
-        {"name": name, "in": "query", "schema": schema}
+        {"name": name, "in": place, "schema": schema}
+        | ({"required": True} if place == "path" else {})
         | ({"style": "form", "explode": False} if schema["type"] == "array" else {})
-        for name, schema in (FILTER_PARAMETERS | others).items()
+        for name, schema in schemas.items()
     ]
-
-
-def path_parameter(name: str, schema: Schema) -> Schema:
-    """Describe a part of the path."""
-    return {"name": name, "in": "path", "required": True, "schema": schema}
-
-
-def paging_parameters(cursor: Schema) -> list[Schema]:
-    """Give the parameters of a list that comes in pages: where a page starts, and what all lists have."""
-    schemas = {"from": cursor} | PAGING_PARAMETERS
-    return [{"name": name, "in": "query", "schema": schema} for name, schema in schemas.items()]
-
-
-_ID = path_parameter("id", text(pattern=ID_PATTERN))
-_FILTERS = filter_parameters()
 
 
 def add_routes(router: Router, context: Context) -> None:
     """Serve the document, in JSON whatever `Accept` says."""
-    written = msgspec.json.encode(document())
+
+    @cache
+    def written() -> bytes:
+        return msgspec.json.encode(document(router))
 
     def show(request: Request, form: Format, params: tuple[str, ...]) -> None:
-        request.reply(200, written)
+        """Give this document."""
+        # In the reader's thread, since the first time takes some 10 ms.
+        then = answering(request, JSON, lambda body: request.reply(200, body))
+        context.reads.later(lambda _: written(), then)
 
-    router.add("GET", "/openapi.json", show, streams=True)
+    doc = Doc("openapi", "server", {200: ""}, forms=("application/json",))
+    router.add("GET", "/openapi.json", show, doc, streams=True)

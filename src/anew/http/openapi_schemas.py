@@ -65,6 +65,11 @@ def or_null(schema: Schema) -> Schema:
     return {"anyOf": [schema, {"type": "null"}]}
 
 
+def or_unreadable(name: str) -> Schema:
+    """Let what a damaged file has left stand for a shared schema."""
+    return {"anyOf": [ref(name), ref("Unreadable")]}
+
+
 def text(about: str = "", **more: Any) -> Schema:
     """Describe a text."""
     return {"type": "string"} | _about(about) | more
@@ -147,20 +152,26 @@ _ADDED: dict[str, dict[str, Schema]] = {
         "policy": or_null(ref("Policy")),
     },
     "Backoff": {"exponent": {"type": "number", "minimum": -F32_MAX, "maximum": F32_MAX}},
-    "Patch": {"queue": NAME, "priority": integer(U16_MAX), "policy": or_null(ref("Policy"))},
+    "Patch": {
+        "queue": NAME,
+        "priority": integer(U16_MAX),
+        "policy": or_null(ref("Policy")),
+        "retention": or_null(ref("RetentionPatch")),
+    },
     "Redrive": {"spread": _SPREAD},
     "Ids": {"ids": list_of(text(), minItems=1)},
     "Job": {
         "id": text(pattern=ID_PATTERN),
         "backoff": ref("Backoff"),
-        "policy": ref("Policy"),
-        "retention": ref("Retention"),
+        "policy": or_unreadable("Policy"),
+        "retention": or_unreadable("Retention"),
     },
-    "ErrorRecord": {"decision": ref("Decision")},
+    "ErrorRecord": {"decision": or_unreadable("Decision")},
     "Decision": {"verdict": text(enum=["retry", "dead"])},
 }
 """What replaces members whose Structs say less, with the description that they have there."""
-_ADDED["StoredJob"] = _ADDED["ListedJob"] = _ADDED["Job"]
+_ADDED["StoredJob"] = _ADDED["Job"]
+_ADDED["ListedJob"] = _ADDED["Job"] | {"last_error": or_null(ref("LastError"))}
 
 _REFUSED = ("unique_key", "unique_while", "batch")
 """Members of a new job that are read so that they can be refused by name."""
@@ -175,6 +186,7 @@ def schemas() -> dict[str, Schema]:
         found[kind] |= _ONE_POLICY
     return found | {
         "Policy": _POLICY,
+        "Unreadable": record("unreadable", unreadable=text("What a damaged file has left.")),
         "NewJobs": record("jobs", jobs=list_of(ref("NewJob"))),
         "StoredJobs": record("jobs", jobs=list_of(ref("StoredJob"))),
         "JobPage": record("jobs pages", jobs=list_of(ref("Job")), pages=ref("Pages")),
@@ -212,15 +224,7 @@ _NOT_DECIDED = record("id error code", id=or_null(text()), error=text(), code=_C
 
 def _generated() -> dict[str, Schema]:
     """Describe the Structs under the names that they are known by, with their docstrings' words."""
-    template = "#/components/schemas/{name}"
-    _, components = msgspec.json.schema_components(GENERATED, ref_template=template)
-    known = {kind.__name__: (kind, name) for kind, name in GENERATED.items()}
-    written = re.sub(
-        rb'"#/components/schemas/(\w+)"',
-        lambda found: b'"#/components/schemas/%b"' % known[found[1].decode()][1].encode(),
-        msgspec.json.encode(components),
-    )
-    found = msgspec.json.decode(written)
+    _, found = msgspec.json.schema_components(GENERATED, ref_template=ref("{name}")["$ref"])
     return {name: _described(found[kind.__name__], kind, name) for kind, name in GENERATED.items()}
 
 

@@ -20,7 +20,7 @@ from anew.http.query_strings import (
 )
 from anew.http.render import ShownJob, shown_dropped, shown_error, shown_job, with_last_error
 from anew.http.replies import answering
-from anew.http.router import Router
+from anew.http.router import Doc, Router
 from anew.jobs import ErrorRecord, Job
 from anew.net.seam import Request
 from anew.store.protocol import Page
@@ -220,9 +220,14 @@ def _links(
 def add_routes(router: Router, context: Context) -> None:
     """Serve the routes that look at jobs."""
     routes = JobRoutes(context)
-    router.add("GET", "/jobs", routes.many)
-    router.add("GET", "/v1/jobs", routes.many_with_errors)
-    router.add("GET", "/jobs/count", routes.count)
-    router.add("GET", "/jobs/{id}", routes.one)
-    router.add("GET", "/jobs/{id}/errors", routes.errors)
-    router.add("GET", "/jobs/{id}/errors/{attempt}", routes.error)
+    jobs = Doc("listJobs", "queries", {200: "JobPage"}, query="filters pages")
+    with_errors = Doc("listJobsWithErrors", "queries", {200: "ListedJobPage"}, query="filters pages")
+    count = Doc("countJobs", "queries", {200: "Count"}, query="filters", about="Count jobs.")
+    errors = Doc("listErrors", "queries", {200: "ErrorPage"}, query="error_pages")
+    error = Doc("getError", "queries", {200: "ErrorRecord"})
+    router.add("GET", "/jobs", routes.many, jobs)
+    router.add("GET", "/v1/jobs", routes.many_with_errors, with_errors)
+    router.add("GET", "/jobs/count", routes.count, count)
+    router.add("GET", "/jobs/{id}", routes.one, Doc("getJob", "queries", {200: "Job"}))
+    router.add("GET", "/jobs/{id}/errors", routes.errors, errors)
+    router.add("GET", "/jobs/{id}/errors/{attempt}", routes.error, error)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import unquote_to_bytes
 
 from anew.errors import MalformedRequest
-from anew.http.formats import Format
+from anew.http.formats import SUPPORTED, Format
 from anew.net.seam import Kind, Request
 
 Handler = Callable[[Request, Format, tuple[str, ...]], None]
@@ -18,6 +19,32 @@ _PERCENT = ord("%")
 """As a number: to look for bytes in bytes raises, and drops, an exception first."""
 
 
+@dataclass(frozen=True, slots=True)
+class Doc:
+    """What ``/openapi.json`` says of a method of a path, beside what follows from these and its handler's docstring.
+
+    Attributes:
+        name: Its operationId.
+        tag: The group that it is listed in.
+        answers: Schemas by status; "" where no shape is described, and with 204, which has no body.
+        body: Schema of the request's body, if it has one; it must come unless `body_required` is False.
+        query: Groups of query parameters, separated by blanks.
+        errors: Statuses that no rule of `openapi` gives.
+        forms: Media types of the answer; a single one is sent whatever ``Accept`` says.
+        about: In place of the handler's docstring, where that is about our own side.
+    """
+
+    name: str
+    tag: str
+    answers: Mapping[int, str] = field(default_factory=lambda: {204: ""})
+    body: str = ""
+    body_required: bool = True
+    query: str = ""
+    errors: Sequence[int] = ()
+    forms: Sequence[str] = tuple(SUPPORTED)
+    about: str = ""
+
+
 class Route:
     """One path: its handlers by method.
 
@@ -25,15 +52,17 @@ class Route:
         template: The path as documented, such as ``/jobs/{id}``.
         streams: The path answers with a stream and looks at ``Accept`` by itself.
         kinds: By method what its requests are for, where that is not `Kind.other`.
+        docs: By method what the document says, unless it is silent about it.
     """
 
-    __slots__ = ("allow", "handlers", "kinds", "streams", "template")
+    __slots__ = ("allow", "docs", "handlers", "kinds", "streams", "template")
 
     def __init__(self, template: str, *, streams: bool) -> None:
         self.template = template
         self.streams = streams
         self.handlers: dict[bytes, Handler] = {}
         self.kinds: dict[bytes, Kind] = {}
+        self.docs: dict[bytes, Doc] = {}
         self.allow = b""
 
 
@@ -60,6 +89,7 @@ class Router:
         method: str,
         template: str,
         handler: Handler,
+        doc: Doc | None = None,
         *,
         streams: bool = False,
         kind: Kind = Kind.other,
@@ -70,6 +100,7 @@ class Router:
             method: Upper case.
             template: The path with parameters in braces, such as ``/jobs/{id}/errors``.
             handler: What answers.
+            doc: What ``/openapi.json`` says of it; None leaves it out.
             streams: The handler negotiates its own format.
             kind: What its requests are for.
         """
@@ -85,6 +116,8 @@ class Router:
             self.literal[template.encode("ascii")] = route
         route.handlers[method.encode("ascii")] = handler
         route.kinds[method.encode("ascii")] = kind
+        if doc is not None:
+            route.docs[method.encode("ascii")] = doc
         if method == "GET":
             route.handlers[b"HEAD"] = handler
         route.allow = b", ".join(sorted(route.handlers))

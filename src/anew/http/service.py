@@ -8,10 +8,10 @@ from typing import Any
 from anew.engine import Probe, verbs
 from anew.errors import AnewError, NotSupported
 from anew.http.api import Context
-from anew.http.formats import JSON, Format
+from anew.http.formats import JSON, SUPPORTED, Format
 from anew.http.query_strings import STATES
 from anew.http.replies import answering
-from anew.http.router import Router
+from anew.http.router import Doc, Router
 from anew.jobs import State
 from anew.net.seam import Kind, Request
 
@@ -87,12 +87,25 @@ def _with_counts(counts: Mapping[str, Mapping[State, int]]) -> list[dict[str, An
 def add_routes(router: Router, context: Context) -> None:
     """Serve the small routes; the probes answer in JSON whatever ``Accept`` says, and say nothing but yes or no."""
     routes = ServiceRoutes(context)
-    router.add("GET", "/health", routes.health, kind=Kind.settling)
-    router.add("GET", "/version", routes.version)
-    router.add("GET", "/queues", routes.queues)
-    router.add("GET", "/v1/queues", routes.queue_counts)
+    counts = Doc(
+        "countQueues", "server", {200: "QueueCounts"}, about="List queues with their jobs by status."
+    )
+    alive = Doc(
+        "alive",
+        "server",
+        {200: "Alive"},
+        forms=SUPPORTED[:1],
+        errors=(503,),
+        about="Say that the server lives.",
+    )
+    ready = Doc("ready", "server", {200: "Alive"}, forms=SUPPORTED[:1], errors=(503,))
+    health = Doc("health", "server", {200: "Health"})
+    router.add("GET", "/health", routes.health, health, kind=Kind.settling)
+    router.add("GET", "/version", routes.version, Doc("version", "server", {200: "Version"}))
+    router.add("GET", "/queues", routes.queues, Doc("listQueues", "server", {200: "Queues"}))
+    router.add("GET", "/v1/queues", routes.queue_counts, counts)
     for path, methods in _CRONS.items():
         for method in methods:
             router.add(method, path, routes.crons)
-    router.add("GET", "/healthz", routes.alive, streams=True, kind=Kind.settling)
-    router.add("GET", "/readyz", routes.ready, streams=True, kind=Kind.settling)
+    router.add("GET", "/healthz", routes.alive, alive, streams=True, kind=Kind.settling)
+    router.add("GET", "/readyz", routes.ready, ready, streams=True, kind=Kind.settling)

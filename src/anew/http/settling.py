@@ -26,7 +26,7 @@ from anew.http.long_lists import (
 )
 from anew.http.render import shown_job
 from anew.http.replies import answering, error_words, reply_error
-from anew.http.router import Router
+from anew.http.router import Doc, Router
 from anew.jobs import Failed, Job
 from anew.jobs.codec import FailureReport
 from anew.jobs.records import BACKTRACE_BYTES, ERROR_TYPE_BYTES, MESSAGE_BYTES, cut_middle
@@ -294,7 +294,10 @@ def _ids_in_msgpack(body: bytes, most: int) -> list[str]:
 def add_routes(router: Router, context: Context) -> None:
     """Serve the settling routes."""
     routes = SettleRoutes(context)
-    router.add("POST", "/jobs/{id}/success", routes.success, kind=Kind.settling)
-    router.add("POST", "/jobs/success", routes.successes, kind=Kind.settling)
-    router.add("POST", "/jobs/{id}/failure", routes.failure, kind=Kind.settling)
-    router.add("POST", "/v1/jobs/failure", routes.failures, kind=Kind.settling)
+    many = Doc("succeedMany", "work", {204: "", 422: "NotFoundIds"}, "Ids")
+    failure = Doc("fail", "work", {200: "Job"}, "Failure")
+    failures = Doc("failMany", "work", {200: "FailureResults"}, "Failures")
+    router.add("POST", "/jobs/{id}/success", routes.success, Doc("succeed", "work"), kind=Kind.settling)
+    router.add("POST", "/jobs/success", routes.successes, many, kind=Kind.settling)
+    router.add("POST", "/jobs/{id}/failure", routes.failure, failure, kind=Kind.settling)
+    router.add("POST", "/v1/jobs/failure", routes.failures, failures, kind=Kind.settling)

@@ -19,7 +19,7 @@ from anew.http.formats import MSGPACK, STREAMS, Format, not_acceptable, stream_f
 from anew.http.query_strings import bad_query, comma_set, query_pairs
 from anew.http.render import taken_as_json, taken_job
 from anew.http.replies import reply_error
-from anew.http.router import Router
+from anew.http.router import Doc, Router
 from anew.jobs.codec import U64_MAX
 from anew.net.seam import Kind, Request, Stream
 from anew.store.protocol import TakenRow
@@ -181,5 +181,7 @@ class TakeRoutes:
 def add_routes(router: Router, context: Context, loop: asyncio.AbstractEventLoop) -> TakeRoutes:
     """Serve the take route."""
     routes = TakeRoutes(context, loop)
-    router.add("GET", "/jobs/take", routes.take, streams=True, kind=Kind.settling)
+    about = "Open an endless stream of jobs; what is not settled when it ends is ready again."
+    doc = Doc("take", "work", {200: ""}, query="take", forms=STREAMS, about=about)
+    router.add("GET", "/jobs/take", routes.take, doc, streams=True, kind=Kind.settling)
     return routes

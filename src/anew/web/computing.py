@@ -6,16 +6,23 @@ It reads `Ask` messages from its stdin and writes a `Made` for each to its stdou
 from __future__ import annotations
 
 import os
+import resource
 import signal
 import sys
 import traceback
 from collections.abc import Callable
+from pathlib import Path
 from typing import BinaryIO, Final
 
 import msgspec
 
-from anew.patience import CPU_S, MEMORY_BYTES, bound_memory
 from anew.web.messages import LENGTH_BYTES, READY, Ask, Made, framed
+
+CPU_S: Final = 2.0
+"""Seconds of processor time that one page may take."""
+
+MEMORY_BYTES: Final = 256 << 20
+"""Address space that it may take beyond what the process has when all is loaded."""
 
 _NICENESS: Final = 5
 """The server itself comes first."""
@@ -60,6 +67,27 @@ def answer(make: Callable[[Ask], Made], ask: Ask) -> Made:
         return Made(
             b"", problem="the page could not be made; the server's log says why", trace=traceback.format_exc()
         )
+
+
+def bound_memory(extra: int) -> bool:
+    """Bound this process's address space to what it has now and a little more.
+
+    Args:
+        extra: Bytes that it may still take.
+
+    Returns:
+        Whether that was possible: where the kernel does not report a process's size there is no such bound.
+    """
+    try:
+        pages = int(Path("/proc/self/statm").read_text("ascii").split()[0])
+    except (OSError, ValueError):
+        return False
+    limit = pages * resource.getpagesize() + extra
+    _, hard = resource.getrlimit(resource.RLIMIT_AS)
+    if hard != resource.RLIM_INFINITY:
+        limit = min(limit, hard)
+    resource.setrlimit(resource.RLIMIT_AS, (limit, hard))
+    return True
 
 
 def _say(sink: BinaryIO, made: Made) -> None:

@@ -15,10 +15,10 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from anew.client import Client, Filters, JobView
-from anew.errors import AnewError
+from anew.errors import AnewError, InternalError
 from anew.units import format_duration
 from anew.worker.feed import Connected, Delivered, Feed, FeedMessage, Heartbeat, Lost
-from anew.worker.process import Ended, Run
+from anew.worker.process import MESSAGE_LIMIT, Ended, Run
 from anew.worker.reports import Level, Notice, Reported, is_another_attempt, notice_of, report_until_heard
 
 _JOIN_S: Final = 5.0
@@ -208,9 +208,23 @@ class CommandWorker:
 
     def _run_jobs(self) -> None:
         while (task := self._work.get()) is not None:
-            job, run = task
+            # Whatever happens: without its _Done a job would count as running for ever, and this runner would be gone.
+            self._inbox.put(self._run_one(*task))
+
+    def _run_one(self, job: JobView, run: Run) -> _Done:
+        try:
             ended = run.run()
-            self._inbox.put(_Done(job, ended, report_until_heard(self._client, job, ended, self._give_up)))
+        except Exception as error:
+            run.kill()
+            ended = Ended(
+                kind="error", error_type=type(error).__name__, message=str(error)[:MESSAGE_LIMIT], took_ms=0
+            )
+        try:
+            reported = report_until_heard(self._client, job, ended, self._give_up, self._inbox.put)
+        except Exception as error:
+            text = f"{type(error).__name__}: {error}"
+            reported = Reported(verdict="unreported", error=InternalError(text))
+        return _Done(job, ended, reported)
 
     def _handle(self, message: object) -> None:
         match message:
@@ -218,6 +232,8 @@ class CommandWorker:
                 self._hear(self._sources[number], from_feed)
             case _Done():
                 self._done(message)
+            case Notice():
+                self._log(message)
             case _Stop():
                 self._stop()
 

@@ -30,7 +30,7 @@ _TAIL_BYTES: Final = 4 * MESSAGE_LIMIT
 _READ: Final = 1 << 16
 _LINGER_S: Final = 1.0
 
-Kind = Literal["success", "error", "timeout", "interrupted"]
+RunEnd = Literal["success", "error", "timeout", "interrupted"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,7 +45,7 @@ class Ended:
         took_ms: From start to end.
     """
 
-    kind: Kind
+    kind: RunEnd
     error_type: str = ""
     message: str = ""
     took_ms: int
@@ -78,9 +78,11 @@ class Run:
         assert process.stderr is not None
         tail = _Tail(process.stderr)
         timers = self._set_timers()
-        self._await_exit(process)
-        for timer in timers:
-            timer.cancel()
+        try:
+            self._await_exit(process)
+        finally:
+            for timer in timers:
+                timer.cancel()
         took_ms = (time.monotonic_ns() - started) // 1_000_000
         return self._verdict(process.returncode, tail.text(), took_ms)
 

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal, assert_never
+from typing import Final, Literal, assert_never
 
 from anew.client import Client, JobView
-from anew.errors import AnewError, NotFound
+from anew.errors import AnewError, InternalError, NotFound
+from anew.units import format_duration
 from anew.worker.feed import PASSING, retry_wait_ms
 from anew.worker.process import Ended
 
 Verdict = Literal["completed", "failed", "gone", "refused", "unreported"]
 Level = Literal["info", "warn", "error"]
+
+SERVER_FAULTS: Final = 10
+"""Answers of 500 to one report after which it counts as refused: half a minute to a minute of waits."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,8 +41,8 @@ class Notice:
     """One line for the log; never a payload.
 
     Attributes:
-        what: ``listening``, ``lost``, ``stopping``, ``killing``; or of a job ``completed``, ``failed``,
-            ``dead``, ``gone``, ``refused``, ``unreported``, ``interrupted``.
+        what: ``listening``, ``lost``, ``stopping``, ``killing``; or of a job ``reporting`` (not at the first
+            try), ``completed``, ``failed``, ``dead``, ``gone``, ``refused``, ``unreported``, ``interrupted``.
         text: The rest of the line, for people.
         job: The job that it is about.
         ended: How its run ended.
@@ -52,24 +57,40 @@ class Notice:
     after: JobView | None = None
 
 
-def report_until_heard(client: Client, job: JobView, ended: Ended, give_up: threading.Event) -> Reported:
+def report_until_heard(
+    client: Client,
+    job: JobView,
+    ended: Ended,
+    give_up: threading.Event,
+    log: Callable[[Notice], None],
+) -> Reported:
     """Report the end of a run; try again while the server cannot be reached or is busy.
+
+    A server that answers 500 is asked `SERVER_FAULTS` times, since the report itself may be what it fails on.
 
     Args:
         client: The server's client.
         job: The job.
         ended: How its run ended. One that we interrupted is not reported: it says nothing about the job.
         give_up: Ends the waiting between two tries.
+        log: Called once, before the second try.
     """
-    retry = 0
+    retry = faults = 0
     while ended.kind != "interrupted":
         try:
             return _report(client, job, ended)
         except NotFound:
             return Reported(verdict="gone")
         except PASSING as error:
+            faults += isinstance(error, InternalError)
+            if faults == SERVER_FAULTS:
+                return Reported(verdict="refused", error=error)
             retry += 1
-            if give_up.wait(retry_wait_ms(retry, error) / 1000):
+            wait_ms = retry_wait_ms(retry, error)
+            if retry == 1:
+                text = f"{error}; trying again in {format_duration(wait_ms)}"
+                log(Notice(level="warn", what="reporting", text=text, job=job))
+            if give_up.wait(wait_ms / 1000):
                 return Reported(verdict="unreported", error=error)
         except AnewError as error:
             return Reported(verdict="refused", error=error)

@@ -38,18 +38,6 @@ def test_json_has_the_whole_outcome(capsys: pytest.CaptureFixture[str]) -> None:
     assert [side["outcome"]["calls"] for side in body["policies"]] == [10, 10]
 
 
-def test_what_takes_too_long_under_all_is_refused_before_the_first(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    """Fifty a second until 1 h 10 min, half an hour of which is the outage: 210,000 calls in the queue under each of six."""
-    code, out, err = compare(
-        capsys, *["even"] * 6, "--base-rate", "50", "--capacity", "100", "--timeout", "10s", "--outage", "30m"
-    )
-    assert (code, out) == (2, "")
-    assert "bring at least 1,260,000 calls into the queue under 6 policies" in err
-    assert "expected a lower base rate" in err
-
-
 def test_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("matplotlib", reason="pip install 'anew[lab]'")
     file = tmp_path / "load.svg"

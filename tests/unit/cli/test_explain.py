@@ -95,7 +95,7 @@ def test_policy_explain_with_percentiles(capsys: pytest.CaptureFixture[str]) -> 
         (["sample", "zizq", "-n", "1000001"], "n: 1000001"),
         (["sample", "aws_decorrelated", "--retry", "25", "-n", "1000000"], "expected at most 80000"),
         (["sample", '{"preset": "zizq", "limit": 0}'], "this one has no retry"),
-        (["sample", "zizq", "--phase", "moon"], '--phase: "moon" is not valid; expected one of: seq, hash'),
+        (["sample", "zizq", "--phase", "moon"], "'--phase': 'moon' is not one of 'seq', 'hash'"),
     ],
 )
 def test_what_does_not_fit_is_named(words: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -156,8 +156,8 @@ def test_a_store_without_failures(tmp_path: Path, capsys: pytest.CaptureFixture[
             2,
             '--since: "7" has no unit; expected a duration with its unit, such as 7s or 7ms',
         ),
-        (["even", "--limit", "0"], 2, "--limit: 0 is not valid; expected a whole number from 1 to 100000"),
-        ([], 2, "POLICY: is missing; expected anew lab replay [OPTIONS] POLICY..."),
+        (["even", "--limit", "0"], 2, "'--limit': 0 is not in the range 1<=x<=100000"),
+        ([], 2, "Usage: anew lab replay [OPTIONS] POLICY..."),
     ],
 )
 def test_what_does_not_fit_is_named(

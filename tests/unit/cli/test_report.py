@@ -61,8 +61,8 @@ def test_the_page_on_stdout(capsys: pytest.CaptureFixture[str]) -> None:
         ),
         (["-o", "."], "expected a file, and this is a folder"),
         (["-o", "-", "--json"], 'output: "-" is not valid; expected a file, as --json takes stdout'),
-        (["--seed", "-1"], "--seed: -1 is not valid; expected a whole number from 0 to 4294967296"),
-        (["--seed", "x"], '--seed: "x" is not valid; expected a whole number'),
+        (["--seed", "-1"], "'--seed': -1 is not in the range 0<=x<=4294967296"),
+        (["--seed", "x"], "'--seed': 'x' is not a valid integer range"),
     ],
     ids=" ".join,
 )

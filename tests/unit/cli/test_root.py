@@ -95,7 +95,7 @@ def test_the_version(capsys: pytest.CaptureFixture[str]) -> None:
     [
         (["nonsense"], 2, "expected one of: serve, enqueue, work"),
         (["enq", "greet"], 2, 'did you mean "enqueue"?'),
-        (["--nonsense"], 2, '"--nonsense" is no option'),
+        (["--nonsense"], 2, "No such option '--nonsense'"),
         (["enqueue", "t"], 2, "--queue"),
         (["enqueue", "t", "-q", "q", "{bad"], 2, "is not JSON"),
         (["enqueue", "t", "-q", "q", "--policy", "nope"], 2, "nope"),
@@ -126,7 +126,7 @@ def test_the_version(capsys: pytest.CaptureFixture[str]) -> None:
         (["work", "-q", "a", "-c", "b=2", "--", "cat"], 2, '--concurrency: "b"'),
         (["work", "-c", "a=2,a=3", "--", "cat"], 2, '--concurrency: "a=2,a=3"'),
         (["work", "-c", "a=999,b=2", "--", "cat"], 2, "1,000 in all"),
-        (["completion", "tcsh"], 2, "expected one of: bash, zsh, fish"),
+        (["completion", "tcsh"], 2, "'tcsh' is not one of 'bash', 'zsh', 'fish'"),
         (["policy", "explain", '{"preset": "nope"}'], 2, "nope"),
         (["policy", "explain", "{"], 2, "not JSON"),
         (["enqueue", "t", "-q", "q", "--policy", '{"limit":'], 2, "expected JSON or the name of a preset"),

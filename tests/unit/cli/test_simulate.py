@@ -57,20 +57,6 @@ def test_an_outage_that_outlasts_the_retries_is_told(capsys: pytest.CaptureFixtu
     assert "After the outage" not in out
 
 
-def test_what_is_certain_to_take_too_long_is_refused_at_once(capsys: pytest.CaptureFixture[str]) -> None:
-    """Fifty a second for 3 h 10 min after an outage of 3 h, 570,000, and the 540,000 of the outage: 1,110,000 in the queue."""
-    code, out, err = simulate(
-        capsys, "even", "--base-rate", "50", "--capacity", "100", "--timeout", "10s", "--outage", "3h"
-    )
-    assert (code, out) == (2, "")
-    for words in (
-        "base_rate: 50 fresh calls a second until 6 h 10 min, with an outage of 3 h, bring at least 1,110,000 calls into "
-        "the queue, and 2 s of processor time suffice for ",
-        "expected a lower base rate, a shorter outage, or an earlier horizon, or --patience 30s",
-    ):
-        assert words in err
-
-
 def test_no_retry_is_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
     _, out, _ = simulate(capsys, '{"curve": {"constant": "1m"}, "limit": 3}', "--jobs", "5", "--retries", "0")
     assert "RETRY" not in out

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import dataclasses
+import threading
 from datetime import timedelta
 from typing import Any
 
 import pytest
 
 from anew.client import Filters, JobView
-from anew.errors import NotFound, Overloaded
+from anew.errors import InternalError, NotFound, Overloaded, Unreachable
+from anew.worker import reports
 from anew.worker.command import CommandWorker, Share, WorkOptions, _Done, _FromFeed
 from anew.worker.feed import Connected, Delivered, FeedMessage, Heartbeat, Lost, retry_wait_ms
 from anew.worker.process import Ended, Run, without_secrets
-from anew.worker.reports import Reported, Verdict, is_another_attempt
+from anew.worker.reports import Notice, Reported, Verdict, is_another_attempt, report_until_heard
 
 
 def job(attempts: int, job_id: str = "a") -> JobView:
@@ -155,6 +157,88 @@ def test_drain_asks_about_all_queues_where_one_share_takes_from_all() -> None:
     hear(worker, 0, Connected())
     assert server.asked == [Filters(status=("ready", "in_flight"))]
     assert stopped(worker)
+
+
+class BrokenRun(Run):
+    """A run whose thread meets what nobody foresaw."""
+
+    killed = False
+
+    def run(self) -> Ended:
+        raise RuntimeError("can't start new thread")
+
+    def kill(self) -> None:
+        self.killed = True
+
+
+@pytest.mark.parametrize(
+    ("answer", "verdict"),
+    [(job(1), "failed"), (NotFound("gone"), "gone"), (TypeError("a bug"), "unreported")],
+)
+def test_a_run_or_a_report_that_raises_does_not_hold_its_job(
+    answer: JobView | Exception, verdict: Verdict
+) -> None:
+    worker = worker_of(Share(), server=Reports(answer))
+    run = BrokenRun(["true"], job(0))
+    worker._work.put((job(0), run))
+    worker._work.put(None)
+    worker._run_jobs()
+    message = worker._inbox.get_nowait()
+    assert isinstance(message, _Done)
+    assert (message.ended.error_type, message.ended.message) == ("RuntimeError", "can't start new thread")
+    assert message.reported.verdict == verdict
+    assert run.killed
+
+
+FAULT = InternalError("the server made a mistake")
+DOWN = Unreachable("no server")
+
+
+class Reports(Server):
+    """A client whose failure reports meet these answers in turn, the last one for ever."""
+
+    def __init__(self, *answers: JobView | Exception) -> None:
+        super().__init__()
+        self.answers = answers
+        self.tries = 0
+
+    def failure(self, job_id: str, message: str, *, error_type: str) -> JobView:
+        answer = self.answers[min(self.tries, len(self.answers) - 1)]
+        self.tries += 1
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+
+@pytest.mark.parametrize(
+    ("answers", "tries", "verdict", "lines"),
+    [
+        ([job(1)], 1, "failed", 0),
+        ([DOWN, FAULT, DOWN, job(1)], 4, "failed", 1),
+        # What cannot be reached may be back tomorrow: twenty tries are not too many.
+        ([DOWN] * 20 + [job(1)], 21, "failed", 1),
+        ([FAULT] * 9 + [job(1)], 10, "failed", 1),
+        ([FAULT], 10, "refused", 1),
+        # Ten answers of 500 in all, whatever lies between them.
+        ([FAULT] * 5 + [DOWN] * 3 + [FAULT], 13, "refused", 1),
+    ],
+)
+def test_a_report_that_is_not_heard_is_logged_once_and_given_up_after_ten_faults_of_the_server(
+    answers: list[JobView | Exception],
+    tries: int,
+    verdict: Verdict,
+    lines: int,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(reports, "retry_wait_ms", lambda retry, error: 0)
+    client: Any = Reports(*answers)
+    logged: list[Notice] = []
+    ended = Ended(kind="error", error_type="exit status 3", took_ms=1)
+    reported = report_until_heard(client, job(0), ended, threading.Event(), logged.append)
+    assert (reported.verdict, client.tries, len(logged)) == (verdict, tries, lines)
+    for notice in logged:
+        assert (notice.level, notice.what, notice.job) == ("warn", "reporting", job(0))
+        assert notice.text == f"{answers[0]}; trying again in 0 ms"
 
 
 @pytest.mark.parametrize("verdict", ["failed", "gone", "refused", "unreported"])

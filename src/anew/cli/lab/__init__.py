@@ -24,7 +24,7 @@ _COMMANDS: Final[dict[str, tuple[str, str]]] = {
     ),
     "report": (
         "anew.cli.lab.report:report",
-        "Measure known policies and even against the published figures.",
+        "Measure known policies, and the preset even, against published figures.",
     ),
     "open": ("anew.cli.lab.page:open_lab", "Serve the lab's page to a browser."),
     "simulate": (

@@ -14,7 +14,6 @@ import click
 from anew.backoff.kinds import Duration, Integer, Number
 from anew.cli.lab.picture_file import picture_format, write_picture
 from anew.cli.output import coloured, show_json
-from anew.cli.patience import patience_option
 from anew.cli.values import given_policy
 from anew.errors import InvalidInput
 from anew.lab.charts.classics import PARAMETERS, classic, typed_default
@@ -93,7 +92,6 @@ def _classic_options(function: F) -> F:
 @click.option(
     "--width", type=click.IntRange(30, 1_000), metavar="N", help="Characters across. [the terminal's]"
 )
-@patience_option(large=True)
 @click.option("--json", "as_json", is_flag=True, help="Give the data in JSON.")
 def chart(
     specs: tuple[str, ...],

@@ -11,7 +11,6 @@ import click
 from anew.cli.lab.scenario import scenario_options
 from anew.cli.lab.simulate import simulating
 from anew.cli.output import show_json, show_table
-from anew.cli.patience import patience_option
 from anew.cli.values import given_policy
 
 if TYPE_CHECKING:
@@ -26,7 +25,6 @@ if TYPE_CHECKING:
     "--out", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help="Write .svg or .png."
 )
 @click.option("--dark/--light", "dark", default=None, help="The ground. [files: light; else the terminal's]")
-@patience_option(large=True)
 @click.option("--json", "as_json", is_flag=True, help="Answer in JSON.")
 def compare_policies(
     specs: tuple[str, ...],
@@ -62,7 +60,7 @@ def compare_policies(
     given = [given_policy(spec) for spec in specs]
     called = labels([one.value for one in given], [one.name for one in given])
     named = [Named(label, Policy.from_json(one.value)) for label, one in zip(called, given, strict=True)]
-    with simulating([policy for _, policy in named], scenario, exact=exact) as progress:
+    with simulating() as progress:
         found = compare(named, scenario, exact=exact, progress=progress)
     if out and form:
         write_picture(found.picture(), out, form, dark=bool(dark))

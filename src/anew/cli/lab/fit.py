@@ -8,7 +8,6 @@ import click
 import msgspec
 
 from anew.cli.output import show_json
-from anew.cli.patience import patience_option
 from anew.units import parse_duration_with_unit, parse_share, refused
 
 
@@ -28,7 +27,6 @@ from anew.units import parse_duration_with_unit, parse_share, refused
     "--jitter", metavar="JITTER", help="In place of the family's own: a name such as full, or JSON."
 )
 @click.option("--cap", metavar="TIME", help="No wait of the curve is longer.")
-@patience_option(less="a number of --retries, or a longer first wait")
 @click.option("--json", "as_json", is_flag=True, help="Answer in JSON.")
 def fit_policy(
     window: str | None,

@@ -35,7 +35,7 @@ _DEFAULT: Final = "report.html"
 )
 @click.option("--json", "as_json", is_flag=True, help="Print all figures in JSON.")
 def report(output: Path | None, quick: bool, seed: int, as_json: bool) -> None:
-    """Measure the best-known policies and even, and hold every figure against the published one.
+    """Measure the best-known policies, and the preset even, and compare every figure with the published one.
 
     The page stands alone: tables, dot charts of herds, the load on the called side, and what evenness costs.
     Progress goes to stderr. Needs NumPy: pip install 'anew[lab]'.

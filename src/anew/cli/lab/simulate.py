@@ -13,12 +13,10 @@ import click
 
 from anew.cli.lab.scenario import scenario_options
 from anew.cli.output import percent, show_json, show_table
-from anew.cli.patience import patience_option
 from anew.cli.values import read_policy
 from anew.units import MINUTE_MS, SECOND_MS, counted, format_duration, format_duration_about
 
 if TYPE_CHECKING:
-    from anew.backoff import Policy
     from anew.lab.simulation.outcome import Downstream, Outcome
     from anew.lab.simulation.scenario import Scenario
 
@@ -42,7 +40,6 @@ _QUIET_S: Final = 0.5
 @click.option(
     "--retries", "rows", type=click.IntRange(0), default=_ROWS, metavar="N", help=f"Show so many. [{_ROWS}]"
 )
-@patience_option(large=True)
 @click.option("--json", "as_json", is_flag=True, help="Answer in JSON.")
 def simulate_policy(spec: str, scenario: Scenario, exact: bool, rows: int, as_json: bool) -> None:
     """Let jobs fail together and see what becomes of them: when they return, what load they make, who dies.
@@ -72,7 +69,7 @@ def simulate_policy(spec: str, scenario: Scenario, exact: bool, rows: int, as_js
     from anew.lab.simulation.simulate import simulate
 
     policy = Policy.from_json(read_policy(spec))
-    with simulating([policy], scenario, exact=exact) as progress:
+    with simulating() as progress:
         outcome = simulate(policy, scenario, exact=exact, progress=progress)
     if as_json:
         show_json({"policy": policy.to_json(), "scenario": scenario.to_json(), "outcome": outcome})
@@ -85,29 +82,11 @@ def simulate_policy(spec: str, scenario: Scenario, exact: bool, rows: int, as_js
 
 
 @contextlib.contextmanager
-def simulating(policies: Sequence[Policy], scenario: Scenario, *, exact: bool) -> Iterator[Progress]:
-    """Show how far a simulation is, once what is certain to take too long has been refused.
-
-    Args:
-        policies: What it is done with, one after the other.
-        scenario: The scenario.
-        exact: Whether each decision is the engine's own.
-
-    Yields:
-        What is to be told how far it is.
-
-    Raises:
-        TooLarge: It takes longer than the command may.
-    """
-    from anew.lab.chance import has_numpy
-    from anew.lab.simulation.foresee import LESS_TRAFFIC, admit_time
-    from anew.patience import left_s, spending
-
-    admit_time(policies, scenario, left_s(), exact=exact or not has_numpy())
+def simulating() -> Iterator[Progress]:
+    """Show how far a simulation is; yields what is to be told that."""
     progress = Progress()
     try:
-        with spending(LESS_TRAFFIC) if scenario.base_rate else contextlib.nullcontext():
-            yield progress
+        yield progress
     finally:
         progress.end()
 

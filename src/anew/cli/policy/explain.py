@@ -5,7 +5,6 @@ from __future__ import annotations
 import click
 
 from anew.cli.output import show_json, show_table
-from anew.cli.patience import patience_option
 from anew.cli.values import read_policy
 from anew.errors import InvalidInput
 from anew.units import parse_duration_with_unit
@@ -24,7 +23,6 @@ from anew.units import parse_duration_with_unit
     help="Tell who outlives it, such as 3h; may be repeated.",
 )
 @click.option("--percentiles", metavar="LIST", help="Which to tell. [5,50,95]")
-@patience_option(less="fewer phases or retries")
 @click.option("--json", "as_json", is_flag=True, help="Answer in JSON.")
 def explain_policy(
     spec: str, retries: int | None, outages: tuple[str, ...], percentiles: str | None, as_json: bool

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from anew.cli.exit_codes import REFUSED, USAGE
-from anew.cli.patience import patience_option, patience_s, within
-from anew.cli.policy.lint_snapshot import LESS_POLICY, hold_against
-from anew.errors import InvalidInput, TooLarge
+from anew.cli.policy.lint_snapshot import hold_against
+from anew.errors import InvalidInput
 from anew.units import parse_duration_with_unit
 
 if TYPE_CHECKING:
@@ -20,8 +18,6 @@ if TYPE_CHECKING:
     from anew.lab.lint import Context
     from anew.lab.lint.documents import Document
     from anew.lab.lint.table import Stated
-
-_LESS_TEXT: Final = "a shorter text"
 
 
 @click.command("lint")
@@ -56,7 +52,6 @@ _LESS_TEXT: Final = "a shorter text"
     "--format", "form", type=click.Choice(["text", "json", "github"]), default="text", help="[text]"
 )
 @click.option("--json", "as_json", is_flag=True, help="The same as --format json.")
-@patience_option(each=True)
 @click.option("--snapshot", metavar="FILE", help="Exit code 5 if a schedule is not the one stored there.")
 @click.option("--update-snapshot", is_flag=True, help="Write the schedules there.")
 @click.option("--rules", is_flag=True, help="List the rules, each with its reason and an example.")
@@ -71,7 +66,6 @@ def lint_policies(
     rules: bool,
     select: tuple[str, ...],
     ignore: tuple[str, ...],
-    patience: str | None,
     **stated: Any,
 ) -> int:
     """Look for what a policy does that its author may not have meant.
@@ -103,15 +97,13 @@ def lint_policies(
         raise click.UsageError("FILE: is missing; expected a file, - for stdin, or --policy POLICY")
     if update_snapshot and snapshot is None:
         raise click.UsageError("--snapshot: is missing; expected the FILE that --update-snapshot writes")
-    # Once: else each policy would be told that it is no duration.
-    patience_s(patience)
     given = _given(stated, select, ignore)
-    documents = [*_documents(files, specs, patience)]
+    documents = [*_documents(files, specs)]
     _check_policies(given, documents)
-    report = _looked_at(documents, given, patience)
+    report = _looked_at(documents, given)
     if snapshot is not None:
         try:
-            hold_against(report, Path(snapshot), patience, write=update_snapshot)
+            hold_against(report, Path(snapshot), write=update_snapshot)
         except InvalidInput as error:
             # A problem among others: what was found in the policies is told all the same.
             report.problems.append(Problem(file=snapshot, field=error.field, message=str(error)))
@@ -121,7 +113,7 @@ def lint_policies(
     return REFUSED if report.fails(Severity(fail_on)) else 0
 
 
-def _documents(files: Sequence[str], specs: Sequence[str], patience: str | None) -> Iterator[Document]:
+def _documents(files: Sequence[str], specs: Sequence[str]) -> Iterator[Document]:
     """Read all that was given; what cannot be read becomes a document with a problem."""
     from anew.cli.remote import given_text
     from anew.lab.lint.documents import MAX_BYTES, Document, Problem, read_document
@@ -135,7 +127,7 @@ def _documents(files: Sequence[str], specs: Sequence[str], patience: str | None)
             problem = Problem(file=file, message=str(error).removeprefix(f"@{file}: "))
             yield Document(problems=(problem,))
         else:
-            yield read_document(content, file, hold=functools.partial(within, patience, less=_LESS_TEXT))
+            yield read_document(content, file)
     for spec in specs:
         yield _document_of(spec)
 
@@ -199,7 +191,7 @@ def _check_policies(given: Stated, documents: Sequence[Document]) -> None:
     check_rules(given.ignore, "--ignore", names)
 
 
-def _looked_at(documents: Sequence[Document], given: Stated, patience: str | None) -> Report:
+def _looked_at(documents: Sequence[Document], given: Stated) -> Report:
     from anew.cli.policy.lint_report import SPEC, Report
     from anew.lab.lint import lint
     from anew.lab.lint.documents import Problem
@@ -215,20 +207,14 @@ def _looked_at(documents: Sequence[Document], given: Stated, patience: str | Non
             continue
         for entry in document.entries:
             report.entries.append(entry)
-            try:
-                with within(patience, less=LESS_POLICY):
-                    found = lint(
-                        entry.value,
-                        _with_limit(context, entry.default_limit),
-                        name=entry.name,
-                        select=given.select or document.stated.select,
-                        ignore=given.ignore + document.stated.ignore,
-                    )
-            except TooLarge as error:
-                problem = Problem(file=entry.file, policy=entry.name, field=error.field, message=str(error))
-                report.problems.append(problem)
-            else:
-                report.findings.extend((entry, finding) for finding in found)
+            found = lint(
+                entry.value,
+                _with_limit(context, entry.default_limit),
+                name=entry.name,
+                select=given.select or document.stated.select,
+                ignore=given.ignore + document.stated.ignore,
+            )
+            report.findings.extend((entry, finding) for finding in found)
     return report
 
 

@@ -3,30 +3,21 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from anew.cli.files import write_whole
-from anew.cli.patience import within
 from anew.errors import InvalidInput
-from anew.patience import CPU_S
 from anew.units import shown
 
 if TYPE_CHECKING:
     from anew.cli.policy.lint_report import Report
 
-_A_STORED_S: Final = 0.01
-"""Seconds of processor time that a snapshot may take on top for each policy that is held against it."""
 
-LESS_POLICY: Final = "fewer phases or retries"
-"""What makes a policy take less time."""
-
-
-def hold_against(report: Report, path: Path, patience: str | None, *, write: bool) -> None:
+def hold_against(report: Report, path: Path, *, write: bool) -> None:
     """Compare the schedules with the stored ones, or store them.
 
     Raises:
         InvalidInput: The file cannot be read or written, or two policies have one name.
-        TooLarge: It takes too long.
     """
     from anew.lab.lint.snapshot import changes, read_snapshot, schedule_of, write_snapshot
 
@@ -38,13 +29,10 @@ def hold_against(report: Report, path: Path, patience: str | None, *, write: boo
                 "different names",
                 field=entry.name,
             )
-        with within(patience, less=LESS_POLICY):
-            now[entry.name] = schedule_of(entry.policy())
+        now[entry.name] = schedule_of(entry.policy())
     try:
-        usual_s = CPU_S + len(now) * _A_STORED_S
-        with within(patience, usual_s=usual_s, less="fewer policies in it"):
-            stored = read_snapshot(_snapshot_bytes(path)) if path.exists() or not write else {}
-            found = changes(stored, now)
+        stored = read_snapshot(_snapshot_bytes(path)) if path.exists() or not write else {}
+        found = changes(stored, now)
         # What could not be read is not gone.
         whole = not report.problems
         report.changes = [change for change in found if whole or change.kind != "removed"]

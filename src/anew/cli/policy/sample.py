@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from anew.cli.output import show_json, show_table
-from anew.cli.patience import patience_option
 from anew.cli.values import read_policy
 from anew.units import format_duration, format_duration_about
 
@@ -33,7 +32,6 @@ _BAR: Final = 40
     default="seq",
     help="Numbers for life: of jobs that fail one after the other, or independent. [seq]",
 )
-@patience_option(large=True, less="fewer jobs, or an earlier retry")
 @click.option("--json", "as_json", is_flag=True, help="Answer in JSON: a list of milliseconds.")
 def sample_policy(spec: str, retry: int, count: int, seed: int, phase: PhaseKind, as_json: bool) -> None:
     """Draw the waits of many jobs before one retry, as the engine itself draws them.

@@ -7,9 +7,8 @@ taken: ``policies`` (a mapping or a list), ``policy``, ``server`` (whose ``defau
 
 from __future__ import annotations
 
-import contextlib
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import PurePath
 from typing import Any, Final
 
@@ -17,7 +16,7 @@ import msgspec
 
 from anew.backoff import DEFAULT_LIMIT, Policy
 from anew.backoff.form import SHARED
-from anew.errors import InvalidInput, TooLarge
+from anew.errors import InvalidInput
 from anew.lab.lint import check_rules
 from anew.lab.lint.lines import Lines
 from anew.lab.lint.table import Stated, read_table
@@ -103,17 +102,12 @@ class Document(msgspec.Struct, frozen=True, kw_only=True):
     stated: Stated = Stated()
 
 
-Hold = Callable[[], contextlib.AbstractContextManager[None]]
-"""Makes a context that ends what takes too long, as `anew.patience.patience` does: with `TooLarge`."""
-
-
-def read_document(content: bytes, file: str, *, hold: Hold = contextlib.nullcontext) -> Document:
+def read_document(content: bytes, file: str) -> Document:
     """Read a document.
 
     Args:
         content: TOML or JSON text; which of the two follows from the name's ending, or else from the text.
         file: Its name; a policy that has none is called after it.
-        hold: Entered for the text, and again for each policy in it.
 
     Returns:
         What it holds. Nothing is raised: what cannot be read is among the problems.
@@ -123,17 +117,14 @@ def read_document(content: bytes, file: str, *, hold: Hold = contextlib.nullcont
         if len(content) > MAX_BYTES:
             message = f"size: {len(content):,} bytes are too many; expected at most {MAX_BYTES:,}"
             raise InvalidInput(message, field="size")
-        with hold():
-            text = content.decode("utf-8-sig")
-            value = parse(text, PurePath(file).suffix.lower())
-            reader = _Reader(file, Lines(text))
-            found = list(reader.entries(value))
-            stated, wrong = Stated(), list[Problem]()
-            if isinstance(value, dict):
-                stated, errors = _stated(value, [entry.name for entry in found])
-                wrong = [reader.problem_of(error) for error in errors]
-    except TooLarge as error:
-        return Document(problems=(Problem(file=file, field=error.field, message=str(error)),))
+        text = content.decode("utf-8-sig")
+        value = parse(text, PurePath(file).suffix.lower())
+        reader = _Reader(file, Lines(text))
+        found = list(reader.entries(value))
+        stated, wrong = Stated(), list[Problem]()
+        if isinstance(value, dict):
+            stated, errors = _stated(value, [entry.name for entry in found])
+            wrong = [reader.problem_of(error) for error in errors]
     except UnicodeDecodeError as error:
         return Document(
             problems=(Problem(file=file, message=f"byte {error.start} is not UTF-8; expected text"),)
@@ -151,7 +142,7 @@ def read_document(content: bytes, file: str, *, hold: Hold = contextlib.nullcont
         return Document(
             problems=(Problem(file=file, message=f"there is no policy in it; expected {POLICIES}"),)
         )
-    looked_at = [(entry, [*reader.problems(entry, hold)]) for entry in found]
+    looked_at = [(entry, [*reader.problems(entry)]) for entry in found]
     return Document(
         entries=tuple(entry for entry, problems in looked_at if not problems),
         problems=(*wrong, *(problem for _, problems in looked_at for problem in problems)),
@@ -218,12 +209,11 @@ class _Reader:
         line = self._lines.of_field(name or table, self._lines.of_path((table,)))
         return Problem(file=self._file, line=line, field=error.field, message=str(error))
 
-    def problems(self, entry: Entry, hold: Hold) -> Iterator[Problem]:
+    def problems(self, entry: Entry) -> Iterator[Problem]:
         """Give what is wrong with a policy, part by part: what has a mistake is left aside to see what else has one."""
         for count in range(_MISTAKES):
             try:
-                with hold():
-                    entry.policy()
+                entry.policy()
                 return
             except InvalidInput as error:
                 part, value = re.split(r"[.[]", error.field, maxsplit=1)[0], entry.value
@@ -231,7 +221,7 @@ class _Reader:
                 if count and not written:
                     return  # what is missing now was left aside
                 yield self._problem(entry, error)
-                if not written or part == "preset" or isinstance(error, TooLarge):
+                if not written or part == "preset":
                     return
                 rest = {name: inner for name, inner in value.items() if name != part}
                 entry = msgspec.structs.replace(entry, value=rest | (_PLAIN if part in _WAITS else {}))

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from anew.backoff import Policy
-from anew.errors import TooLarge
-from anew.lab.lint.documents import MAX_BYTES, Document, Problem, read_document
+from anew.lab.lint.documents import MAX_BYTES, Document, read_document
 from anew.lab.lint.lines import Lines
 from anew.lab.lint.table import NAMES, Stated
 from anew.units import DAY_MS
@@ -207,28 +205,6 @@ def test_what_cannot_be_read_is_told(text: str, file: str, line: int | None, fie
 
 def test_a_whole_pair_is_a_character() -> None:
     assert [entry.name for entry in read('{"\\ud83d\\ude00": "even"}', "p.json").entries] == ["\U0001f600"]
-
-
-def test_the_text_and_each_policy_are_held_for_themselves() -> None:
-    """A dotted key of a hundred thousand parts takes a minute to read."""
-    held: list[str] = []
-
-    @contextlib.contextmanager
-    def hold() -> Iterator[None]:
-        held.append("")
-        if len(held) == 3:
-            raise TooLarge("this takes too long", field="time")
-        yield
-
-    document = read_document(b'{"one": "even", "two": "even", "three": "even"}', "p.json", hold=hold)
-    assert len(held) == 4
-    assert [entry.name for entry in document.entries] == ["one", "three"]
-    (problem,) = document.problems
-    assert (problem.policy, problem.message) == ("two", "this takes too long")
-    held[:] = ["", ""]
-    assert read_document(b'"even"', "p.json", hold=hold) == Document(
-        problems=(Problem(file="p.json", field="time", message="this takes too long"),)
-    )
 
 
 def test_bytes_that_are_no_text_are_told() -> None:
