@@ -46,7 +46,6 @@ class ApiSettings:
         max_bulk: Jobs in one bulk request, ids in one bulk success.
         max_streams: Open take streams.
         max_stream_jobs: Most unsettled jobs one stream may hold, whatever its prefetch.
-        max_unsent: Bytes of answers that peers may leave unread, over all connections; above it no long one is rendered.
         version: What ``/version`` says.
         commit: ``full`` or ``relaxed``, named in ``/health``.
     """
@@ -59,7 +58,6 @@ class ApiSettings:
     max_bulk: int = 10_000
     max_streams: int = 2_000
     max_stream_jobs: int = 1_000
-    max_unsent: int = 256 << 20
     version: str = "0.6.1"
     commit: str = "full"
 

@@ -83,6 +83,7 @@ class EnqueueRoutes:
 
     def many(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
         """Store many jobs, all or none."""
+        self._counters.check_unread()
         written = written_in(request)
         if written is None:
             return

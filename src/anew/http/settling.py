@@ -104,6 +104,7 @@ class SettleRoutes:
         self._ids = context.engine.ids
         self._read = context.engine.ids.read
         self._max_bulk = context.settings.max_bulk
+        self._check_unread = context.counters.check_unread
 
     def success(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
         """Complete one job."""
@@ -143,6 +144,7 @@ class SettleRoutes:
 
     def failures(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
         """Report many failed attempts, each decided by itself."""
+        self._check_unread()
         written = written_in(request)
         if written is None:
             return

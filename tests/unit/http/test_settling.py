@@ -18,6 +18,7 @@ from anew.http.chunks import Chunks
 from anew.http.formats import JSON, MSGPACK
 from anew.http.settling import IN_ONE_BATCH, SettleRoutes
 from anew.jobs import IdText, State
+from anew.net.seam import WireCounters
 from tests.unit.jobs.helpers import make_job
 
 from .asked import Asked
@@ -34,6 +35,7 @@ class Engine:
         self.batches: list[int] = []
         context: Any = SimpleNamespace(
             commit=SimpleNamespace(submit=self.waiting.append),
+            counters=WireCounters(),
             engine=SimpleNamespace(ids=IDS),
             settings=ApiSettings(**settings),
             chunks=Chunks(),
@@ -188,6 +190,7 @@ def success_ids(body: bytes, content_type: str = "application/json") -> list[str
     given: list[Any] = []
     context: Any = SimpleNamespace(
         commit=SimpleNamespace(submit=given.append),
+        counters=WireCounters(),
         engine=SimpleNamespace(ids=IDS),
         settings=ApiSettings(max_bulk=3),
         chunks=Chunks(),
