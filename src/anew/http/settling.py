@@ -34,6 +34,9 @@ from anew.net.seam import Kind, Request
 
 NOT_IN_FLIGHT = "job not found in in-flight set"
 
+SHOWN_ID = 64
+"""Characters of an id that are kept and repeated in an answer; one of ours has 25."""
+
 IN_ONE_BATCH = 100
 ONE_BATCH_CHARACTERS = 1 << 20
 """Failures of one list in one batch, and what their texts may have together: some 10 ms, so that a list of thousands delays nobody
@@ -244,26 +247,27 @@ def _reading(form: Format, piece: bytes, first: int) -> Work[list[_Report]]:
 
 
 def _judged(report: JobFailure) -> _Report:
+    job_id = report.id[:SHOWN_ID]
     try:
-        return report.id, failed(report)
+        return job_id, failed(report)
     except InvalidInput as error:
-        return report.id, error
+        return job_id, error
 
 
 def _id_in(member: msgspec.Raw, form: Format) -> str | None:
     try:
-        return decode(member, form, _Named).id
+        return decode(member, form, _Named).id[:SHOWN_ID]
     except InvalidInput:
         return None
 
 
 def _ids_of(body: bytes, form: Format, most: int) -> list[str]:
-    """Read the ids, each once, in the order given."""
+    """Read the ids, each once, in the order given, and no more of one than is shown."""
     given = _ids_in_json(body, most) if form is JSON else _ids_in_msgpack(body, most)
     if not given:
         raise MalformedRequest("ids must not be empty", field="ids")
     check_count("ids", len(given), most)
-    return list(dict.fromkeys(given))
+    return list(dict.fromkeys([text[:SHOWN_ID] for text in given]))
 
 
 def _ids_in_json(body: bytes, most: int) -> list[str]:

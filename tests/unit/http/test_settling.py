@@ -15,7 +15,7 @@ from anew.errors import MalformedRequest, NotFound, StoreFailed, TooLarge
 from anew.http import chunks
 from anew.http.api import ApiSettings
 from anew.http.chunks import Chunks
-from anew.http.formats import JSON, MSGPACK
+from anew.http.formats import JSON, MSGPACK, Format
 from anew.http.settling import IN_ONE_BATCH, SettleRoutes
 from anew.jobs import IdText, State
 from anew.net.seam import WireCounters
@@ -220,3 +220,21 @@ def test_ids_that_do_not_fit_are_refused(ids: Any, error: type[Exception], words
     encode = msgspec.json.encode if form.endswith("json") else msgspec.msgpack.encode
     with pytest.raises(error, match=words):
         success_ids(encode({"ids": ids}), form)
+
+
+@pytest.mark.parametrize("form", [JSON, MSGPACK])
+def test_of_a_long_id_only_the_beginning_is_kept_and_repeated(form: Format) -> None:
+    long, shown = "i" * 10_000, "i" * 64
+    engine = Engine()
+    request = Asked(
+        "POST", "/jobs/success", form.encode({"ids": [long]}), content_type=form.content_type.decode()
+    )
+    engine.routes.successes(request, JSON, ())
+    success: Any = engine.waiting.pop()
+    success.done(success.keys)  # none is in flight
+    assert request.answer.data == {"not_found": [shown]}
+    reports = [{"id": long, "message": "m"}, {"id": long, "message": 1}]  # the second does not fit
+    request = ask(engine, form.encode({"failures": reports}), form.content_type.decode())
+    while not request.answers:
+        engine.apply(NotFound("job not found"))
+    assert [result["id"] for result in request.answer.data["results"]] == [shown, shown]
