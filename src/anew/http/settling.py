@@ -37,6 +37,9 @@ NOT_IN_FLIGHT = "job not found in in-flight set"
 SHOWN_ID = 64
 """Characters of an id that are kept and repeated in an answer; one of ours has 25."""
 
+IDS_BYTES = 2 << 20
+"""Bytes of a list of ids, or more where so many ids are allowed that they need more. They are decoded in one go."""
+
 IN_ONE_BATCH = 100
 ONE_BATCH_CHARACTERS = 1 << 20
 """Failures of one list in one batch, and what their texts may have together: some 10 ms, so that a list of thousands delays nobody
@@ -302,5 +305,6 @@ def add_routes(router: Router, context: Context) -> None:
     routes = SettleRoutes(context)
     router.add("POST", "/jobs/{id}/success", routes.success, kind=Kind.settling)
     router.add("POST", "/jobs/success", routes.successes, kind=Kind.settling)
+    router.bound("POST", "/jobs/success", max(IDS_BYTES, SHOWN_ID * context.settings.max_bulk))
     router.add("POST", "/jobs/{id}/failure", routes.failure, kind=Kind.settling)
     router.add("POST", "/v1/jobs/failure", routes.failures, kind=Kind.settling)
