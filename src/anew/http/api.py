@@ -233,8 +233,8 @@ class Api:
             return _refused(form or JSON, 405, "method not allowed", ((b"allow", route.allow), *shared))
         most = route.most.get(method)
         if most is not None and int(headers.get(b"content-length", b"").lstrip(b"0") or b"0") > most:
-            error = too_large(most)
-            return _refused(form or JSON, 413, str(error), shared, reason="body_size", code=error.code)
+            large = too_large(most)
+            return _refused(form or JSON, 413, str(large), shared, reason="body_size", code=large.code)
         return None
 
     def _authorised(self, path: bytes, headers: Mapping[bytes, bytes]) -> bool:
