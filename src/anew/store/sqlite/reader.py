@@ -6,6 +6,7 @@ import apsw
 
 from anew.jobs.state import State
 from anew.store.protocol import Filter, Page
+from anew.store.sqlite.counts import Counted, counted
 from anew.store.sqlite.filters import Bound, count_statement, find_statement
 from anew.store.sqlite.rows import STATE
 from anew.store.sqlite.sql import sql
@@ -102,6 +103,10 @@ class SqliteReader:
     def count(self, where: Filter) -> int:
         """Count matching jobs."""
         return run_count(self._connection, where)
+
+    def counts(self) -> Counted:
+        """Count jobs by queue and state."""
+        return counted(self._connection.execute(sql("read_counters")))
 
     def oldest_ready(self, most: int = 10_000) -> int | None:
         """Report since when the ready job that has waited longest at the head of a line has been ready, epoch ms."""
