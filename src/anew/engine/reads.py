@@ -110,7 +110,7 @@ class Reads:
         self.later(lambda reader: make(reader.counts()), then)
 
     def figures(self, make: Callable[[Counts, int | None], Any], then: Then) -> None:
-        """The same of the counters and the earliest instant since which a ready job at the head of a queue's line has been ready."""
+        """The same of the counters and since when the longest waiting of all first ready jobs has been ready, epoch ms or None."""
         self.later(lambda reader: make(reader.counts(), reader.oldest_ready()), then)
 
     def later(self, function: Callable[[Reader], Any], then: Then) -> None:
