@@ -7,10 +7,9 @@ from collections.abc import Callable, Mapping
 import pytest
 
 from anew.net.admission import Gate
-from anew.net.http2.connection import Http2Connection
 from anew.net.seam import Refusal, Request
 
-from .http2_peer import Peer, RawPeer, frame, get_block, in_loop, post_block, preface
+from .http2_peer import Peer, RawPeer, connection, frame, get_block, in_loop, post_block, preface
 
 no_token = Refusal(
     401, b'{"error":"a token is expected"}', extra=((b"www-authenticate", b"Bearer"),), reason="token"
@@ -144,7 +143,7 @@ async def test_between_the_parts_of_a_long_read_others_are_served() -> None:
     peer, app = slow_judge()
     peer.send(heads(3_000))
     other = RawPeer(app)
-    other.conn = Http2Connection(other, peer.admission, other.conn.limits, other.counters)
+    other.conn = connection(other, peer.admission, other.conn.limits)
     other.conn.connection_made(other.transport)
     other.send(preface, frame(4, 0, 0), frame(1, 5, 1, get_block + b"\x0f\x08\x08Bearer t"))
     assert app.got == []

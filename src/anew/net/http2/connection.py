@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from io import BytesIO
-from typing import Protocol, cast
+from typing import TYPE_CHECKING, cast
 
 from anew.net import peer
 from anew.net.admission import Admission
@@ -20,9 +20,12 @@ from anew.net.http2 import frames
 from anew.net.http2.budgets import Budgets, Waiting
 from anew.net.http2.closed import ClosedStreams
 from anew.net.http2.frames import DATA, END_STREAM, HEADERS, Code, ConnectionFault, StreamFault
-from anew.net.http2.heads import HeaderBlock, HeadReader, MalformedHead, answer_blocks
+from anew.net.http2.heads import AnswerBlocks, HeaderBlock, HeadReader, MalformedHead
 from anew.net.http2.streams import Http2Exchange, Sender, receive_window
 from anew.net.seam import Refusal, WireCounters, WireLimits, refusal
+
+if TYPE_CHECKING:
+    from anew.net.listener import NetServer
 
 look_bytes = 2 << 10
 """Bytes of a long read between two looks at the clock."""
@@ -33,13 +36,6 @@ linger_ms = 2_000
 _refill_below = receive_window // 2
 
 
-class Http2Server(Protocol):
-    """What a connection needs of its server."""
-
-    def left(self, wire: Http2Connection) -> None:
-        """Forget a connection that is lost."""
-
-
 class Http2Connection(asyncio.Protocol):
     """One HTTP/2 connection.
 
@@ -48,6 +44,7 @@ class Http2Connection(asyncio.Protocol):
         admission: Judges every head and takes every complete request.
         limits: What the peer may ask.
         counters: Requests and refusals are counted here.
+        answer_blocks: The header blocks of answers.
 
     Attributes:
         counters: As given.
@@ -61,7 +58,12 @@ class Http2Connection(asyncio.Protocol):
     """
 
     def __init__(
-        self, server: Http2Server, admission: Admission, limits: WireLimits, counters: WireCounters
+        self,
+        server: NetServer,
+        admission: Admission,
+        limits: WireLimits,
+        counters: WireCounters,
+        answer_blocks: AnswerBlocks,
     ) -> None:
         self.limits = limits
         self.local = False
@@ -69,7 +71,7 @@ class Http2Connection(asyncio.Protocol):
         self.hung_up = False
         self.draining = False
         self.streams: dict[int, Http2Exchange] = {}
-        self.sender = Sender(self._finished)
+        self.sender = Sender(self._finished, answer_blocks)
         self._max_body = limits.max_body
         self._server = server
         self._admission = admission
@@ -106,7 +108,6 @@ class Http2Connection(asyncio.Protocol):
         self._transport.set_write_buffer_limits(high=self.limits.write_buffer)
         self.local = peer.is_local(self._transport)
         self.sender.transport = self._transport
-        answer_blocks.renew()
         ours = {
             frames.Setting.HEADER_TABLE_SIZE: 0,
             frames.Setting.MAX_CONCURRENT_STREAMS: self.limits.max_concurrent_streams,
@@ -175,7 +176,6 @@ class Http2Connection(asyncio.Protocol):
         """
         if self._transport is None:
             return
-        answer_blocks.tick(now_ms)
         self.count_unsent()
         if self.idle_ms(now_ms) >= self.limits.idle_timeout_ms:
             self.dismiss()

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from anew.net.http2 import frames
 from anew.net.http2.frames import DATA, END_STREAM, Code, ConnectionFault, StreamFault, frame
-from anew.net.http2.heads import Head, answer_blocks, bodyless
+from anew.net.http2.heads import AnswerBlocks, Head, bodyless
 from anew.net.http2.hpack import default_table_bytes, empty_table, encode_status
 from anew.net.peer import Pace
 from anew.net.seam import Headers, Request, Stream, too_much_unread, type_json
@@ -117,7 +117,9 @@ class Http2Exchange(Request):
             self.owner.reset(self.id, Code.CANCEL)
             return None
         self.answered = True
-        self.sender.head(self, answer_blocks.block(status, content_type, extra, None), self.head_only)
+        self.sender.head(
+            self, self.sender.answer_blocks.block(status, content_type, extra, None), self.head_only
+        )
         if self.gone:
             return None
         self.stream = Http2Stream(self)
@@ -191,6 +193,7 @@ class Sender:
 
     Args:
         finished: Called when the last frame of an answer is on its way.
+        answer_blocks: The header blocks of answers.
 
     Attributes:
         transport: Where to write; None before there is one, and when nothing can be sent any more.
@@ -200,8 +203,9 @@ class Sender:
         written: Bytes given to the transport so far.
     """
 
-    def __init__(self, finished: Callable[[Http2Exchange], None]) -> None:
+    def __init__(self, finished: Callable[[Http2Exchange], None], answer_blocks: AnswerBlocks) -> None:
         self._finished = finished
+        self.answer_blocks = answer_blocks
         self.transport: asyncio.Transport | None = None
         self._out: list[bytes] = []
         self._out_bytes = 0
@@ -273,7 +277,8 @@ class Sender:
             and not (exchange.head_only or self.paused or self._table_shrunk or status in bodyless)
         ):
             key = (status, content_type, extra, size)
-            head, rest = answer_blocks.templates.get(key) or answer_blocks.template(key)
+            blocks = self.answer_blocks
+            head, rest = blocks.templates.get(key) or blocks.template(key)
             number = frames.word.pack(exchange.id)
             self._out += (head, number, rest, number, body)
             self.window -= size
@@ -282,7 +287,7 @@ class Sender:
             self._finished(exchange)
             return
         ends = not size or exchange.head_only or status in bodyless
-        self.head(exchange, answer_blocks.block(status, content_type, extra, size), ends)
+        self.head(exchange, self.answer_blocks.block(status, content_type, extra, size), ends)
         if not ends:
             self.body(exchange, body, True)
 
