@@ -143,9 +143,7 @@ class Api:
         self._hosts: set[bytes] = set()
         self._origins = Origins(settings.allowed_origins)
 
-    def judge(
-        self, method: bytes, path: bytes, headers: Mapping[bytes, bytes], local: bool
-    ) -> Refusal | None:
+    def judge(self, method: bytes, path: bytes, headers: Mapping[bytes, bytes]) -> Refusal | None:
         """Refuse by the head alone: a host that is not served, another site's page, a missing token, no such route."""
         host = headers.get(b"host")  # only HTTP/1.0, which no browser speaks, may come without one
         if host is not None and host not in self._hosts and not self._admit_host(host):

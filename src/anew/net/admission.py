@@ -338,7 +338,7 @@ class Admission:
         self._shed(request)
 
 
-def _allow(method: bytes, path: bytes, headers: Mapping[bytes, bytes], local: bool) -> None:
+def _allow(method: bytes, path: bytes, headers: Mapping[bytes, bytes]) -> None:
     return None
 
 

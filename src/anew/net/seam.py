@@ -65,17 +65,15 @@ class Request(ABC):
         headers: Lower-case names to values; of a repeated header the first line counts. HTTP/2's ``:authority`` is
             found under ``b"host"``. The wire has made sure that there is exactly one host; only HTTP/1.0 may come without.
         body: The whole body, ``b""`` if there is none.
-        local: True if the peer's address is a loopback one.
     """
 
-    __slots__ = ("body", "headers", "local", "method", "path", "query")
+    __slots__ = ("body", "headers", "method", "path", "query")
 
     method: bytes
     path: bytes
     query: bytes
     headers: dict[bytes, bytes]
     body: bytes
-    local: bool
 
     @property
     @abstractmethod
@@ -170,16 +168,13 @@ class Kind(enum.Enum):
 class App(Protocol):
     """What answers requests."""
 
-    def judge(
-        self, method: bytes, path: bytes, headers: Mapping[bytes, bytes], local: bool
-    ) -> Refusal | None:
+    def judge(self, method: bytes, path: bytes, headers: Mapping[bytes, bytes]) -> Refusal | None:
         """Decide about a request when its head is there, before a byte of its body is invited or kept.
 
         Args:
             method: As `Request.method`.
             path: As `Request.path`.
             headers: As `Request.headers`; the same mapping may be shared by many requests.
-            local: As `Request.local`.
 
         Returns:
             The answer if the request is refused, else None: then it comes whole, or never.
@@ -195,7 +190,7 @@ class App(Protocol):
         """Answer a request that is not served, since too many others wait."""
 
 
-Judge = Callable[[bytes, bytes, Mapping[bytes, bytes], bool], Refusal | None]
+Judge = Callable[[bytes, bytes, Mapping[bytes, bytes]], Refusal | None]
 """What `App.judge` is."""
 
 

@@ -19,7 +19,7 @@ async def test_a_request_and_its_answer() -> None:
     (request,) = peer.requests
     assert (request.method, request.path, request.query) == (b"GET", b"/jobs/take", b"queue=a")
     assert request.headers == {b"accept": b"application/json", b"host": b"localhost:7890"}
-    assert (request.body, request.local) == (b"", True)
+    assert request.body == b""
     request.reply(200, b"{}", extra=((b"x-a", b"1"), (b"retry-after", b"3")))
     await peer.turn()
     fields = peer.fields(stream)
@@ -355,13 +355,3 @@ async def test_concurrent_streams_are_limited() -> None:
     peer.send(frame(1, 5, 9, get_block))
     assert len(peer.requests) == 4
     assert peer.counters.refused == {"streams": 1}
-
-
-@in_loop
-async def test_local_is_what_the_address_says() -> None:
-    peer = RawPeer()
-    peer.transport._extra["peername"] = ("192.0.2.1", 5)
-    conn = connection(peer, peer.admission, peer.conn.limits)
-    conn.connection_made(peer.transport)
-    conn.data_received(preface + frame(4, 0, 0) + frame(1, 5, 1, get_block))
-    assert peer.requests[0].local is False

@@ -21,13 +21,11 @@ class Guarded:
 
     def __init__(self, meanwhile: Callable[[], None] = lambda: None) -> None:
         self.got: list[Request] = []
-        self.judged: list[tuple[bytes, bytes, bool]] = []
+        self.judged: list[tuple[bytes, bytes]] = []
         self._meanwhile = meanwhile
 
-    def judge(
-        self, method: bytes, path: bytes, headers: Mapping[bytes, bytes], local: bool
-    ) -> Refusal | None:
-        self.judged.append((method, path, local))
+    def judge(self, method: bytes, path: bytes, headers: Mapping[bytes, bytes]) -> Refusal | None:
+        self.judged.append((method, path))
         self._meanwhile()
         return None if headers.get(b"authorization") == b"Bearer t" else no_token
 
@@ -68,7 +66,7 @@ async def test_a_whole_request_is_judged_once(body: bytes | None) -> None:
     served = peer.ask("/jobs", "POST", body, authorization="Bearer t")
     await peer.turn()
     assert (peer.status(refused), peer.status(served)) == (401, 201)
-    assert app.judged == [(b"POST", b"/jobs", True)] * 2
+    assert app.judged == [(b"POST", b"/jobs")] * 2
     assert len(app.got) == 1
 
 

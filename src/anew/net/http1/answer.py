@@ -107,7 +107,6 @@ class Http1Request(Request):
         self.query = line.query
         self.headers = fields.headers
         self.body = body
-        self.local = conn.local
         self.plain: Http1Connection | None = conn
         self.stream: Http1Stream | None = None
         self.ends = False

@@ -76,7 +76,6 @@ class Http1Connection(asyncio.Protocol):
         counters: The server's.
         current: The request that has no answer yet, or whose answer is a stream.
         heads: The heads of answers.
-        local: Whether the peer is on this machine.
         served: Whether a request of this connection has been let in.
         written: Bytes given to the transport so far.
     """
@@ -119,7 +118,6 @@ class Http1Connection(asyncio.Protocol):
         "counters",
         "current",
         "heads",
-        "local",
         "served",
         "transport",
         "written",
@@ -139,7 +137,6 @@ class Http1Connection(asyncio.Protocol):
         self._lines = port.head_parser.lines
         self._fields = port.head_parser.fields
         self.heads = port.answer_heads
-        self.local = False
         self.served = False
         self.current: Http1Request | None = None
         self._stage = idle
@@ -177,7 +174,6 @@ class Http1Connection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = cast("asyncio.Transport", transport)
-        self.local = peer.is_local(self.transport)
         self.transport.set_write_buffer_limits(high=self._limits.write_buffer)
         self._server.admit(self)
 
@@ -193,7 +189,7 @@ class Http1Connection(asyncio.Protocol):
                 self._fresh = False
                 self.counters.requests += 1
                 self.current = request = Http1Request(self, line, fields, body)
-                refused = self._judge(line.method, line.path, fields.headers, self.local)
+                refused = self._judge(line.method, line.path, fields.headers)
                 if refused is None:
                     self.served = True
                     self._gate.hand(request, self._admission)
@@ -421,7 +417,7 @@ class Http1Connection(asyncio.Protocol):
             fields = check(line, fields)
         length = fields.length
         complete = 0 <= length <= len(data) - at
-        refused = self._judge(line.method, line.path, fields.headers, self.local)
+        refused = self._judge(line.method, line.path, fields.headers)
         if refused is not None:
             request = self._open(line, fields, b"") if complete else self._open_last(line, fields)
             self.refuse(request, refused)

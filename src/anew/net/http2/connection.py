@@ -51,7 +51,6 @@ class Http2Connection(asyncio.Protocol):
         draining: True if new streams are refused, and the connection ends with the last open one.
         hung_up: True once the peer has ended its side.
         limits: As given.
-        local: True if the peer's address is a loopback one.
         sender: The sending half.
         served: Whether a request of this connection has been let in.
         streams: The open exchanges by stream number.
@@ -66,7 +65,6 @@ class Http2Connection(asyncio.Protocol):
         answer_blocks: AnswerBlocks,
     ) -> None:
         self.limits = limits
-        self.local = False
         self.served = False
         self.hung_up = False
         self.draining = False
@@ -106,7 +104,6 @@ class Http2Connection(asyncio.Protocol):
         """Begin: our SETTINGS go out first."""
         self._transport = cast("asyncio.Transport", transport)
         self._transport.set_write_buffer_limits(high=self.limits.write_buffer)
-        self.local = peer.is_local(self._transport)
         self.sender.transport = self._transport
         ours = {
             frames.Setting.HEADER_TABLE_SIZE: 0,
@@ -421,7 +418,7 @@ class Http2Connection(asyncio.Protocol):
         self.streams[stream_id] = exchange = Http2Exchange(self, self.sender, stream_id, head)
         if ends:
             exchange.ended = True
-        refused = head.refusal or self._judge(head.method, head.path, head.headers, self.local)
+        refused = head.refusal or self._judge(head.method, head.path, head.headers)
         if refused is not None:
             self.refuse(exchange, refused)
             return

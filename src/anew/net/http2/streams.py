@@ -83,7 +83,6 @@ class Http2Exchange(Request):
         self.query = head.query
         self.headers = head.headers
         self.body = b""
-        self.local = owner.local
         self.length = head.length
         self.head_only = head.method == b"HEAD"
         self.credit = 0
