@@ -125,7 +125,7 @@ class NetServer:
         )
         self.max_connections = min(self.limits.max_connections, _descriptors_for_connections())
         self._clock = clock or SystemClock()
-        self.gate = Gate(self.now_ms)
+        self.gate = Gate(self._clock.monotonic)  # not `now_ms`, which is a call more for each request
         self._connections: set[Wire] = set()
         self._turned_away: set[Wire] = set()
         self._idle: deque[Wire] = deque()  # who was idle at `_idle_listed_ms`, whom to dismiss first in front
