@@ -155,6 +155,12 @@ def check_counts(store: Store) -> None:
     ready = {queue: told(store).get((queue, State.READY), 0) for queue in queues}
     assert {queue: store.ready(queue) for queue in queues} == ready
     assert store.any_ready() == any(ready.values())
+    every, some = store.counts(), sorted(queues)[::2]
+    assert store.counts([*some, "nobody's"]) == {queue: every[queue] for queue in some}
+    if not store.is_open():
+        reader = store.reader()
+        assert reader.counts() == every
+        reader.close()
 
 
 def fail_again(store: Store, key: int, times: int) -> None:

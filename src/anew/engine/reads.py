@@ -6,6 +6,7 @@ Whoever shows jobs asks here, so that no edge touches a store.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import time
 from collections import deque
@@ -24,6 +25,12 @@ MAX_WAITING = 200
 
 BUDGET_MS = 4
 """Time that answers to long reads may take in one turn of the loop, but for the last of them: a page may have megabytes."""
+
+FEW_QUEUES = 100
+"""Named queues whose counters are read at once, some 0.2 ms."""
+
+Counts = Mapping[str, Mapping[State, int]]
+"""Jobs by queue and state; queues without a job are left out."""
 
 Then = Callable[[Any], None]
 """Called in the loop's thread with what was read, or with an AnewError."""
@@ -77,25 +84,11 @@ class Reads:
         """Give the latest record of each job that has one, its message cut, without backtrace and decision."""
         return self._store.last_errors(keys)
 
-    def counts(self) -> Mapping[str, Mapping[State, int]]:
-        """Give the numbers of jobs by queue and state; queues without a job are left out."""
-        return self._store.counts()
-
     def known_count(self, where: Filter) -> int | None:
-        """Count matching jobs by the counters; None if they do not know, as with ended jobs, whose retention may be over."""
-        if not where.only_counts():
+        """Count matching jobs of a few named queues by the counters; None if they do not know; see `_known`."""
+        if where.queues is None or len(where.queues) > FEW_QUEUES or not where.only_counts():
             return None
-        total = 0
-        for queue, states in self._store.counts().items():
-            if where.queues is not None and queue not in where.queues:
-                continue
-            for state, n in states.items():
-                if where.states is not None and state not in where.states:
-                    continue
-                if n and state in ENDED:
-                    return None
-                total += n
-        return total
+        return _known(where, self._store.counts(where.queues))
 
     # -- beside the loop
 
@@ -105,11 +98,20 @@ class Reads:
 
     def count(self, where: Filter, then: Then) -> None:
         """Count matching jobs; see `later`."""
-        self.later(lambda reader: reader.count(where), then)
 
-    def oldest_ready(self, then: Then) -> None:
-        """Give the earliest instant since which a ready job at the head of a queue's line has been ready; see `later`."""
-        self.later(lambda reader: reader.oldest_ready(), then)
+        def count(reader: Reader) -> int:
+            known = _known(where, reader.counts()) if where.only_counts() else None
+            return reader.count(where) if known is None else known
+
+        self.later(count, then)
+
+    def counts(self, make: Callable[[Counts], Any], then: Then) -> None:
+        """Read the counters of all queues and make something of them, both in the thread; see `later`."""
+        self.later(lambda reader: make(reader.counts()), then)
+
+    def figures(self, make: Callable[[Counts, int | None], Any], then: Then) -> None:
+        """The same of the counters and since when the longest waiting of all first ready jobs has been ready, epoch ms or None."""
+        self.later(lambda reader: make(reader.counts(), reader.oldest_ready()), then)
 
     def later(self, function: Callable[[Reader], Any], then: Then) -> None:
         """Run a long read in the thread and hand its result back.
@@ -173,4 +175,20 @@ class Reads:
             then(error)
         else:
             log.error("a read failed", exc_info=error)
+            if isinstance(error, UnicodeDecodeError):
+                with contextlib.suppress(UnicodeDecodeError):
+                    self._store.counts()  # what mends a damaged name is the store's having met it
             then(InternalError("internal server error"))
+
+
+def _known(where: Filter, counts: Counts) -> int | None:
+    """Count matching jobs by the counters; None if they do not know, as with ended jobs, whose retention may be over."""
+    total = 0
+    for queue in counts if where.queues is None else where.queues & counts.keys():
+        for state, n in counts[queue].items():
+            if where.states is not None and state not in where.states:
+                continue
+            if n and state in ENDED:
+                return None
+            total += n
+    return total

@@ -17,7 +17,7 @@ from anew.http.chunks import Chunks
 from anew.http.formats import CODES, JSON, SUPPORTED, Format, answer_format, not_acceptable
 from anew.http.origins import Origins, SharedRequest, is_page
 from anew.http.replies import reply_error
-from anew.http.router import Found, Router
+from anew.http.router import Found, Router, too_large
 from anew.net.seam import Headers, Kind, Refusal, Request, WireCounters
 
 log = logging.getLogger("anew.http")
@@ -46,7 +46,6 @@ class ApiSettings:
         max_bulk: Jobs in one bulk request, ids in one bulk success.
         max_streams: Open take streams.
         max_stream_jobs: Most unsettled jobs one stream may hold, whatever its prefetch.
-        max_unsent: Bytes of answers that peers may leave unread, over all connections; above it no long one is rendered.
         version: What ``/version`` says.
         commit: ``full`` or ``relaxed``, named in ``/health``.
     """
@@ -59,7 +58,6 @@ class ApiSettings:
     max_bulk: int = 10_000
     max_streams: int = 2_000
     max_stream_jobs: int = 1_000
-    max_unsent: int = 256 << 20
     version: str = "0.6.1"
     commit: str = "full"
 
@@ -145,9 +143,7 @@ class Api:
         self._hosts: set[bytes] = set()
         self._origins = Origins(settings.allowed_origins)
 
-    def judge(
-        self, method: bytes, path: bytes, headers: Mapping[bytes, bytes], local: bool
-    ) -> Refusal | None:
+    def judge(self, method: bytes, path: bytes, headers: Mapping[bytes, bytes]) -> Refusal | None:
         """Refuse by the head alone: a host that is not served, another site's page, a missing token, no such route."""
         host = headers.get(b"host")  # only HTTP/1.0, which no browser speaks, may come without one
         if host is not None and host not in self._hosts and not self._admit_host(host):
@@ -167,9 +163,9 @@ class Api:
             message = "a bearer token is required: Authorization: Bearer <token>"
             return _refused(JSON, 401, message, ((b"www-authenticate", scheme), *shared), reason="token")
         route = self._literal.get(path)
-        if route is not None and method in route.handlers:
+        if route is not None and method in route.unbounded:
             return None
-        return self._misrouted(method, path, headers, shared)
+        return self._judge_route(method, path, headers, shared)
 
     def __call__(self, request: Request) -> None:
         """Answer a request that `judge` has not refused, now or later."""
@@ -217,10 +213,10 @@ class Api:
             self._found = path, self._router.find(path)
         return self._found[1]
 
-    def _misrouted(
+    def _judge_route(
         self, method: bytes, path: bytes, headers: Mapping[bytes, bytes], shared: Headers
     ) -> Refusal | None:
-        """Refuse a path that does not exist, or a method that it does not have."""
+        """Refuse a path that does not exist, a method that it does not have, or a body above its bound."""
         try:
             route, _ = self._find(path)
         except MalformedRequest as error:
@@ -233,6 +229,10 @@ class Api:
             return _refused(form or JSON, 404, "not found", shared)
         if method not in route.handlers:
             return _refused(form or JSON, 405, "method not allowed", ((b"allow", route.allow), *shared))
+        most = route.most.get(method)
+        if most is not None and int(headers.get(b"content-length", b"").lstrip(b"0") or b"0") > most:
+            large = too_large(most)
+            return _refused(form or JSON, 413, str(large), shared, reason="body_size", code=large.code)
         return None
 
     def _authorised(self, path: bytes, headers: Mapping[bytes, bytes]) -> bool:

@@ -14,7 +14,7 @@ from anew.engine import Batch, Call, verbs
 from anew.engine.bulk import BulkChanges, ChunkChange
 from anew.errors import AnewError, IllegalTransition, InvalidJob
 from anew.http.api import Context
-from anew.http.bodies import MAX_MEMBER, body_as, decode
+from anew.http.bodies import body_as, decode
 from anew.http.chunks import at_once
 from anew.http.formats import Format, written_in
 from anew.http.jobrules import check_backoff, check_name, check_retention, check_u64
@@ -34,6 +34,15 @@ Verb = Callable[[Batch], Any]
 
 _ENDED = ("completed", "dead")
 
+MAX_BODY = 64 << 10
+"""Bytes of a patch, or of what a redrive wants; a policy is the longest thing in either."""
+
+_SMALL_BODIES = (
+    ("PATCH", "/jobs/{id}"),
+    ("PATCH", "/jobs"),
+    ("POST", "/v1/jobs/retry"),
+    ("POST", "/v1/jobs/{id}/retry"),
+)
 
 _NULLS = (b"null", b"\xc0")
 """Nothing, in JSON and in MessagePack."""
@@ -255,7 +264,7 @@ def _policy(body: PatchBody, written: Format) -> bytes | UnsetType | None:
     if given and isinstance(policy, Raw):
         text = bytes(policy)
         if not written.is_json:
-            text = at_once(repacking(text, MAX_MEMBER, "policy"))
+            text = at_once(repacking(text, MAX_BODY, "policy"))
         return _checked(text.translate(None, b"\r\n"))
     return UNSET if backoff is UNSET and policy is UNSET else None
 
@@ -301,3 +310,5 @@ def add_routes(router: Router, context: Context) -> None:
     router.add("POST", "/v1/jobs/retry", routes.retry_many, retry_many)
     router.add("POST", "/v1/jobs/{id}/retry", routes.retry_one, retry_one)
     router.add("POST", "/v1/jobs/{id}/cancel", routes.cancel, cancel)
+    for method, path in _SMALL_BODIES:
+        router.bound(method, path, MAX_BODY)

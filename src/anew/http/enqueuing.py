@@ -9,9 +9,9 @@ from anew.engine import Enqueue, Enqueued, Entry
 from anew.errors import AnewError, Overloaded
 from anew.http.api import Context
 from anew.http.chunks import Work, at_once
-from anew.http.formats import JSON, Format, written_in
+from anew.http.formats import JSON, Format, body_format, unsupported_media_type, written_in
 from anew.http.long_lists import LONG_LIST
-from anew.http.newjobs import LONG_BODY, one_job, reading_many, reading_one
+from anew.http.newjobs import LONG_BODY, reading_many, reading_one, short_job
 from anew.http.render import StoredJob, plain_answer, plain_answers, stored_job
 from anew.http.replies import answering, reply_error
 from anew.http.router import Doc, Router
@@ -68,21 +68,28 @@ class EnqueueRoutes:
 
     def one(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
         """Store one job."""
-        written = written_in(request)
-        if written is None:
+        written = body_format(request.headers)
+        if written is JSON:  # the usual request, with as few calls as can be
+            short = short_job(request.body, self._max_bytes)
+            if short is not None:
+                self._commit.submit_new(_EnqueueOne(short, True, request, form, self))
+                return
+        elif written is None:
+            unsupported_media_type(request)
             return
+        work = reading_one(request.body, written, self._max_bytes)
         if len(request.body) <= LONG_BODY:
-            job, plain = one_job(request.body, written, self._max_bytes)
-            self._commit.submit_new(_EnqueueOne(job, plain, request, form, self))
+            self._commit.submit_new(_EnqueueOne(*at_once(work), request, form, self))
             return
 
         def store(read: tuple[NewJob, bool]) -> None:
             self._commit.submit_long(_EnqueueOne(*read, request, form, self))
 
-        self._read_long(reading_one(request.body, written, self._max_bytes), request, form, store)
+        self._read_long(work, request, form, store)
 
     def many(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
         """Store many jobs, all or none."""
+        self._counters.check_unread()
         written = written_in(request)
         if written is None:
             return

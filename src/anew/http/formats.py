@@ -123,11 +123,11 @@ def written_in(request: Request) -> Format | None:
     """Return how to read a request's body; None if its content type is nothing we read, and 415 has been answered."""
     form = body_format(request.headers)
     if form is None:
-        _unsupported_media_type(request)
+        unsupported_media_type(request)
     return form
 
 
-def _unsupported_media_type(request: Request) -> None:
+def unsupported_media_type(request: Request) -> None:
     """Answer 415, in MessagePack if that is what the client reads."""
     form = MSGPACK if _MSGPACK_TYPE in request.headers.get(b"accept", b"") else JSON
     value = {"error": "unsupported media type", "code": CODES[415], "supported": SUPPORTED}

@@ -7,14 +7,14 @@ from msgspec import UNSET, Raw
 
 from anew.errors import InvalidInput
 from anew.http.bodies import MAX_MEMBER, decode
-from anew.http.chunks import Work, at_once
+from anew.http.chunks import Work
 from anew.http.formats import JSON, Format, Unreadable
 from anew.http.jobrules import check_more, good_names, judging_job
 from anew.http.long_lists import members_of, reading_list
 from anew.http.payload_limits import (
     HARMLESS_BYTES,
     MAX_DEPTH,
-    exponent_in,
+    large_exponent_in,
     may_be_deep,
     may_be_out_of_range,
     outside_strings,
@@ -29,6 +29,10 @@ BARE = len(b'{"type":"","queue":"","payload":}')
 SLACK = len(b',"type":""')
 """The shortest pair with a known key. A body with fewer bytes beyond `BARE`, names and payload says nothing more."""
 
+_MOST_HARMLESS = 200
+"""Bytes of a payload that is neither too deep nor has a number out of range, unless that has an exponent of three digits: one of
+two is too large from 210 digits on."""
+
 _LF, _CR, _UPPER_E = b"\n\rE"
 """As numbers: to look for bytes in bytes raises, and drops, an exception first."""
 
@@ -40,14 +44,8 @@ _many = msgspec.json.Decoder(list[NewJob])
 _PLAIN = msgspec.structs.astuple(NewJob("", "", Raw(b"")))[3:]
 
 
-def one_job(body: bytes, form: Format, max_bytes: int) -> tuple[NewJob, bool]:
-    """Read the body of ``POST /jobs`` at once; see `reading_one`."""
-    job = _short_job(body, max_bytes) if form is JSON else None
-    return at_once(reading_one(body, form, max_bytes)) if job is None else (job, True)
-
-
-def _short_job(body: bytes, max_bytes: int) -> NewJob | None:
-    """Read the usual body, short and plain, with the least effort; None if it is another."""
+def short_job(body: bytes, max_bytes: int) -> NewJob | None:
+    """Read the usual body in JSON, short and plain, with the least effort; None if it is another: see `reading_one`."""
     if len(body) > HARMLESS_BYTES or not body.isascii() or _LF in body or _CR in body:
         return None
     try:
@@ -57,9 +55,9 @@ def _short_job(body: bytes, max_bytes: int) -> NewJob | None:
     kind, queue, size = job.type, job.queue, len(job.payload)
     if kind not in good_names or queue not in good_names or size > max_bytes:
         return None
-    if (exponent_in(body) or _UPPER_E in body) and may_be_out_of_range(body):
+    if large_exponent_in(job.payload) or (_UPPER_E in body and may_be_out_of_range(body)):
         return None
-    if size > 2 * MAX_DEPTH and (may_be_deep(body) or may_be_out_of_range(body)):
+    if size > _MOST_HARMLESS and (may_be_deep(body) or may_be_out_of_range(body)):
         return None
     return job if len(body) - len(kind) - len(queue) - size < BARE + SLACK else None
 
@@ -127,12 +125,16 @@ class _BulkReader:
         lines = b"\n" in piece or b"\r" in piece
         if (
             lines
-            or max(sizes, default=0) > 2 * MAX_DEPTH
             or not good_names.issuperset(names)
             or (may_be_out_of_range(piece) and may_be_out_of_range(outside_strings(piece)))
         ):
             for job in jobs:
                 yield from judging_job(job, self._max_bytes)
+        else:
+            most = min(HARMLESS_BYTES, self._max_bytes)
+            for job, size in zip(jobs, sizes, strict=True):
+                if size > most or (size > 2 * MAX_DEPTH and may_be_deep(bytes(job.payload))):
+                    yield from judging_job(job, self._max_bytes)
         said = 1 + len(jobs) * (BARE + 1) + sum(sizes) + len("".join(names))
         if len(piece) - said >= SLACK:
             for job in jobs:

@@ -92,7 +92,7 @@ class SharedRequest(Request):
         self._request = request
         self._headers = headers
         self.method, self.path, self.query = request.method, request.path, request.query
-        self.headers, self.body, self.local = request.headers, request.body, request.local
+        self.headers, self.body = request.headers, request.body
 
     @property
     def gone(self) -> bool:

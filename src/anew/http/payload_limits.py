@@ -38,6 +38,7 @@ _VAST_DIGITS = 309
 _VAST_STRIDE = 64
 _SAMPLED_VAST = b"0" * (_VAST_DIGITS // _VAST_STRIDE)
 exponent_in = re.compile(rb"e[0-9+]").search
+large_exponent_in = re.compile(rb"e\+?[0-9]{3}").search
 _upper_exponent_in = re.compile(rb"E[0-9+]").search
 """With a letter in front they run from one such letter to the next, several times as fast as anything that looks at each byte."""
 _NUMBER = re.compile(rb"[0-9][0-9.]*+(?:[eE][+-]?[0-9]++)?")

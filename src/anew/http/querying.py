@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from anew.errors import NotFound, Overloaded
+from anew.errors import NotFound
 from anew.http.api import Context
 from anew.http.formats import Format
 from anew.http.query_strings import (
@@ -28,12 +28,6 @@ from anew.store.protocol import Page
 MAX_PAGE_BYTES = 32 << 20
 """Payload bytes of one page; it ends early where they grow too much, and the next one goes on from there."""
 
-LONG_ANSWER = 64 << 10
-"""Bytes of what is shown above which an answer waits its turn when too many are unread; shorter ones always go through."""
-
-_JOB_BYTES = 256
-"""What a job takes in an answer beside its payload, about."""
-
 
 class JobRoutes:
     """Looks at jobs.
@@ -47,8 +41,6 @@ class JobRoutes:
         self._now = context.engine.clock.now
         self._ids = context.engine.ids
         self._key_of = context.key_of
-        self._counters = context.counters
-        self._max_unsent = context.settings.max_unsent
 
     def many(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
         """List jobs, a page at a time."""
@@ -90,7 +82,6 @@ class JobRoutes:
     def one(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
         """Show one job with its payload."""
         job = self._visible(params[0], payload=True)
-        self._check_unsent(len(job.payload or b""))
         form.reply(request, 200, shown_job(self._ids, job, payload=True))
 
     def errors(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
@@ -100,7 +91,6 @@ class JobRoutes:
         start = None if page.start is None else number("from", page.start, U32_MAX)
         job = self._visible(params[0])
         records, more = self._records(job.key, Page(order=page.order, after=start, limit=page.limit + 1))
-        self._check_unsent(sum(record.size() for record in records))
         path = f"/jobs/{self._ids.write(job.key)}/errors"
         ends = (str(records[0].attempt), str(records[-1].attempt)) if records else None
         listed = [shown_error(record) for record in records]
@@ -116,7 +106,6 @@ class JobRoutes:
         records = self._reads.errors(job.key, Page(order="desc", after=attempt + 1, limit=1))
         if not records or records[0].attempt != attempt:
             raise NotFound("error record not found")
-        self._check_unsent(records[0].size())
         form.reply(request, 200, shown_error(records[0]))
 
     def _answering(
@@ -125,27 +114,10 @@ class JobRoutes:
         """Answer with what has been read, unless nobody waits any more: a page may take long to render."""
 
         def render(result: Any) -> None:
-            if request.gone:
-                return
-            try:
+            if not request.gone:
                 then(result)
-            except Overloaded as error:
-                self._counters.refuse(error.code)
-                raise
 
         return answering(request, form, render)
-
-    def _check_unsent(self, size: int) -> None:
-        """Make sure that an answer may be rendered.
-
-        Args:
-            size: Bytes of what it shows, about.
-
-        Raises:
-            Overloaded: It is long, and peers have left too much of such answers unread.
-        """
-        if size > LONG_ANSWER and self._counters.unsent > self._max_unsent:
-            raise Overloaded("too many long answers wait for their readers; try again in a second")
 
     def _visible(self, job_id: str, *, payload: bool = False) -> Job:
         """Find a job whose retention is not over."""
@@ -164,19 +136,13 @@ class JobRoutes:
         return [with_last_error(job, records.get(key)) for key, job in listed]
 
     def _fitting(self, keys: list[int]) -> list[int]:
-        """Give as many keys, at least one, as have payloads that may be shown together.
-
-        Raises:
-            Overloaded: They may not be shown now.
-        """
+        """Give as many keys, at least one, as have payloads that may be shown together."""
         sizes = self._reads.payload_sizes(keys)
         total = 0
         for at, key in enumerate(keys):
             total += sizes.get(key, 0)
             if at and total > MAX_PAGE_BYTES:
-                keys = keys[:at]
-                break
-        self._check_unsent(total + len(keys) * _JOB_BYTES)
+                return keys[:at]
         return keys
 
     def _records(self, key: int, page: Page) -> tuple[list[ErrorRecord], bool]:

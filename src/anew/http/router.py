@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import unquote_to_bytes
 
-from anew.errors import MalformedRequest
+from anew.errors import MalformedRequest, TooLarge
 from anew.http.formats import SUPPORTED, Format
 from anew.net.seam import Kind, Request
 
@@ -53,9 +53,11 @@ class Route:
         streams: The path answers with a stream and looks at ``Accept`` by itself.
         kinds: By method what its requests are for, where that is not `Kind.other`.
         docs: By method what the document says, unless it is silent about it.
+        most: By method the bytes that a body may have, where they are bounded; see `Router.bound`.
+        unbounded: The other methods.
     """
 
-    __slots__ = ("allow", "docs", "handlers", "kinds", "streams", "template")
+    __slots__ = ("allow", "docs", "handlers", "kinds", "most", "streams", "template", "unbounded")
 
     def __init__(self, template: str, *, streams: bool) -> None:
         self.template = template
@@ -64,6 +66,8 @@ class Route:
         self.kinds: dict[bytes, Kind] = {}
         self.docs: dict[bytes, Doc] = {}
         self.allow = b""
+        self.most: dict[bytes, int] = {}
+        self.unbounded: set[bytes] = set()
 
 
 Found = tuple[Route | None, tuple[str, ...]]
@@ -121,6 +125,22 @@ class Router:
         if method == "GET":
             route.handlers[b"HEAD"] = handler
         route.allow = b", ".join(sorted(route.handlers))
+        route.unbounded = route.handlers.keys() - route.most.keys()
+
+    def bound(self, method: str, template: str, most: int) -> None:
+        """Refuse bodies of more than so many bytes: by the head where that says the length, else when they have come."""
+        route = next(route for route in self.routes if route.template == template)
+        name = method.encode("ascii")
+        handler = route.handlers[name]
+
+        def bounded(request: Request, form: Format, params: tuple[str, ...]) -> None:
+            if len(request.body) > most:
+                raise too_large(most)
+            handler(request, form, params)
+
+        route.handlers[name] = bounded
+        route.most[name] = most
+        route.unbounded.discard(name)
 
     def find(self, path: bytes) -> Found:
         """Find the route of a raw path and its decoded parameters.
@@ -139,6 +159,11 @@ class Router:
             else:
                 return None, ()
         return node.get(b"/"), params
+
+
+def too_large(most: int) -> TooLarge:
+    """Word the refusal of a body above a route's bound."""
+    return TooLarge(f"the body of this request has at most {most} bytes")
 
 
 def _decode(segment: bytes) -> str:

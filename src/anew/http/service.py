@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable
 from typing import Any
 
 from anew.engine import Probe, verbs
+from anew.engine.reads import Counts
 from anew.errors import AnewError, NotSupported
 from anew.http.api import Context
 from anew.http.formats import JSON, SUPPORTED, Format
 from anew.http.query_strings import STATES
 from anew.http.replies import answering
 from anew.http.router import Doc, Router
-from anew.jobs import State
 from anew.net.seam import Kind, Request
 
 _CRONS = {
@@ -45,16 +45,22 @@ class ServiceRoutes:
 
     def queues(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
         """List the queues that have jobs in any state, by their bytes."""
-        form.reply(request, 200, {"queues": sorted(self._reads.counts(), key=str.encode)})
+        self._list(request, form, _names)
 
     def queue_counts(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
-        """List the same queues with their jobs by status, made in the reader's thread: there may be very many."""
-        counts = self._reads.counts()
+        """List the same queues with their jobs by status."""
+        self._list(request, form, _with_counts)
 
-        def then(queues: list[dict[str, Any]]) -> None:
-            form.reply(request, 200, {"queues": queues})
+    def _list(self, request: Request, form: Format, listed: Callable[[Counts], list[Any]]) -> None:
+        """Answer with what is made of the counters, in the reader's thread: there may be very many."""
 
-        self._reads.later(lambda _: _with_counts(counts), answering(request, form, then))
+        def encoded(counts: Counts) -> bytes:
+            return form.encode({"queues": listed(counts)})  # type: ignore[no-any-return]
+
+        def then(body: bytes) -> None:
+            request.reply(200, body, form.content_type)
+
+        self._reads.counts(encoded, answering(request, form, then))
 
     def crons(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
         """Refuse schedules."""
@@ -76,11 +82,15 @@ class ServiceRoutes:
         self._submit(Probe(verbs.touch, done))
 
 
-def _with_counts(counts: Mapping[str, Mapping[State, int]]) -> list[dict[str, Any]]:
+def _names(counts: Counts) -> list[str]:
+    return sorted(counts, key=str.encode)
+
+
+def _with_counts(counts: Counts) -> list[dict[str, Any]]:
     return [
         {"name": queue}
         | {name: sum(counts[queue][state] for state in states) for name, states in STATES.items()}
-        for queue in sorted(counts, key=str.encode)
+        for queue in _names(counts)
     ]
 
 

@@ -34,6 +34,12 @@ from anew.net.seam import Kind, Request
 
 NOT_IN_FLIGHT = "job not found in in-flight set"
 
+SHOWN_ID = 64
+"""Characters of an id that are kept and repeated in an answer; one of ours has 25."""
+
+IDS_BYTES = 2 << 20
+"""Bytes of a list of ids, or more where so many ids are allowed that they need more. They are decoded in one go."""
+
 IN_ONE_BATCH = 100
 ONE_BATCH_CHARACTERS = 1 << 20
 """Failures of one list in one batch, and what their texts may have together: some 10 ms, so that a list of thousands delays nobody
@@ -104,6 +110,7 @@ class SettleRoutes:
         self._ids = context.engine.ids
         self._read = context.engine.ids.read
         self._max_bulk = context.settings.max_bulk
+        self._check_unread = context.counters.check_unread
 
     def success(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
         """Complete one job."""
@@ -143,6 +150,7 @@ class SettleRoutes:
 
     def failures(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
         """Report many failed attempts, each decided by itself."""
+        self._check_unread()
         written = written_in(request)
         if written is None:
             return
@@ -242,26 +250,27 @@ def _reading(form: Format, piece: bytes, first: int) -> Work[list[_Report]]:
 
 
 def _judged(report: JobFailure) -> _Report:
+    job_id = report.id[:SHOWN_ID]
     try:
-        return report.id, failed(report)
+        return job_id, failed(report)
     except InvalidInput as error:
-        return report.id, error
+        return job_id, error
 
 
 def _id_in(member: msgspec.Raw, form: Format) -> str | None:
     try:
-        return decode(member, form, _Named).id
+        return decode(member, form, _Named).id[:SHOWN_ID]
     except InvalidInput:
         return None
 
 
 def _ids_of(body: bytes, form: Format, most: int) -> list[str]:
-    """Read the ids, each once, in the order given."""
+    """Read the ids, each once, in the order given, and no more of one than is shown."""
     given = _ids_in_json(body, most) if form is JSON else _ids_in_msgpack(body, most)
     if not given:
         raise MalformedRequest("ids must not be empty", field="ids")
     check_count("ids", len(given), most)
-    return list(dict.fromkeys(given))
+    return list(dict.fromkeys([text[:SHOWN_ID] for text in given]))
 
 
 def _ids_in_json(body: bytes, most: int) -> list[str]:
@@ -301,3 +310,4 @@ def add_routes(router: Router, context: Context) -> None:
     router.add("POST", "/jobs/success", routes.successes, many, kind=Kind.settling)
     router.add("POST", "/jobs/{id}/failure", routes.failure, failure, kind=Kind.settling)
     router.add("POST", "/v1/jobs/failure", routes.failures, failures, kind=Kind.settling)
+    router.bound("POST", "/jobs/success", max(IDS_BYTES, SHOWN_ID * context.settings.max_bulk))

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import secrets
 import struct
 from collections.abc import Callable
 
@@ -43,14 +44,22 @@ class OpenTake:
         framing: ``ndjson``, ``msgpack`` or ``sse``.
         queues: What to take from; None for all.
         prefetch: Most jobs to hold.
+        worker: What the log calls it.
     """
 
-    __slots__ = ("_framing", "_routes", "_stream", "last_sent", "taker")
+    __slots__ = ("_framing", "_routes", "_stream", "last_sent", "taker", "worker")
 
     def __init__(
-        self, routes: TakeRoutes, stream: Stream, framing: str, queues: list[str] | None, prefetch: int
+        self,
+        routes: TakeRoutes,
+        stream: Stream,
+        framing: str,
+        queues: list[str] | None,
+        prefetch: int,
+        worker: str,
     ) -> None:
         self._routes = routes
+        self.worker = worker
         self._stream = stream
         self._framing = framing
         self.taker = Taker(queues, prefetch, self._deliver, self._broken)
@@ -128,8 +137,11 @@ class TakeRoutes:
         stream = request.open_stream(200, _CONTENT_TYPES[framing], extra)
         if stream is None:
             return
-        taking = OpenTake(self, stream, framing, queues, prefetch)
+        worker = request.headers.get(b"worker-id", b"").decode("utf-8", "replace") or secrets.token_hex(4)
+        taking = OpenTake(self, stream, framing, queues, prefetch, worker)
         self.open.add(taking)
+        shown = "all" if queues is None else ",".join(queues)
+        log.info("take stream opened", extra={"worker": worker, "queues": shown, "prefetch": prefetch})
         self.commit.add_taker(taking.taker)
         if self._timer is None:
             self._arm()
@@ -138,6 +150,7 @@ class TakeRoutes:
         """Give back what a stream that has ended still holds."""
         if taking in self.open:
             self.open.discard(taking)
+            log.info("take stream closed", extra={"worker": taking.worker, "interrupted": interrupted})
             self.commit.remove_taker(taking.taker, interrupted=interrupted)
 
     def end_all(self) -> None:

@@ -87,7 +87,7 @@ class Gate:
     """Hands requests of all protocols to their services, in the order in which they came.
 
     Args:
-        now_ms: The monotonic clock; never 0.
+        now_ms: The monotonic clock.
 
     Attributes:
         crowded: True from when `crowd` requests wait until hardly any does.
@@ -338,7 +338,7 @@ class Admission:
         self._shed(request)
 
 
-def _allow(method: bytes, path: bytes, headers: Mapping[bytes, bytes], local: bool) -> None:
+def _allow(method: bytes, path: bytes, headers: Mapping[bytes, bytes]) -> None:
     return None
 
 

@@ -36,6 +36,9 @@ idle_list_ms = 100
 """How long a list of idle connections is used before it is made anew. It takes some milliseconds for 10,000 connections, so a
 flood of new ones must not have it made for each."""
 
+swept_at_once = 1_000
+"""Connections that look at the clock in one turn; some milliseconds."""
+
 accepted_at_once = 128
 """Connections accepted in one turn; some milliseconds."""
 
@@ -122,7 +125,7 @@ class NetServer:
         )
         self.max_connections = min(self.limits.max_connections, _descriptors_for_connections())
         self._clock = clock or SystemClock()
-        self.gate = Gate(self.now_ms)
+        self.gate = Gate(self._clock.monotonic)  # not `now_ms`, which is a call more for each request
         self._connections: set[Wire] = set()
         self._turned_away: set[Wire] = set()
         self._idle: deque[Wire] = deque()  # who was idle at `_idle_listed_ms`, whom to dismiss first in front
@@ -193,13 +196,12 @@ class NetServer:
         return self._clock.monotonic() + 1
 
     def sweep(self) -> None:
-        """Let every connection look at the clock."""
-        now_at, now_ms = self._clock.now(), self.now_ms()
+        """Let every connection look at the clock, `swept_at_once` in this turn of the loop and so many in each that follows."""
+        now_at = self._clock.now()
         for hook in self.on_tick:
             hook(now_at)
         self._idle.clear()  # it keeps whoever has left meanwhile
-        for wire in [*self._connections, *self._turned_away]:
-            wire.sweep(now_ms)
+        self._sweep_some([*self._connections, *self._turned_away])
 
     # ---- what wires call
 
@@ -239,6 +241,14 @@ class NetServer:
             self._all_gone.set()
 
     # ---- inside
+
+    def _sweep_some(self, wires: list[Wire]) -> None:
+        now_ms = self.now_ms()
+        for wire in wires[:swept_at_once]:
+            if wire in self._connections or wire in self._turned_away:  # it has not left meanwhile
+                wire.sweep(now_ms)
+        if len(wires) > swept_at_once:
+            asyncio.get_running_loop().call_soon(self._sweep_some, wires[swept_at_once:])
 
     def _make_room(self) -> bool:
         """Close the connection that has been idle for longest; those that were never served go first."""

@@ -24,15 +24,6 @@ pace_window_ms = 5_000
 """Over how long the rate of a body is judged: who sends most of one and then stops is noticed as soon as who never began."""
 
 
-def is_local(transport: asyncio.Transport) -> bool:
-    """Say whether the peer's address is on this machine (Unix sockets are)."""
-    address = transport.get_extra_info("peername")
-    if not isinstance(address, tuple):
-        return True
-    host = str(address[0])
-    return host.startswith(("127.", "::ffff:127.")) or host == "::1"
-
-
 def bound_send_buffer(transport: asyncio.Transport) -> None:
     """Let the kernel keep no more of a stream than `send_buffer`."""
     sock = transport.get_extra_info("socket")

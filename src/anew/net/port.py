@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import importlib
+import threading
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from anew.net.admission import Admission
 from anew.net.http1.answer import AnswerHeads
@@ -11,6 +14,11 @@ from anew.net.http1.connection import Http1Connection
 from anew.net.http1.head import HeadParser
 from anew.net.listener import NetServer
 from anew.net.seam import App, Request
+
+if TYPE_CHECKING:
+    from anew.net.http2.heads import AnswerBlocks
+
+_http2 = "anew.net.http2.connection"
 
 
 class HttpPort:
@@ -24,7 +32,7 @@ class HttpPort:
         server: As given.
         admission: Through which every request goes to the application.
         head_parser: Remembers heads that clients send again and again.
-        answer_heads: The heads of answers.
+        answer_heads: The heads of answers; those of HTTP/2 are made when its first connection comes.
     """
 
     def __init__(self, server: NetServer, app: App | Callable[[Request], None]) -> None:
@@ -32,7 +40,9 @@ class HttpPort:
         self.admission = Admission(app, server.gate)
         self.head_parser = HeadParser(server.limits)
         self.answer_heads = AnswerHeads()
-        server.on_tick.append(self.answer_heads.tick)
+        self._answer_blocks: AnswerBlocks | None = None
+        self._now_at = 0
+        server.on_tick.append(self._tick)
 
     def connection(self) -> Http1Connection:
         """Make the protocol of a new connection, for `NetServer.listen`."""
@@ -46,14 +56,29 @@ class HttpPort:
             transport: Its transport.
             data: All bytes that have come, the preface first.
         """
-        # Imported when the first one comes: a server that meets no HTTP/2 client does not pay for its tables.
+        # See `_tick`: this waits for the rest of the import, if it is under way.
         from anew.net.http2.connection import Http2Connection
+        from anew.net.http2.heads import AnswerBlocks
 
         server = self.server
-        successor = Http2Connection(server, self.admission, server.limits, server.counters)
+        if self._answer_blocks is None:
+            self._answer_blocks = AnswerBlocks()
+            self._answer_blocks.tick(self._now_at)
+        successor = Http2Connection(
+            server, self.admission, server.limits, server.counters, self._answer_blocks
+        )
         server.replace(wire, successor)
         transport.set_protocol(successor)
         successor.connection_made(transport)
         successor.data_received(data)
         if server.draining:  # its first bytes were on the way when the others began to drain
             successor.drain()
+
+    def _tick(self, now_at: int) -> None:
+        if not self._now_at:
+            # Now that somebody listens: it takes 20 ms, which neither the start nor the first HTTP/2 client should wait for.
+            threading.Thread(target=importlib.import_module, args=(_http2,), daemon=True).start()
+        self._now_at = now_at
+        self.answer_heads.tick(now_at)
+        if self._answer_blocks is not None:
+            self._answer_blocks.tick(now_at)

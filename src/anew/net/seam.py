@@ -18,6 +18,9 @@ from anew.errors import InternalError, MalformedRequest, NotSupported, Overloade
 
 type_json = b"application/json"
 
+long_answer = 64 << 10
+"""Bytes of an answer above which it is refused while peers leave too much unread; shorter ones always go through."""
+
 Headers = tuple[tuple[bytes, bytes], ...]
 
 
@@ -62,17 +65,15 @@ class Request(ABC):
         headers: Lower-case names to values; of a repeated header the first line counts. HTTP/2's ``:authority`` is
             found under ``b"host"``. The wire has made sure that there is exactly one host; only HTTP/1.0 may come without.
         body: The whole body, ``b""`` if there is none.
-        local: True if the peer's address is a loopback one.
     """
 
-    __slots__ = ("body", "headers", "local", "method", "path", "query")
+    __slots__ = ("body", "headers", "method", "path", "query")
 
     method: bytes
     path: bytes
     query: bytes
     headers: dict[bytes, bytes]
     body: bytes
-    local: bool
 
     @property
     @abstractmethod
@@ -148,6 +149,11 @@ def refusal(status: int, message: str, reason: str = "") -> Refusal:
     return Refusal(status, body, extra=extra, reason=reason)
 
 
+_unread = "too many long answers wait for their readers; try again in a second"
+
+too_much_unread = refusal(503, _unread, Overloaded.code)
+
+
 class Kind(enum.Enum):
     """What a request is for, which decides whether it may be shed."""
 
@@ -162,16 +168,13 @@ class Kind(enum.Enum):
 class App(Protocol):
     """What answers requests."""
 
-    def judge(
-        self, method: bytes, path: bytes, headers: Mapping[bytes, bytes], local: bool
-    ) -> Refusal | None:
+    def judge(self, method: bytes, path: bytes, headers: Mapping[bytes, bytes]) -> Refusal | None:
         """Decide about a request when its head is there, before a byte of its body is invited or kept.
 
         Args:
             method: As `Request.method`.
             path: As `Request.path`.
             headers: As `Request.headers`; the same mapping may be shared by many requests.
-            local: As `Request.local`.
 
         Returns:
             The answer if the request is refused, else None: then it comes whole, or never.
@@ -187,7 +190,7 @@ class App(Protocol):
         """Answer a request that is not served, since too many others wait."""
 
 
-Judge = Callable[[bytes, bytes, Mapping[bytes, bytes], bool], Refusal | None]
+Judge = Callable[[bytes, bytes, Mapping[bytes, bytes]], Refusal | None]
 """What `App.judge` is."""
 
 
@@ -233,11 +236,13 @@ class WireCounters:
         refused: By reason.
         unfinished: Bytes held of bodies that are coming in.
         unsent: Bytes held of answers, streams aside, that peers have not taken yet.
+        max_unsent: Of them, above which no request gets a long answer.
     """
 
-    __slots__ = ("connections", "refused", "requests", "unfinished", "unsent")
+    __slots__ = ("connections", "max_unsent", "refused", "requests", "unfinished", "unsent")
 
     def __init__(self) -> None:
+        self.max_unsent = 256 << 20
         self.connections = 0
         self.requests = 0
         self.unfinished = 0
@@ -247,3 +252,19 @@ class WireCounters:
     def refuse(self, reason: str) -> None:
         """Count one refusal under a short, fixed reason (never text from the peer)."""
         self.refused[reason] = self.refused.get(reason, 0) + 1
+
+    def refuses(self, method: bytes, size: int) -> bool:
+        """Say whether an answer of so many bytes is too long for now: `too_much_unread` takes its place.
+
+        What has changed something is answered all the same; see `check_unread`.
+        """
+        return size > long_answer and self.unsent > self.max_unsent and method == b"GET"
+
+    def check_unread(self) -> None:
+        """Make sure that a long answer may be given, before something is changed that has one.
+
+        Raises:
+            Overloaded: Peers have left too much unread.
+        """
+        if self.unsent > self.max_unsent:
+            raise Overloaded(_unread)

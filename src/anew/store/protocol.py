@@ -214,6 +214,9 @@ class Reader(Protocol):
     def count(self, where: Filter) -> int:
         """Count matching jobs."""
 
+    def counts(self) -> Mapping[str, Mapping[State, int]]:
+        """Count jobs by queue and state; queues without a job are left out."""
+
     def oldest_ready(self, most: int = 10_000) -> int | None:
         """Give the earliest instant since which a ready job at the head of a queue's line has been ready, epoch ms.
 
@@ -390,8 +393,8 @@ class Store(Protocol):
     def fresh_ready(self) -> list[str]:
         """List the queues that the open transaction has touched and that have ready jobs; no disk is touched."""
 
-    def counts(self) -> Mapping[str, Mapping[State, int]]:
-        """Count jobs by queue and state; queues without a job are left out."""
+    def counts(self, queues: Collection[str] | None = None) -> Mapping[str, Mapping[State, int]]:
+        """Count jobs by queue and state, in some queues or all; queues without a job are left out."""
 
     def correct(self, found: Recount) -> bool:
         """Put right what a recount has found; report whether that was done.

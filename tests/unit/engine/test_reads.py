@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections.abc import Collection, Mapping
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
 from anew.engine import reads as module
 from anew.engine.reads import Reads
-from anew.errors import Overloaded
+from anew.errors import InternalError, Overloaded
+from anew.jobs import State
+from anew.store.protocol import Filter
 
 
 class HandStore:
@@ -94,3 +98,66 @@ def test_a_read_after_the_closing_is_answered_as_those_that_were_waiting() -> No
     (error,) = asyncio.run(ask())
     assert isinstance(error, Overloaded)
     assert "shutting down" in str(error)
+
+
+class Counters:
+    """A store that remembers whose counters were asked for; its reader counts 7 of whatever is not in the counters."""
+
+    def __init__(self, damaged: bool = False) -> None:
+        self.asked: list[Collection[str] | None] = []
+        self.damaged = damaged
+
+    def reader(self) -> SimpleNamespace:
+        return SimpleNamespace(counts=self.read, count=lambda where: 7, close=lambda: None)
+
+    def read(self) -> Mapping[str, Mapping[State, int]]:
+        if self.damaged:
+            b"\xff".decode()
+        return {"mail": {State.READY: 2, State.DEAD: 0}, "web": {State.READY: 3, State.DEAD: 1}}
+
+    def counts(self, queues: Collection[str] | None = None) -> Mapping[str, Mapping[State, int]]:
+        self.asked.append(queues)
+        return {queue: states for queue, states in self.read().items() if queues is None or queue in queues}
+
+
+def counted(store: Counters, where: Filter) -> tuple[int | None, Any]:
+    """What is known at once, and what the thread counts."""
+
+    async def ask() -> tuple[int | None, Any]:
+        reads = Reads(cast(Any, store), asyncio.get_running_loop())
+        answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        known = reads.known_count(where)
+        reads.count(where, answer.set_result)
+        return known, await asyncio.wait_for(answer, 10)
+
+    return asyncio.run(ask())
+
+
+def test_only_the_counters_of_the_named_queues_are_asked_for_in_the_loop() -> None:
+    """With 50,000 queues all of them take 0.1 s."""
+    store = Counters()
+    assert counted(store, Filter(queues=frozenset({"mail", "none"}))) == (2, 2)
+    assert store.asked == [{"mail", "none"}]
+
+
+@pytest.mark.parametrize(
+    ("where", "count"),
+    [
+        (Filter(states=frozenset({State.READY})), 5),
+        (Filter(), 7),  # the dead job's retention may be over
+        (Filter(types=frozenset({"t"})), 7),
+        (Filter(queues=frozenset(map(str, range(100))) | {"mail"}), 2),
+    ],
+)
+def test_what_may_take_long_to_count_is_counted_in_the_thread(where: Filter, count: int) -> None:
+    store = Counters()
+    assert counted(store, where) == (None, count)
+    assert store.asked == []
+
+
+def test_a_damaged_name_that_the_thread_meets_is_shown_to_the_store() -> None:
+    store = Counters(damaged=True)
+    known, answer = counted(store, Filter())
+    assert known is None
+    assert isinstance(answer, InternalError)
+    assert store.asked == [None]

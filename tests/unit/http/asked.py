@@ -73,7 +73,6 @@ class Asked(Request):
         }
         self.body = body
         self.gone = False
-        self.local = True
         self.answers: list[Answer] = []
         self.stream: HandStream | None = HandStream()
 
@@ -95,7 +94,7 @@ class Asked(Request):
 
 def asked(app: App, request: Asked) -> Answer:
     """Give the application a request as a wire does: its head first. A refusal's reason stands in the answer."""
-    refusal = app.judge(request.method, request.path, request.headers, request.local)
+    refusal = app.judge(request.method, request.path, request.headers)
     if refusal is not None:
         return Answer(refusal.status, refusal.body, refusal.content_type, refusal.extra, refusal.reason)
     app(request)

@@ -44,6 +44,10 @@ class Edge:
         router.add("GET", "/things/{name}", show)
         router.add("GET", "/things/best", lambda request, form, params: form.reply(request, 200, "best"))
         router.add("POST", "/things", show)
+        router.add("PUT", "/small/{name}", show)
+        router.bound("PUT", "/small/{name}", 10)
+        router.add("PUT", "/small", show)
+        router.bound("PUT", "/small", 10)
         router.add("GET", "/lost", lose)
         router.add("GET", "/broken", fall)
         router.add("GET", "/busy", turn_away)
@@ -52,11 +56,11 @@ class Edge:
         router.add("GET", "/lab/static/{name}", show, streams=True)
         self.counters = WireCounters()
         nobody: Any = None
-        self._api = Api(Context(nobody, nobody, nobody, ApiSettings(**settings), self.counters), router)
+        self.api = Api(Context(nobody, nobody, nobody, ApiSettings(**settings), self.counters), router)
 
     def ask(self, method: str, target: str, **headers: str | None) -> Answer:
         """Send one request through the application."""
-        return asked(self._api, Asked(method, target, **headers))
+        return asked(self.api, Asked(method, target, **headers))
 
 
 @pytest.fixture
@@ -205,3 +209,25 @@ def test_what_is_refused_for_want_of_room_is_counted() -> None:
     edge = Edge()
     assert edge.ask("GET", "/busy").status == 503
     assert edge.counters.refused == {"overloaded": 1}
+
+
+@pytest.mark.parametrize("path", ["/small", "/small/x"])
+@pytest.mark.parametrize(
+    ("length", "status"), [("10", 200), ("11", 413), ("0" * 5_000 + "10", 200), (None, 200)]
+)
+def test_a_body_above_the_bound_of_its_route_is_refused_by_the_head(
+    edge: Edge, path: str, length: str | None, status: int
+) -> None:
+    answer = edge.ask("PUT", path, content_length=length)
+    assert answer.status == status
+    if status == 413:
+        assert answer.data == {"error": "the body of this request has at most 10 bytes", "code": "too_large"}
+        assert answer.reason == "body_size"
+    assert edge.ask("POST", "/things", content_length=length).status == 200  # another method
+
+
+@pytest.mark.parametrize(("size", "status"), [(10, 200), (11, 413)])
+def test_a_body_of_which_the_head_says_no_length_is_refused_when_it_has_come(
+    edge: Edge, size: int, status: int
+) -> None:
+    assert asked(edge.api, Asked("PUT", "/small", b"x" * size)).status == status

@@ -11,10 +11,13 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from anew.clock import ManualClock
 from anew.engine import Stats
+from anew.http import metrics, service
+from anew.http.api import Api, ApiSettings, Context
 from anew.http.formats import JSON
 from anew.http.metrics import MetricsRoutes, labelled
+from anew.http.router import Router
 from anew.jobs import State
-from anew.net.seam import WireCounters
+from anew.net.seam import Kind, WireCounters
 
 from .asked import Asked
 
@@ -29,7 +32,7 @@ class Page:
         self.stats = Stats()
         self.counters = WireCounters()
         self.counts = {"mail": {State.READY: 2, State.RETRYING: 1}}
-        reads = SimpleNamespace(counts=lambda: self.counts, oldest_ready=lambda then: then(oldest_ready))
+        reads = SimpleNamespace(figures=lambda make, then: then(make(self.counts, oldest_ready)))
         self._context: Any = SimpleNamespace(
             engine=SimpleNamespace(
                 stats=self.stats,
@@ -130,3 +133,21 @@ def test_the_500_largest_queues_keep_their_names() -> None:
     assert ("q002", "ready") not in found
     # The three smallest: 0 + 1 + 2 ready, one dead each.
     assert (found["other", "ready"], found["other", "dead"]) == (3, 3)
+
+
+def test_lists_over_all_queues_are_made_in_the_readers_thread_and_may_be_shed() -> None:
+    asked: list[str] = []
+    nobody: Any = SimpleNamespace(submit=None)
+    reads: Any = SimpleNamespace()
+    reads.counts = reads.figures = lambda make, then: asked.append(request.path.decode())
+    router = Router()
+    context = Context(nobody, nobody, reads, ApiSettings(), WireCounters())
+    metrics.add_routes(router, context)
+    service.add_routes(router, context)
+    api = Api(context, router)
+    for path in ("/metrics", "/queues", "/v1/queues"):
+        request = Asked("GET", path)
+        api(request)
+        assert request.answers == []
+        assert api.kind_of(request) is Kind.other
+    assert asked == ["/metrics", "/queues", "/v1/queues"]

@@ -12,14 +12,21 @@ from anew.errors import InvalidInput, InvalidJob, MalformedRequest, NotSupported
 from anew.http import newjobs
 from anew.http.chunks import Work, at_once
 from anew.http.formats import JSON, MSGPACK, Format
+from anew.http.jobrules import good_names
 from anew.http.long_lists import PIECE
-from anew.http.newjobs import one_job, reading_many
+from anew.http.newjobs import reading_many, reading_one, short_job
 from anew.jobs import Backoff, NewJob, Retention
 
 from .memory import held_to
 
 MOST = 32_000_000
 PLAIN = b'{"type":"t","queue":"q","payload":%b}'
+
+
+def one_job(body: bytes, form: Format, most: int) -> tuple[NewJob, bool]:
+    """Read one job as the route does, and whether it says nothing beyond type, queue and payload."""
+    job = short_job(body, most) if form is JSON else None
+    return at_once(reading_one(body, form, most)) if job is None else (job, True)
 
 
 def one(body: bytes, most: int = MOST) -> NewJob:
@@ -376,17 +383,36 @@ def test_a_bulk_of_many_jobs_is_judged_job_by_job(size: int, monkeypatch: pytest
         looked_at.append(len(job.payload))
         return judging_job(job, max_bytes)
 
+    good_names.update(("t", "q"))
     monkeypatch.setattr(newjobs, "judging_job", noting)
     monkeypatch.setattr(newjobs, "members_of", None)
     jobs = [PLAIN % (b'"' + b"x" * size + b'"')] * 5_000
     read, plain = many_jobs(b'{"jobs":[' + b",".join(jobs) + b"]}", JSON, MOST, 5_000)
     assert plain
     assert len(read) == 5_000
-    assert sum(looked_at) <= 5_000 * (size + 2)
+    assert looked_at == []
+
+
+def test_in_a_bulk_payloads_above_the_limit_are_refused_whatever_it_is() -> None:
+    good_names.update(("t", "q"))
+    for most in (100, 1_000, 10_000):
+        jobs = [PLAIN % (b'"' + b"x" * (most - 2 + more) + b'"') for more in (0, 1)]
+        with pytest.raises(
+            TooLarge, match=rf"jobs\[1\]: payload: expected at most {most} bytes, got {most + 1}"
+        ):
+            many_jobs(b'{"jobs":[' + b",".join(jobs) + b"]}", JSON, most, 2)
 
 
 @pytest.mark.parametrize(
-    "number", [b"1e309", b"-1E+400", b"0.1e0310", b"1" + b"0" * 309, b"1" + b"0" * 300 + b"e9"]
+    "number",
+    [
+        b"1e309",
+        b"-1E+400",
+        b"0.1e0310",
+        b"1" + b"0" * 309,
+        b"1" + b"0" * 210 + b"e99",
+        b"1" + b"0" * 300 + b"e9",
+    ],
 )
 @pytest.mark.parametrize("around", [b"%b", b'["1e5",%b,"x"]', b'{"a":{"b":[%b ]}}'])
 def test_a_number_out_of_range_is_refused(number: bytes, around: bytes) -> None:

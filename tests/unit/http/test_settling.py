@@ -15,9 +15,10 @@ from anew.errors import MalformedRequest, NotFound, StoreFailed, TooLarge
 from anew.http import chunks
 from anew.http.api import ApiSettings
 from anew.http.chunks import Chunks
-from anew.http.formats import JSON, MSGPACK
+from anew.http.formats import JSON, MSGPACK, Format
 from anew.http.settling import IN_ONE_BATCH, SettleRoutes
 from anew.jobs import IdText, State
+from anew.net.seam import WireCounters
 from tests.unit.jobs.helpers import make_job
 
 from .asked import Asked
@@ -34,6 +35,7 @@ class Engine:
         self.batches: list[int] = []
         context: Any = SimpleNamespace(
             commit=SimpleNamespace(submit=self.waiting.append),
+            counters=WireCounters(),
             engine=SimpleNamespace(ids=IDS),
             settings=ApiSettings(**settings),
             chunks=Chunks(),
@@ -188,6 +190,7 @@ def success_ids(body: bytes, content_type: str = "application/json") -> list[str
     given: list[Any] = []
     context: Any = SimpleNamespace(
         commit=SimpleNamespace(submit=given.append),
+        counters=WireCounters(),
         engine=SimpleNamespace(ids=IDS),
         settings=ApiSettings(max_bulk=3),
         chunks=Chunks(),
@@ -217,3 +220,21 @@ def test_ids_that_do_not_fit_are_refused(ids: Any, error: type[Exception], words
     encode = msgspec.json.encode if form.endswith("json") else msgspec.msgpack.encode
     with pytest.raises(error, match=words):
         success_ids(encode({"ids": ids}), form)
+
+
+@pytest.mark.parametrize("form", [JSON, MSGPACK])
+def test_of_a_long_id_only_the_beginning_is_kept_and_repeated(form: Format) -> None:
+    long, shown = "i" * 10_000, "i" * 64
+    engine = Engine()
+    request = Asked(
+        "POST", "/jobs/success", form.encode({"ids": [long]}), content_type=form.content_type.decode()
+    )
+    engine.routes.successes(request, JSON, ())
+    success: Any = engine.waiting.pop()
+    success.done(success.keys)  # none is in flight
+    assert request.answer.data == {"not_found": [shown]}
+    reports = [{"id": long, "message": "m"}, {"id": long, "message": 1}]  # the second does not fit
+    request = ask(engine, form.encode({"failures": reports}), form.content_type.decode())
+    while not request.answers:
+        engine.apply(NotFound("job not found"))
+    assert [result["id"] for result in request.answer.data["results"]] == [shown, shown]

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 from types import SimpleNamespace
 from typing import Any
 
 import msgspec
 import pytest
 
+from anew import logs
 from anew.clock import ManualClock
 from anew.engine import Taker
 from anew.errors import InvalidJob, MalformedRequest
@@ -263,3 +265,34 @@ def test_jobs_that_could_not_be_written_are_given_back_uncounted(edge: Edge) -> 
     edge.take()
     edge.commit.takers[0].broken()
     assert edge.commit.calls[1:] == [("remove", False)]
+
+
+def events(caplog: pytest.LogCaptureFixture) -> list[tuple[str, dict[str, Any]]]:
+    """What was logged, with its fields; forgotten then."""
+    shown = [
+        (fields.pop("message"), fields) for fields in (logs.fields_of(record) for record in caplog.records)
+    ]
+    caplog.clear()
+    return shown
+
+
+def test_the_log_shows_the_worker_of_each_stream(edge: Edge, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO", "anew.http")
+    stream = edge.take("queue=b,a&prefetch=7", worker_id="mailer-3")
+    assert events(caplog) == [("take stream opened", {"worker": "mailer-3", "queues": "a,b", "prefetch": 7})]
+    assert stream.on_close is not None
+    stream.on_close()
+    assert events(caplog) == [("take stream closed", {"worker": "mailer-3", "interrupted": True})]
+
+
+@pytest.mark.parametrize("headers", [{}, {"worker_id": ""}])
+def test_a_worker_without_a_name_gets_one_of_8_hex_digits(
+    edge: Edge, caplog: pytest.LogCaptureFixture, headers: dict[str, str]
+) -> None:
+    caplog.set_level("INFO", "anew.http")
+    edge.take("", **headers)
+    edge.routes.end_all()
+    (opened, first), (closed, second) = events(caplog)
+    assert re.fullmatch("[0-9a-f]{8}", first["worker"])
+    assert (opened, first["queues"], first["prefetch"]) == ("take stream opened", "all", 1)
+    assert (closed, second) == ("take stream closed", {"worker": first["worker"], "interrupted": False})

@@ -1,22 +1,23 @@
-"""Answers that their peers leave unread: counted over all connections, and above a bound no long one is rendered."""
+"""Answers that their peers leave unread: counted over all connections, and above a bound no long one is given."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
+import h2.settings
 import pytest
 
 from anew.clock import ManualClock
 from anew.errors import Overloaded
-from anew.http import querying
-from anew.http.api import Api, ApiSettings
+from anew.http.api import ApiSettings
+from anew.http.enqueuing import EnqueueRoutes
 from anew.http.formats import JSON
-from anew.http.querying import LONG_ANSWER, JobRoutes
-from anew.http.router import Router
-from anew.jobs import ErrorRecord, IdText, Job, State
+from anew.http.querying import JobRoutes
+from anew.http.settling import SettleRoutes
+from anew.jobs import IdText
 from anew.net.seam import WireCounters
 from tests.unit.net.http1_peer import fetch
 from tests.unit.net.http2_peer import Peer, in_loop
@@ -26,7 +27,6 @@ from .asked import Asked
 
 MB = 1_000_000
 TAG = "0123abcde"
-ID = TAG + f"{1:016x}"
 
 
 # ---- what is counted
@@ -147,194 +147,109 @@ async def test_http2_counts_no_stream() -> None:
 
 # ---- what is refused
 
-
-def stored(key: int, size: int) -> Job:
-    return Job(
-        key=key,
-        queue="q",
-        type="t",
-        priority=1,
-        state=State.READY,
-        ready_at=0,
-        attempts=0,
-        interruptions=0,
-        retry_limit=None,
-        policy=None,
-        retention=None,
-        dequeued_at=None,
-        failed_at=None,
-        first_failed_at=None,
-        completed_at=None,
-        purge_at=None,
-        phase=None,
-        carry=None,
-        payload=b'"' + b"x" * (size - 2) + b'"',
-    )
+FULL = WireCounters().max_unsent + 1
+LONG = 65_537
 
 
-class Shelf:
-    """What is read of a store whose jobs all have payloads, and errors, of one size.
-
-    Attributes:
-        found: What is to be called with the keys that were looked for.
-    """
-
-    def __init__(self, size: int) -> None:
-        self.size = size
-        self.loads = 0
-        self.found: list[Callable[[Any], None]] = []
-
-    def dropped_errors(self, key: int) -> list[tuple[str, str, int]]:
-        """None was dropped."""
-        return []
-
-    def payload_sizes(self, keys: Sequence[int]) -> dict[int, int]:
-        return dict.fromkeys(keys, self.size)
-
-    def job(self, key: int, *, payload: bool = False) -> Job:
-        return self.jobs([key])[key]
-
-    def jobs(self, keys: Sequence[int]) -> dict[int, Job]:
-        self.loads += 1
-        return {key: stored(key, self.size) for key in keys}
-
-    def known_count(self, where: object) -> int:
-        return 0
-
-    def find(self, where: object, page: object, then: Callable[[Any], None]) -> None:
-        self.found.append(then)
-
-    def errors(self, *about: object) -> list[ErrorRecord]:
-        record = ErrorRecord(
-            attempt=1,
-            outcome="failed",
-            message="m" * self.size,
-            error_type=None,
-            backtrace=None,
-            dequeued_at=0,
-            failed_at=0,
-            decision=None,
-        )
-        return [record]
-
-
-class Edge:
-    """The routes, and what they read by hand."""
-
-    def __init__(self, size: int, counters: WireCounters | None = None) -> None:
-        self.shelf = Shelf(size)
-        self.counters = counters or WireCounters()
-        engine = SimpleNamespace(ids=IdText(TAG), clock=ManualClock(5))
-        self.context: Any = SimpleNamespace(
-            engine=engine,
-            key_of=engine.ids.read,
-            reads=self.shelf,
-            settings=ApiSettings(max_unsent=MB),
-            counters=self.counters,
-        )
-        self.routes = JobRoutes(self.context)
-
-    def page(self, keys: list[int]) -> Asked:
-        request = Asked("GET", "/jobs")
-        self.routes.many(request, JSON, ())
-        self.shelf.found.pop()(keys)
-        return request
-
-
-def test_a_long_page_is_refused_before_it_is_rendered() -> None:
-    edge = Edge(LONG_ANSWER)
-    edge.counters.unsent = MB + 1
-    answer = edge.page([1, 2]).answer
-    assert (answer.status, answer.extra) == (503, ((b"retry-after", b"1"),))
-    assert "too many long answers wait for their readers" in answer.data["error"]
-    assert edge.shelf.loads == 0
-    assert edge.counters.refused == {"overloaded": 1}
-
-
-def test_at_the_bound_itself_it_is_rendered() -> None:
-    edge = Edge(LONG_ANSWER)
-    edge.counters.unsent = MB
-    assert len(edge.page([1, 2]).answer.data["jobs"]) == 2
-
-
-def test_a_short_page_always_goes_through() -> None:
-    edge = Edge(100)
-    edge.counters.unsent = 100 * MB
-    assert len(edge.page([1, 2]).answer.data["jobs"]) == 2
-
-
-@pytest.mark.parametrize("unsent", [MB, MB + 1])
-@pytest.mark.parametrize("size", [100, LONG_ANSWER + 1])
-def test_one_job_and_its_errors_are_held_to_the_same(size: int, unsent: int) -> None:
-    edge = Edge(size)
-    edge.counters.unsent = unsent
-    routes = edge.routes
-    for route, params in ((routes.one, (ID,)), (routes.errors, (ID,)), (routes.error, (ID, "1"))):
-        request = Asked("GET", "/")
-        if size > LONG_ANSWER and unsent > MB:
-            with pytest.raises(Overloaded):
-                route(request, JSON, params)
-            assert request.answers == []
-        else:
-            route(request, JSON, params)
-            assert request.answer.status == 200
-
-
-def test_nothing_is_rendered_for_a_peer_that_has_gone() -> None:
-    edge = Edge(100)
-    request = Asked("GET", "/jobs")
-    edge.routes.many(request, JSON, ())
-    request.gone = True
-    edge.shelf.found.pop()([1, 2])
-    assert request.answers == []
-    assert edge.shelf.loads == 0
-
-
-# ---- both together, over each wire
-
-
-def api(counters: WireCounters, size: int) -> Api:
-    """A list of two jobs that is read at once."""
-    context = Edge(size, counters).context
-    context.reads.find = lambda where, page, then: then([1, 2])
-    router = Router()
-    querying.add_routes(router, context)
-    return Api(context, router)
-
-
-def test_http1_peers_that_do_not_read_cost_others_their_long_lists_only(loop: str) -> None:
+@pytest.mark.parametrize(
+    ("method", "size", "unsent", "status"),
+    [
+        (b"GET", LONG, FULL, 503),
+        (b"GET", LONG, FULL - 1, 200),
+        (b"GET", LONG - 1, FULL, 200),
+        (b"POST", LONG, FULL, 200),  # it has changed something: nothing else may be said of it
+        (b"HEAD", LONG, FULL, 200),
+    ],
+)
+def test_http1_refuses_long_answers_while_too_much_is_unread(
+    loop: str, method: bytes, size: int, unsent: int, status: int
+) -> None:
     async def test() -> None:
         async with Site() as site:
-            site.http.admission.start = api(site.server.counters, 12 * MB)
-            idle, other = await site.connect(), await site.connect()
-            idle.pause()
-            ask = b"GET /jobs%b HTTP/1.1\r\nHost: localhost\r\n\r\n"
-            idle.send(ask % b"")
-            await until(lambda: site.server.counters.unsent >= 10 * MB)
-            refused = await other.exchange(ask % b"")
-            assert (refused.status, refused.headers["retry-after"]) == (503, "1")
-            assert (await other.exchange(ask % b"/count?status=completed")).status == 200
-            idle.vanish()
-            await settled(site, 0)
-            assert len((await other.exchange(ask % b"")).body) > 24 * MB
+            site.server.counters.unsent = unsent
+            client = await site.connect()
+            for extra in (b"", b"Connection: close\r\n"):
+                client.send(b"%b /large?%d HTTP/1.1\r\nHost: h\r\n%b\r\n" % (method, size, extra))
+                reply = await client.reply(to_head=method == b"HEAD")
+                assert reply.status == status
+                assert reply.headers.get("retry-after") == ("1" if status == 503 else None)
+            assert site.refused == ({"overloaded": 2} if status == 503 else {})
 
     run(test, loop)
 
 
+@pytest.mark.parametrize(
+    ("method", "size", "unsent", "status"),
+    [
+        ("GET", LONG, FULL, 503),
+        ("GET", LONG, FULL - 1, 200),
+        ("GET", LONG - 1, FULL, 200),
+        ("POST", LONG, FULL, 200),
+    ],
+)
 @in_loop
-async def test_http2_peers_that_do_not_read_cost_others_their_long_lists_only() -> None:
-    peer = Peer()
-    peer.admission.start = api(peer.counters, 2 * MB)
-    first = peer.ask("/jobs")
+async def test_http2_refuses_long_answers_while_too_much_is_unread(
+    method: str, size: int, unsent: int, status: int
+) -> None:
+    peer = Peer(lambda request: request.reply(200, b"x" * size))
+    peer.counters.unsent = unsent
+    number = peer.ask("/", method)
     await peer.turn()
-    assert peer.counters.unsent > 3 * MB
-    second, count = peer.ask("/jobs"), peer.ask("/jobs/count?status=completed")
-    peer.client.increment_flow_control_window(1_000)  # of the connection alone: the first answer waits
+    assert peer.status(number) == status
+    assert peer.fields(number).get(b"retry-after") == (b"1" if status == 503 else None)
+    assert peer.counters.refused == ({"overloaded": 1} if status == 503 else {})
+
+
+@in_loop
+async def test_http2_peers_with_closed_windows_are_refused_once_what_waits_is_above_the_bound() -> None:
+    """Whatever route answers, and before any sweep: 10 answers of 100,000 bytes wait, and no more."""
+    peer = Peer(lambda request: request.reply(200, b"x" * 100_000))
+    peer.counters.max_unsent = 950_000
+    peer.client.update_settings({h2.settings.SettingCodes.INITIAL_WINDOW_SIZE: 0})
     await peer.turn()
-    assert (peer.status(second), peer.fields(second)[b"retry-after"]) == (503, b"1")
-    assert peer.status(count) == 200
-    peer.client.reset_stream(first)
+    for _ in range(50):
+        peer.ask("/openapi.json")
+        await peer.turn()
+    assert peer.counters.refused == {"overloaded": 40}
+    assert 1_000_000 < peer.counters.unsent < 1_000_000 + 40 * 200
+
+
+@in_loop
+async def test_http2_counts_short_answers_that_wait() -> None:
+    peer = Peer(lambda request: request.reply(200, b"x" * 100))
+    peer.client.update_settings({h2.settings.SettingCodes.INITIAL_WINDOW_SIZE: 0})
     await peer.turn()
-    third = peer.ask("/jobs")
-    await peer.turn()
-    assert peer.status(third) == 200
+    for asked in (1, 2, 3):
+        peer.ask("/")
+        await peer.turn()
+        assert peer.counters.unsent == 100 * asked
+
+
+def test_changes_with_long_answers_are_refused_before_they_are_made() -> None:
+    context: Any = SimpleNamespace(
+        commit=SimpleNamespace(submit=None, submit_new=None, submit_long=None),
+        engine=SimpleNamespace(ids=IdText(TAG)),
+        counters=WireCounters(),
+        settings=ApiSettings(),
+        chunks=None,
+    )
+    context.counters.unsent = FULL
+    for change in (EnqueueRoutes(context).many, SettleRoutes(context).failures):
+        request = Asked("POST", "/")
+        with pytest.raises(Overloaded, match="too many long answers wait"):
+            change(request, JSON, ())
+        assert request.answers == []
+
+
+def test_nothing_is_rendered_for_a_peer_that_has_gone() -> None:
+    found: list[Callable[[Any], None]] = []
+    context: Any = SimpleNamespace(
+        engine=SimpleNamespace(ids=IdText(TAG), clock=ManualClock(5)),
+        key_of=None,
+        reads=SimpleNamespace(find=lambda where, page, then: found.append(then)),
+    )
+    request = Asked("GET", "/jobs")
+    JobRoutes(context).many(request, JSON, ())
+    request.gone = True
+    found.pop()([1, 2])
+    assert request.answers == []

@@ -14,6 +14,7 @@ import h2.events
 
 from anew.net.admission import Admission, Gate
 from anew.net.http2.connection import Http2Connection
+from anew.net.http2.heads import AnswerBlocks
 from anew.net.seam import Request, WireCounters, WireLimits
 
 preface = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
@@ -78,6 +79,13 @@ class FakeTransport(asyncio.Transport):
         self.reading = True
 
 
+def connection(peer: Any, admission: Admission, limits: WireLimits) -> Http2Connection:
+    """Make a connection of which a peer is the server too; answers are of 2023-11-14 22:13:20."""
+    blocks = AnswerBlocks()
+    blocks.tick(1_700_000_000_000)
+    return Http2Connection(peer, admission, limits, peer.counters, blocks)
+
+
 class Peer:
     """The `h2` package as the client of one connection.
 
@@ -95,7 +103,7 @@ class Peer:
         self.now_ms = 1
         self.gate = Gate(lambda: self.now_ms)
         self.admission = Admission(app or self.requests.append, self.gate)
-        self.conn = Http2Connection(self, self.admission, WireLimits(**limits), self.counters)
+        self.conn = connection(self, self.admission, WireLimits(**limits))
         config = h2.config.H2Configuration(client_side=True, header_encoding=None)
         self.client = h2.connection.H2Connection(config)
         self.events: list[Any] = []
@@ -175,7 +183,7 @@ class RawPeer:
         self.now_ms = 1
         self.gate = Gate(lambda: self.now_ms)
         self.admission = Admission(app or self.requests.append, self.gate)
-        self.conn = Http2Connection(self, self.admission, WireLimits(**limits), self.counters)
+        self.conn = connection(self, self.admission, WireLimits(**limits))
         self.conn.connection_made(self.transport)
         self.conn.data_received(preface + frame(4, 0, 0))
 

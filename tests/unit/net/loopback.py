@@ -72,9 +72,7 @@ class App:
         self.drained = 0
         self.changed = asyncio.Event()
 
-    def judge(
-        self, method: bytes, path: bytes, headers: Mapping[bytes, bytes], local: bool
-    ) -> Refusal | None:
+    def judge(self, method: bytes, path: bytes, headers: Mapping[bytes, bytes]) -> Refusal | None:
         if path != b"/refused":
             return None
         return Refusal(401, b'{"error":"no"}', extra=((b"www-authenticate", b"Bearer"),), reason="token")

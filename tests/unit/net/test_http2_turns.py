@@ -7,10 +7,9 @@ from collections.abc import Callable, Mapping
 import pytest
 
 from anew.net.admission import Gate
-from anew.net.http2.connection import Http2Connection
 from anew.net.seam import Refusal, Request
 
-from .http2_peer import Peer, RawPeer, frame, get_block, in_loop, post_block, preface
+from .http2_peer import Peer, RawPeer, connection, frame, get_block, in_loop, post_block, preface
 
 no_token = Refusal(
     401, b'{"error":"a token is expected"}', extra=((b"www-authenticate", b"Bearer"),), reason="token"
@@ -22,13 +21,11 @@ class Guarded:
 
     def __init__(self, meanwhile: Callable[[], None] = lambda: None) -> None:
         self.got: list[Request] = []
-        self.judged: list[tuple[bytes, bytes, bool]] = []
+        self.judged: list[tuple[bytes, bytes]] = []
         self._meanwhile = meanwhile
 
-    def judge(
-        self, method: bytes, path: bytes, headers: Mapping[bytes, bytes], local: bool
-    ) -> Refusal | None:
-        self.judged.append((method, path, local))
+    def judge(self, method: bytes, path: bytes, headers: Mapping[bytes, bytes]) -> Refusal | None:
+        self.judged.append((method, path))
         self._meanwhile()
         return None if headers.get(b"authorization") == b"Bearer t" else no_token
 
@@ -69,7 +66,7 @@ async def test_a_whole_request_is_judged_once(body: bytes | None) -> None:
     served = peer.ask("/jobs", "POST", body, authorization="Bearer t")
     await peer.turn()
     assert (peer.status(refused), peer.status(served)) == (401, 201)
-    assert app.judged == [(b"POST", b"/jobs", True)] * 2
+    assert app.judged == [(b"POST", b"/jobs")] * 2
     assert len(app.got) == 1
 
 
@@ -144,7 +141,7 @@ async def test_between_the_parts_of_a_long_read_others_are_served() -> None:
     peer, app = slow_judge()
     peer.send(heads(3_000))
     other = RawPeer(app)
-    other.conn = Http2Connection(other, peer.admission, other.conn.limits, other.counters)
+    other.conn = connection(other, peer.admission, other.conn.limits)
     other.conn.connection_made(other.transport)
     other.send(preface, frame(4, 0, 0), frame(1, 5, 1, get_block + b"\x0f\x08\x08Bearer t"))
     assert app.got == []

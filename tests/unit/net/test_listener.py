@@ -10,7 +10,7 @@ import socket
 import subprocess
 import sys
 import time
-from typing import cast
+from typing import Any, cast
 
 import pytest
 
@@ -216,6 +216,33 @@ def test_after_ten_minutes_without_a_request_a_connection_is_closed(loop: str) -
             assert (await used.exchange(get)).status == 200
             site.app.stream.write(b"on")
             assert await taker.chunk() == b"on"
+
+    run(test, loop)
+
+
+def test_connections_look_at_the_clock_in_several_turns(loop: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ten thousand of them take tens of milliseconds."""
+    monkeypatch.setattr(listener_module, "swept_at_once", 2)
+    swept: list[Any] = []
+
+    class Swept:
+        served = True
+
+        def sweep(self, now_ms: int) -> None:
+            swept.append(self)
+
+    async def test() -> None:
+        server = NetServer()
+        wires: list[Any] = [Swept() for _ in range(6)]
+        for wire in wires:
+            server.admit(wire)
+        server.sweep()
+        assert len(swept) == 2
+        gone = next(wire for wire in wires if wire not in swept)
+        server.left(gone)
+        for _ in range(3):
+            await asyncio.sleep(0)
+        assert sorted(map(id, swept)) == sorted(id(wire) for wire in wires if wire is not gone)
 
     run(test, loop)
 

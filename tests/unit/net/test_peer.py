@@ -2,14 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
-
-import pytest
-
-from anew.net.peer import Pace, is_local
+from anew.net.peer import Pace
 from anew.net.seam import WireLimits
-
-from .http2_peer import FakeTransport
 
 limits = WireLimits()
 """1 KiB a second, after a grace of 10 s."""
@@ -54,20 +48,3 @@ def test_a_pause_of_ours_is_not_the_peers() -> None:
     assert not pace.is_slow(80_000, 20 * 1_024, limits)
     assert not pace.is_slow(84_999, 20 * 1_024, limits)
     assert pace.is_slow(85_000, 20 * 1_024, limits)
-
-
-@pytest.mark.parametrize(
-    ("address", "local"),
-    [
-        (("127.0.0.1", 1), True),
-        (("127.8.8.8", 1), True),
-        (("::1", 1, 0, 0), True),
-        (("::ffff:127.0.0.1", 1, 0, 0), True),
-        (("192.0.2.1", 1), False),
-        (("2001:db8::1", 1, 0, 0), False),
-        ("", True),  # a Unix socket
-    ],
-)
-def test_who_is_on_this_machine(address: object, local: bool) -> None:
-    transport: asyncio.Transport = FakeTransport(address)
-    assert is_local(transport) is local

@@ -10,7 +10,7 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING
 
 from anew.net.http1.head import Fields, RequestLine
-from anew.net.seam import Headers, Request, Stream, type_json
+from anew.net.seam import Headers, Request, Stream, long_answer, too_much_unread, type_json
 
 if TYPE_CHECKING:
     from anew.net.http1.connection import Http1Connection
@@ -107,7 +107,6 @@ class Http1Request(Request):
         self.query = line.query
         self.headers = fields.headers
         self.body = body
-        self.local = conn.local
         self.plain: Http1Connection | None = conn
         self.stream: Http1Stream | None = None
         self.ends = False
@@ -120,7 +119,7 @@ class Http1Request(Request):
         self, status: int, body: bytes = b"", content_type: bytes | None = type_json, extra: Headers = ()
     ) -> None:
         conn = self.plain
-        if conn is None or extra:
+        if conn is None or extra or len(body) > long_answer:
             self._reply(status, body, content_type, extra)
             return
         self.plain = conn.current = None
@@ -152,6 +151,9 @@ class Http1Request(Request):
         conn = self.conn
         if not conn.owes(self):
             return
+        if conn.counters.refuses(self.method, len(body)):
+            conn.refuse(self, too_much_unread)
+            return
         framing = conn.ending_line(self)
         if status in bodiless:
             body = b""
@@ -159,6 +161,8 @@ class Http1Request(Request):
             framing = b"content-length: %d\r\n%b" % (len(body), framing)
         head = conn.heads.build(status, content_type, extra, framing)
         conn.answered(self, head if self.method == b"HEAD" else head + body)
+        if len(body) > long_answer:
+            conn.count_unsent()
 
 
 class Http1Stream(Stream):

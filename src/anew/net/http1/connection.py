@@ -18,7 +18,7 @@ from anew.net.http1.answer import Http1Request
 from anew.net.http1.body import ChunkedBody, SizedBody
 from anew.net.http1.head import Fields, Refused, RequestLine, check, chunked_length
 from anew.net.http2.frames import preface
-from anew.net.seam import Refusal, refusal
+from anew.net.seam import Refusal, long_answer, refusal
 
 if TYPE_CHECKING:
     from anew.net.port import HttpPort
@@ -43,9 +43,6 @@ max_ahead = 64 << 10
 max_at_once = 16
 """Requests of one connection that are answered on the spot before the others have their turn. More than a few, because their
 answers leave in one write, and refusing a crowd must cost little."""
-
-long_answer = 64 << 10
-"""Bytes of an answer that is not worth gathering with those behind it."""
 
 linger_ms = 1_000
 """How long a peer may take to read the last answer and hang up before we do. A close with unread bytes makes the kernel send a
@@ -76,9 +73,9 @@ class Http1Connection(asyncio.Protocol):
     """One client's connection. Made by its port for each accepted socket.
 
     Attributes:
+        counters: The server's.
         current: The request that has no answer yet, or whose answer is a stream.
         heads: The heads of answers.
-        local: Whether the peer is on this machine.
         served: Whether a request of this connection has been let in.
         written: Bytes given to the transport so far.
     """
@@ -89,7 +86,6 @@ class Http1Connection(asyncio.Protocol):
         "_at",
         "_began_ms",
         "_blocked",
-        "_counters",
         "_dropped",
         "_ending",
         "_eof",
@@ -119,9 +115,9 @@ class Http1Connection(asyncio.Protocol):
         "_stage",
         "_unread_ms",
         "_unsent",
+        "counters",
         "current",
         "heads",
-        "local",
         "served",
         "transport",
         "written",
@@ -133,7 +129,7 @@ class Http1Connection(asyncio.Protocol):
         self._port = port
         self._server = port.server
         self._limits = port.server.limits
-        self._counters = port.server.counters
+        self.counters = port.server.counters
         self._admission = port.admission
         self._gate = port.admission.gate
         self._judge = port.admission.judge
@@ -141,7 +137,6 @@ class Http1Connection(asyncio.Protocol):
         self._lines = port.head_parser.lines
         self._fields = port.head_parser.fields
         self.heads = port.answer_heads
-        self.local = False
         self.served = False
         self.current: Http1Request | None = None
         self._stage = idle
@@ -179,7 +174,6 @@ class Http1Connection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = cast("asyncio.Transport", transport)
-        self.local = peer.is_local(self.transport)
         self.transport.set_write_buffer_limits(high=self._limits.write_buffer)
         self._server.admit(self)
 
@@ -193,14 +187,14 @@ class Http1Connection(asyncio.Protocol):
                 fields = self._fields.get(raw_block) or self._parser.plain_block(raw_block)
             if line is not None and fields is not None and fields.length == len(body):
                 self._fresh = False
-                self._counters.requests += 1
+                self.counters.requests += 1
                 self.current = request = Http1Request(self, line, fields, body)
-                refused = self._judge(line.method, line.path, fields.headers, self.local)
+                refused = self._judge(line.method, line.path, fields.headers)
                 if refused is None:
                     self.served = True
                     self._gate.hand(request, self._admission)
                 else:
-                    self._answer_refused(request, refused)
+                    self.refuse(request, refused)
                 return
         self._take(data)
 
@@ -238,7 +232,7 @@ class Http1Connection(asyncio.Protocol):
         if stream is not None:
             stream.paused()
             return
-        self._unsent.becomes(self.transport.get_write_buffer_size())
+        self.count_unsent()
         if self._stage != closed:
             self._pause()
 
@@ -345,7 +339,7 @@ class Http1Connection(asyncio.Protocol):
         if self._dropped <= max_dropped:
             return
         if self._stage == streaming:
-            self._counters.refuse("chatter")
+            self.counters.refuse("chatter")
             self._lose_stream()
             self.abort()
         else:
@@ -423,10 +417,10 @@ class Http1Connection(asyncio.Protocol):
             fields = check(line, fields)
         length = fields.length
         complete = 0 <= length <= len(data) - at
-        refused = self._judge(line.method, line.path, fields.headers, self.local)
+        refused = self._judge(line.method, line.path, fields.headers)
         if refused is not None:
             request = self._open(line, fields, b"") if complete else self._open_last(line, fields)
-            self._answer_refused(request, refused)
+            self.refuse(request, refused)
             return at + length if complete else at
         self.served = True
         if complete:
@@ -466,8 +460,8 @@ class Http1Connection(asyncio.Protocol):
             self._accept(incoming.line, incoming.fields, incoming.body.take())
             return rest
         incoming.held += len(data)
-        self._counters.unfinished += len(data)
-        if self._counters.unfinished > self._limits.max_unfinished:
+        self.counters.unfinished += len(data)
+        if self.counters.unfinished > self._limits.max_unfinished:
             raise Refused(503, "bodies", "too many bodies are coming in; try again in a second")
         # The loop goes on reading a socket as long as there is something: the others shall have their turn.
         if incoming.body.unread:
@@ -480,7 +474,7 @@ class Http1Connection(asyncio.Protocol):
 
     def _forget_body(self) -> None:
         if self._incoming is not None:
-            self._counters.unfinished -= self._incoming.held
+            self.counters.unfinished -= self._incoming.held
             self._incoming = None
 
     def _accept(self, line: RequestLine, fields: Fields, body: bytes) -> None:
@@ -493,7 +487,7 @@ class Http1Connection(asyncio.Protocol):
 
     def _open(self, line: RequestLine, fields: Fields, body: bytes) -> Http1Request:
         """Make a complete request the current one."""
-        self._counters.requests += 1
+        self.counters.requests += 1
         request = Http1Request(self, line, fields, body)
         keeps = fields.keeps if not line.modern else not fields.closes
         if self._server.draining or not keeps:
@@ -517,11 +511,12 @@ class Http1Connection(asyncio.Protocol):
     def _refuse(self, refused: Refused) -> None:
         """Answer in the application's stead and close."""
         request = self._open_last(refused_line, refused_fields)
-        self._answer_refused(request, refusal(refused.status, str(refused), refused.reason))
+        self.refuse(request, refusal(refused.status, str(refused), refused.reason))
 
-    def _answer_refused(self, request: Http1Request, refused: Refusal) -> None:
+    def refuse(self, request: Http1Request, refused: Refusal) -> None:
+        """Answer a request in the application's place."""
         if refused.reason:
-            self._counters.refuse(refused.reason)
+            self.counters.refuse(refused.reason)
         request.reply(refused.status, refused.body, refused.content_type, refused.extra)
 
     def _stop_listening(self, stage: int) -> None:
@@ -659,12 +654,16 @@ class Http1Connection(asyncio.Protocol):
 
     # ---- bytes out
 
+    def count_unsent(self) -> None:
+        """Bring up to date how much of its answers the peer has not taken."""
+        self._unsent.becomes(self.transport.get_write_buffer_size())
+
     def _write(self, data: bytes) -> None:
         self.written += len(data)
         if self._parsing:
             self._gathered.append(data)
             if len(data) > long_answer:
-                self._flush()  # the transport says when it has enough, and what comes after that is kept
+                self._flush()  # not worth gathering; the transport says when it has enough, and what comes then is kept
         else:
             self.transport.write(data)
 
@@ -724,7 +723,7 @@ class Http1Connection(asyncio.Protocol):
             self._seen_taken = taken
             self._seen_ms = now_ms
         elif now_ms - self._seen_ms >= self._limits.stall_timeout_ms:
-            self._counters.refuse("stalled_reader")
+            self.counters.refuse("stalled_reader")
             self.abort()
 
     def _watch_sender(self, now_ms: int) -> None:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from io import BytesIO
-from typing import Protocol, cast
+from typing import TYPE_CHECKING, cast
 
 from anew.net import peer
 from anew.net.admission import Admission
@@ -20,9 +20,12 @@ from anew.net.http2 import frames
 from anew.net.http2.budgets import Budgets, Waiting
 from anew.net.http2.closed import ClosedStreams
 from anew.net.http2.frames import DATA, END_STREAM, HEADERS, Code, ConnectionFault, StreamFault
-from anew.net.http2.heads import HeaderBlock, HeadReader, MalformedHead, answer_blocks
+from anew.net.http2.heads import AnswerBlocks, HeaderBlock, HeadReader, MalformedHead
 from anew.net.http2.streams import Http2Exchange, Sender, receive_window
 from anew.net.seam import Refusal, WireCounters, WireLimits, refusal
+
+if TYPE_CHECKING:
+    from anew.net.listener import NetServer
 
 look_bytes = 2 << 10
 """Bytes of a long read between two looks at the clock."""
@@ -33,13 +36,6 @@ linger_ms = 2_000
 _refill_below = receive_window // 2
 
 
-class Http2Server(Protocol):
-    """What a connection needs of its server."""
-
-    def left(self, wire: Http2Connection) -> None:
-        """Forget a connection that is lost."""
-
-
 class Http2Connection(asyncio.Protocol):
     """One HTTP/2 connection.
 
@@ -48,33 +44,38 @@ class Http2Connection(asyncio.Protocol):
         admission: Judges every head and takes every complete request.
         limits: What the peer may ask.
         counters: Requests and refusals are counted here.
+        answer_blocks: The header blocks of answers.
 
     Attributes:
+        counters: As given.
         draining: True if new streams are refused, and the connection ends with the last open one.
         hung_up: True once the peer has ended its side.
         limits: As given.
-        local: True if the peer's address is a loopback one.
         sender: The sending half.
         served: Whether a request of this connection has been let in.
         streams: The open exchanges by stream number.
     """
 
     def __init__(
-        self, server: Http2Server, admission: Admission, limits: WireLimits, counters: WireCounters
+        self,
+        server: NetServer,
+        admission: Admission,
+        limits: WireLimits,
+        counters: WireCounters,
+        answer_blocks: AnswerBlocks,
     ) -> None:
         self.limits = limits
-        self.local = False
         self.served = False
         self.hung_up = False
         self.draining = False
         self.streams: dict[int, Http2Exchange] = {}
-        self.sender = Sender(self._finished)
+        self.sender = Sender(self._finished, answer_blocks)
         self._max_body = limits.max_body
         self._server = server
         self._admission = admission
         self._gate = admission.gate
         self._judge = admission.judge
-        self._counters = counters
+        self.counters = counters
         self._transport: asyncio.Transport | None = None
         self._closed = False  # nothing more is read
         # Bytes in
@@ -103,9 +104,7 @@ class Http2Connection(asyncio.Protocol):
         """Begin: our SETTINGS go out first."""
         self._transport = cast("asyncio.Transport", transport)
         self._transport.set_write_buffer_limits(high=self.limits.write_buffer)
-        self.local = peer.is_local(self._transport)
         self.sender.transport = self._transport
-        answer_blocks.renew()
         ours = {
             frames.Setting.HEADER_TABLE_SIZE: 0,
             frames.Setting.MAX_CONCURRENT_STREAMS: self.limits.max_concurrent_streams,
@@ -174,7 +173,6 @@ class Http2Connection(asyncio.Protocol):
         """
         if self._transport is None:
             return
-        answer_blocks.tick(now_ms)
         self.count_unsent()
         if self.idle_ms(now_ms) >= self.limits.idle_timeout_ms:
             self.dismiss()
@@ -185,7 +183,7 @@ class Http2Connection(asyncio.Protocol):
             waiting += peer.unsent(self._transport)
         mark = self.sender.written - waiting if waiting else None
         if self._unsent_for.stands_for(now_ms, mark) >= self.limits.stall_timeout_ms:
-            self._counters.refuse("stalled_reader")
+            self.counters.refuse("stalled_reader")
             self.abort()
         elif self.sender.transport is None:
             if self._closing_for.stands_for(now_ms, None if waiting else True) >= linger_ms:
@@ -199,7 +197,7 @@ class Http2Connection(asyncio.Protocol):
     def _watch_peer(self, now_ms: int) -> None:
         due = None if self._closed else self._frame_due()
         if self._frame_due_for.stands_for(now_ms, due) >= self.limits.header_timeout_ms:
-            self._counters.refuse("slow_head")
+            self.counters.refuse("slow_head")
             reason = f"a head arrives within {self.limits.header_timeout_ms} ms"
             self._fail(ConnectionFault(Code.NO_ERROR, reason))
             return
@@ -233,13 +231,13 @@ class Http2Connection(asyncio.Protocol):
         received = len(self._tail) + (exchange.gathered.tell() if exchange.gathered is not None else 0)
         if exchange.pace.is_slow(now_ms, received, self.limits):
             error = f"a body arrives with at least {self.limits.body_rate} bytes a second"
-            self._refuse(exchange, refusal(408, error, "slow_body"))
+            self.refuse(exchange, refusal(408, error, "slow_body"))
 
     def _watch_answer(self, exchange: Http2Exchange, now_ms: int) -> None:
         if exchange.stalled_at is None:
             exchange.stalled_at = now_ms
         elif now_ms - exchange.stalled_at >= self.limits.stall_timeout_ms:
-            self._counters.refuse("stalled_reader")
+            self.counters.refuse("stalled_reader")
             self.reset(exchange.id, Code.CANCEL)
 
     def idle_ms(self, now_ms: int) -> int:
@@ -326,7 +324,7 @@ class Http2Connection(asyncio.Protocol):
             self._tail = b""
         at = 0 if self._begun else self._begin(data)
         end = len(data)
-        look_at, until_ms, before = look_bytes, 0, self._counters.requests
+        look_at, until_ms, before = look_bytes, 0, self.counters.requests
         while end - at >= frames.frame_head_bytes:
             high, low, kind, flags, stream_id = frames.frame_head.unpack_from(data, at)
             size = high << 16 | low
@@ -337,7 +335,7 @@ class Http2Connection(asyncio.Protocol):
             if after > end:
                 break
             if at >= look_at:
-                until_ms = until_ms or self._gate.read_until(self._counters.requests > before)
+                until_ms = until_ms or self._gate.read_until(self.counters.requests > before)
                 if self._gate.is_past(until_ms):
                     self._keep(data[at:])
                     return
@@ -412,17 +410,17 @@ class Http2Connection(asyncio.Protocol):
         try:
             head = self._reader.known.get(block) or self._reader.read(block)
         except MalformedHead as error:
-            self._counters.refuse("malformed")
+            self.counters.refuse("malformed")
             raise StreamFault(stream_id, Code.PROTOCOL_ERROR, str(error)) from None
         if self.draining or len(self.streams) >= self.limits.max_concurrent_streams:
-            self._counters.refuse("streams")
+            self.counters.refuse("streams")
             raise StreamFault(stream_id, Code.REFUSED_STREAM, "too many streams, or going away")
         self.streams[stream_id] = exchange = Http2Exchange(self, self.sender, stream_id, head)
         if ends:
             exchange.ended = True
-        refused = head.refusal or self._judge(head.method, head.path, head.headers, self.local)
+        refused = head.refusal or self._judge(head.method, head.path, head.headers)
         if refused is not None:
-            self._refuse(exchange, refused)
+            self.refuse(exchange, refused)
             return
         self.served = True
         if head.length > self._max_body:
@@ -492,20 +490,20 @@ class Http2Connection(asyncio.Protocol):
             exchange.gathered = BytesIO()
         exchange.gathered.write(piece)
         self._held += len(piece)
-        self._counters.unfinished += len(piece)
+        self.counters.unfinished += len(piece)
         if exchange.gathered.tell() > self._max_body:
             self._refuse_body(exchange)
         elif self._held > 2 * self._max_body:
-            self._refuse(exchange, refusal(503, "too many unfinished bodies on this connection", "bodies"))
-        elif self._counters.unfinished > self.limits.max_unfinished:
+            self.refuse(exchange, refusal(503, "too many unfinished bodies on this connection", "bodies"))
+        elif self.counters.unfinished > self.limits.max_unfinished:
             error = "too many bodies are coming in; try again in a second"
-            self._refuse(exchange, refusal(503, error, "bodies"))
+            self.refuse(exchange, refusal(503, error, "bodies"))
 
     def _release(self, exchange: Http2Exchange) -> None:
         """Let go of a body's pieces."""
         if exchange.gathered is not None:
             self._held -= exchange.gathered.tell()
-            self._counters.unfinished -= exchange.gathered.tell()
+            self.counters.unfinished -= exchange.gathered.tell()
             exchange.gathered = None
 
     def _end_of_body(self, exchange: Http2Exchange) -> None:
@@ -523,7 +521,7 @@ class Http2Connection(asyncio.Protocol):
             self._dispatch(exchange)
 
     def _dispatch(self, exchange: Http2Exchange) -> None:
-        self._counters.requests += 1
+        self.counters.requests += 1
         self._gate.hand(exchange, self._admission)
 
     def _pass_over(self, stream_id: int, ends: int) -> None:
@@ -532,16 +530,16 @@ class Http2Connection(asyncio.Protocol):
 
     # ---- refusals
 
-    def _refuse(self, exchange: Http2Exchange, refused: Refusal) -> None:
+    def refuse(self, exchange: Http2Exchange, refused: Refusal) -> None:
         """Answer in the application's place; the rest of the request is dropped."""
         if refused.reason:
-            self._counters.refuse(refused.reason)
+            self.counters.refuse(refused.reason)
         self._release(exchange)
         exchange.reply(refused.status, refused.body, refused.content_type, refused.extra)
 
     def _refuse_body(self, exchange: Http2Exchange) -> None:
         error = f"a request body has at most {self._max_body} bytes"
-        self._refuse(exchange, refusal(413, error, "body_size"))
+        self.refuse(exchange, refusal(413, error, "body_size"))
 
     # ---- frames that carry no request
 
@@ -673,6 +671,10 @@ class Http2Connection(asyncio.Protocol):
 
     # ---- all streams
 
+    def queued(self, size: int) -> None:
+        """Count bytes of an answer that wait for a window or the transport; `count_unsent` finds out when they leave."""
+        self._unsent.becomes(self._unsent.size + size)
+
     def count_unsent(self) -> None:
         """Bring up to date how much of its answers the peer has not taken."""
         transport = self._transport
@@ -691,7 +693,7 @@ class Http2Connection(asyncio.Protocol):
 
     def _fail(self, fault: ConnectionFault) -> None:
         if fault.code != Code.NO_ERROR:
-            self._counters.refuse("protocol")
+            self.counters.refuse("protocol")
         self.sender.control(frames.goaway(self._closed_streams.last, fault.code, fault.reason))
         self._close()
 

@@ -275,7 +275,7 @@ _Template = tuple[bytes, bytes]
 
 
 class AnswerBlocks:
-    """The header blocks of answers, each with its Date, for all connections.
+    """The header blocks of answers, each with its Date, for all connections of one port.
 
     Attributes:
         templates: What `template` has built since the last second began.
@@ -285,20 +285,15 @@ class AnswerBlocks:
 
     def __init__(self) -> None:
         self.templates: dict[_Key, _Template] = {}
-        self._second: int | None = None
+        self._second = -1
         self._date = b""
 
-    def tick(self, now_ms: int) -> None:
-        """Bring the Date up to now, once in a second of the caller's clock."""
-        if now_ms // 1000 != self._second:
-            self._second = now_ms // 1000
-            self.renew()
-
-    def renew(self) -> None:
-        """Bring the Date up to now."""
-        date = encode_field(b"date", formatdate(usegmt=True).encode())
-        if date != self._date:
-            self._date = date
+    def tick(self, now_at: int) -> None:
+        """Bring the Date up to now, epoch milliseconds."""
+        second = now_at // 1000
+        if second != self._second:
+            self._second = second
+            self._date = encode_field(b"date", formatdate(second, usegmt=True).encode())
             self.templates.clear()
 
     def block(self, status: int, content_type: bytes | None, extra: Headers, length: int | None) -> bytes:
@@ -322,6 +317,3 @@ class AnswerBlocks:
             self.templates.clear()
         self.templates[key] = (head, block + data)
         return head, block + data
-
-
-answer_blocks = AnswerBlocks()

@@ -10,14 +10,17 @@ import asyncio
 import logging
 from collections.abc import Callable
 from io import BytesIO
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from anew.net.http2 import frames
 from anew.net.http2.frames import DATA, END_STREAM, Code, ConnectionFault, StreamFault, frame
-from anew.net.http2.heads import Head, answer_blocks, bodyless
+from anew.net.http2.heads import AnswerBlocks, Head, bodyless
 from anew.net.http2.hpack import default_table_bytes, empty_table, encode_status
 from anew.net.peer import Pace
-from anew.net.seam import Headers, Request, Stream, WireLimits, type_json
+from anew.net.seam import Headers, Request, Stream, too_much_unread, type_json
+
+if TYPE_CHECKING:
+    from anew.net.http2.connection import Http2Connection
 
 log = logging.getLogger("anew.http")
 
@@ -26,20 +29,6 @@ receive_window = 1 << 20
 
 # Enough for one write to be worth its system call, little enough that `paused` is noticed in time.
 _write_bytes = 1 << 16
-
-
-class Owner(Protocol):
-    """What a stream needs of its connection."""
-
-    hung_up: bool
-    limits: WireLimits
-    local: bool
-
-    def reset(self, stream_id: int, code: Code) -> None:
-        """Cut a stream off and inform the owner of its answer."""
-
-    def count_unsent(self) -> None:
-        """Bring up to date how much of its answers the peer has not taken."""
 
 
 class Http2Exchange(Request):
@@ -85,7 +74,7 @@ class Http2Exchange(Request):
 
     gone: bool
 
-    def __init__(self, owner: Owner, sender: Sender, stream_id: int, head: Head) -> None:
+    def __init__(self, owner: Http2Connection, sender: Sender, stream_id: int, head: Head) -> None:
         self.owner = owner
         self.sender = sender
         self.id = stream_id
@@ -94,7 +83,6 @@ class Http2Exchange(Request):
         self.query = head.query
         self.headers = head.headers
         self.body = b""
-        self.local = owner.local
         self.length = head.length
         self.head_only = head.method == b"HEAD"
         self.credit = 0
@@ -112,10 +100,13 @@ class Http2Exchange(Request):
         """Answer once; see the seam."""
         if self.answered or self.gone:
             return
+        if self.owner.counters.refuses(self.method, len(body)):
+            self.owner.refuse(self, too_much_unread)
+            return
         self.answered = True
         self.sender.reply(self, status, body, content_type, extra)
-        if self.pending and len(body) > frames.max_frame_bytes:
-            self.owner.count_unsent()
+        if self.pending:
+            self.owner.queued(len(self.pending))
 
     def open_stream(self, status: int, content_type: bytes, extra: Headers = ()) -> Stream | None:
         """Send the head and give the body as a stream; see the seam."""
@@ -125,7 +116,9 @@ class Http2Exchange(Request):
             self.owner.reset(self.id, Code.CANCEL)
             return None
         self.answered = True
-        self.sender.head(self, answer_blocks.block(status, content_type, extra, None), self.head_only)
+        self.sender.head(
+            self, self.sender.answer_blocks.block(status, content_type, extra, None), self.head_only
+        )
         if self.gone:
             return None
         self.stream = Http2Stream(self)
@@ -199,6 +192,7 @@ class Sender:
 
     Args:
         finished: Called when the last frame of an answer is on its way.
+        answer_blocks: The header blocks of answers.
 
     Attributes:
         transport: Where to write; None before there is one, and when nothing can be sent any more.
@@ -208,8 +202,9 @@ class Sender:
         written: Bytes given to the transport so far.
     """
 
-    def __init__(self, finished: Callable[[Http2Exchange], None]) -> None:
+    def __init__(self, finished: Callable[[Http2Exchange], None], answer_blocks: AnswerBlocks) -> None:
         self._finished = finished
+        self.answer_blocks = answer_blocks
         self.transport: asyncio.Transport | None = None
         self._out: list[bytes] = []
         self._out_bytes = 0
@@ -281,7 +276,8 @@ class Sender:
             and not (exchange.head_only or self.paused or self._table_shrunk or status in bodyless)
         ):
             key = (status, content_type, extra, size)
-            head, rest = answer_blocks.templates.get(key) or answer_blocks.template(key)
+            blocks = self.answer_blocks
+            head, rest = blocks.templates.get(key) or blocks.template(key)
             number = frames.word.pack(exchange.id)
             self._out += (head, number, rest, number, body)
             self.window -= size
@@ -290,7 +286,7 @@ class Sender:
             self._finished(exchange)
             return
         ends = not size or exchange.head_only or status in bodyless
-        self.head(exchange, answer_blocks.block(status, content_type, extra, size), ends)
+        self.head(exchange, self.answer_blocks.block(status, content_type, extra, size), ends)
         if not ends:
             self.body(exchange, body, True)
 

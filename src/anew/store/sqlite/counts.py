@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from itertools import chain
 from typing import Any, TypeVar
 
@@ -12,6 +12,7 @@ from anew.store.sqlite.sql import in_widths, sql
 
 Execute = Callable[..., Any]
 T = TypeVar("T")
+Counted = Mapping[str, Mapping[State, int]]
 
 MOST_QUEUES = 100_000
 """Queues whose counters are kept in memory; above that they are read again when they are needed."""
@@ -91,18 +92,19 @@ class Counts:
         if len(self._rows) > MOST_QUEUES:
             self._rows.clear()
 
-    def snapshot(self) -> Mapping[str, Mapping[State, int]]:
-        """Give all counters, as the open transaction has them; queues without a job are left out."""
-        rows: dict[str, dict[int, int]] = {}
-        for queue, code, n in self._execute(sql("read_counters")):
-            rows.setdefault(queue, {})[code] = n
+    def snapshot(self, queues: Collection[str] | None = None) -> Counted:
+        """Give the counters of some queues, or of all, as the open transaction has them; queues without a job are left out."""
+        found = list(self._execute(sql("read_counters"))) if queues is None else self._stored(queues)
         for queue, code in self._dirty:
-            rows.setdefault(queue, {})[code] = self._rows[queue][code]
-        return {
-            queue: {state: row.get(code, 0) for code, state in STATE.items()}
-            for queue, row in rows.items()
-            if any(row.values())
-        }
+            if queues is None or queue in queues:
+                found.append((queue, code, self._rows[queue][code]))
+        return counted(found)
+
+    def _stored(self, queues: Iterable[str]) -> list[tuple[str, int, int]]:
+        found: list[tuple[str, int, int]] = []
+        for part in in_widths(list(queues)):
+            found += self._execute(sql("read_some_counters", len(part)), part)
+        return found
 
     def total(self) -> int:
         """Count all jobs."""
@@ -113,15 +115,26 @@ class Counts:
         unknown = [queue for queue in queues if queue not in self._rows]
         for queue in unknown:
             self._rows[queue] = dict.fromkeys(CODE.values(), 0)
-        for part in in_widths(unknown):
-            for queue, code, n in self._execute(sql("read_some_counters", len(part)), part):
-                self._rows[queue][code] = n
+        for queue, code, n in self._stored(unknown):
+            self._rows[queue][code] = n
 
     def _read(self, queue: str) -> dict[int, int]:
         row = dict.fromkeys(CODE.values(), 0)
         row.update(self._execute(sql("read_counter"), (queue,)))
         self._rows[queue] = row
         return row
+
+
+def counted(rows: Iterable[tuple[str, int, int]]) -> Counted:
+    """Give counters by queue and state; of one that comes twice the last counts, and queues without a job are left out."""
+    found: dict[str, dict[int, int]] = {}
+    for queue, code, n in rows:
+        found.setdefault(queue, {})[code] = n
+    return {
+        queue: {state: row.get(code, 0) for code, state in STATE.items()}
+        for queue, row in found.items()
+        if any(row.values())
+    }
 
 
 def tally(names: Iterable[T]) -> dict[T, int]:

@@ -107,7 +107,7 @@ class Line:
         return [queue for queue in queues if self._counts.get(queue, READY) > 0]
 
     def heads(self, queues: Sequence[str] | None, limit: int) -> list[Head]:
-        """Find the queues that the first `limit` ready jobs are in, of some queues, each named once, or of all: their heads, in order."""
+        """Find the heads of the queues that the first `limit` ready jobs are in, of some (each named once) or of all; in order."""
         return self._first_heads(limit) if queues is None else self._heads_of(queues, limit)
 
     def first(self, heads: Sequence[Head], limit: int) -> tuple[list[int], Heads]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import apsw
 
 from anew.store.protocol import Filter, Page, Recount
+from anew.store.sqlite.counts import Counted, counted
 from anew.store.sqlite.filters import Bound, count_statement, find_statement
 from anew.store.sqlite.rows import STATE
 from anew.store.sqlite.sql import sql
@@ -49,6 +50,10 @@ class SqliteReader:
         count = self._one(*count_statement(where))
         assert isinstance(count, int)
         return count
+
+    def counts(self) -> Counted:
+        """Count jobs by queue and state."""
+        return counted(self._connection.execute(sql("read_counters")))
 
     def oldest_ready(self, most: int = 10_000) -> int | None:
         """Give since when the ready job that has waited longest at the head of a priority in a queue has been ready, epoch ms."""

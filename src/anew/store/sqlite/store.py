@@ -711,10 +711,10 @@ class SqliteStore:
         """List the queues that the open transaction has touched and that have ready jobs; no disk is touched."""
         return self._counts.touched_ready()
 
-    def counts(self) -> Mapping[str, Mapping[State, int]]:
-        """Count jobs by queue and state; queues without a job are left out."""
+    def counts(self, queues: Collection[str] | None = None) -> Mapping[str, Mapping[State, int]]:
+        """Count jobs by queue and state, in some queues or all; queues without a job are left out."""
         try:
-            return self._counts.snapshot()
+            return self._counts.snapshot(queues)
         except UnicodeDecodeError:
             self._suspects_texts = True
             raise
