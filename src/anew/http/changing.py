@@ -37,13 +37,6 @@ _ENDED = ("completed", "dead")
 MAX_BODY = 64 << 10
 """Bytes of a patch, or of what a redrive wants; a policy is the longest thing in either."""
 
-_SMALL_BODIES = (
-    ("PATCH", "/jobs/{id}"),
-    ("PATCH", "/jobs"),
-    ("POST", "/v1/jobs/retry"),
-    ("POST", "/v1/jobs/{id}/retry"),
-)
-
 _NULLS = (b"null", b"\xc0")
 """Nothing, in JSON and in MessagePack."""
 
@@ -302,13 +295,12 @@ def add_routes(router: Router, context: Context) -> None:
     retry_many = Doc("retryJobs", "jobs", {200: "Retried"}, "Redrive", body_required=False, query="filters")
     retry_one = Doc("retryJob", "jobs", {200: "Job"}, "Redrive", body_required=False, errors=(409,))
     cancel = Doc("cancelJob", "jobs", {200: "Job"}, errors=(409,))
-    router.add("PATCH", "/jobs/{id}", routes.patch_one, Doc("patchJob", "changes", {200: "Job"}, "Patch"))
-    router.add("PATCH", "/jobs", routes.patch_many, patch_many)
+    patch_one = Doc("patchJob", "changes", {200: "Job"}, "Patch")
+    router.add("PATCH", "/jobs/{id}", routes.patch_one, patch_one, most_bytes=MAX_BODY)
+    router.add("PATCH", "/jobs", routes.patch_many, patch_many, most_bytes=MAX_BODY)
     router.add("DELETE", "/jobs/{id}", routes.delete_one, Doc("deleteJob", "changes"))
     router.add("DELETE", "/jobs", routes.delete_many, delete_many)
     router.add("POST", "/reset", routes.reset, Doc("reset", "changes"))
-    router.add("POST", "/v1/jobs/retry", routes.retry_many, retry_many)
-    router.add("POST", "/v1/jobs/{id}/retry", routes.retry_one, retry_one)
+    router.add("POST", "/v1/jobs/retry", routes.retry_many, retry_many, most_bytes=MAX_BODY)
+    router.add("POST", "/v1/jobs/{id}/retry", routes.retry_one, retry_one, most_bytes=MAX_BODY)
     router.add("POST", "/v1/jobs/{id}/cancel", routes.cancel, cancel)
-    for method, path in _SMALL_BODIES:
-        router.bound(method, path, MAX_BODY)

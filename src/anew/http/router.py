@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import wraps
 from typing import Any
 from urllib.parse import unquote_to_bytes
 
@@ -53,7 +54,7 @@ class Route:
         streams: The path answers with a stream and looks at ``Accept`` by itself.
         kinds: By method what its requests are for, where that is not `Kind.other`.
         docs: By method what the document says, unless it is silent about it.
-        most: By method the bytes that a body may have, where they are bounded; see `Router.bound`.
+        most: By method the bytes that a body may have, where they are bounded.
         unbounded: The other methods.
     """
 
@@ -97,6 +98,7 @@ class Router:
         *,
         streams: bool = False,
         kind: Kind = Kind.other,
+        most_bytes: int | None = None,
     ) -> None:
         """Serve a method of a path; ``GET`` serves ``HEAD`` too.
 
@@ -107,7 +109,10 @@ class Router:
             doc: What ``/openapi.json`` says of it; None leaves it out.
             streams: The handler negotiates its own format.
             kind: What its requests are for.
+            most_bytes: What a body may have; a longer one is refused, by the head where that says the length.
         """
+        if most_bytes is not None:
+            handler = _bounded(handler, most_bytes)
         node = self._root
         for segment in template.encode("ascii").split(b"/")[1:]:
             key = None if segment.startswith(b"{") else segment
@@ -122,25 +127,12 @@ class Router:
         route.kinds[method.encode("ascii")] = kind
         if doc is not None:
             route.docs[method.encode("ascii")] = doc
+        if most_bytes is not None:
+            route.most[method.encode("ascii")] = most_bytes
         if method == "GET":
             route.handlers[b"HEAD"] = handler
         route.allow = b", ".join(sorted(route.handlers))
         route.unbounded = route.handlers.keys() - route.most.keys()
-
-    def bound(self, method: str, template: str, most: int) -> None:
-        """Refuse bodies of more than so many bytes: by the head where that says the length, else when they have come."""
-        route = next(route for route in self.routes if route.template == template)
-        name = method.encode("ascii")
-        handler = route.handlers[name]
-
-        def bounded(request: Request, form: Format, params: tuple[str, ...]) -> None:
-            if len(request.body) > most:
-                raise too_large(most)
-            handler(request, form, params)
-
-        route.handlers[name] = bounded
-        route.most[name] = most
-        route.unbounded.discard(name)
 
     def find(self, path: bytes) -> Found:
         """Find the route of a raw path and its decoded parameters.
@@ -159,6 +151,16 @@ class Router:
             else:
                 return None, ()
         return node.get(b"/"), params
+
+
+def _bounded(handler: Handler, most: int) -> Handler:
+    @wraps(handler)
+    def bounded(request: Request, form: Format, params: tuple[str, ...]) -> None:
+        if len(request.body) > most:
+            raise too_large(most)
+        handler(request, form, params)
+
+    return bounded
 
 
 def too_large(most: int) -> TooLarge:
