@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 from urllib.parse import unquote_to_bytes
 
@@ -31,7 +31,7 @@ class Doc:
         query: Groups of query parameters, separated by blanks.
         errors: Statuses that no rule of `openapi` gives.
         forms: Media types of the answer; a single one is sent whatever ``Accept`` says.
-        about: In place of the handler's docstring, where that is about our own side.
+        about: One sentence; the handler's docstring unless that is about our own side.
     """
 
     name: str
@@ -117,7 +117,8 @@ class Router:
         route.handlers[method.encode("ascii")] = handler
         route.kinds[method.encode("ascii")] = kind
         if doc is not None:
-            route.docs[method.encode("ascii")] = doc
+            words = (handler.__doc__ or "").partition("\n")[0]
+            route.docs[method.encode("ascii")] = doc if doc.about else replace(doc, about=words)
         if method == "GET":
             route.handlers[b"HEAD"] = handler
         route.allow = b", ".join(sorted(route.handlers))
