@@ -62,7 +62,9 @@ def test_the_fifteen_lines_run(fresh_server: Callable[..., ServerProcess], tmp_p
     assert 'Hello, {"name": "Ada"}\nHello, {"name": "Grace"}\n' in done.stdout
     assert "3 retries; retry 3 comes 5 s to 11 s after the first failure" in done.stdout
     assert re.search(r"failed +\w+ call exit status 1 after .*; failure 1, retry in", done.stderr)
-    assert re.search(r"call +web +scheduled +1 +retry 1 in", done.stdout)
+    assert re.search(
+        r"call +web +(scheduled +1 +retry 1 in|ready +1 )", done.stdout
+    )  # due by now on a slow machine
     assert re.search(r"^web +[01] +[01] +0 +0 +0$", done.stdout, re.MULTILINE)  # waiting, or due by now
     assert done.stdout.endswith('called {"to": "Ada"}\n')
     assert len(re.findall("completed", done.stderr)) == 3

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import click
 
 from anew.cli.output import moment, now_ms, one_line, show_json
 from anew.cli.remote import ClientSession, remote
-from anew.cli.values import read_payload, read_policy, read_retention, read_when
+from anew.cli.values import job_options, read_payload
 from anew.client import Draft, JobView
 
 _BULK = 1_000
@@ -16,13 +18,7 @@ _BULK = 1_000
 @click.argument("job_type", metavar="TYPE")
 @click.argument("payload", default="null", metavar="[PAYLOAD|-|@FILE]")
 @click.option("--queue", "-q", required=True, metavar="QUEUE", help="Queue of the job.")
-@click.option("--delay", metavar="TIME", help="Run it so much later: 5m, 1h30m.")
-@click.option("--at", "at", metavar="MOMENT", help="Run it then: 2026-12-24T18:00 (local), ...Z, +01:00.")
-@click.option("--priority", type=click.IntRange(0, 65535), metavar="N", help="0 to 65535, low first. [32768]")
-@click.option("--policy", metavar="POLICY", help="Retry policy: JSON, a preset's name, @file. [the server's]")
-@click.option("--retry-limit", type=click.IntRange(min=0), metavar="N", help="Retries after the first run.")
-@click.option("--keep-completed", metavar="TIME", help="Keep the job so long after it has completed: 1h.")
-@click.option("--keep-dead", metavar="TIME", help="Keep the job so long after it has died: 7d.")
+@job_options("--at")
 @click.option(
     "--count", type=click.IntRange(min=1), default=1, metavar="N", help="Enqueue it so many times. [1]"
 )
@@ -32,13 +28,7 @@ def enqueue(
     job_type: str,
     payload: str,
     queue: str,
-    delay: str | None,
-    at: str | None,
-    priority: int | None,
-    policy: str | None,
-    retry_limit: int | None,
-    keep_completed: str | None,
-    keep_dead: str | None,
+    settings: dict[str, Any],
     count: int,
 ) -> None:
     """Put a job into a queue.
@@ -54,16 +44,7 @@ def enqueue(
       anew enqueue call --queue web 42 --policy '{"base_ms": 500, "exponent": 2, "jitter_ms": 0}'
       anew enqueue ping --queue web --delay 5m --json
     """
-    draft = Draft(
-        type=job_type,
-        queue=queue,
-        payload=read_payload(payload),
-        priority=priority,
-        ready_at=read_when(delay, at, "--at"),
-        retry_limit=retry_limit,
-        policy=None if policy is None else read_policy(policy),
-        retention=read_retention(keep_completed, keep_dead),
-    )
+    draft = Draft(type=job_type, queue=queue, payload=read_payload(payload), **settings)
     if count == 1:
         _show(session, session.client.enqueue(**draft.fields()))
         return

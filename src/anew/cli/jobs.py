@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 from collections.abc import Callable, Iterable
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 import click
 
@@ -14,7 +14,7 @@ from anew.cli.jobview import HEADING, STATUS_COLUMN, describe_job, row
 from anew.cli.lazy import CommandGroup
 from anew.cli.output import now_ms, one_line, show_json, show_table
 from anew.cli.remote import ClientSession, confirm, filter_options, remote, require_one_choice
-from anew.cli.values import read_policy, read_retention, read_when
+from anew.cli.values import job_options
 from anew.client import Client, Filters, JobView
 from anew.errors import Conflict, InvalidInput, NotFound
 
@@ -103,13 +103,7 @@ def show_job(session: ClientSession, job_id: str, backtrace: bool) -> None:
 @filter_options(prefix="where-")
 @click.option("--all", "everything", is_flag=True, help="Every job that has not ended.")
 @click.option("--queue", "-q", metavar="QUEUE", help="Move to this queue.")
-@click.option("--priority", type=click.IntRange(0, 65535), metavar="N", help="0 to 65535, low first.")
-@click.option("--ready-at", metavar="MOMENT", help="Run then: 2026-12-24T18:00 (local), ...Z, +01:00.")
-@click.option("--delay", metavar="TIME", help="Run so much later than now: 5m, 1h30m.")
-@click.option("--retry-limit", type=click.IntRange(min=0), metavar="N", help="Retries after the first run.")
-@click.option("--policy", metavar="POLICY", help="Retry policy: JSON, a preset's name, @file.")
-@click.option("--keep-completed", metavar="TIME", help="Keep so long after it has completed: 1h.")
-@click.option("--keep-dead", metavar="TIME", help="Keep so long after it has died: 7d.")
+@job_options("--ready-at")
 @click.option(
     "--clear",
     "cleared",
@@ -124,13 +118,7 @@ def patch_jobs(
     filters: Filters,
     everything: bool,
     queue: str | None,
-    priority: int | None,
-    ready_at: str | None,
-    delay: str | None,
-    retry_limit: int | None,
-    policy: str | None,
-    keep_completed: str | None,
-    keep_dead: str | None,
+    settings: dict[str, Any],
     cleared: tuple[str, ...],
 ) -> int:
     """Change jobs that have not ended: those named, those that match, or all.
@@ -145,15 +133,7 @@ def patch_jobs(
       anew jobs patch --where-queue web --where-status scheduled --queue slow --policy even --json
     """
     require_one_choice(job_ids, filters, everything=everything, prefix="where-")
-    changes: dict[str, object] = {
-        "queue": queue,
-        "priority": priority,
-        "ready_at": read_when(delay, ready_at, "--ready-at"),
-        "retry_limit": retry_limit,
-        "policy": None if policy is None else read_policy(policy),
-        "retention": read_retention(keep_completed, keep_dead),
-    }
-    changes = {name: value for name, value in changes.items() if value is not None}
+    changes = settings if queue is None else {"queue": queue} | settings
     for option in cleared:
         if _CLEARED[option] in changes:
             raise InvalidInput(

@@ -1,13 +1,15 @@
-"""Reads what people type: policies, payloads, moments."""
+"""Reads what people type: policies, payloads, moments, and the options that new jobs and patches share."""
 
 from __future__ import annotations
 
 import datetime
+import functools
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from os.path import exists, isfile
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
+import click
 import msgspec
 
 from anew.cli.output import now_ms
@@ -17,6 +19,8 @@ from anew.units import parse_duration_with_unit, shown
 
 if TYPE_CHECKING:
     from anew.lab.lint.documents import Entry, Problem
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 _POLICY_BYTES: Final = 1 << 20
 """The longest text of a policy that is read here, blanks and line ends included."""
@@ -199,17 +203,47 @@ def read_moment(text: str, field: str) -> int:
         ) from error
 
 
-def read_when(delay: str | None, at: str | None, flag: str) -> int | None:
-    """Read when a job is to run: a delay from now, or a moment; None if neither is given.
+def job_options(moment: str) -> Callable[[F], F]:
+    """Give a command the options that new jobs and patches share; it receives what was given as `settings`.
 
     Args:
-        delay: Value of ``--delay``.
-        at: Value of the option that takes a moment.
-        flag: That option.
-
-    Raises:
-        InvalidInput: Both are given, or one of them does not fit.
+        moment: The option that says when the job may run.
     """
+    shared = (
+        click.option("--delay", metavar="TIME", help="Run it so much later: 5m, 1h30m."),
+        click.option(moment, "at", metavar="MOMENT", help="Run it then: 2026-12-24T18:00 (local), ...Z, +01:00."),
+        click.option("--priority", type=click.IntRange(0, 65535), metavar="N", help="Low first; 32768 if never set."),
+        click.option("--policy", metavar="POLICY", help="Retry policy: JSON, a preset's name, @file."),
+        click.option("--retry-limit", type=click.IntRange(min=0), metavar="N", help="Retries after the first run."),
+        click.option("--keep-completed", metavar="TIME", help="Keep it so long after it has completed: 1h."),
+        click.option("--keep-dead", metavar="TIME", help="Keep it so long after it has died: 7d."),
+    )  # fmt: skip
+
+    def decorate(function: F) -> F:
+        @functools.wraps(function)
+        def command(*args: Any, **options: Any) -> Any:
+            take = options.pop
+            policy = take("policy")
+            given = {
+                "ready_at": _when(take("delay"), take("at"), moment),
+                "priority": take("priority"),
+                "policy": None if policy is None else read_policy(policy),
+                "retry_limit": take("retry_limit"),
+                "retention": _retention(take("keep_completed"), take("keep_dead")),
+            }
+            settings = {name: value for name, value in given.items() if value is not None}
+            return function(*args, settings=settings, **options)
+
+        wrapped: Any = command
+        for option in reversed(shared):
+            wrapped = option(wrapped)
+        result: F = wrapped
+        return result
+
+    return decorate
+
+
+def _when(delay: str | None, at: str | None, flag: str) -> int | None:
     if delay is not None and at is not None:
         raise InvalidInput(f"--delay and {flag}: both say when; expected one of them", field="delay")
     if delay is not None:
@@ -217,8 +251,7 @@ def read_when(delay: str | None, at: str | None, flag: str) -> int | None:
     return None if at is None else read_moment(at, flag)
 
 
-def read_retention(completed: str | None, dead: str | None) -> dict[str, int] | None:
-    """Read ``--keep-completed`` and ``--keep-dead``; None if neither is given."""
+def _retention(completed: str | None, dead: str | None) -> dict[str, int] | None:
     given = {"completed_ms": (completed, "--keep-completed"), "dead_ms": (dead, "--keep-dead")}
     parsed = {
         name: parse_duration_with_unit(text, flag) for name, (text, flag) in given.items() if text is not None

@@ -114,7 +114,7 @@ def _operation(method: bytes, route: Route, doc: Doc) -> Operation:
     operation: Operation = {
         "tags": [doc.tag],
         "operationId": doc.name,
-        "summary": doc.about or (route.handlers[method].__doc__ or "").partition("\n")[0],
+        "summary": doc.about,
         "responses": {
             str(status): answer for status, answer in (answers | dict(sorted(errors.items()))).items()
         },

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import wraps
+from dataclasses import dataclass, field, replace
 from typing import Any
 from urllib.parse import unquote_to_bytes
 
@@ -32,7 +31,7 @@ class Doc:
         query: Groups of query parameters, separated by blanks.
         errors: Statuses that no rule of `openapi` gives.
         forms: Media types of the answer; a single one is sent whatever ``Accept`` says.
-        about: In place of the handler's docstring, where that is about our own side.
+        about: One sentence; the handler's docstring unless that is about our own side.
     """
 
     name: str
@@ -111,8 +110,6 @@ class Router:
             kind: What its requests are for.
             most_bytes: What a body may have; a longer one is refused, by the head where that says the length.
         """
-        if most_bytes is not None:
-            handler = _bounded(handler, most_bytes)
         node = self._root
         for segment in template.encode("ascii").split(b"/")[1:]:
             key = None if segment.startswith(b"{") else segment
@@ -123,10 +120,13 @@ class Router:
         route: Route = node[b"/"]
         if "{" not in template:
             self.literal[template.encode("ascii")] = route
-        route.handlers[method.encode("ascii")] = handler
+        route.handlers[method.encode("ascii")] = (
+            handler if most_bytes is None else _bounded(handler, most_bytes)
+        )
         route.kinds[method.encode("ascii")] = kind
         if doc is not None:
-            route.docs[method.encode("ascii")] = doc
+            words = (handler.__doc__ or "").partition("\n")[0]
+            route.docs[method.encode("ascii")] = doc if doc.about else replace(doc, about=words)
         if most_bytes is not None:
             route.most[method.encode("ascii")] = most_bytes
         if method == "GET":
@@ -154,7 +154,6 @@ class Router:
 
 
 def _bounded(handler: Handler, most: int) -> Handler:
-    @wraps(handler)
     def bounded(request: Request, form: Format, params: tuple[str, ...]) -> None:
         if len(request.body) > most:
             raise too_large(most)

@@ -216,9 +216,9 @@ class CommandWorker:
             ended = run.run()
         except Exception as error:
             run.kill()
-            ended = Ended(
-                kind="error", error_type=type(error).__name__, message=str(error)[:MESSAGE_LIMIT], took_ms=0
-            )
+            name = type(error).__name__
+            message = (str(error) or name)[:MESSAGE_LIMIT]
+            ended = Ended(kind="error", error_type=name, message=message, took_ms=0)
         try:
             reported = report_until_heard(self._client, job, ended, self._give_up, self._inbox.put)
         except Exception as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import importlib.abc
 import json
 import re
@@ -230,3 +231,14 @@ def test_ctrl_c_while_something_is_imported_is_no_traceback(monkeypatch: pytest.
     with pytest.raises(SystemExit) as ended:
         main()
     assert ended.value.code == 130
+
+
+def test_memory_that_is_not_there_is_no_traceback(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def greedy(*args: object, **options: object) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr(importlib.import_module("anew.lab.simulation.simulate"), "simulate", greedy)
+    assert run(["lab", "simulate", "even"]) == 1
+    assert capsys.readouterr().err == "Error: this needs more memory than there is\n"

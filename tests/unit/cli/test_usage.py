@@ -9,7 +9,7 @@ import pytest
 from anew.cli.root import run
 
 ROOT = "Usage: anew [OPTIONS] [COMMAND] [ARGS]..."
-PRIORITY = "--priority N  0 to 65535, low first. [32768]  [0<=x<=65535]"
+PRIORITY = "--priority N  Low first; 32768 if never set.  [0<=x<=65535]"
 
 
 @pytest.mark.parametrize(
