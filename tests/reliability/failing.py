@@ -33,7 +33,7 @@ from anew.jobs import Defaults, State
 from anew.jobs.ids import IdText
 from anew.store.protocol import Filter, Page
 from anew.store.sqlite import SqliteStore
-from anew.store.sqlite.connection import FILE
+from anew.store.sqlite.opening import FILE
 
 from .server import Server, StartFailure, server_command, wait_until
 from .wire import Client, Reply, Taker

@@ -28,7 +28,7 @@ from anew.engine import Engine, Enqueue, Fail, Limits, Op, Succeed, Taker, stagi
 from anew.engine.staging import StagedInserts, payload_bytes
 from anew.errors import AnewError
 from anew.jobs import Defaults, Failed, NewJob
-from anew.store.sqlite import SqliteStore, connection, payloads
+from anew.store.sqlite import SqliteStore, opening, payloads
 
 from .disk import Disk, RecordingVfs
 
@@ -195,7 +195,7 @@ def _inspect(image: Path, said: Answered, report: Report) -> None:
         report.note("unopenable", f"{type(error).__name__}: {error}")
         return
     try:
-        reader = apsw.Connection(str(image / connection.FILE))
+        reader = apsw.Connection(str(image / opening.FILE))
         verdict = reader.execute("PRAGMA integrity_check").fetchone()
         if verdict is None or verdict[0] != "ok":
             report.note("damaged", str(verdict))
@@ -227,7 +227,7 @@ def _scratch() -> Iterator[Path]:
 def _in_small() -> Iterator[None]:
     """Checkpoint often and write payloads in little parts, because it is between those that a cut is worth trying."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(connection, "CHECKPOINT_PAGES", CHECKPOINT_PAGES)
+        patch.setattr(opening, "CHECKPOINT_PAGES", CHECKPOINT_PAGES)
         patch.setattr(payloads, "PART_BYTES", 2_500)
         patch.setattr(staging, "PART_BYTES", 5_000)
         yield

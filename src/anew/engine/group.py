@@ -80,8 +80,7 @@ class GroupCommit:
         self._refusing: StoreBusy | None = None
         self._poll_timer: asyncio.TimerHandle | None = None
         self._wakes: int | None = None
-        staging = engine.store.staging
-        self._staging = None if staging is None else StagedInserts(self.submit, staging)
+        self._staging = StagedInserts(self.submit, engine.store.staging)
         self._new: deque[Enqueue] = deque()
         self._new_jobs = 0
         self._unreturned: list[tuple[Taker, bool]] = []
@@ -132,7 +131,7 @@ class GroupCommit:
     def submit_long(self, op: Enqueue) -> None:
         """Add new jobs that may be long: over several batches, if one would hold up the others; refused as by `submit_new`."""
         size = payload_bytes(op)
-        if self._staging is None or size <= PART_BYTES:
+        if size <= PART_BYTES:
             self.submit_new(op)
         else:
             self._staging.add(op, size)
@@ -340,8 +339,7 @@ class GroupCommit:
     def _tick(self) -> None:
         self._tick_timer = self._loop.call_later(TICK_S, self._tick)
         self._keep_up()
-        if self._staging is not None:
-            self._staging.tidy()
+        self._staging.tidy()
         unreturned, self._unreturned = self._unreturned, []
         for taker, interrupted in unreturned:
             self._give_back(taker, interrupted)

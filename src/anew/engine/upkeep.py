@@ -63,8 +63,7 @@ class Upkeep:
                 return True
             log.warning("process %d has died; its jobs are given back", session.pid)
             store.forget_session(session.id)
-            if store.staging is not None:
-                store.staging.unstage_abandoned()
+            store.staging.unstage_abandoned()
             batch.ask_for_recount()
         return False
 
@@ -175,8 +174,7 @@ def _recover_some(duties: Upkeep, batch: Batch, limit: int) -> bool:
     if orphans:
         batch.release(orphans, None)
         batch.stats.released += len(orphans)
-    if batch.store.staging is not None:
-        batch.store.staging.unstage_abandoned()
+    batch.store.staging.unstage_abandoned()
     return more or len(orphans) == limit
 
 

@@ -237,8 +237,8 @@ class Store(Protocol):
     session: int
 
     @property
-    def staging(self) -> Staging | None:
-        """How long payloads are written ahead, if this store needs that."""
+    def staging(self) -> Staging:
+        """How long payloads are written ahead."""
 
     @property
     def device(self) -> Device | None:

@@ -8,7 +8,7 @@ import apsw
 import pytest
 
 from anew.errors import StoreFailed
-from anew.store.sqlite import SqliteStore, checkpoint, connection
+from anew.store.sqlite import SqliteStore, checkpoint, opening
 from anew.store.sqlite import store as opened
 from anew.store.sqlite.checkpoint import DONE, IDLE, RUNNING, Checkpointer
 from tests.conformance.helpers import ready_total
@@ -38,7 +38,7 @@ class Hung(Checkpointer):
 
 @pytest.fixture(autouse=True)
 def short_log(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connection, "CHECKPOINT_PAGES", PAGES)
+    monkeypatch.setattr(opening, "CHECKPOINT_PAGES", PAGES)
 
 
 def log_pages(directory: Path) -> int:
@@ -96,7 +96,7 @@ def test_a_reader_of_an_old_state_lets_the_log_grow_and_then_be_short_again(
 def test_the_thread_copies_and_leaves_the_end_to_the_writer(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(connection, "CHECKPOINT_PAGES", 1_000)  # not before it is asked
+    monkeypatch.setattr(opening, "CHECKPOINT_PAGES", 1_000)  # not before it is asked
     store = SqliteStore(tmp_path, background=True)
     write(store, 1)
     checkpointer = store._log.thread
@@ -194,7 +194,7 @@ def test_nothing_is_written_after_a_failure_and_others_are_told(tmp_path: Path, 
 
 
 def test_a_stopped_thread_copies_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connection, "CHECKPOINT_PAGES", 1_000)  # so that it copies nothing unasked
+    monkeypatch.setattr(opening, "CHECKPOINT_PAGES", 1_000)  # so that it copies nothing unasked
     store = SqliteStore(tmp_path, background=True)
     write(store, 1)
     assert store._log.thread is not None

@@ -13,7 +13,7 @@ from anew.clock import SystemClock
 from anew.errors import NotFound, StoreFailed
 from anew.jobs import State
 from anew.store.protocol import Filter, Page
-from anew.store.sqlite import Places, SqliteStore, connection, examination, examine
+from anew.store.sqlite import Places, SqliteStore, examination, examine, opening
 from tests.conformance.helpers import batch, change, check_counts, hold, new_job, put
 
 LONG = b'"' + b"x" * 600_000 + b'"'
@@ -150,7 +150,7 @@ def test_the_machine_is_looked_at(directory: Path, monkeypatch: pytest.MonkeyPat
 def test_where_there_is_no_store_none_is_made(tmp_path: Path) -> None:
     with pytest.raises(NotFound):
         look_over(tmp_path)
-    (tmp_path / connection.FILE).write_bytes(b"no database at all" * 100)
+    (tmp_path / opening.FILE).write_bytes(b"no database at all" * 100)
     with pytest.raises(StoreFailed):
         look_over(tmp_path)
-    assert [path.name for path in tmp_path.iterdir()] == [connection.FILE]
+    assert [path.name for path in tmp_path.iterdir()] == [opening.FILE]

@@ -12,7 +12,7 @@ import pytest
 
 from anew.errors import NewerStore, StoreFailed
 from anew.store.sqlite import SqliteStore
-from anew.store.sqlite.connection import APPLICATION_ID, connect, migrate, migrations
+from anew.store.sqlite.opening import APPLICATION_ID, connect, migrate, migrations
 
 NEWEST = max(number for number, _ in migrations())
 

@@ -13,8 +13,8 @@ import apsw
 import pytest
 
 from anew.errors import InvalidConfig, StoreBusy, StoreFailed, StoreFull
-from anew.store.sqlite import SqliteStore, connection, presence
-from anew.store.sqlite.connection import RESERVE_BYTES
+from anew.store.sqlite import SqliteStore, opening, presence
+from anew.store.sqlite.opening import RESERVE_BYTES
 
 
 def give_key(store: SqliteStore, number: int) -> None:
@@ -192,7 +192,7 @@ def test_a_full_device_does_not_keep_a_server_from_its_lock(
     lock.release()
 
 
-@pytest.mark.parametrize(("free", "given_up"), [(0, True), (connection.OPENING_BYTES, False)])
+@pytest.mark.parametrize(("free", "given_up"), [(0, True), (opening.OPENING_BYTES, False)])
 def test_a_device_too_full_for_an_opening_costs_the_reserve(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, free: int, given_up: bool
 ) -> None:
@@ -200,15 +200,15 @@ def test_a_device_too_full_for_an_opening_costs_the_reserve(
     SqliteStore(tmp_path).close()
     real = os.statvfs(tmp_path)
     device = SimpleNamespace(f_bavail=free // real.f_frsize, f_frsize=real.f_frsize)
-    monkeypatch.setattr(connection.os, "statvfs", lambda path: device)
+    monkeypatch.setattr(opening.os, "statvfs", lambda path: device)
     there: list[bool] = []
-    connect = connection.connect
+    connect = opening.connect
 
     def watched(path: str, **given: Any) -> apsw.Connection:
         there.append((tmp_path / "reserve").exists())
         return connect(path, **given)
 
-    monkeypatch.setattr(connection, "connect", watched)
+    monkeypatch.setattr(opening, "connect", watched)
     SqliteStore(tmp_path).close()
     assert there == [not given_up]
 
@@ -221,7 +221,7 @@ def test_a_directory_that_cannot_be_synced_is_a_failure_of_the_store(
 
     SqliteStore(tmp_path).close()
     with monkeypatch.context() as patch:
-        patch.setattr(connection, "sync_directory", broken)
+        patch.setattr(opening, "sync_directory", broken)
         with pytest.raises(StoreFailed, match="Input/output error"):
             SqliteStore(tmp_path)
     SqliteStore(tmp_path).close()

@@ -13,8 +13,8 @@ import pytest
 from anew.jobs import HoldKind, NewJob, State
 from anew.store.protocol import Filter, Page
 from anew.store.sqlite import SqliteStore
-from anew.store.sqlite.connection import connect, migrate
 from anew.store.sqlite.filters import find_statement
+from anew.store.sqlite.opening import connect, migrate
 from anew.store.sqlite.rows import CODE
 from anew.store.sqlite.sql import sql, statements
 

@@ -16,7 +16,7 @@ from anew.errors import StoreBusy
 from anew.jobs import Defaults, State
 from anew.store.protocol import Filter, Page
 from anew.store.sqlite import Places, SqliteStore
-from anew.store.sqlite.connection import APPLICATION_ID, migrations
+from anew.store.sqlite.opening import APPLICATION_ID, migrations
 from anew.store.sqlite.presence import Presence, ServerLock
 from tests.conformance.helpers import ALL, batch, check_counts, new_job, one, take, taken_keys, told
 

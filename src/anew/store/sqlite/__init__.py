@@ -2,8 +2,8 @@
 
 from anew.store.sqlite.archive import SqliteArchive
 from anew.store.sqlite.backup import Copied, back_up, restore
-from anew.store.sqlite.connection import Places
 from anew.store.sqlite.examination import Examination, Finding, examine
+from anew.store.sqlite.opening import Places
 from anew.store.sqlite.store import SqliteStore
 
 __all__ = [

@@ -11,7 +11,7 @@ import apsw
 from anew.errors import NewerStore, NotFound, StoreFailed
 from anew.jobs.job import History, Span
 from anew.store.protocol import LAST_KEY
-from anew.store.sqlite.connection import APPLICATION_ID, FILE, migrations
+from anew.store.sqlite.opening import APPLICATION_ID, FILE, migrations
 from anew.store.sqlite.rows import job_of
 from anew.store.sqlite.sql import in_widths, sql
 from anew.units import shown

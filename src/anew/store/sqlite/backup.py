@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import apsw
 
 from anew.errors import Conflict, InvalidInput, NewerStore, NotFound, StoreBusy, StoreFailed, StoreFull
-from anew.store.sqlite.connection import APPLICATION_ID, Places, migrations, sync_directory
+from anew.store.sqlite.opening import APPLICATION_ID, Places, migrations, sync_directory
 from anew.store.sqlite.presence import Presence, ServerLock
 from anew.store.sqlite.turnstile import Turnstile
 from anew.units import shown

@@ -11,7 +11,7 @@ import threading
 
 import apsw
 
-from anew.store.sqlite import connection as opening
+from anew.store.sqlite import opening
 
 IDLE, RUNNING, DONE = range(3)
 

@@ -15,7 +15,7 @@ import apsw
 from anew import __version__
 from anew.errors import NotFound, StoreFailed
 from anew.jobs.ids import COUNTER_BITS, IdText
-from anew.store.sqlite.connection import (
+from anew.store.sqlite.opening import (
     APPLICATION_ID,
     NETWORK_FILE_SYSTEMS,
     Places,

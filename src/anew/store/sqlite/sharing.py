@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 
 from anew.errors import InvalidConfig, StoreBusy, StoreFailed
-from anew.store.sqlite.connection import Places
+from anew.store.sqlite.opening import Places
 from anew.store.sqlite.presence import Presence, ServerLock, is_locked
 from anew.store.sqlite.turnstile import Turnstile
 
@@ -28,6 +28,7 @@ class Sharing:
         exclusive: Refuse to open where another server is.
 
     Attributes:
+        presence: How processes see that this one lives, and wake each other; None for a store in memory, and after the end.
         locked: Another program was found to hold SQLite's own lock, which the turnstile knows nothing of.
 
     Raises:
@@ -39,7 +40,7 @@ class Sharing:
         self.locked = False
         self._places = places
         self._turnstile: Turnstile | None = None
-        self._presence: Presence | None = None
+        self.presence: Presence | None = None
         self._server: ServerLock | None = None
         if places is None:
             return
@@ -48,7 +49,7 @@ class Sharing:
             if exclusive:
                 self._server = ServerLock(places.server)
             self._turnstile = Turnstile(places.turnstile)
-            self._presence = Presence(places.sessions)
+            self.presence = Presence(places.sessions)
         except OSError as error:
             self.close()
             folder = str(places.database.parent)
@@ -64,9 +65,9 @@ class Sharing:
         Raises:
             StoreBusy: Somebody has.
         """
-        if self._places is None or self._presence is None:
+        if self._places is None or self.presence is None:
             return
-        if (self._server is None and is_locked(self._places.server)) or self._presence.anybody():
+        if (self._server is None and is_locked(self._places.server)) or self.presence.anybody():
             raise StoreBusy(
                 "the store must be brought up to date, and another process has it open; "
                 "end its server and every program that has it open, and start this one again"
@@ -89,13 +90,13 @@ class Sharing:
             StoreBusy: Somebody has kept it for so long.
             StoreFailed: A sync has failed in a process that others may have followed: the first one alone begins from the disk.
         """
-        if self._turnstile is None or self._presence is None:
+        if self._turnstile is None or self.presence is None:
             return
         while not self._turnstile.enter(heed_mark=False):
             if not self.wait_until_free(timeout_s):
                 raise self.busy()
         reason = self._turnstile.mark_found()
-        if reason and self._presence.anybody():
+        if reason and self.presence.anybody():
             raise StoreFailed(
                 f"a write to the disk has failed in another process ({reason}); "
                 "end every process that has the store open, and start again"
@@ -176,62 +177,27 @@ class Sharing:
         except StoreFailed:
             return True
 
-    # -- who is there
-
-    def appear(self, session: int) -> None:
-        """Show that this process lives; before the row of its session is committed."""
-        if self._presence is not None:
-            self._presence.appear(session)
-
-    def is_alive(self, session: int) -> bool:
-        """Report whether the process of a session still runs."""
-        return self._presence is None or self._presence.is_alive(session)
-
-    def forget(self, session: int) -> None:
-        """Remove what a dead process has left beside the database."""
-        if self._presence is not None:
-            self._presence.forget(session)
-
-    def poke(self) -> None:
-        """Wake every process that waits for jobs; nothing depends on it."""
-        if self._presence is not None:
-            self._presence.poke()
-
-    def poke_self(self) -> None:
-        """Wake whoever of this process waits for jobs."""
-        if self._presence is not None:
-            self._presence.poke_self()
-
-    def listen(self) -> int | None:
-        """Begin to be woken; gives a descriptor to wait on, if there is one."""
-        return None if self._presence is None else self._presence.listen()
-
-    def hear(self) -> None:
-        """Take what has come to that descriptor."""
-        if self._presence is not None:
-            self._presence.hear()
-
     # -- the end
 
     def close(self) -> None:
         """Let go of everything that the operating system gave."""
-        if self._presence is not None:
-            self._presence.leave()
+        if self.presence is not None:
+            self.presence.leave()
         if self._turnstile is not None:
             self._turnstile.close()
         if self._server is not None:
             self._server.release()
-        self._presence = self._turnstile = self._server = None
+        self.presence = self._turnstile = self._server = None
 
     def close_in_child(self) -> None:
         """In a forked child: let go of the parent's locks, which the child would keep alive, and remove nothing.
 
         Their numbers are forgotten too: the child's own files get them next.
         """
-        if self._presence is not None:
-            self._presence.close_descriptors()
+        if self.presence is not None:
+            self.presence.close_descriptors()
         if self._turnstile is not None:
             self._turnstile.close_in_child()
         if self._server is not None:
             self._server.release()
-        self._presence = self._turnstile = self._server = None
+        self.presence = self._turnstile = self._server = None

@@ -27,7 +27,7 @@ from anew.store.protocol import (
     Taken,
     TakenRow,
 )
-from anew.store.sqlite import connection as opening
+from anew.store.sqlite import opening
 from anew.store.sqlite.checkpoint import Checkpointer, Log
 from anew.store.sqlite.counts import Counts, tally
 from anew.store.sqlite.line import Heads, Line
@@ -163,7 +163,8 @@ class SqliteStore:
         row = self._execute(sql("open_session"), (os.getpid(), opening.now_ms())).fetchone()
         self.session = row[0]
         self._payloads.session = self.session
-        self._sharing.appear(self.session)
+        if self._sharing.presence is not None:
+            self._sharing.presence.appear(self.session)  # before the row is committed
         self._execute("COMMIT")
         self._connection.set_busy_timeout(0)  # from now on somebody else's lock is told at once
         self._version = self._data_version()
@@ -229,8 +230,8 @@ class SqliteStore:
                 # nobody writes before `abandon` has left the mark.
                 raise _failed(error) from error
         self._sharing.leave()
-        if made_ready:
-            self._sharing.poke()
+        if made_ready and self._sharing.presence is not None:
+            self._sharing.presence.poke()
         return made_ready
 
     def rollback(self) -> None:
@@ -735,8 +736,11 @@ class SqliteStore:
     def sessions(self) -> list[Session]:
         """List the processes that have this store open, and those that have died with it."""
         rows = self._execute(sql("sessions")).fetchall()
-        alive = self._sharing.is_alive
-        return [Session(id_, pid, started_at, alive(id_)) for id_, pid, started_at in rows]
+        presence = self._sharing.presence
+        return [
+            Session(id_, pid, started_at, presence is None or presence.is_alive(id_))
+            for id_, pid, started_at in rows
+        ]
 
     def held_by(self, session: int | None, limit: int) -> list[int]:
         """List jobs in flight that a session holds; None: whose session has no row. Reservations are left out."""
@@ -749,19 +753,22 @@ class SqliteStore:
     def forget_session(self, session: int) -> None:
         """Remove a dead session that holds nothing any more."""
         self._execute(sql("close_session"), (session,))
-        self._sharing.forget(session)
+        if self._sharing.presence is not None:
+            self._sharing.presence.forget(session)
 
     def listen(self) -> int | None:
         """Begin to be woken when another process commits ready jobs; gives a descriptor to wait on, if there is one."""
-        return self._sharing.listen()
+        return None if self._sharing.presence is None else self._sharing.presence.listen()
 
     def poke_self(self) -> None:
         """Wake whoever of this process waits at that descriptor."""
-        self._sharing.poke_self()
+        if self._sharing.presence is not None:
+            self._sharing.presence.poke_self()
 
     def hear(self) -> None:
         """Take what has come to that descriptor."""
-        self._sharing.hear()
+        if self._sharing.presence is not None:
+            self._sharing.presence.hear()
 
     def reader(self) -> Reader:
         """Open a reader of its own; a store in memory reads through its writer."""
