@@ -123,7 +123,7 @@ class Client:
 
         Args:
             type: Its handler's name.
-            queue: Its lane.
+            queue: The queue that it waits in.
             payload: Any JSON value, or `msgspec.Raw`.
             options: The other fields of `Draft`.
 

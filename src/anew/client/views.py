@@ -154,7 +154,7 @@ class Draft:
 
     Attributes:
         type: Its handler's name.
-        queue: Its lane.
+        queue: The queue that it waits in.
         payload: Any JSON value, or `msgspec.Raw` with JSON that is sent as it is.
         priority: 0 to 65535, low runs first; None means 32768.
         ready_at: When it may run: epoch ms or an aware datetime; None means now.

@@ -52,7 +52,7 @@ class PatchBody(msgspec.Struct, frozen=True):
     """What may be changed of a job: absent keeps, null clears.
 
     Attributes:
-        queue: Its new lane.
+        queue: The queue that it is to wait in.
         priority: Low numbers run first.
         ready_at: When it may run, epoch ms; null makes a waiting job ready now.
         retry_limit: Retries after the first run.

@@ -45,7 +45,7 @@ class ShownJob(Struct, kw_only=True):
     Attributes:
         id: 25 characters, which sort by arrival.
         type: Its handler's name.
-        queue: Its lane.
+        queue: The queue that it waits in.
         priority: Low numbers run first.
         status: Where it stands in its life.
         payload: Any JSON value; shown by take, list and get only.

@@ -49,7 +49,7 @@ class NewJob(Struct, gc=False):
 
     Attributes:
         type: Its handler's name.
-        queue: Its lane.
+        queue: The queue that it waits in.
         payload: Any JSON value, kept as the bytes that came.
         priority: 0 to 65535, low first.
         ready_at: When it may run, epoch ms; None means now.
