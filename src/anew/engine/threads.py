@@ -11,7 +11,6 @@ import os
 import select
 import threading
 import time
-from collections import deque
 from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
@@ -56,19 +55,25 @@ class _Waiter:
     """One operation's place in the queue.
 
     Attributes:
+        led: Its thread applies, or has applied, what had gathered.
         results: Its result, once it is answered. An interruption cannot come between the call of a list's own method and its end.
         lock: Released when it has been answered, or when its thread is to lead.
     """
 
-    __slots__ = ("leads", "lock", "op", "results")
+    __slots__ = ("led", "lock", "op", "results")
 
     def __init__(self, op: Op) -> None:
         self.op = op
-        self.leads = False
+        self.led = False
         self.results: list[Any] = []
         self.lock = threading.Lock()
         self.lock.acquire()
         op.done = self.results.append
+
+    def wake(self) -> None:
+        """Have its thread look; nothing where it has been told already."""
+        with suppress(RuntimeError):
+            self.lock.release()
 
 
 class ThreadCommit:
@@ -84,11 +89,13 @@ class ThreadCommit:
         self._busy_s = busy_s
         self._pid = os.getpid()
         self._mutex = threading.Lock()
-        self._queue: deque[_Waiter] = deque()
-        self._leading = False
+        self._queue: dict[_Waiter, None] = {}
+        self._leader: _Waiter | None = None
         self._upkeep = Upkeep()
         self._upkeep_at = time.monotonic()
-        self._jobs_came = threading.Condition()
+        # Taken by itself: a `with` of the condition is a call in Python, and an interruption at its end would keep the lock.
+        self._sleepers = threading.RLock()
+        self._jobs_came = threading.Condition(self._sleepers)
         self._readied = 0
         self._listening = threading.Lock()
         self._wakes: int | None = None
@@ -155,37 +162,36 @@ class ThreadCommit:
         if os.getpid() != self._pid:  # whoever had the mutex at the fork, or was to lead, is not here
             raise ForkedStore
         waiter = _Waiter(op)
-        with self._mutex:
-            self._queue.append(waiter)
-            waiter.leads, self._leading = not self._leading, True
         try:
-            if not waiter.leads:
+            with self._mutex:
+                self._queue[waiter] = None
+                self._leader = self._leader or waiter
+            while not waiter.results and self._leader is not waiter:
                 waiter.lock.acquire()
-            if waiter.leads:
+            if not waiter.results:
                 self._lead()
         finally:
-            self._withdraw(waiter)
+            try:
+                self._leave(waiter)
+            except BaseException:  # done again, or nobody would lead from now on
+                self._leave(waiter)
+                raise
         (result,) = waiter.results
         if isinstance(result, AnewError):
             raise result
         return result
 
-    def _withdraw(self, waiter: _Waiter) -> None:
-        """Leave the queue, and pass the lead on."""
+    def _leave(self, waiter: _Waiter) -> None:
+        """Leave the queue; who leads wakes those that are answered and the next one to lead. To do it twice does no harm."""
         with self._mutex:
-            with suppress(ValueError):
-                self._queue.remove(waiter)
-            if waiter.leads:
-                waiter.leads = False
-                self._pass_on()
-
-    def _pass_on(self) -> None:
-        if self._queue:
-            following = self._queue[0]
-            following.leads = True
-            following.lock.release()  # not answered: it leads
-        else:
-            self._leading = False
+            self._queue.pop(waiter, None)
+            if self._leader is waiter:
+                waiter.led = True
+                self._leader = next((other for other in self._queue if not other.results), None)
+            if waiter.led:
+                for other in self._queue:
+                    if other.results or other is self._leader:
+                        other.wake()
 
     def close(self) -> None:
         """Close the store; no other thread may be in a call."""
@@ -194,28 +200,18 @@ class ThreadCommit:
     # -- the lead
 
     def _lead(self) -> None:
-        """Apply what has gathered, the caller's operation first of all."""
-        gathered: list[_Waiter] = []
+        """Apply what has gathered, the caller's operation among it. Who is not answered waits on, for whoever leads next."""
         try:
-            self._apply(gathered, time.monotonic() + self._busy_s)
+            self._apply(time.monotonic() + self._busy_s)
         except BaseException:  # Ctrl-C, perhaps when the turn had come and was not used yet
             self.engine.store.let_go()
             raise
-        finally:
-            with self._mutex:
-                # After an interruption those who were not answered wait on, for whoever leads next.
-                self._queue.extendleft(waiter for waiter in reversed(gathered) if not waiter.results)
-            for waiter in gathered:
-                if waiter.results and not waiter.leads:
-                    waiter.lock.release()
 
-    def _apply(self, gathered: list[_Waiter], until: float) -> None:
+    def _apply(self, until: float) -> None:
         duties = self._duties()
         while True:
             with self._mutex:  # also what has come while others had their turn
-                while self._queue and len(gathered) < MOST_OPS:
-                    gathered.append(self._queue.popleft())
-            ops = [waiter.op for waiter in gathered]
+                ops = [waiter.op for waiter in self._queue if not waiter.results][:MOST_OPS]
             try:
                 self.engine.apply([*ops, *duties])
             except StoreBusy:
@@ -271,18 +267,18 @@ class ThreadCommit:
                 self._sleep_here(seconds, seen)
             elif self._readied == seen and select.select([self._wakes], [], [], seconds)[0]:
                 self.engine.store.hear()
-                with self._jobs_came:
+                with self._sleepers:
                     self._jobs_came.notify_all()
         finally:
             self._listening.release()
 
     def _sleep_here(self, seconds: float, seen: int) -> None:
-        with self._jobs_came:
+        with self._sleepers:
             if self._readied == seen:
                 self._jobs_came.wait(seconds)
 
     def _wake_sleepers(self) -> None:
-        with self._jobs_came:
+        with self._sleepers:
             self._readied += 1
             self._jobs_came.notify_all()
         if self._listening.locked():

@@ -244,7 +244,7 @@ def test_others_whose_leader_is_interrupted_are_served_all_the_same() -> None:
     threads = [threading.Thread(target=run, args=(at,)) for at in range(3)]
     for thread in threads:
         thread.start()
-    while len(engine._queue) < 2:
+    while len(engine._queue) < 3:
         entered.wait(0.001)
     go_on.set()
     for thread in threads:
@@ -287,9 +287,9 @@ def test_an_interruption_while_answers_are_given_has_nothing_applied_twice() -> 
     threads = [threading.Thread(target=run, args=(at,)) for at in range(5)]
     for thread in threads:
         thread.start()
-    while len(engine._queue) < 4:
+    while len(engine._queue) < 5:
         entered.wait(0.001)
-    third = list(engine._queue)[2]
+    third = list(engine._queue)[3]
     third.results = Interrupting()
     third.op.done = third.results.append
     go_on.set()
@@ -330,7 +330,7 @@ def test_an_interruption_when_the_turn_has_come_gives_it_to_the_next(tmp_path: P
 def test_a_forked_child_is_refused_whatever_another_thread_held_at_the_fork(inherited: str) -> None:
     engine = open_engine(None)
     if inherited == "the lead":
-        engine._leading = True
+        engine._leader = _Waiter(enqueue(new_job()))
     else:
         engine._mutex.acquire()
     child = os.fork()
@@ -345,14 +345,34 @@ def test_a_forked_child_is_refused_whatever_another_thread_held_at_the_fork(inhe
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 17
 
 
+def test_whoever_is_interrupted_as_it_leaves_leaves_all_the_same() -> None:
+    class Once(dict[_Waiter, None]):
+        """The queue of an engine, and an interruption as soon as its leader has left it."""
+
+        def pop(self, *given: Any) -> None:
+            super().pop(*given)
+            if not interrupted.is_set():
+                interrupted.set()
+                raise Interrupted
+
+    interrupted = threading.Event()
+    engine = open_engine(None)
+    engine._queue = Once()
+    with pytest.raises(Interrupted):
+        engine.enqueue([new_job()])
+    assert len(engine.enqueue([new_job()])) == 1
+    assert engine.engine.store.ready("mail") == 2
+    engine.close()
+
+
 def test_whoever_is_interrupted_while_it_waits_passes_the_lead_on() -> None:
     engine = open_engine(None)
-    gone = _Waiter(enqueue(new_job()))
-    engine._leading = True  # somebody leads
-    engine._queue.append(gone)
-    engine._pass_on()  # and chooses the one that has just been interrupted
-    assert gone.leads
-    engine._withdraw(gone)
+    leader, gone = _Waiter(enqueue(new_job())), _Waiter(enqueue(new_job()))
+    engine._leader = leader
+    engine._queue |= {leader: None, gone: None}
+    engine._leave(leader)  # and chooses the one that is just being interrupted
+    assert engine._leader is gone
+    engine._leave(gone)
     assert len(engine.enqueue([new_job()])) == 1
     engine.close()
 

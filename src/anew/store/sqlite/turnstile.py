@@ -92,12 +92,10 @@ class Turnstile:
         """Wait in a thread until the turn is this store's, and then call a function once, from that thread."""
         with self._guard:
             self._calls.append(call)
-            if len(self._calls) > 1:
-                return
-            if self._waiter is None:
+            if self._waiter is None or not self._waiter.is_alive():
                 self._waiter = threading.Thread(target=self._wait, name="anew-turnstile", daemon=True)
                 self._waiter.start()
-        self._asked.release()
+        self._asked.release()  # for each call: an interruption may have kept the first one's from coming here
 
     def holder(self) -> str | None:
         """Name the process that has the turn, for people; None if nobody has, "unknown" where the system does not tell.
@@ -148,6 +146,8 @@ class Turnstile:
         """Take turns for those who asked, until the end; the waiter's thread."""
         try:
             while self._asked.acquire() and not self._closed:
+                if not self._calls:
+                    continue  # it was made together with an earlier one
                 fcntl.flock(self._waiting_fd, fcntl.LOCK_EX)
                 with self._guard:
                     if self._closed:
