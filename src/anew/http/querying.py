@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from anew.errors import NotFound
 from anew.http.api import Context
-from anew.http.formats import Format
+from anew.http.formats import JSON, Format
+from anew.http.packing import is_long, packing_payloads
 from anew.http.query_strings import (
     FILTERS,
     PAGING,
@@ -41,6 +42,7 @@ class JobRoutes:
         self._now = context.engine.clock.now
         self._ids = context.engine.ids
         self._key_of = context.key_of
+        self._chunks = context.chunks
 
     def many(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
         """List jobs, a page at a time."""
@@ -60,7 +62,8 @@ class JobRoutes:
             shown = self._fitting(keys[: page.limit])
             ends = (self._ids.write(shown[0]), self._ids.write(shown[-1])) if shown else None
             links = _links(path, page, chosen.parameters(), ends, len(keys) > len(shown))
-            form.reply(request, 200, {"jobs": self._shown(shown, last_errors), "pages": links})
+            jobs = self._shown(shown, last_errors)
+            self._reply(request, form, {"jobs": jobs, "pages": links}, jobs)
 
         self._reads.find(where, part, self._answering(request, form, then))
 
@@ -82,7 +85,16 @@ class JobRoutes:
     def one(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
         """Show one job with its payload."""
         job = self._visible(params[0], payload=True)
-        form.reply(request, 200, shown_job(self._ids, job, payload=True))
+        shown = shown_job(self._ids, job, payload=True)
+        self._reply(request, form, shown, [shown])
+
+    def _reply(self, request: Request, form: Format, answer: object, jobs: Sequence[ShownJob]) -> None:
+        """Answer with jobs and their payloads; those are translated in chunks where that is needed."""
+        if form is JSON or not is_long(jobs):
+            form.reply(request, 200, answer)
+        else:
+            then = self._answering(request, form, lambda _: form.reply(request, 200, answer))
+            self._chunks.run(packing_payloads(jobs), then)
 
     def errors(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
         """List the records of a job's failed attempts, a page at a time."""

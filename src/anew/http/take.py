@@ -14,11 +14,13 @@ import struct
 from collections.abc import Callable
 
 from anew.engine import Taker
-from anew.errors import InvalidJob, Overloaded
+from anew.errors import AnewError, InvalidJob, Overloaded
 from anew.http.api import Context
+from anew.http.chunks import Work
 from anew.http.formats import MSGPACK, STREAMS, Format, not_acceptable, stream_format
+from anew.http.packing import is_long, packing_payloads
 from anew.http.query_strings import bad_query, comma_set, query_pairs
-from anew.http.render import taken_as_json, taken_job
+from anew.http.render import ShownJob, taken_as_json, taken_job
 from anew.http.replies import reply_error
 from anew.http.router import Doc, Router
 from anew.jobs.codec import U64_MAX
@@ -47,7 +49,7 @@ class OpenTake:
         worker: What the log calls it.
     """
 
-    __slots__ = ("_framing", "_routes", "_stream", "last_sent", "taker", "worker")
+    __slots__ = ("_framing", "_routes", "_stream", "_unpacked", "last_sent", "taker", "worker")
 
     def __init__(
         self,
@@ -62,6 +64,7 @@ class OpenTake:
         self.worker = worker
         self._stream = stream
         self._framing = framing
+        self._unpacked: list[list[ShownJob]] = []  # deliveries that are being translated to MessagePack
         self.taker = Taker(queues, prefetch, self._deliver, self._broken)
         self.last_sent = routes.now()
         stream.on_drain = self._drained
@@ -81,15 +84,40 @@ class OpenTake:
     def _deliver(self, rows: list[TakenRow], now: int) -> None:
         self.last_sent = self._routes.now()
         tag = self._routes.tag
-        if self._framing == "ndjson":
+        if self._framing == "msgpack":
+            jobs = [taken_job(tag.decode(), row, now) for row in rows]
+            if self._unpacked or is_long(jobs):
+                self._pack_later(jobs)
+                return
+            self._write_packed(jobs)
+        elif self._framing == "ndjson":
             self._stream.write(b"\n".join(taken_as_json(tag, rows, now)) + b"\n")
-        elif self._framing == "sse":
-            self._stream.write(b"".join([b"data: " + job + b"\n\n" for job in taken_as_json(tag, rows, now)]))
         else:
-            packed: list[bytes] = [MSGPACK.encode(taken_job(tag.decode(), row, now)) for row in rows]
-            self._stream.write(b"".join([struct.pack(">I", len(job)) + job for job in packed]))
+            self._stream.write(b"".join([b"data: " + job + b"\n\n" for job in taken_as_json(tag, rows, now)]))
         if not self._stream.writable:
             self._routes.commit.pause_taker(self.taker)
+
+    def _write_packed(self, jobs: list[ShownJob]) -> None:
+        packed: list[bytes] = [MSGPACK.encode(job) for job in jobs]
+        self._stream.write(b"".join([struct.pack(">I", len(job)) + job for job in packed]))
+
+    def _pack_later(self, jobs: list[ShownJob]) -> None:
+        """Translate long payloads a chunk in a turn; the taker gets nothing more until they are written."""
+        self._unpacked.append(jobs)
+        if len(self._unpacked) == 1:
+            self._routes.commit.pause_taker(self.taker)
+            self._routes.chunks.run(self._packing(), self._packed)
+
+    def _packing(self) -> Work[None]:
+        while self._unpacked and self in self._routes.open:
+            yield from packing_payloads(self._unpacked[0])
+            self._write_packed(self._unpacked.pop(0))
+
+    def _packed(self, result: object) -> None:
+        if isinstance(result, AnewError):  # it has been logged
+            self._broken()
+        elif self in self._routes.open and self._stream.writable:
+            self._drained()
 
     def _broken(self) -> None:
         """Cut the stream off, so that its worker opens another: what it was to get could not be written."""
@@ -97,7 +125,8 @@ class OpenTake:
         self._routes.forget(self, interrupted=False)
 
     def _drained(self) -> None:
-        self._routes.commit.resume_taker(self.taker)
+        if not self._unpacked:
+            self._routes.commit.resume_taker(self.taker)
 
     def _closed(self) -> None:
         self._routes.forget(self)
@@ -113,6 +142,7 @@ class TakeRoutes:
 
     def __init__(self, context: Context, loop: asyncio.AbstractEventLoop) -> None:
         self.commit = context.commit
+        self.chunks = context.chunks
         self.tag = context.engine.ids.tag_bytes
         self.now: Callable[[], int] = context.engine.clock.monotonic
         self._settings = context.settings

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from types import SimpleNamespace
 from typing import Any
 
@@ -10,7 +11,8 @@ import pytest
 
 from anew.clock import ManualClock
 from anew.http.api import ApiSettings
-from anew.http.formats import JSON
+from anew.http.chunks import Chunks
+from anew.http.formats import JSON, MSGPACK
 from anew.http.querying import MAX_PAGE_BYTES, JobRoutes
 from anew.jobs import ErrorRecord, IdText, Job
 from anew.net.seam import WireCounters
@@ -61,6 +63,7 @@ def answer_of(records: Records, target: str) -> Asked:
         reads=records,
         key_of=IDS.read,
         settings=ApiSettings(),
+        chunks=None,
         counters=WireCounters(),
     )
     request = Asked("GET", target)
@@ -127,3 +130,24 @@ def test_records_of_one_number_keep_the_order_of_the_list(order: str, expected: 
     ]
     request = answer_of(records, f"/jobs/{ID}/errors?limit=1&order={order}")
     assert [record["failed_at"] for record in request.answer.data["errors"]] == expected
+
+
+def test_a_job_with_a_long_payload_is_translated_to_messagepack_in_chunks() -> None:
+    job = make_job(key=1, payload=b"[" + b"[]," * 200_000 + b"1]")
+    context: Any = SimpleNamespace(
+        engine=SimpleNamespace(ids=IDS, clock=ManualClock(5)),
+        reads=SimpleNamespace(job=lambda key, payload: job),
+        key_of=IDS.read,
+        chunks=Chunks(),
+    )
+
+    async def ask() -> Asked:
+        request = Asked("GET", f"/jobs/{ID}")
+        JobRoutes(context).one(request, MSGPACK, (ID,))
+        assert request.answers == []
+        while not request.answers:
+            await asyncio.sleep(0)
+        return request
+
+    body = asyncio.run(ask()).answer.body
+    assert msgspec.msgpack.decode(body)["payload"] == [[]] * 200_000 + [1]

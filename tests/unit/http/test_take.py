@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 from types import SimpleNamespace
@@ -15,6 +16,7 @@ from anew.clock import ManualClock
 from anew.engine import Taker
 from anew.errors import InvalidJob, MalformedRequest
 from anew.http.api import ApiSettings
+from anew.http.chunks import Chunks
 from anew.http.formats import JSON
 from anew.http.take import TakeRoutes
 from anew.jobs import IdText
@@ -65,6 +67,7 @@ class Edge:
             commit=self.commit,
             engine=SimpleNamespace(ids=IdText("tag000000"), clock=self.clock),
             settings=ApiSettings(**settings),
+            chunks=Chunks(),
             counters=self.counters,
         )
         loop: Any = SimpleNamespace(call_later=self._later)
@@ -265,6 +268,51 @@ def test_jobs_that_could_not_be_written_are_given_back_uncounted(edge: Edge) -> 
     edge.take()
     edge.commit.takers[0].broken()
     assert edge.commit.calls[1:] == [("remove", False)]
+
+
+def test_long_payloads_in_messagepack_are_translated_in_chunks_and_stay_in_order(edge: Edge) -> None:
+    """Built in one go, 30 MiB of empty lists would stop everything for two seconds."""
+    long: Any = (*ROW[:-1], b"[" + b"[]," * 200_000 + b"1]")
+
+    async def test() -> None:
+        stream = edge.take(accept=MSGPACK_STREAM)
+        taker = edge.commit.takers[0]
+        taker.deliver([long, ROW], NOW)
+        taker.deliver([ROW], NOW)
+        assert stream.written == []
+        assert stream.on_drain is not None
+        stream.on_drain()
+        assert edge.commit.calls[1:] == [("pause",)]
+        while len(edge.commit.calls) < 3:
+            await asyncio.sleep(0)
+        assert edge.commit.calls[2:] == [("resume",)]
+        payloads = [msgspec.msgpack.decode(job)["payload"] for job in frames(b"".join(stream.written))]
+        assert payloads == [[[]] * 200_000 + [1], {"a": 1}, {"a": 1}]
+
+    asyncio.run(test())
+
+
+def test_nothing_is_written_of_what_is_being_translated_when_its_stream_ends(edge: Edge) -> None:
+    async def test() -> None:
+        stream = edge.take(accept=MSGPACK_STREAM)
+        edge.commit.takers[0].deliver([(*ROW[:-1], b"[" + b"[]," * 200_000 + b"1]")] * 2, NOW)
+        assert stream.on_close is not None
+        stream.on_close()
+        for _ in range(1_000):
+            await asyncio.sleep(0)
+        assert edge.commit.calls[1:] == [("pause",), ("remove", True)]
+
+    asyncio.run(test())
+
+
+def frames(data: bytes) -> list[bytes]:
+    """Cut a MessagePack stream into its frames."""
+    found: list[bytes] = []
+    while data:
+        size = int.from_bytes(data[:4], "big")
+        found.append(data[4 : 4 + size])
+        data = data[4 + size :]
+    return found
 
 
 def events(caplog: pytest.LogCaptureFixture) -> list[tuple[str, dict[str, Any]]]:
