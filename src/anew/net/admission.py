@@ -87,7 +87,7 @@ class Gate:
     """Hands requests of all protocols to their services, in the order in which they came.
 
     Args:
-        now_ms: The monotonic clock.
+        now_ms: The monotonic clock; never 0.
 
     Attributes:
         crowded: True from when `crowd` requests wait until hardly any does.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from anew.net.head import is_host
 from anew.net.http2.heads import Head, HeadReader, MalformedHead, parse_head
 from anew.net.http2.hpack import Field, empty_table, encode_field
 from anew.net.seam import WireLimits
@@ -165,3 +166,18 @@ def test_one_field_too_many() -> None:
     fields = [*usual, (b"a", b"1"), (b"b", b"2")]
     assert status(reader.read(block_of(fields))) == 0
     assert status(reader.read(block_of([*fields, (b"c", b"3")]))) == 431
+
+
+@pytest.mark.parametrize(
+    "host",
+    [b"localhost:99999999", b"localhost:x:y", b"[::1]zzz", b"localhost:80,evil", b"a b", b"a@b", b"[::1"],
+)
+@pytest.mark.parametrize("name", [b":authority", b"host"])
+def test_what_is_no_host_for_http1_is_none_here(host: bytes, name: bytes) -> None:
+    assert not is_host(host)
+    assert status(parse_head([method, scheme, path, (name, host)], limits)) == 400
+
+
+@pytest.mark.parametrize("host", [b"localhost", b"LOCALHOST:7890", b"[::1]:0080", b"a.b-c_d~", b"localhost:"])
+def test_hosts_with_and_without_a_port(host: bytes) -> None:
+    assert status(parse_head([method, scheme, path, (b":authority", host)], limits)) == 0

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from io import BytesIO
 
-from anew.net.http1.head import Refused, large_body
+from anew.net.head import large_body
+from anew.net.http1.head import Refused
 from anew.net.seam import WireLimits
 
 max_chunk_line = 256
@@ -165,7 +166,7 @@ class ChunkedBody:
         self._framing += len(line) + 4
         self._count_extra(len(line) - len(found[1]))
         if self._size > self._limits.max_body:
-            raise large_body(self._limits)
+            raise Refused(*large_body(self._limits))
         if self._framing > max_framing + 2 * self._size:
             raise Refused(*small_chunks)
         if not self._need:

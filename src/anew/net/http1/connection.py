@@ -14,6 +14,7 @@ import asyncio
 from typing import TYPE_CHECKING, cast
 
 from anew.net import peer
+from anew.net.head import too_many_bodies
 from anew.net.http1.answer import Http1Request
 from anew.net.http1.body import ChunkedBody, SizedBody
 from anew.net.http1.head import Fields, Refused, RequestLine, check, chunked_length
@@ -462,7 +463,7 @@ class Http1Connection(asyncio.Protocol):
         incoming.held += len(data)
         self.counters.unfinished += len(data)
         if self.counters.unfinished > self._limits.max_unfinished:
-            raise Refused(503, "bodies", "too many bodies are coming in; try again in a second")
+            raise Refused(*too_many_bodies)
         # The loop goes on reading a socket as long as there is something: the others shall have their turn.
         if incoming.body.unread:
             self._pause()

@@ -11,6 +11,17 @@ from __future__ import annotations
 import re
 
 from anew.errors import MalformedRequest
+from anew.net.head import (
+    Rule,
+    bad_host,
+    bad_target,
+    is_host,
+    is_target,
+    large_body,
+    large_head,
+    large_target,
+    no_proxy,
+)
 from anew.net.seam import WireLimits
 
 cached_entries = 1024
@@ -30,11 +41,7 @@ plain_line = re.compile(rb"(GET|POST|PUT|PATCH|DELETE) (/[A-Za-z0-9/_.~%,=&?+:-]
 """Lines with nothing special about them; the id in an acknowledgement's path makes each of them new."""
 
 any_line = re.compile(rb"([A-Z][A-Z-]{0,31}) ([!-~]+) HTTP/([0-9])\.([0-9])")
-path_target = re.compile(rb"/[!\"$-~]*")
 absolute_target = re.compile(rb"https?://([^/?#@]+)([/?][!\"$-~]*)?", re.IGNORECASE)
-host_value = re.compile(rb"(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._~!$&'()*+;=%-]*)(?::0*([0-9]{0,5}))?")
-"""A host and perhaps a port, as Host and an absolute target have it (RFC 3986, 3.2), without the comma."""
-
 field_line = re.compile(rb"([!#$%&'*+.^_`|~0-9A-Za-z-]+):([\t -~\x80-\xff]*)")
 control_characters = re.compile(rb"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 
@@ -58,30 +65,11 @@ class Refused(MalformedRequest):
 
 bad_encoding = (400, "transfer_encoding", "the only Transfer-Encoding is one chunked")
 bad_field = (400, "malformed", "a header line is a name, a colon and a value without control characters")
-bad_host = (400, "host", "a request names exactly one valid Host")
 bad_length = (400, "content_length", "a request has one Content-Length, a plain decimal number")
 bad_line = (400, "malformed", "a request line is a method, a target and a version, with one space between")
-bad_target = (400, "target", "a request target is a path, or an http URL without user and fragment")
 bad_version = (505, "version", "this port speaks HTTP/1.0, HTTP/1.1 and HTTP/2")
 two_framings = (400, "framing", "a request has a Content-Length or a Transfer-Encoding, not both")
-"""Arguments of `Refused`."""
-
-
-def large_body(limits: WireLimits) -> Refused:
-    """Make the refusal of a body above the limit."""
-    return Refused(413, "body_size", f"a request body has at most {limits.max_body} bytes")
-
-
-def large_head(limits: WireLimits) -> Refused:
-    """Make the refusal of too many header lines, or too long ones."""
-    return Refused(
-        431, "head_size", f"a head has at most {limits.max_headers} lines and {limits.max_head} bytes"
-    )
-
-
-def large_target(limits: WireLimits) -> Refused:
-    """Make the refusal of a request target above the limit."""
-    return Refused(414, "target_size", f"a request target has at most {limits.max_target} bytes")
+"""Arguments of `Refused`, as those of `anew.net.head`."""
 
 
 class RequestLine:
@@ -210,9 +198,9 @@ class HeadParser:
             if len(raw) > 32 and b" " not in raw[:32]:
                 raise Refused(*bad_line)
             if len(raw) > limits.max_target + 32:
-                raise large_target(limits)
+                raise Refused(*large_target(limits))
         elif len(raw) - eol - 2 > limits.max_head or raw.count(b"\r\n") - 1 > limits.max_headers:
-            raise large_head(limits)
+            raise Refused(*large_head(limits))
 
 
 def refuse_illegal(raw: bytes) -> None:
@@ -236,11 +224,11 @@ def parse_line(raw: bytes, limits: WireLimits) -> RequestLine:
     if major != b"1" or minor not in b"01":
         raise Refused(*bad_version)
     if len(target) > limits.max_target:
-        raise large_target(limits)
+        raise Refused(*large_target(limits))
     if method == b"CONNECT":
-        raise Refused(501, "method", "this is no proxy")
+        raise Refused(*no_proxy)
     modern = minor == b"1"
-    if path_target.fullmatch(target) or (target == b"*" and method == b"OPTIONS"):
+    if is_target(target, method):
         return RequestLine(method, target, modern, None)
     absolute = absolute_target.fullmatch(target)
     if absolute is None or not is_host(absolute[1]):
@@ -253,7 +241,7 @@ def parse_fields(raw: bytes, limits: WireLimits) -> Fields:
     """Parse a block of header lines; the same errors as `HeadParser.block`."""
     lines = raw.split(b"\r\n") if raw else []
     if len(raw) + 2 > limits.max_head or len(lines) > limits.max_headers:
-        raise large_head(limits)
+        raise Refused(*large_head(limits))
     headers: dict[bytes, bytes] = {}
     connection = b""
     for line in lines:
@@ -271,12 +259,6 @@ def parse_fields(raw: bytes, limits: WireLimits) -> Fields:
     if host is not None and not is_host(host):
         raise Refused(*bad_host)
     return Fields(headers, _body_length(headers, limits), connection)
-
-
-def is_host(value: bytes) -> bool:
-    """Say whether a value is a host, perhaps with a port that can be one."""
-    found = host_value.fullmatch(value)
-    return found is not None and int(found[1] or b"0") <= 65535
 
 
 def check(line: RequestLine, fields: Fields) -> Fields:
@@ -304,7 +286,7 @@ def check(line: RequestLine, fields: Fields) -> Fields:
     return changed
 
 
-def _twice(name: bytes) -> tuple[int, str, str]:
+def _twice(name: bytes) -> Rule:
     if name == b"host":
         return bad_host
     return bad_length if name == b"content-length" else bad_encoding
@@ -325,5 +307,5 @@ def _body_length(headers: dict[bytes, bytes], limits: WireLimits) -> int:
         raise Refused(*bad_length)
     digits = given.lstrip(b"0")
     if len(digits) > max_length_digits or int(digits or b"0") > limits.max_body:
-        raise large_body(limits)
+        raise Refused(*large_body(limits))
     return int(digits or b"0")

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, cast
 
 from anew.net import peer
 from anew.net.admission import Admission
+from anew.net.head import answer_to, large_body, too_many_bodies
 from anew.net.http2 import frames
 from anew.net.http2.budgets import Budgets, Waiting
 from anew.net.http2.closed import ClosedStreams
@@ -493,11 +494,8 @@ class Http2Connection(asyncio.Protocol):
         self.counters.unfinished += len(piece)
         if exchange.gathered.tell() > self._max_body:
             self._refuse_body(exchange)
-        elif self._held > 2 * self._max_body:
-            self.refuse(exchange, refusal(503, "too many unfinished bodies on this connection", "bodies"))
-        elif self.counters.unfinished > self.limits.max_unfinished:
-            error = "too many bodies are coming in; try again in a second"
-            self.refuse(exchange, refusal(503, error, "bodies"))
+        elif self._held > 2 * self._max_body or self.counters.unfinished > self.limits.max_unfinished:
+            self.refuse(exchange, answer_to(too_many_bodies))
 
     def _release(self, exchange: Http2Exchange) -> None:
         """Let go of a body's pieces."""
@@ -538,8 +536,7 @@ class Http2Connection(asyncio.Protocol):
         exchange.reply(refused.status, refused.body, refused.content_type, refused.extra)
 
     def _refuse_body(self, exchange: Http2Exchange) -> None:
-        error = f"a request body has at most {self._max_body} bytes"
-        self.refuse(exchange, refusal(413, error, "body_size"))
+        self.refuse(exchange, answer_to(large_body(self.limits)))
 
     # ---- frames that carry no request
 

@@ -10,6 +10,17 @@ import re
 from email.utils import formatdate
 from functools import lru_cache
 
+from anew.net.head import (
+    Rule,
+    answer_to,
+    bad_host,
+    bad_target,
+    is_host,
+    is_target,
+    large_head,
+    large_target,
+    no_proxy,
+)
 from anew.net.http2.frames import (
     CONTINUATION,
     DATA,
@@ -21,13 +32,11 @@ from anew.net.http2.frames import (
     frame_head,
 )
 from anew.net.http2.hpack import Field, HeaderDecoder, encode_field, encode_status
-from anew.net.seam import Headers, Refusal, WireLimits, refusal
+from anew.net.seam import Headers, Refusal, WireLimits
 
 _token = re.compile(rb"[!#$%&'*+\-.^_`|~0-9A-Za-z]+").fullmatch
 _lower_token = re.compile(rb"[!#$%&'*+\-.^_`|~0-9a-z]+").fullmatch
 _value = re.compile(rb"(?:[!-~\x80-\xff](?:[\t -~\x80-\xff]*[!-~\x80-\xff])?)?").fullmatch
-_target = re.compile(rb"/[!\"$-~]*").fullmatch
-_host = re.compile(rb"[0-9A-Za-z.\-_~%!$&'()*+,;=:\[\]]+").fullmatch
 _length = re.compile(rb"[0-9]{1,18}").fullmatch
 
 _pseudo = frozenset((b":method", b":scheme", b":path", b":authority"))
@@ -87,9 +96,9 @@ class Head:
         self.refusal: Refusal | None = None
 
 
-def _refused(method: bytes, status: int, error: str, reason: str) -> Head:
+def _refused(method: bytes, rule: Rule) -> Head:
     head = Head(method, b"", b"", {})
-    head.refusal = refusal(status, error, reason)
+    head.refusal = answer_to(rule)
     return head
 
 
@@ -140,36 +149,21 @@ def _assemble(
     if _token(method) is None:
         raise MalformedHead(":method is missing or not a token")
     if method == b"CONNECT":
-        return _refused(method, 501, "CONNECT is not supported", "method")
+        return _refused(method, no_proxy)
     target = pseudo.get(b":path", b"")
     if not target or _token(pseudo.get(b":scheme", b"")) is None:
         raise MalformedHead(":path or :scheme is missing or empty")
     if len(target) > limits.max_target:
-        error = f"a request target has at most {limits.max_target} bytes"
-        return _refused(method, 414, error, "target_size")
-    if _target(target) is None and (method, target) != (b"OPTIONS", b"*"):
-        error = "a request target is a path in visible ASCII without fragment"
-        return _refused(method, 400, error, "target")
-    authority = pseudo.get(b":authority", b"")
-    problem = _host_problem(authority, headers.get(b"host", b""), hosts)
-    if problem:
-        return _refused(method, 400, problem, "host")
-    if authority:
-        headers[b"host"] = authority
+        return _refused(method, large_target(limits))
+    if not is_target(target, method):
+        return _refused(method, bad_target)
+    authority, host = pseudo.get(b":authority", b""), headers.get(b"host", b"")
+    differ = hosts and authority and authority.lower() != host.lower()
+    if hosts > 1 or differ or not (authority or host) or not is_host(authority or host):
+        return _refused(method, bad_host)
+    headers[b"host"] = authority or host
     path, _, query = target.partition(b"?")
     return Head(method, path, query, headers)
-
-
-def _host_problem(authority: bytes, host: bytes, hosts: int) -> str:
-    if hosts > 1:
-        return "more than one host header; exactly one host is expected"
-    if hosts and authority and authority.lower() != host.lower():
-        return ":authority and host differ; exactly one host is expected"
-    if not authority and not host:
-        return "no host; :authority or a host header is expected"
-    if _host(authority or host) is None:
-        return "the host has characters that no host has"
-    return ""
 
 
 class HeaderBlock:
@@ -243,9 +237,8 @@ class HeadReader:
         limits = self._limits
         fields = self._decode(block, limits.max_headers + len(_pseudo))
         if self.decoder.oversized:
-            error = f"a head has at most {limits.max_headers} header lines and {limits.max_head} bytes"
             method = dict(fields).get(b":method", b"GET")  # HEAD must get no body here either
-            return _refused(method, 431, error, "head_size")
+            return _refused(method, large_head(limits))
         head = parse_head(fields, limits)
         if self.decoder.stateless and len(block) <= _known_bytes:
             if len(self.known) >= _known_most:
