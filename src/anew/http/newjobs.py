@@ -105,8 +105,6 @@ class _BulkReader:
     def read(self, piece: bytes, first: int) -> Work[list[NewJob]]:
         """Read an array of jobs; `first` is the place of the first one."""
         if self._form is JSON:
-            if not piece.isascii():
-                piece.decode()
             try:
                 jobs = _many.decode(piece)
             except msgspec.ValidationError:
