@@ -11,7 +11,7 @@ from msgspec import UnsetType
 from anew.backoff import policy_from_json
 from anew.errors import InvalidJob, MalformedRequest, NotSupported, TooLarge
 from anew.http.chunks import Work
-from anew.http.payload_limits import MAX_DEPTH, judging, may_be_out_of_range
+from anew.http.payload_limits import MOST_DIGITS, judging, may_be_out_of_range
 from anew.jobs import Backoff, NewJob, Retention
 from anew.jobs.codec import U64_MAX
 from anew.jobs.patch import RetentionPatch
@@ -59,7 +59,7 @@ def judging_job(job: NewJob, max_bytes: int) -> Work[None]:
     check_name(job.queue, "queue")
     check_size(job, max_bytes)
     payload = bytes(job.payload)
-    if len(payload) > 2 * MAX_DEPTH or may_be_out_of_range(payload):
+    if len(payload) > MOST_DIGITS or may_be_out_of_range(payload):
         yield
         yield from judging(payload)
     if b"\n" in payload or b"\r" in payload:

@@ -10,14 +10,13 @@ from anew.http.bodies import MAX_MEMBER, decode
 from anew.http.chunks import Work
 from anew.http.formats import JSON, Format, Unreadable
 from anew.http.jobrules import check_more, good_names, judging_job
-from anew.http.long_lists import members_of, reading_list
+from anew.http.long_lists import PIECE, members_of, reading_list
 from anew.http.payload_limits import (
-    HARMLESS_BYTES,
     MAX_DEPTH,
+    MOST_DIGITS,
     large_exponent_in,
     may_be_deep,
     may_be_out_of_range,
-    outside_strings,
 )
 from anew.http.repacking import repacking
 from anew.jobs import NewJob
@@ -25,13 +24,12 @@ from anew.jobs import NewJob
 LONG_BODY = 256 << 10
 """Bytes of a body up to which a job is read at once, and new jobs need no more than one batch."""
 
+SHORT_BODY = 4_000
+"""Bytes of a body that is read with the least effort, if it is as usual."""
+
 BARE = len(b'{"type":"","queue":"","payload":}')
 SLACK = len(b',"type":""')
 """The shortest pair with a known key. A body with fewer bytes beyond `BARE`, names and payload says nothing more."""
-
-_MOST_HARMLESS = 200
-"""Bytes of a payload that is neither too deep nor has a number out of range, unless that has an exponent of three digits: one of
-two is too large from 210 digits on."""
 
 _LF, _CR, _UPPER_E = b"\n\rE"
 """As numbers: to look for bytes in bytes raises, and drops, an exception first."""
@@ -46,7 +44,7 @@ _PLAIN = msgspec.structs.astuple(NewJob("", "", Raw(b"")))[3:]
 
 def short_job(body: bytes, max_bytes: int) -> NewJob | None:
     """Read the usual body in JSON, short and plain, with the least effort; None if it is another: see `reading_one`."""
-    if len(body) > HARMLESS_BYTES or not body.isascii() or _LF in body or _CR in body:
+    if len(body) > SHORT_BODY or not body.isascii() or _LF in body or _CR in body:
         return None
     try:
         job = _one.decode(body)
@@ -55,9 +53,11 @@ def short_job(body: bytes, max_bytes: int) -> NewJob | None:
     kind, queue, size = job.type, job.queue, len(job.payload)
     if kind not in good_names or queue not in good_names or size > max_bytes:
         return None
-    if large_exponent_in(job.payload) or (_UPPER_E in body and may_be_out_of_range(body)):
+    if (size > MOST_DIGITS or large_exponent_in(job.payload) or _UPPER_E in body) and may_be_out_of_range(
+        body
+    ):
         return None
-    if size > _MOST_HARMLESS and (may_be_deep(body) or may_be_out_of_range(body)):
+    if size > 2 * MAX_DEPTH and may_be_deep(body):
         return None
     return job if len(body) - len(kind) - len(queue) - size < BARE + SLACK else None
 
@@ -121,17 +121,13 @@ class _BulkReader:
         sizes = [len(job.payload) for job in jobs]
         names = [job.type for job in jobs] + [job.queue for job in jobs]
         lines = b"\n" in piece or b"\r" in piece
-        if (
-            lines
-            or not good_names.issuperset(names)
-            or (may_be_out_of_range(piece) and may_be_out_of_range(outside_strings(piece)))
-        ):
+        long = len(piece) > 2 * PIECE  # one member is
+        if long or lines or not good_names.issuperset(names) or may_be_out_of_range(piece):
             for job in jobs:
                 yield from judging_job(job, self._max_bytes)
         else:
-            most = min(HARMLESS_BYTES, self._max_bytes)
             for job, size in zip(jobs, sizes, strict=True):
-                if size > most or (size > 2 * MAX_DEPTH and may_be_deep(bytes(job.payload))):
+                if size > self._max_bytes or (size > 2 * MAX_DEPTH and may_be_deep(bytes(job.payload))):
                     yield from judging_job(job, self._max_bytes)
         said = 1 + len(jobs) * (BARE + 1) + sum(sizes) + len("".join(names))
         if len(piece) - said >= SLACK:
