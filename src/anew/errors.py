@@ -34,9 +34,15 @@ if TYPE_CHECKING:
 
 
 class AnewError(Exception):
-    """Base of every error that Anew raises on purpose."""
+    """Base of every error that Anew raises on purpose.
+
+    Attributes:
+        code: Never changes.
+        status: The HTTP status that stands for it.
+    """
 
     code = "error"
+    status = 500
 
 
 class InvalidInput(AnewError):
@@ -49,6 +55,7 @@ class InvalidInput(AnewError):
     """
 
     code = "invalid_input"
+    status = 400
 
     def __init__(self, message: str, *, field: str = "", value: object = None) -> None:
         super().__init__(message)
@@ -84,18 +91,21 @@ class TooLarge(InvalidInput):
     """More bytes or items than may come at once."""
 
     code = "too_large"
+    status = 413
 
 
 class NotFound(AnewError):
     """There is no such thing (any more)."""
 
     code = "not_found"
+    status = 404
 
 
 class Conflict(AnewError):
     """The present state forbids the operation."""
 
     code = "conflict"
+    status = 409
 
 
 class IllegalTransition(Conflict):
@@ -129,6 +139,7 @@ class Unavailable(AnewError):
     """
 
     code = "unavailable"
+    status = 503
     retry_after: timedelta | None = None
 
 
@@ -142,6 +153,7 @@ class StoreFull(Unavailable):
     """No space for new jobs; settling goes on."""
 
     code = "store_full"
+    status = 507
 
 
 class StoreBusy(Unavailable):
@@ -160,12 +172,14 @@ class Unauthorized(AnewError):
     """The server asks for a token, or does not know the one it got."""
 
     code = "unauthorized"
+    status = 401
 
 
 class NotSupported(AnewError):
     """A part of a protocol that this build does not speak yet."""
 
     code = "not_supported"
+    status = 501
 
 
 class InternalError(AnewError):

@@ -14,11 +14,11 @@ from anew.engine import Engine, GroupCommit
 from anew.engine.reads import Reads
 from anew.errors import AnewError, MalformedRequest, NotFound, Overloaded
 from anew.http.chunks import Chunks
-from anew.http.formats import CODES, JSON, SUPPORTED, Format, answer_format, not_acceptable
+from anew.http.formats import JSON, SUPPORTED, Format, answer_format, not_acceptable
 from anew.http.origins import Origins, SharedRequest, is_page
 from anew.http.replies import reply_error
 from anew.http.router import Found, Router, too_large
-from anew.net.seam import Headers, Kind, Refusal, Request, WireCounters
+from anew.net.seam import Headers, Kind, Refusal, Request, WireCounters, codes
 
 log = logging.getLogger("anew.http")
 
@@ -223,7 +223,7 @@ class Api:
             return _refused(JSON, 400, str(error), shared)
         form = answer_format(headers)
         if route is None and form is None:
-            value = {"error": "not acceptable", "code": CODES[406], "supported": SUPPORTED}
+            value = {"error": "not acceptable", "code": codes[406], "supported": SUPPORTED}
             return Refusal(406, JSON.encode(value), extra=shared)
         if route is None:
             return _refused(form or JSON, 404, "not found", shared)
@@ -231,8 +231,7 @@ class Api:
             return _refused(form or JSON, 405, "method not allowed", ((b"allow", route.allow), *shared))
         most = route.most.get(method)
         if most is not None and int(headers.get(b"content-length", b"").lstrip(b"0") or b"0") > most:
-            large = too_large(most)
-            return _refused(form or JSON, 413, str(large), shared, reason="body_size", code=large.code)
+            return _refused(form or JSON, 413, str(too_large(most)), shared, reason="body_size")
         return None
 
     def _authorised(self, path: bytes, headers: Mapping[bytes, bytes]) -> bool:
@@ -255,7 +254,7 @@ def _refused(
     form: Format, status: int, message: str, extra: Headers = (), *, reason: str = "", code: str = ""
 ) -> Refusal:
     """Build a refusal whose body has the code that its status stands for, unless one is given."""
-    body = form.encode({"error": message, "code": code or CODES[status]})
+    body = form.encode({"error": message, "code": code or codes[status]})
     return Refusal(status, body, form.content_type, extra, reason)
 
 

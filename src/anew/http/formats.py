@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from anew.http.embedded_json import json_hook, msgpack_hook
-from anew.net.seam import Headers, Request
+from anew.net.seam import Headers, Request, codes
 
 
 class Format:
@@ -36,7 +36,7 @@ class Format:
         self, request: Request, status: int, message: str, extra: Headers = (), *, code: str | None = None
     ) -> None:
         """Answer with ``{"error": message, "code": code}``; without a code, with the one that the status stands for."""
-        value = {"error": message, "code": CODES.get(status, "error") if code is None else code}
+        value = {"error": message, "code": codes[status] if code is None else code}
         request.reply(status, self.encode(value), self.content_type, extra)
 
 
@@ -45,19 +45,6 @@ MSGPACK = Format("MessagePack", b"application/msgpack", msgspec.msgpack.Encoder(
 
 SUPPORTED = ["application/json", "application/msgpack"]
 STREAMS = ["text/event-stream", "application/x-ndjson", "application/vnd.zizq.msgpack-stream"]
-
-CODES = {
-    400: "malformed_request",
-    401: "unauthorized",
-    403: "forbidden",
-    404: "not_found",
-    405: "method_not_allowed",
-    406: "not_acceptable",
-    415: "unsupported_media_type",
-    500: "internal_error",
-    503: "unavailable",
-}
-"""The stable code of an error without a class, by status; `anew.errors` has those of all others."""
 
 _JSON_TYPE = b"application/json"
 _MSGPACK_TYPE = b"application/msgpack"
@@ -116,7 +103,7 @@ def reason_of(error: Exception) -> str:
 
 def not_acceptable(request: Request, supported: list[str]) -> None:
     """Answer 406, always in JSON."""
-    JSON.reply(request, 406, {"error": "not acceptable", "code": CODES[406], "supported": supported})
+    JSON.reply(request, 406, {"error": "not acceptable", "code": codes[406], "supported": supported})
 
 
 def written_in(request: Request) -> Format | None:
@@ -130,5 +117,5 @@ def written_in(request: Request) -> Format | None:
 def unsupported_media_type(request: Request) -> None:
     """Answer 415, in MessagePack if that is what the client reads."""
     form = MSGPACK if _MSGPACK_TYPE in request.headers.get(b"accept", b"") else JSON
-    value = {"error": "unsupported media type", "code": CODES[415], "supported": SUPPORTED}
+    value = {"error": "unsupported media type", "code": codes[415], "supported": SUPPORTED}
     form.reply(request, 415, value)

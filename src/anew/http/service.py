@@ -7,7 +7,7 @@ from typing import Any
 
 from anew.engine import Probe, verbs
 from anew.engine.reads import Counts
-from anew.errors import AnewError, NotSupported
+from anew.errors import AnewError, NotSupported, Unavailable
 from anew.http.api import Context
 from anew.http.formats import JSON, SUPPORTED, Format
 from anew.http.query_strings import STATES
@@ -75,7 +75,7 @@ class ServiceRoutes:
 
         def done(result: Any) -> None:
             if isinstance(result, AnewError):
-                JSON.error(request, 503, "not ready: the store does not commit")
+                JSON.error(request, 503, "not ready: the store does not commit", code=Unavailable.code)
             else:
                 JSON.reply(request, 200, {"status": "ok"})
 

@@ -14,7 +14,15 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-from anew.errors import InternalError, MalformedRequest, NotSupported, Overloaded, TooLarge
+from anew.errors import (
+    InternalError,
+    MalformedRequest,
+    NotFound,
+    NotSupported,
+    Overloaded,
+    TooLarge,
+    Unauthorized,
+)
 
 type_json = b"application/json"
 
@@ -121,19 +129,22 @@ class Refusal:
     reason: str = ""
 
 
-_codes = {
-    400: MalformedRequest.code,
+codes = {
+    kind.status: kind.code for kind in (MalformedRequest, NotFound, TooLarge, NotSupported, InternalError)
+} | {
+    401: Unauthorized.code,
+    403: "forbidden",
+    405: "method_not_allowed",
+    406: "not_acceptable",
     408: "too_slow",
-    413: TooLarge.code,
     414: TooLarge.code,
+    415: "unsupported_media_type",
     417: NotSupported.code,
     431: TooLarge.code,
-    500: InternalError.code,
-    501: NotSupported.code,
     503: Overloaded.code,
     505: NotSupported.code,
 }
-"""The stable codes of what wires answer by themselves; see `anew.errors`."""
+"""The stable codes of what is refused by its status, without an error of `anew.errors`."""
 
 
 def refusal(status: int, message: str, reason: str = "") -> Refusal:
@@ -144,7 +155,7 @@ def refusal(status: int, message: str, reason: str = "") -> Refusal:
         message: What was expected; nothing from the peer.
         reason: As `Refusal.reason`.
     """
-    body = json.dumps({"error": message, "code": _codes[status]}).encode()
+    body = json.dumps({"error": message, "code": codes[status]}, separators=(",", ":")).encode()
     extra = ((b"retry-after", b"1"),) if status == 503 else ()
     return Refusal(status, body, extra=extra, reason=reason)
 

@@ -7,7 +7,6 @@ from typing import Final
 
 from anew.errors import AnewError, NotFound
 from anew.http.formats import Format
-from anew.http.replies import status_of
 from anew.http.router import Router
 from anew.net.seam import Headers, Request
 from anew.web import headers
@@ -66,7 +65,7 @@ class LabRoutes:
 
 def _refuse(request: Request, error: AnewError, *, partial: bool) -> None:
     """Say why there is no page: in the open page's own place for that, or as a small page."""
-    status = status_of(error)
+    status = error.status
     text = html.escape("internal server error" if status == 500 else str(error))
     if partial:
         body = f'<p id="notice" class="notice" role="alert" hx-swap-oob="true">{text}</p>'

@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from anew import errors
-from anew.http.formats import CODES, JSON, MSGPACK
+from anew.http.formats import JSON, MSGPACK
 from anew.http.replies import reply_error
+from anew.net.seam import codes
 
 from .asked import Asked
 
@@ -116,7 +117,7 @@ def test_no_two_errors_share_a_code() -> None:
     assert sorted(codes) == sorted(set(codes)) == sorted(STATUSES)
 
 
-@pytest.mark.parametrize("code", [*STATUSES, *CODES.values()])
+@pytest.mark.parametrize("code", [*STATUSES, *codes.values()])
 def test_every_code_stands_in_the_docs(code: str) -> None:
     docs = Path(__file__).parents[3] / "docs" / "http-api.md"
     inside = {
