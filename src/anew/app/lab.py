@@ -9,7 +9,7 @@ from anew import logs
 from anew.app.running import address_of, cannot_listen, run_loop, stop_signals
 from anew.app.settled import api_settings, wire_limits
 from anew.config import Listen, Settings, require_safe_bind
-from anew.http.api import Alone, Api
+from anew.http.api import Api
 from anew.http.router import Router
 from anew.net.listener import NetServer
 from anew.net.port import HttpPort
@@ -43,13 +43,13 @@ async def _serve_lab(settings: Settings, ready: Callable[[str], None] | None) ->
     stopping = asyncio.Event()
     for number in stop_signals():
         loop.add_signal_handler(number, stopping.set)
-    edge = Alone(api_settings(settings), WireCounters())
+    counters = WireCounters()
     helper = HelperProcess()
     router = Router()
     router.add("GET", "/", lab.to_the_lab, streams=True)
     lab.add_routes(router, helper)
-    server = NetServer(wire_limits(settings), edge.counters)
-    http = HttpPort(server, Api(edge, router))
+    server = NetServer(wire_limits(settings), counters)
+    http = HttpPort(server, Api(api_settings(settings), counters, router))
     try:
         host, port = await server.listen(settings.listen.host, settings.listen.port, http.connection)
     except OSError as error:

@@ -82,7 +82,7 @@ class Server:
         lab.add_routes(router, helper)
         server = NetServer(wire_limits(self.settings), counters)
         server.on_drain.append(streams.end_all)
-        http = HttpPort(server, Api(context, router))
+        http = HttpPort(server, Api(context.settings, counters, router))
         commit.start()
         try:
             listen = self.settings.listen

@@ -7,8 +7,7 @@ import hmac
 import logging
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Protocol
+from dataclasses import dataclass, field
 
 from anew.engine import Engine, GroupCommit
 from anew.engine.reads import Reads
@@ -62,54 +61,27 @@ class ApiSettings:
     commit: str = "full"
 
 
-class Edge(Protocol):
-    """What a server has whether or not there is a store behind it."""
-
-    @property
-    def settings(self) -> ApiSettings:
-        """What the routes need to know."""
-
-    @property
-    def counters(self) -> WireCounters:
-        """What the wires count; refusals are counted here too."""
-
-
 @dataclass(frozen=True, slots=True)
-class Alone:
-    """The edge of a server without a store."""
-
-    settings: ApiSettings
-    counters: WireCounters
-
-
 class Context:
     """What every handler may use.
 
-    Args:
+    Attributes:
         engine: The engine: its ids, its clock, what it counts.
         commit: Where operations go.
         reads: What is read of the store.
         settings: What the routes need to know.
         counters: What the wires count; refusals are counted here too.
+        chunks: Where long works are done.
+        started_at: When it was made, by the monotonic clock, in seconds.
     """
 
-    __slots__ = ("chunks", "commit", "counters", "engine", "reads", "settings", "started_at")
-
-    def __init__(
-        self,
-        engine: Engine,
-        commit: GroupCommit,
-        reads: Reads,
-        settings: ApiSettings,
-        counters: WireCounters,
-    ) -> None:
-        self.engine = engine
-        self.commit = commit
-        self.reads = reads
-        self.settings = settings
-        self.counters = counters
-        self.chunks = Chunks()
-        self.started_at = time.monotonic()
+    engine: Engine
+    commit: GroupCommit
+    reads: Reads
+    settings: ApiSettings
+    counters: WireCounters
+    chunks: Chunks = field(default_factory=Chunks)
+    started_at: float = field(default_factory=time.monotonic)
 
     def key_of(self, job_id: str) -> int:
         """Give the key of a job's public id.
@@ -127,13 +99,13 @@ class Api:
     """Answers requests: what the wires ask about each head, and then hand the whole request to.
 
     Args:
-        edge: Settings and counters; handlers have what else they use from elsewhere.
+        settings: Who may come in.
+        counters: What the wires count; refusals are counted here too.
         router: All routes.
     """
 
-    def __init__(self, edge: Edge, router: Router) -> None:
-        settings = edge.settings
-        self._counters = edge.counters
+    def __init__(self, settings: ApiSettings, counters: WireCounters, router: Router) -> None:
+        self._counters = counters
         self._router = router
         self._literal = router.literal
         self._found: tuple[bytes, Found] = (b"", (None, ()))  # by the path that was looked for last

@@ -13,10 +13,10 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, Protocol, TypeVar
 
-from anew.net.seam import App, Judge, Kind, Refusal, Request, refusal
+from anew.net.seam import App, Judge, Kind, Request, refusal
 
 log = logging.getLogger("anew.http")
 
@@ -302,23 +302,25 @@ class Admission:
     """The way of HTTP requests, from both wires, through the gate to one application.
 
     Args:
-        app: Answers requests; a plain function judges nothing and has no new work.
+        app: Answers requests.
         gate: What all applications share.
 
     Attributes:
         gate: As given.
         judge: The application's verdict about a head. Wires ask it as soon as a head is complete.
         start: The application itself.
+        kind_of: What it says that a request is for.
+        shed: Has it refuse a request, since too many others wait.
     """
 
-    __slots__ = ("_kind_of", "_shed", "gate", "judge", "start")
+    __slots__ = ("gate", "judge", "kind_of", "shed", "start")
 
-    def __init__(self, app: App | Callable[[Request], None], gate: Gate) -> None:
+    def __init__(self, app: App, gate: Gate) -> None:
         self.gate = gate
         self.start: Callable[[Request], None] = app
-        self.judge: Judge = getattr(app, "judge", _allow)
-        self._kind_of: Callable[[Request], Kind] = getattr(app, "kind_of", _other)
-        self._shed: Callable[[Request], None] = getattr(app, "shed", _refuse)
+        self.judge: Judge = app.judge
+        self.kind_of: Callable[[Request], Kind] = app.kind_of
+        self.shed: Callable[[Request], None] = app.shed
 
     def hand(self, request: Request) -> None:
         """Hand over a complete request that has just been read and was not refused."""
@@ -327,28 +329,7 @@ class Admission:
     def size_of(self, request: Request) -> int:
         return len(request.body)
 
-    def kind_of(self, request: Request) -> Kind:
-        return self._kind_of(request)
-
     def failed(self, request: Request) -> None:
         log.exception("unhandled error in the answer to a request")
-        _reply(request, refusal(500, "internal server error"))
-
-    def shed(self, request: Request) -> None:
-        self._shed(request)
-
-
-def _allow(method: bytes, path: bytes, headers: Mapping[bytes, bytes]) -> None:
-    return None
-
-
-def _other(request: Request) -> Kind:
-    return Kind.other
-
-
-def _refuse(request: Request) -> None:
-    _reply(request, refusal(503, "too many requests are waiting; try again in a second"))
-
-
-def _reply(request: Request, refused: Refusal) -> None:
-    request.reply(refused.status, refused.body, refused.content_type, refused.extra)
+        refused = refusal(500, "internal server error")
+        request.reply(refused.status, refused.body, refused.content_type, refused.extra)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import importlib
 import threading
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from anew.net.admission import Admission
@@ -13,7 +12,7 @@ from anew.net.http1.answer import AnswerHeads
 from anew.net.http1.connection import Http1Connection
 from anew.net.http1.head import HeadParser
 from anew.net.listener import NetServer
-from anew.net.seam import App, Request
+from anew.net.seam import App
 
 if TYPE_CHECKING:
     from anew.net.http2.heads import AnswerBlocks
@@ -35,7 +34,7 @@ class HttpPort:
         answer_heads: The heads of answers; those of HTTP/2 are made when its first connection comes.
     """
 
-    def __init__(self, server: NetServer, app: App | Callable[[Request], None]) -> None:
+    def __init__(self, server: NetServer, app: App) -> None:
         self.server = server
         self.admission = Admission(app, server.gate)
         self.head_parser = HeadParser(server.limits)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from anew.errors import NotFound, Overloaded
-from anew.http.api import Api, ApiSettings, Context, host_name
+from anew.http.api import Api, ApiSettings, host_name
 from anew.http.formats import Format
 from anew.http.router import Router
 from anew.net.seam import Request, WireCounters
@@ -53,8 +53,7 @@ class Edge:
         router.add("GET", "/lab", show, streams=True)
         router.add("GET", "/lab/static/{name}", show, streams=True)
         self.counters = WireCounters()
-        nobody: Any = None
-        self.api = Api(Context(nobody, nobody, nobody, ApiSettings(**settings), self.counters), router)
+        self.api = Api(ApiSettings(**settings), self.counters, router)
 
     def ask(self, method: str, target: str, **headers: str | None) -> Answer:
         """Send one request through the application."""

@@ -144,7 +144,7 @@ def test_lists_over_all_queues_are_made_in_the_readers_thread_and_may_be_shed() 
     context = Context(nobody, nobody, reads, ApiSettings(), WireCounters())
     metrics.add_routes(router, context)
     service.add_routes(router, context)
-    api = Api(context, router)
+    api = Api(context.settings, context.counters, router)
     for path in ("/metrics", "/queues", "/v1/queues"):
         request = Asked("GET", path)
         api(request)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from anew.http.api import Api, ApiSettings, Context
+from anew.http.api import Api, ApiSettings
 from anew.http.formats import Format
 from anew.http.router import Router
 from anew.net.seam import Request, WireCounters
@@ -36,11 +36,8 @@ def _ask(request: Asked, **settings: Any) -> Answer:
     router.add("GET", "/jobs/take", stream, streams=True)
     router.add("GET", "/lab", show, streams=True)
     router.add("GET", "/lab/static/{name}", show, streams=True)
-    nobody: Any = None
     settings = {"allowed_origins": frozenset({APP.encode()})} | settings
-    return asked(
-        Api(Context(nobody, nobody, nobody, ApiSettings(**settings), WireCounters()), router), request
-    )
+    return asked(Api(ApiSettings(**settings), WireCounters(), router), request)
 
 
 @pytest.mark.parametrize(("method", "path"), [("POST", "/jobs"), ("DELETE", "/jobs"), ("GET", "/jobs/take")])

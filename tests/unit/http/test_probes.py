@@ -36,7 +36,7 @@ def probe(path: str, result: object, **headers: str) -> tuple[Answer, int]:
     context = Context(nobody, commit, nobody, ApiSettings(), WireCounters())
     add_routes(router, context)
     request = Asked("GET", path, **headers)
-    Api(context, router)(request)
+    Api(context.settings, context.counters, router)(request)
     return request.answer, commit.submitted
 
 

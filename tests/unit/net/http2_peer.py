@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import struct
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from typing import Any
 
 import h2.config
@@ -15,7 +15,7 @@ import h2.events
 from anew.net.admission import Admission, Gate
 from anew.net.http2.connection import Http2Connection
 from anew.net.http2.heads import AnswerBlocks
-from anew.net.seam import Request, WireCounters, WireLimits
+from anew.net.seam import App, Kind, Refusal, Request, WireCounters, WireLimits
 
 preface = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 
@@ -79,6 +79,38 @@ class FakeTransport(asyncio.Transport):
         self.reading = True
 
 
+class PlainApp:
+    """An application that lets everything in and knows no new work.
+
+    Args:
+        answer: Called with each request.
+    """
+
+    def __init__(self, answer: Callable[[Request], None]) -> None:
+        self._answer = answer
+
+    def judge(self, method: bytes, path: bytes, headers: Mapping[bytes, bytes]) -> Refusal | None:
+        return None
+
+    def __call__(self, request: Request) -> None:
+        self._answer(request)
+
+    def kind_of(self, request: Request) -> Kind:
+        return Kind.other
+
+    def shed(self, request: Request) -> None:
+        request.reply(503, extra=((b"retry-after", b"1"),))
+
+
+def as_app(app: App | Callable[[Request], None]) -> App:
+    """Make an application of a plain function, or of one that lacks a part."""
+    whole = PlainApp(app)
+    for part in ("judge", "kind_of", "shed"):
+        if hasattr(app, part):
+            setattr(whole, part, getattr(app, part))
+    return whole
+
+
 def connection(peer: Any, admission: Admission, limits: WireLimits) -> Http2Connection:
     """Make a connection of which a peer is the server too; answers are of 2023-11-14 22:13:20."""
     blocks = AnswerBlocks()
@@ -102,7 +134,7 @@ class Peer:
         self.transport = FakeTransport()
         self.now_ms = 1
         self.gate = Gate(lambda: self.now_ms)
-        self.admission = Admission(app or self.requests.append, self.gate)
+        self.admission = Admission(as_app(app or self.requests.append), self.gate)
         self.conn = connection(self, self.admission, WireLimits(**limits))
         config = h2.config.H2Configuration(client_side=True, header_encoding=None)
         self.client = h2.connection.H2Connection(config)
@@ -182,7 +214,7 @@ class RawPeer:
         self.transport = FakeTransport()
         self.now_ms = 1
         self.gate = Gate(lambda: self.now_ms)
-        self.admission = Admission(app or self.requests.append, self.gate)
+        self.admission = Admission(as_app(app or self.requests.append), self.gate)
         self.conn = connection(self, self.admission, WireLimits(**limits))
         self.conn.connection_made(self.transport)
         self.conn.data_received(preface + frame(4, 0, 0))

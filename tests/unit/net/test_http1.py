@@ -13,7 +13,7 @@ from anew.net.listener import NetServer
 from anew.net.port import HttpPort
 from anew.net.seam import Request
 from tests.unit.net.http1_peer import fetch, get, post
-from tests.unit.net.http2_peer import FakeTransport, in_loop
+from tests.unit.net.http2_peer import FakeTransport, as_app, in_loop
 from tests.unit.net.loopback import Site, run
 
 # ---- the ordinary
@@ -85,7 +85,7 @@ def test_every_split_of_a_request_reads_the_same(loop: str) -> None:
 @in_loop
 async def test_a_head_without_its_end_is_waited_for_though_all_its_lines_are_known() -> None:
     seen: list[Request] = []
-    conn = HttpPort(NetServer(), seen.append).connection()
+    conn = HttpPort(NetServer(), as_app(seen.append)).connection()
     conn.connection_made(FakeTransport())
     conn.data_received(get)
     seen.pop().reply(204, b"", None)

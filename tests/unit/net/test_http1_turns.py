@@ -11,7 +11,7 @@ from anew.net.listener import NetServer
 from anew.net.port import HttpPort
 from anew.net.seam import Request
 
-from .http2_peer import FakeTransport, in_loop
+from .http2_peer import FakeTransport, as_app, in_loop
 
 KIB, MIB = 1 << 10, 1 << 20
 
@@ -20,7 +20,7 @@ KIB, MIB = 1 << 10, 1 << 20
 async def test_after_each_megabyte_of_a_body_the_others_have_a_turn() -> None:
     requests: list[Request] = []
     transport = FakeTransport()
-    conn = HttpPort(NetServer(), requests.append).connection()
+    conn = HttpPort(NetServer(), as_app(requests.append)).connection()
     conn.connection_made(transport)
     conn.data_received(b"POST /jobs HTTP/1.1\r\nhost: x\r\ncontent-length: %d\r\n\r\n" % (3 * MIB))
     for quarter in range(1, 12):
@@ -43,7 +43,7 @@ async def test_many_small_chunks_are_read_a_thousand_lines_a_turn() -> None:
     requests: list[Request] = []
     transport = FakeTransport()
     server = NetServer()
-    conn = HttpPort(server, requests.append).connection()
+    conn = HttpPort(server, as_app(requests.append)).connection()
     conn.connection_made(transport)
     conn.data_received(b"POST /jobs HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n")
     conn.data_received(small_chunks(2_500) + b"0\r\n\r\nGET /next HTTP/1.1\r\nhost: x\r\n\r\n")
@@ -65,7 +65,7 @@ async def test_while_small_chunks_are_read_the_requests_of_others_have_their_tur
     clock = ManualClock()
     requests: list[Request] = []
     server = NetServer(clock=clock)
-    port = HttpPort(server, requests.append)
+    port = HttpPort(server, as_app(requests.append))
     busy, other = port.connection(), port.connection()
     for conn in (busy, other):
         conn.connection_made(FakeTransport())
@@ -82,7 +82,7 @@ async def test_while_small_chunks_are_read_the_requests_of_others_have_their_tur
 async def test_a_body_that_is_mostly_the_sizes_of_its_chunks_is_refused(size: int, status: int) -> None:
     """A line of 1 byte and two line ends are 5 bytes of framing: more than twice the data, but for 64 KiB of it."""
     transport = FakeTransport()
-    conn = HttpPort(NetServer(), lambda request: request.reply(200)).connection()
+    conn = HttpPort(NetServer(), as_app(lambda request: request.reply(200))).connection()
     conn.connection_made(transport)
     conn.data_received(b"POST /jobs HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n")
     conn.data_received(b"%d\r\n%b\r\n" % (size, b"x" * size) * 100_000 + b"0\r\n\r\n")

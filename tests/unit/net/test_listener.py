@@ -585,12 +585,13 @@ flooded = """
 import asyncio, resource, sys
 from anew.net.listener import NetServer
 from anew.net.port import HttpPort
+from tests.unit.net.http2_peer import as_app
 loop = sys.argv[1]
 resource.setrlimit(resource.RLIMIT_NOFILE, (40, 40))
 async def main():
     server = NetServer()
     server.max_connections = 1000
-    http = HttpPort(server, lambda request: request.reply(200))
+    http = HttpPort(server, as_app(lambda request: request.reply(200)))
     print((await server.listen("127.0.0.1", 0, http.connection))[1], flush=True)
     await asyncio.Event().wait()
 if loop == "uvloop":
