@@ -79,7 +79,7 @@ def shortest(value: float) -> float:
 
 
 @contextlib.contextmanager
-def collector_resting() -> Iterator[None]:
+def collector_paused() -> Iterator[None]:
     """Let the collector rest: of very many new lists it would look at each many times, and find that all are in use."""
     resting = gc.isenabled()
     gc.disable()
@@ -94,7 +94,7 @@ def to_msgpack(text: bytes) -> bytes:
     """Translate JSON to MessagePack; integers that it cannot hold become floats."""
     if len(text) <= LONG:
         return _to_msgpack(text)
-    with collector_resting():
+    with collector_paused():
         return _to_msgpack(text)
 
 

@@ -16,7 +16,7 @@ import msgspec
 
 from anew.errors import MalformedRequest, TooLarge
 from anew.http.chunks import Work
-from anew.http.embedded_json import LONG, collector_resting
+from anew.http.embedded_json import LONG, collector_paused
 from anew.http.formats import Unreadable, reason_of
 from anew.http.payload_limits import MAX_DEPTH, WINDOW
 
@@ -72,7 +72,7 @@ def repacking(packed: bytes, max_bytes: int, field: str = "payload") -> Work[byt
 def _unpacked(packed: bytes) -> Any:
     """Decode MessagePack."""
     try:
-        with collector_resting() if len(packed) > LONG else contextlib.nullcontext():
+        with collector_paused() if len(packed) > LONG else contextlib.nullcontext():
             return msgspec.msgpack.decode(packed)
     except (*Unreadable, ValueError) as error:
         raise MalformedRequest(f"invalid MessagePack: {reason_of(error)}") from None

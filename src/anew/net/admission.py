@@ -1,9 +1,9 @@
 """The gate before all applications: for so long a turn requests pass at once; those that come after wait in order.
 
-A turn of the event loop reads all that a crowd has sent before any answer leaves, and what comes meanwhile waits in the kernel,
-where its age cannot be seen. So no turn hands over requests for longer than `turn_ms`: answers leave soon, nothing is unread for
-long, and what waits does so here, counted and timed. New work that has waited too long in a crowd is shed: refusing costs little,
-and those behind are served in time.
+A turn of the event loop reads all that very many clients have sent before any answer leaves, and what comes meanwhile waits in
+the kernel, where its age cannot be seen. So no turn hands over requests for longer than `turn_ms`: answers leave soon, nothing is
+unread for long, and what waits does so here, counted and timed. New work that has waited too long during an overload is shed:
+refusing costs little, and those behind are served in time.
 
 The gate knows a request's size and its kind, and no protocol; `Admission` is one application's way through it.
 """
@@ -18,7 +18,7 @@ from typing import Any, Protocol, TypeVar
 
 from anew.net.seam import App, Judge, Kind, Request, refusal
 
-log = logging.getLogger("anew.http")
+log = logging.getLogger("anew.net")
 
 turn_ms = 20
 """How long requests are handed over, and what has been read is worked on, in one turn of the loop."""
@@ -27,15 +27,15 @@ read_ms = 5
 """How long one connection's bytes are worked on before others have their turn."""
 
 max_wait_ms = 60
-"""How long new work may have waited before it is shed, if it is one of a crowd. Behind it comes at most the rest of its turn, so
+"""How long new work may have waited before it is shed during an overload. Behind it comes at most the rest of its turn, so
 its answer leaves well within the 250 ms that are promised."""
 
-crowd = 64
-"""Requests that wait, or connections with requests behind the one under way, that make a crowd. Fewer wait by their own choice:
-each could ask for one thing at a time."""
+overload = 64
+"""Requests that wait, or connections with requests behind the one under way, that are an overload. Fewer may come from clients
+that send their requests ahead, and need not."""
 
-wary_ms = 1_000
-"""How long after a crowd the time is counted for which bytes may have waited unread. At other times it is not: a disk that once
+after_overload_ms = 1_000
+"""How long after an overload the time is counted for which bytes may have waited unread. At other times it is not: a disk that once
 stands still is no overload, and those who waited for it are served as soon as it goes on."""
 
 full = 1024
@@ -90,36 +90,36 @@ class Gate:
         now_ms: The monotonic clock; never 0.
 
     Attributes:
-        crowded: True from when `crowd` requests wait until hardly any does.
+        overloaded: True from when `overload` requests wait until few do.
     """
 
     __slots__ = (
         "_awake",
         "_bytes",
-        "_crowd_ended_ms",
+        "_counts_unread",
         "_looked_ms",
         "_now_ms",
+        "_overload_ended_ms",
         "_pipelines",
         "_queue",
         "_since_ms",
         "_turning",
         "_until_ms",
-        "_wary",
-        "crowded",
+        "overloaded",
     )
 
     def __init__(self, now_ms: Callable[[], int]) -> None:
-        self.crowded = False
+        self.overloaded = False
         self._now_ms = now_ms
         # A request, its service and since when it waits; or a connection, None and the same.
         self._queue: deque[tuple[Any, Service[Any] | None, int]] = deque()
         self._bytes = 0  # of the requests in the queue
         self._pipelines: set[Held] = set()
         self._turning = False  # the end of this turn, or the work on the queue, is scheduled
-        self._crowd_ended_ms = -wary_ms
+        self._overload_ended_ms = -after_overload_ms
         self._until_ms = 0  # when this turn's time is used up; 0: there is none for newcomers
         self._awake = False  # the loop has not been polled since the last turn
-        self._wary = False  # there is a crowd, or has been one lately
+        self._counts_unread = False  # there is an overload, or has been one lately
         self._looked_ms = 0  # when the loop began to read what it has read last
         self._since_ms = 0  # since when what is read now may have waited unread
 
@@ -128,7 +128,7 @@ class Gate:
         now_ms = self._now_ms()
         if not (now_ms < self._until_ms or self._begins(now_ms)):
             self._wait(request, service, self._since_ms)
-        elif self._wary and now_ms - self._since_ms > max_wait_ms:
+        elif self._counts_unread and now_ms - self._since_ms > max_wait_ms:
             self._start_or_shed(request, service)
         else:
             try:  # as `_start` does: this is the path of every request, and a call less
@@ -181,13 +181,13 @@ class Gate:
     def waits(self, connection: Held) -> None:
         """Count a connection with requests behind the one under way."""
         self._pipelines.add(connection)
-        if len(self._pipelines) >= crowd:
-            self.crowded = self._wary = True
+        if len(self._pipelines) >= overload:
+            self.overloaded = self._counts_unread = True
 
     def waits_no_more(self, connection: Held) -> None:
         """Count it no more."""
         self._pipelines.discard(connection)
-        self._thin_out()
+        self._end_overload()
 
     def close(self) -> None:
         """Forget the requests that wait: nobody is there any more to read their answers."""
@@ -210,7 +210,7 @@ class Gate:
         # If the loop has not slept, what is read now can have come as soon as the turn before had begun to read.
         self._since_ms = self._looked_ms if self._awake else now_ms
         self._looked_ms = now_ms
-        self._wary = self.crowded or now_ms - self._crowd_ended_ms < wary_ms
+        self._counts_unread = self.overloaded or now_ms - self._overload_ended_ms < after_overload_ms
 
     def _turn_over(self) -> None:
         self._until_ms = 0
@@ -219,12 +219,12 @@ class Gate:
             # Not at once: first the answers to what was handed over may leave.
             self._since_ms, self._looked_ms = self._looked_ms, self._now_ms()
             asyncio.get_running_loop().call_soon(self._work)
-        elif self._wary:
+        elif self._counts_unread:
             self._awake = True
             asyncio.get_running_loop().call_soon(self._rest)
 
     def _rest(self) -> None:
-        # The loop has been polled since the last turn; whether it slept then or will now, nobody can know.
+        # The loop has been polled since the last turn; whether it has slept cannot be known.
         self._awake = False
 
     def _work(self) -> None:
@@ -242,7 +242,7 @@ class Gate:
             else:
                 self._bytes -= service.size_of(first)
                 self._hand_aged(first, service, since_ms, now_ms)
-            self._thin_out()
+            self._end_overload()
             now_ms = self._now_ms()
         self._since_ms, self._looked_ms = self._looked_ms, now_ms
         if queue:
@@ -269,12 +269,12 @@ class Gate:
             return
         self._queue.append((request, service, since_ms))
         self._bytes += size
-        if len(self._queue) >= crowd:
-            self.crowded = self._wary = True
+        if len(self._queue) >= overload:
+            self.overloaded = self._counts_unread = True
 
     def _hand_aged(self, request: Requested, service: Service[Requested], since_ms: int, now_ms: int) -> None:
-        # Whatever began to wait in a crowd is shed after that time, though the crowd has thinned out since.
-        if now_ms - since_ms > max_wait_ms and (self.crowded or since_ms <= self._crowd_ended_ms):
+        # What began to wait during an overload is shed after that time, though the overload has ended since.
+        if now_ms - since_ms > max_wait_ms and (self.overloaded or since_ms <= self._overload_ended_ms):
             self._start_or_shed(request, service)
         else:
             self._start(request, service)
@@ -292,10 +292,10 @@ class Gate:
         except Exception:
             service.failed(request)
 
-    def _thin_out(self) -> None:
-        if self.crowded and len(self._queue) <= crowd // 8 and len(self._pipelines) <= crowd // 8:
-            self.crowded = False
-            self._crowd_ended_ms = self._now_ms()
+    def _end_overload(self) -> None:
+        if self.overloaded and len(self._queue) <= overload // 8 and len(self._pipelines) <= overload // 8:
+            self.overloaded = False
+            self._overload_ended_ms = self._now_ms()
 
 
 class Admission:

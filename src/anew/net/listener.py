@@ -21,7 +21,7 @@ from anew.clock import Clock, SystemClock
 from anew.net.admission import Gate
 from anew.net.seam import WireCounters, WireLimits
 
-log = logging.getLogger("anew.http")
+log = logging.getLogger("anew.net")
 
 spare_descriptors = 256
 """Descriptors that connections leave to the store, the logs and the listeners themselves."""

@@ -169,7 +169,7 @@ class Kind(enum.Enum):
     """What a request is for, which decides whether it may be shed."""
 
     new_work = enum.auto()
-    """Brings new work: shed when it has waited too long in a crowd, or when very many wait."""
+    """Brings new work: shed when it has waited too long during an overload, or when very many wait."""
     other = enum.auto()
     """Looks at things or changes them: shed when very many wait."""
     settling = enum.auto()

@@ -66,8 +66,8 @@ class Rig:
         cost_ms, self.cost_ms = self.cost_ms, 1
         before = len(self.got)
         self.hand(100)
-        assert self.gate.crowded
-        await self.until(lambda: len(self.got) == before + 100 and not self.gate.crowded)
+        assert self.gate.overloaded
+        await self.until(lambda: len(self.got) == before + 100 and not self.gate.overloaded)
         self.got.clear()
         self.cost_ms = cost_ms
 

@@ -156,7 +156,7 @@ def test_new_work_is_shed_only_in_a_crowd(loop: str, connections: int, waited_ms
             client = clients[0]
             client.send(post(b"two") * 2 + get)
             assert [(await client.reply()).status for _ in range(3)] == [200] * 3
-            assert not site.server.gate.crowded
+            assert not site.server.gate.overloaded
 
     run(test, loop)
 

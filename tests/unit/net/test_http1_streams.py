@@ -146,6 +146,6 @@ def test_a_taker_that_keeps_talking_is_cut(loop: str) -> None:
             await client.head()
             client.send(b"x" * 1_000_000)
             await site.app.until(lambda: len(site.app.closed) == 1)
-            assert site.refused == {"chatter": 1}
+            assert site.refused == {"unexpected_bytes": 1}
 
     run(test, loop)

@@ -132,7 +132,7 @@ class Http1Request(Request):
         conn = self.conn
         if not conn.owes(self):
             return None
-        if self.method == b"HEAD" or conn.deserted:
+        if self.method == b"HEAD" or conn.half_closed:
             framing = b"transfer-encoding: chunked\r\n" if self.line.modern else b""
             head = conn.heads.build(status, content_type, extra, framing + conn.ending_line(self))
             conn.answered(self, head + last_chunk if framing and self.method != b"HEAD" else head)

@@ -43,7 +43,7 @@ max_ahead = 64 << 10
 
 max_at_once = 16
 """Requests of one connection that are answered on the spot before the others have their turn. More than a few, because their
-answers leave in one write, and refusing a crowd must cost little."""
+answers leave in one write, and refusing very many must cost little."""
 
 linger_ms = 1_000
 """How long a peer may take to read the last answer and hang up before we do. A close with unread bytes makes the kernel send a
@@ -340,7 +340,7 @@ class Http1Connection(asyncio.Protocol):
         if self._dropped <= max_dropped:
             return
         if self._stage == streaming:
-            self.counters.refuse("chatter")
+            self.counters.refuse("unexpected_bytes")
             self._lose_stream()
             self.abort()
         else:
@@ -612,8 +612,8 @@ class Http1Connection(asyncio.Protocol):
     # ---- what requests and streams call
 
     @property
-    def deserted(self) -> bool:
-        """Whether the peer has closed its half: for an endless answer that means that nobody listens."""
+    def half_closed(self) -> bool:
+        """Whether the peer has closed its half, which for an endless answer means that nobody reads it."""
         return self._eof
 
     def owes(self, request: Http1Request) -> bool:

@@ -60,7 +60,7 @@ max_block_bytes = 1 << 15
 max_block_frames = 32
 """Frames of one header block (CVE-2024-27316 and its kin)."""
 
-bodyless = frozenset((204, 304))
+bodiless = frozenset((204, 304))
 """Statuses whose answers have no body."""
 
 
@@ -292,9 +292,9 @@ class AnswerBlocks:
     def block(self, status: int, content_type: bytes | None, extra: Headers, length: int | None) -> bytes:
         """Build a header block; 204 and 304 have neither content type nor length, a stream has no length."""
         parts = [encode_status(status)]
-        if content_type is not None and status not in bodyless:
+        if content_type is not None and status not in bodiless:
             parts.append(encode_field(b"content-type", content_type))
-        if length is not None and status not in bodyless:
+        if length is not None and status not in bodiless:
             parts.append(encode_field(b"content-length", b"%d" % length))
         parts.append(self._date)
         parts += [encode_field(name, value) for name, value in extra]

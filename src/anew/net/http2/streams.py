@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from anew.net.http2 import frames
 from anew.net.http2.frames import DATA, END_STREAM, Code, ConnectionFault, StreamFault, frame
-from anew.net.http2.heads import AnswerBlocks, Head, bodyless
+from anew.net.http2.heads import AnswerBlocks, Head, bodiless
 from anew.net.http2.hpack import default_table_bytes, empty_table, encode_status
 from anew.net.peer import Pace
 from anew.net.seam import Headers, Request, Stream, too_much_unread, type_json
@@ -22,7 +22,7 @@ from anew.net.seam import Headers, Request, Stream, too_much_unread, type_json
 if TYPE_CHECKING:
     from anew.net.http2.connection import Http2Connection
 
-log = logging.getLogger("anew.http")
+log = logging.getLogger("anew.net")
 
 receive_window = 1 << 20
 """Bytes of DATA that a peer may send ahead, on a stream and on the connection."""
@@ -273,7 +273,7 @@ class Sender:
             0 < size <= frames.max_frame_bytes
             and size <= self.window
             and size <= exchange.credit + self.initial_window
-            and not (exchange.head_only or self.paused or self._table_shrunk or status in bodyless)
+            and not (exchange.head_only or self.paused or self._table_shrunk or status in bodiless)
         ):
             key = (status, content_type, extra, size)
             blocks = self.answer_blocks
@@ -285,7 +285,7 @@ class Sender:
                 self._schedule()
             self._finished(exchange)
             return
-        ends = not size or exchange.head_only or status in bodyless
+        ends = not size or exchange.head_only or status in bodiless
         self.head(exchange, self.answer_blocks.block(status, content_type, extra, size), ends)
         if not ends:
             self.body(exchange, body, True)
