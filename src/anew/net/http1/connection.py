@@ -109,7 +109,6 @@ class Http1Connection(asyncio.Protocol):
         "_paused_ms",
         "_port",
         "_rest",
-        "_seen",
         "_seen_ms",
         "_seen_taken",
         "_server",
@@ -144,7 +143,6 @@ class Http1Connection(asyncio.Protocol):
         self._fresh = True  # no request yet: the connection may turn out to be HTTP/2
         # What comes in.
         self._rest = b""
-        self._seen = 0  # how many of the bytes that are being parsed had been looked at before
         self._began_ms = 0  # when the head under way began to come; 0: none
         self._incoming: Incoming | None = None
         self._dropped = 0  # bytes that came when none was expected
@@ -332,7 +330,6 @@ class Http1Connection(asyncio.Protocol):
         else:
             rest, self._rest = self._rest, b""
             self._stage = idle
-            self._seen = len(rest)
             self._parse(rest + data if rest else data, 0)
 
     def _drop(self, data: bytes) -> None:
@@ -394,7 +391,7 @@ class Http1Connection(asyncio.Protocol):
             if end >= 4:
                 eol = data.find(b"\r\n", at)
                 return self._begin(data[at:eol], data[eol + 2 : end - 4], data, end)
-            self._parser.unfinished(data[at:], 0 if at else self._seen)
+            self._parser.unfinished(data[at:])
             self._await_more(data[at:])
         return len(data)
 
@@ -592,7 +589,6 @@ class Http1Connection(asyncio.Protocol):
     def _take_ahead(self) -> None:
         data, self._rest = self._rest, b""
         self._stage = idle
-        self._seen = 0
         self._parse(data, self._at)
         if self._stage != ahead and self._ahead_ms:
             self._waits_no_more()
