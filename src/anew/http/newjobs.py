@@ -37,8 +37,14 @@ _LF, _CR, _UPPER_E = b"\n\rE"
 _NIL = b"\xc0"
 _PRIORITY = frozenset({"priority"})
 
+
+class _Bulk(msgspec.Struct):
+    jobs: list[NewJob]
+
+
 _one = msgspec.json.Decoder(NewJob)
 _many = msgspec.json.Decoder(list[NewJob])
+_bulk = msgspec.json.Decoder(_Bulk)
 _PLAIN = msgspec.structs.astuple(NewJob("", "", Raw(b"")))[3:]
 
 
@@ -116,6 +122,16 @@ class _BulkReader:
                     pass  # one by one, so that the error names its place
         return (yield from self._read_singly(piece, first))
 
+    def read_short(self, body: bytes, most: int) -> Work[list[NewJob] | None]:
+        """Read the whole body of a bulk in JSON, if it is short and fits; None if it has to be read piece by piece."""
+        if len(body) > LONG_BODY or not body.isascii():
+            return None
+        try:
+            jobs = _bulk.decode(body).jobs
+            return (yield from self._checked(body, jobs)) if len(jobs) <= most else None
+        except (*Unreadable, InvalidInput):
+            return None
+
     def _checked(self, piece: bytes, jobs: list[NewJob]) -> Work[list[NewJob]]:
         """Check jobs that have been decoded; short payloads under known names need no more than a look."""
         sizes = [len(job.payload) for job in jobs]
@@ -125,7 +141,7 @@ class _BulkReader:
         if long or lines or not good_names.issuperset(names) or may_be_out_of_range(piece):
             for job in jobs:
                 yield from judging_job(job, self._max_bytes)
-        else:
+        elif max(sizes, default=0) > min(2 * MAX_DEPTH, self._max_bytes):
             for job, size in zip(jobs, sizes, strict=True):
                 if size > self._max_bytes or (size > 2 * MAX_DEPTH and may_be_deep(bytes(job.payload))):
                     yield from judging_job(job, self._max_bytes)
@@ -152,6 +168,9 @@ class _BulkReader:
 def reading_many(body: bytes, form: Format, max_bytes: int, max_jobs: int) -> Work[tuple[list[NewJob], bool]]:
     """Read the body of ``POST /jobs/bulk`` piece by piece; see `reading_one`."""
     reader = _BulkReader(form, max_bytes)
+    short = (yield from reader.read_short(body, max_jobs)) if form is JSON else None
+    if short is not None:
+        return short, reader.plain
     jobs = yield from reading_list(body, form, "jobs", max_jobs, reader.read)
     return jobs, reader.plain
 

@@ -10,7 +10,7 @@ import pytest
 from anew.errors import MalformedRequest
 from anew.http import payload_limits
 from anew.http.chunks import at_once
-from anew.http.payload_limits import WINDOW, judging, windows
+from anew.http.payload_limits import WINDOW, judging, may_be_out_of_range, windows
 
 LONG = "1" * 65
 MB = 1_000_000
@@ -209,3 +209,10 @@ def test_very_many_brackets_are_legal_but_no_level_too_many(
     for most, words in ((levels, ""), (levels - 1, TOO_DEEP.replace("126", str(levels - 1)))):
         monkeypatch.setattr(payload_limits, "MAX_DEPTH", most)
         assert complaint(text) == words
+
+
+@pytest.mark.parametrize("place", range(64))
+def test_very_many_digits_are_seen_wherever_they_stand(place: int) -> None:
+    """201 digits, from which on a number may be beyond 1.8e308 with an exponent of two digits or none."""
+    assert may_be_out_of_range(b'["%b",%b]' % (b"x" * place, b"9" * 201))
+    assert not may_be_out_of_range(b'["%b",%b]' % (b"x" * place, b"9" * 127))
