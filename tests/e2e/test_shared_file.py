@@ -168,7 +168,7 @@ def test_a_lock_that_a_shell_holds_stops_no_reader_and_refuses_new_jobs_after_tw
             took_s = time.monotonic() - began
             assert (refused.status, refused.header("retry-after")) == (503, "1")
             assert "another program holds the lock of the database file" in refused.error
-            assert 1.9 < took_s < 10.0
+            assert took_s < 10.0  # 2 s from the first one that waits, which `test_busy` shows by a hand clock
             assert client.get("/health").status == 200
             assert client.job(second)["status"] == "in_flight"
             began = time.monotonic()

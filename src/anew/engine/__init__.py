@@ -3,7 +3,7 @@
 from anew.engine.batch import Batch, Enqueued, Entry, Limits
 from anew.engine.engine import Engine
 from anew.engine.group import GroupCommit
-from anew.engine.ops import Call, Enqueue, Fail, FailMany, Op, Probe, Release, Succeed
+from anew.engine.ops import Call, Enqueue, Fail, FailMany, Op, Release, Succeed
 from anew.engine.stats import Stats
 from anew.engine.takers import Taker
 from anew.engine.threads import ThreadCommit
@@ -21,7 +21,6 @@ __all__ = [
     "GroupCommit",
     "Limits",
     "Op",
-    "Probe",
     "Release",
     "Stats",
     "Succeed",

@@ -117,19 +117,13 @@ class Call(Op):
     Args:
         verb: Called with the batch; raises an `AnewError` before it has written anything, or not at all.
         done: See `Op`.
-        durable: See `Op`.
+        durable, waits: See `Op`.
     """
 
-    __slots__ = ("durable", "verb")
+    __slots__ = ("durable", "verb", "waits")
 
-    def __init__(self, verb: Verb, done: Done, *, durable: bool = True) -> None:
+    def __init__(self, verb: Verb, done: Done, *, durable: bool = True, waits: bool = True) -> None:
         self.verb = verb
         self.durable = durable
+        self.waits = waits
         self.done = done
-
-
-class Probe(Call):
-    """Run a verb to see whether a commit goes through."""
-
-    __slots__ = ()
-    waits = False

@@ -74,7 +74,7 @@ class StagedInserts:
             self._bytes -= size
             self._at = (0, 0)
             self._keys = ()
-            self._submit(Call(self._write, self._written))
+            self._submit(Call(self._write, self._written, waits=False))
 
     def _write(self, batch: Batch) -> tuple[Sequence[int], Position | None]:
         """Write one part, inside a batch; give the keys, and where to go on."""
@@ -92,9 +92,9 @@ class StagedInserts:
             return
         self._keys, self._at = result
         if self._at is None:
-            self._submit(Call(self._finish, self._finished))
+            self._submit(Call(self._finish, self._finished, waits=False))
         else:
-            self._submit(Call(self._write, self._written))
+            self._submit(Call(self._write, self._written, waits=False))
 
     def _finish(self, batch: Batch) -> Enqueued:
         assert self._under_way is not None

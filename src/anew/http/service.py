@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from anew.engine import Probe, verbs
+from anew.engine import Call, verbs
 from anew.engine.reads import Counts
 from anew.errors import AnewError, NotSupported, Unavailable
 from anew.http.api import Context
@@ -79,7 +79,7 @@ class ServiceRoutes:
             else:
                 JSON.reply(request, 200, {"status": "ok"})
 
-        self._submit(Probe(verbs.touch, done))
+        self._submit(Call(verbs.touch, done, waits=False))
 
 
 def _names(counts: Counts) -> list[str]:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from anew.engine import Probe
+from anew.engine import Call, Enqueue
 from anew.errors import StoreBusy
 from anew.jobs import State
 from anew.store.sqlite import SqliteStore
 
 from .grouped import Group
-from .rig import FaultyStore, call, ignore, plain, succeed
+from .rig import FaultyStore, Once, call, ignore, new_job, plain, succeed
+from .test_staging import rows
 
 
 class BusyStore(FaultyStore):
@@ -111,12 +112,32 @@ def test_new_jobs_are_refused_anew_only_after_another_two_seconds(group: Group) 
         group.loop.settle()
 
 
+def test_a_long_payload_is_refused_as_a_short_one_is_and_nothing_of_it_stays(group: Group) -> None:
+    """Half of the first one is written when the lock is taken; the second has not begun."""
+    store = group.rig.store
+    long = new_job(payload=b'"' + b"x" * 600_000 + b'"')  # three parts
+    one, other, late = Once(), Once(), Once()
+    group.commit.submit_long(Enqueue([long], one))
+    group.batch()
+    store.locked = True  # type: ignore[attr-defined]
+    group.commit.submit_long(Enqueue([long], other))
+    group.loop.advance(2_000)
+    group.commit.submit_long(Enqueue([long], late))
+    assert [type(each.result) for each in (one, other, late)] == [StoreBusy] * 3
+    store.free()  # type: ignore[attr-defined]
+    group.loop.advance(2_000)  # a tick removes what was left behind
+    assert [rows(group, table) for table in ("payload", "staged", "job")] == [0, 0, 0]
+
+
 def test_a_probe_is_refused_as_new_jobs_are(group: Group) -> None:
     group.rig.store.locked = True  # type: ignore[attr-defined]
-    probe, patient = group.submit(Probe(lambda batch: 1, ignore)), group.submit(call(lambda batch: 2))
+    probe, patient = (
+        group.submit(Call(lambda batch: 1, ignore, waits=False)),
+        group.submit(call(lambda batch: 2)),
+    )
     group.loop.advance(2_000)
     assert isinstance(probe.result, StoreBusy)
-    assert isinstance(group.submit(Probe(lambda batch: 1, ignore)).result, StoreBusy)
+    assert isinstance(group.submit(Call(lambda batch: 1, ignore, waits=False)).result, StoreBusy)
     assert patient.calls == []
     group.rig.store.free()  # type: ignore[attr-defined]
     group.loop.settle()

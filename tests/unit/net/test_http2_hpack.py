@@ -73,6 +73,7 @@ three_size_updates = re.compile(rb"(?:[\x20-\x3e]|\x3f[\x80-\xff]*[\x00-\x7f]){3
 
 @given(st.binary(max_size=60))
 @example(b"  ")
+@example(b"\x0f\x80\x80\x80\x80\x00\x00")
 def test_decodes_any_bytes_as_hpack_does(block: bytes) -> None:
     assume(not three_size_updates.match(block))
     theirs = hpack.Decoder(max_header_list_size=much)
@@ -81,8 +82,14 @@ def test_decodes_any_bytes_as_hpack_does(block: bytes) -> None:
     except hpack.HPACKError:
         with pytest.raises(ConnectionFault):
             HeaderDecoder().decode(block, much, 100)
-    else:
-        assert HeaderDecoder().decode(block, much, 100) == expected
+        return
+    try:
+        fields = HeaderDecoder().decode(block, much, 100)
+    except ConnectionFault as fault:
+        # RFC 7541 section 5.1 lets a decoder bound an integer's bytes: Anew takes four behind its prefix, `hpack` any number.
+        assume("integer is too long" not in str(fault))
+        raise
+    assert fields == expected
 
 
 @pytest.mark.parametrize(
