@@ -352,9 +352,10 @@ def test_a_lapsed_lease_goes_back_at_the_next_tick() -> None:
     (key,) = rig.put(new_job())
     worker = rig.worker()
     rig.clock.advance(99)
-    assert rig.do(call(tick)) == 0
+    rig.do(call(tick))
+    assert worker.keys == [key]
     rig.clock.advance(1)
-    assert rig.do(call(tick)) == 1
+    rig.do(call(tick))
     assert worker.keys == [key, key]
     assert rig.job(key).interruptions == 1
     assert rig.broken_rules() == []
