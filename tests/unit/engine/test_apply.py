@@ -9,8 +9,10 @@ import pytest
 
 from anew.engine import Batch, FailMany, Limits
 from anew.engine.upkeep import reap
+from anew.engine.verbs import patch_one
 from anew.errors import IllegalTransition, NotFound, StoreFull
 from anew.jobs import Backoff, Failed, Retention, State
+from anew.jobs.patch import Patch
 from anew.store.protocol import Page
 from anew.store.sqlite import SqliteStore
 from tests.conformance.helpers import ready_total
@@ -280,6 +282,30 @@ def test_a_stop_of_the_server_is_no_interruption(rig: Rig) -> None:
     (key,) = rig.put(new_job())
     rig.do(rig.leave(rig.worker(), interrupted=False))
     assert (rig.job(key).interruptions, rig.state(key)) == (0, State.READY)
+
+
+@pytest.mark.parametrize(
+    ("failed", "interrupted", "waits"), [(False, False, State.SCHEDULED), (True, True, State.RETRYING)]
+)
+def test_a_held_job_that_got_a_later_time_waits_for_it_once_it_is_given_back(
+    rig: Rig, failed: bool, interrupted: bool, waits: State
+) -> None:
+    (key,) = rig.put(new_job())
+    worker = rig.worker()
+    if failed:
+        rig.do(fail(key, retry_at=NOW))
+        assert worker.keys == [key, key]
+    rig.do(call(patch_one(key, Patch(ready_at=NOW + 50))))
+    rig.do(rig.leave(worker, interrupted=interrupted))
+    job = rig.job(key)
+    assert (job.state, job.ready_at, job.interruptions) == (waits, NOW + 50, int(interrupted))
+    assert rig.engine.due_at == NOW + 50
+    again = rig.worker()
+    rig.advance(49)
+    assert again.keys == []
+    rig.advance(1)
+    assert again.keys == [key]
+    assert rig.broken_rules() == []
 
 
 def test_releasing_nothing_is_fine(rig: Rig) -> None:
