@@ -8,6 +8,7 @@ from itertools import pairwise
 import pytest
 
 from anew.engine import Batch, FailMany, Limits
+from anew.engine.batch import Enqueued, Entry
 from anew.engine.upkeep import reap
 from anew.engine.verbs import patch_one
 from anew.errors import IllegalTransition, NotFound, StoreFull
@@ -48,6 +49,29 @@ def test_plain_and_rich_jobs_share_a_batch(rig: Rig) -> None:
 def test_nothing_enqueued_takes_no_key(rig: Rig) -> None:
     assert list(rig.do(enqueue()).keys) == []
     assert rig.put(new_job()) == [NOW << 20]
+
+
+@pytest.mark.parametrize(
+    ("start", "n", "keys", "existing"),
+    [
+        (0, 2, [10, 7], {1: Entry.DUPLICATE}),
+        (2, 1, [11], {}),
+        (3, 2, [8, 12], {0: Entry.FOLDED}),
+        (1, 3, [7, 11, 8], {0: Entry.DUPLICATE, 2: Entry.FOLDED}),
+        (5, 1, [9], {0: Entry.DUPLICATE}),
+        (0, 6, [10, 7, 11, 8, 12, 9], {1: Entry.DUPLICATE, 3: Entry.FOLDED, 5: Entry.DUPLICATE}),
+        (2, 0, [], {}),
+    ],
+)
+def test_a_part_of_an_answer_counts_its_places_from_its_own_start(
+    start: int, n: int, keys: list[int], existing: dict[int, Entry]
+) -> None:
+    entered = Enqueued([10, 7, 11, 8, 12, 9], NOW, {1: Entry.DUPLICATE, 3: Entry.FOLDED, 5: Entry.DUPLICATE})
+    assert entered.part(start, n) == Enqueued(keys, NOW, existing)
+
+
+def test_a_part_of_an_answer_without_existing_jobs_has_none() -> None:
+    assert Enqueued([10, 11, 12], NOW).part(1, 2) == Enqueued([11, 12], NOW, {})
 
 
 def test_an_empty_batch_is_fine(rig: Rig) -> None:
