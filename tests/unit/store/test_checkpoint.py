@@ -200,7 +200,6 @@ def test_nothing_is_written_after_a_failure_that_could_not_be_marked(
     monkeypatch.setattr(Turnstile, "mark", lambda turnstile, reason: None)  # as where the disk takes nothing
     store = SqliteStore(tmp_path)
     write(store, 5)
-    store.begin(synced=True)
     store.abandon("IOError: disk I/O error")
     before = content(tmp_path)
     for synced in (False, True):
