@@ -10,7 +10,7 @@ import msgspec
 from anew.backoff import Policy
 from anew.clock import ManualClock
 from anew.engine import Batch, Call, Engine, Enqueue, Fail, Limits, Op, Release, Succeed, Taker
-from anew.engine.upkeep import lapse, watch_space
+from anew.engine.upkeep import Upkeep
 from anew.jobs import Defaults, Failed, Job, NewJob, State
 from anew.store.protocol import Filter, Page, Store, TakenRow
 from anew.store.sqlite import SqliteStore
@@ -217,10 +217,9 @@ def idle_beside_ready(engine: Engine) -> list[str]:
     return found
 
 
-def tick(batch: Batch) -> int:
-    """What is looked at once a second: the space and the holds; gives how many have lapsed."""
-    watch_space(batch)
-    return lapse(batch)
+def tick(batch: Batch) -> bool:
+    """What is looked at once a second; tells whether there is more."""
+    return Upkeep().run(batch)
 
 
 def ignore(result: object) -> None:

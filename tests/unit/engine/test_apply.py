@@ -8,9 +8,12 @@ from itertools import pairwise
 import pytest
 
 from anew.engine import Batch, FailMany, Limits
+from anew.engine.batch import Enqueued, Entry
 from anew.engine.upkeep import reap
+from anew.engine.verbs import patch_one
 from anew.errors import IllegalTransition, NotFound, StoreFull
 from anew.jobs import Backoff, Failed, Retention, State
+from anew.jobs.patch import Patch
 from anew.store.protocol import Page
 from anew.store.sqlite import SqliteStore
 from tests.conformance.helpers import ready_total
@@ -46,6 +49,29 @@ def test_plain_and_rich_jobs_share_a_batch(rig: Rig) -> None:
 def test_nothing_enqueued_takes_no_key(rig: Rig) -> None:
     assert list(rig.do(enqueue()).keys) == []
     assert rig.put(new_job()) == [NOW << 20]
+
+
+@pytest.mark.parametrize(
+    ("start", "n", "keys", "existing"),
+    [
+        (0, 2, [10, 7], {1: Entry.DUPLICATE}),
+        (2, 1, [11], {}),
+        (3, 2, [8, 12], {0: Entry.FOLDED}),
+        (1, 3, [7, 11, 8], {0: Entry.DUPLICATE, 2: Entry.FOLDED}),
+        (5, 1, [9], {0: Entry.DUPLICATE}),
+        (0, 6, [10, 7, 11, 8, 12, 9], {1: Entry.DUPLICATE, 3: Entry.FOLDED, 5: Entry.DUPLICATE}),
+        (2, 0, [], {}),
+    ],
+)
+def test_a_part_of_an_answer_counts_its_places_from_its_own_start(
+    start: int, n: int, keys: list[int], existing: dict[int, Entry]
+) -> None:
+    entered = Enqueued([10, 7, 11, 8, 12, 9], NOW, {1: Entry.DUPLICATE, 3: Entry.FOLDED, 5: Entry.DUPLICATE})
+    assert entered.part(start, n) == Enqueued(keys, NOW, existing)
+
+
+def test_a_part_of_an_answer_without_existing_jobs_has_none() -> None:
+    assert Enqueued([10, 11, 12], NOW).part(1, 2) == Enqueued([11, 12], NOW, {})
 
 
 def test_an_empty_batch_is_fine(rig: Rig) -> None:
@@ -282,6 +308,30 @@ def test_a_stop_of_the_server_is_no_interruption(rig: Rig) -> None:
     assert (rig.job(key).interruptions, rig.state(key)) == (0, State.READY)
 
 
+@pytest.mark.parametrize(
+    ("failed", "interrupted", "waits"), [(False, False, State.SCHEDULED), (True, True, State.RETRYING)]
+)
+def test_a_held_job_that_got_a_later_time_waits_for_it_once_it_is_given_back(
+    rig: Rig, failed: bool, interrupted: bool, waits: State
+) -> None:
+    (key,) = rig.put(new_job())
+    worker = rig.worker()
+    if failed:
+        rig.do(fail(key, retry_at=NOW))
+        assert worker.keys == [key, key]
+    rig.do(call(patch_one(key, Patch(ready_at=NOW + 50))))
+    rig.do(rig.leave(worker, interrupted=interrupted))
+    job = rig.job(key)
+    assert (job.state, job.ready_at, job.interruptions) == (waits, NOW + 50, int(interrupted))
+    assert rig.engine.due_at == NOW + 50
+    again = rig.worker()
+    rig.advance(49)
+    assert again.keys == []
+    rig.advance(1)
+    assert again.keys == [key]
+    assert rig.broken_rules() == []
+
+
 def test_releasing_nothing_is_fine(rig: Rig) -> None:
     assert rig.do(rig.leave(rig.worker())) == 0
 
@@ -352,9 +402,10 @@ def test_a_lapsed_lease_goes_back_at_the_next_tick() -> None:
     (key,) = rig.put(new_job())
     worker = rig.worker()
     rig.clock.advance(99)
-    assert rig.do(call(tick)) == 0
+    rig.do(call(tick))
+    assert worker.keys == [key]
     rig.clock.advance(1)
-    assert rig.do(call(tick)) == 1
+    rig.do(call(tick))
     assert worker.keys == [key, key]
     assert rig.job(key).interruptions == 1
     assert rig.broken_rules() == []

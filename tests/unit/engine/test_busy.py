@@ -8,6 +8,7 @@ from anew.engine import Call, Enqueue
 from anew.errors import StoreBusy
 from anew.jobs import State
 from anew.store.sqlite import SqliteStore
+from tests.conformance.helpers import ready_total
 
 from .grouped import Group
 from .rig import FaultyStore, Once, call, ignore, new_job, plain, succeed
@@ -96,6 +97,9 @@ def test_after_two_seconds_new_jobs_are_refused_and_settling_waits_on(group: Gro
     store.free()  # type: ignore[attr-defined]
     group.loop.settle()
     assert settled.result == []
+    for one in (refused, waiting):
+        assert isinstance(one.result, StoreBusy)  # and was answered no second time
+    assert ready_total(group.rig.store) == 0
     assert len(group.submit_and_settle(plain(1)).keys) == 1
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import apsw
 import pytest
 
 from anew.clock import ManualClock
-from anew.engine import Limits, recover
+from anew.engine import Batch, Limits, recover
 from anew.errors import InternalError, StoreFailed, StoreFull
 from anew.jobs import State
 from anew.jobs.ids import COUNTER_BITS
@@ -137,6 +138,26 @@ def test_the_last_key_given_out_is_known_to_other_processes_also_when_its_job_is
         assert other.identity.last_key == last
         other.rollback()
     other.close()
+    rig.store.close()
+
+
+REMOVALS: dict[str, Callable[[Batch, int], object]] = {
+    "deleted": lambda batch, key: batch.delete([key]),
+    "deleted with all others": lambda batch, key: batch.delete_all(),
+}
+
+
+@pytest.mark.parametrize("removal", REMOVALS)
+def test_the_last_key_given_out_is_known_to_other_processes_also_when_its_job_was(
+    tmp_path: Path, removal: str
+) -> None:
+    rig = Rig(SqliteStore(tmp_path))
+    other = Rig(SqliteStore(tmp_path, exclusive=False))
+    last = rig.put(new_job(), new_job())[-1]
+    rig.do(call(lambda batch: REMOVALS[removal](batch, last)))
+    assert rig.state(last) is None
+    assert other.put(new_job()) == [last + 1]
+    other.store.close()
     rig.store.close()
 
 

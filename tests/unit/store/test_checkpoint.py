@@ -11,6 +11,7 @@ from anew.errors import StoreFailed
 from anew.store.sqlite import SqliteStore, checkpoint, opening
 from anew.store.sqlite import store as opened
 from anew.store.sqlite.checkpoint import DONE, IDLE, RUNNING, Checkpointer
+from anew.store.sqlite.turnstile import Turnstile
 from tests.conformance.helpers import ready_total
 
 from ..engine.rig import Rig, plain
@@ -191,6 +192,22 @@ def test_nothing_is_written_after_a_failure_and_others_are_told(tmp_path: Path, 
     store.close()
     assert content(tmp_path) == before
     assert (tmp_path / "turnstile").read_bytes() == b"IOError: disk I/O error"
+
+
+def test_nothing_is_written_after_a_failure_that_could_not_be_marked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Turnstile, "mark", lambda turnstile, reason: None)  # as where the disk takes nothing
+    store = SqliteStore(tmp_path)
+    write(store, 5)
+    store.abandon("IOError: disk I/O error")
+    before = content(tmp_path)
+    for synced in (False, True):
+        with pytest.raises(StoreFailed, match="nothing more is written"):
+            store.begin(synced=synced)
+    store.close()
+    assert content(tmp_path) == before
+    assert (tmp_path / "turnstile").read_bytes() == b""
 
 
 def test_a_stopped_thread_copies_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -71,6 +71,67 @@ def test_a_place_that_cannot_be_used_is_named(tmp_path: Path) -> None:
         assert (caught.value.field, caught.value.value) == ("root_dir", str(place))
 
 
+@pytest.mark.parametrize("system", ["nfs4", "cifs", "fuse.sshfs"])
+def test_a_file_system_of_the_network_is_refused_before_anything_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, system: str
+) -> None:
+    monkeypatch.setattr(opening, "file_system", lambda folder: system)
+    with pytest.raises(InvalidConfig, match=f"file system of the network \\({system}\\)") as caught:
+        SqliteStore(tmp_path)
+    assert (caught.value.field, caught.value.value) == ("root_dir", str(tmp_path))
+    assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.parametrize("system", ["ext4", ""])
+def test_a_local_file_system_is_taken_and_so_is_one_that_nobody_names(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, system: str
+) -> None:
+    monkeypatch.setattr(opening, "file_system", lambda folder: system)
+    SqliteStore(tmp_path).close()
+
+
+MOUNTS = r"""22 1 8:1 / / rw,relatime shared:1 - ext4 /dev/sda1 rw
+30 22 0:40 / /no-such/net rw,relatime shared:2 master:1 - nfs4 host:/net rw,vers=4.2
+31 30 8:2 / /no-such/net/local rw - xfs /dev/sdb1 rw
+32 22 0:41 / /no-such/my\040share rw propagate_from:3 - cifs //host/share rw
+33 22 8:3 / /no-such/twice rw - ext4 /dev/sdc1 rw
+34 33 0:42 / /no-such/twice rw - fuse.sshfs host: rw
+"""
+
+
+@pytest.mark.parametrize(
+    ("folder", "system"),
+    [
+        ("/no-such", "ext4"),
+        ("/no-such/net", "nfs4"),
+        ("/no-such/net/a/b", "nfs4"),
+        ("/no-such/network", "ext4"),
+        ("/no-such/net/local/data", "xfs"),
+        ("/no-such/net/locals", "nfs4"),
+        ("/no-such/my share/data", "cifs"),
+        ("/no-such/my", "ext4"),
+        ("/no-such/twice/data", "fuse.sshfs"),  # the later mount hides the earlier one
+    ],
+)
+@pytest.mark.parametrize("backwards", [False, True], ids=["outer first", "inner first"])
+def test_the_innermost_mount_names_the_file_system(
+    monkeypatch: pytest.MonkeyPatch, folder: str, system: str, backwards: bool
+) -> None:
+    lines = MOUNTS.splitlines()
+    if backwards:
+        lines = [*lines[3::-1], *lines[4:]]
+    monkeypatch.setattr(Path, "read_text", lambda path, *given: "\n".join(lines))
+    assert opening.file_system(Path(folder)) == system
+
+
+def test_a_system_that_does_not_tell_its_mounts_names_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(path: Path, *given: str) -> str:
+        raise FileNotFoundError(path)
+
+    monkeypatch.setattr(Path, "read_text", missing)
+    assert opening.file_system(Path("/no-such")) == ""
+
+
 def test_directory_and_files_are_their_owners_only(tmp_path: Path) -> None:
     directory = tmp_path / "a" / "data"
     old = os.umask(0)
