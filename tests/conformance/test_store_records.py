@@ -7,6 +7,7 @@ from contextlib import ExitStack
 
 import pytest
 
+from anew.app import open_engine
 from anew.jobs import State
 from anew.store.protocol import Store
 from anew.store.sqlite import SqliteStore
@@ -167,3 +168,12 @@ def leftovers(store: Store) -> dict[str, int]:
     execute = store._execute  # type: ignore[attr-defined]
     tables = ("attempt", "payload", "attempt_count", "leftover")
     return {table: execute(f"SELECT count(*) FROM {table}").fetchone()[0] for table in tables}
+
+
+def test_a_programs_store_keeps_the_first_10_and_the_last_90() -> None:
+    engine = open_engine(None)
+    store = engine.engine.store
+    (key,) = put(store, new_job())
+    fail(store, key, 102)
+    assert kept(store, key) == [*range(1, 11), *range(13, 103)]
+    engine.close()

@@ -6,7 +6,7 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +40,14 @@ def in_threads(run: Any, n: int) -> None:
         assert not thread.is_alive(), "a thread waits for ever"
 
 
+def until(condition: Callable[[], bool]) -> None:
+    """Wait until something that no thread announces has come true."""
+    deadline = time.monotonic() + 20
+    while not condition():
+        assert time.monotonic() < deadline, "it does not come true"
+        time.sleep(0)
+
+
 def test_a_job_is_enqueued_taken_and_settled(engine: ThreadCommit) -> None:
     keys = engine.enqueue([new_job("a"), new_job("b")])
     taken = engine.take(["b"], 5)
@@ -71,7 +79,19 @@ def test_a_job_that_somebody_else_has_taken_since_is_not_given_back(engine: Thre
     assert [row[0] for row in engine.take(None, 2).rows] == [second_key]
 
 
-def test_a_job_that_is_reported_twice_in_one_batch_is_settled_once(engine: ThreadCommit) -> None:
+def test_a_job_that_is_reported_twice_in_one_batch_is_settled_once() -> None:
+    class Gate(FaultyStore):
+        """Holds each batch until `go_on`, and counts them."""
+
+        def begin(self, *, synced: bool) -> bool:
+            begun.append(synced)
+            assert go_on.wait(20)
+            return self.inner.begin(synced=synced)
+
+    begun: list[bool] = []
+    go_on = threading.Event()
+    go_on.set()
+    engine = ThreadCommit(Rig(Gate(Rig().store)).engine)
     (key,) = engine.enqueue([new_job()])
     token = engine.take(None, 1).token
     missing: list[list[int]] = [[], []]
@@ -79,7 +99,19 @@ def test_a_job_that_is_reported_twice_in_one_batch_is_settled_once(engine: Threa
     def settle(at: int) -> None:
         missing[at] = engine.succeed([key], token)
 
-    in_threads(settle, 2)
+    go_on.clear()
+    leader = threading.Thread(target=lambda: engine.enqueue([new_job("other")]))
+    leader.start()
+    until(lambda: len(begun) == 3)
+    others = [threading.Thread(target=settle, args=(at,)) for at in range(2)]
+    for other in others:
+        other.start()
+    until(lambda: len(engine._queue) == 3)
+    go_on.set()
+    for thread in (leader, *others):
+        thread.join(20)
+        assert not thread.is_alive(), "a thread waits for ever"
+    assert len(begun) == 4, "both reports are of one batch"
     assert sorted(missing) == [[], [key]]
 
 
@@ -111,14 +143,18 @@ def test_threads_that_take_never_share_a_job(engine: ThreadCommit) -> None:
     assert len(keys) == len(set(keys)) == 500
 
 
-def test_whoever_waits_is_woken_by_a_job_of_the_same_process(engine: ThreadCommit) -> None:
+def test_whoever_waits_is_woken_by_a_job_of_the_same_process(
+    engine: ThreadCommit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(threads, "POLL_S", 60.0)
     found: list[int] = []
     waiting = threading.Thread(
-        target=lambda: found.extend(row[0] for row in engine.take(None, 1, timeout_s=30).rows)
+        target=lambda: found.extend(row[0] for row in engine.take(None, 1, timeout_s=60).rows)
     )
     waiting.start()
+    until(engine._listening.locked)
     (key,) = engine.enqueue([new_job()])
-    waiting.join(30)
+    waiting.join(20)
     assert found == [key]
 
 
@@ -244,8 +280,7 @@ def test_others_whose_leader_is_interrupted_are_served_all_the_same() -> None:
     threads = [threading.Thread(target=run, args=(at,)) for at in range(3)]
     for thread in threads:
         thread.start()
-    while len(engine._queue) < 3:
-        entered.wait(0.001)
+    until(lambda: len(engine._queue) == 3)
     go_on.set()
     for thread in threads:
         thread.join(20)
@@ -287,8 +322,7 @@ def test_an_interruption_while_answers_are_given_has_nothing_applied_twice() -> 
     threads = [threading.Thread(target=run, args=(at,)) for at in range(5)]
     for thread in threads:
         thread.start()
-    while len(engine._queue) < 5:
-        entered.wait(0.001)
+    until(lambda: len(engine._queue) == 5)
     third = list(engine._queue)[3]
     third.results = Interrupting()
     third.op.done = third.results.append
@@ -377,18 +411,19 @@ def test_whoever_is_interrupted_while_it_waits_passes_the_lead_on() -> None:
     engine.close()
 
 
-def test_a_job_of_the_same_process_wakes_the_thread_that_listens(tmp_path: Path) -> None:
+def test_a_job_of_the_same_process_wakes_the_thread_that_listens(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(threads, "POLL_S", 60.0)
     engine = open_engine(tmp_path / "jobs.db")
     found: list[int] = []
-    slept: list[float] = []
     waiting = threading.Thread(
-        target=lambda: found.extend(row[0] for row in engine.take(None, 1, timeout_s=30).rows)
+        target=lambda: found.extend(row[0] for row in engine.take(None, 1, timeout_s=60).rows)
     )
     waiting.start()
-    while not engine._listening.locked():
-        slept.append(0)
+    until(engine._listening.locked)
     keys = engine.enqueue([new_job()])
-    waiting.join(30)
+    waiting.join(20)
     assert found == list(keys)
     engine.close()
 
@@ -423,6 +458,7 @@ def test_whoever_waits_is_woken_by_whatever_makes_a_job_ready(
     for thread in waiting:
         thread.start()
     if due_at is None:
+        until(engine._listening.locked)
         engine.release([key], held.token)
     for thread in waiting:
         thread.join(20)

@@ -21,11 +21,15 @@ preface = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 
 
 def in_loop(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
-    """Run an async test to its end in a loop of its own."""
+    """Run an async test to its end, or for 30 s, in a loop of its own."""
 
     @functools.wraps(test)
     def run(*args: Any, **kwargs: Any) -> None:
-        asyncio.run(test(*args, **kwargs))
+        async def limited() -> None:
+            async with asyncio.timeout(30):
+                await test(*args, **kwargs)
+
+        asyncio.run(limited())
 
     return run
 

@@ -179,6 +179,34 @@ def test_a_body_that_stops_one_byte_short_gets_408_though_it_came_fast(loop: str
     run(test, loop)
 
 
+def test_a_body_is_not_slow_while_we_do_not_read(loop: str) -> None:
+    async def test() -> None:
+        clock = ManualClock()
+        limits = WireLimits(header_timeout_ms=10_000, body_rate=1024, idle_timeout_ms=10**9)
+        async with Site(limits, clock=clock) as site:
+            client = await site.connect()
+            client.send(fields(b"Content-Length: 100000", b"x"))
+            await until(lambda: site.server.counters.unfinished == 1)
+            connection = cast(Http1Connection, next(iter(site.server._connections)))
+
+            def look(after_ms: int) -> None:
+                clock.advance(after_ms)
+                connection.sweep(site.server.now_ms())
+
+            look(1_000)
+            connection.pause_writing()
+            look(59_000)
+            connection.resume_writing()
+            for after_ms in (1_000, 4_000, 3_999):  # with the first second 9,999 ms
+                look(after_ms)
+            assert site.refused == {}
+            look(1)
+            assert site.refused == {"slow_body": 1}
+            assert (await client.reply()).status == 408
+
+    run(test, loop)
+
+
 def test_a_head_after_an_empty_line_has_its_own_time(loop: str) -> None:
     async def test() -> None:
         async with Site(WireLimits(header_timeout_ms=300)) as site:

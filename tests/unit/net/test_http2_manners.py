@@ -6,6 +6,8 @@ import json
 
 import pytest
 
+from anew.net.http2.budgets import Budgets
+from anew.net.http2.frames import ConnectionFault
 from anew.net.seam import Request
 
 from .http2_peer import Peer, RawPeer, frame, get_block, in_loop, post_block
@@ -163,13 +165,37 @@ async def test_floods_end_the_connection(flood: list[bytes]) -> None:
     assert peer.transport.ended
 
 
+@pytest.mark.parametrize(
+    "item",
+    [
+        pytest.param(frame(6, 0, 0, bytes(8)), id="PING"),
+        pytest.param(frame(8, 0, 0, b"\0\0\x10\0"), id="WINDOW_UPDATE"),
+        pytest.param(frame(0, 0, 1), id="empty DATA"),
+    ],
+)
 @in_loop
-async def test_a_new_second_brings_a_new_budget() -> None:
+async def test_a_new_second_brings_a_new_budget(item: bytes) -> None:
     peer = RawPeer()
+    peer.send(frame(1, 4, 1, get_block))
     for second in range(1, 6):
-        peer.send(*[frame(6, 0, 0, bytes(8))] * 1500)
+        peer.send(*[item] * 1500)
         peer.conn.sweep(second * 1000)
     assert not peer.transport.ended
+
+
+def test_what_was_sent_pays_for_window_updates_in_its_second_and_the_next() -> None:
+    budgets = Budgets()
+    budgets.sweep(1_000, 0)
+    budgets.sweep(2_000, 32_000)  # sent between 1 s and 2 s: 32,000 / 32 = 1,000 more than 2,000
+    for _ in range(3_000):
+        budgets.spend_update(32_000)
+    with pytest.raises(ConnectionFault):
+        budgets.spend_update(32_000)
+    budgets.sweep(3_000, 32_000)
+    for _ in range(2_000):
+        budgets.spend_update(32_000)
+    with pytest.raises(ConnectionFault):
+        budgets.spend_update(32_000)
 
 
 @pytest.mark.parametrize(

@@ -131,6 +131,58 @@ def test_the_clock_is_asked_for(loop: str) -> None:
 # ---- idle connections
 
 
+class Standing:
+    """A connection that is whatever a test says; idle for -1 ms is busy."""
+
+    served = False
+
+    def __init__(self, idle_ms: int = -1) -> None:
+        self.idle = idle_ms
+        self.told: list[str] = []
+
+    def idle_ms(self, now_ms: int) -> int:
+        return self.idle
+
+    def __getattr__(self, name: str) -> Any:
+        return lambda *given: self.told.append(name)
+
+
+def test_a_connection_that_was_idle_when_listed_and_is_busy_now_stays() -> None:
+    server = NetServer(WireLimits(max_connections=3), clock=ManualClock())
+    first, second, third = wires = [Standing(30), Standing(20), Standing(10)]
+    for wire in wires:
+        server.admit(cast(Any, wire))
+    server.admit(cast(Any, Standing()))
+    assert [wire.told for wire in wires] == [["dismiss"], [], []]
+    server.left(cast(Any, first))
+    second.idle = -1
+    server.admit(cast(Any, Standing()))  # the clock stands: the list is the one of the last time
+    assert [wire.told for wire in wires] == [["dismiss"], [], ["dismiss"]]
+    server.left(cast(Any, third))
+    last = Standing()
+    server.admit(cast(Any, last))
+    assert last.told == ["turn_away"]
+
+
+def test_who_connects_while_the_server_drains_is_cut() -> None:
+    """The kernel had taken it in before the listener was closed."""
+
+    async def test() -> None:
+        server = NetServer(clock=ManualClock())
+        inside, late = Standing(), Standing()
+        server.admit(cast(Any, inside))
+        draining = asyncio.create_task(server.drain(10_000))
+        await until(lambda: "drain_streams" in inside.told)
+        server.admit(cast(Any, late))
+        assert late.told == ["abort"]
+        assert (server.counters.connections, server.counters.refused) == (1, {"connections": 1})
+        server.left(cast(Any, late))
+        server.left(cast(Any, inside))
+        await draining
+
+    asyncio.run(test())
+
+
 def test_where_there_is_no_room_the_longest_idle_connection_is_closed(loop: str) -> None:
     """Those that were never served go first; a connection that waits for its answer stays."""
 
@@ -289,6 +341,27 @@ def test_the_descriptor_limit_is_raised_and_what_remains_bounds_the_connections(
     environ = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     ran = subprocess.run([sys.executable, "-c", raised], capture_output=True, env=environ, check=True)
     assert ran.stdout.split() == [b"(700,", b"700)", b"444"]  # 256 are left to the store
+
+
+runs = """
+import resource
+resource.setrlimit(resource.RLIMIT_NOFILE, (300, 700))
+from anew.app.running import run_loop
+
+async def main():
+    print(*resource.getrlimit(resource.RLIMIT_NOFILE))
+    return 0
+
+run_loop(main())
+"""
+
+
+def test_a_server_runs_with_as_many_descriptors_as_it_may_have() -> None:
+    environ = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    ran = subprocess.run(
+        [sys.executable, "-c", runs], capture_output=True, env=environ, check=True, timeout=60
+    )
+    assert ran.stdout.split() == [b"700", b"700"]
 
 
 # ---- many listeners

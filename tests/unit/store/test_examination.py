@@ -20,6 +20,14 @@ LONG = b'"' + b"x" * 600_000 + b'"'
 NOW = SystemClock().now()
 
 
+@pytest.fixture(autouse=True)
+def machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A machine that is well, whatever this one is like."""
+    monkeypatch.setattr(resource, "getrlimit", lambda which: (1_024, resource.RLIM_INFINITY))
+    monkeypatch.setattr(examination, "FREE_BYTES", 0)
+    monkeypatch.setattr(examination, "file_system", lambda folder: "ext4")
+
+
 @pytest.fixture
 def directory(tmp_path: Path) -> Path:
     """A closed store with some of everything."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
 import signal
 import threading
@@ -57,6 +58,28 @@ def test_two_calls_that_wait_are_both_made(two: tuple[Turnstile, Turnstile]) -> 
     assert not second.enter(), "a thread waits for it already"
     first.leave()
     assert all(call.wait(20) for call in calls)
+
+
+def test_a_free_turn_is_left_to_the_thread_that_waits_for_it(
+    two: tuple[Turnstile, Turnstile], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = two
+    called, go_on = threading.Event(), threading.Event()
+    lock = fcntl.flock
+
+    def held(fd: int, how: int) -> None:
+        if how == fcntl.LOCK_EX:  # the waiter's, which blocks
+            assert go_on.wait(20)
+        lock(fd, how)
+
+    monkeypatch.setattr(fcntl, "flock", held)
+    assert first.enter()
+    second.when_free(called.set)
+    first.leave()
+    assert not second.enter()
+    go_on.set()
+    assert called.wait(20)
+    assert second.enter()
 
 
 def test_the_holder_is_known_by_its_process(two: tuple[Turnstile, Turnstile]) -> None:
