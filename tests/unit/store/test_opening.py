@@ -96,6 +96,8 @@ MOUNTS = r"""22 1 8:1 / / rw,relatime shared:1 - ext4 /dev/sda1 rw
 32 22 0:41 / /no-such/my\040share rw propagate_from:3 - cifs //host/share rw
 33 22 8:3 / /no-such/twice rw - ext4 /dev/sdc1 rw
 34 33 0:42 / /no-such/twice rw - fuse.sshfs host: rw
+35 22 0:43 / /no-such/t\011b rw - nfs host:/e rw
+36 22 0:44 / /no-such/f\x0cd\rr rw - smb3 //host/share rw
 """
 
 
@@ -110,6 +112,8 @@ MOUNTS = r"""22 1 8:1 / / rw,relatime shared:1 - ext4 /dev/sda1 rw
         ("/no-such/net/locals", "nfs4"),
         ("/no-such/my share/data", "cifs"),
         ("/no-such/my", "ext4"),
+        ("/no-such/t\tb", "nfs"),
+        ("/no-such/f\x0cd\rr/data", "smb3"),
         ("/no-such/twice/data", "fuse.sshfs"),  # the later mount hides the earlier one
     ],
 )
@@ -117,18 +121,18 @@ MOUNTS = r"""22 1 8:1 / / rw,relatime shared:1 - ext4 /dev/sda1 rw
 def test_the_innermost_mount_names_the_file_system(
     monkeypatch: pytest.MonkeyPatch, folder: str, system: str, backwards: bool
 ) -> None:
-    lines = MOUNTS.splitlines()
+    lines = MOUNTS.replace(r"\x0c", "\x0c").replace(r"\r", "\r").strip().split("\n")
     if backwards:
         lines = [*lines[3::-1], *lines[4:]]
-    monkeypatch.setattr(Path, "read_text", lambda path, *given: "\n".join(lines))
+    monkeypatch.setattr(Path, "read_bytes", lambda path: "\n".join(lines).encode())
     assert opening.file_system(Path(folder)) == system
 
 
 def test_a_system_that_does_not_tell_its_mounts_names_none(monkeypatch: pytest.MonkeyPatch) -> None:
-    def missing(path: Path, *given: str) -> str:
+    def missing(path: Path) -> bytes:
         raise FileNotFoundError(path)
 
-    monkeypatch.setattr(Path, "read_text", missing)
+    monkeypatch.setattr(Path, "read_bytes", missing)
     assert opening.file_system(Path("/no-such")) == ""
 
 

@@ -106,6 +106,10 @@ NETWORK_FILE_SYSTEMS = frozenset(
 """Processes on different machines share no memory there, and SQLite's write-ahead log needs it."""
 
 
+_OCTAL = re.compile(rb"\\([0-3][0-7]{2})")
+"""How mountinfo writes a space, a tab, a newline and a backslash in a mount point; every other byte stands as it is."""
+
+
 def file_system(folder: Path) -> str:
     """Name the file system on which a folder lies; "" where the system does not tell.
 
@@ -113,17 +117,17 @@ def file_system(folder: Path) -> str:
         proc_pid_mountinfo(5): the mount point is the fifth field, the type the first behind a lone hyphen.
     """
     try:
-        lines = Path("/proc/self/mountinfo").read_text("utf-8", "replace").splitlines()
+        lines = Path("/proc/self/mountinfo").read_bytes().rstrip(b"\n").split(b"\n")
     except OSError:
         return ""
-    real = os.path.realpath(folder)
+    real = os.fsencode(os.path.realpath(folder))
     best, found = -1, ""
     for line in lines:
-        fields = line.split(" ")
-        point = fields[4].replace("\\040", " ")
-        inside = real == point or real.startswith(point.rstrip("/") + "/")
+        fields = line.split(b" ")
+        point = _OCTAL.sub(lambda code: bytes([int(code[1], 8)]), fields[4])
+        inside = real == point or real.startswith(point.rstrip(b"/") + b"/")
         if inside and len(point) >= best:
-            best, found = len(point), fields[fields.index("-") + 1]
+            best, found = len(point), fields[fields.index(b"-") + 1].decode("ascii", "replace")
     return found
 
 
