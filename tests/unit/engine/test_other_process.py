@@ -16,7 +16,7 @@ from anew.jobs.patch import Patch, RetentionPatch
 from anew.store.protocol import Hold, TakenRow
 from anew.store.sqlite import SqliteStore
 
-from .rig import NOW, Rig, call, enqueue, fail, ignore, new_job, succeed, tick
+from .rig import NOW, Rig, Worker, call, enqueue, fail, ignore, new_job, succeed, tick
 
 
 @pytest.fixture
@@ -58,6 +58,13 @@ def release(rig: Rig, key: int) -> None:
     rig.do(call(lambda batch: batch.release([key], None)))
 
 
+def paused_and_idle(rig: Rig, prefetch: int) -> tuple[Worker, Worker]:
+    """Give a taker that holds what was ready and takes nothing more, and one that waits for jobs."""
+    first = rig.worker(prefetch=prefetch)
+    rig.engine.dispatcher.pause(first.taker)
+    return first, rig.worker(prefetch=prefetch)
+
+
 ENDS: dict[str, Callable[[Rig, int], object]] = {
     "succeeds": lambda rig, key: rig.do(succeed(key)),
     "fails": lambda rig, key: rig.do(fail(key)),
@@ -92,9 +99,7 @@ def test_a_job_that_another_process_gave_back_is_held_once(pair: tuple[Rig, Rig]
     """Whoever has it next in this process has it alone, and the first holder's end does not take it away."""
     one, other = pair
     (key,) = one.put(new_job())
-    first = one.worker(prefetch=1)
-    one.engine.dispatcher.pause(first.taker)
-    second = one.worker(prefetch=1)
+    first, second = paused_and_idle(one, 1)
     release(other, key)
     one.engine.apply([])
     assert (second.keys, first.held, second.held) == ([key], set(), {key})
@@ -109,9 +114,7 @@ def test_holds_that_are_not_compared_yet_give_way_to_those_of_a_take(
     monkeypatch.setattr(takers, "CHECKED_JOBS", 1)
     one, other = pair
     keys = one.put(*[new_job()] * 3)
-    first = one.worker(prefetch=3)
-    one.engine.dispatcher.pause(first.taker)
-    second = one.worker(prefetch=3)
+    first, second = paused_and_idle(one, 3)
     release(other, keys[0])  # the one that is compared last
     one.engine.apply([])
     assert (second.keys, first.held) == ([keys[0]], set(keys[1:]))

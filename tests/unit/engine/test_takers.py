@@ -72,17 +72,23 @@ def test_takers_of_other_queues_are_left_alone(rig: Rig) -> None:
     assert rig.broken_rules() == []
 
 
-def test_one_job_wakes_one_of_many(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Takes that find nothing cost a statement each: as many takers are woken as there are jobs."""
-    workers = [rig.worker(["mail"], 1) for _ in range(50)]
+def note_takes(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Give a list that gets, at each take for several queues, how many these are."""
     takes: list[int] = []
     real = rig.store.take_each
 
-    def counted(wanted: Sequence[tuple[str, int]], *more: Any) -> Any:
+    def noting(wanted: Sequence[tuple[str, int]], *more: Any) -> Any:
         takes.append(len(wanted))
         return real(wanted, *more)
 
-    monkeypatch.setattr(rig.store, "take_each", counted)
+    monkeypatch.setattr(rig.store, "take_each", noting)
+    return takes
+
+
+def test_one_job_wakes_one_of_many(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Takes that find nothing cost a statement each: as many takers are woken as there are jobs."""
+    workers = [rig.worker(["mail"], 1) for _ in range(50)]
+    takes = note_takes(rig, monkeypatch)
     rig.put(new_job("mail"))
     assert takes == [1]
     assert sum(len(worker.keys) for worker in workers) == 1
@@ -112,14 +118,7 @@ def test_very_many_takers_of_a_queue_each_are_served_by_a_few_takes(
 ) -> None:
     count = 2 * takers.SMALL_TURNS + 1
     workers = [rig.worker([f"q{n}"], 1) for n in range(count)]
-    takes: list[int] = []
-    real = rig.store.take_each
-
-    def counted(wanted: Sequence[tuple[str, int]], *more: Any) -> Any:
-        takes.append(len(wanted))
-        return real(wanted, *more)
-
-    monkeypatch.setattr(rig.store, "take_each", counted)
+    takes = note_takes(rig, monkeypatch)
     keys = rig.put(*(new_job(f"q{n}") for n in range(count)))
     assert [worker.keys for worker in workers] == [[key] for key in keys]
     assert takes == [takers.SMALL_TURNS, takers.SMALL_TURNS, 1]

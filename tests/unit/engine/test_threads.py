@@ -30,11 +30,12 @@ def engine() -> Iterator[ThreadCommit]:
     one.close()
 
 
-def in_threads(run: Any, n: int) -> None:
-    """Run a function in threads, each with its number, and wait for all."""
+def in_threads(run: Any, n: int, meanwhile: Callable[[], None] = lambda: None) -> None:
+    """Run a function in threads, each with its number, and something beside them; wait for all."""
     threads = [threading.Thread(target=run, args=(at,)) for at in range(n)]
     for thread in threads:
         thread.start()
+    meanwhile()
     for thread in threads:
         thread.join(30)
         assert not thread.is_alive(), "a thread waits for ever"
@@ -277,14 +278,11 @@ def test_others_whose_leader_is_interrupted_are_served_all_the_same() -> None:
         else:
             outcomes.append("stored")
 
-    threads = [threading.Thread(target=run, args=(at,)) for at in range(3)]
-    for thread in threads:
-        thread.start()
-    until(lambda: len(engine._queue) == 3)
-    go_on.set()
-    for thread in threads:
-        thread.join(20)
-        assert not thread.is_alive(), "a thread waits for ever"
+    def all_wait() -> None:
+        until(lambda: len(engine._queue) == 3)
+        go_on.set()
+
+    in_threads(run, 3, all_wait)
     assert sorted(outcomes) == ["interrupted", "stored", "stored"]
     assert rig.store.ready("mail") == 2
 
@@ -319,24 +317,15 @@ def test_an_interruption_while_answers_are_given_has_nothing_applied_twice() -> 
         except Interrupted:
             outcomes.append("interrupted")
 
-    threads = [threading.Thread(target=run, args=(at,)) for at in range(5)]
-    for thread in threads:
-        thread.start()
-    until(lambda: len(engine._queue) == 5)
-    third = list(engine._queue)[3]
-    third.results = Interrupting()
-    third.op.done = third.results.append
-    go_on.set()
-    for thread in threads:
-        thread.join(20)
-        assert not thread.is_alive(), "a thread waits for ever"
-    assert sorted(map(str, outcomes)) == [
-        "1",
-        "1",
-        "1",
-        "1",
-        "interrupted",
-    ]  # the interrupted one is whoever led
+    def all_wait() -> None:
+        until(lambda: len(engine._queue) == 5)
+        third = list(engine._queue)[3]
+        third.results = Interrupting()
+        third.op.done = third.results.append
+        go_on.set()
+
+    in_threads(run, 5, all_wait)
+    assert sorted(map(str, outcomes)) == ["1"] * 4 + ["interrupted"]  # the interrupted one is whoever led
     assert rig.store.ready("mail") == 5
 
 

@@ -88,6 +88,7 @@ def test_a_local_file_system_is_taken_and_so_is_one_that_nobody_names(
 ) -> None:
     monkeypatch.setattr(opening, "file_system", lambda folder: system)
     SqliteStore(tmp_path).close()
+    assert opening.FILE in os.listdir(tmp_path)
 
 
 MOUNTS = r"""22 1 8:1 / / rw,relatime shared:1 - ext4 /dev/sda1 rw

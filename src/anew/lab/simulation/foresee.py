@@ -18,6 +18,8 @@ _ROWS: Final = 10_000
 def foreseen(policy: Policy, scenario: Scenario) -> int:
     """Count the calls that are certain: the fresh ones, and the retries of which the longest waits leave no doubt."""
     end_ms, rate = scenario.end_ms or 0, scenario.base_rate
+    if not rate:
+        return 0
     outage_ms = min(scenario.outage_ms, end_ms)
 
     def before(ms: int) -> int:
@@ -43,8 +45,6 @@ def admit_calls(policy: Policy, scenario: Scenario, most: int) -> None:
     Raises:
         InvalidInput: They are certain to be too many.
     """
-    if not scenario.base_rate:
-        return
     calls = foreseen(policy, scenario)
     if calls > most:
         raise InvalidInput(

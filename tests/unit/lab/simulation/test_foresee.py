@@ -59,5 +59,5 @@ def test_the_bound_says_what_was_foreseen() -> None:
         admit_calls(every("10s"), ONE_A_SECOND, 1_339)
 
 
-def test_where_there_are_no_fresh_calls_nothing_is_refused() -> None:
-    admit_calls(every("10s"), Scenario(jobs=1, outage_ms=100_000, capacity=1), 0)
+def test_where_there_are_no_fresh_calls_none_are_foreseen() -> None:
+    assert foreseen(every("10s"), Scenario(jobs=1, outage_ms=100_000, capacity=1)) == 0
