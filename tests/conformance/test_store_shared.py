@@ -64,6 +64,16 @@ def test_a_change_by_the_other_is_noticed_once_and_ones_own_not_at_all(pair: tup
     assert (other.has_changed(), begun(other)) == (False, False)
 
 
+def test_a_look_leaves_nothing_open_that_keeps_later_ones_from_the_truth(pair: tuple[Store, Store]) -> None:
+    one_, other = pair
+    looks: list[Callable[[], object]] = [one_.has_changed, one_.next_due]
+    for first, look in enumerate(looks):
+        put(one_, new_job("a", ready_at=NOW + 5), first_key=10 * first + 1)
+        look()
+        put(other, new_job("b", ready_at=NOW + 5), first_key=10 * first + 2)
+        assert told(one_) == told(other)
+
+
 def test_numbers_go_on_where_the_other_has_ended(pair: tuple[Store, Store]) -> None:
     one_, other = pair
     with batch(one_):

@@ -162,7 +162,7 @@ def test_a_doctor_beside_a_server(fresh_server: Start, fresh: Connect) -> None:
     well = run("doctor", *where)
     assert (well.returncode, well.stdout.splitlines()[-1]) == (0, "All is well.")
     connection = apsw.Connection(str(server.root_dir / "anew.db"))
-    connection.execute("UPDATE counter SET jobs = 9 WHERE queue = 'q'")
+    connection.execute("UPDATE queue SET ready = 9 WHERE name = 'q'")
     connection.close()
     found = run("doctor", *where)
     assert found.returncode == 5

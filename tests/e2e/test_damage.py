@@ -202,7 +202,10 @@ def test_numbers_that_no_job_can_have_do_not_keep_a_report_from_being_taken(
     assert client.errors(id_)[-1]["message"] == "no"
 
 
-@pytest.mark.parametrize("statement", ["DELETE FROM line", "UPDATE line SET queue = CAST(x'ff' AS TEXT)"])
+@pytest.mark.parametrize(
+    "statement",
+    ["UPDATE queue SET head_id = NULL", "DELETE FROM queue", "UPDATE queue SET name = CAST(x'ff' AS TEXT)"],
+)
 def test_damaged_heads_of_lines_are_made_anew_after_a_crash(
     fresh_server: Start, fresh: Connect, statement: str
 ) -> None:

@@ -194,9 +194,8 @@ def test_the_sign_of_life_of_a_program_that_ended_is_gone(
 COUNTERS_WRONG = """
 import sqlite3, sys
 store = sqlite3.connect(sys.argv[1])
-store.execute("UPDATE counter SET jobs = jobs + 7 WHERE queue = 'more'")
-store.execute("DELETE FROM counter WHERE queue = 'none'")
-store.execute("DELETE FROM line")
+store.execute("UPDATE queue SET ready = ready + 7, head_id = NULL WHERE name = 'more'")
+store.execute("DELETE FROM queue WHERE name = 'none'")
 store.commit()
 """
 

@@ -60,10 +60,10 @@ def test_a_store_that_is_well(directory: Path) -> None:
 
 DERIVED = {
     "counters": (
-        ["UPDATE counter SET jobs = jobs + 2 WHERE queue = 'b'", "DELETE FROM counter WHERE queue = 'a' AND state = 60"],
+        ["UPDATE queue SET ready = ready + 2 WHERE name = 'b'", "UPDATE queue SET dead = 0 WHERE name = 'a'"],
         "2 counters are not what the rows say: a dead by +1, b ready by -2",
     ),
-    "heads": (["UPDATE line SET job_id = 4 WHERE queue = 'b'", "DELETE FROM line WHERE queue = 'a'"],
+    "heads": (["UPDATE queue SET head_id = 4 WHERE name = 'b'", "UPDATE queue SET head_id = NULL WHERE name = 'a'"],
         "2 queues have a wrong head of their line: a, b"),
     "records": (["UPDATE job SET records = 7 WHERE id = 1", "UPDATE job SET record_bytes = 0 WHERE id = 3"],
         "2 jobs have another number of records than their rows say"),
@@ -74,12 +74,12 @@ DERIVED = {
     "staged": (["INSERT INTO staged VALUES (99, 4711)", "INSERT INTO payload VALUES (99, 0, x'31')"],
         "1 payloads were begun by processes that have died"),
     "holds": (["UPDATE job SET state = 40, hold_kind = 10, hold_owner = 4711 WHERE id = 2",
-        "UPDATE counter SET jobs = jobs - 1 WHERE queue = 'b' AND state = 30", "INSERT INTO counter VALUES ('b', 40, 1)",
-        "UPDATE line SET job_id = 4 WHERE queue = 'b'"], "1 jobs are held by processes that nobody knows"),
+        "UPDATE queue SET ready = ready - 1, in_flight = 1, head_id = 4 WHERE name = 'b'"],
+        "1 jobs are held by processes that nobody knows"),
     "sessions": (["INSERT INTO session (id, pid, started_at) VALUES (4711, 99, 0)",
         "UPDATE job SET state = 40, hold_kind = 30, hold_owner = 4711 WHERE id = 2",
-        "UPDATE counter SET jobs = jobs - 1 WHERE queue = 'b' AND state = 30", "INSERT INTO counter VALUES ('b', 40, 1)",
-        "UPDATE line SET job_id = 4 WHERE queue = 'b'"], "1 processes have died and have not been cleared away"),
+        "UPDATE queue SET ready = ready - 1, in_flight = 1, head_id = 4 WHERE name = 'b'"],
+        "1 processes have died and have not been cleared away"),
 }  # fmt: skip
 """By finding: what brings it about, and its words."""
 

@@ -24,9 +24,9 @@ RARE = "only where a statement has met a text that cannot be read"
 
 WHOLE_TABLE = {
     "all_texts": RARE,
-    "counter_texts": RARE,
-    "drop_counter_text": RARE,
-    "read_counters": "some rows a queue, read where all counters are asked for",
+    "queue_texts": RARE,
+    "drop_queue_text": RARE,
+    "read_counters": "a row a queue, read where all counters are asked for",
     "read_meta": "a handful of rows, read at the start and after a rollback",
     "is_staging": "ends at the first row",
     "delete_unstaged": "removes all payloads, but for a few",
@@ -86,9 +86,9 @@ def fill(connection: apsw.Connection, jobs: int) -> None:
     )
     connection.execute("INSERT INTO attempt_count SELECT id, 'error', 'Oops', 7 FROM job WHERE state = 20")
     connection.execute("INSERT INTO leftover SELECT id + 200000 FROM job WHERE state = 20")
-    connection.execute("INSERT INTO counter SELECT queue, state, count(*) FROM job GROUP BY queue, state")
     connection.execute(
-        "INSERT INTO line SELECT queue, priority, min(id) FROM job WHERE state = 30 GROUP BY queue"
+        "INSERT INTO queue (name, ready, head_priority, head_id) "
+        "SELECT queue, count(*), priority, min(id) FROM job WHERE state = 30 GROUP BY queue"
     )
     connection.execute("INSERT INTO session VALUES (1, 100, 0), (2, 200, 0)")
 
@@ -137,7 +137,8 @@ SEARCHES = {
     "whole_lines": "job_ready",
     "next_priority": "job_ready",
     "hold": "job_ready",
-    "first_lines": "line_first",
+    "first_heads": "queue_first",
+    "heads_behind": "queue_first",
     "held_by": "job_hold",
     "held_by_nobody": "job_hold",
     "select_due": "job_due",
@@ -169,7 +170,7 @@ BY_KEY = [
     "select_ready_by_key", "hold_by_key", "held_under", "finish", "load", "load_payload", "complete", "apply", "rewrite",
     "release", "rename", "bury", "delete", "payload", "delete_payloads", "payload_sizes", "adopt", "delete_staged", "drop_attempts",
     "forget_records", "counted_attempts", "delete_attempt_counts", "leftover_parts", "drop_part", "drop_leftover",
-    "read_counter", "read_some_counters", "drop_counters", "line_queues", "stored_head", "drop_lines", "close_session", "read_duty",
+    "read_queues", "drop_queues", "close_session", "read_duty",
 ]  # fmt: skip
 
 
@@ -200,12 +201,12 @@ def test_every_statement_is_accounted_for() -> None:
         "leave_over",
         "leave_orphans",
         "write_counters",
-        "write_lines",
+        "write_queues",
         "write_duty",
         "write_meta",
         "open_session",
     }
-    one_end_of_the_table = {"newest_key", "line_texts", "drop_line_text"}
+    one_end_of_the_table = {"newest_key"}
     known = {*WHOLE_TABLE, *SEARCHES, *BY_KEY, *writes_only, *one_end_of_the_table}
     assert known == set(statements())
 
@@ -271,8 +272,8 @@ def test_a_head_that_stays_is_not_written_again_after_another_process_has_writte
         store.insert_plain([key], [job], NOW)
         store.commit()
         store._connection.exec_trace = None
-        assert sql("heads") not in ran or key == 1
-        assert (sql("write_lines") in ran) is (key == 1)
+        assert sql("heads") not in ran
+        assert (sql("write_queues") in ran) is (key == 1)
     reader = one.reader()
     assert reader.recount().heads == []
     reader.close()

@@ -222,7 +222,9 @@ def test_the_heads_of_many_queues_are_found(tmp_path: Path, seed: int) -> None:
         place = (job["priority"], job["id"])
         if job["state"] == READY:
             heads[str(job["queue"])] = min(heads.get(str(job["queue"]), place), place)  # type: ignore[type-var]
-    found = store._connection.execute("SELECT queue, priority, job_id FROM line")
+    found = store._connection.execute(
+        "SELECT name, head_priority, head_id FROM queue WHERE head_id IS NOT NULL"
+    )
     assert {queue: (priority, key) for queue, priority, key in found} == heads
     store.close()
 

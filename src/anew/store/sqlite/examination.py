@@ -182,8 +182,7 @@ def _content(
     meta: dict[str, Any] = {str(row[0]): row[1] for row in connection.execute(sql("read_meta"))}
     facts["jobs"] = str(_first(connection, "SELECT count(*) FROM job"))
     reader = SqliteReader(connection, shared=True)
-    damaged = len(reader.damaged_texts())
-    damaged += sum(len(reader.damaged_names(table)) for table in ("counter", "line"))
+    damaged = len(reader.damaged_texts()) + len(reader.damaged_names())
     if damaged:
         yield Finding(
             "texts", f"{damaged} rows have a queue or a type that cannot be read", REPAIR, derived=True

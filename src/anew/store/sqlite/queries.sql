@@ -1,6 +1,7 @@
 -- Every statement, by name. `@rows(n)` stands for as many rows of n marks as a batch needs, `@marks` for one mark a key: one
 -- statement for a batch and verb, because a row at a time would give the interpreter's lock away at every step.
--- `@READY` and its like stand for the codes of states, `@job` and `@taken` for the columns that `rows.py` reads by place.
+-- `@READY` and its like stand for the codes of states, `@job` and `@taken` for the columns that `rows.py` reads by place,
+-- `@counters` for one column a state.
 
 -- name: insert_plain
 -- New jobs that need the usual columns alone.
@@ -60,26 +61,36 @@ CROSS JOIN job INDEXED BY job_ready ON job.queue = v.column1 AND job.state = @RE
 -- The first job of the next priority in a queue, and since when it has been ready.
 SELECT priority, id, ready_at FROM job WHERE queue = ? AND state = @READY AND priority > ? ORDER BY priority, id LIMIT 1;
 
--- name: first_lines
--- The queues whose heads come first of all; only the index is read.
-SELECT priority, job_id, queue FROM line ORDER BY priority, job_id LIMIT ?;
+-- name: first_heads
+-- The heads that come first of all; only the index is read.
+SELECT head_priority, head_id, name FROM queue WHERE head_id IS NOT NULL ORDER BY head_priority, head_id LIMIT ?;
 
--- name: line_queues
--- Queues with ready jobs, some at a time.
-SELECT queue FROM line WHERE queue > ? ORDER BY queue LIMIT ?;
+-- name: heads_behind
+-- Those that come behind one of them.
+SELECT head_priority, head_id, name FROM queue WHERE head_id IS NOT NULL AND (head_priority, head_id) > (?, ?)
+ORDER BY head_priority, head_id LIMIT ?;
 
--- name: stored_head
--- The head of one queue.
-SELECT priority, job_id FROM line WHERE queue = ?;
+-- name: read_queues
+-- What is derived of some queues.
+SELECT name, @counters, head_priority, head_id FROM queue WHERE name IN (@marks);
 
--- name: write_lines
--- The heads of queues whose ready jobs have changed.
-INSERT INTO line (queue, priority, job_id) VALUES @rows(3)
-ON CONFLICT (queue) DO UPDATE SET priority = excluded.priority, job_id = excluded.job_id;
+-- name: read_counters
+-- All counters.
+SELECT name, @counters FROM queue;
 
--- name: drop_lines
--- Queues that have no ready job any more.
-DELETE FROM line WHERE queue IN (@marks);
+-- name: write_counters
+-- Queues whose numbers of jobs have changed and whose heads have not; their index stays as it is.
+INSERT INTO queue (name, @counters) VALUES @rows(8)
+ON CONFLICT (name) DO UPDATE SET @new_counters;
+
+-- name: write_queues
+-- Queues whose heads have changed.
+INSERT INTO queue (name, @counters, head_priority, head_id) VALUES @rows(10)
+ON CONFLICT (name) DO UPDATE SET @new_counters, head_priority = excluded.head_priority, head_id = excluded.head_id;
+
+-- name: drop_queues
+-- Queues that have no job any more.
+DELETE FROM queue WHERE name IN (@marks);
 
 -- name: select_ready_by_key
 -- Jobs that were found by their index entries, all that goes to the worker.
@@ -256,17 +267,11 @@ SELECT id, CAST(queue AS BLOB), CAST(type AS BLOB) FROM job;
 -- A job whose queue or type cannot be read. It gets a state that is none, and that no index holds, so that nothing but `bury` takes it.
 UPDATE job SET queue = ?, type = ?, state = 35 WHERE id = ?;
 
--- name: counter_texts
-SELECT CAST(queue AS BLOB) FROM counter;
+-- name: queue_texts
+SELECT CAST(name AS BLOB) FROM queue;
 
--- name: line_texts
-SELECT CAST(queue AS BLOB) FROM line;
-
--- name: drop_counter_text
-DELETE FROM counter WHERE CAST(queue AS BLOB) = ?;
-
--- name: drop_line_text
-DELETE FROM line WHERE CAST(queue AS BLOB) = ?;
+-- name: drop_queue_text
+DELETE FROM queue WHERE CAST(name AS BLOB) = ?;
 
 -- name: leave_over
 -- Deleted jobs whose records or payloads are too much for one transaction.
@@ -325,28 +330,9 @@ SELECT DISTINCT job_id FROM attempt WHERE job_id < ? AND outcome = 'error' ORDER
 -- When each recorded failure of these jobs began and ended, job by job.
 SELECT job_id, dequeued_at, failed_at FROM attempt WHERE job_id IN (@marks) AND outcome = 'error' ORDER BY job_id;
 
--- name: read_counter
--- The counters of one queue.
-SELECT state, jobs FROM counter WHERE queue = ?;
-
--- name: read_some_counters
--- The counters of many queues.
-SELECT queue, state, jobs FROM counter WHERE queue IN (@marks);
-
--- name: read_counters
--- All counters.
-SELECT queue, state, jobs FROM counter;
-
--- name: write_counters
--- Counters that have changed.
-INSERT INTO counter (queue, state, jobs) VALUES @rows(3) ON CONFLICT (queue, state) DO UPDATE SET jobs = excluded.jobs;
-
--- name: drop_counters
--- Counters that are zero now.
-DELETE FROM counter WHERE (queue, state) IN (VALUES @rows(2));
-
 -- name: recount
 -- By how much each counter differs from the rows.
+WITH counter (queue, state, jobs) AS (@a_row_a_counter)
 SELECT queue, state, sum(jobs) FROM (
     SELECT queue, state, count(*) AS jobs FROM job GROUP BY queue, state
     UNION ALL SELECT queue, state, -jobs FROM counter
@@ -385,20 +371,20 @@ SELECT name, value FROM meta;
 INSERT INTO meta (name, value) VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value;
 
 -- name: heads_amiss
--- Queues whose row of `line` is not their first ready job.
+-- Queues whose stored head is not their first ready job.
 WITH RECURSIVE ready (queue) AS (
     SELECT min(queue) FROM job WHERE state = @READY
     UNION ALL
     SELECT (SELECT min(queue) FROM job WHERE state = @READY AND queue > ready.queue) FROM ready WHERE queue IS NOT NULL
-), head (queue, priority, job_id) AS (
+), head (queue, priority, id) AS (
     SELECT queue,
         (SELECT priority FROM job WHERE queue = ready.queue AND state = @READY ORDER BY priority, id LIMIT 1),
         (SELECT id FROM job WHERE queue = ready.queue AND state = @READY ORDER BY priority, id LIMIT 1)
     FROM ready WHERE queue IS NOT NULL
-)
-SELECT queue FROM (SELECT queue, priority, job_id FROM head EXCEPT SELECT queue, priority, job_id FROM line)
+), stored (queue, priority, id) AS (SELECT name, head_priority, head_id FROM queue WHERE head_id IS NOT NULL)
+SELECT queue FROM (SELECT * FROM head EXCEPT SELECT * FROM stored)
 UNION
-SELECT queue FROM (SELECT queue, priority, job_id FROM line EXCEPT SELECT queue, priority, job_id FROM head);
+SELECT queue FROM (SELECT * FROM stored EXCEPT SELECT * FROM head);
 
 -- name: records_amiss
 -- Jobs that do not know how many records they have.

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import apsw
 
 from anew.store.protocol import Filter, Page, Recount
-from anew.store.sqlite.counts import Counted, counted
 from anew.store.sqlite.filters import Bound, count_statement, find_statement
+from anew.store.sqlite.queues import Counted, counted
 from anew.store.sqlite.rows import STATE
 from anew.store.sqlite.sql import sql
 
@@ -58,11 +60,10 @@ class SqliteReader:
     def oldest_ready(self, most: int = 10_000) -> int | None:
         """Give since when the ready job that has waited longest at the head of a priority in a queue has been ready, epoch ms."""
         oldest: int | None = None
-        queue: str | None = ""
+        place: tuple[Any, ...] = (-1, -1)
         while most > 0:
-            rows = self._connection.execute(sql("line_queues"), (queue, min(most, 1_000)))
-            queues = [row[0] for row in rows]
-            for queue in queues:
+            heads = self._connection.execute(sql("heads_behind"), (*place, min(most, 1_000))).fetchall()
+            for _, _, queue in heads:
                 priority = -1
                 while most > 0:
                     head = self._connection.execute(sql("next_priority"), (queue, priority)).fetchone()
@@ -71,8 +72,9 @@ class SqliteReader:
                     priority, _, ready_at = head
                     oldest = ready_at if oldest is None else min(oldest, ready_at)
                     most -= 1
-            if not queues:
+            if not heads:
                 break
+            place = heads[-1][:2]
         return oldest
 
     def recount(self) -> Recount:
@@ -92,9 +94,9 @@ class SqliteReader:
                 found[key] = (queue, kind)
         return found
 
-    def damaged_names(self, table: str) -> list[bytes]:
-        """List the queues in a derived table, ``counter`` or ``line``, that are no UTF-8."""
-        names = [name for (name,) in self._connection.execute(sql(f"{table}_texts"))]
+    def damaged_names(self) -> list[bytes]:
+        """List the queues whose derived row has a name that is no UTF-8."""
+        names = [name for (name,) in self._connection.execute(sql("queue_texts"))]
         return [name for name in names if name.decode("utf-8", "replace").encode() != name]
 
     def close(self) -> None:

@@ -13,8 +13,8 @@ from typing import Any
 from anew.jobs.change import Change
 from anew.jobs.job import ErrorRecord
 from anew.store.protocol import Page
-from anew.store.sqlite.counts import tally
 from anew.store.sqlite.payloads import Payloads
+from anew.store.sqlite.queues import tally
 from anew.store.sqlite.rows import attempt_values, error_of
 from anew.store.sqlite.sql import WIDTH, in_widths, sql
 

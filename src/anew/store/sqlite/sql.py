@@ -17,10 +17,16 @@ WIDTH = 100
 
 _NAME = re.compile(r"^-- name: (\w+)\n", re.MULTILINE)
 _ROWS = re.compile(r"@rows\((\d+)\)")
+
 _WORDS = {f"@{state.name}": str(code) for state, code in CODE.items()} | {
     "@STATES": ", ".join(map(str, CODE.values())),
     "@job": JOB_COLUMNS,
     "@taken": TAKEN_COLUMNS,
+    "@counters": ", ".join(CODE),
+    "@new_counters": ", ".join(f"{state} = excluded.{state}" for state in CODE),
+    "@a_row_a_counter": " UNION ALL ".join(
+        map("SELECT name, {1}, {0} FROM queue".format, CODE, CODE.values())
+    ),
 }
 _WORD = re.compile("|".join(rf"{word}\b" for word in _WORDS))
 

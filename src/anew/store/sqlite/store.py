@@ -29,9 +29,8 @@ from anew.store.protocol import (
 )
 from anew.store.sqlite import opening
 from anew.store.sqlite.checkpoint import Checkpointer, Log
-from anew.store.sqlite.counts import Counts, tally
-from anew.store.sqlite.line import Heads, Line
 from anew.store.sqlite.payloads import Payloads
+from anew.store.sqlite.queues import Heads, Queues, tally
 from anew.store.sqlite.reader import RECOUNTED, SqliteReader, recounted
 from anew.store.sqlite.records import Records
 from anew.store.sqlite.rows import (
@@ -143,10 +142,9 @@ class SqliteStore:
         self._uncovered = False
         # Loosely typed on purpose: what a row holds is known by its statement, and `rows` gives it names.
         self._execute: Callable[..., Any] = self._connection.cursor().execute
-        newest = self._execute(sql("newest_key")).fetchone()[0]
+        ((newest,),) = self._execute(sql("newest_key")).fetchall()
         self.identity.last_key = max(self.identity.last_key, newest or 0)
-        self._counts = Counts(self._connection.execute)
-        self._line = Line(self._connection.execute, self._counts)
+        self._queues = Queues(self._connection.execute)
         self._reads = SqliteReader(self._connection, shared=True)
         self.find, self.count = self._reads.find, self._reads.count
         self._payloads = Payloads(self._execute)
@@ -213,9 +211,7 @@ class SqliteStore:
 
         What may go wrong after it lasts is a failure of the disk, or nobody's concern.
         """
-        made_ready = self._counts.has_made_ready()
-        self._line.flush()
-        self._counts.flush()
+        made_ready = self._queues.settle()
         if self._uncovered and self._written_key != self.identity.last_key:
             self._write_last_key()
         if self._written_failure != self.identity.last_failure:
@@ -275,16 +271,16 @@ class SqliteStore:
         return None
 
     def _data_version(self) -> int:
-        return int(self._execute("PRAGMA data_version").fetchone()[0])
+        ((version,),) = self._execute("PRAGMA data_version").fetchall()  # see `next_due`
+        return int(version)
 
     def _forget(self) -> None:
         """Believe the rows: nothing that is remembered of them holds any more."""
-        self._counts.forget()
-        self._line.forget()
+        self._queues.forget()
         opening.read_numbers(self._connection, self.identity)
         self._written_key, self._written_failure = self.identity.last_key, self.identity.last_failure
         self._uncovered = False
-        newest = self._execute(sql("newest_key")).fetchone()[0]
+        ((newest,),) = self._execute(sql("newest_key")).fetchall()
         self.identity.last_key = max(self.identity.last_key, newest or 0)
 
     # -- what only a store on one disk with one writer needs
@@ -349,14 +345,17 @@ class SqliteStore:
         self._many("insert_rich", rich)
         if staged and keys:
             self._payloads.adopt(keys[0], keys[-1])
-        for (queue, code, priority), n in tally(
-            (row[1], row[4], row[3]) for row in chain(plain, rich)
-        ).items():
-            self._counts.add(queue, code, n)
-            if code == READY and staged:
-                self._line.change(queue)  # the keys were given before those of jobs that may be ready already
-            elif code == READY:
-                self._line.append(queue, priority, n)
+        rows = sorted(plain + rich) if rich else plain
+        places = tally([(row[1], row[3], row[4]) for row in rows])
+        for (queue, _, code), n in places.items():
+            self._queues.add(queue, code, n)
+        ready = [(queue, priority) for queue, priority, code in places if code == READY]
+        if not staged:
+            self._queues.append(
+                ready, lambda: {(row[1], row[3]): row[0] for row in reversed(rows) if row[4] == READY}
+            )
+        for queue, _ in ready if staged else ():
+            self._queues.change(queue)  # the keys were given before those of jobs that may be ready already
 
     def insert_plain(self, keys: Sequence[int], jobs: Sequence[NewJob], now: int) -> None:
         """As `insert`, for jobs that say nothing beyond type, queue and payload, so that nothing more is looked at."""
@@ -370,9 +369,16 @@ class SqliteStore:
                 payload = bytes(job.payload)
                 values += (key, job.queue, job.type, payload, checksum(payload))
             self._execute(sql("insert_usual", len(part)), values)
-        for queue, n in tally([job.queue for job in jobs]).items():
-            self._counts.add(queue, READY, n)
-            self._line.append(queue, DEFAULT_PRIORITY, n)
+        counted = tally([job.queue for job in jobs])
+        for queue, n in counted.items():
+            self._queues.add(queue, READY, n)
+        self._queues.append(
+            [(queue, DEFAULT_PRIORITY) for queue in counted],
+            lambda: {
+                (job.queue, DEFAULT_PRIORITY): key
+                for job, key in zip(reversed(jobs), reversed(keys), strict=True)
+            },
+        )
 
     def stage(
         self, keys: Sequence[int], jobs: Sequence[NewJob], at: Position, max_bytes: int
@@ -397,10 +403,10 @@ class SqliteStore:
             queues = list(dict.fromkeys(queues))
             if len(queues) == 1:
                 return self._take_first(queues[0], limit, max_bytes, hold)
-        heads = self._line.heads(queues, limit)
+        heads = self._queues.heads(queues, limit)
         if len(heads) == 1:
             return self._take_first(heads[0][2], limit, max_bytes, hold)
-        keys, behind = self._line.first(heads, limit)
+        keys, behind = self._queues.first(heads, limit)
         return self._take_keys(keys, behind, max_bytes, hold)
 
     def take_each(self, wanted: Sequence[tuple[str, int]], max_bytes: int, hold: Hold) -> Taken:
@@ -408,7 +414,7 @@ class SqliteStore:
         each: dict[str, int] = {}
         for queue, n in wanted:
             each[queue] = each.get(queue, 0) + n
-        keys, behind = self._line.first_of_each(each)
+        keys, behind = self._queues.first_of_each(each)
         return self._take_keys(keys, behind, max_bytes, hold)
 
     def _take_first(self, queue: str, limit: int, max_bytes: int, hold: Hold) -> Taken:
@@ -422,9 +428,9 @@ class SqliteStore:
             # For a few rows this is faster than finding their places in line again.
             self._hold_keys([row[0] for row in found[:n]], hold)
         if n:
-            self._counts.add(queue, READY, -n)
-            self._counts.add(queue, IN_FLIGHT, n)
-            self._line.change(queue)
+            self._queues.add(queue, READY, -n)
+            self._queues.add(queue, IN_FLIGHT, n)
+            self._queues.change(queue)
         return Taken(rows, corrupt)
 
     def _take_keys(self, keys: list[int], behind: Heads, max_bytes: int, hold: Hold) -> Taken:
@@ -437,13 +443,13 @@ class SqliteStore:
         taken = found[: len(rows) + len(corrupt)]
         self._hold_keys([row[0] for row in taken], hold)
         for queue, n in tally([row[1] for row in taken]).items():
-            self._counts.add(queue, READY, -n)
-            self._counts.add(queue, IN_FLIGHT, n)
+            self._queues.add(queue, READY, -n)
+            self._queues.add(queue, IN_FLIGHT, n)
         if len(taken) == len(keys):
-            self._line.took(behind)
+            self._queues.took(behind)
         else:
             for queue in behind:
-                self._line.change(queue)
+                self._queues.change(queue)
         return Taken(rows, corrupt)
 
     def _hold_keys(self, keys: Sequence[int], hold: Hold) -> None:
@@ -491,7 +497,7 @@ class SqliteStore:
             rows = self._execute(sql("finish", len(part)), part).fetchall()
             done += [key for key, _ in rows]
             for queue, n in tally([queue for _, queue in rows]).items():
-                self._counts.add(queue, IN_FLIGHT, -n)
+                self._queues.add(queue, IN_FLIGHT, -n)
         return done
 
     def complete(self, kept: Sequence[tuple[int, int]], now: int) -> list[int]:
@@ -499,7 +505,7 @@ class SqliteStore:
         written: list[int] = []
         for part in in_widths(kept):
             rows = self._execute(sql("complete", len(part)), (now, *chain.from_iterable(part))).fetchall()
-            self._counts.move((row[1] for row in rows), IN_FLIGHT, COMPLETED)
+            self._queues.move((row[1] for row in rows), IN_FLIGHT, COMPLETED)
             written += [row[0] for row in rows]
         return written
 
@@ -510,10 +516,10 @@ class SqliteStore:
             values = chain.from_iterable(map(change_values, part))
             rows = self._execute(sql("apply", len(part)), tuple(values)).fetchall()
             for (queue, code), n in tally([row[1:3] for row in rows]).items():
-                self._counts.add(queue, IN_FLIGHT, -n)
-                self._counts.add(queue, code, n)
+                self._queues.add(queue, IN_FLIGHT, -n)
+                self._queues.add(queue, code, n)
                 if code == READY:
-                    self._line.change(queue)
+                    self._queues.change(queue)
             keys = {row[0] for row in rows}
             self._records.add(
                 [change for change in part if change.key in keys], [(row[0], row[3]) for row in rows]
@@ -527,9 +533,9 @@ class SqliteStore:
         for part in in_widths(keys):
             rows = self._execute(sql("release", len(part)), (int(interrupted), *part, now)).fetchall()
             for queue, n in tally([row[1] for row in rows]).items():
-                self._counts.add(queue, IN_FLIGHT, -n)
-                self._counts.add(queue, READY, n)
-                self._line.change(queue)
+                self._queues.add(queue, IN_FLIGHT, -n)
+                self._queues.add(queue, READY, n)
+                self._queues.change(queue)
             written += [row[0] for row in rows]
         return written
 
@@ -541,15 +547,16 @@ class SqliteStore:
         if rows:
             self._execute(sql("promote"), (now, limit))
             for (queue, code), n in tally([row[1:] for row in rows]).items():
-                self._counts.add(queue, code, -n)
-                self._counts.add(queue, READY, n)
-                self._line.change(queue)
+                self._queues.add(queue, code, -n)
+                self._queues.add(queue, READY, n)
+                self._queues.change(queue)
         return len(rows)
 
     def next_due(self) -> int | None:
         """Tell the earliest time that a waiting job waits for."""
-        row = self._execute(sql("next_due")).fetchone()
-        return None if row is None else row[0]
+        # To its end: a statement that is not finished keeps the file as it sees it now, for later reads and from being shortened.
+        rows = self._execute(sql("next_due")).fetchall()
+        return rows[0][0] if rows else None
 
     def lapsed(self, now: int, limit: int) -> list[int]:
         """List in-flight jobs whose hold is past its deadline."""
@@ -582,12 +589,12 @@ class SqliteStore:
         return written
 
     def _recount(self, row: Rewrite) -> None:
-        self._counts.add(row.was_queue, CODE[row.was_state], -1)
-        self._counts.add(row.job.queue, CODE[row.job.state], 1)
+        self._queues.add(row.was_queue, CODE[row.was_state], -1)
+        self._queues.add(row.job.queue, CODE[row.job.state], 1)
         if row.was_state is State.READY:
-            self._line.change(row.was_queue)
+            self._queues.change(row.was_queue)
         if row.job.state is State.READY:
-            self._line.change(row.job.queue)
+            self._queues.change(row.job.queue)
 
     def delete(self, keys: Sequence[int]) -> list[int]:
         """Remove jobs in any state with all that belongs to them; give the keys that were there."""
@@ -600,21 +607,20 @@ class SqliteStore:
                 self._records.delete(rows)
             for (queue, code), n in tally([row[1:3] for row in rows]).items():
                 if code in STATE:
-                    self._counts.add(queue, code, -n)
+                    self._queues.add(queue, code, -n)
                 if code == READY:
-                    self._line.change(queue)
+                    self._queues.change(queue)
             deleted += found
         return deleted
 
     def delete_all(self) -> int:
         """Remove every job; tell how many there were."""
-        deleted = self._counts.total()
+        deleted = self._queues.total()
         self._uncovered = True
         for table in ("job", "attempt", "attempt_count", "leftover"):
             self._execute(f"DELETE FROM {table}")  # noqa: S608 - fixed names
         self._payloads.delete_all()
-        self._counts.clear()
-        self._line.clear()
+        self._queues.clear()
         return deleted
 
     def mend_texts(self) -> int:
@@ -627,14 +633,11 @@ class SqliteStore:
         for key, (queue, kind) in texts.items():
             self._execute(sql("rename"), (queue, kind, key))
             self._unreadable[key] = "its queue or type cannot be read"
-            self._line.change(queue)
-        return len(texts) + self._drop_derived("counter") + self._drop_derived("line")
-
-    def _drop_derived(self, table: str) -> int:
-        damaged = self._reads.damaged_names(table)
+            self._queues.change(queue)
+        damaged = self._reads.damaged_names()
         for name in damaged:
-            self._execute(sql(f"drop_{table}_text"), (name,))
-        return len(damaged)
+            self._execute(sql("drop_queue_text"), (name,))
+        return len(texts) + len(damaged)
 
     def set_aside(self, limit: int, purge_at: int | None, now: int) -> list[int]:
         """End, as dead and corrupt, jobs in which a state or a text was met that cannot be read; give their keys."""
@@ -649,7 +652,7 @@ class SqliteStore:
         row = self._execute(sql("bury"), (DEAD, purge_at, now, key)).fetchone()
         if row is None:
             return
-        self._counts.add(row[0], DEAD, 1)
+        self._queues.add(row[0], DEAD, 1)
         decision = msgspec.json.encode({"verdict": "dead", "reason": f"corrupt: {wrong}"})
         self._records.write([(key, row[1] + 1, "corrupt", "Corrupt", wrong, None, now, now, decision)])
 
@@ -698,24 +701,24 @@ class SqliteStore:
 
     def ready(self, queue: str) -> int:
         """Tell how many jobs of a queue are ready."""
-        return self._counts.get(queue, READY)
+        return self._queues.ready(queue)
 
     def any_ready(self) -> bool:
         """Tell whether any job is ready."""
-        return self._line.any()
+        return self._queues.any_ready()
 
     def ready_among(self, queues: Collection[str]) -> list[str]:
         """Of some queues, give those that have ready jobs; costs no more than there are of either."""
-        return self._line.ready_among(queues)
+        return self._queues.ready_among(queues)
 
     def fresh_ready(self) -> list[str]:
         """List the queues that the open transaction has touched and that have ready jobs; no disk is touched."""
-        return self._counts.touched_ready()
+        return self._queues.touched_ready()
 
     def counts(self, queues: Collection[str] | None = None) -> Mapping[str, Mapping[State, int]]:
         """Count jobs by queue and state, in some queues or all; queues without a job are left out."""
         try:
-            return self._counts.snapshot(queues)
+            return self._queues.snapshot(queues)
         except UnicodeDecodeError:
             self._suspects_texts = True
             raise
@@ -726,9 +729,9 @@ class SqliteStore:
             return False
         self._execute(sql("write_duty"), (RECOUNTED, found.number + 1))
         for (queue, state), n in found.counters.items():
-            self._counts.add(queue, CODE[state], n)
+            self._queues.add(queue, CODE[state], n)
         for queue in found.heads:
-            self._line.change(queue)
+            self._queues.change(queue)
         return True
 
     # -- other processes

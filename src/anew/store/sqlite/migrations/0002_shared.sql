@@ -35,42 +35,36 @@ CREATE INDEX job_hold ON job (hold_deadline, hold_owner, hold_kind) WHERE state 
 -- Next whose retention ends.
 CREATE INDEX job_purge ON job (purge_at) WHERE state > 40;
 
--- The head of each queue's line of ready jobs, kept in step by each commit. It is the one index over all queues: an index
--- over all ready jobs would cost each job two more writes.
-CREATE TABLE line (
-    queue TEXT PRIMARY KEY,
-    priority INTEGER NOT NULL,
-    job_id INTEGER NOT NULL
+-- What is derived by queue, kept in step by each commit: jobs by state, and the place of the first ready job. The heads' index
+-- is the one index over all queues: an index over all ready jobs would cost each job two more writes.
+CREATE TABLE queue (
+    name TEXT PRIMARY KEY,
+    scheduled INTEGER NOT NULL DEFAULT 0,
+    retrying INTEGER NOT NULL DEFAULT 0,
+    ready INTEGER NOT NULL DEFAULT 0,
+    in_flight INTEGER NOT NULL DEFAULT 0,
+    completed INTEGER NOT NULL DEFAULT 0,
+    dead INTEGER NOT NULL DEFAULT 0,
+    cancelled INTEGER NOT NULL DEFAULT 0,
+    head_priority INTEGER,
+    head_id INTEGER
 ) STRICT, WITHOUT ROWID;
-CREATE INDEX line_first ON line (priority, job_id);
-WITH RECURSIVE queues (queue) AS (
+INSERT INTO queue (name, scheduled, retrying, ready, in_flight, completed, dead, cancelled)
+SELECT queue, scheduled, retrying, ready, in_flight, completed, dead, cancelled FROM counter
+WHERE scheduled <> 0 OR retrying <> 0 OR ready <> 0 OR in_flight <> 0 OR completed <> 0 OR dead <> 0 OR cancelled <> 0;
+DROP TABLE counter;
+WITH RECURSIVE names (name) AS (
     SELECT min(queue) FROM job WHERE state = 30
     UNION ALL
-    SELECT (SELECT min(queue) FROM job WHERE state = 30 AND queue > queues.queue) FROM queues WHERE queue IS NOT NULL
+    SELECT (SELECT min(queue) FROM job WHERE state = 30 AND queue > names.name) FROM names WHERE name IS NOT NULL
 )
-INSERT INTO line (queue, priority, job_id)
-SELECT queue,
-    (SELECT priority FROM job WHERE queue = queues.queue AND state = 30 ORDER BY priority, id LIMIT 1),
-    (SELECT id FROM job WHERE queue = queues.queue AND state = 30 ORDER BY priority, id LIMIT 1)
-FROM queues WHERE queue IS NOT NULL;
-
--- Jobs by queue and state, a row each, so that a new state needs no new column.
-ALTER TABLE counter RENAME TO counter_0001;
-CREATE TABLE counter (
-    queue TEXT NOT NULL,
-    state INTEGER NOT NULL,
-    jobs INTEGER NOT NULL,
-    PRIMARY KEY (queue, state)
-) STRICT, WITHOUT ROWID;
-INSERT INTO counter
-SELECT queue, 10, scheduled FROM counter_0001 WHERE scheduled <> 0 UNION ALL
-SELECT queue, 20, retrying FROM counter_0001 WHERE retrying <> 0 UNION ALL
-SELECT queue, 30, ready FROM counter_0001 WHERE ready <> 0 UNION ALL
-SELECT queue, 40, in_flight FROM counter_0001 WHERE in_flight <> 0 UNION ALL
-SELECT queue, 50, completed FROM counter_0001 WHERE completed <> 0 UNION ALL
-SELECT queue, 60, dead FROM counter_0001 WHERE dead <> 0 UNION ALL
-SELECT queue, 70, cancelled FROM counter_0001 WHERE cancelled <> 0;
-DROP TABLE counter_0001;
+INSERT INTO queue (name, head_priority, head_id)
+SELECT name,
+    (SELECT priority FROM job WHERE queue = names.name AND state = 30 ORDER BY priority, id LIMIT 1),
+    (SELECT id FROM job WHERE queue = names.name AND state = 30 ORDER BY priority, id LIMIT 1)
+FROM names WHERE name IS NOT NULL
+ON CONFLICT (name) DO UPDATE SET head_priority = excluded.head_priority, head_id = excluded.head_id;
+CREATE INDEX queue_first ON queue (head_priority, head_id) WHERE head_id IS NOT NULL;
 
 -- Attempts whose records were dropped because a job had too many, counted by outcome and error type.
 CREATE TABLE attempt_count (

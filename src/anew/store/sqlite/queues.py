@@ -1,0 +1,344 @@
+"""What is derived by queue: how many jobs it has in each state, and which ready job is first in its line.
+
+There is one index of ready jobs, by queue. The head of each queue's line stands in the queue's row, under an index over all
+queues, so that a take from all queues looks at no more queues than it takes jobs, however many there are.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import chain, islice
+from typing import Any, TypeVar
+
+from anew.jobs.state import State
+from anew.store.sqlite.rows import CODE, READY
+from anew.store.sqlite.sql import in_widths, sql
+
+T = TypeVar("T")
+Counted = Mapping[str, Mapping[State, int]]
+
+Place = tuple[int, int]
+"""A job's place in line: priority, key."""
+
+Head = tuple[int, int, str]
+"""The same of the first in a queue, and the queue."""
+
+Heads = Mapping[str, Place | None]
+"""Who is first in some queues; None: nobody."""
+
+FirstKeys = Mapping[tuple[str, int], int]
+"""By queue and priority, the smallest key of some jobs."""
+
+MOST_QUEUES = 100_000
+"""Queues whose rows are kept in memory; above that they are read again when they are needed."""
+
+MOST_CHANGED = 500
+"""Changed queues whose heads a take from all queues compares with the stored ones; where there are more, they are written first."""
+
+SHORT = 8
+"""Queues with at most so many ready jobs are read whole, many in one statement."""
+
+_AT = {code: at for at, code in enumerate(CODE.values())}
+_READY_AT = _AT[READY]
+_NONE = (0,) * len(_AT)
+_UNSEEN: Place = (-1, -1)
+
+
+class _Queue:
+    """One queue, as the open transaction has made it.
+
+    Attributes:
+        jobs: How many it has in each state, in the order of `CODE`.
+        head: The place of its first ready job; None if it has none, `_UNSEEN` if it must be looked up.
+        stored_jobs, stored_head: What its row says. A queue without jobs has no row.
+    """
+
+    __slots__ = ("head", "jobs", "stored_head", "stored_jobs")
+
+    def __init__(self, row: Sequence[Any]) -> None:
+        self.jobs: list[int] = list(row[:-2])
+        self.head: Place | None = None if row[-1] is None else (row[-2], row[-1])
+        self.stored_jobs: list[int] = self.jobs.copy()
+        self.stored_head = self.head
+
+
+class Queues:
+    """The rows of one store's queues.
+
+    Memory is a cache of the rows: a queue's row is read when it is needed first, written before each commit, and forgotten
+    after a rollback and when another process has written. Where a queue's ready jobs have changed, its head is looked up when
+    it is needed.
+
+    Args:
+        execute: Runs a statement on the writer's connection, with its own cursor for each.
+    """
+
+    def __init__(self, execute: Callable[..., Any]) -> None:
+        self._execute = execute
+        self._known: dict[str, _Queue] = {}
+        self._changed: dict[str, _Queue] = {}
+        # Of the changed ones, those whose head must be looked up.
+        self._unseen: dict[str, _Queue] = {}
+        # Queues whose ready jobs the open transaction has counted anew, and how many there were before it.
+        self._ready_before: dict[str, int] = {}
+
+    def forget(self) -> None:
+        """Believe the rows again."""
+        self._known.clear()
+        self._changed.clear()
+        self._unseen.clear()
+        self._ready_before.clear()
+
+    def read(self, queues: Iterable[str]) -> None:
+        """Read the rows of many queues at once, where they are not known."""
+        unknown = [queue for queue in queues if queue not in self._known]
+        for part in in_widths(unknown):
+            for name, *row in self._execute(sql("read_queues", len(part)), part):
+                self._known[name] = _Queue(row)
+        for queue in unknown:
+            if queue not in self._known:
+                self._known[queue] = _Queue((*_NONE, None, None))
+
+    def clear(self) -> None:
+        """Forget all jobs, in memory and in the table."""
+        self._execute("DELETE FROM queue")
+        self.forget()
+
+    def settle(self) -> bool:
+        """Write what has changed, before the commit; report whether some queue has more ready jobs than before."""
+        more = any(self.ready(name) > max(before, 0) for name, before in self._ready_before.items())
+        self._flush()
+        self._ready_before.clear()
+        if len(self._known) > MOST_QUEUES:
+            self._known.clear()
+        return more
+
+    def _flush(self) -> None:
+        """Write the rows that have changed; those of queues without jobs leave the table."""
+        self._see_changed()
+        counted: list[tuple[Any, ...]] = []
+        written: list[tuple[Any, ...]] = []
+        dropped: list[str] = []
+        for name, queue in self._changed.items():
+            jobs, head = queue.jobs, queue.head
+            if head != queue.stored_head:
+                if any(jobs):
+                    written.append((name, *jobs, *(head or (None, None))))
+                else:
+                    dropped.append(name)
+            elif jobs != queue.stored_jobs:
+                if any(jobs):
+                    counted.append((name, *jobs))
+                else:
+                    dropped.append(name)
+            queue.stored_jobs, queue.stored_head = jobs.copy(), head
+        self._changed.clear()
+        self._write("write_counters", counted)  # without the heads, whose index stays as it is
+        self._write("write_queues", written)
+        for gone in in_widths(dropped):
+            self._execute(sql("drop_queues", len(gone)), gone)
+
+    def _write(self, name: str, rows: list[tuple[Any, ...]]) -> None:
+        for part in in_widths(rows):
+            self._execute(sql(name, len(part)), tuple(chain.from_iterable(part)))
+
+    def _get(self, name: str) -> _Queue:
+        queue = self._known.get(name)
+        if queue is None:
+            self.read((name,))
+            queue = self._known[name]
+        return queue
+
+    # -- counters
+
+    def add(self, name: str, code: int, n: int) -> None:
+        """Count `n` more jobs (or fewer, if negative) of a queue in the state with this code."""
+        queue = self._known.get(name) or self._get(name)
+        if code == READY:
+            self._ready_before.setdefault(name, queue.jobs[_READY_AT])
+        queue.jobs[_AT[code]] += n
+        self._changed[name] = queue
+
+    def move(self, names: Iterable[str], before: int, after: int) -> None:
+        """Count one job from one state to another for each mention of its queue."""
+        for name, n in tally(names).items():
+            self.add(name, before, -n)
+            self.add(name, after, n)
+
+    def ready(self, name: str) -> int:
+        """Give how many jobs of a queue are ready."""
+        return self._get(name).jobs[_READY_AT]
+
+    def touched_ready(self) -> list[str]:
+        """List the queues whose counter of ready jobs the open transaction has touched and that have ready jobs."""
+        return [name for name in self._ready_before if self.ready(name) > 0]
+
+    def snapshot(self, queues: Collection[str] | None = None) -> Counted:
+        """Give the counters of some queues, or of all, as the open transaction has them; queues without a job are left out."""
+        if queues is None:
+            found = self._execute(sql("read_counters")).fetchall()
+        else:
+            parts = in_widths(list(queues))
+            found = [row for part in parts for row in self._execute(sql("read_queues", len(part)), part)]
+        found += [
+            (name, *queue.jobs) for name, queue in self._changed.items() if queues is None or name in queues
+        ]
+        return counted(found)
+
+    def total(self) -> int:
+        """Count all jobs."""
+        return sum(sum(states.values()) for states in self.snapshot().values())
+
+    # -- heads
+
+    def change(self, name: str) -> None:
+        """Note that a queue's ready jobs are others than before."""
+        queue = self._get(name)
+        queue.head = _UNSEEN
+        self._changed[name] = self._unseen[name] = queue
+
+    def append(self, places: Iterable[tuple[str, int]], keys: Callable[[], FirstKeys]) -> None:
+        """Note that jobs with the largest keys so far are ready.
+
+        Args:
+            places: Their queues and priorities.
+            keys: Gives the smallest key of each of these, in a mapping; called where a queue gets a new head.
+        """
+        found: FirstKeys | None = None
+        for name, priority in places:
+            queue = self._get(name)
+            if queue.head is None or queue.head[0] > priority:
+                found = keys() if found is None else found
+                queue.head = (priority, found[name, priority])
+                self._changed[name] = queue
+
+    def took(self, heads: Heads) -> None:
+        """Note who is first now in queues from which jobs were taken."""
+        for name, head in heads.items():
+            queue = self._get(name)
+            queue.head = head
+            self._changed[name] = queue
+            self._unseen.pop(name, None)
+
+    def any_ready(self) -> bool:
+        """Report whether any job is ready."""
+        return bool(self._first_heads(1))
+
+    def ready_among(self, queues: Collection[str]) -> list[str]:
+        """Of some queues, give those that have ready jobs; looks at no more heads than there are queues."""
+        heads = self._first_heads(len(queues) + 1)
+        if len(heads) <= len(queues):
+            return [name for _, _, name in heads if name in queues]
+        self.read(queues)
+        return [name for name in queues if self.ready(name) > 0]
+
+    def heads(self, queues: Sequence[str] | None, limit: int) -> list[Head]:
+        """Find the heads of the queues that the first `limit` ready jobs are in, of some (each named once) or of all; in order."""
+        return self._first_heads(limit) if queues is None else self._heads_of(queues, limit)
+
+    def first(self, heads: Sequence[Head], limit: int) -> tuple[list[int], Heads]:
+        """Find the first ready jobs of some queues in order; each queue is read no further than needed.
+
+        Args:
+            heads: The queues, as `heads` gives them for this limit.
+            limit: The most keys to give.
+
+        Returns:
+            Their keys, and for each queue that they are of, who is first in it behind them.
+        """
+        heap = list(heads)
+        lines = self._lines([name for _, _, name in heap], limit + 1)
+        keys: list[int] = []
+        touched: dict[str, Place | None] = {}
+        while heap and len(keys) < limit:
+            _, key, name = heap[0]
+            keys.append(key)
+            if name not in touched:
+                next(lines[name], None)  # the head itself
+            behind = touched[name] = next(lines[name], None)
+            if behind is None:
+                heapq.heappop(heap)
+            else:
+                heapq.heapreplace(heap, (*behind, name))
+        return keys, touched
+
+    def first_of_each(self, wanted: Mapping[str, int]) -> tuple[list[int], Heads]:
+        """Find the first ready jobs of each of several queues, so many of each; otherwise as `first`."""
+        lines = self._lines(list(wanted), max(wanted.values(), default=0) + 1)
+        keys: list[int] = []
+        behind: dict[str, Place | None] = {}
+        for name, n in wanted.items():
+            line = lines[name]
+            keys += [key for _, key in islice(line, n)]
+            behind[name] = next(line, None)
+        return keys, behind
+
+    def _first_heads(self, limit: int) -> list[Head]:
+        """Give the heads of the queues in which the first `limit` ready jobs of all are, in order."""
+        if len(self._changed) > MOST_CHANGED:
+            self._flush()
+        changed = self._changed
+        stored = self._execute(sql("first_heads"), (limit + len(changed),))
+        if not changed:
+            return stored.fetchall()  # type: ignore[no-any-return]
+        self._see_changed()
+        fresh = [(*queue.head, name) for name, queue in changed.items() if queue.head is not None]
+        others = (row for row in stored if row[2] not in changed)
+        return heapq.nsmallest(limit, chain(fresh, others))
+
+    def _heads_of(self, queues: Iterable[str], limit: int) -> list[Head]:
+        """Give the heads of those of some queues in which their first `limit` ready jobs are, in order."""
+        self.read(queues)
+        self._see_changed()
+        known = ((name, self._known[name].head) for name in queues)
+        return heapq.nsmallest(limit, [(*head, name) for name, head in known if head is not None])
+
+    def _see_changed(self) -> None:
+        """Look up the heads that must be; a queue that counts no ready jobs has none."""
+        ready: list[str] = []
+        for name, queue in self._unseen.items():
+            queue.head = None
+            if queue.jobs[_READY_AT] > 0:
+                ready.append(name)
+        for part in in_widths(ready):
+            for name, priority, key in self._execute(sql("heads", len(part)), part):
+                if key is not None:
+                    self._unseen[name].head = priority, key
+        self._unseen.clear()
+
+    def _lines(self, names: Sequence[str], limit: int) -> dict[str, Iterator[Place]]:
+        """Give the first places of some queues, in order: of short queues all, of others as many as are asked for."""
+        self.read(names)
+        found: dict[str, Iterator[Place]] = {}
+        short: dict[str, list[Place]] = {}
+        for name in names:
+            queue = self._known[name]
+            n, head = queue.jobs[_READY_AT], queue.head
+            if n == 1 and head is not None and head is not _UNSEEN:
+                found[name] = iter((head,))
+            elif n <= SHORT:
+                short[name] = []
+            else:
+                found[name] = self._execute(sql("ready_heads"), (name, limit))
+        for part in in_widths(list(short)):
+            for name, priority, key in self._execute(sql("whole_lines", len(part)), part):
+                short[name].append((priority, key))
+        return found | {name: iter(sorted(places)) for name, places in short.items()}
+
+
+def counted(rows: Iterable[Sequence[Any]]) -> Counted:
+    """Give counters by queue and state from rows that begin with a queue's name and its counters in the order of `CODE`.
+
+    Of a queue that comes twice the last row counts, and queues without a job are left out.
+    """
+    found = {row[0]: row[1 : 1 + len(_AT)] for row in rows}
+    return {name: dict(zip(CODE, jobs, strict=True)) for name, jobs in found.items() if any(jobs)}
+
+
+def tally(names: Iterable[T]) -> dict[T, int]:
+    """Count how often each name comes; for the few of a batch this is quicker than building a `Counter`."""
+    times: dict[T, int] = {}
+    for name in names:
+        times[name] = times.get(name, 0) + 1
+    return times
