@@ -133,7 +133,7 @@ def test_no_statement_sorts_or_builds_an_index_of_its_own(
 SEARCHES = {
     "select_ready": "job_ready",
     "ready_heads": "job_ready",
-    "heads": "job_ready",
+    "places": "job_ready",
     "whole_lines": "job_ready",
     "next_priority": "job_ready",
     "hold": "job_ready",
@@ -272,7 +272,7 @@ def test_a_head_that_stays_is_not_written_again_after_another_process_has_writte
         store.insert_plain([key], [job], NOW)
         store.commit()
         store._connection.exec_trace = None
-        assert sql("heads") not in ran
+        assert sql("places") not in ran
         assert (sql("write_queues") in ran) is (key == 1)
     reader = one.reader()
     assert reader.recount().heads == []

@@ -45,11 +45,11 @@ SELECT @taken FROM job WHERE queue = ? AND state = @READY ORDER BY priority, id 
 -- The next places in line of one queue; only the index is read.
 SELECT priority, id FROM job WHERE queue = ? AND state = @READY ORDER BY priority, id LIMIT ?;
 
--- name: heads
--- The head of each of many queues; only the index is read.
+-- name: places
+-- The place in each of many queues' lines that so many are before; only the index is read.
 SELECT column1,
-    (SELECT priority FROM job WHERE queue = column1 AND state = @READY ORDER BY priority, id LIMIT 1),
-    (SELECT id FROM job WHERE queue = column1 AND state = @READY ORDER BY priority, id LIMIT 1)
+    (SELECT priority FROM job WHERE queue = column1 AND state = @READY ORDER BY priority, id LIMIT 1 OFFSET ?1),
+    (SELECT id FROM job WHERE queue = column1 AND state = @READY ORDER BY priority, id LIMIT 1 OFFSET ?1)
 FROM (VALUES @rows(1));
 
 -- name: whole_lines

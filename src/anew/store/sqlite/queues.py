@@ -39,9 +39,12 @@ MOST_CHANGED = 500
 SHORT = 8
 """Queues with at most so many ready jobs are read whole, many in one statement."""
 
-_AT = {code: at for at, code in enumerate(CODE.values())}
+FEW = 8
+"""Up to so many long queues are each read from the start; of more the second places are found together, mostly enough."""
+
+_AT: dict[int | None, int] = {code: at for at, code in enumerate(CODE.values())}
 _READY_AT = _AT[READY]
-_NONE = (0,) * len(_AT)
+_EMPTY = [0] * len(_AT)
 _UNSEEN: Place = (-1, -1)
 
 
@@ -98,7 +101,7 @@ class Queues:
                 self._known[name] = _Queue(row)
         for queue in unknown:
             if queue not in self._known:
-                self._known[queue] = _Queue((*_NONE, None, None))
+                self._known[queue] = _Queue((*_EMPTY, None, None))
 
     def clear(self) -> None:
         """Forget all jobs, in memory and in the table."""
@@ -123,15 +126,14 @@ class Queues:
         for name, queue in self._changed.items():
             jobs, head = queue.jobs, queue.head
             if head != queue.stored_head:
-                if any(jobs):
-                    written.append((name, *jobs, *(head or (None, None))))
-                else:
-                    dropped.append(name)
+                written.append((name, *jobs, *(head or (None, None))))
             elif jobs != queue.stored_jobs:
-                if any(jobs):
-                    counted.append((name, *jobs))
-                else:
-                    dropped.append(name)
+                counted.append((name, *jobs))
+            else:
+                continue
+            if jobs == _EMPTY:
+                (counted if head == queue.stored_head else written).pop()
+                dropped.append(name)
             queue.stored_jobs, queue.stored_head = jobs.copy(), head
         self._changed.clear()
         self._write("write_counters", counted)  # without the heads, whose index stays as it is
@@ -152,19 +154,20 @@ class Queues:
 
     # -- counters
 
-    def add(self, name: str, code: int, n: int) -> None:
-        """Count `n` more jobs (or fewer, if negative) of a queue in the state with this code."""
-        queue = self._known.get(name) or self._get(name)
-        if code == READY:
-            self._ready_before.setdefault(name, queue.jobs[_READY_AT])
-        queue.jobs[_AT[code]] += n
-        self._changed[name] = queue
-
-    def move(self, names: Iterable[str], before: int, after: int) -> None:
-        """Count one job from one state to another for each mention of its queue."""
-        for name, n in tally(names).items():
-            self.add(name, before, -n)
-            self.add(name, after, n)
+    def move(self, counted: Mapping[str, int], before: int | None, after: int | None) -> None:
+        """Count so many jobs of some queues out of the state with one code and into that with another; None: from or to nowhere."""
+        self.read(counted)
+        known, changed = self._known, self._changed
+        out, into = _AT.get(before), _AT.get(after)
+        for name, n in counted.items():
+            queue = changed[name] = known[name]
+            jobs = queue.jobs
+            if READY in (before, after):
+                self._ready_before.setdefault(name, jobs[_READY_AT])
+            if out is not None:
+                jobs[out] -= n
+            if into is not None:
+                jobs[into] += n
 
     def ready(self, name: str) -> int:
         """Give how many jobs of a queue are ready."""
@@ -248,15 +251,14 @@ class Queues:
             Their keys, and for each queue that they are of, who is first in it behind them.
         """
         heap = list(heads)
-        lines = self._lines([name for _, _, name in heap], limit + 1)
+        self.read([name for _, _, name in heap])
+        lines = self._behind([name for _, _, name in heap], limit)
         keys: list[int] = []
         touched: dict[str, Place | None] = {}
         while heap and len(keys) < limit:
             _, key, name = heap[0]
             keys.append(key)
-            if name not in touched:
-                next(lines[name], None)  # the head itself
-            behind = touched[name] = next(lines[name], None)
+            behind = touched[name] = next(lines[name], None) if name in lines else None
             if behind is None:
                 heapq.heappop(heap)
             else:
@@ -265,13 +267,17 @@ class Queues:
 
     def first_of_each(self, wanted: Mapping[str, int]) -> tuple[list[int], Heads]:
         """Find the first ready jobs of each of several queues, so many of each; otherwise as `first`."""
-        lines = self._lines(list(wanted), max(wanted.values(), default=0) + 1)
+        self.read(wanted)
+        self._see_changed()
+        lines = self._behind(list(wanted), max(wanted.values(), default=0))
         keys: list[int] = []
         behind: dict[str, Place | None] = {}
         for name, n in wanted.items():
-            line = lines[name]
-            keys += [key for _, key in islice(line, n)]
-            behind[name] = next(line, None)
+            head = self._known[name].head
+            if head is not None and n:
+                line = lines.get(name) or iter(())
+                keys += [head[1], *(key for _, key in islice(line, n - 1))]
+                behind[name] = next(line, None)
         return keys, behind
 
     def _first_heads(self, limit: int) -> list[Head]:
@@ -301,30 +307,38 @@ class Queues:
             queue.head = None
             if queue.jobs[_READY_AT] > 0:
                 ready.append(name)
-        for part in in_widths(ready):
-            for name, priority, key in self._execute(sql("heads", len(part)), part):
-                if key is not None:
-                    self._unseen[name].head = priority, key
+        for name, place in self._places(ready, 0):
+            self._unseen[name].head = place
         self._unseen.clear()
 
-    def _lines(self, names: Sequence[str], limit: int) -> dict[str, Iterator[Place]]:
-        """Give the first places of some queues, in order: of short queues all, of others as many as are asked for."""
-        self.read(names)
-        found: dict[str, Iterator[Place]] = {}
-        short: dict[str, list[Place]] = {}
-        for name in names:
-            queue = self._known[name]
-            n, head = queue.jobs[_READY_AT], queue.head
-            if n == 1 and head is not None and head is not _UNSEEN:
-                found[name] = iter((head,))
-            elif n <= SHORT:
-                short[name] = []
-            else:
-                found[name] = self._execute(sql("ready_heads"), (name, limit))
+    def _places(self, names: Sequence[str], behind: int) -> Iterator[tuple[str, Place]]:
+        """Find the place in some queues' lines that so many others are before."""
+        for part in in_widths(names):
+            for name, priority, key in self._execute(sql("places", len(part)), (behind, *part)):
+                if key is not None:
+                    yield name, (priority, key)
+
+    def _behind(self, names: Sequence[str], limit: int) -> dict[str, Iterator[Place]]:
+        """Give the first places behind the heads of some queues, in order: of short queues all, of others as many as are asked for.
+
+        The queues are known, and have heads. Those that have nothing else are left out.
+        """
+        ready = {name: self._known[name].jobs[_READY_AT] for name in names}
+        short: dict[str, list[Place]] = {name: [] for name, n in ready.items() if 1 < n <= SHORT}
         for part in in_widths(list(short)):
             for name, priority, key in self._execute(sql("whole_lines", len(part)), part):
                 short[name].append((priority, key))
-        return found | {name: iter(sorted(places)) for name, places in short.items()}
+        long = [name for name, n in ready.items() if n > SHORT]
+        second = dict(self._places(long, 1)) if len(long) > FEW else {}
+        found = {name: self._line(name, second.get(name), limit) for name in long}
+        return found | {name: islice(sorted(places), 1, None) for name, places in short.items()}
+
+    def _line(self, name: str, second: Place | None, limit: int) -> Iterator[Place]:
+        """Give up to so many places behind the head of one queue; the second, where it is known, without a search."""
+        if second is not None:
+            yield second
+        seen = 1 if second is None else 2
+        yield from islice(self._execute(sql("ready_heads"), (name, limit + 1)), seen, None)
 
 
 def counted(rows: Iterable[Sequence[Any]]) -> Counted:

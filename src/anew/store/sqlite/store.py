@@ -348,7 +348,7 @@ class SqliteStore:
         rows = sorted(plain + rich) if rich else plain
         places = tally([(row[1], row[3], row[4]) for row in rows])
         for (queue, _, code), n in places.items():
-            self._queues.add(queue, code, n)
+            self._queues.move({queue: n}, None, code)
         ready = [(queue, priority) for queue, priority, code in places if code == READY]
         if not staged:
             self._queues.append(
@@ -370,8 +370,7 @@ class SqliteStore:
                 values += (key, job.queue, job.type, payload, checksum(payload))
             self._execute(sql("insert_usual", len(part)), values)
         counted = tally([job.queue for job in jobs])
-        for queue, n in counted.items():
-            self._queues.add(queue, READY, n)
+        self._queues.move(counted, None, READY)
         self._queues.append(
             [(queue, DEFAULT_PRIORITY) for queue in counted],
             lambda: {
@@ -428,8 +427,7 @@ class SqliteStore:
             # For a few rows this is faster than finding their places in line again.
             self._hold_keys([row[0] for row in found[:n]], hold)
         if n:
-            self._queues.add(queue, READY, -n)
-            self._queues.add(queue, IN_FLIGHT, n)
+            self._queues.move({queue: n}, READY, IN_FLIGHT)
             self._queues.change(queue)
         return Taken(rows, corrupt)
 
@@ -442,9 +440,7 @@ class SqliteStore:
         rows, corrupt = self._with_payloads(found, max_bytes)
         taken = found[: len(rows) + len(corrupt)]
         self._hold_keys([row[0] for row in taken], hold)
-        for queue, n in tally([row[1] for row in taken]).items():
-            self._queues.add(queue, READY, -n)
-            self._queues.add(queue, IN_FLIGHT, n)
+        self._queues.move(tally([row[1] for row in taken]), READY, IN_FLIGHT)
         if len(taken) == len(keys):
             self._queues.took(behind)
         else:
@@ -496,8 +492,7 @@ class SqliteStore:
         for part in in_widths(keys):
             rows = self._execute(sql("finish", len(part)), part).fetchall()
             done += [key for key, _ in rows]
-            for queue, n in tally([queue for _, queue in rows]).items():
-                self._queues.add(queue, IN_FLIGHT, -n)
+            self._queues.move(tally([queue for _, queue in rows]), IN_FLIGHT, None)
         return done
 
     def complete(self, kept: Sequence[tuple[int, int]], now: int) -> list[int]:
@@ -505,7 +500,7 @@ class SqliteStore:
         written: list[int] = []
         for part in in_widths(kept):
             rows = self._execute(sql("complete", len(part)), (now, *chain.from_iterable(part))).fetchall()
-            self._queues.move((row[1] for row in rows), IN_FLIGHT, COMPLETED)
+            self._queues.move(tally([row[1] for row in rows]), IN_FLIGHT, COMPLETED)
             written += [row[0] for row in rows]
         return written
 
@@ -516,8 +511,7 @@ class SqliteStore:
             values = chain.from_iterable(map(change_values, part))
             rows = self._execute(sql("apply", len(part)), tuple(values)).fetchall()
             for (queue, code), n in tally([row[1:3] for row in rows]).items():
-                self._queues.add(queue, IN_FLIGHT, -n)
-                self._queues.add(queue, code, n)
+                self._queues.move({queue: n}, IN_FLIGHT, code)
                 if code == READY:
                     self._queues.change(queue)
             keys = {row[0] for row in rows}
@@ -533,8 +527,7 @@ class SqliteStore:
         for part in in_widths(keys):
             rows = self._execute(sql("release", len(part)), (int(interrupted), *part, now)).fetchall()
             for queue, n in tally([row[1] for row in rows]).items():
-                self._queues.add(queue, IN_FLIGHT, -n)
-                self._queues.add(queue, READY, n)
+                self._queues.move({queue: n}, IN_FLIGHT, READY)
                 self._queues.change(queue)
             written += [row[0] for row in rows]
         return written
@@ -547,8 +540,7 @@ class SqliteStore:
         if rows:
             self._execute(sql("promote"), (now, limit))
             for (queue, code), n in tally([row[1:] for row in rows]).items():
-                self._queues.add(queue, code, -n)
-                self._queues.add(queue, READY, n)
+                self._queues.move({queue: n}, code, READY)
                 self._queues.change(queue)
         return len(rows)
 
@@ -589,8 +581,8 @@ class SqliteStore:
         return written
 
     def _recount(self, row: Rewrite) -> None:
-        self._queues.add(row.was_queue, CODE[row.was_state], -1)
-        self._queues.add(row.job.queue, CODE[row.job.state], 1)
+        self._queues.move({row.was_queue: 1}, CODE[row.was_state], None)
+        self._queues.move({row.job.queue: 1}, None, CODE[row.job.state])
         if row.was_state is State.READY:
             self._queues.change(row.was_queue)
         if row.job.state is State.READY:
@@ -607,7 +599,7 @@ class SqliteStore:
                 self._records.delete(rows)
             for (queue, code), n in tally([row[1:3] for row in rows]).items():
                 if code in STATE:
-                    self._queues.add(queue, code, -n)
+                    self._queues.move({queue: n}, code, None)
                 if code == READY:
                     self._queues.change(queue)
             deleted += found
@@ -652,7 +644,7 @@ class SqliteStore:
         row = self._execute(sql("bury"), (DEAD, purge_at, now, key)).fetchone()
         if row is None:
             return
-        self._queues.add(row[0], DEAD, 1)
+        self._queues.move({row[0]: 1}, None, DEAD)
         decision = msgspec.json.encode({"verdict": "dead", "reason": f"corrupt: {wrong}"})
         self._records.write([(key, row[1] + 1, "corrupt", "Corrupt", wrong, None, now, now, decision)])
 
@@ -729,7 +721,7 @@ class SqliteStore:
             return False
         self._execute(sql("write_duty"), (RECOUNTED, found.number + 1))
         for (queue, state), n in found.counters.items():
-            self._queues.add(queue, CODE[state], n)
+            self._queues.move({queue: n}, None, CODE[state])
         for queue in found.heads:
             self._queues.change(queue)
         return True
