@@ -13,7 +13,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 
-from anew.engine.engine import Engine, answer
+from anew.engine.engine import Engine, answer, left_of
 from anew.engine.ops import Call, Enqueue, Op, Release, Verb
 from anew.engine.staging import PART_BYTES, StagedInserts, payload_bytes
 from anew.engine.takers import Taker
@@ -205,8 +205,8 @@ class GroupCommit:
         ops = self._next_batch()
         try:
             self.engine.apply(ops)
-        except StoreBusy:
-            self._wait_until_free(ops)
+        except StoreBusy as busy:
+            self._wait_until_free([*left_of(ops, busy)])
             return
         if self._busy_timer is not None:
             self._stop_refusing()

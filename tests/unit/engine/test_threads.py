@@ -204,6 +204,42 @@ def test_a_store_that_stays_busy_is_said_so_to_all_who_wait() -> None:
     assert sorted(refused) == [0, 1, 2, 3]
 
 
+def test_who_was_answered_before_the_store_became_busy_is_answered_no_second_time() -> None:
+    class Gate(FaultyStore):
+        """Holds the first batch until `go_on`; is busy from the second operation on that is applied by itself."""
+
+        def begin(self, *, synced: bool) -> bool:
+            begun.append(synced)
+            assert go_on.wait(20)
+            if len(begun) > 3:
+                raise StoreBusy("locked")
+            return self.inner.begin(synced=synced)
+
+        def wait_until_free(self, timeout_s: float) -> bool:
+            return False
+
+    begun: list[bool] = []
+    go_on = threading.Event()
+    rig = Rig(store := Gate(Rig().store))
+    store.commits.extend([None, RuntimeError("odd")])
+    engine = ThreadCommit(rig.engine)
+    results: list[object] = []
+
+    def run(at: int) -> None:
+        until(lambda: not at or bool(begun))
+        try:
+            results.append(len(engine.enqueue([new_job()])))
+        except StoreBusy:
+            results.append("busy")
+
+    def gather() -> None:
+        until(lambda: len(engine._queue) == 4)
+        go_on.set()
+
+    in_threads(run, 4, gather)
+    assert sorted(results, key=str) == [1, 1, "busy", "busy"]
+
+
 def test_what_a_session_holds_does_not_lapse(engine: ThreadCommit) -> None:
     engine.enqueue([new_job()])
     engine.take(None, 1)
