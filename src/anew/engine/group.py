@@ -111,7 +111,7 @@ class GroupCommit:
         self._wake()
 
     def submit_new(self, op: Enqueue) -> None:
-        """Add new jobs to the next batch, or to the first that has room for them; they keep their order.
+        """Add new jobs to the next batch, or to the first in which they do not exceed `BATCH_JOBS`; they keep their order.
 
         Where more is waiting than can be stored soon, or the store has been busy for too long, they are refused at once.
         """
@@ -137,7 +137,7 @@ class GroupCommit:
             self._staging.add(op, size)
 
     def add_taker(self, taker: Taker) -> None:
-        """Let a taker take part from the next batch on."""
+        """Give a taker jobs from the next batch on."""
         self.engine.dispatcher.add(taker)
         self._wake()
 
@@ -160,7 +160,7 @@ class GroupCommit:
         self.engine.dispatcher.pause(taker)
 
     def resume_taker(self, taker: Taker) -> None:
-        """Let a paused taker take part again."""
+        """Give a paused taker jobs again."""
         self.engine.dispatcher.resume(taker)
         self._wake()
 

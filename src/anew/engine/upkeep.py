@@ -77,8 +77,9 @@ class Upkeep:
     def recount(self, parts: Parts, correct: Callable[[Verb], None]) -> None:
         """Check all counters against the rows, in a separate thread with its own reader; work goes on meanwhile.
 
-        Rows and counters are read at one moment, and only their difference is written: it is as right after whatever has been
-        counted since.
+        Rows and counters are read in one snapshot, and only their difference is written, so that what is counted meanwhile stays
+        counted. A finding carries the number of recounts before it: if another one has been written since, it is dropped, and
+        the recount is made again.
 
         Args:
             parts: Of the engine; nothing is done unless its `recount_due` says so, nor while an earlier check is under way.

@@ -27,7 +27,7 @@ OPEN_PATHS = frozenset({b"/healthz", b"/readyz"})
 """Probes answer without a token; they say nothing but yes or no."""
 _BASIC_REALM = b'Basic realm="Anew: any name, the token as password", charset="UTF-8"'
 """Asked for by pages. They may bring the token as the password of HTTP Basic, since nobody can teach a browser another header.
-Pages only: a browser adds a password to whatever a stranger's page makes it send, and pages change nothing."""
+Pages only: a browser adds a password to whatever another site's page makes it send, and pages change nothing."""
 
 
 _SHED = Overloaded("too many requests are waiting to be answered soon; try again in a second")

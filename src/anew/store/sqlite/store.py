@@ -235,7 +235,7 @@ class SqliteStore:
         return made_ready
 
     def rollback(self) -> None:
-        """Forget the transaction; memory believes the rows again."""
+        """Undo the transaction; what is cached of the rows is read again."""
         if self._connection.in_transaction:
             self._execute("ROLLBACK")
         self._forget()
@@ -278,7 +278,7 @@ class SqliteStore:
         return int(self._execute("PRAGMA data_version").fetchone()[0])
 
     def _forget(self) -> None:
-        """Believe the rows: nothing that is remembered of them holds any more."""
+        """Drop what is cached of the rows: another transaction may have changed them."""
         self._counts.forget()
         self._line.forget()
         opening.read_numbers(self._connection, self.identity)
