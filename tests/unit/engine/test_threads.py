@@ -18,6 +18,7 @@ from anew.engine.threads import _Waiter
 from anew.errors import ForkedStore, NotFound, StoreBusy, StoreFailed
 from anew.jobs import Failed, State
 from anew.store.protocol import Filter
+from anew.store.sqlite import SqliteStore
 
 from .rig import ALL, NOW, FaultyStore, Rig, enqueue, new_job
 
@@ -451,6 +452,27 @@ def test_a_job_of_the_same_process_wakes_the_thread_that_listens(
     waiting.join(20)
     assert found == list(keys)
     engine.close()
+
+
+def test_a_job_of_another_process_wakes_a_thread_that_never_looks_by_itself(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(threads, "POLL_S", 3_600.0)
+    here = ThreadCommit(Rig(SqliteStore(tmp_path / "data", exclusive=False)).engine)
+    there = ThreadCommit(Rig(SqliteStore(tmp_path / "data", exclusive=False)).engine)
+    taken: list[int] = []
+
+    def wait(at: int) -> None:
+        taken.extend(row[0] for row in here.take(None, 1, timeout_s=60).rows)
+
+    def enqueue_once_it_listens() -> None:
+        until(lambda: here._wakes is not None)
+        there.enqueue([new_job()])
+
+    in_threads(wait, 1, enqueue_once_it_listens)
+    assert len(taken) == 1
+    for one in (here, there):
+        one.close()
 
 
 def test_a_take_finds_a_job_that_has_just_become_due() -> None:
