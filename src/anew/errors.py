@@ -176,10 +176,13 @@ class Unauthorized(AnewError):
 
 
 class NotSupported(AnewError):
-    """A part of a protocol that this build does not speak yet."""
+    """A part of a protocol that this build does not speak yet.
+
+    403, as Zizq answers where a license is missing: its clients send again what gets a 5xx, which would never end.
+    """
 
     code = "not_supported"
-    status = 501
+    status = 403
 
 
 class InternalError(AnewError):

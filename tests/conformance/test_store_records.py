@@ -92,6 +92,14 @@ def test_what_is_dropped_is_counted_by_outcome_and_type(keeping: Keeper) -> None
     assert store.dropped_errors(2) == []
 
 
+def test_what_is_dropped_is_counted_by_the_first_200_characters_of_its_type(keeping: Keeper) -> None:
+    store = keeping(1, 1)
+    put(store, new_job())
+    for kind in ("first", "é" * 200, "é" * 200 + "a", "é" * 201, "é" * 199, "last"):
+        fail(store, 1, 1, error_type=kind)
+    assert store.dropped_errors(1) == [("error", "é" * 200, 3), ("error", "é" * 199, 1)]
+
+
 def test_fewer_are_kept_from_the_next_failure_on(keeping: Keeper) -> None:
     """A store with other settings has left many; each failure drops some of them, so that none takes long."""
     store = keeping(0, 0)

@@ -206,6 +206,23 @@ def test_dead_list_shows_the_last_error(server: ServerProcess, client: Client, q
     assert anew(server.address, "dead", "list", "-q", queue + "-none").stdout == "No dead jobs.\n"
 
 
+def test_dead_list_tells_the_cancelled_from_the_dead(
+    server: ServerProcess, client: Client, queue: str
+) -> None:
+    died = kill_one(client, queue)
+    failed = client.enqueue(queue)["id"]
+    client.run_one(queue, lambda taken: client.fail(taken, message="boom"))
+    fresh = client.enqueue(queue)["id"]
+    for job_id in (failed, fresh):
+        assert client.post(f"/v1/jobs/{job_id}/cancel").status == 200
+    jobs = anew_json(server.address, "dead", "list", "-q", queue)["jobs"]
+    states = {job["id"]: job["state"] for job in jobs}
+    assert states == {died: "dead", failed: "cancelled", fresh: "cancelled"}
+    lines = anew(server.address, "dead", "list", "-q", queue).stdout.splitlines()
+    words = {line.split()[0]: ("cancelled" in line, "died" in line) for line in lines[1:]}
+    assert words == {died: (False, True), failed: (True, False), fresh: (True, False)}
+
+
 def requests_made(server: ServerProcess, client: Client, *words: str) -> int:
     """How many requests a command makes: the server counts them, and the one that asks for their number too."""
 

@@ -25,6 +25,8 @@ def row(job: JobView, now: int, zone: datetime.tzinfo | None = None) -> tuple[st
 
 def when(job: JobView, now: int, zone: datetime.tzinfo | None = None) -> str:
     """Say when what matters now happened or will happen: ``retry 3 in 4 min 16 s (14:03:22)``."""
+    if job.state == "cancelled":
+        return "cancelled"  # no instant of it is stored
     match job.status:
         case "scheduled":
             what = f"retry {job.attempts}" if job.attempts else "runs"

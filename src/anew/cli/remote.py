@@ -1,4 +1,4 @@
-"""What the commands that speak to a server share: options, filters, the connection."""
+"""What the commands that call a server share: options, filters, the connection."""
 
 from __future__ import annotations
 

@@ -26,6 +26,7 @@ class JobView:
     Attributes:
         status: ``scheduled`` (also while it waits for a retry), ``ready``, ``in_flight``, ``completed`` or ``dead`` (also
             after it was cancelled).
+        state: The same by Anew's own names (``retrying`` and ``cancelled`` among them), where last failures were asked for.
         attempts: Failures reported so far.
         payload: The JSON bytes as they came; unset on the answers to enqueue, failure and patch.
         retry_limit, backoff, policy, retention: Only if set on the job itself.
@@ -54,6 +55,7 @@ class JobView:
     unique_while: str | None = None
     duplicate: bool = False
     folded: bool = False
+    state: str | None = None
     last_error: LastError | None = None
     document: Raw = dataclasses.field(default_factory=Raw, repr=False)
 

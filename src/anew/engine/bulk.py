@@ -173,7 +173,7 @@ class _BulkChange:
         self._all.later(self._took_s, self._go_on)
 
     def _look(self, find: Find, then: Callable[[Any], None]) -> None:
-        """Read beside the loop, as soon as there is room for one more read."""
+        """Read beside the loop, as soon as one more read may be queued."""
 
         def received(result: Any) -> None:
             if isinstance(result, AnewError):

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 
-from anew.engine.engine import Engine, answer
+from anew.engine.engine import Engine, answer, left_of
 from anew.engine.ops import Call, Enqueue, Op, Release, Verb
 from anew.engine.staging import PART_BYTES, StagedInserts, payload_bytes
 from anew.engine.takers import Taker
@@ -111,7 +111,7 @@ class GroupCommit:
         self._wake()
 
     def submit_new(self, op: Enqueue) -> None:
-        """Add new jobs to the next batch, or to the first that has room for them; they keep their order.
+        """Add new jobs to the next batch, or to the first in which they do not exceed `BATCH_JOBS`; they keep their order.
 
         Where more is waiting than can be stored soon, or the store has been busy for too long, they are refused at once.
         """
@@ -137,7 +137,7 @@ class GroupCommit:
             self._staging.add(op, size)
 
     def add_taker(self, taker: Taker) -> None:
-        """Let a taker take part from the next batch on."""
+        """Give a taker jobs from the next batch on."""
         self.engine.dispatcher.add(taker)
         self._wake()
 
@@ -160,7 +160,7 @@ class GroupCommit:
         self.engine.dispatcher.pause(taker)
 
     def resume_taker(self, taker: Taker) -> None:
-        """Let a paused taker take part again."""
+        """Give a paused taker jobs again."""
         self.engine.dispatcher.resume(taker)
         self._wake()
 
@@ -205,8 +205,8 @@ class GroupCommit:
         ops = self._next_batch()
         try:
             self.engine.apply(ops)
-        except StoreBusy:
-            self._wait_until_free(ops)
+        except StoreBusy as busy:
+            self._wait_until_free([*left_of(ops, busy)])
             return
         if self._busy_timer is not None:
             self._stop_refusing()

@@ -3,7 +3,7 @@
 A taker is *idle* while it has a free slot and its queues may hold ready jobs; it is *waiting* once they were found empty; it is
 neither while it has no free slot or its peer is behind. The rule that everything here keeps: after each batch no waiting taker has
 a ready job in one of its queues, so a ready job and a free slot never both wait (unless the global limit holds them, or the batch
-has its fill of bytes: then the taker is still idle, and the next batch comes at once).
+has taken `BATCH_BYTES`: then the taker is still idle, and the next batch comes at once).
 
 Takers that name the same queues form a group: one take serves them together, and to let one of them wait or to wake it costs the
 same however many queues it names and however many takers there are.
@@ -128,9 +128,9 @@ class Dispatcher:
         self._turns: dict[Group, None] = {}
         self._waiting: dict[Group, None] = {}
         # By queue (None: for any): groups that may have waiting takers. Who is found to have none is taken off, and comes back
-        # when it has some: so a group that names a thousand queues is not entered a thousand times for each job.
+        # when it has some: so a group that names a thousand queues is not put on a thousand lists for each job.
         self._lists: dict[str | None, dict[Group, None]] = {}
-        # Queues whose ready jobs a batch that had its fill may have left beside waiting takers.
+        # Queues whose ready jobs a batch that reached `BATCH_BYTES` may have left while takers wait for them.
         self._unfinished: list[str] = []
         # Another process has written: the lines are to be looked at again, and what is held is to be compared with the rows.
         self._lines_due = self._holds_due = False
@@ -139,7 +139,7 @@ class Dispatcher:
         self._checked_at = 0
 
     def add(self, taker: Taker) -> None:
-        """Let a taker take part."""
+        """Give a taker jobs from the next batch on."""
         group = self._groups.get(taker.queues)
         if group is None:
             group = self._groups[taker.queues] = Group(taker.queues)
@@ -168,7 +168,7 @@ class Dispatcher:
             self._withdraw(taker)
 
     def resume(self, taker: Taker) -> None:
-        """Let a paused taker take part again."""
+        """Give a paused taker jobs again."""
         taker.paused = False
         if taker in self.takers:
             self._make_idle(taker)
@@ -200,7 +200,7 @@ class Dispatcher:
             self._wake_group(group, len(group.waiting))
 
     def notice_others(self) -> None:
-        """Another process has written: jobs may be ready that it has stored, and slots free whose jobs it has ended."""
+        """Note that another process has written: it may have stored ready jobs, and ended jobs that fill slots here."""
         self._lines_due = self._holds_due = True
 
     def free_ended(self, keys: Iterable[int]) -> None:
@@ -343,7 +343,9 @@ class Dispatcher:
         nothing = not taken.rows and not taken.corrupt
         rows = _readable(taken, corrupt)
         if not self.holders.keys().isdisjoint([row[0] for row in rows]):
-            self.free_ended([row[0] for row in rows])  # others have ended the holds that are remembered
+            self.free_ended(
+                [row[0] for row in rows]
+            )  # other processes have ended the holds that memory still has
         if together:
             by_queue: dict[str, list[TakenRow]] = {}
             for row in rows:

@@ -16,7 +16,7 @@ from contextlib import suppress
 from typing import Any
 
 from anew.engine.batch import Batch
-from anew.engine.engine import Engine
+from anew.engine.engine import Engine, left_of
 from anew.engine.ops import Call, Enqueue, Fail, Op, Succeed, Verb
 from anew.engine.upkeep import Upkeep
 from anew.errors import AnewError, ForkedStore, StoreBusy
@@ -214,10 +214,12 @@ class ThreadCommit:
                 ops = [waiter.op for waiter in self._queue if not waiter.results][:MOST_OPS]
             try:
                 self.engine.apply([*ops, *duties])
-            except StoreBusy:
+            except StoreBusy as error:
+                left = left_of([*ops, *duties], error)
+                duties = [op for op in duties if op in left]
                 if not self.engine.store.wait_until_free(max(0.0, until - time.monotonic())):
                     busy = self.engine.store.busy()
-                    for op in (*ops, *duties):
+                    for op in left:
                         op.done(busy)
                     return
             else:

@@ -9,11 +9,11 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from anew.engine.batch import Batch, Parts
-from anew.engine.engine import PROMOTE_JOBS, Engine
-from anew.engine.ops import Call, Verb
+from anew.engine.engine import PROMOTE_JOBS, Engine, left_of
+from anew.engine.ops import Call, Op, Verb
 from anew.errors import AnewError, StoreBusy
 from anew.jobs import HoldEnd
 from anew.store.protocol import Store
@@ -77,8 +77,9 @@ class Upkeep:
     def recount(self, parts: Parts, correct: Callable[[Verb], None]) -> None:
         """Check all counters against the rows, in a separate thread with its own reader; work goes on meanwhile.
 
-        Rows and counters are read at one moment, and only their difference is written: it is as right after whatever has been
-        counted since.
+        Rows and counters are read in one snapshot, and only their difference is written, so that what is counted meanwhile stays
+        counted. A finding carries the number of recounts before it: if another one has been written since, it is dropped, and
+        the recount is made again.
 
         Args:
             parts: Of the engine; nothing is done unless its `recount_due` says so, nor while an earlier check is under way.
@@ -178,17 +179,19 @@ def _recover_some(duties: Upkeep, batch: Batch, limit: int) -> bool:
     return more or len(orphans) == limit
 
 
-def wait_and_apply(engine: Engine, ops: list[Call], timeout_s: float = 30.0) -> None:
+def wait_and_apply(engine: Engine, ops: Sequence[Op], timeout_s: float = 30.0) -> None:
     """Apply operations in a thread that may wait.
 
     Raises:
-        StoreBusy: Others kept the store busy for the whole time; nothing was done.
+        StoreBusy: Others kept the store busy for the whole time; what was not answered was not done.
     """
     until = time.monotonic() + timeout_s
+    left = ops
     while True:
         try:
-            engine.apply(ops)
-        except StoreBusy:
+            engine.apply(left)
+        except StoreBusy as busy:
+            left = left_of(left, busy)
             if not engine.store.wait_until_free(max(0.0, until - time.monotonic())):
                 raise engine.store.busy() from None
         else:

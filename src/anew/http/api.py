@@ -17,6 +17,7 @@ from anew.http.formats import JSON, SUPPORTED, Format, answer_format, not_accept
 from anew.http.origins import Origins, SharedRequest, is_page
 from anew.http.replies import reply_error
 from anew.http.router import Found, Router, too_large
+from anew.net.head import stated_length
 from anew.net.seam import Headers, Kind, Refusal, Request, WireCounters, codes
 
 log = logging.getLogger("anew.http")
@@ -26,7 +27,7 @@ OPEN_PATHS = frozenset({b"/healthz", b"/readyz"})
 """Probes answer without a token; they say nothing but yes or no."""
 _BASIC_REALM = b'Basic realm="Anew: any name, the token as password", charset="UTF-8"'
 """Asked for by pages. They may bring the token as the password of HTTP Basic, since nobody can teach a browser another header.
-Pages only: a browser adds a password to whatever a stranger's page makes it send, and pages change nothing."""
+Pages only: a browser adds a password to whatever another site's page makes it send, and pages change nothing."""
 
 
 _SHED = Overloaded("too many requests are waiting to be answered soon; try again in a second")
@@ -202,7 +203,7 @@ class Api:
         if method not in route.handlers:
             return _refused(form or JSON, 405, "method not allowed", ((b"allow", route.allow), *shared))
         most = route.most.get(method)
-        if most is not None and int(headers.get(b"content-length", b"").lstrip(b"0") or b"0") > most:
+        if most is not None and stated_length(headers.get(b"content-length", b"0")) > most:
             return _refused(form or JSON, 413, str(too_large(most)), shared, reason="body_size")
         return None
 

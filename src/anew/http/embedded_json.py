@@ -18,7 +18,7 @@ _DEEP = 4_000
 
 
 LONG = 65_536
-"""Bytes of a value from which on the collector rests while it is built."""
+"""Bytes of a value from which on the garbage collector is paused while it is built."""
 
 _MAX_FLOAT32 = (2 - 2**-23) * 2.0**127
 
@@ -80,7 +80,7 @@ def shortest(value: float) -> float:
 
 @contextlib.contextmanager
 def collector_paused() -> Iterator[None]:
-    """Let the collector rest: of very many new lists it would look at each many times, and find that all are in use."""
+    """Pause the garbage collector: while very many lists are built, it would visit each of them many times and free none."""
     resting = gc.isenabled()
     gc.disable()
     try:

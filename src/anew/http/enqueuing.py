@@ -148,7 +148,7 @@ class EnqueueRoutes:
 def add_routes(router: Router, context: Context) -> None:
     """Serve the enqueue routes."""
     routes = EnqueueRoutes(context)
-    one = Doc("enqueue", "jobs", {200: "StoredJob", 201: "StoredJob"}, "NewJob", errors=(501,))
-    many = Doc("enqueueMany", "jobs", {200: "StoredJobs", 201: "StoredJobs"}, "NewJobs", errors=(501,))
+    one = Doc("enqueue", "jobs", {200: "StoredJob", 201: "StoredJob"}, "NewJob")
+    many = Doc("enqueueMany", "jobs", {200: "StoredJobs", 201: "StoredJobs"}, "NewJobs")
     router.add("POST", "/jobs", routes.one, one, kind=Kind.new_work)
     router.add("POST", "/jobs/bulk", routes.many, many, kind=Kind.new_work)

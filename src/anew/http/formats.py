@@ -1,4 +1,4 @@
-"""JSON and MessagePack: which one a request speaks, which one its answer wants."""
+"""JSON and MessagePack: which one a request's body is written in, and which one its answer."""
 
 from __future__ import annotations
 

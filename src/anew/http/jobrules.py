@@ -1,4 +1,4 @@
-"""The rules that a new job must keep beyond its shape: names, sizes, policies, and what is not spoken here."""
+"""The rules that a new job must keep beyond its shape: names, sizes, policies, and what is not supported."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def check_more(job: NewJob) -> None:
 
 
 def _check_unspoken(job: NewJob) -> None:
-    """Refuse the parts of the protocol that are not spoken here, by name."""
+    """Refuse the parts of the protocol that are not supported, by name."""
     if isinstance(job.batch, msgspec.Raw):
         if bytes(job.batch) == b"null":
             job.batch = msgspec.UNSET

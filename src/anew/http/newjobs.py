@@ -81,7 +81,7 @@ def reading_one(body: bytes, form: Format, max_bytes: int) -> Work[tuple[NewJob,
 
     Raises:
         InvalidInput: Something does not fit; nothing is stored.
-        NotSupported: It asks for a part that this build does not speak.
+        NotSupported: It asks for a part that this build does not support.
     """
     job = decode(body, form, NewJob, null_is_absent=_PRIORITY)
     yield

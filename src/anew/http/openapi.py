@@ -45,7 +45,7 @@ REASONS = {
     204: "Done; there is no body.",
     400: "The request does not fit; the error names field, value and expectation.",
     401: "A bearer token is required.",
-    403: "This server does not serve that host name.",
+    403: "This server does not serve that host name, or not that part of the protocol.",
     404: "There is no such job or record.",
     406: "`Accept` names nothing that is written here.",
     409: "The job's state forbids it.",
@@ -53,7 +53,6 @@ REASONS = {
     415: "`Content-Type` names nothing that is read here.",
     422: "The request can be read, yet it cannot be done.",
     500: "The server's own fault.",
-    501: "A part of the protocol that this server does not speak yet.",
     503: "Not now; try again in a second.",
     507: "No space left; settling goes on.",
 }
@@ -143,7 +142,6 @@ def _errors(method: bytes, route: Route, doc: Doc) -> set[int]:
         (len(doc.forms) > 1, (400, 406, 503)),
         (doc.body, (413, 415)),
         ("{id}" in route.template, (404,)),
-        ("filters" in doc.query, (501,)),
         (method != b"GET", (507,)),
         (method == b"PATCH", (422,)),
     ):
@@ -153,7 +151,7 @@ def _errors(method: bytes, route: Route, doc: Doc) -> set[int]:
 
 
 def _error(status: int, doc: Doc) -> Schema:
-    in_json = status in (401, 403, 406) or len(doc.forms) == 1
+    in_json = status in (401, 406) or len(doc.forms) == 1
     schema = "Unsupported" if status in (406, 415) else "Error"
     return _answer(status, schema, SUPPORTED[:1] if in_json else SUPPORTED)
 

@@ -20,7 +20,7 @@ from anew.http.render import ShownJob
 WINDOW = 32 << 10
 """Bytes looked at in one go: some 2 ms, and as much again to translate them if they are nothing but empty lists."""
 
-_space = re.compile(rb"[ \t\r\n]*")
+_space = re.compile(rb"[ \t\r\n]{0,%d}" % WINDOW)
 _plain = re.compile(rb"[^,\]} \t\r\n]+")
 _STEPS = bytes({0x5B: 1, 0x7B: 1, 0x5D: 255, 0x7D: 255}.get(byte, 0) for byte in range(256))
 """What a bracket adds to the level, as a signed byte."""
@@ -58,7 +58,7 @@ def packing(text: bytes) -> Work[bytes]:
         return to_msgpack(text)
     out = bytearray()
     entered: list[_Open] = []
-    at = yield from _enter_or_copy(text, _skip(text, 0), out, entered)
+    at = yield from _enter_or_copy(text, (yield from _skip(text, 0)), out, entered)
     while entered:
         yield
         inner = entered[-1]
@@ -69,16 +69,17 @@ def packing(text: bytes) -> Work[bytes]:
             if inner.is_map:
                 end = yield from _string_end(text, at)
                 out += to_msgpack(text[at:end])
-                at = _skip(text, _skip(text, end) + 1)  # behind the colon
+                colon = yield from _skip(text, end)
+                at = yield from _skip(text, colon + 1)
             inner.count += 1
             end = yield from _enter_or_copy(text, at, out, entered)
-        at = _skip(text, end)
+        at = yield from _skip(text, end)
         if entered[-1] is inner:
             while entered and text[at : at + 1] in (b"]", b"}"):
                 _leave(out, entered)
-                at = _skip(text, at + 1)
+                at = yield from _skip(text, at + 1)
         if text[at : at + 1] == b",":
-            at = _skip(text, at + 1)
+            at = yield from _skip(text, at + 1)
     return bytes(out)
 
 
@@ -88,7 +89,7 @@ def _enter_or_copy(text: bytes, at: int, out: bytearray, entered: list[_Open]) -
     if first in (b"[", b"{"):
         entered.append(_Open(len(out), first == b"{"))
         out += b"\xdf\0\0\0\0" if first == b"{" else b"\xdd\0\0\0\0"
-        return _skip(text, at + 1)
+        return (yield from _skip(text, at + 1))
     if first == b'"':
         end = yield from _string_end(text, at)
     else:
@@ -122,10 +123,7 @@ def _whole_members(text: bytes, at: int) -> tuple[int, bool]:
     Returns:
         Where the last of them ends (`at` if there is none), and whether that is the end of them all.
     """
-    window = text[at : at + WINDOW]
-    if b"\\" in window:
-        window = window.replace(b"\\\\", b"__").replace(b'\\"', b"__")
-    pieces = window.split(b'"')
+    pieces = _masked(text[at : at + WINDOW]).split(b'"')
     pieces[1::2] = [bytes(len(piece)) for piece in pieces[1::2]]
     outside = b'"'.join(pieces)
     levels = list(accumulate(memoryview(outside.translate(_STEPS)).cast("b")))
@@ -139,21 +137,32 @@ def _whole_members(text: bytes, at: int) -> tuple[int, bool]:
 
 def _string_end(text: bytes, at: int) -> Work[int]:
     """Find the end of the string that begins there."""
-    end = at
-    looks = 0
+    at += 1
     while True:
-        end = text.find(b'"', end + 1)
-        backslashes = end
-        while text[backslashes - 1] == 0x5C:
-            backslashes -= 1
-        if not (end - backslashes) % 2:
-            return end + 1
-        looks += 1
-        if not looks % 1_000:
-            yield
+        window = text[at : at + WINDOW]
+        escape_is_cut = (
+            len(window) - len(window.rstrip(b"\\"))
+        ) % 2 == 1  # no window begins within an escape
+        if escape_is_cut:
+            window = text[at : at + len(window) + 1]
+        quote = _masked(window).find(b'"')
+        if quote >= 0:
+            return at + quote + 1
+        at += len(window)
+        yield
 
 
-def _skip(text: bytes, at: int) -> int:
-    found = _space.match(text, at)
-    assert found is not None
-    return found.end()
+def _masked(window: bytes) -> bytes:
+    """Overwrite escaped backslashes, then escaped quotes, so that every quote left begins or ends a string."""
+    return window.replace(b"\\\\", b"__").replace(b'\\"', b"__") if b"\\" in window else window
+
+
+def _skip(text: bytes, at: int) -> Work[int]:
+    """Find the end of the white space that begins there, if any does."""
+    while True:
+        found = _space.match(text, at)
+        assert found is not None
+        if found.end() - at < WINDOW:
+            return found.end()
+        at = found.end()
+        yield

@@ -27,6 +27,9 @@ T = TypeVar("T")
 
 Status = Literal["scheduled", "ready", "in_flight", "completed", "dead"]
 
+OwnState = Literal["scheduled", "retrying", "ready", "in_flight", "completed", "dead", "cancelled"]
+"""The names of `State`."""
+
 STATUS: dict[State, Status] = {
     State.SCHEDULED: "scheduled",
     State.RETRYING: "scheduled",
@@ -111,9 +114,11 @@ class ListedJob(ShownJob, kw_only=True):
     """A job with its latest failure.
 
     Attributes:
+        state: What `status` is by Anew's own names, which tell dead from cancelled and scheduled from retrying.
         last_error: Null if none is recorded.
     """
 
+    state: OwnState
     last_error: ShownLastError | None
 
 
@@ -254,17 +259,18 @@ def shown_dropped(outcome: str, error_type: str, attempts: int) -> ShownDropped:
     return ShownDropped(outcome=outcome, error_type=error_type or UNSET, attempts=attempts)
 
 
-def with_last_error(job: ShownJob, record: ErrorRecord | None) -> ListedJob:
-    """Give a shown job with its latest failure beside."""
+def with_last_error(job: ShownJob, state: State, record: ErrorRecord | None) -> ListedJob:
+    """Give a shown job with its state by Anew's own name and its latest failure beside."""
+    own_state: Any = state.value
     if record is None:
-        return ListedJob(**msgspec.structs.asdict(job), last_error=None)
+        return ListedJob(**msgspec.structs.asdict(job), state=own_state, last_error=None)
     last = ShownLastError(
         attempt=record.attempt,
         message=record.message,
         error_type=_set(record.error_type),
         failed_at=record.failed_at,
     )
-    return ListedJob(**msgspec.structs.asdict(job), last_error=last)
+    return ListedJob(**msgspec.structs.asdict(job), state=own_state, last_error=last)
 
 
 @lru_cache(maxsize=1024)

@@ -31,7 +31,7 @@ class Doc:
         query: Groups of query parameters, separated by blanks.
         errors: Statuses that no rule of `openapi` gives.
         forms: Media types of the answer; a single one is sent whatever ``Accept`` says.
-        about: One sentence; the handler's docstring unless that is about our own side.
+        about: One sentence; the handler's docstring unless that describes the implementation.
     """
 
     name: str

@@ -71,7 +71,7 @@ class ServiceRoutes:
         JSON.reply(request, 200, {"status": "ok"})
 
     def ready(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
-        """Say whether a commit, made for this answer, has gone through."""
+        """Report whether a commit, made for this answer, has succeeded."""
 
         def done(result: Any) -> None:
             if isinstance(result, AnewError):

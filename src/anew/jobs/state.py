@@ -8,8 +8,9 @@ from enum import StrEnum
 class State(StrEnum):
     """Where a job stands.
 
-    SCHEDULED waits for its time and has not failed; RETRYING waits for its time after a failure or an
-    interruption; READY may be taken now; IN_FLIGHT is held under a lease. COMPLETED, DEAD and CANCELLED are the ends.
+    SCHEDULED waits for its time and has not failed, though it may have been interrupted. RETRYING waits for its time and has
+    failed, or has been interrupted so often in a row that it has to wait. READY may be taken now; IN_FLIGHT is held under a
+    lease. COMPLETED, DEAD and CANCELLED are the ends.
     """
 
     SCHEDULED = "scheduled"

@@ -13,9 +13,8 @@ class Move(StrEnum):
 
     PROMOTE: its time has come. HASTEN: somebody made it due now. POSTPONE: somebody gave it a later time. TAKE: a
     worker got it. COMPLETE, RETRY, DIE: how an attempt ended. RELEASE: the lease ended without a verdict (stream closed,
-    server restarted). DELAY: a job that has failed or was interrupted before
-    waits again, because it happened again and again, or because somebody gave it a later time. CANCEL: somebody called it
-    off. REDRIVE: somebody makes a dead or cancelled job run again.
+    server restarted). DELAY: a job has to wait because it was interrupted again and again, or a ready one that has failed
+    was given a later time. CANCEL: somebody called it off. REDRIVE: somebody makes a dead or cancelled job run again.
     """
 
     PROMOTE = "promote"

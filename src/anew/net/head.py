@@ -14,6 +14,10 @@ bad_target = (400, "target", "a request target is a path, or an http URL without
 no_proxy = (501, "method", "this is no proxy")
 too_many_bodies = (503, "bodies", "too many bodies are coming in; try again in a second")
 
+max_length_digits = 18
+above_every_limit = 1 << 64
+"""What a Content-Length with more digits counts as. It is never read as a number: of more than 4,300 digits `int` makes none."""
+
 path_target = re.compile(rb"/[!\"$-~]*")
 _host = re.compile(rb"(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._~!$&'()*+;=%-]*)(?::0*([0-9]{0,5}))?")
 """A host and perhaps a port (RFC 3986, 3.2), without the comma."""
@@ -38,6 +42,12 @@ def answer_to(rule: Rule) -> Refusal:
     """Give the answer to who breaks a rule."""
     status, reason, message = rule
     return refusal(status, message, reason)
+
+
+def stated_length(value: bytes) -> int:
+    """Give the length that a Content-Length of nothing but digits states; leading zeros say nothing."""
+    digits = value.lstrip(b"0")
+    return int(digits or b"0") if len(digits) <= max_length_digits else above_every_limit
 
 
 def is_target(target: bytes, method: bytes) -> bool:

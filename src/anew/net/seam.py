@@ -129,9 +129,7 @@ class Refusal:
     reason: str = ""
 
 
-codes = {
-    kind.status: kind.code for kind in (MalformedRequest, NotFound, TooLarge, NotSupported, InternalError)
-} | {
+codes = {kind.status: kind.code for kind in (MalformedRequest, NotFound, TooLarge, InternalError)} | {
     401: Unauthorized.code,
     403: "forbidden",
     405: "method_not_allowed",
@@ -141,6 +139,7 @@ codes = {
     415: "unsupported_media_type",
     417: NotSupported.code,
     431: TooLarge.code,
+    501: NotSupported.code,
     503: Overloaded.code,
     505: NotSupported.code,
 }

@@ -248,7 +248,7 @@ class Store(Protocol):
         """Start a transaction; `synced` says whether its commit must reach the disk before it returns.
 
         Returns:
-            Whether another process has written since this one's last transaction, so that nothing remembered may be believed.
+            Whether another process has written since this one's last transaction, so that nothing cached holds any more.
 
         Raises:
             StoreBusy: Somebody else is writing just now; nothing has begun. `when_free` says when to try again.

@@ -24,7 +24,7 @@ KILL_GRACE_S: Final = 2.0
 """From SIGTERM to SIGKILL when a run has used up its time."""
 
 _SECRET: Final = re.compile(r"(ANEW|ZIZQ)_.*(TOKEN|PASSWORD|SECRET|KEY).*")
-"""Variables that let their reader speak for the worker. A job's program works on input that strangers may have written."""
+"""Variables with which a program could act as the worker. A job's program works on input that is not to be trusted."""
 
 _TAIL_BYTES: Final = 4 * MESSAGE_LIMIT
 _READ: Final = 1 << 16

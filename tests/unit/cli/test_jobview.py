@@ -38,6 +38,9 @@ def make_job(**fields: Any) -> JobView:
         ({"status": "in_flight", "dequeued_at": NOW - 1_000}, "taken 1 s ago (15:59:59)"),
         ({"status": "completed", "completed_at": NOW - 1_000}, "done 1 s ago (15:59:59)"),
         ({"status": "dead", "failed_at": NOW - 1_000}, "died 1 s ago (15:59:59)"),
+        ({"status": "dead", "state": "dead", "failed_at": NOW - 1_000}, "died 1 s ago (15:59:59)"),
+        ({"status": "dead", "state": "cancelled"}, "cancelled"),
+        ({"status": "dead", "state": "cancelled", "failed_at": NOW - 1_000}, "cancelled"),
         ({"status": "something new"}, ""),
     ],
 )

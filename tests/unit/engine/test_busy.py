@@ -179,3 +179,26 @@ def test_a_delivery_that_raises_gives_its_jobs_back_at_once() -> None:
     group.loop.settle()
     assert [group.rig.state(key) for key in keys] == [State.IN_FLIGHT] * 2
     assert group.rig.broken_rules() == []
+
+
+def test_settling_waits_on_where_the_store_becomes_busy_between_operations_that_are_applied_one_by_one(
+    group: Group,
+) -> None:
+    store: BusyStore = group.rig.store  # type: ignore[assignment]
+    group.submit(plain(1))
+    worker = group.worker(prefetch=1)
+    group.loop.settle()
+    (key,) = worker.keys
+
+    def lock(result: object) -> None:
+        store.locked = True
+
+    store.commits.append(RuntimeError("odd"))
+    group.commit.submit(Call(lambda batch: None, lock))
+    settled = group.submit(succeed(key))
+    group.loop.advance(10_000)
+    assert store.locked
+    assert settled.calls == []
+    store.free()
+    group.loop.settle()
+    assert settled.result == []

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from anew.engine import Batch
+from anew.engine import Batch, Call
+from anew.engine.engine import left_of
+from anew.engine.upkeep import wait_and_apply
 from anew.errors import InternalError, NotFound, StoreBusy, StoreFailed, StoreFull
 from anew.jobs import State
 from anew.store.sqlite import SqliteStore
@@ -304,6 +306,52 @@ def test_on_a_full_device_what_meets_a_busy_store_waits_and_nobody_is_answered_y
     rig.engine.apply(ops)
     assert isinstance(answers[0].result, StoreFull)
     assert answers[1].result == []
+
+
+def test_one_by_one_what_meets_a_busy_store_is_left_to_be_applied_again() -> None:
+    rig = Failing()
+    keys = rig.put(*(new_job() for _ in range(3)))
+    rig.worker()
+    rig.fail_next(RuntimeError("odd"))
+    rig.fail_next(None, None, StoreBusy("another process is writing"), verb="begin")
+    ops = [succeed(key) for key in keys]
+    answers = [Once(), Once(), Once()]
+    for op, done in zip(ops, answers, strict=True):
+        op.done = done
+    with pytest.raises(StoreBusy) as busy:
+        rig.engine.apply(ops)
+    assert [done.calls for done in answers] == [[[]], [], []]
+    assert left_of(ops, busy.value) == ops[1:]
+    rig.engine.apply(left_of(ops, busy.value))
+    assert [done.result for done in answers] == [[], [], []]
+    assert rig.broken_rules() == []
+
+
+def test_on_a_full_device_what_is_refused_is_answered_before_the_rest_is_applied_one_by_one() -> None:
+    rig = Failing()
+    keys = rig.put(new_job(), new_job())
+    rig.worker()
+    rig.fail_next(StoreFull("no space"), RuntimeError("odd"))
+    rig.fail_next(None, None, None, StoreBusy("another process is writing"), verb="begin")
+    ops = [plain(1), *map(succeed, keys)]
+    answers = [Once(), Once(), Once()]
+    for op, done in zip(ops, answers, strict=True):
+        op.done = done
+    with pytest.raises(StoreBusy) as busy:
+        rig.engine.apply(ops)
+    assert left_of(ops, busy.value) == ops[2:]
+    assert isinstance(answers[0].result, StoreFull)
+    rig.engine.apply(left_of(ops, busy.value))
+    assert [done.result for done in answers[1:]] == [[], []]
+
+
+def test_whoever_waits_in_a_thread_applies_only_what_is_left() -> None:
+    rig = Failing()
+    rig.fail_next(RuntimeError("odd"))
+    rig.fail_next(None, None, StoreBusy("another process is writing"), verb="begin")
+    answers = [Once(), Once()]
+    wait_and_apply(rig.engine, [Call(lambda batch: 5, answers[0]), Call(lambda batch: 6, answers[1])])
+    assert [done.result for done in answers] == [5, 6]
 
 
 def test_what_another_process_wrote_before_damaged_jobs_are_set_aside_is_noticed(

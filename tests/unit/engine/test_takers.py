@@ -373,6 +373,25 @@ def test_a_job_that_has_failed_once_is_looked_at_also_after_its_attempts_began_a
     assert rig.store.errors(key, Page()) == []
 
 
+@pytest.mark.parametrize(
+    ("most", "served"), [(2_999, 1), (3_000, 1), (3_001, 2), (6_000, 2), (6_001, 3), (9_000, 3)]
+)
+def test_a_batch_takes_until_it_has_its_bytes_and_the_next_one_goes_on(
+    most: int, served: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(takers, "BATCH_BYTES", most)
+    rig = Rig()
+    for queue in "abcd":
+        rig.put(new_job(queue, payload=b"x" * 3_000))
+    workers = queue_up(rig, *(([queue, "other"], 1) for queue in "abcd"))  # of two queues: a turn each
+    rig.engine.apply([])
+    assert [len(worker.keys) for worker in workers] == [1] * served + [0] * (4 - served)
+    assert rig.engine.dispatcher.waits()
+    while rig.engine.dispatcher.waits():
+        rig.engine.apply([])
+    assert [len(worker.keys) for worker in workers] == [1] * 4
+
+
 @pytest.mark.parametrize("seed", range(40))
 def test_nobody_waits_beside_a_ready_job_however_soon_a_batch_has_its_fill(
     seed: int, monkeypatch: pytest.MonkeyPatch

@@ -18,6 +18,7 @@ from anew.engine.threads import _Waiter
 from anew.errors import ForkedStore, NotFound, StoreBusy, StoreFailed
 from anew.jobs import Failed, State
 from anew.store.protocol import Filter
+from anew.store.sqlite import SqliteStore
 
 from .rig import ALL, NOW, FaultyStore, Rig, enqueue, new_job
 
@@ -202,6 +203,42 @@ def test_a_store_that_stays_busy_is_said_so_to_all_who_wait() -> None:
 
     in_threads(run, 4)
     assert sorted(refused) == [0, 1, 2, 3]
+
+
+def test_who_was_answered_before_the_store_became_busy_is_answered_no_second_time() -> None:
+    class Gate(FaultyStore):
+        """Holds the first batch until `go_on`; is busy from the second operation on that is applied by itself."""
+
+        def begin(self, *, synced: bool) -> bool:
+            begun.append(synced)
+            assert go_on.wait(20)
+            if len(begun) > 3:
+                raise StoreBusy("locked")
+            return self.inner.begin(synced=synced)
+
+        def wait_until_free(self, timeout_s: float) -> bool:
+            return False
+
+    begun: list[bool] = []
+    go_on = threading.Event()
+    rig = Rig(store := Gate(Rig().store))
+    store.commits.extend([None, RuntimeError("odd")])
+    engine = ThreadCommit(rig.engine)
+    results: list[object] = []
+
+    def run(at: int) -> None:
+        until(lambda: not at or bool(begun))
+        try:
+            results.append(len(engine.enqueue([new_job()])))
+        except StoreBusy:
+            results.append("busy")
+
+    def gather() -> None:
+        until(lambda: len(engine._queue) == 4)
+        go_on.set()
+
+    in_threads(run, 4, gather)
+    assert sorted(results, key=str) == [1, 1, "busy", "busy"]
 
 
 def test_what_a_session_holds_does_not_lapse(engine: ThreadCommit) -> None:
@@ -415,6 +452,27 @@ def test_a_job_of_the_same_process_wakes_the_thread_that_listens(
     waiting.join(20)
     assert found == list(keys)
     engine.close()
+
+
+def test_a_job_of_another_process_wakes_a_thread_that_never_looks_by_itself(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(threads, "POLL_S", 3_600.0)
+    here = ThreadCommit(Rig(SqliteStore(tmp_path / "data", exclusive=False)).engine)
+    there = ThreadCommit(Rig(SqliteStore(tmp_path / "data", exclusive=False)).engine)
+    taken: list[int] = []
+
+    def wait(at: int) -> None:
+        taken.extend(row[0] for row in here.take(None, 1, timeout_s=60).rows)
+
+    def enqueue_once_it_listens() -> None:
+        until(lambda: here._wakes is not None)
+        there.enqueue([new_job()])
+
+    in_threads(wait, 1, enqueue_once_it_listens)
+    assert len(taken) == 1
+    for one in (here, there):
+        one.close()
 
 
 def test_a_take_finds_a_job_that_has_just_become_due() -> None:

@@ -210,7 +210,8 @@ def test_what_is_refused_for_want_of_room_is_counted() -> None:
 
 @pytest.mark.parametrize("path", ["/small", "/small/x"])
 @pytest.mark.parametrize(
-    ("length", "status"), [("10", 200), ("11", 413), ("0" * 5_000 + "10", 200), (None, 200)]
+    ("length", "status"),
+    [("10", 200), ("11", 413), ("9" * 9_000, 413), ("0" * 5_000 + "10", 200), (None, 200)],
 )
 def test_a_body_above_the_bound_of_its_route_is_refused_by_the_head(
     edge: Edge, path: str, length: str | None, status: int

@@ -84,3 +84,31 @@ def test_short_values_have_the_shortest_headers() -> None:
     assert at_once(packing(b'["' + b"x" * WINDOW + b'",[]]')) == (
         b"\xdd\0\0\0\2" + msgspec.msgpack.encode("x" * WINDOW) + b"\x90"
     )
+
+
+@pytest.mark.parametrize("around", [4_096, 8_192, WINDOW, 2 * WINDOW])
+@pytest.mark.parametrize("before", ["", "a"])
+def test_runs_of_backslashes_end_anywhere_at_a_windows_edge(around: int, before: str) -> None:
+    """A value of n backslashes is written with 2 n, one of n and a quote with 2 n + 1 in front of the quote."""
+    for written in range(around - 4, around + 5):
+        run = "\\" * (written // 2) + '"' * (written % 2)
+        value = [before + run, [1], {before + run: run}, "x" * WINDOW]
+        text = json.dumps(value).encode()
+        assert b"\\" * written in text
+        assert packed(text) == value
+
+
+@pytest.mark.parametrize("escape", [b"\\\\", b'\\"'])
+@pytest.mark.parametrize("form", [b'["%b"]', b'{"%b":1}'])
+def test_the_end_of_a_string_is_looked_for_a_window_at_a_time(escape: bytes, form: bytes) -> None:
+    windows = 20
+    text = form % (escape * (windows * WINDOW // 2))
+    pauses = sum(1 for _ in packing(text))
+    assert windows <= pauses <= windows + 3
+
+
+def test_white_space_is_passed_over_a_window_at_a_time() -> None:
+    windows = 20
+    text = b"[%b1]" % (b" " * (windows * WINDOW))
+    assert packed(text) == [1]
+    assert windows <= sum(1 for _ in packing(text)) <= windows + 3

@@ -26,7 +26,7 @@ AGAIN = ((b"retry-after", b"1"),)
         (errors.NotFound("m"), 404),
         (errors.Conflict("m"), 409),
         (errors.IllegalTransition("m"), 409),
-        (errors.NotSupported("m"), 501),
+        (errors.NotSupported("m"), 403),
     ],
 )
 def test_an_error_of_the_asker_has_its_status_and_its_words(error: errors.AnewError, status: int) -> None:
@@ -98,7 +98,7 @@ STATUSES = {
     "store_busy": 503,
     "unreachable": 503,
     "unauthorized": 401,
-    "not_supported": 501,
+    "not_supported": 403,
     "internal_error": 500,
     "store_failed": 500,
 }

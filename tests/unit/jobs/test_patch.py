@@ -160,9 +160,24 @@ def test_a_redrive_that_begins_the_policy_again_waits_as_a_job_that_has_not_fail
 
 
 @pytest.mark.parametrize(("attempts", "becomes"), [(0, State.SCHEDULED), (1, State.RETRYING)])
-def test_a_ready_job_with_failures_that_gets_a_later_time_is_retrying(attempts: int, becomes: State) -> None:
-    after = patched(make_job(state=State.READY, attempts=attempts), Patch(ready_at=NOW + 1), NOW)
+@pytest.mark.parametrize("interruptions", [0, 2])
+def test_a_ready_job_with_failures_that_gets_a_later_time_is_retrying(
+    attempts: int, becomes: State, interruptions: int
+) -> None:
+    job = make_job(state=State.READY, attempts=attempts, interruptions=interruptions)
+    after = patched(job, Patch(ready_at=NOW + 1), NOW)
     assert (after.state, after.ready_at) == (becomes, NOW + 1)
+
+
+@pytest.mark.parametrize(("attempts", "becomes"), [(0, State.SCHEDULED), (1, State.RETRYING)])
+def test_a_job_in_flight_that_gets_a_later_time_waits_for_it_once_interrupted(
+    attempts: int, becomes: State
+) -> None:
+    job = make_job(state=State.IN_FLIGHT, attempts=attempts)
+    noted = patched(job, Patch(ready_at=NOW + 9), NOW)
+    assert (noted.state, noted.ready_at) == (State.IN_FLIGHT, NOW + 9)
+    after = released(noted, counted=True)
+    assert (after.state, after.ready_at, after.interruptions) == (becomes, NOW + 9, 1)
 
 
 @pytest.mark.parametrize(("attempts", "becomes"), [(0, State.SCHEDULED), (3, State.RETRYING)])

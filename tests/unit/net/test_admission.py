@@ -151,7 +151,8 @@ async def test_what_finds_the_queue_full_is_shed_at_once_settling_aside(
 @in_loop
 async def test_after_a_stall_nobody_is_shed_unless_there_has_been_a_crowd() -> None:
     """Behind a batch that took 150 ms come 100 requests; a second after a crowd that is forgotten."""
-    for crowded_ms_ago, shed in ((None, False), (0, True), (1_000, False)):
+    # The batch takes 150 ms of that second.
+    for crowded_ms_ago, shed in ((None, False), (0, True), (849, True), (850, False), (1_000, False)):
         rig = Rig()
         if crowded_ms_ago is not None:
             await rig.make_crowd()
@@ -176,6 +177,54 @@ async def test_after_a_crowd_a_loop_that_has_slept_has_left_nobody_unread() -> N
     rig.clock.advance(150)
     rig.hand(1)
     assert [shed for _, shed in rig.got] == [False, False]
+
+
+@pytest.mark.parametrize(("since_ms", "now_ms", "shed"), [(0, 60, False), (0, 61, True), (1, 62, False)])
+@in_loop
+async def test_what_a_connection_held_back_in_an_overload_is_shed_after_60_ms_though_that_has_ended(
+    since_ms: int, now_ms: int, shed: bool
+) -> None:
+    """Instants count from the overload's end: that of the crowd's last request, since those that are shed take no time."""
+    rig = Rig()
+    await rig.make_crowd()
+    ended_ms = rig.clock.monotonic()
+    rig.clock.advance(now_ms)
+    request = Asked()
+    rig.gate.hand_held(request, rig, ended_ms + since_ms)
+    await rig.until(lambda: bool(rig.got))
+    assert rig.got == [(request, shed)]
+
+
+@in_loop
+async def test_a_long_read_shares_the_time_of_its_turn_unless_it_brings_requests() -> None:
+    rig = Rig()
+    began_ms = rig.clock.monotonic()
+
+    def read_until() -> tuple[int, int]:
+        return rig.gate.read_until(False) - began_ms, rig.gate.read_until(True) - began_ms
+
+    assert read_until() == (5, 25)
+    rig.clock.advance(18)
+    assert read_until() == (20, 25)
+    rig.clock.advance(2)
+    assert read_until() == (20, 25)  # the turn's time is used up: now
+    rig.clock.advance(10)
+    assert read_until() == (30, 35)
+    assert [rig.gate.is_past(began_ms + ms) for ms in (29, 30, 31)] == [True, True, False]
+
+
+@pytest.mark.parametrize(("waiting", "full"), [(1_023, False), (1_024, True)])
+@in_loop
+async def test_the_queue_is_full_once_1024_wait_and_the_turns_time_is_used_up(
+    waiting: int, full: bool
+) -> None:
+    rig = Rig(cost_ms=20)
+    rig.hand(1 + waiting)
+    assert rig.gate.is_full() is full
+    await asyncio.sleep(0)  # the turn ends, and its queue's turn comes after the next look
+    assert rig.gate.is_full() is full
+    rig.gate.close()
+    assert not rig.gate.is_full()
 
 
 class Broken:

@@ -116,7 +116,15 @@ refusals: dict[str, tuple[int, str, bytes]] = {
     "host with a path": (400, "host", b"GET / HTTP/1.1\r\nHost: a/b\r\n\r\n"),
     "host with a port above all": (400, "host", b"GET / HTTP/1.1\r\nHost: 127.0.0.1:99999999\r\n\r\n"),
     "host with a port above the last": (400, "host", b"GET / HTTP/1.1\r\nHost: a:65536\r\n\r\n"),
-    "length beyond every number": (413, "body_size", fields(b"Content-Length: " + b"9" * 5_000)),
+    **{
+        f"length of {zeros} zeros and {digits} digits": (
+            413,
+            "body_size",
+            fields(b"Content-Length: " + b"0" * zeros + b"9" * digits),
+        )
+        for zeros in (0, 1, 5_000)
+        for digits in (19, 20, 100, 4_301, 9_000)
+    },
     "URL beyond ASCII": (400, "malformed", line(b"GET /\xc3\xa9 HTTP/1.1")),
     "host with a user": (400, "host", b"GET / HTTP/1.1\r\nHost: u@a\r\n\r\n"),
     "URL without host field": (400, "host", b"GET http://a/ HTTP/1.1\r\n\r\n"),

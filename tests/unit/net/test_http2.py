@@ -228,6 +228,22 @@ async def test_too_large_a_body_is_413_and_then_cut_off(declared: bool) -> None:
     assert peer.counters.refused == {"body_size": 1}
 
 
+@pytest.mark.parametrize("digits", [19, 20, 100, 4_301, 9_000])
+@pytest.mark.parametrize("zeros", [0, 1, 5_000])
+@in_loop
+async def test_a_length_beyond_every_number_is_413(digits: int, zeros: int) -> None:
+    peer = Peer()
+    stream = peer.client.get_next_available_stream_id()
+    length = "0" * zeros + "9" * digits
+    peer.client.send_headers(stream, peer.head("/jobs", "POST", content_length=length))
+    await peer.turn()
+    assert (peer.status(stream), peer.reset_code(stream), peer.requests) == (413, None, [])
+    assert peer.counters.refused == {"body_size": 1}
+    stream = peer.ask("/jobs", "POST", b"one", content_length="0" * 5_000 + "3")
+    await peer.turn()
+    assert [request.body for request in peer.requests] == [b"one"]
+
+
 @in_loop
 async def test_too_large_a_body_in_one_frame_is_413() -> None:
     peer = Peer(max_body=10_000)

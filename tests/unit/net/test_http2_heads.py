@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from anew.net.head import is_host
+from anew.net.head import above_every_limit, is_host
 from anew.net.http2.heads import Head, HeadReader, MalformedHead, parse_head
 from anew.net.http2.hpack import Field, empty_table, encode_field
 from anew.net.seam import WireLimits
@@ -25,6 +25,25 @@ def test_a_whole_head() -> None:
     assert (head.method, head.path, head.query) == (b"POST", b"/jobs", b"a=1&b=?")
     assert head.headers == {b"content-length": b"12", b"accept": b"a", b"host": b"localhost:7890"}
     assert (head.length, head.refusal, head.expects) == (12, None, False)
+
+
+lengths = {
+    b"": -1,
+    b"0": 0,
+    b"000": 0,
+    b"9" * 18: 999_999_999_999_999_999,
+    b"9" * 19: above_every_limit,
+    b"1" + b"0" * 19: above_every_limit,
+    b"9" * 4_301: above_every_limit,
+    b"0" * 9_000 + b"12": 12,
+}
+
+
+@pytest.mark.parametrize("stated", lengths)
+def test_a_length_has_any_number_of_digits(stated: bytes) -> None:
+    fields = [*usual, (b"content-length", stated)] if stated else usual
+    assert parse_head(fields, limits).length == lengths[stated]
+    assert above_every_limit > 2**63 - 1  # the largest `--max-body`
 
 
 def test_host_header_in_place_of_authority() -> None:

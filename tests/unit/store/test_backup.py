@@ -7,6 +7,7 @@ import stat
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
+from types import SimpleNamespace
 
 import apsw
 import pytest
@@ -66,6 +67,26 @@ def test_a_copy_holds_what_the_store_held_at_one_instant(
     assert again.identity.tag == store.identity.tag
     check_counts(again)
     again.close()
+
+
+def test_after_each_step_but_the_last_the_disk_is_left_to_others_for_half_the_steps_time(
+    places: Places, store: SqliteStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = [0.0]
+    rests: list[float] = []
+    done: list[tuple[int, int]] = []
+
+    def progress(copied: int, pages: int) -> None:
+        done.append((copied, pages))
+        now[0] += 4 * len(done)
+
+    clock = SimpleNamespace(monotonic=lambda: now[0], sleep=rests.append)
+    monkeypatch.setattr(backup, "time", clock)
+    back_up(places, tmp_path / "copy", progress)
+    pages = done[0][1]
+    assert [copied for copied, _ in done] == [*range(256, pages, 256), pages]
+    assert rests == [2.0 * step for step in range(1, len(done))]
+    assert len(rests) >= 3
 
 
 def test_the_holds_in_a_copy_belong_to_nobody(places: Places, store: SqliteStore, tmp_path: Path) -> None:

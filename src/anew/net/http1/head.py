@@ -21,6 +21,7 @@ from anew.net.head import (
     large_head,
     large_target,
     no_proxy,
+    stated_length,
 )
 from anew.net.seam import WireLimits
 
@@ -33,9 +34,6 @@ cached_line_bytes = 40
 
 chunked_length = -1
 """`Fields.length` of a body that comes in chunks."""
-
-max_length_digits = 18
-"""A Content-Length of more digits is above every limit; not read as a number, which could be of any size."""
 
 plain_line = re.compile(rb"(GET|POST|PUT|PATCH|DELETE) (/[A-Za-z0-9/_.~%,=&?+:-]*) HTTP/1\.1")
 """Lines with nothing special about them; the id in an acknowledgement's path makes each of them new."""
@@ -282,7 +280,7 @@ def _body_length(headers: dict[bytes, bytes], limits: WireLimits) -> int:
         return 0
     if not given.isdigit():
         raise Refused(*bad_length)
-    digits = given.lstrip(b"0")
-    if len(digits) > max_length_digits or int(digits or b"0") > limits.max_body:
+    length = stated_length(given)
+    if length > limits.max_body:
         raise Refused(*large_body(limits))
-    return int(digits or b"0")
+    return length

@@ -20,6 +20,7 @@ from anew.net.head import (
     large_head,
     large_target,
     no_proxy,
+    stated_length,
 )
 from anew.net.http2.frames import (
     CONTINUATION,
@@ -37,7 +38,7 @@ from anew.net.seam import Headers, Refusal, WireLimits
 _token = re.compile(rb"[!#$%&'*+\-.^_`|~0-9A-Za-z]+").fullmatch
 _lower_token = re.compile(rb"[!#$%&'*+\-.^_`|~0-9a-z]+").fullmatch
 _value = re.compile(rb"(?:[!-~\x80-\xff](?:[\t -~\x80-\xff]*[!-~\x80-\xff])?)?").fullmatch
-_length = re.compile(rb"[0-9]{1,18}").fullmatch
+_digits = re.compile(rb"[0-9]+").fullmatch
 
 _pseudo = frozenset((b":method", b":scheme", b":path", b":authority"))
 _of_connections = frozenset(
@@ -79,7 +80,7 @@ class Head:
         path: Raw path without the query.
         query: Raw query without the question mark.
         headers: As the seam wants them.
-        length: Of content-length, -1 if there is none.
+        length: Of content-length, `above_every_limit` for one of too many digits, -1 if there is none.
         expects: True if the client waits for "100 Continue" before it sends the body.
         refusal: The answer, if the request is refused for its head; the other attributes then say nothing but the method.
     """
@@ -91,7 +92,8 @@ class Head:
         self.path = path
         self.query = query
         self.headers = headers
-        self.length = int(headers.get(b"content-length", b"-1"))
+        length = headers.get(b"content-length")
+        self.length = -1 if length is None else stated_length(length)
         self.expects = b"expect" in headers and headers[b"expect"].lower() == b"100-continue"
         self.refusal: Refusal | None = None
 
@@ -136,7 +138,7 @@ def parse_head(fields: list[Field], limits: WireLimits) -> Head:
             _check_field(field)
         if name == b"host":
             hosts += 1
-        elif name == b"content-length" and (name in headers or _length(value) is None):
+        elif name == b"content-length" and (name in headers or _digits(value) is None):
             raise MalformedHead("content-length is given twice or is not a number")
         headers.setdefault(name, value)
     return _assemble(pseudo, headers, hosts, limits)

@@ -45,7 +45,7 @@ _huffman_known: dict[bytes, bytes] = {}
 _huffman_known_most = 1024
 _huffman_known_bytes = 64
 
-# The package's machine eats half a byte a step; two of its steps make one of ours, a row of 256 at a time,
+# The package's machine reads half a byte a step; two of its steps make one of ours, a row of 256 at a time,
 # when needed.
 _Step = tuple[int, bytes, int] | None  # next state, text, whether the string may end here; None: no such code
 _rows: dict[int, list[_Step]] = {}

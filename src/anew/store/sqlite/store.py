@@ -231,7 +231,7 @@ class SqliteStore:
         return made_ready
 
     def rollback(self) -> None:
-        """Forget the transaction; memory believes the rows again."""
+        """Undo the transaction; what is cached of the rows is read again."""
         if self._connection.in_transaction:
             self._execute("ROLLBACK")
         self._forget()
@@ -275,7 +275,7 @@ class SqliteStore:
         return int(version)
 
     def _forget(self) -> None:
-        """Believe the rows: nothing that is remembered of them holds any more."""
+        """Drop what is cached of the rows: another transaction may have changed them."""
         self._queues.forget()
         opening.read_numbers(self._connection, self.identity)
         self._written_key, self._written_failure = self.identity.last_key, self.identity.last_failure
