@@ -71,6 +71,9 @@ def tick(entry: CronEntry, now: int, offset_at: OffsetAt, *, group_paused: bool 
         now: Epoch ms.
         offset_at: The entry's zone.
         group_paused: The group's own flag, which is independent of the entry's.
+
+    Raises:
+        InvalidInput: The stored expression cannot be read any more. That stops this entry and must stop no other.
     """
     cron = _cron(entry)
     slot = now if entry.next_at is None else latest_slot(cron, entry.next_at, now, offset_at)

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from anew.errors import InvalidInput
 from anew.jobs.cron_entry import NO_CATCH_UP_MS, CronEntry, is_due, put, set_paused, tick
 
 HOUR = 3_600_000
@@ -104,6 +105,12 @@ def test_a_clock_set_back_fires_nothing_again() -> None:
     entry = tick(hourly(), NOW + 10 * HOUR, utc).entry
     assert not is_due(entry, NOW + 2 * HOUR)
     assert entry.next_at == NOW + 11 * HOUR
+
+
+def test_an_entry_whose_expression_cannot_be_read_any_more_says_so() -> None:
+    damaged = CronEntry(expression="0 0 * *", next_at=NOW)
+    with pytest.raises(InvalidInput, match="cron expression"):
+        tick(damaged, NOW, utc)
 
 
 # -- pause

@@ -13,7 +13,7 @@ from .helpers import NOW
     ("ready_at", "holder", "expected"),
     [
         (None, None, Entry.OPEN),
-        (None, State.READY, Entry.ASK),
+        (None, State.READY, Entry.ASK),  # checklist 35 and 36
         (NOW, State.READY, Entry.ASK),
         (NOW - 1, State.READY, Entry.ASK),
         (None, State.IN_FLIGHT, Entry.OPEN),  # checklist 39 of Zizq's API

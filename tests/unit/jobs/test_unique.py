@@ -32,6 +32,7 @@ DOCUMENT = Path(__file__).parents[3] / "docs" / "rules.md"
 
 
 def test_a_key_of_any_text_has_a_digest_of_sixteen_bytes() -> None:
+    """Checklist 28 of Zizq's API: nothing but the text counts."""
     assert {len(text_digest(key)) for key in ("", "order-7", "日本", "\ud800", "x" * 100_000)} == {16}
     assert text_digest("a") != text_digest("b")
     assert text_digest("a") == text_digest("a")
@@ -102,7 +103,7 @@ def test_a_duration_that_is_no_positive_number_is_refused(seconds: object) -> No
     ],
 )
 def test_the_new_jobs_scope_decides_against_the_holders_state(scope: Scope, states: set[str]) -> None:
-    """Checklist 30 and 31 of Zizq's API."""
+    """Checklist 27, 30 and 31 of Zizq's API."""
     for held in (Scope.QUEUED, Scope.ACTIVE, Scope.EXISTS):
         lock = Lock(text_digest("k"), 7, held)
         assert {str(state) for state in State if conflicts(lock, scope, state, NOW)} == states
