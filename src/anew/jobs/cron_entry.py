@@ -77,7 +77,7 @@ def tick(entry: CronEntry, now: int, offset_at: OffsetAt, *, group_paused: bool 
     """
     cron = _cron(entry)
     slot = now if entry.next_at is None else latest_slot(cron, entry.next_at, now, offset_at)
-    after = replace(entry, next_at=next_slot(cron, max(now, slot), offset_at), last_slot_at=slot)
+    after = replace(entry, next_at=next_slot(cron, now, offset_at), last_slot_at=slot)
     late = entry.patience_ms is not None and now - slot > entry.patience_ms
     if entry.paused or group_paused or late:
         return Tick(None, after)

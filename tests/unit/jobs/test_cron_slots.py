@@ -144,6 +144,18 @@ def test_a_change_at_midnight_that_sends_the_clocks_to_the_day_before() -> None:
     ]
 
 
+def test_a_day_far_ahead_begins_with_its_first_minute_in_every_zone() -> None:
+    """1 July 2026 begins at 12:00 UTC of the day before in Auckland, at 10:00 UTC of its own in Honolulu."""
+    assert slots("*/30 * 1 7 *", "Pacific/Auckland", "2026-01-01", "2026-06-30 12:30") == [
+        "06-30 12:00",
+        "06-30 12:30",
+    ]
+    assert slots("*/30 * 1 7 *", "Pacific/Honolulu", "2026-01-01", "2026-07-01 10:30") == [
+        "07-01 10:00",
+        "07-01 10:30",
+    ]
+
+
 # -- strictly after
 
 

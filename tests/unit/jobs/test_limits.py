@@ -117,6 +117,8 @@ def test_a_clock_set_back_delays_by_what_is_missing_at_most() -> None:
     back = grant(one, spent.bucket, 1, earlier)
     assert (back.number, back.again_at) == (0, earlier + 60_000)
     assert grant(one, back.bucket, 1, earlier + 60_000).number == 1
+    five = rate(5, 60_000)
+    assert grant(five, grant(five, FULL, 1, NOW).bucket, 5, earlier).number == 4
 
 
 def test_a_rate_that_was_changed_holds_at_once() -> None:
