@@ -12,7 +12,7 @@ import anew
 
 PACKAGE = Path(anew.__file__).parent
 
-LEAVES = {"errors", "units", "clock", "config", "logs", "version"}
+LEAVES = {"errors", "units", "clock", "zones", "config", "logs", "version"}
 BELOW_ENGINE = {"store.protocol", "jobs", "backoff", *LEAVES}
 
 ARROWS: dict[str, set[str]] = {
@@ -20,6 +20,7 @@ ARROWS: dict[str, set[str]] = {
     "errors": set(),
     "units": {"errors"},
     "clock": {"errors"},
+    "zones": {"errors", "units"},
     "config": {"errors", "units"},
     "logs": {"errors", "units"},
     "backoff": {"errors", "units"},

@@ -12,6 +12,7 @@ from anew.units import (
     format_range,
     format_share,
     format_size,
+    milliseconds_of,
     parse_duration,
     parse_duration_with_unit,
     parse_share,
@@ -277,3 +278,19 @@ def test_a_share(value: object, share: float) -> None:
 )  # fmt: skip
 def test_what_is_no_share(value: object) -> None:
     assert parse_share(value) is None
+
+
+@pytest.mark.parametrize(
+    ("seconds", "ms"),
+    [(1, 1_000), (0.5, 500), (64.1, 64_100), (0.0005, 1), (1e-300, 1), (1e300, MAX_DURATION_MS), (10**400, MAX_DURATION_MS)],
+)  # fmt: skip
+def test_seconds_of_a_protocol_become_milliseconds(seconds: float, ms: int) -> None:
+    assert milliseconds_of(seconds, "unique_for") == ms
+
+
+@pytest.mark.parametrize(
+    "seconds", [0, 0.0, -1, True, "1", None, [1], float("nan"), float("inf"), -(10**400)]
+)
+def test_what_is_no_positive_number_of_seconds_is_refused(seconds: object) -> None:
+    with pytest.raises(InvalidInput, match=r"unique_for: .* expected a positive number of seconds"):
+        milliseconds_of(seconds, "unique_for")

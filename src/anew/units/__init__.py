@@ -16,6 +16,7 @@ from anew.units.durations import (
     format_duration_about,
     format_duration_short,
     format_range,
+    milliseconds_of,
     parse_duration,
     parse_duration_with_unit,
 )
@@ -37,6 +38,7 @@ __all__ = [
     "format_range",
     "format_share",
     "format_size",
+    "milliseconds_of",
     "parse_duration",
     "parse_duration_with_unit",
     "parse_share",

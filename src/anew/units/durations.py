@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import re
-from decimal import Decimal
+from decimal import ROUND_CEILING, Decimal
 from typing import Final
 
 from anew.errors import InvalidInput
@@ -88,6 +89,27 @@ def parse_duration_with_unit(value: str | int, field: str) -> int:
     if ms is None:
         raise refused(field, value, f"{_EXPECTED}, {_LONGEST}")
     return ms
+
+
+def milliseconds_of(seconds: object, field: str) -> int:
+    """Read a positive number of seconds, as some protocols write a duration in JSON.
+
+    Args:
+        seconds: An int or a float.
+        field: What the value is called in the error.
+
+    Returns:
+        Whole milliseconds, rounded up, in [1, MAX_DURATION_MS]; a longer duration is held to that.
+
+    Raises:
+        InvalidInput: It is not a number, or not a positive and finite one.
+    """
+    if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 < seconds < math.inf:
+        raise refused(field, seconds, "a positive number of seconds")
+    if seconds >= MAX_DURATION_MS // SECOND_MS:
+        return MAX_DURATION_MS
+    # By the digits that were written: 64.1 s is exactly 64100, while 64.1 * 1000 falls a hair below.
+    return max(int((Decimal(str(seconds)) * SECOND_MS).to_integral_value(ROUND_CEILING)), 1)
 
 
 def _milliseconds(value: object) -> int | None:
