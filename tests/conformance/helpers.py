@@ -153,7 +153,7 @@ def check_counts(store: Store) -> None:
     queues = {queue for queue, _ in counted(store)}
     assert set(store.counts()) == queues
     ready = {queue: told(store).get((queue, State.READY), 0) for queue in queues}
-    assert {queue: store.ready(queue) for queue in queues} == ready
+    assert {queue: store.takeable(queue) for queue in queues} == ready
     assert store.any_ready() == any(ready.values())
     every, some = store.counts(), sorted(queues)[::2]
     assert store.counts([*some, "nobody's"]) == {queue: every[queue] for queue in some}

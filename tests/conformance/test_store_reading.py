@@ -163,11 +163,11 @@ def test_fresh_ready_lists_what_the_open_transaction_has_touched(store: Store) -
 
 
 def test_ready_is_told_per_queue_and_in_all(store: Store) -> None:
-    assert (store.ready("a"), ready_total(store)) == (0, 0)
+    assert (store.takeable("a"), ready_total(store)) == (0, 0)
     put(store, new_job("a"), new_job("a"), new_job("b"), new_job("b", ready_at=NOW + 1))
-    assert (store.ready("a"), store.ready("b"), store.ready("c"), ready_total(store)) == (2, 1, 0, 3)
+    assert (store.takeable("a"), store.takeable("b"), store.takeable("c"), ready_total(store)) == (2, 1, 0, 3)
     take(store, ["a"], limit=1)
-    assert (store.ready("a"), ready_total(store)) == (1, 2)
+    assert (store.takeable("a"), ready_total(store)) == (1, 2)
 
 
 def test_counts_leave_out_queues_without_jobs(store: Store) -> None:

@@ -50,7 +50,7 @@ def test_each_sees_what_the_other_has_written(pair: tuple[Store, Store]) -> None
         with batch(store):
             assert told(store) == {("a", State.READY): 1}
             check_counts(store)
-            assert (store.ready("a"), store.ready("b"), store.next_due()) == (1, 0, None)
+            assert (store.takeable("a"), store.takeable("b"), store.next_due()) == (1, 0, None)
 
 
 def test_a_change_by_the_other_is_noticed_once_and_ones_own_not_at_all(pair: tuple[Store, Store]) -> None:

@@ -287,7 +287,7 @@ def test_a_forked_child_does_not_keep_its_parents_session_alive(tmp_path: Path) 
     taken = engine.take(["a"], 3, timeout_s=10.0)
     assert [row[0] for row in taken.rows] == keys
     assert time.monotonic() - began < READY_AGAIN_S
-    assert engine.engine.store.ready("child") == 1
+    assert engine.engine.store.takeable("child") == 1
     engine.close()
 
 
@@ -312,5 +312,5 @@ def test_processes_that_come_and_go_do_not_refuse_each_other(tmp_path: Path) -> 
         process.join(60)
     assert [process.exitcode for process in coming] == [0] * 4
     engine = open_engine(path)
-    assert engine.engine.store.ready("a") == 60
+    assert engine.engine.store.takeable("a") == 60
     engine.close()

@@ -2,14 +2,16 @@
 
 from anew.engine.batch import Batch, Enqueued, Entry, Limits
 from anew.engine.engine import Engine
+from anew.engine.fetches import Fetch
 from anew.engine.group import GroupCommit
-from anew.engine.ops import Call, Enqueue, Fail, FailMany, Op, Release, Succeed
+from anew.engine.ops import Acknowledge, Call, Enqueue, Fail, FailMany, Op, Reject, Release, Succeed
 from anew.engine.stats import Stats
 from anew.engine.takers import Taker
 from anew.engine.threads import ThreadCommit
 from anew.engine.upkeep import recover
 
 __all__ = [
+    "Acknowledge",
     "Batch",
     "Call",
     "Engine",
@@ -18,9 +20,11 @@ __all__ = [
     "Entry",
     "Fail",
     "FailMany",
+    "Fetch",
     "GroupCommit",
     "Limits",
     "Op",
+    "Reject",
     "Release",
     "Stats",
     "Succeed",

@@ -141,10 +141,21 @@ class Batch:
     Attributes:
         due_changed: Waiting jobs may be due at other times than before.
         deliveries: What was taken, to be handed out after the commit.
+        on_undo: Called if the transaction does not last.
         undo: Holds that were let go of, to be put back if the transaction does not last.
     """
 
-    __slots__ = ("_parts", "defaults", "deliveries", "due_changed", "now", "stats", "store", "undo")
+    __slots__ = (
+        "_parts",
+        "defaults",
+        "deliveries",
+        "due_changed",
+        "now",
+        "on_undo",
+        "stats",
+        "store",
+        "undo",
+    )
 
     def __init__(self, parts: Parts, now: int) -> None:
         self._parts = parts
@@ -154,6 +165,7 @@ class Batch:
         self.stats = parts.stats
         self.due_changed = False
         self.deliveries: list[tuple[Taker, list[TakenRow]]] = []
+        self.on_undo: list[Callable[[], None]] = []
         self.undo: Undo = []
 
     @property
@@ -309,6 +321,12 @@ class Batch:
         held = [key for key in keys if key in holders]
         self.release(held, interrupted)
         return len(held)
+
+    def give_back_reserved(self, key: int, token: int) -> bool:
+        """Release one job whose reservation nobody has heard of; report whether it still stood."""
+        held = self.store.held_under([(key, token)])
+        self.release([key for key, _ in held], None)
+        return bool(held)
 
     def release(self, keys: Sequence[int], interrupted: Interrupted | None) -> None:
         """Give back jobs whose hold ended without a verdict.

@@ -12,12 +12,14 @@ import random
 import secrets
 import time
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Any
 
 from anew.clock import Clock
 from anew.engine.batch import Batch, Enqueued, Limits, Numbers, Parts
-from anew.engine.ops import Call, Enqueue, Fail, FailMany, Op, Release, Succeed
-from anew.engine.settle import Answers, settle_failures, settle_release, settle_successes
+from anew.engine.fetches import Fetch, Fetches
+from anew.engine.ops import Acknowledge, Call, Enqueue, Fail, FailMany, Op, Reject, Release, Succeed
+from anew.engine.settle import Answers, settle_failures, settle_named, settle_release, settle_successes
 from anew.engine.stats import Stats
 from anew.engine.takers import Dispatcher, Taker
 from anew.errors import AnewError, ForkedStore, InternalError, StoreBusy, StoreFailed, StoreFull
@@ -25,6 +27,8 @@ from anew.jobs import Defaults, IdText
 from anew.store.protocol import Store, TakenRow
 
 log = logging.getLogger("anew.engine")
+
+DAY_MS = 86_400_000
 
 PROMOTE_JOBS = 150
 """Most jobs promoted in one batch. Small, so that a crowd due at once holds up nobody: with 150, 100,000 due in one instant were
@@ -87,6 +91,7 @@ class Engine:
             max_lease_ms=limits.max_lease_ms,
             first_token=secrets.randbits(48) << 8,
         )
+        self.fetches = Fetches(store, self.dispatcher.new_token)
         self.parts = Parts(
             store=store,
             dispatcher=self.dispatcher,
@@ -160,9 +165,16 @@ class Engine:
             promoted = self._promote(batch, PROMOTE_JOBS)  # first, so that a take finds what is due
             self._run(ops, batch, answers)
             self._promote(batch, PROMOTE_JOBS - promoted)
+            self._fetch(ops, batch, answers)
             batch.take()
             if batch.due_changed:
                 self.due_at = self.store.next_due()
+            ended, failed = (
+                self.stats.completed + self.stats.failed - counted[2] - counted[3],
+                self.stats.failed - counted[3],
+            )
+            if ended:
+                self.store.count_ended(batch.now // DAY_MS, ended, failed)
             started = time.perf_counter_ns()
             self.made_ready = self.store.commit()
         except (StoreBusy, ForkedStore):  # from `begin`: nothing was done
@@ -186,6 +198,7 @@ class Engine:
         """Another process has written: what is remembered of the rows is read again."""
         self.due_at = self.store.next_due()
         self.dispatcher.notice_others()
+        self.fetches.notice_others()
 
     def _put_back(self, batch: Batch) -> None:
         """Undo a transaction in the store and in memory."""
@@ -195,6 +208,8 @@ class Engine:
         except Exception as error:
             raise StoreFailed("the store could not undo a batch") from error
         self.dispatcher.undo(batch.deliveries)
+        for undo in batch.on_undo:
+            undo()
         for key, taker, token in batch.undo:
             self.dispatcher.hold(key, taker, token)
 
@@ -210,6 +225,9 @@ class Engine:
             settle_successes(batch, successes, answers)
             if len(enqueues) + len(successes) == len(ops):
                 return
+        named = [op for op in ops if isinstance(op, Acknowledge | Reject)]
+        if named:
+            settle_named(batch, named, answers)
         failures = [op for op in ops if isinstance(op, Fail | FailMany)]
         if failures:
             settle_failures(batch, failures, answers)
@@ -218,6 +236,19 @@ class Engine:
                 answers.append((op, _call(op, batch)))
             elif isinstance(op, Release):
                 answers.append((op, settle_release(batch, op)))
+
+    def _fetch(self, ops: Sequence[Op], batch: Batch, answers: Answers) -> None:
+        """Reserve jobs for those that fetch one; before takers that keep a connection, because these wait for one job alone."""
+        fetches = [op for op in ops if isinstance(op, Fetch)]
+        if not fetches and not self.fetches.wanted():
+            return
+        corrupt: dict[int, str] = {}
+        given = self.fetches.run(fetches, batch.now, corrupt)
+        batch.on_undo.append(partial(self.fetches.undo, fetches, given))
+        answers += given
+        self.stats.taken += len(given)
+        if corrupt:
+            batch.set_aside(corrupt)
 
     def _promote(self, batch: Batch, most: int) -> int:
         """Make some jobs ready whose time has come; give how many."""

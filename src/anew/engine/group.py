@@ -14,6 +14,7 @@ from contextlib import suppress
 from functools import partial
 
 from anew.engine.engine import Engine, answer, left_of
+from anew.engine.fetches import Fetch
 from anew.engine.ops import Call, Enqueue, Op, Release, Verb
 from anew.engine.staging import PART_BYTES, StagedInserts, payload_bytes
 from anew.engine.takers import Taker
@@ -136,6 +137,10 @@ class GroupCommit:
         else:
             self._staging.add(op, size)
 
+    def call_off(self, fetch: Fetch) -> None:
+        """Have a fetch that waits get nothing any more; one that is in the next batch may still get a job."""
+        self.engine.fetches.call_off(fetch)
+
     def add_taker(self, taker: Taker) -> None:
         """Give a taker jobs from the next batch on."""
         self.engine.dispatcher.add(taker)
@@ -219,7 +224,7 @@ class GroupCommit:
             return
         if self._closed or self.engine.stalled:
             return  # what did not go through is tried again by the next operation, at the latest by the tick
-        if self.engine.dispatcher.waits():
+        if self.engine.dispatcher.waits() or self.engine.fetches.unfinished:
             self._wake()
         self._arm_due()
 
@@ -271,7 +276,7 @@ class GroupCommit:
     def _woken(self) -> None:
         """Another process has committed ready jobs: look, if anybody could have some; all else is left to the poll."""
         self.engine.store.hear()
-        if self.engine.dispatcher.wants():
+        if self.engine.dispatcher.wants() or self.engine.fetches.wanted():
             self._wake()
 
     def _poll(self) -> None:

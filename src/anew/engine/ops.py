@@ -95,6 +95,32 @@ class FailMany(Op):
         self.done = done
 
 
+class Acknowledge(Op):
+    """Report the success of a reserved job by its producer's id. Result: whether there was one.
+
+    Of several with this id the one that was taken last is meant.
+    """
+
+    __slots__ = ("jid",)
+    settles = True
+
+    def __init__(self, jid: str, done: Done) -> None:
+        self.jid = jid
+        self.done = done
+
+
+class Reject(Op):
+    """Report the failure of a reserved job by its producer's id. Result: the job as it is now, or NotFound; see `Acknowledge`."""
+
+    __slots__ = ("failure", "jid")
+    settles = True
+
+    def __init__(self, jid: str, failure: Failed, done: Done) -> None:
+        self.jid = jid
+        self.failure = failure
+        self.done = done
+
+
 class Release(Op):
     """Give back what a taker that has gone still holds. Result: how many jobs.
 

@@ -7,11 +7,12 @@ from itertools import islice, repeat
 from typing import Any
 
 from anew.engine.batch import Batch
-from anew.engine.ops import Fail, FailMany, Op, Release, Succeed
+from anew.engine.ops import Acknowledge, Fail, FailMany, Op, Reject, Release, Succeed
 from anew.errors import NotFound
 from anew.jobs import Failed, Interrupted, Job, State
 from anew.jobs.change import Change, after
 
+_NOT_RESERVED = NotFound("no such job is reserved")
 Answers = list[tuple[Op, Any]]
 Report = tuple[int, Failed, int | None]
 """A job's key, what happened, and the token of its attempt if the reporter knows it."""
@@ -83,6 +84,19 @@ def _settled(batch: Batch, reports: list[Report]) -> list[Job | NotFound]:
     batch.settle(changes)
     batch.free_ended(missing)
     return results
+
+
+def settle_named(batch: Batch, ops: list[Acknowledge | Reject], answers: Answers) -> None:
+    """Complete and fail reserved jobs by their producers' ids, and answer each report."""
+    found: dict[str, list[int]] = {}
+    for jid, key, _ in batch.store.named(list(dict.fromkeys(op.jid for op in ops))):
+        found.setdefault(jid, []).append(key)
+    meant = [(op, found[op.jid].pop() if found.get(op.jid) else None) for op in ops]
+    done = batch.finish([key for op, key in meant if key is not None and isinstance(op, Acknowledge)])
+    answers += [(op, key in done) for op, key in meant if isinstance(op, Acknowledge)]
+    rejected = [(op, key) for op, key in meant if isinstance(op, Reject)]
+    results = iter(_settled(batch, [(key, op.failure, None) for op, key in rejected if key is not None]))
+    answers += [(op, _NOT_RESERVED if key is None else next(results)) for op, key in rejected]
 
 
 def settle_release(batch: Batch, op: Release) -> int:

@@ -192,7 +192,7 @@ class Dispatcher:
         )
 
     def _has_ready(self, queues: tuple[str, ...] | None) -> bool:
-        return self._store.any_ready() if queues is None else any(map(self._store.ready, queues))
+        return self._store.any_ready() if queues is None else any(map(self._store.takeable, queues))
 
     def look_again(self) -> None:
         """Make all waiting takers idle: the counters or heads by which they were found to have nothing to take were wrong."""
@@ -371,7 +371,7 @@ class Dispatcher:
             most = min(places, TURN_JOBS)
             single = group.queues is not None and len(group.queues) == 1
             if group.queues is not None and single:
-                most = min(most, self._store.ready(group.queues[0]))
+                most = min(most, self._store.takeable(group.queues[0]))
             together = single and most <= SMALL_JOBS
             if turns and not together:
                 break
@@ -460,7 +460,7 @@ class Dispatcher:
     def _wake(self, fresh: list[str]) -> list[str]:
         """Wake waiting takers of queues that have got ready jobs, as many as there are jobs; give the queues with ready jobs."""
         blocked = self._free_places() <= 0
-        ready = [(queue, jobs) for queue in fresh if (jobs := self._store.ready(queue)) > 0]
+        ready = [(queue, jobs) for queue in fresh if (jobs := self._store.takeable(queue)) > 0]
         for queue, jobs in ready:
             for name in (queue, None):
                 # Nobody looks at these queues again when there is a free place: so all are woken who could take from them.

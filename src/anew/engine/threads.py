@@ -295,7 +295,7 @@ def _release(batch: Batch, keys: Sequence[int], token: int) -> None:
 def _take(batch: Batch, queues: Sequence[str] | None, limit: int) -> TakenJobs:
     store = batch.store
     token = batch.new_token()
-    ready = queues if queues is None else [queue for queue in queues if store.ready(queue)]
+    ready = queues if queues is None else [queue for queue in queues if store.takeable(queue)]
     if ready is not None and not ready:
         return TakenJobs([], token, batch.now)
     hold = Hold(HoldKind.SESSION, token, store.session, None, batch.now)

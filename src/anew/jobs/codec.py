@@ -74,6 +74,28 @@ class NewJob(Struct, gc=False):
     batch: Raw | UnsetType = UNSET
 
 
+class PushedJob(NewJob, gc=False):
+    """A job that names itself, as Faktory's producers send it.
+
+    Attributes:
+        jid: Its producer's id; several jobs may have the same.
+        meta: What its door must give back unchanged, in the door's own form.
+        reserve_ms: How long a reservation of it lasts; None means `RESERVED_MS`.
+        attempts: Failures that it has had elsewhere.
+        first_failed_at: When it failed first, epoch ms; None if it has not.
+    """
+
+    jid: str = ""
+    meta: bytes = b""
+    reserve_ms: int | None = None
+    attempts: int = 0
+    first_failed_at: int | None = None
+
+
+RESERVED_MS = 1_800_000
+"""How long a reservation lasts whose job does not say it. Source: Faktory 1.10."""
+
+
 class FailureReport(Struct, frozen=True):
     """What a worker says about a failed attempt.
 

@@ -25,6 +25,8 @@ class Job(Struct, frozen=True, gc=False):
         carry: What a stateful jitter must remember from the wait before.
         hold_kind: Who holds it, a `HoldKind`; None if it is not in flight.
         hold_token: Names the attempt that is in flight; None if none is.
+        jid: The id that its producer gave it, if it did.
+        meta: What the door that it came through must give back unchanged.
     """
 
     key: int
@@ -47,6 +49,8 @@ class Job(Struct, frozen=True, gc=False):
     carry: float | None
     hold_kind: int | None = None
     hold_token: int | None = None
+    jid: str | None = None
+    meta: bytes | None = None
     payload: bytes | None = None
 
     def is_over(self, now: int) -> bool:

@@ -52,6 +52,26 @@ class Taken(NamedTuple):
     corrupt: dict[int, str]
 
 
+class Reserved(NamedTuple):
+    """What a reservation of jobs came to.
+
+    Attributes:
+        jobs: With their payloads, in the order of the queues asked for, each in order of its line.
+        corrupt: As in `Taken`.
+    """
+
+    jobs: list[Job]
+    corrupt: dict[int, str]
+
+
+class Named(NamedTuple):
+    """A job in flight, found by its producer's id."""
+
+    jid: str
+    key: int
+    token: int
+
+
 Range = tuple[int, int]
 
 
@@ -62,7 +82,7 @@ class Hold(Struct, frozen=True, gc=False):
         kind: Who holds it.
         token: Different for each take; with the key it names one attempt.
         owner: The session of the process that answers for it.
-        deadline: When it lapses, epoch ms; None while its session lasts.
+        deadline: When it lapses, epoch ms; None while its session lasts. A reservation's is its job's own.
         now: When the jobs were taken, epoch ms.
     """
 
@@ -298,6 +318,30 @@ class Store(Protocol):
     def take_each(self, wanted: Sequence[tuple[str, int]], max_bytes: int, hold: Hold) -> Taken:
         """Put the first ready jobs of each of several queues in flight under one hold, so many of each; otherwise as `take`."""
 
+    def reserve(self, wanted: Sequence[tuple[str, int]], max_bytes: int, hold: Hold) -> Reserved:
+        """Put the first ready jobs of each of several queues in flight, each for as long as it says itself; see `take_each`.
+
+        Stops early, after at least one, when their payloads exceed `max_bytes`.
+        """
+
+    def named(self, jids: Sequence[str]) -> list[Named]:
+        """Find reserved jobs by their producers' ids; of several with one id, the one that was taken last comes last."""
+
+    def count_ended(self, day: int, processed: int, failed: int) -> None:
+        """Count attempts that have ended on a day (UTC, days since the Unix epoch): all, and those that failed."""
+
+    def ended(self) -> dict[int, tuple[int, int]]:
+        """Give these counts by day: all, and those that failed."""
+
+    def pause(self, queues: Collection[str] | None, paused: bool) -> None:
+        """Have listed queues, some or all, hand out nothing, or again what they have; unknown ones are left alone."""
+
+    def unlist(self, queues: Collection[str] | None) -> None:
+        """Leave queues, some or all, out of the list when they have no job, and hand out what they have."""
+
+    def listed(self) -> dict[str, bool]:
+        """Give the listed queues, and whether each is paused: to all of them a job was pushed under its producer's id."""
+
     def held_under(self, holds: Sequence[tuple[int, int]]) -> set[tuple[int, int]]:
         """Of (key, token) pairs, give those whose job is in flight under that token."""
 
@@ -381,8 +425,8 @@ class Store(Protocol):
     def mend_texts(self) -> int:
         """After a UnicodeDecodeError: find the damaged texts, leave their jobs to `set_aside`; tell how many there were."""
 
-    def ready(self, queue: str) -> int:
-        """Report how many jobs of a queue are ready."""
+    def takeable(self, queue: str) -> int:
+        """Report how many jobs of a queue may be taken: those that are ready, unless it is paused."""
 
     def any_ready(self) -> bool:
         """Report whether any job is ready."""

@@ -287,8 +287,8 @@ def test_only_the_queues_that_have_jobs_are_looked_at(
     one, other = pair
     workers = [one.worker([f"q{n}"], prefetch=1) for n in range(20)]
     asked: list[str] = []
-    ask = one.store.ready
-    monkeypatch.setattr(one.store, "ready", lambda queue: asked.append(queue) or ask(queue))
+    ask = one.store.takeable
+    monkeypatch.setattr(one.store, "takeable", lambda queue: asked.append(queue) or ask(queue))
     other.put(*(new_job(f"left-{n}") for n in range(backlog)))
     keys = other.put(new_job("q7"), new_job("q9"))
     one.do(enqueue(new_job("other")))

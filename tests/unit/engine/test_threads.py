@@ -129,7 +129,7 @@ def test_many_threads_get_each_its_own_answer(engine: ThreadCommit) -> None:
     assert len(set(keys)) == len(keys) == 16 * 99  # 17 + 17 + 16 rounds of one, two, three jobs: 17 + 34 + 48
     assert all(each == sorted(each) for each in given)
     store = engine.engine.store
-    assert {store.ready(f"q{at}") for at in range(16)} == {99}
+    assert {store.takeable(f"q{at}") for at in range(16)} == {99}
 
 
 def test_threads_that_take_never_share_a_job(engine: ThreadCommit) -> None:
@@ -268,7 +268,7 @@ def test_an_interruption_in_the_middle_of_a_batch_undoes_it_and_leaves_the_engin
         engine.enqueue([new_job()])
     assert not store.is_open()
     assert len(engine.enqueue([new_job()])) == 1
-    assert rig.store.ready("mail") == 1
+    assert rig.store.takeable("mail") == 1
 
 
 def test_an_interruption_after_the_commit_keeps_what_was_committed() -> None:
@@ -283,9 +283,9 @@ def test_an_interruption_after_the_commit_keeps_what_was_committed() -> None:
     engine = ThreadCommit(rig.engine)
     with pytest.raises(Interrupted):
         engine.enqueue([new_job()])
-    assert rig.store.ready("mail") == 1
+    assert rig.store.takeable("mail") == 1
     assert len(engine.enqueue([new_job()])) == 1
-    assert rig.store.ready("mail") == 2
+    assert rig.store.takeable("mail") == 2
 
 
 def test_others_whose_leader_is_interrupted_are_served_all_the_same() -> None:
@@ -321,7 +321,7 @@ def test_others_whose_leader_is_interrupted_are_served_all_the_same() -> None:
 
     in_threads(run, 3, all_wait)
     assert sorted(outcomes) == ["interrupted", "stored", "stored"]
-    assert rig.store.ready("mail") == 2
+    assert rig.store.takeable("mail") == 2
 
 
 def test_an_interruption_while_answers_are_given_has_nothing_applied_twice() -> None:
@@ -363,7 +363,7 @@ def test_an_interruption_while_answers_are_given_has_nothing_applied_twice() -> 
 
     in_threads(run, 5, all_wait)
     assert sorted(map(str, outcomes)) == ["1"] * 4 + ["interrupted"]  # the interrupted one is whoever led
-    assert rig.store.ready("mail") == 5
+    assert rig.store.takeable("mail") == 5
 
 
 def test_an_interruption_when_the_turn_has_come_gives_it_to_the_next(tmp_path: Path) -> None:
@@ -421,7 +421,7 @@ def test_whoever_is_interrupted_as_it_leaves_leaves_all_the_same() -> None:
     with pytest.raises(Interrupted):
         engine.enqueue([new_job()])
     assert len(engine.enqueue([new_job()])) == 1
-    assert engine.engine.store.ready("mail") == 2
+    assert engine.engine.store.takeable("mail") == 2
     engine.close()
 
 

@@ -27,6 +27,9 @@ WHOLE_TABLE = {
     "queue_texts": RARE,
     "drop_queue_text": RARE,
     "read_counters": "a row a queue, read where all counters are asked for",
+    "listed_queues": "a row a queue, for somebody who lists them",
+    "flagged_queues": "a row a queue, for somebody who removes them all",
+    "ended": "a row a day",
     "read_meta": "a handful of rows, read at the start and after a rollback",
     "is_staging": "ends at the first row",
     "delete_unstaged": "removes all payloads, but for a few",
@@ -46,6 +49,7 @@ SORTS = {
     "recount": "by queue and state, in the reader's thread",
     "middle_attempts": "one job's records, of which there are as many as are kept and one more",
     "counted_attempts": "one job's kinds of errors",
+    "named": "reserved jobs of the same ids, nearly always one of each",
     "heads_amiss": "a row a queue, for somebody who looks the store over",
 }
 """Statements that sort what they have found, and why they may."""
@@ -139,6 +143,7 @@ SEARCHES = {
     "hold": "job_ready",
     "first_heads": "queue_first",
     "heads_behind": "queue_first",
+    "named": "job_jid",
     "held_by": "job_hold",
     "held_by_nobody": "job_hold",
     "select_due": "job_due",
@@ -170,7 +175,7 @@ BY_KEY = [
     "select_ready_by_key", "hold_by_key", "held_under", "finish", "load", "load_payload", "complete", "apply", "rewrite",
     "release", "rename", "bury", "delete", "payload", "delete_payloads", "payload_sizes", "adopt", "delete_staged", "drop_attempts",
     "forget_records", "counted_attempts", "delete_attempt_counts", "leftover_parts", "drop_part", "drop_leftover",
-    "read_queues", "drop_queues", "close_session", "read_duty",
+    "read_queues", "drop_queues", "select_reserved", "reserve_by_key", "close_session", "read_duty",
 ]  # fmt: skip
 
 
@@ -202,6 +207,9 @@ def test_every_statement_is_accounted_for() -> None:
         "leave_orphans",
         "write_counters",
         "write_queues",
+        "write_flags",
+        "insert_pushed",
+        "count_ended",
         "write_duty",
         "write_meta",
         "open_session",

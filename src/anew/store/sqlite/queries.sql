@@ -17,6 +17,12 @@ SELECT column1, column2, column3, column4, column5, ?1, ?2, ?3 FROM (VALUES @row
 INSERT INTO job (id, queue, type, priority, state, ready_at, retry_limit, policy, retention, payload_bytes, payload, payload_crc)
 VALUES @rows(12);
 
+-- name: insert_pushed
+-- New jobs that name themselves.
+INSERT INTO job (id, queue, type, priority, state, ready_at, retry_limit, policy, retention, payload_bytes, payload, payload_crc,
+    jid, meta, reserve_ms, attempts, first_failed_at)
+VALUES @rows(17);
+
 -- name: insert_payload
 -- One part of a payload that is kept apart.
 INSERT INTO payload (job_id, part, data) VALUES (?, ?, ?);
@@ -72,7 +78,7 @@ ORDER BY head_priority, head_id LIMIT ?;
 
 -- name: read_queues
 -- What is derived of some queues.
-SELECT name, @counters, head_priority, head_id FROM queue WHERE name IN (@marks);
+SELECT name, @counters, listed, paused, head_priority, head_id FROM queue WHERE name IN (@marks);
 
 -- name: read_counters
 -- All counters.
@@ -88,9 +94,21 @@ ON CONFLICT (name) DO UPDATE SET @new_counters;
 INSERT INTO queue (name, @counters, head_priority, head_id) VALUES @rows(10)
 ON CONFLICT (name) DO UPDATE SET @new_counters, head_priority = excluded.head_priority, head_id = excluded.head_id;
 
+-- name: write_flags
+-- Queues that are listed or paused now, or no longer.
+INSERT INTO queue (name, listed, paused) VALUES @rows(3) ON CONFLICT (name) DO UPDATE SET listed = excluded.listed, paused = excluded.paused;
+
 -- name: drop_queues
 -- Queues that have no job any more.
 DELETE FROM queue WHERE name IN (@marks);
+
+-- name: listed_queues
+-- Queues that stay listed without a job.
+SELECT name, paused FROM queue WHERE listed;
+
+-- name: flagged_queues
+-- Queues that are listed or paused.
+SELECT name FROM queue WHERE listed OR paused;
 
 -- name: select_ready_by_key
 -- Jobs that were found by their index entries, all that goes to the worker.
@@ -106,13 +124,28 @@ WHERE id IN (SELECT id FROM job WHERE queue = ? AND state = @READY ORDER BY prio
 UPDATE job SET state = @IN_FLIGHT, hold_kind = ?, hold_token = ?, hold_owner = ?, hold_deadline = ?, dequeued_at = ?
 WHERE id IN (@marks) AND state = @READY;
 
+-- name: select_reserved
+-- Jobs that were found by their index entries, all of them.
+SELECT @job, payload_bytes, payload_crc, payload FROM job WHERE id IN (@marks) AND state = @READY;
+
+-- name: reserve_by_key
+-- Put jobs in flight that are still ready, each for as long as it says.
+UPDATE job SET state = @IN_FLIGHT, hold_kind = ?, hold_token = ?, hold_owner = ?, hold_deadline = ? + coalesce(reserve_ms, ?),
+    dequeued_at = ?
+WHERE id IN (@marks) AND state = @READY;
+
+-- name: named
+-- Reserved jobs by their producers' ids, the one that was taken last behind the others.
+SELECT jid, id, hold_token FROM job WHERE jid IN (@marks) AND state = @IN_FLIGHT AND hold_kind = 20 ORDER BY dequeued_at, id;
+
 -- name: payload
 -- All parts of a payload, in order.
 SELECT data FROM payload WHERE job_id = ? ORDER BY part;
 
 -- name: finish
 -- Jobs in flight that are nothing but their row; a key that does not come back is another one.
-DELETE FROM job WHERE id IN (@marks) AND state = @IN_FLIGHT AND retention IS NULL AND payload_bytes IS NULL AND records = 0
+DELETE FROM job WHERE id IN (@marks) AND state = @IN_FLIGHT AND payload_bytes IS NULL AND records = 0
+    AND (retention IS NULL OR instr(retention, 'completed') = 0)
 RETURNING id, queue;
 
 -- name: held_under
@@ -338,6 +371,15 @@ SELECT queue, state, sum(jobs) FROM (
     UNION ALL SELECT queue, state, -jobs FROM counter
 ) GROUP BY queue, state HAVING sum(jobs) <> 0;
 
+-- name: count_ended
+-- Attempts that have ended on a day.
+INSERT INTO day (day, processed, failed) VALUES (?, ?, ?)
+ON CONFLICT (day) DO UPDATE SET processed = processed + excluded.processed, failed = failed + excluded.failed;
+
+-- name: ended
+-- All of these counts.
+SELECT day, processed, failed FROM day;
+
 -- name: open_session
 -- A process that may hold jobs from now on; its number is never given again.
 INSERT INTO session (pid, started_at) VALUES (?, ?) RETURNING id;
@@ -380,7 +422,7 @@ WITH RECURSIVE ready (queue) AS (
     SELECT queue,
         (SELECT priority FROM job WHERE queue = ready.queue AND state = @READY ORDER BY priority, id LIMIT 1),
         (SELECT id FROM job WHERE queue = ready.queue AND state = @READY ORDER BY priority, id LIMIT 1)
-    FROM ready WHERE queue IS NOT NULL
+    FROM ready WHERE queue IS NOT NULL AND queue NOT IN (SELECT name FROM queue WHERE paused)
 ), stored (queue, priority, id) AS (SELECT name, head_priority, head_id FROM queue WHERE head_id IS NOT NULL)
 SELECT queue FROM (SELECT * FROM head EXCEPT SELECT * FROM stored)
 UNION

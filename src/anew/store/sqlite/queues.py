@@ -54,16 +54,22 @@ class _Queue:
     Attributes:
         jobs: How many it has in each state, in the order of `CODE`.
         head: The place of its first ready job; None if it has none, `_UNSEEN` if it must be looked up.
-        stored_jobs, stored_head: What its row says. A queue without jobs has no row.
+        flags: Whether it is listed without a job, and whether it is paused: its line has no head then.
+        stored_jobs, stored_flags, stored_head: What its row says. A queue without jobs and flags has no row.
     """
 
-    __slots__ = ("head", "jobs", "stored_head", "stored_jobs")
+    __slots__ = ("flags", "head", "jobs", "stored_flags", "stored_head", "stored_jobs")
 
     def __init__(self, row: Sequence[Any]) -> None:
-        self.jobs: list[int] = list(row[:-2])
+        self.jobs: list[int] = list(row[:-4])
+        self.flags = self.stored_flags = (row[-4], row[-3])
         self.head: Place | None = None if row[-1] is None else (row[-2], row[-1])
         self.stored_jobs: list[int] = self.jobs.copy()
         self.stored_head = self.head
+
+    def takeable(self) -> int:
+        """Give how many of its jobs may be taken."""
+        return 0 if self.flags[1] else self.jobs[_READY_AT]
 
 
 class Queues:
@@ -101,7 +107,7 @@ class Queues:
                 self._known[name] = _Queue(row)
         for queue in unknown:
             if queue not in self._known:
-                self._known[queue] = _Queue((*_EMPTY, None, None))
+                self._known[queue] = _Queue((*_EMPTY, 0, 0, None, None))
 
     def clear(self) -> None:
         """Forget all jobs, in memory and in the table."""
@@ -110,7 +116,7 @@ class Queues:
 
     def settle(self) -> bool:
         """Write what has changed, before the commit; report whether some queue has more ready jobs than before."""
-        more = any(self.ready(name) > max(before, 0) for name, before in self._ready_before.items())
+        more = any(self.takeable(name) > max(before, 0) for name, before in self._ready_before.items())
         self._flush()
         self._ready_before.clear()
         if len(self._known) > MOST_QUEUES:
@@ -123,21 +129,28 @@ class Queues:
         counted: list[tuple[Any, ...]] = []
         written: list[tuple[Any, ...]] = []
         dropped: list[str] = []
+        flagged: list[tuple[Any, ...]] = []
         for name, queue in self._changed.items():
             jobs, head = queue.jobs, queue.head
+            if queue.flags != queue.stored_flags:
+                flagged.append((name, *queue.flags))
+                queue.stored_flags = queue.flags
+                if jobs == _EMPTY and not any(queue.flags):
+                    dropped.append(name)
             if head != queue.stored_head:
                 written.append((name, *jobs, *(head or (None, None))))
             elif jobs != queue.stored_jobs:
                 counted.append((name, *jobs))
             else:
                 continue
-            if jobs == _EMPTY:
+            if jobs == _EMPTY and not any(queue.flags):
                 (counted if head == queue.stored_head else written).pop()
                 dropped.append(name)
             queue.stored_jobs, queue.stored_head = jobs.copy(), head
         self._changed.clear()
         self._write("write_counters", counted)  # without the heads, whose index stays as it is
         self._write("write_queues", written)
+        self._write("write_flags", flagged)
         for gone in in_widths(dropped):
             self._execute(sql("drop_queues", len(gone)), gone)
 
@@ -163,19 +176,19 @@ class Queues:
             queue = changed[name] = known[name]
             jobs = queue.jobs
             if READY in (before, after):
-                self._ready_before.setdefault(name, jobs[_READY_AT])
+                self._ready_before.setdefault(name, queue.takeable())
             if out is not None:
                 jobs[out] -= n
             if into is not None:
                 jobs[into] += n
 
-    def ready(self, name: str) -> int:
-        """Give how many jobs of a queue are ready."""
-        return self._get(name).jobs[_READY_AT]
+    def takeable(self, name: str) -> int:
+        """Give how many jobs of a queue may be taken: those that are ready, unless it is paused."""
+        return self._get(name).takeable()
 
     def touched_ready(self) -> list[str]:
         """List the queues whose counter of ready jobs the open transaction has touched and that have ready jobs."""
-        return [name for name in self._ready_before if self.ready(name) > 0]
+        return [name for name in self._ready_before if self.takeable(name) > 0]
 
     def snapshot(self, queues: Collection[str] | None = None) -> Counted:
         """Give the counters of some queues, or of all, as the open transaction has them; queues without a job are left out."""
@@ -192,6 +205,41 @@ class Queues:
     def total(self) -> int:
         """Count all jobs."""
         return sum(sum(states.values()) for states in self.snapshot().values())
+
+    # -- flags
+
+    def list_names(self, names: Iterable[str]) -> None:
+        """Have queues stay listed when they have no job."""
+        for name in names:
+            queue = self._get(name)
+            if not queue.flags[0]:
+                queue.flags = (1, queue.flags[1])
+                self._changed[name] = queue
+
+    def listed(self) -> dict[str, bool]:
+        """Give the listed queues, and whether each is paused."""
+        self._flush()
+        return {name: bool(paused) for name, paused in self._execute(sql("listed_queues"))}
+
+    def pause(self, names: Collection[str] | None, paused: bool) -> None:
+        """Have listed queues, some or all, hand out nothing, or again what they have."""
+        listed = self.listed()
+        for name in listed if names is None else names:
+            if name in listed and listed[name] != paused:
+                self._set_flags(name, (1, int(paused)))
+
+    def unlist(self, names: Collection[str] | None) -> None:
+        """Drop the flags of queues, some or all."""
+        self._flush()
+        flagged = [name for (name,) in self._execute(sql("flagged_queues")).fetchall()]
+        for name in flagged if names is None else names:
+            self._set_flags(name, (0, 0))
+
+    def _set_flags(self, name: str, flags: tuple[int, int]) -> None:
+        queue = self._get(name)
+        self._ready_before.setdefault(name, queue.takeable())
+        queue.flags = flags
+        self.change(name)
 
     # -- heads
 
@@ -211,6 +259,8 @@ class Queues:
         found: FirstKeys | None = None
         for name, priority in places:
             queue = self._get(name)
+            if queue.flags[1]:
+                continue
             if queue.head is None or queue.head[0] > priority:
                 found = keys() if found is None else found
                 queue.head = (priority, found[name, priority])
@@ -234,7 +284,7 @@ class Queues:
         if len(heads) <= len(queues):
             return [name for _, _, name in heads if name in queues]
         self.read(queues)
-        return [name for name in queues if self.ready(name) > 0]
+        return [name for name in queues if self.takeable(name) > 0]
 
     def heads(self, queues: Sequence[str] | None, limit: int) -> list[Head]:
         """Find the heads of the queues that the first `limit` ready jobs are in, of some (each named once) or of all; in order."""
@@ -305,7 +355,7 @@ class Queues:
         ready: list[str] = []
         for name, queue in self._unseen.items():
             queue.head = None
-            if queue.jobs[_READY_AT] > 0:
+            if queue.takeable() > 0:
                 ready.append(name)
         for name, place in self._places(ready, 0):
             self._unseen[name].head = place
@@ -323,7 +373,7 @@ class Queues:
 
         The queues are known, and have heads. Those that have nothing else are left out.
         """
-        ready = {name: self._known[name].jobs[_READY_AT] for name in names}
+        ready = {name: self._known[name].takeable() for name in names}
         short: dict[str, list[Place]] = {name: [] for name, n in ready.items() if 1 < n <= SHORT}
         for part in in_widths(list(short)):
             for name, priority, key in self._execute(sql("whole_lines", len(part)), part):

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import zlib
+from collections.abc import Sequence
 from typing import Any, Final
 
 import msgspec
 
 from anew.jobs.change import Change
-from anew.jobs.codec import LAST_INSTANT, NewJob
+from anew.jobs.codec import LAST_INSTANT, NewJob, PushedJob
 from anew.jobs.decide import initial_state
 from anew.jobs.job import ErrorRecord, Job
 from anew.jobs.state import State
@@ -34,6 +35,9 @@ JOB_COLUMNS: Final = "id, " + ", ".join(name for name in Job.__struct_fields__[1
 """The columns of a job, in the order of its fields; only the key has another name in the file."""
 
 STATE_AT: Final = Job.__struct_fields__.index("state")
+HOLD_AT: Final = Job.__struct_fields__.index("hold_kind")
+"""Where a job's hold stands: its kind, and behind it the token."""
+
 WIDTH_OF_JOB: Final = len(Job.__struct_fields__) - 1
 """Columns of a job beside its payload; behind them stand its long payload's length, its checksum and, if asked for, its payload."""
 
@@ -90,6 +94,12 @@ def rich_values(key: int, job: NewJob, now: int) -> Row:
     )
 
 
+def pushed_values(key: int, job: PushedJob, now: int) -> Row:
+    """Give the columns of `insert_pushed`."""
+    own = (job.jid, job.meta or None, job.reserve_ms, job.attempts, job.first_failed_at)
+    return (*rich_values(key, job, now), *own)
+
+
 def stored_policy(job: NewJob) -> bytes | None:
     """Give the JSON that is stored as a job's own policy; Zizq's three numbers start with the exponent."""
     if job.backoff is not None:
@@ -97,7 +107,7 @@ def stored_policy(job: NewJob) -> bytes | None:
     return None if isinstance(job.policy, msgspec.UnsetType) else bytes(job.policy)
 
 
-def job_of(row: Row, payload: bytes | None = None) -> Job:
+def job_of(row: Sequence[Any], payload: bytes | None = None) -> Job:
     """Build a job from a row of `load`; one whose state cannot be read counts as dead, and is set aside by the next look."""
     state = STATE.get(row[STATE_AT], State.DEAD)
     values = [*row[:WIDTH_OF_JOB], payload]

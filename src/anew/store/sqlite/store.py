@@ -14,14 +14,16 @@ import msgspec
 
 from anew.errors import AnewError, ForkedStore, StoreBusy, StoreFailed, StoreFull
 from anew.jobs.change import Change
-from anew.jobs.codec import DEFAULT_PRIORITY, NewJob
+from anew.jobs.codec import DEFAULT_PRIORITY, RESERVED_MS, NewJob, PushedJob
 from anew.jobs.job import Job
 from anew.jobs.state import State
 from anew.store.protocol import (
     Hold,
+    Named,
     Position,
     Reader,
     Recount,
+    Reserved,
     Rewrite,
     Session,
     Taken,
@@ -37,6 +39,7 @@ from anew.store.sqlite.rows import (
     CODE,
     COMPLETED,
     DEAD,
+    HOLD_AT,
     IN_FLIGHT,
     INLINE_BYTES,
     READY,
@@ -49,6 +52,7 @@ from anew.store.sqlite.rows import (
     is_plain,
     job_of,
     plain_values,
+    pushed_values,
     rewrite_values,
     rich_values,
 )
@@ -334,18 +338,24 @@ class SqliteStore:
         """Store new jobs under rising keys; `staged`: their long payloads are there already."""
         plain: list[tuple[Any, ...]] = []
         rich: list[tuple[Any, ...]] = []
+        pushed: list[tuple[Any, ...]] = []
         for key, job in zip(keys, jobs, strict=True):
-            if is_plain(job):
+            if isinstance(job, PushedJob):
+                pushed.append(pushed_values(key, job, now))
+            elif is_plain(job):
                 plain.append(plain_values(key, job, now))
                 continue
-            rich.append(rich_values(key, job, now))
+            else:
+                rich.append(rich_values(key, job, now))
             if not staged and len(job.payload) > INLINE_BYTES:
                 self._payloads.insert(key, job.payload)
         self._many("insert_plain", plain)
         self._many("insert_rich", rich)
+        self._many("insert_pushed", pushed)
         if staged and keys:
             self._payloads.adopt(keys[0], keys[-1])
-        rows = sorted(plain + rich) if rich else plain
+        rows = sorted(plain + rich + pushed) if rich or pushed else plain
+        self._queues.list_names({row[1] for row in pushed})
         places = tally([(row[1], row[3], row[4]) for row in rows])
         for (queue, _, code), n in places.items():
             self._queues.move({queue: n}, None, code)
@@ -440,13 +450,57 @@ class SqliteStore:
         rows, corrupt = self._with_payloads(found, max_bytes)
         taken = found[: len(rows) + len(corrupt)]
         self._hold_keys([row[0] for row in taken], hold)
+        self._took(taken, keys, behind)
+        return Taken(rows, corrupt)
+
+    def reserve(self, wanted: Sequence[tuple[str, int]], max_bytes: int, hold: Hold) -> Reserved:
+        """Put the first ready jobs of each of several queues in flight, each for as long as it says itself."""
+        each: dict[str, int] = {}
+        for queue, n in wanted:
+            each[queue] = each.get(queue, 0) + n
+        keys, behind = self._queues.first_of_each(each)
+        by_key: dict[int, tuple[Any, ...]] = {}
+        for part in in_widths(keys):
+            by_key |= {row[0]: row for row in self._execute(sql("select_reserved", len(part)), part)}
+        jobs: list[Job] = []
+        corrupt: dict[int, str] = {}
+        taken: list[tuple[Any, ...]] = []
+        left = max_bytes
+        for row in [by_key[key] for key in keys if key in by_key]:
+            size, crc, payload = row[WIDTH_OF_JOB : WIDTH_OF_JOB + 3]
+            if size is not None:
+                if taken and size > left:
+                    break
+                left -= size
+                payload = self._payloads.read(row[0])
+            taken.append(row)
+            wrong = damage(size, crc, payload)
+            if wrong is None:
+                job = [*row]
+                job[STATE_AT] = IN_FLIGHT
+                job[HOLD_AT : HOLD_AT + 2] = (int(hold.kind), hold.token)
+                jobs.append(job_of(job, payload))
+            else:
+                corrupt[row[0]] = wrong
+        stamp = (int(hold.kind), hold.token, hold.owner, hold.now, RESERVED_MS, hold.now)
+        for some in in_widths([row[0] for row in taken]):
+            self._execute(sql("reserve_by_key", len(some)), (*stamp, *some))
+        self._took(taken, keys, behind)
+        return Reserved(jobs, corrupt)
+
+    def named(self, jids: Sequence[str]) -> list[Named]:
+        """Find reserved jobs by their producers' ids; of several with one id, the one that was taken last comes last."""
+        parts = in_widths(jids)
+        return [Named(*row) for part in parts for row in self._execute(sql("named", len(part)), part)]
+
+    def _took(self, taken: list[tuple[Any, ...]], keys: list[int], behind: Heads) -> None:
+        """Count jobs that were taken; `keys`, `behind`: those that were found, and who is first in their queues behind them."""
         self._queues.move(tally([row[1] for row in taken]), READY, IN_FLIGHT)
         if len(taken) == len(keys):
             self._queues.took(behind)
         else:
             for queue in behind:
                 self._queues.change(queue)
-        return Taken(rows, corrupt)
 
     def _hold_keys(self, keys: Sequence[int], hold: Hold) -> None:
         for part in in_widths(keys):
@@ -494,6 +548,14 @@ class SqliteStore:
             done += [key for key, _ in rows]
             self._queues.move(tally([queue for _, queue in rows]), IN_FLIGHT, None)
         return done
+
+    def count_ended(self, day: int, processed: int, failed: int) -> None:
+        """Count attempts that have ended on a day: all, and those that failed."""
+        self._execute(sql("count_ended"), (day, processed, failed))
+
+    def ended(self) -> dict[int, tuple[int, int]]:
+        """Give these counts by day: all, and those that failed."""
+        return {day: (processed, failed) for day, processed, failed in self._execute(sql("ended"))}
 
     def complete(self, kept: Sequence[tuple[int, int]], now: int) -> list[int]:
         """Mark in-flight jobs completed, each kept until the instant beside its key; give the keys that were written."""
@@ -609,7 +671,7 @@ class SqliteStore:
         """Remove every job; tell how many there were."""
         deleted = self._queues.total()
         self._uncovered = True
-        for table in ("job", "attempt", "attempt_count", "leftover"):
+        for table in ("job", "attempt", "attempt_count", "leftover", "day"):
             self._execute(f"DELETE FROM {table}")  # noqa: S608 - fixed names
         self._payloads.delete_all()
         self._queues.clear()
@@ -691,9 +753,21 @@ class SqliteStore:
         """Give those of these jobs that were set aside because something stored of them cannot be read, or will be."""
         return self._unreadable.keys() & set(keys) | self._records.corrupt_among(keys)
 
-    def ready(self, queue: str) -> int:
-        """Tell how many jobs of a queue are ready."""
-        return self._queues.ready(queue)
+    def takeable(self, queue: str) -> int:
+        """Tell how many jobs of a queue may be taken."""
+        return self._queues.takeable(queue)
+
+    def pause(self, queues: Collection[str] | None, paused: bool) -> None:
+        """Have listed queues, some or all, hand out nothing, or again what they have; unknown ones are left alone."""
+        self._queues.pause(queues, paused)
+
+    def unlist(self, queues: Collection[str] | None) -> None:
+        """Leave queues, some or all, out of the list when they have no job, and hand out what they have."""
+        self._queues.unlist(queues)
+
+    def listed(self) -> dict[str, bool]:
+        """Give the listed queues, and whether each is paused."""
+        return self._queues.listed()
 
     def any_ready(self) -> bool:
         """Tell whether any job is ready."""

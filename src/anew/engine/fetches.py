@@ -1,0 +1,176 @@
+"""One-shot takes: each gets one job of the first of its queues that has one, at once or when one comes.
+
+What waits is known by queue, in order of arrival, so that a new job costs the same however many wait for other queues.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from itertools import count
+from typing import Any
+
+from anew.engine.ops import Op
+from anew.jobs import HoldKind, Job
+from anew.jobs.terms import policy_readable
+from anew.store.protocol import Hold, Store
+
+FETCH_BYTES = 4 << 20
+"""Bytes of long payloads that one batch hands out, once it has one job; the next batch goes on."""
+
+_numbers = count(1)
+
+
+class Fetch(Op):
+    """Reserve one job. Result: the job, or None once it is called off.
+
+    Strictly in the order of the queues named: a later one is looked into only if those before it have nothing.
+
+    Attributes:
+        number: Grows in order of arrival.
+        over: It was called off.
+    """
+
+    __slots__ = ("number", "over", "queues")
+    durable = False
+
+    def __init__(self, queues: Sequence[str], done: Callable[[Any], None]) -> None:
+        self.queues = tuple(dict.fromkeys(queues))
+        self.done = done
+        self.number = next(_numbers)
+        self.over = False
+
+
+class Fetches:
+    """Those of one engine. All in memory, all in the writer's thread.
+
+    Args:
+        store: Where ready jobs are.
+        new_token: Gives a token that no other take has.
+
+    Attributes:
+        unfinished: Those that wait may have jobs in their queues: another process has written, or a batch has had its fill.
+    """
+
+    def __init__(self, store: Store, new_token: Callable[[], int]) -> None:
+        self._store = store
+        self._new_token = new_token
+        self._waiting: dict[str, deque[Fetch]] = {}
+        self._waits: set[Fetch] = set()
+        self.unfinished = False
+
+    def call_off(self, fetch: Fetch) -> None:
+        """Have a fetch get nothing any more."""
+        fetch.over = True
+        self._forget(fetch)
+
+    def notice_others(self) -> None:
+        """Another process has written: any queue may have jobs."""
+        self.unfinished = bool(self._waits)
+
+    def wanted(self) -> bool:
+        """Report whether somebody waits for a job."""
+        return bool(self._waits)
+
+    def run(self, new: Iterable[Fetch], now: int, corrupt: dict[int, str]) -> list[tuple[Fetch, Job]]:
+        """Reserve jobs for those that can have one, inside the open transaction.
+
+        Args:
+            new: Those that have just come; what they cannot have they wait for.
+            now: Epoch ms.
+            corrupt: Gets jobs that are in flight now too but cannot be read, by key, and what is wrong with them.
+
+        Returns:
+            Who gets what. If the transaction does not last, `undo` needs it.
+        """
+        given: list[tuple[Fetch, Job]] = []
+        hungry = dict.fromkeys(fetch for fetch in new if not fetch.over)
+        left = FETCH_BYTES
+        while asked := self._assign([*self._woken(), *hungry]):  # nobody is in both
+            hold = Hold(HoldKind.RESERVATION, self._new_token(), self._store.session, None, now)
+            found = self._store.reserve([(queue, len(line)) for queue, line in asked.items()], left, hold)
+            corrupt.update(found.corrupt)
+            for job in found.jobs:
+                if job.policy is not None and not policy_readable(job.policy):
+                    corrupt[job.key] = "its policy cannot be read"
+                    continue
+                fetch = asked[job.queue].popleft()
+                given.append((fetch, job))
+                hungry.pop(fetch, None)
+                self._forget(fetch)
+                left -= len(job.payload or b"")
+            if left <= 0 or not (
+                found.jobs or found.corrupt
+            ):  # in the latter case nothing is there, whatever a counter says
+                self.unfinished = left <= 0
+                break
+        for fetch in hungry:
+            self._wait(fetch)
+        return given
+
+    def undo(self, new: Sequence[Fetch], given: Iterable[tuple[Fetch, Job]]) -> None:
+        """A transaction did not last: those that waited before it wait again, in their places; the new ones are forgotten."""
+        came = set(new)
+        for fetch in came:
+            self._forget(fetch)
+        for fetch, _ in given:
+            if fetch not in came and not fetch.over:
+                self._wait(fetch)
+        self._waiting = {
+            queue: deque(sorted(self._waits.intersection(line), key=_number))
+            for queue, line in self._waiting.items()
+        }
+        self.unfinished = bool(self._waits)
+
+    def _woken(self) -> list[Fetch]:
+        """Give those that wait for a queue that has jobs now, in order of arrival, no more than there are jobs."""
+        if not self._waits:
+            return []
+        fresh: Iterable[str] = self._store.fresh_ready()
+        if self.unfinished:
+            self.unfinished = False
+            fresh = self._store.ready_among(self._waiting)
+        lines = [self._first(queue) for queue in dict.fromkeys(fresh) if queue in self._waiting]
+        return list(dict.fromkeys(heapq.merge(*lines, key=_number)))
+
+    def _first(self, queue: str) -> list[Fetch]:
+        """Give the first that wait for a queue, as many as it has jobs."""
+        line, most = self._waiting[queue], self._store.takeable(queue)
+        found: list[Fetch] = []
+        for fetch in line:
+            if len(found) >= most:
+                break
+            if fetch in self._waits:
+                found.append(fetch)
+        return found
+
+    def _assign(self, fetches: Iterable[Fetch]) -> dict[str, deque[Fetch]]:
+        """Give to each the first of its queues that has a job left."""
+        asked: dict[str, deque[Fetch]] = {}
+        for fetch in fetches:
+            for queue in fetch.queues:
+                line = asked.get(queue, ())
+                if self._store.takeable(queue) > len(line):
+                    asked.setdefault(queue, deque()).append(fetch)
+                    break
+        return asked
+
+    def _wait(self, fetch: Fetch) -> None:
+        self._waits.add(fetch)
+        for queue in fetch.queues:
+            self._waiting.setdefault(queue, deque()).append(fetch)
+
+    def _forget(self, fetch: Fetch) -> None:
+        """Take one off the lines; from a line's middle it is only dropped when the line's front is reached."""
+        self._waits.discard(fetch)
+        for queue in fetch.queues:
+            line = self._waiting.get(queue)
+            while line and line[0] not in self._waits:
+                line.popleft()
+            if line is not None and not line:
+                del self._waiting[queue]
+
+
+def _number(fetch: Fetch) -> int:
+    return fetch.number
