@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from codecs import utf_8_decode
+from collections.abc import Iterator
 from typing import Any, Final, TypeVar
 
 import msgspec
@@ -43,7 +44,7 @@ def repaired(line: bytes) -> bytes:
     return line
 
 
-def _decoded(text: bytes, errors: str) -> Any:
+def _decoded(text: bytes, errors: str) -> Iterator[str]:
     view, at = memoryview(text), 0
     while at < len(text):
         part, used = utf_8_decode(view[at : at + WINDOW], errors, at + WINDOW >= len(text))
