@@ -1,4 +1,4 @@
-"""Imports point one way: cli -> app -> {http, web, worker} -> {net, engine} -> store.protocol -> jobs -> backoff; lab -> jobs."""
+"""Imports point one way: cli -> app -> {http, fwp, web, worker} -> {net, engine} -> store.protocol -> jobs -> backoff <- lab."""
 
 from __future__ import annotations
 
@@ -32,10 +32,11 @@ ARROWS: dict[str, set[str]] = {
     "lab": {"jobs", "backoff", "errors", "units"},
     "net": LEAVES,
     "http": {"net", "engine", *BELOW_ENGINE},
+    "fwp": {"net", "engine", *BELOW_ENGINE},
     "web": {"http", "net", "lab", *BELOW_ENGINE},
     "worker": {"client", "engine", *BELOW_ENGINE},
     "client": {"jobs.codec", *LEAVES},
-    "app": {"http", "net", "web", "worker", "engine", "store.sqlite", *BELOW_ENGINE},
+    "app": {"http", "fwp", "net", "web", "worker", "engine", "store.sqlite", *BELOW_ENGINE},
     "cli": {"app", "client", "worker", "lab", "backoff", *LEAVES},
     "__main__": {"cli"},
 }
@@ -185,7 +186,7 @@ def test_a_wrong_arrow_would_be_seen(module: str, text: str, wrong: int) -> None
     assert len(wrong_arrows(module, imported(ast.parse(text), module))) == wrong
 
 
-EDGES = ("http", "web", "worker", "client", "cli")
+EDGES = ("http", "fwp", "web", "worker", "client", "cli")
 OF_A_STORE = {"Store", "Reader", "Staging", "Device"}
 
 

@@ -11,15 +11,15 @@ from anew.http.chunks import Work
 from anew.http.formats import JSON, Format, Unreadable
 from anew.http.jobrules import check_more, good_names, judging_job
 from anew.http.long_lists import PIECE, members_of, reading_list
-from anew.http.payload_limits import (
+from anew.http.repacking import repacking
+from anew.jobs import NewJob
+from anew.jobs.payload_limits import (
     MAX_DEPTH,
     MOST_DIGITS,
     large_exponent_in,
     may_be_deep,
     may_be_out_of_range,
 )
-from anew.http.repacking import repacking
-from anew.jobs import NewJob
 
 LONG_BODY = 256 << 10
 """Bytes of a body up to which a job is read at once, and new jobs need no more than one batch."""

@@ -18,7 +18,7 @@ from anew.errors import MalformedRequest, TooLarge
 from anew.http.chunks import Work
 from anew.http.embedded_json import LONG, collector_paused
 from anew.http.formats import Unreadable, reason_of
-from anew.http.payload_limits import MAX_DEPTH, WINDOW
+from anew.jobs.payload_limits import MAX_DEPTH, WINDOW
 
 MAX_DEPTH_MSGPACK = 8 * MAX_DEPTH
 

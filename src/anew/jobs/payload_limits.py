@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from itertools import accumulate
 
 from anew.errors import MalformedRequest
-from anew.http.chunks import Work
 
 MAX_DEPTH = 126
 """Levels of nesting in a payload, as Zizq's JSON; a document this deep has at least 2 * 126 brackets."""
@@ -39,7 +38,7 @@ large_exponent_in = re.compile(rb"e\+?[0-9]{3}").search
 """With a letter in front it runs from one such letter to the next, several times as fast as anything that looks at each byte."""
 
 
-def judging(payload: bytes, field: str = "payload") -> Work[None]:
+def judging(payload: bytes, field: str = "payload") -> Generator[None, None, None]:
     """Refuse valid JSON that nests too deeply, or has a number that nobody can hold, window by window."""
     deep, vast = yield from _looking(payload)
     if not (deep or vast):
@@ -67,7 +66,7 @@ def judging(payload: bytes, field: str = "payload") -> Work[None]:
     _check_numbers(number, field)
 
 
-def _looking(payload: bytes) -> Work[tuple[bool, bool]]:
+def _looking(payload: bytes) -> Generator[None, None, tuple[bool, bool]]:
     """Say whether a payload has more opening brackets than levels allowed, and whether it may have a number out of range."""
     opening, vast = 0, False
     for at in range(0, len(payload), WINDOW):

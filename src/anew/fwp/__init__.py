@@ -1,0 +1,1 @@
+"""The Faktory Work Protocol: lines to commands, results to replies. No socket, engine, store or clock in these modules."""
