@@ -280,6 +280,7 @@ class Batch:
         if changes:
             self.settle(changes)
             self.stats.failed += len(changes)
+            self.stats.lapsed += len(changes)
         for interruption, released_keys in given_back.items():
             self.release(released_keys, interruption)
             self.stats.released += len(released_keys)

@@ -41,6 +41,7 @@ class Stats:
         "died",
         "enqueued",
         "failed",
+        "lapsed",
         "promoted",
         "reaped",
         "released",
@@ -56,6 +57,7 @@ class Stats:
         self.died = 0
         self.corrupt = 0
         self.released = 0
+        self.lapsed = 0
         self.promoted = 0
         self.reaped = 0
         self.retries = [0] * (MOST_ATTEMPTS + 1)
@@ -78,11 +80,12 @@ class Stats:
             self.promoted,
             self.reaped,
             self.corrupt,
+            self.lapsed,
             *self.retries,
         )
 
     def reset(self, mark: tuple[int, ...]) -> None:
         """Forget what was counted since a mark, because it did not last."""
         self.enqueued, self.taken, self.completed, self.failed = mark[:4]
-        self.died, self.released, self.promoted, self.reaped, self.corrupt = mark[4:9]
-        self.retries[:] = mark[9:]
+        self.died, self.released, self.promoted, self.reaped, self.corrupt, self.lapsed = mark[4:10]
+        self.retries[:] = mark[10:]

@@ -237,6 +237,15 @@ class Reader(Protocol):
     def counts(self) -> Mapping[str, Mapping[State, int]]:
         """Count jobs by queue and state; queues without a job are left out."""
 
+    def listed(self) -> dict[str, bool]:
+        """Give the listed queues, and whether each is paused: to all of them a job was pushed under its producer's id."""
+
+    def ended(self) -> dict[int, tuple[int, int]]:
+        """Give the attempts that have ended by day (UTC, days since the Unix epoch): all, and those that failed."""
+
+    def ready_since(self, queues: Sequence[str]) -> dict[str, int]:
+        """Give since when the first ready job of some queues has been ready, epoch ms; queues without one are left out."""
+
     def oldest_ready(self, most: int = 10_000) -> int | None:
         """Give the earliest instant since which a ready job at the head of a queue's line has been ready, epoch ms.
 
@@ -330,17 +339,11 @@ class Store(Protocol):
     def count_ended(self, day: int, processed: int, failed: int) -> None:
         """Count attempts that have ended on a day (UTC, days since the Unix epoch): all, and those that failed."""
 
-    def ended(self) -> dict[int, tuple[int, int]]:
-        """Give these counts by day: all, and those that failed."""
-
     def pause(self, queues: Collection[str] | None, paused: bool) -> None:
         """Have listed queues, some or all, hand out nothing, or again what they have; unknown ones are left alone."""
 
     def unlist(self, queues: Collection[str] | None) -> None:
         """Leave queues, some or all, out of the list when they have no job, and hand out what they have."""
-
-    def listed(self) -> dict[str, bool]:
-        """Give the listed queues, and whether each is paused: to all of them a job was pushed under its producer's id."""
 
     def held_under(self, holds: Sequence[tuple[int, int]]) -> set[tuple[int, int]]:
         """Of (key, token) pairs, give those whose job is in flight under that token."""

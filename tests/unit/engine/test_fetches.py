@@ -169,7 +169,7 @@ def test_an_acknowledgement_names_the_producers_id_and_counts_once(rig: Rig) -> 
     assert (done, again, unknown) == (True, False, False)
     assert rig.state(key) is None
     assert rig.do(acknowledge("m1")) is False
-    assert rig.store.ended() == {NOW // 86_400_000: (1, 0)}
+    assert ended(rig) == {NOW // 86_400_000: (1, 0)}
 
 
 def test_an_acknowledgement_after_the_reservation_has_lapsed_changes_nothing(rig: Rig) -> None:
@@ -190,7 +190,7 @@ def test_a_failure_names_the_producers_id(rig: Rig) -> None:
     job, unknown = rig.apply(reject("m1"), reject("nobody"))
     assert (job.jid, job.state, job.attempts) == ("m1", State.RETRYING, 1)
     assert isinstance(unknown, NotFound)
-    assert rig.store.ended() == {NOW // 86_400_000: (1, 1)}
+    assert ended(rig) == {NOW // 86_400_000: (1, 1)}
 
 
 def test_of_two_jobs_with_one_id_the_one_taken_last_is_settled(rig: Rig) -> None:
@@ -286,9 +286,9 @@ def test_queues_of_pushed_jobs_stay_listed(rig: Rig) -> None:
     rig.put(pushed("a1", "a"), new_job("http"))
     fetching(rig, Client("a"))
     rig.do(acknowledge("a1"))
-    assert rig.store.listed() == {"a": False}
+    assert listed(rig) == {"a": False}
     rig.do(call(lambda batch: batch.store.unlist(None)))
-    assert rig.store.listed() == {}
+    assert listed(rig) == {}
     assert rig.store.counts().keys() == {"http"}
 
 
@@ -297,6 +297,14 @@ def test_only_listed_queues_are_paused(rig: Rig) -> None:
     rig.do(call(lambda batch: batch.store.pause(["later"], True)))
     rig.put(pushed("m1", "later"))
     assert fetching(rig, Client("later")) == ["m1"]
+
+
+def ended(rig: Rig) -> dict[int, tuple[int, int]]:
+    return rig.store.reader().ended()
+
+
+def listed(rig: Rig) -> dict[str, bool]:
+    return rig.store.reader().listed()
 
 
 def acknowledge(jid: str) -> Op:

@@ -140,6 +140,7 @@ SEARCHES = {
     "places": "job_ready",
     "whole_lines": "job_ready",
     "next_priority": "job_ready",
+    "ready_since": "job_ready",
     "hold": "job_ready",
     "first_heads": "queue_first",
     "heads_behind": "queue_first",

@@ -67,6 +67,11 @@ CROSS JOIN job INDEXED BY job_ready ON job.queue = v.column1 AND job.state = @RE
 -- The first job of the next priority in a queue, and since when it has been ready.
 SELECT priority, id, ready_at FROM job WHERE queue = ? AND state = @READY AND priority > ? ORDER BY priority, id LIMIT 1;
 
+-- name: ready_since
+-- Since when the first ready job of each of some queues has been ready.
+SELECT column1, (SELECT ready_at FROM job WHERE queue = column1 AND state = @READY ORDER BY priority, id LIMIT 1)
+FROM (VALUES @rows(1));
+
 -- name: first_heads
 -- The heads that come first of all; only the index is read.
 SELECT head_priority, head_id, name FROM queue WHERE head_id IS NOT NULL ORDER BY head_priority, head_id LIMIT ?;

@@ -216,14 +216,10 @@ class Queues:
                 queue.flags = (1, queue.flags[1])
                 self._changed[name] = queue
 
-    def listed(self) -> dict[str, bool]:
-        """Give the listed queues, and whether each is paused."""
-        self._flush()
-        return {name: bool(paused) for name, paused in self._execute(sql("listed_queues"))}
-
     def pause(self, names: Collection[str] | None, paused: bool) -> None:
         """Have listed queues, some or all, hand out nothing, or again what they have."""
-        listed = self.listed()
+        self._flush()
+        listed = {name: bool(is_paused) for name, is_paused in self._execute(sql("listed_queues"))}
         for name in listed if names is None else names:
             if name in listed and listed[name] != paused:
                 self._set_flags(name, (1, int(paused)))

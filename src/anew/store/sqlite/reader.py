@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import apsw
@@ -10,7 +11,7 @@ from anew.store.protocol import Filter, Page, Recount
 from anew.store.sqlite.filters import Bound, count_statement, find_statement
 from anew.store.sqlite.queues import Counted, counted
 from anew.store.sqlite.rows import STATE
-from anew.store.sqlite.sql import sql
+from anew.store.sqlite.sql import in_widths, sql
 
 RECOUNTED = "recount"
 """The row of `duty` that counts how often a recount has put something right."""
@@ -56,6 +57,22 @@ class SqliteReader:
     def counts(self) -> Counted:
         """Count jobs by queue and state."""
         return counted(self._connection.execute(sql("read_counters")))
+
+    def listed(self) -> dict[str, bool]:
+        """Give the listed queues, and whether each is paused."""
+        return {name: bool(paused) for name, paused in self._connection.execute(sql("listed_queues"))}
+
+    def ended(self) -> dict[int, tuple[int, int]]:
+        """Give the attempts that have ended by day: all, and those that failed."""
+        return {day: (processed, failed) for day, processed, failed in self._connection.execute(sql("ended"))}
+
+    def ready_since(self, queues: Sequence[str]) -> dict[str, int]:
+        """Give since when the first ready job of some queues has been ready, epoch ms."""
+        parts = in_widths(queues)
+        rows = [
+            row for part in parts for row in self._connection.execute(sql("ready_since", len(part)), part)
+        ]
+        return {name: ready_at for name, ready_at in rows if ready_at is not None}
 
     def oldest_ready(self, most: int = 10_000) -> int | None:
         """Give since when the ready job that has waited longest at the head of a priority in a queue has been ready, epoch ms."""

@@ -553,10 +553,6 @@ class SqliteStore:
         """Count attempts that have ended on a day: all, and those that failed."""
         self._execute(sql("count_ended"), (day, processed, failed))
 
-    def ended(self) -> dict[int, tuple[int, int]]:
-        """Give these counts by day: all, and those that failed."""
-        return {day: (processed, failed) for day, processed, failed in self._execute(sql("ended"))}
-
     def complete(self, kept: Sequence[tuple[int, int]], now: int) -> list[int]:
         """Mark in-flight jobs completed, each kept until the instant beside its key; give the keys that were written."""
         written: list[int] = []
@@ -764,10 +760,6 @@ class SqliteStore:
     def unlist(self, queues: Collection[str] | None) -> None:
         """Leave queues, some or all, out of the list when they have no job, and hand out what they have."""
         self._queues.unlist(queues)
-
-    def listed(self) -> dict[str, bool]:
-        """Give the listed queues, and whether each is paused."""
-        return self._queues.listed()
 
     def any_ready(self) -> bool:
         """Tell whether any job is ready."""

@@ -1,0 +1,362 @@
+"""One connection of the Faktory Work Protocol: greeting, HELLO, then commands one after another, each answered before the next.
+
+Lines that come ahead wait here, a bounded number of them; a peer that does not read its answers is asked for no more.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+from collections import deque
+from typing import TYPE_CHECKING, Any, Protocol, cast
+
+from anew.errors import MalformedRequest
+from anew.fwp import replies
+from anew.fwp.commands import Command, End, Hello, parse, parse_hello
+from anew.fwp.lines import LineSplitter
+from anew.fwp.password import RANDOM_BYTES, Challenge, challenge, greeting, is_right
+from anew.net.listener import NetServer
+from anew.net.seam import Kind
+
+if TYPE_CHECKING:
+    from anew.fwp.workers import Worker
+
+log = logging.getLogger("anew.fwp")
+
+HANDSHAKE_MS = 2_000
+"""From the connection's first moment to the end of its HELLO. Source: Faktory 1.10."""
+
+MOST_AHEAD = 1_000
+"""Lines behind the command under way that are kept; while there are more, nothing is read."""
+
+AHEAD_BYTES = 1 << 20
+"""Bytes of such lines, once there is one."""
+
+_NEW_WORK = (b"PUSH ", b"PUSHB ")
+_OVERLOADED = replies.error("the server is overloaded; try again in a second")
+
+
+class Commands(Protocol):
+    """What executes commands."""
+
+    def execute(self, connection: FwpConnection, command: Command) -> None:
+        """Execute one; it is answered once, by `FwpConnection.reply`, now or later."""
+
+    def hello(self, connection: FwpConnection, hello: Hello) -> None:
+        """A connection has said who it is."""
+
+    def left(self, connection: FwpConnection) -> None:
+        """A connection that has said who it is has gone."""
+
+
+class FwpPort:
+    """What the connections of one listener share; to the gate it is the service of its protocol.
+
+    Args:
+        server: Keeps the connections.
+        commands: Executes commands.
+        password: That HELLO must know; "" for none.
+        enterprise: Tracking and batches are spoken.
+        max_line: Bytes that a line may have.
+    """
+
+    def __init__(
+        self, server: NetServer, commands: Commands, *, password: str, enterprise: bool, max_line: int
+    ) -> None:
+        self.server = server
+        self.commands = commands
+        self.password = password
+        self.enterprise = enterprise
+        self.max_line = max_line
+        self.executed = self.identified = 0
+
+    def connection(self) -> FwpConnection:
+        """Make the protocol of a new connection, for `NetServer.listen`."""
+        return FwpConnection(self)
+
+    def size_of(self, request: FwpConnection) -> int:
+        return len(request.line)
+
+    def kind_of(self, request: FwpConnection) -> Kind:
+        return Kind.new_work if request.line.startswith(_NEW_WORK) else Kind.settling
+
+    def start(self, request: FwpConnection) -> None:
+        request.execute()
+
+    def failed(self, request: FwpConnection) -> None:
+        log.exception("unhandled error in the answer to a command")
+        request.reply(replies.error("internal error"))
+
+    def shed(self, request: FwpConnection) -> None:
+        self.server.counters.refuse("overload")
+        request.reply(_OVERLOADED)
+
+
+class FwpConnection(asyncio.Protocol):
+    """One connection, a `NewWire`.
+
+    Attributes:
+        served: Whether a command of this connection has been let in.
+        line: The command under way.
+        worker: Whose connection it is; None for a producer's, and before HELLO.
+        on_close: Called when the peer goes while a command is under way that waits for something.
+    """
+
+    __slots__ = (
+        "_ahead",
+        "_ahead_bytes",
+        "_asked",
+        "_began_ms",
+        "_busy",
+        "_closing",
+        "_draining",
+        "_identified",
+        "_last_ms",
+        "_lines",
+        "_paused_ms",
+        "_port",
+        "_reading",
+        "_refused",
+        "_transport",
+        "_unfinished",
+        "line",
+        "on_close",
+        "served",
+        "worker",
+    )
+
+    def __init__(self, port: FwpPort) -> None:
+        self._port = port
+        self._lines = LineSplitter(port.max_line)
+        self._ahead: deque[bytes] = deque()
+        self._ahead_bytes = self._unfinished = 0
+        self._transport: asyncio.Transport | None = None
+        self._asked: Challenge | None = None
+        self._began_ms = self._last_ms = port.server.now_ms()
+        self._paused_ms = 0
+        self._busy = self._identified = self._refused = self._closing = self._draining = False
+        self._reading = True
+        self.served = False
+        self.line = b""
+        self.worker: Worker | None = None
+        self.on_close: Any = None
+
+    # -- what the loop calls
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Greet the peer."""
+        self._transport = cast(asyncio.Transport, transport)
+        self._transport.set_write_buffer_limits(self._port.server.limits.write_buffer)
+        if self._port.password:
+            self._asked = challenge(secrets.token_bytes(RANDOM_BYTES))
+        self._transport.write(greeting(self._asked))
+        self._port.server.admit(self)
+
+    def data_received(self, data: bytes) -> None:
+        """Take bytes; begin with the first line they complete."""
+        if self._closing:
+            return
+        lines = self._lines.feed(data)
+        self._count_unfinished()
+        if lines:
+            self._ahead.extend(lines)
+            self._ahead_bytes += sum(map(len, lines))
+            if not self._busy:
+                self._next()
+            if len(self._ahead) > MOST_AHEAD or self._ahead_bytes > AHEAD_BYTES:
+                self._read(len(self._ahead) <= 1)
+        if self._lines.too_long and not self._busy:
+            self._end_too_long()
+
+    def pause_writing(self) -> None:
+        """The peer is behind with reading."""
+        self._paused_ms = self._port.server.now_ms()
+
+    def resume_writing(self) -> None:
+        """The peer has caught up."""
+        self._paused_ms = 0
+        if not self._busy:
+            self._next()
+
+    def eof_received(self) -> bool:
+        """The peer has ended its side: nothing waits for it any more."""
+        return False
+
+    def connection_lost(self, error: Exception | None) -> None:
+        """Forget what was asked."""
+        self._closing = True
+        self._transport = None
+        self._ahead.clear()
+        self._lines = LineSplitter(1)
+        self._count_unfinished()
+        if self._identified:
+            self._port.identified -= 1
+            self._port.commands.left(self)
+        if self.on_close is not None:
+            on_close, self.on_close = self.on_close, None
+            on_close()
+        self._port.server.left(self)
+
+    # -- what the server of connections calls
+
+    def sweep(self, now_ms: int) -> None:
+        """Cut off a peer that says no HELLO, sends a line too slowly, or does not read."""
+        limits = self._port.server.limits
+        if not self._identified:
+            if now_ms - self._began_ms > HANDSHAKE_MS:
+                self.abort()
+        elif self._paused_ms:
+            if now_ms - self._paused_ms > limits.stall_timeout_ms:
+                self.abort()
+        elif self._unfinished:
+            allowed_ms = limits.header_timeout_ms + 1_000 * self._unfinished // limits.body_rate
+            if now_ms - self._last_ms > allowed_ms:
+                self.abort()
+
+    def idle_ms(self, now_ms: int) -> int:
+        """Say for how long a producer has asked for nothing; a worker may be at work, and its connections are not idle."""
+        busy = self._busy or self.worker is not None or self._unfinished
+        return -1 if busy else now_ms - self._last_ms
+
+    def dismiss(self) -> None:
+        """Close an idle connection."""
+        self.close()
+
+    def drain(self) -> None:
+        """Take no more commands; answer the one under way, then close."""
+        self._draining = True
+        self._ahead.clear()
+        if not self._busy:
+            self.close()
+
+    def drain_streams(self) -> None:
+        """There are none."""
+
+    def abort(self) -> None:
+        """Cut the connection now."""
+        self._closing = True
+        if self._transport is not None:
+            self._transport.abort()
+
+    def turn_away(self) -> None:
+        """Say after HELLO that there are too many connections, and close; clients read an answer to HELLO first."""
+        self._refused = True
+
+    # -- commands
+
+    @property
+    def gone(self) -> bool:
+        """Whether nobody reads an answer any more."""
+        return self._closing or self._transport is None or self._transport.is_closing()
+
+    def execute(self) -> None:
+        """Execute the line that is under way."""
+        self.served = True
+        try:
+            command = parse(self.line, enterprise=self._port.enterprise)
+        except MalformedRequest as error:
+            self._count(not str(error).startswith("unknown command"))
+            self.reply(replies.error(str(error)))
+            return
+        self._count(True)
+        if isinstance(command, End):
+            self.close()
+        else:
+            self._port.commands.execute(self, command)
+
+    def reply(self, data: bytes) -> None:
+        """Answer the command under way, and go on with the next."""
+        self.on_close = None
+        self._busy = False
+        self.line = b""
+        self._last_ms = self._port.server.now_ms()
+        if self._transport is None:
+            return
+        self._transport.write(data)
+        if self._draining:
+            self.close()
+        elif self._ahead:
+            self._next()
+        elif not self._reading:
+            self._read(True)
+        elif self._lines.too_long:
+            self._end_too_long()
+
+    def close(self, last: bytes = b"") -> None:
+        """Send a last word, and close."""
+        self._closing = True
+        self._ahead.clear()
+        if self._transport is not None:
+            if last:
+                self._transport.write(last)
+            self._transport.close()
+
+    def _next(self) -> None:
+        """Hand over the first line that waits."""
+        if not self._ahead or self._paused_ms or self._closing:
+            return
+        self.line = self._ahead.popleft()
+        self._ahead_bytes -= len(self.line)
+        if (
+            not self._reading
+            and len(self._ahead) <= MOST_AHEAD // 2
+            and self._ahead_bytes <= AHEAD_BYTES // 2
+        ):
+            self._read(True)
+        self._busy = True
+        if not self._identified:
+            self._hello()
+        elif self._draining:
+            self.close(replies.error(replies.SHUTTING_DOWN))
+        else:
+            self._port.server.counters.requests += 1
+            self._port.server.gate.hand(self, self._port)
+
+    def _hello(self) -> None:
+        try:
+            hello = parse_hello(self.line)
+        except MalformedRequest:
+            self.close()
+            return
+        if self._asked is not None and not is_right(
+            hello.pwdhash or "", self._port.password, self._asked, hello.v or 0
+        ):
+            self.close(replies.error(replies.BAD_PASSWORD))
+            return
+        if self._refused:
+            self._port.server.counters.refuse("connections")
+            most = self._port.server.max_connections
+            self.close(replies.OK + replies.error(f"too many connections: {most}"))
+            return
+        self._identified = True
+        self._port.identified += 1
+        self._port.commands.hello(self, hello)
+        self.reply(replies.OK)
+
+    def _count(self, known: bool) -> None:
+        self._port.executed += known
+
+    def _count_unfinished(self) -> None:
+        """Count what is kept of an unfinished line among all that is coming in; above the limit this one is refused."""
+        counters, kept = self._port.server.counters, self._lines.unfinished
+        if kept and not self._unfinished:
+            self._last_ms = self._port.server.now_ms()
+        counters.unfinished += kept - self._unfinished
+        self._unfinished = kept
+        if kept and counters.unfinished > self._port.server.limits.max_unfinished:
+            counters.refuse("unfinished")
+            self.close(_OVERLOADED)
+
+    def _read(self, on: bool) -> None:
+        if on is self._reading or self._transport is None:
+            return
+        self._reading = on
+        if on:
+            self._transport.resume_reading()
+        else:
+            self._transport.pause_reading()
+
+    def _end_too_long(self) -> None:
+        if not self._ahead:
+            self.close(replies.error(replies.LINE_TOO_LONG))

@@ -1,0 +1,488 @@
+"""Executes commands: each becomes an operation of the engine or a question to its reads, and what comes back becomes the reply.
+
+Jobs of other doors come through here too. One without a producer's id is known by its public id; a payload that is no array is
+the one argument.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import resource
+import time
+from collections import deque
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Final
+
+import msgspec
+
+from anew.backoff import policy_from_json
+from anew.engine import Acknowledge, Call, Engine, Enqueue, Fetch, GroupCommit, Reject, Succeed
+from anew.engine.bulk import BulkChanges
+from anew.engine.ops import Fail as FailOne
+from anew.engine.ops import Op
+from anew.engine.reads import Reads
+from anew.engine.verbs import delete_chunk
+from anew.errors import AnewError, InvalidInput, InvalidJob, NotFound
+from anew.fwp import replies, times
+from anew.fwp.commands import (
+    Ack,
+    Beat,
+    Command,
+    Fail,
+    Flush,
+    Hello,
+    Info,
+    Push,
+    PushBulk,
+    Queue,
+)
+from anew.fwp.commands import Fetch as FetchCommand
+from anew.fwp.connection import FwpConnection
+from anew.fwp.jobs import CheckedJob, Failure, Meta, checked, failure_of, meta_of, rendered
+from anew.fwp.workers import Workers, WorkerState
+from anew.jobs import Failed, Job, State
+from anew.jobs.codec import PushedJob, Retention
+from anew.jobs.ids import COUNTER_BITS
+from anew.store.protocol import Filter, Page, Reader
+
+FETCH_S: Final = 2.0
+"""How long a FETCH waits for a job. Source: Faktory 1.10."""
+
+VERSION: Final = "1.10.0"
+"""What INFO says, since clients compare it: the version of Faktory whose protocol this is."""
+
+DEAD_MS: Final = 180 * 86_400_000
+"""How long a dead job is kept. Source: Faktory 1.10."""
+
+_POLICY: Final = msgspec.Raw(b'{"preset":"faktory"}')
+_DISCARDS: Final = b'{"preset":"faktory","on_exhausted":"discard"}'
+_NO_RETRY: Final = b'{"preset":"faktory","on_exhausted":"dead"}'
+_RETENTION: Final = Retention(dead_ms=DEAD_MS)
+_BEATS: Final = {
+    WorkerState.RUNNING: replies.OK,
+    WorkerState.QUIET: replies.bulk(b'{"state":"quiet"}'),
+    WorkerState.TERMINATE: replies.bulk(b'{"state":"terminate"}'),
+}
+_OWN_POLICY: Final = b'"anew_policy"'
+
+
+class _Custom(msgspec.Struct):
+    anew_policy: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+
+
+class Service:
+    """What all connections' commands go to.
+
+    Args:
+        engine: Whose jobs these are.
+        commit: What applies operations.
+        reads: What reads jobs.
+        loop: For the time that a FETCH waits.
+        description: What INFO calls this server.
+        own_policy: A policy was set for the whole server, and holds for these jobs too in place of Faktory's.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        commit: GroupCommit,
+        reads: Reads,
+        loop: asyncio.AbstractEventLoop,
+        *,
+        description: str = "Faktory Enterprise",
+        own_policy: bool = False,
+    ) -> None:
+        self._engine = engine
+        self._commit = commit
+        self._reads = reads
+        self._description = description
+        self._policy = msgspec.UNSET if own_policy else _POLICY
+        self.bulk = BulkChanges(commit.submit, reads.later, engine.clock.now, loop.call_later)
+        self.workers = Workers(engine.clock.monotonic)
+        self._waits = _Waits(loop)
+        self._started = time.monotonic()
+        self.figures: Callable[[], tuple[int, int]] = lambda: (0, 0)
+        self._verbs: dict[type[Any], Callable[[FwpConnection, Any], None]] = {
+            Push: self._push,
+            PushBulk: self._push_bulk,
+            FetchCommand: self._fetch,
+            Ack: self._ack,
+            Fail: self._fail,
+            Beat: self._beat,
+            Info: self._info,
+            Flush: self._flush,
+            Queue: self._queue,
+        }
+
+    # -- connections
+
+    def execute(self, connection: FwpConnection, command: Command) -> None:
+        """Execute one command; its reply goes to the connection, now or later."""
+        self._verbs[type(command)](connection, command)
+
+    def hello(self, connection: FwpConnection, hello: Hello) -> None:
+        """A connection has said who it is."""
+        self.workers.join(connection, hello)
+
+    def left(self, connection: FwpConnection) -> None:
+        """A connection that has said who it is has gone."""
+        self.workers.leave(connection)
+
+    def drain(self) -> None:
+        """Answer every FETCH that waits: there is nothing."""
+        self._waits.end_all()
+
+    # -- new jobs
+
+    def _push(self, connection: FwpConnection, command: Push) -> None:
+        try:
+            job = self._named(checked(command.job))
+        except (InvalidJob, InvalidInput) as error:
+            connection.reply(replies.error(str(error)))
+            return
+        self._commit.submit_long(Enqueue((job,), partial(_answer_ok, connection)))
+
+    def _push_bulk(self, connection: FwpConnection, command: PushBulk) -> None:
+        jobs: list[PushedJob] = []
+        errors: dict[str, str] = {}
+        for sent in command.jobs:
+            try:
+                jobs.append(self._named(checked(sent)))
+            except (InvalidJob, InvalidInput) as error:
+                errors[sent.jid or ""] = str(error)
+        if not jobs:
+            connection.reply(replies.refused_jobs(errors))
+            return
+
+        def done(result: Any) -> None:
+            if isinstance(result, AnewError):
+                connection.reply(_error(result))
+            else:
+                connection.reply(replies.refused_jobs(errors))
+
+        self._commit.submit_long(Enqueue(jobs, done))
+
+    def _named(self, job: CheckedJob) -> PushedJob:
+        """Give a job in the engine's form."""
+        policy, limit = self._policy, job.retry
+        if job.retry <= 0:
+            policy, limit = msgspec.Raw(_NO_RETRY if job.retry else _DISCARDS), 0
+        meta = meta_of(job.meta) if b'"' in job.meta or b"{" in job.meta else None
+        if meta is not None and _OWN_POLICY in bytes(meta.custom):
+            policy = _own_policy(meta.custom, policy)
+        return PushedJob(
+            type=job.jobtype,
+            queue=job.queue,
+            payload=job.args,
+            ready_at=job.at,
+            retry_limit=limit,
+            retention=_RETENTION,
+            policy=policy,
+            jid=job.jid,
+            meta=job.meta,
+            reserve_ms=_reserve_ms(meta),
+            attempts=job.attempts,
+            first_failed_at=None,
+        )
+
+    # -- work
+
+    def _fetch(self, connection: FwpConnection, command: FetchCommand) -> None:
+        if connection.worker is not None and connection.worker.state is not WorkerState.RUNNING:
+            waiting = self._waits.add(partial(connection.reply, replies.NULL))
+            connection.on_close = waiting.over
+            return
+        fetch = Fetch(command.queues, lambda result: self._fetched(connection, waiting, result))
+        waiting = self._waits.add(partial(self._nothing, connection, fetch))
+
+        def gone() -> None:
+            waiting.over()
+            self._commit.call_off(fetch)
+
+        connection.on_close = gone
+        self._commit.submit(fetch)
+
+    def _nothing(self, connection: FwpConnection, fetch: Fetch) -> None:
+        self._commit.call_off(fetch)
+        connection.reply(replies.NULL)
+
+    def _fetched(self, connection: FwpConnection, waiting: _Waiting, result: Any) -> None:
+        waiting.over()
+        if isinstance(result, AnewError):
+            connection.reply(_error(result))
+        elif connection.gone:  # nobody has seen it: its place in the queue is as it was
+            key, token = result.key, result.hold_token
+            self._commit.submit(
+                Call(lambda batch: batch.give_back_reserved(key, token), _ignore, durable=False)
+            )
+        else:
+            connection.reply(replies.bulk(self.shown(result)))
+
+    def shown(self, job: Job) -> bytes:
+        """Write a job, payload and all, as a worker gets it."""
+        payload = job.payload or b"null"
+        args = payload if payload[:1] == b"[" else b"[" + payload + b"]"
+        created_at = job.key >> COUNTER_BITS
+        if job.jid is None:
+            jid, meta, given_attempts = self._engine.ids.write(job.key), meta_of(b""), 0
+        else:
+            jid, meta = job.jid, meta_of(job.meta or b"")
+            given_attempts = 0 if meta.failure is None else meta.failure.retry_count + 1
+        retry = self.retry_of(job)
+        failure = self._failure(job, meta, retry) if job.attempts > given_attempts else None
+        waits = job.state is State.SCHEDULED
+        enqueued_at = None if waits else max(job.ready_at, created_at)
+        return rendered(jid, job.queue, job.type, args, retry, meta, created_at, enqueued_at, failure)
+
+    def retry_of(self, job: Job) -> int:
+        """Give a job's ``retry``: -1 where its first failure kills it."""
+        if job.retry_limit:
+            return job.retry_limit
+        if job.retry_limit == 0 and job.policy == _NO_RETRY:
+            return -1
+        return self._engine.parts.defaults.policy.limit or 0 if job.retry_limit is None else 0
+
+    def _failure(self, job: Job, meta: Meta, retry: int) -> Failure:
+        """Say what the latest failure of a job was."""
+        found = self._reads.errors(job.key, Page(order="desc", limit=1))
+        record = found[0] if found else None
+        return failure_of(
+            meta.failure,
+            job.attempts,
+            retry,
+            job.first_failed_at or 0,
+            job.ready_at if job.state is not State.DEAD else None,
+            record.message if record else "unknown",
+            (record.error_type if record else None) or "unknown",
+            record.backtrace.split("\n") if record and record.backtrace else [],
+        )
+
+    def _ack(self, connection: FwpConnection, command: Ack) -> None:
+        done = partial(_answer_ok, connection)
+        key = self._key(command.jid)
+        self._submit(Acknowledge(command.jid, done) if key is None else Succeed((key,), done))
+
+    def _fail(self, connection: FwpConnection, command: Fail) -> None:
+        backtrace = "\n".join(command.backtrace) or None
+        failed = Failed(message=command.message, error_type=command.errtype, backtrace=backtrace)
+
+        def done(result: Any) -> None:
+            if isinstance(result, NotFound):
+                connection.reply(replies.error(f"Job not found {command.jid}"))
+            else:
+                _answer_ok(connection, result)
+
+        key = self._key(command.jid)
+        self._submit(Reject(command.jid, failed, done) if key is None else FailOne(key, failed, done))
+
+    def _key(self, jid: str) -> int | None:
+        """Give the key of a job that is known by its public id."""
+        key = self._engine.ids.read(jid)
+        return None if key < 0 else key
+
+    def _submit(self, op: Op) -> None:
+        self._commit.submit(op)
+
+    # -- workers
+
+    def _beat(self, connection: FwpConnection, command: Beat) -> None:
+        worker = self.workers.beat(command.wid, command.state, command.rss_kb)
+        if worker is None:
+            connection.reply(replies.error(f"unknown worker {command.wid}"))
+        else:
+            connection.reply(_BEATS[worker.state])
+
+    # -- looking and steering
+
+    def _info(self, connection: FwpConnection, command: Info) -> None:
+        self._read(connection, self._figures)
+
+    def _read(self, connection: FwpConnection, look: Callable[[Reader], bytes]) -> None:
+        """Answer with what a look at the store finds, beside the loop."""
+
+        def done(result: Any) -> None:
+            connection.reply(_error(result) if isinstance(result, AnewError) else replies.bulk(result))
+
+        try:
+            self._reads.later(look, done)
+        except AnewError as error:
+            connection.reply(_error(error))
+
+    def _figures(self, reader: Reader) -> bytes:
+        """Write INFO's answer, from the counters."""
+        now = times.write(self._engine.clock.now())
+        counts = reader.counts()
+        sums = {state: sum(states[state] for states in counts.values()) for state in State}
+        listed = reader.listed()
+        queues = {
+            name: counts[name][State.READY] if name in counts else 0
+            for name in sorted(listed.keys() | {name for name in counts if counts[name][State.READY]})
+        }
+        ended = reader.ended().values()
+        connections, executed = self.figures()
+        stats = self._engine.stats
+        sets = {
+            "scheduled": sums[State.SCHEDULED],
+            "retries": sums[State.RETRYING],
+            "dead": sums[State.DEAD],
+            "working": sums[State.IN_FLIGHT],
+        }
+        tasks = {
+            "Scheduled": _task(sets["scheduled"], stats.promoted),
+            "Retries": _task(sets["retries"], 0),
+            "Dead": _task(sets["dead"], stats.reaped),
+            "Busy": {"size": sets["working"], "reaped": stats.lapsed},
+            "Workers": {"size": len(self.workers.by_wid), "reaped": self.workers.reaped},
+        }
+        return msgspec.json.encode(
+            {
+                "now": now,
+                "server_utc_time": f"{now[11:19]} UTC",
+                "faktory": {
+                    "queues": queues,
+                    "sets": sets,
+                    "tasks": tasks,
+                    "total_failures": sum(failed for _, failed in ended),
+                    "total_processed": sum(processed for processed, _ in ended),
+                    "total_enqueued": sum(queues.values()),
+                    "total_queues": len(queues),
+                },
+                "server": {
+                    "description": self._description,
+                    "faktory_version": VERSION,
+                    "uptime": int(time.monotonic() - self._started),
+                    "connections": connections,
+                    "command_count": executed,
+                    "used_memory_mb": _memory_mb(),
+                },
+            }
+        )
+
+    def _flush(self, connection: FwpConnection, command: Flush) -> None:
+        self._submit(Call(lambda batch: batch.delete_all(), partial(_answer_ok, connection)))
+
+    def _queue(self, connection: FwpConnection, command: Queue) -> None:
+        action, names = command.action, None if command.names[:1] == ["*"] else command.names
+        if action == "LATENCY":
+            self._latency(connection, command.names)
+        elif action == "REMOVE":
+            self._remove(connection, names)
+        else:
+            done = partial(_answer_ok, connection)
+            self._submit(Call(lambda batch: batch.store.pause(names, action == "PAUSE"), done))
+
+    def _latency(self, connection: FwpConnection, names: list[str]) -> None:
+        if names == ["*"]:
+            connection.reply(replies.error("QUEUE LATENCY does not support wildcards"))
+            return
+
+        def look(reader: Reader) -> bytes:
+            since, now = reader.ready_since(names), self._engine.clock.now()
+            waited = {name: max(now - since.get(name, now), 0) for name in names}
+            return msgspec.json.encode({name: ms / 1_000 if ms else 0 for name, ms in waited.items()})
+
+        self._read(connection, look)
+
+    def _remove(self, connection: FwpConnection, names: list[str] | None) -> None:
+        """Delete the ready jobs of queues, a chunk at a time, and then their names."""
+        where = Filter(states=frozenset({State.READY}), queues=None if names is None else frozenset(names))
+
+        def removed(result: Any) -> None:
+            if isinstance(result, AnewError):
+                connection.reply(_error(result))
+            else:
+                self._submit(Call(lambda batch: batch.store.unlist(names), partial(_answer_ok, connection)))
+
+        try:
+            self.bulk.start(where, delete_chunk, removed)
+        except AnewError as error:
+            connection.reply(_error(error))
+
+
+def _task(size: int, enqueued: int) -> dict[str, Any]:
+    return {"cycles": 0, "enqueued": enqueued, "size": size, "wall_time_sec": 0.0}
+
+
+def _memory_mb() -> int:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10
+
+
+class _Waiting:
+    """One FETCH that waits."""
+
+    __slots__ = ("at", "call")
+
+    def __init__(self, at: float, call: Callable[[], None] | None) -> None:
+        self.at = at
+        self.call = call
+
+    def over(self) -> None:
+        """It has its answer, or needs none."""
+        self.call = None
+
+
+class _Waits:
+    """Those that wait, all for the same time: one timer serves them."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._line: deque[_Waiting] = deque()
+        self._timer: asyncio.TimerHandle | None = None
+
+    def add(self, call: Callable[[], None]) -> _Waiting:
+        """Call this in `FETCH_S` seconds, unless it is over before."""
+        waiting = _Waiting(self._loop.time() + FETCH_S, call)
+        self._line.append(waiting)
+        if self._timer is None:
+            self._timer = self._loop.call_at(waiting.at, self._look)
+        return waiting
+
+    def end_all(self) -> None:
+        """Call all of them now."""
+        while self._line:
+            self._end(self._line.popleft())
+
+    def _look(self) -> None:
+        now = self._loop.time()
+        line = self._line
+        while line and (line[0].call is None or line[0].at <= now):
+            self._end(line.popleft())
+        self._timer = self._loop.call_at(line[0].at, self._look) if line else None
+
+    def _end(self, waiting: _Waiting) -> None:
+        call, waiting.call = waiting.call, None
+        if call is not None:
+            call()
+
+
+def _reserve_ms(meta: Meta | None) -> int | None:
+    """Give how long a reservation lasts: a minute at least, as `checked` allows a day at most."""
+    if meta is None or not meta.reserve_for:
+        return None
+    return max(meta.reserve_for, 60) * 1_000
+
+
+def _own_policy(custom: msgspec.Raw, otherwise: Any) -> Any:
+    """Give the policy that a job names for itself.
+
+    Raises:
+        InvalidPolicy: It is none.
+    """
+    own = msgspec.json.decode(custom, type=_Custom).anew_policy
+    if isinstance(own, msgspec.UnsetType):
+        return otherwise
+    policy_from_json(bytes(own))
+    return own
+
+
+def _answer_ok(connection: FwpConnection, result: Any) -> None:
+    connection.reply(_error(result) if isinstance(result, AnewError) else replies.OK)
+
+
+def _error(error: AnewError) -> bytes:
+    return replies.error(str(error))
+
+
+def _ignore(result: object) -> None:
+    pass

@@ -1,0 +1,104 @@
+"""The workers that are connected: who they are, when they were last heard, and what they are told to do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from enum import IntEnum
+
+from anew.fwp.commands import Hello
+from anew.fwp.connection import FwpConnection
+
+SILENT_MS = 60_000
+"""A worker that has sent no BEAT for longer is taken for dead. Source: Faktory 1.10."""
+
+
+class WorkerState(IntEnum):
+    """What a worker does; it only ever goes forward."""
+
+    RUNNING = 0
+    QUIET = 1
+    TERMINATE = 2
+
+
+STATES = {"quiet": WorkerState.QUIET, "terminate": WorkerState.TERMINATE}
+
+
+@dataclass(slots=True, eq=False)
+class Worker:
+    """One worker process.
+
+    Attributes:
+        started_ms, beat_ms: When it came, and when it was last heard; the monotonic clock.
+        connections: All that have named its id.
+    """
+
+    wid: str
+    hello: Hello
+    started_ms: int
+    beat_ms: int
+    rss_kb: int
+    state: WorkerState = WorkerState.RUNNING
+    connections: set[FwpConnection] = field(default_factory=set)
+
+
+class Workers:
+    """The workers of one server.
+
+    Args:
+        now_ms: The monotonic clock.
+
+    Attributes:
+        by_wid: Those that have a connection.
+        reaped: How many were taken for dead.
+    """
+
+    def __init__(self, now_ms: Callable[[], int]) -> None:
+        self._now_ms = now_ms
+        self.by_wid: dict[str, Worker] = {}
+        self.reaped = 0
+
+    def join(self, connection: FwpConnection, hello: Hello) -> None:
+        """Take note of a connection that names a worker."""
+        if not hello.wid:
+            return
+        worker = self.by_wid.get(hello.wid)
+        if worker is None:
+            now_ms = self._now_ms()
+            worker = self.by_wid[hello.wid] = Worker(hello.wid, hello, now_ms, now_ms, hello.rss_kb or 0)
+        worker.connections.add(connection)
+        connection.worker = worker
+
+    def leave(self, connection: FwpConnection) -> None:
+        """Forget a connection, and a worker with its last one."""
+        worker = connection.worker
+        if worker is not None:
+            worker.connections.discard(connection)
+            if not worker.connections and self.by_wid.get(worker.wid) is worker:
+                del self.by_wid[worker.wid]
+
+    def beat(self, wid: str, state: str, rss_kb: int) -> Worker | None:
+        """Take note of a sign of life; None if nobody has this id."""
+        worker = self.by_wid.get(wid)
+        if worker is not None:
+            worker.beat_ms = self._now_ms()
+            worker.rss_kb = rss_kb
+            worker.state = max(worker.state, STATES.get(state, WorkerState.RUNNING))
+        return worker
+
+    def tell(self, wids: Iterable[str], state: WorkerState) -> None:
+        """Have workers be told at their next BEAT to go quiet, or to end."""
+        for wid in wids:
+            if wid in self.by_wid:
+                worker = self.by_wid[wid]
+                worker.state = max(worker.state, state)
+
+    def reap(self) -> None:
+        """Close the connections of workers that have been silent for too long; what they hold stays reserved."""
+        silent_ms = self._now_ms() - SILENT_MS
+        for worker in list(self.by_wid.values()):
+            if worker.beat_ms < silent_ms:
+                self.reaped += 1
+                del self.by_wid[worker.wid]
+                for connection in list(worker.connections):
+                    connection.close()
