@@ -130,7 +130,10 @@ def play_all(peer: Peer, dialogues: list[Dialogue]) -> dict[str, list[str]]:
         number, dialogue = item
         url = peer.locked_url if dialogue.locked else peer.url
         assert url is not None
-        return dialogue.name, Play(url, dialogue, number).answers
+        try:
+            return dialogue.name, Play(url, dialogue, number).answers
+        except (OSError, Closed, BadReply) as error:
+            raise SystemExit(f"{peer.name} cannot be made ready for {dialogue.name!r}: {error!r}") from error
 
     with ThreadPoolExecutor(SIDE_BY_SIDE) as pool:
         answers = dict(pool.map(play, [item for item in numbered if not item[1].alone]))

@@ -10,6 +10,7 @@ import shutil
 import socket
 import subprocess
 import tempfile
+import threading
 from pathlib import Path
 from typing import Protocol
 
@@ -18,6 +19,7 @@ from tests.e2e.server import ServerProcess
 FAKTORY = os.environ.get("ANEW_TEST_FAKTORY", "")
 """Path of the real program, or nothing."""
 
+START_TIMEOUT_S = 30.0
 STOP_TIMEOUT_S = 30.0
 
 
@@ -59,23 +61,33 @@ class RealFaktory:
         self._process = subprocess.Popen(
             [program, *words], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment
         )
-        self._await_listening()
+        self._output: list[str] = []
+        self._listens = threading.Event()
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+        self._listens.wait(START_TIMEOUT_S)
+        if not any("listening at" in line for line in self._output):
+            self.close()
+            raise AssertionError("Faktory does not listen; its output:\n" + "".join(self._output))
 
-    def _await_listening(self) -> None:
+    def _read(self) -> None:
+        # Read to the end: a server whose output nobody takes stops when the pipe is full.
         assert self._process.stdout is not None
-        lines = []
         for line in self._process.stdout:
-            lines.append(line)
+            self._output.append(line)
             if "listening at" in line:
-                return
-        raise AssertionError("Faktory ended before it listened; its output:\n" + "".join(lines))
+                self._listens.set()
+        self._listens.set()
 
     def close(self) -> None:
         """Ask it to stop: it ends its Redis too."""
         self._process.terminate()
         try:
-            self._process.communicate(timeout=STOP_TIMEOUT_S)
+            self._process.wait(STOP_TIMEOUT_S)
         finally:
+            self._reader.join(STOP_TIMEOUT_S)
+            assert self._process.stdout is not None
+            self._process.stdout.close()
             shutil.rmtree(self._place)
 
 
