@@ -45,9 +45,7 @@ def normal(reply: str, queues: tuple[str, ...], baseline: dict[str, Any] | None)
         baseline: What INFO said before the dialogue; its counters are compared by their increase.
     """
     if reply.startswith("-"):
-        for pattern, text in _FREE:
-            reply = pattern.sub(text, reply)
-        return reply
+        return _error(reply)
     if reply.startswith("+HI "):
         return "+HI " + _written(_greeting(json.loads(reply[4:])))
     if not reply.startswith("${"):
@@ -57,7 +55,7 @@ def normal(reply: str, queues: tuple[str, ...], baseline: dict[str, Any] | None)
         return "$" + _written(_info(value, queues, baseline))
     if "jid" in value and "args" in value:
         return "$" + _written(_job(value))
-    return "$" + _written({key: _latency(item) for key, item in value.items()})
+    return "$" + _written({key: _item(item) for key, item in value.items()})
 
 
 def _written(value: Any) -> str:
@@ -90,8 +88,17 @@ def _time(text: Any) -> Any:
     return text
 
 
-def _latency(value: Any) -> Any:
+def _item(value: Any) -> Any:
+    """A latency, or why a job of a bulk push was refused."""
+    if isinstance(value, str):
+        return _error(f"-ERR {value}").removeprefix("-ERR ")
     return "<seconds>" if isinstance(value, float) and 0 < value < 120 else value
+
+
+def _error(reply: str) -> str:
+    for pattern, text in _FREE:
+        reply = pattern.sub(text, reply)
+    return reply
 
 
 def _info(info: dict[str, Any], queues: tuple[str, ...], baseline: dict[str, Any] | None) -> dict[str, Any]:

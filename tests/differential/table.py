@@ -66,9 +66,8 @@ def _handshake() -> Iterator[Dialogue]:
         '"pwdhash":1',
         '"username":[]',
         '"rss_kb":"1"',
-        '"v":2',
     )
-    for field in wrong[:-1]:
+    for field in wrong:
         yield _d(f"hello with {field}", 5, f"1? HELLO {{{field}}}")
     good = (
         "",

@@ -30,6 +30,10 @@ def plain(reply: str) -> str:
         ),
         ('${"jid":"a","args":[{"b":1,"a":2}]}', '${"jid":"a","args":[{"a":2,"b":1}]}'),
         ('${"q":0.5}', '${"q":0.25}'),
+        (
+            r"""${"a":"invalid timestamp for 'at': \"x\": one"}""",
+            r"""${"a":"invalid timestamp for 'at': \"x\": two"}""",
+        ),
         ('+HI {"v":2,"i":4000,"s":"1"}', '+HI {"v":2,"i":8095,"s":"ffff"}'),
     ],
 )
@@ -53,6 +57,7 @@ def test_what_may_differ_is_equal(one: str, other: str) -> None:
             f'${{"jid":"a","args":[],"created_at":"{NOW}.120Z"}}',
         ),
         ('${"q":0}', '${"q":0.5}'),
+        ('${"a":"jobs must have a jobtype parameter"}', '${"a":"Job not unique"}'),
         ('+HI {"v":2,"i":3999,"s":"1"}', '+HI {"v":2,"i":4000,"s":"1"}'),
     ],
 )
