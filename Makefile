@@ -8,10 +8,10 @@ LOCK := requirements/dev.txt
 PYTEST := $(BIN)/python -m pytest -q
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint types check bench h2spec nightly examples lock clean
+.PHONY: help setup demo test lint types check bench h2spec faktory-diff nightly examples lock clean
 
 help: ## print the targets
-	@awk -F':.*## ' '/^[a-z0-9]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 $(STAMP): $(LOCK) pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -45,6 +45,9 @@ bench: $(STAMP) ## measure; figures go to bench/RESULTS.md by hand
 
 h2spec: $(STAMP) ## HTTP/2's public conformance tests against a server of their own; needs Go
 	@$(BIN)/python -m tests.e2e.h2spec
+
+faktory-diff: $(STAMP) ## the same lines to FAKTORY (a program or URL) and to ANEW (a URL; one is started without it)
+	@$(BIN)/python -m tests.differential.faktory $(ARGS) $(or $(FAKTORY),$(ANEW_TEST_FAKTORY)) $(or $(ANEW),anew)
 
 nightly: $(STAMP) ## the long set: more kills, more images, more trials
 	@ANEW_NIGHTLY=1 $(PYTEST)

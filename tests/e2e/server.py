@@ -79,6 +79,7 @@ class ServerProcess:
         self.output: list[str] = []
         self._checked = 0
         self._records: queue.SimpleQueue[dict[str, Any] | None] = queue.SimpleQueue()
+        self._listening: dict[str, dict[str, Any]] = {}
         flags = {
             "root_dir": root_dir,
             "port": 0,
@@ -101,17 +102,21 @@ class ServerProcess:
         for reader in self._readers:
             reader.start()
         try:
-            self.listening = self._await_listening()
+            self.listening = self._await_listening("primary")
         except BaseException:
             self.close()
             raise
-        host, _, port = self.listening["fields"]["addr"].rpartition(":")
-        self.address: Address = (host.strip("[]"), int(port))
+        self.address = self.address_of("primary")
 
     @property
     def pid(self) -> int:
         """Its process id."""
         return self._process.pid
+
+    def address_of(self, api: str) -> Address:
+        """Host and port on which it serves an API; waits for the record that says so."""
+        host, _, port = self._await_listening(api)["fields"]["addr"].rpartition(":")
+        return host.strip("[]"), int(port)
 
     def process_signal(self, number: int) -> None:
         """Send it a signal and do not wait."""
@@ -160,8 +165,8 @@ class ServerProcess:
         if pipe is self._process.stdout:
             self._records.put(None)
 
-    def _await_listening(self) -> dict[str, Any]:
-        while True:
+    def _await_listening(self, api: str) -> dict[str, Any]:
+        while api not in self._listening:
             try:
                 record = self._records.get(timeout=START_TIMEOUT_S)
             except queue.Empty:
@@ -169,8 +174,9 @@ class ServerProcess:
             if record is None:
                 raise AssertionError(self._report("ended before it listened"))
             fields = record.get("fields") or {}
-            if fields.get("message") == "listening" and fields.get("api") == "primary":
-                return record
+            if fields.get("message") == "listening":
+                self._listening[fields["api"]] = record
+        return self._listening[api]
 
     def _report(self, what: str) -> str:
         return f"the server {what}; its output:\n" + "\n".join(self.output[-40:])

@@ -1,0 +1,1 @@
+"""The same lines to two servers, and what they answer."""

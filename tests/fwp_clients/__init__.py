@@ -1,0 +1,1 @@
+"""Clients of Faktory that others wrote, unchanged, against a server."""
