@@ -47,7 +47,9 @@ class Server:
         line = [*command, "--port", "0", "--root-dir", str(root / "data"), "--log-format", "json"]
         self._log = root / "log"
         with self._log.open("wb") as log:  # a pipe that nobody reads would stop a talkative server
-            self._process = subprocess.Popen(line, stdout=log, stderr=log)
+            self._process = subprocess.Popen(
+                line, stdout=log, stderr=log, env=os.environ | {"ANEW_FWP_PORT": "0"}
+            )
         try:
             self.port = self._listening()
         except BaseException:

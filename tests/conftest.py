@@ -13,6 +13,10 @@ from tests.signals import undo_ignored_signals
 
 undo_ignored_signals()
 
+os.environ["ANEW_FWP_PORT"] = (
+    "0"  # servers of tests stand beside each other, and beside one that somebody uses
+)
+
 # Speed is measured in benchmarks: an example may take long on a busy machine without being wrong.
 # `make test` tries the same examples every time; `make nightly` looks for new ones.
 settings.register_profile("daily", deadline=None, derandomize=True, database=None)

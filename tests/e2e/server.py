@@ -45,8 +45,8 @@ def environment() -> dict[str, str]:
     return {
         name: value
         for name, value in os.environ.items()
-        if not name.startswith(("ANEW_", "ZIZQ_")) and name != "PYTHONUNBUFFERED"
-    }
+        if not name.startswith(("ANEW_", "ZIZQ_", "FAKTORY_")) and name != "PYTHONUNBUFFERED"
+    } | {"ANEW_FWP_PORT": "0"}
 
 
 def flag_list(flags: dict[str, Any]) -> list[str]:

@@ -53,7 +53,7 @@ async def _serve_lab(settings: Settings, ready: Callable[[str], None] | None) ->
     try:
         host, port = await server.listen(settings.listen.host, settings.listen.port, http.connection)
     except OSError as error:
-        raise cannot_listen(settings.listen, error) from error
+        raise cannot_listen(settings.listen.host, settings.listen.port, error) from error
     if ready is not None:
         ready(f"http://{address_of(host, port)}{lab.LAB}")
     await stopping.wait()

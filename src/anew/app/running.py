@@ -8,7 +8,6 @@ import signal
 import sys
 from typing import Any
 
-from anew.config import Listen
 from anew.errors import Unavailable
 from anew.net.listener import raise_descriptor_limit
 
@@ -48,10 +47,16 @@ def address_of(host: str, port: int) -> str:
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
-def cannot_listen(listen: Listen, error: OSError) -> Unavailable:
-    """Build the error that says what could not be listened on, why, and what would do."""
+def cannot_listen(host: str, port: int, error: OSError, prefix: str = "--") -> Unavailable:
+    """Build the error that says what could not be listened on, why, and what would do.
+
+    Args:
+        host, port: The address.
+        error: What the system said.
+        prefix: What the flags begin with that name it.
+    """
     reason = os.strerror(error.errno).lower() if error.errno else str(error)
     return Unavailable(
-        f"cannot listen on --host {listen.host} --port {listen.port} ({reason}); expected an address of this machine and "
-        "a port that no other program has (--port 0 takes a free one)"
+        f"cannot listen on {prefix}host {host} {prefix}port {port} ({reason}); expected an address of this machine and "
+        f"a port that no other program has ({prefix}port 0 takes a free one)"
     )

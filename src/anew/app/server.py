@@ -16,6 +16,8 @@ from anew.engine import Engine, GroupCommit, recover
 from anew.engine import Limits as EngineLimits
 from anew.engine.reads import Reads
 from anew.errors import AnewError
+from anew.fwp.connection import FwpPort
+from anew.fwp.service import Service
 from anew.http import changing, enqueuing, metrics, openapi, querying, service, settling, take
 from anew.http.api import Api, Context
 from anew.http.router import Router
@@ -27,6 +29,8 @@ from anew.web import lab
 from anew.web.helper_process import HelperProcess
 
 log = logging.getLogger("anew.server")
+
+_SCHEMES = {"primary": "http", "fwp": "tcp"}
 
 STORE_FAILED = 1
 """Exit code of a server whose disk has failed."""
@@ -56,11 +60,11 @@ class Server:
         )
         self._stopping: asyncio.Event | None = None
 
-    async def run(self, ready: Callable[[str, int], None] | None = None) -> int:
+    async def run(self, ready: Callable[[str, str, int], None] | None = None) -> int:
         """Serve until told to stop.
 
         Args:
-            ready: Called with the bound address once requests are served.
+            ready: Called for each door with its name and the bound address once it is open.
 
         Returns:
             The process's exit code.
@@ -84,15 +88,21 @@ class Server:
         server.on_drain.append(streams.end_all)
         http = HttpPort(server, Api(context.settings, counters, router))
         commit.start()
+        doors: list[tuple[str, str, int, Callable[[], asyncio.Protocol]]] = [
+            ("primary", self.settings.listen.host, self.settings.listen.port, http.connection)
+        ]
+        if not self.settings.fwp.off:
+            doors.append(("fwp", *self._fwp(server, commit, reads, loop)))
         try:
-            listen = self.settings.listen
-            host, port = await server.listen(listen.host, listen.port, http.connection)
+            for name, host, port, connection in doors:
+                bound = await server.listen(host, port, connection)
+                if ready is not None:
+                    ready(name, *bound)
         except OSError as error:
+            server.close()
             commit.close()
             reads.close()
-            raise cannot_listen(self.settings.listen, error) from error
-        if ready is not None:
-            ready(host, port)
+            raise cannot_listen(host, port, error, "--" if name == "primary" else "--fwp-") from error
         await self._stopping.wait()
         log.info("draining", extra={"timeout_ms": self.settings.timing.drain_timeout_ms})
         await server.drain(self.settings.timing.drain_timeout_ms)
@@ -100,6 +110,27 @@ class Server:
         await helper.close()
         reads.close()
         return 0
+
+    def _fwp(
+        self, server: NetServer, commit: GroupCommit, reads: Reads, loop: asyncio.AbstractEventLoop
+    ) -> tuple[str, int, Callable[[], asyncio.Protocol]]:
+        """Put the Faktory Work Protocol together; give where it listens, and what makes its connections."""
+        chosen = self.settings.fwp
+        service = Service(
+            self.engine,
+            commit,
+            reads,
+            loop,
+            description=chosen.description,
+            own_policy=self.settings.retry.policy is not None,
+        )
+        port = FwpPort(
+            server, service, password=chosen.password or "", enterprise=True, max_line=chosen.max_line
+        )
+        service.figures = lambda: (port.identified, port.executed)
+        server.on_tick.append(lambda now: service.workers.reap())
+        server.on_drain.append(service.drain)
+        return chosen.host, chosen.port, port.connection
 
     def stop(self) -> None:
         """Stop gracefully; called a second time, at once."""
@@ -147,10 +178,10 @@ def serve(settings: Settings) -> int:
         _close(store)
 
 
-def _announce(host: str, port: int) -> None:
+def _announce(door: str, host: str, port: int) -> None:
     address = address_of(host, port)
-    log.info("listening", extra={"api": "primary", "addr": address, "scheme": "http"})
-    if sys.stderr.isatty():
+    log.info("listening", extra={"api": door, "addr": address, "scheme": _SCHEMES[door]})
+    if door == "primary" and sys.stderr.isatty():
         print(f"Anew serves on http://{address}; stop it with Ctrl-C", file=sys.stderr)
 
 

@@ -46,6 +46,20 @@ class Listen:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Fwp:
+    """The Faktory Work Protocol: where it is spoken, and where it follows Faktory or is safer."""
+
+    off: bool = _of(False, "no-fwp", "switch", "Do not speak the Faktory Work Protocol.")
+    host: str = _of("127.0.0.1", "fwp-host", "host", "Address of the Faktory Work Protocol.")
+    port: int = _of(7419, "fwp-port", "integer", "Port of the Faktory Work Protocol; 0 takes a free one.", high=65535)
+    password: str | None = _of(None, "fwp-password", "secret",
+        "Password that workers and producers of the Faktory Work Protocol must know; @path reads it from a file.")
+    description: str = _of("Faktory Enterprise", "fwp-description", "text",
+        "What INFO calls this server; clients look for Enterprise before they use batches and tracking.")
+    max_line: int = _of(64 * _MIB, "fwp-max-line", "size", "Longest line of the Faktory Work Protocol.", low=1024)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Store:
     """Where jobs are kept, and what a success reply promises."""
 
@@ -194,6 +208,7 @@ class Settings:
     """All settings; each module is handed the part that it needs."""
 
     listen: Listen = Listen()
+    fwp: Fwp = Fwp()
     store: Store = Store()
     retry: Retry = Retry()
     retention: Retention = Retention()
