@@ -77,8 +77,14 @@ class Server:
         for number in stop_signals():
             loop.add_signal_handler(number, self.stop)
         reads = Reads(self.store, loop)
-        commit = GroupCommit(self.engine, loop, self._fatal, reap_ms=self.settings.timing.reaper_interval_ms)
         counters = WireCounters()
+        commit = GroupCommit(
+            self.engine,
+            loop,
+            self._fatal,
+            peers=lambda: counters.connections - len(streams.open) - self.engine.fetches.waiting(),
+            reap_ms=self.settings.timing.reaper_interval_ms,
+        )
         context = Context(self.engine, commit, reads, api_settings(self.settings), counters)
         router = Router()
         streams = add_routes(router, context, loop)
