@@ -111,6 +111,7 @@ class FwpConnection(asyncio.Protocol):
         "_busy",
         "_closing",
         "_draining",
+        "_handing",
         "_identified",
         "_last_ms",
         "_lines",
@@ -136,6 +137,7 @@ class FwpConnection(asyncio.Protocol):
         self._began_ms = self._last_ms = port.server.now_ms()
         self._paused_ms = 0
         self._busy = self._identified = self._refused = self._closing = self._draining = False
+        self._handing = False
         self._reading = True
         self.served = False
         self.line = b""
@@ -276,12 +278,8 @@ class FwpConnection(asyncio.Protocol):
         self._transport.write(data)
         if self._draining:
             self.close()
-        elif self._ahead:
+        else:
             self._next()
-        elif not self._reading:
-            self._read(True)
-        elif self._lines.too_long:
-            self._end_too_long()
 
     def close(self, last: bytes = b"") -> None:
         """Send a last word, and close."""
@@ -293,9 +291,24 @@ class FwpConnection(asyncio.Protocol):
             self._transport.close()
 
     def _next(self) -> None:
-        """Hand over the first line that waits."""
-        if not self._ahead or self._paused_ms or self._closing:
+        """Hand over the lines that wait, one after another, for as long as each is answered at once."""
+        if self._handing:  # the loop below goes on: were it begun anew by each answer, many lines would be as many calls deep
             return
+        self._handing = True
+        try:
+            while self._ahead and not (self._busy or self._paused_ms or self._closing):
+                self._hand()
+        finally:
+            self._handing = False
+        if self._busy or self._ahead or self._closing:
+            return
+        if self._lines.too_long:
+            self._end_too_long()
+        elif not self._reading:
+            self._read(True)
+
+    def _hand(self) -> None:
+        """Hand over the first line that waits."""
         self.line = self._ahead.popleft()
         self._ahead_bytes -= len(self.line)
         if (
