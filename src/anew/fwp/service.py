@@ -10,7 +10,7 @@ import asyncio
 import resource
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, Final
 
@@ -81,6 +81,7 @@ class Service:
         loop: For the time that a FETCH waits.
         description: What INFO calls this server.
         own_policy: A policy was set for the whole server, and holds for these jobs too in place of Faktory's.
+        policies: By queue and type, policies that come before the server's; None stands for every queue or type.
     """
 
     def __init__(
@@ -92,12 +93,14 @@ class Service:
         *,
         description: str = "Faktory Enterprise",
         own_policy: bool = False,
+        policies: Mapping[tuple[str | None, str | None], msgspec.Raw] | None = None,
     ) -> None:
         self._engine = engine
         self._commit = commit
         self._reads = reads
         self._description = description
         self._policy = msgspec.UNSET if own_policy else _POLICY
+        self._policies = policies or {}
         self.bulk = BulkChanges(commit.submit, reads.later, engine.clock.now, loop.call_later)
         self.workers = Workers(engine.clock.monotonic)
         self._waits = _Waits(loop)
@@ -165,12 +168,12 @@ class Service:
 
     def _named(self, job: CheckedJob) -> PushedJob:
         """Give a job in the engine's form."""
-        policy, limit = self._policy, job.retry
-        if job.retry <= 0:
-            policy, limit = msgspec.Raw(_NO_RETRY if job.retry else _DISCARDS), 0
+        policy, limit = self._policy_of(job) if self._policies else self._policy, job.retry
         meta = meta_of(job.meta) if b'"' in job.meta or b"{" in job.meta else None
         if meta is not None and _OWN_POLICY in bytes(meta.custom):
             policy = _own_policy(meta.custom, policy)
+        if limit <= 0:  # there is no wait that a policy could decide, only what becomes of the job
+            policy, limit = msgspec.Raw(_NO_RETRY if limit else _DISCARDS), 0
         return PushedJob(
             type=job.jobtype,
             queue=job.queue,
@@ -185,6 +188,13 @@ class Service:
             attempts=job.attempts,
             first_failed_at=None,
         )
+
+    def _policy_of(self, job: CheckedJob) -> Any:
+        """Give the policy for a job's queue and type, else for its type, else for its queue, else the server's."""
+        for key in ((job.queue, job.jobtype), (None, job.jobtype), (job.queue, None)):
+            if key in self._policies:
+                return self._policies[key]
+        return self._policy
 
     # -- work
 
