@@ -98,6 +98,7 @@ class Filter:
     """Which jobs are meant; members are ANDed, values inside one are ORed, None means any.
 
     Attributes:
+        jids: Jobs under these ids of their producers.
         visible_at: Hide ended jobs whose retention is over at this instant; None hides nothing.
     """
 
@@ -105,6 +106,7 @@ class Filter:
     queues: frozenset[str] | None = None
     types: frozenset[str] | None = None
     keys: frozenset[int] | None = None
+    jids: frozenset[str] | None = None
     priority: Range | None = None
     ready_at: Range | None = None
     attempts: Range | None = None
@@ -112,7 +114,7 @@ class Filter:
 
     def only_counts(self) -> bool:
         """Report whether the counters by queue and state can answer a count."""
-        parts = (self.types, self.keys, self.priority, self.ready_at, self.attempts)
+        parts = (self.types, self.keys, self.jids, self.priority, self.ready_at, self.attempts)
         return all(part is None for part in parts)
 
 
@@ -238,7 +240,7 @@ class Reader(Protocol):
         """Count jobs by queue and state; queues without a job are left out."""
 
     def listed(self) -> dict[str, bool]:
-        """Give the listed queues, and whether each is paused: to all of them a job was pushed under its producer's id."""
+        """Give the listed queues, and whether each is paused: a job under its producer's id was ready in each."""
 
     def ended(self) -> dict[int, tuple[int, int]]:
         """Give the attempts that have ended by day (UTC, days since the Unix epoch): all, and those that failed."""

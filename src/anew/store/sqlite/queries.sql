@@ -244,8 +244,8 @@ SELECT id FROM job INDEXED BY job_hold WHERE state = @IN_FLIGHT
     AND (hold_owner IS NULL OR hold_owner NOT IN (SELECT id FROM session)) LIMIT ?;
 
 -- name: select_due
--- Waiting jobs whose time has come; the rows that `promote` changes then.
-SELECT id, queue, state FROM job WHERE state < @READY AND ready_at <= ? ORDER BY ready_at LIMIT ?;
+-- Waiting jobs whose time has come, and whether each came under its producer's id; the rows that `promote` changes then.
+SELECT id, queue, state, jid IS NOT NULL FROM job WHERE state < @READY AND ready_at <= ? ORDER BY ready_at LIMIT ?;
 
 -- name: promote
 -- Follows select_due in the same transaction, so it meets the same rows.

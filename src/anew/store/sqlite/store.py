@@ -355,7 +355,7 @@ class SqliteStore:
         if staged and keys:
             self._payloads.adopt(keys[0], keys[-1])
         rows = sorted(plain + rich + pushed) if rich or pushed else plain
-        self._queues.list_names({row[1] for row in pushed})
+        self._queues.list_names({row[1] for row in pushed if row[4] == READY})
         places = tally([(row[1], row[3], row[4]) for row in rows])
         for (queue, _, code), n in places.items():
             self._queues.move({queue: n}, None, code)
@@ -597,7 +597,8 @@ class SqliteStore:
         rows = self._execute(sql("select_due"), (now, limit)).fetchall()
         if rows:
             self._execute(sql("promote"), (now, limit))
-            for (queue, code), n in tally([row[1:] for row in rows]).items():
+            self._queues.list_names({row[1] for row in rows if row[3]})
+            for (queue, code), n in tally([row[1:3] for row in rows]).items():
                 self._queues.move({queue: n}, code, READY)
                 self._queues.change(queue)
         return len(rows)
@@ -644,6 +645,8 @@ class SqliteStore:
         if row.was_state is State.READY:
             self._queues.change(row.was_queue)
         if row.job.state is State.READY:
+            if row.job.jid is not None:
+                self._queues.list_names([row.job.queue])
             self._queues.change(row.job.queue)
 
     def delete(self, keys: Sequence[int]) -> list[int]:
