@@ -181,6 +181,9 @@ def serve(settings: Settings) -> int:
         returned = recover(server.engine)
         if returned:
             log.info("jobs in flight at the last stop are ready again", extra={"jobs": returned})
+        for name in ("cron", "throttles"):
+            if getattr(settings.fwp_tables, name):
+                log.warning("%s is read and has no effect yet", name)
         if settings.store.commit == "relaxed":
             log.warning("commit is relaxed: a power cut may lose what was answered in the last moments")
         return run_loop(server.run(_announce))
