@@ -322,6 +322,16 @@ def test_a_public_bind_of_the_protocol_without_a_password_is_refused(tmp_path: P
     assert "password" in ended.stderr
 
 
+def test_a_taken_port_of_the_protocol_is_an_error_that_says_what_would_do(
+    server: ServerProcess, tmp_path: Path
+) -> None:
+    port = str(server.address_of("fwp")[1])
+    ended = run("serve", "--root-dir", str(tmp_path / "data"), "--port", "0", "--fwp-port", port)
+    assert ended.returncode == 1
+    assert f"--fwp-host 127.0.0.1 --fwp-port {port} (address already in use)" in ended.stderr
+    assert "--no-fwp" in ended.stderr
+
+
 def test_without_the_protocol_only_http_is_served(fresh_server: Callable[..., ServerProcess]) -> None:
     server = fresh_server(no_fwp=True)
     server.terminate()
