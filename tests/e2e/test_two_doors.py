@@ -206,7 +206,8 @@ def test_an_enqueued_job_fails_by_its_own_policy(client: Client, wire: FaktoryWi
     (record,) = client.errors(job_id)
     assert (record["error_type"], record["message"]) == ("Broken", "first")
     client.patch(f"/jobs/{job_id}", {"ready_at": now_ms()})
-    assert fetched(wire, queue)["failure"]["retry_count"] == 0
+    again = fetched(wire, queue)
+    assert (again["retry"], again["failure"]["retry_count"], again["failure"]["remaining"]) == (3, 0, 3)
 
 
 def test_an_enqueued_job_dies_and_is_redriven(client: Client, wire: FaktoryWire, queue: str) -> None:
@@ -225,6 +226,38 @@ def test_an_enqueued_job_that_is_not_in_flight_is_not_found(
         wire.expect(f'FAIL {{"jid":"{job_id}"}}')
     wire.expect(f'ACK {{"jid":"{job_id}"}}')
     assert client.job(job_id)["status"] == "ready"
+
+
+def test_a_job_without_a_limit_has_the_largest_retry(client: Client, wire: FaktoryWire, queue: str) -> None:
+    client.enqueue(queue, policy={"curve": {"constant": "2h"}, "limit": None})
+    assert fetched(wire, queue)["retry"] == 2_147_483_647
+
+
+# -- both
+
+
+def test_a_paused_queue_is_paused_for_both(client: Client, wire: FaktoryWire, queue: str) -> None:
+    paused, other = f"{queue}-paused", f"{queue}-other"
+    push(wire, paused)
+    wire.expect(f"QUEUE PAUSE {paused}")
+    with client.take(f"{paused},{other}", prefetch=2) as stream:
+        client.enqueue(other)
+        assert stream.next_job()["queue"] == other
+        wire.expect(f"QUEUE RESUME {paused}")
+        assert stream.next_job()["queue"] == paused
+
+
+def test_a_flush_removes_the_jobs_of_both(
+    fresh_server: Callable[..., ServerProcess], fresh: Callable[..., Client]
+) -> None:
+    server = fresh_server()
+    client = fresh(server)
+    client.enqueue("q")
+    with FaktoryWire.open(url_of(server)) as wire:
+        push(wire, "q")
+        assert wire.ask("INFO")["faktory"]["queues"] == {"q": 2}
+        wire.expect("FLUSH")
+    assert client.count() == 0
 
 
 # -- policies

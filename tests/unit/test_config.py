@@ -541,3 +541,8 @@ def test_a_public_bind_of_the_protocol_needs_a_password_or_a_word(flags: dict[st
     require_safe_bind(load(flags | {"insecure": True}).settings)
     require_safe_bind(load(flags | {"fwp-password": "p"}).settings)
     require_safe_bind(load(flags | {"no-fwp": True}).settings)
+
+
+def test_a_directory_of_faktorys_that_is_none_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InvalidConfig, match=r"--faktory-dir: .* is not valid; expected a directory"):
+        load({"faktory-dir": str(tmp_path / "gone")})

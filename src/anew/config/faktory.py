@@ -51,6 +51,11 @@ def fill_in(
     environment = _environment(environ)
     given = fwp.get("faktory_dir")
     folder = given if isinstance(given, Path) else _folder(environment, environ)
+    if given is not None and not folder.is_dir():
+        source = origins["server.faktory-dir"]
+        raise InvalidConfig(
+            f"{source}: {shown(str(folder))} is not valid; expected a directory", field="faktory-dir"
+        )
     found = _read(folder)
     _listen(fwp, origins, found, specs)
     for name in _TABLES:

@@ -51,6 +51,7 @@ from anew.jobs import Failed, Job, State
 from anew.jobs.change import due_of
 from anew.jobs.codec import PushedJob, Retention
 from anew.jobs.ids import COUNTER_BITS
+from anew.jobs.terms import policy_of
 from anew.store.protocol import Filter, Page
 
 FETCH_S: Final = 2.0
@@ -58,6 +59,9 @@ FETCH_S: Final = 2.0
 
 VERSION: Final = "1.10.0"
 """What INFO says, since clients compare it: the version of Faktory whose protocol this is."""
+
+ENDLESS: Final = 2**31 - 1
+"""The ``retry`` of a job without a limit: clients read no larger number everywhere."""
 
 _POLICY: Final = msgspec.Raw(b'{"preset":"faktory"}')
 _DISCARDS: Final = b'{"preset":"faktory","on_exhausted":"discard"}'
@@ -260,9 +264,11 @@ class Service:
         return rendered(jid, job.queue, job.type, args, retry, meta, created_at, enqueued_at, failure)
 
     def retry_of(self, job: Job, meta: Meta) -> int:
-        """Give a job's ``retry``: negative where its first failure kills it."""
+        """Give a job's ``retry``: negative where its first failure kills it, `ENDLESS` where nothing ends its retries."""
         if job.retry_limit is None:
-            return self._engine.parts.defaults.policy.limit or 0
+            policy = policy_of(job.policy, None, self._engine.parts.defaults.policy)
+            limit = policy.limit if policy is not None else 0
+            return ENDLESS if limit is None else limit
         return job.retry_limit or meta.retry
 
     def _failure(self, job: Job, meta: Meta, retry: int) -> Failure:
