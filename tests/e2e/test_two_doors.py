@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import itertools
 import json
+import logging
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from anew.app.server import announce
 from tests.faktory_wire import BadReply, FaktoryWire
 
 from .client import Client, now_ms
@@ -346,6 +348,37 @@ def test_the_log_names_the_address_as_what_starts_containers_waits_for_it(
     server.terminate()
     assert sum(f"listening at :{port}" in line for line in server.output) == 1
     assert not any("pass-word" in line for line in server.output)
+
+
+@pytest.mark.parametrize(
+    ("doors", "said"),
+    [
+        (
+            {"primary": "127.0.0.1:7890", "fwp": "127.0.0.1:7419"},
+            "Anew serves on http://127.0.0.1:7890 and, for clients of Faktory, on tcp://127.0.0.1:7419; stop it with Ctrl-C\n",
+        ),
+        ({"primary": "[::1]:7890"}, "Anew serves on http://[::1]:7890; stop it with Ctrl-C\n"),
+    ],
+)
+def test_a_terminal_is_told_both_addresses(
+    doors: dict[str, str], said: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    announce(doors)
+    assert capsys.readouterr().err == said
+
+
+@pytest.mark.parametrize(
+    ("address", "shown"),
+    [("0.0.0.0:7419", ":7419"), ("[::]:7419", ":7419"), ("[::1]:7", "[::1]:7"), ("10.0.0.5:7419", "10.0.0.5:7419")],
+)  # fmt: skip
+def test_all_addresses_are_logged_as_faktory_logs_them(
+    address: str, shown: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(logging.getLogger("anew"), "propagate", True)
+    with caplog.at_level("INFO", "anew.server"):
+        announce({"primary": "127.0.0.1:1", "fwp": address})
+    assert caplog.messages == ["listening", "listening", f"listening at {shown}"]
 
 
 def test_a_public_bind_of_the_protocol_without_a_password_is_refused(tmp_path: Path) -> None:

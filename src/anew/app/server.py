@@ -186,12 +186,17 @@ def serve(settings: Settings) -> int:
                 log.warning("%s is read and has no effect yet", name)
         if settings.store.commit == "relaxed":
             log.warning("commit is relaxed: a power cut may lose what was answered in the last moments")
-        return run_loop(server.run(_announce))
+        return run_loop(server.run(announce))
     finally:
         _close(store)
 
 
-def _announce(doors: Mapping[str, str]) -> None:
+def announce(doors: Mapping[str, str]) -> None:
+    """Say where a server listens: to programs in the log, to people on their terminal.
+
+    Args:
+        doors: As `Server.run` gives them.
+    """
     for door, address in doors.items():
         log.info("listening", extra={"api": door, "addr": address, "scheme": _SCHEMES[door]})
     spoken = ""
