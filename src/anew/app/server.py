@@ -141,7 +141,7 @@ class Server:
             policies=fwp_policies(self.settings),
         )
         port = FwpPort(
-            server, service, password=chosen.password or "", enterprise=True, max_line=chosen.max_line
+            server, service, password=chosen.password or "", enterprise=False, max_line=chosen.max_line
         )
         service.figures = lambda: (port.identified, port.executed)
         server.on_tick.append(lambda now: service.workers.reap())

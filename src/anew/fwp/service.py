@@ -104,7 +104,7 @@ class Service:
         reads: Reads,
         loop: asyncio.AbstractEventLoop,
         *,
-        description: str = "Faktory Enterprise",
+        description: str = "Faktory",
         own_policy: bool = False,
         policies: Mapping[tuple[str | None, str | None], msgspec.Raw] | None = None,
     ) -> None:
