@@ -190,6 +190,7 @@ class SqliteStore:
             if version == self._version:
                 return False
             self._version = version
+            self._sharing.alone = False
             self._forget()
         except (apsw.BusyError, apsw.LockedError) as error:
             self._sharing.locked = True
