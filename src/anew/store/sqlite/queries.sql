@@ -405,9 +405,12 @@ SELECT done_at FROM duty WHERE name = ?;
 -- A duty is done now.
 INSERT INTO duty (name, done_at) VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET done_at = excluded.done_at;
 
--- name: newest_key
--- The largest key that a row has.
-SELECT max(id) FROM job;
+-- name: read_numbers
+-- The largest key that a row has, and the largest numbers that were noted: one statement, as each batch runs it after another
+-- process has written.
+SELECT (SELECT max(id) FROM job),
+    (SELECT value FROM meta WHERE name = 'last_key'),
+    (SELECT value FROM meta WHERE name = 'last_failure');
 
 -- name: read_meta
 -- What is stored about the store itself.
