@@ -150,6 +150,7 @@ SEARCHES = {
     "select_due": "job_due",
     "promote": "job_due",
     "next_due": "job_due",
+    "draw_near": "job_far",
     "lapsed": "job_hold",
     "purgeable": "job_purge",
     "delete_attempts": "attempt_job",

@@ -59,6 +59,9 @@ from anew.store.sqlite.rows import (
 from anew.store.sqlite.sharing import Sharing
 from anew.store.sqlite.sql import WIDTH, in_widths, sql
 
+DRAWN = 4
+"""Jobs that a promotion enters among the due for each that it may make ready: the more at once, the fewer pages for each."""
+
 _open: weakref.WeakSet[SqliteStore] = weakref.WeakSet()
 
 
@@ -597,6 +600,7 @@ class SqliteStore:
 
     def promote(self, now: int, limit: int) -> int:
         """Make up to `limit` waiting jobs ready whose time has come; tell how many."""
+        self._execute(sql("draw_near"), (now, DRAWN * limit))
         rows = self._execute(sql("select_due"), (now, limit)).fetchall()
         if rows:
             self._execute(sql("promote"), (now, limit))
@@ -607,10 +611,10 @@ class SqliteStore:
         return len(rows)
 
     def next_due(self) -> int | None:
-        """Tell the earliest time that a waiting job waits for."""
+        """Tell the earliest time at which `promote` has something to do."""
         # To its end: a statement that is not finished keeps the file as it sees it now, for later reads and from being shortened.
-        rows = self._execute(sql("next_due")).fetchall()
-        return rows[0][0] if rows else None
+        rows: list[tuple[int | None]] = self._execute(sql("next_due")).fetchall()
+        return rows[0][0]
 
     def lapsed(self, now: int, limit: int) -> list[int]:
         """List in-flight jobs whose hold is past its deadline."""
