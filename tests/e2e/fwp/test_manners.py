@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import random
 import socket
 from collections.abc import Iterator
@@ -204,6 +205,33 @@ def test_a_flood_of_connections_is_turned_away(narrow: str) -> None:
         wire.close()
     with FaktoryWire.open(narrow) as wire:
         wire.expect("FETCH", NO_QUEUE)
+
+
+def test_a_flood_at_one_moment_holds_up_nobody(narrow: str) -> None:
+    """More at once than are told why: the rest is just cut. A connection from before goes on working."""
+    with FaktoryWire.open(narrow, wid="held") as held:
+        flood = [socket.create_connection(target(narrow), timeout=15) for _ in range(200)]
+        for peer in flood:
+            with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+                peer.sendall(b'HELLO {"v":2}\r\n')
+        for number in range(20):
+            push(held, "flood", number)
+            assert fetch(held, "flood")["args"] == [number]
+        said = [_to_the_end(peer) for peer in flood[LIMIT:]]
+        refused = f'+HI {{"v":2}}\r\n+OK\r\n-ERR too many connections: {LIMIT}\r\n'.encode()
+        assert refused in said
+        assert {answer for answer in said if not refused.startswith(answer)} == set()
+        for peer in flood:
+            peer.close()
+
+
+def _to_the_end(peer: socket.socket) -> bytes:
+    """Read until the server closes."""
+    got = b""
+    with contextlib.suppress(ConnectionResetError):
+        while chunk := peer.recv(4096):
+            got += chunk
+    return got
 
 
 def test_clients_that_go_within_a_line_leave_nothing(connect: Open, url: str, queue: str) -> None:
