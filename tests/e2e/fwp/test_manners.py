@@ -234,6 +234,30 @@ def _to_the_end(peer: socket.socket) -> bytes:
     return got
 
 
+def test_one_who_sends_no_more_is_answered_all_that_it_has_sent(
+    url: str, wire: FaktoryWire, queue: str
+) -> None:
+    """As one that is fed from a file is. Nothing is fetched for it, since nobody may be there."""
+    peer = raw(url)
+    pushes = [f"PUSH {compact(job(queue, number))}\r\n" for number in range(20)]
+    peer.sendall("".join([*pushes, "nonsense\r\n", f"FETCH {queue}\r\n", "nonsense\r\n", "PUSH"]).encode())
+    peer.shutdown(socket.SHUT_WR)
+    assert _to_the_end(peer) == b"+OK\r\n" * 20 + b"-ERR unknown command nonsense\r\n"
+    peer.close()
+    assert wire.ask("INFO")["faktory"]["queues"][queue] == 20
+
+
+def test_one_who_sends_no_more_while_it_waits_gets_nothing(url: str, wire: FaktoryWire, queue: str) -> None:
+    peer = raw(url)
+    peer.sendall(f"nonsense\r\nFETCH {queue}\r\n".encode())
+    assert _exactly(peer, 31) == b"-ERR unknown command nonsense\r\n"
+    peer.shutdown(socket.SHUT_WR)
+    assert _to_the_end(peer) == b""
+    peer.close()
+    push(wire, queue)
+    assert fetch(wire, queue)["args"] == [1]
+
+
 def test_clients_that_go_within_a_line_leave_nothing(connect: Open, url: str, queue: str) -> None:
     line = f"PUSH {compact(job(queue))}".encode()
     for at in range(0, len(line), 7):
