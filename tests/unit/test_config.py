@@ -468,7 +468,7 @@ def test_whose_password_wins(tmp_path: Path) -> None:
     )
 
 
-def test_faktory_92_a_password_that_begins_with_a_slash_is_a_file(tmp_path: Path) -> None:
+def test_fwp_92_a_password_that_begins_with_a_slash_is_a_file(tmp_path: Path) -> None:
     secret = tmp_path / "secret"
     secret.write_text("\n  pass word \n")
     flags = faktory(tmp_path / "none")
@@ -500,7 +500,7 @@ def test_a_password_of_the_protocol_is_never_shown() -> None:
     assert specs["fwp-password"].show("s3cret") == "***"
 
 
-def test_faktory_92_production_asks_for_a_password(tmp_path: Path) -> None:
+def test_fwp_92_production_asks_for_a_password(tmp_path: Path) -> None:
     flags = faktory(tmp_path)
     environ = {"FAKTORY_ENV": "production"}
     with pytest.raises(InvalidConfig, match="FAKTORY_ENV=production: there is no password"):

@@ -47,15 +47,19 @@ from anew.fwp.connection import FwpConnection
 from anew.fwp.jobs import CheckedJob, Failure, Meta, checked, failure_of, meta_of, rendered
 from anew.fwp.mutations import DEAD_MS, Mutations
 from anew.fwp.workers import Workers, WorkerState
-from anew.jobs import Failed, Job, State
+from anew.jobs import ErrorRecord, Failed, Job, State
 from anew.jobs.change import due_of
 from anew.jobs.codec import PushedJob, Retention
 from anew.jobs.ids import COUNTER_BITS
+from anew.jobs.outcomes import RESERVATION_EXPIRED
 from anew.jobs.terms import policy_of
 from anew.store.protocol import Filter, Page
 
 FETCH_S: Final = 2.0
 """How long a FETCH waits for a job. Source: Faktory 1.10."""
+
+EXPIRED: Final = "Faktory job reservation expired"
+"""What a job says whose reservation has expired. Source: Faktory 1.10."""
 
 VERSION: Final = "1.10.0"
 """What INFO says, since clients compare it: the version of Faktory whose protocol this is."""
@@ -282,7 +286,7 @@ class Service:
             retry,
             job.first_failed_at or 0,
             due[0] if due else None,
-            record.message if record else "unknown",
+            _message(record) if record else "unknown",
             (record.error_type if record else None) or "unknown",
             record.backtrace.split("\n") if record and record.backtrace is not None else [],
         )
@@ -508,6 +512,12 @@ def _own_policy(custom: msgspec.Raw, otherwise: Any) -> Any:
         return otherwise
     policy_from_json(bytes(own))
     return own
+
+
+def _message(record: ErrorRecord) -> str:
+    """Give what a failure says; of a reservation that expired, in the protocol's words."""
+    expired = RESERVATION_EXPIRED.error_type, RESERVATION_EXPIRED.message
+    return EXPIRED if (record.error_type, record.message) == expired else record.message
 
 
 def _answer_ok(connection: FwpConnection, result: Any) -> None:
