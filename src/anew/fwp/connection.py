@@ -34,6 +34,7 @@ AHEAD_BYTES = 1 << 20
 """Bytes of such lines, once there is one."""
 
 _NEW_WORK = (b"PUSH ", b"PUSHB ")
+_FETCH = b"FETCH "
 _OVERLOADED = replies.error("the server is overloaded; try again in a second")
 
 
@@ -111,6 +112,7 @@ class FwpConnection(asyncio.Protocol):
         "_busy",
         "_closing",
         "_draining",
+        "_ended",
         "_handing",
         "_identified",
         "_last_ms",
@@ -137,7 +139,7 @@ class FwpConnection(asyncio.Protocol):
         self._began_ms = self._last_ms = port.server.now_ms()
         self._paused_ms = 0
         self._busy = self._identified = self._refused = self._closing = self._draining = False
-        self._handing = False
+        self._handing = self._ended = False
         self._reading = True
         self.served = False
         self.line = b""
@@ -182,8 +184,9 @@ class FwpConnection(asyncio.Protocol):
             self._next()
 
     def eof_received(self) -> bool:
-        """The peer has ended its side: nothing waits for it any more."""
-        return False
+        """The peer sends no more, and perhaps has gone: what it has sent is done, but nothing waits for it, nor is fetched."""
+        self._ended = True
+        return self.on_close is None and bool(self._busy or self._ahead)
 
     def connection_lost(self, error: Exception | None) -> None:
         """Forget what was asked."""
@@ -304,6 +307,8 @@ class FwpConnection(asyncio.Protocol):
             return
         if self._lines.too_long:
             self._end_too_long()
+        elif self._ended:
+            self.close()
         elif not self._reading:
             self._read(True)
 
@@ -322,6 +327,8 @@ class FwpConnection(asyncio.Protocol):
             self._hello()
         elif self._draining:
             self.close(replies.error(replies.SHUTTING_DOWN))
+        elif self._ended and self.line.startswith(_FETCH):
+            self.close()
         else:
             self._port.server.counters.requests += 1
             self._port.server.gate.hand(self, self._port)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import random
 import socket
 from collections.abc import Iterator
@@ -204,6 +205,57 @@ def test_a_flood_of_connections_is_turned_away(narrow: str) -> None:
         wire.close()
     with FaktoryWire.open(narrow) as wire:
         wire.expect("FETCH", NO_QUEUE)
+
+
+def test_a_flood_at_one_moment_holds_up_nobody(narrow: str) -> None:
+    """More at once than are told why: the rest is just cut. A connection from before goes on working."""
+    with FaktoryWire.open(narrow, wid="held") as held:
+        flood = [socket.create_connection(target(narrow), timeout=15) for _ in range(200)]
+        for peer in flood:
+            with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+                peer.sendall(b'HELLO {"v":2}\r\n')
+        for number in range(20):
+            push(held, "flood", number)
+            assert fetch(held, "flood")["args"] == [number]
+        said = [_to_the_end(peer) for peer in flood[LIMIT:]]
+        refused = f'+HI {{"v":2}}\r\n+OK\r\n-ERR too many connections: {LIMIT}\r\n'.encode()
+        assert refused in said
+        assert {answer for answer in said if not refused.startswith(answer)} == set()
+        for peer in flood:
+            peer.close()
+
+
+def _to_the_end(peer: socket.socket) -> bytes:
+    """Read until the server closes."""
+    got = b""
+    with contextlib.suppress(ConnectionResetError):
+        while chunk := peer.recv(4096):
+            got += chunk
+    return got
+
+
+def test_one_who_sends_no_more_is_answered_all_that_it_has_sent(
+    url: str, wire: FaktoryWire, queue: str
+) -> None:
+    """As one that is fed from a file is. Nothing is fetched for it, since nobody may be there."""
+    peer = raw(url)
+    pushes = [f"PUSH {compact(job(queue, number))}\r\n" for number in range(20)]
+    peer.sendall("".join([*pushes, "nonsense\r\n", f"FETCH {queue}\r\n", "nonsense\r\n", "PUSH"]).encode())
+    peer.shutdown(socket.SHUT_WR)
+    assert _to_the_end(peer) == b"+OK\r\n" * 20 + b"-ERR unknown command nonsense\r\n"
+    peer.close()
+    assert wire.ask("INFO")["faktory"]["queues"][queue] == 20
+
+
+def test_one_who_sends_no_more_while_it_waits_gets_nothing(url: str, wire: FaktoryWire, queue: str) -> None:
+    peer = raw(url)
+    peer.sendall(f"nonsense\r\nFETCH {queue}\r\n".encode())
+    assert _exactly(peer, 31) == b"-ERR unknown command nonsense\r\n"
+    peer.shutdown(socket.SHUT_WR)
+    assert _to_the_end(peer) == b""
+    peer.close()
+    push(wire, queue)
+    assert fetch(wire, queue)["args"] == [1]
 
 
 def test_clients_that_go_within_a_line_leave_nothing(connect: Open, url: str, queue: str) -> None:
