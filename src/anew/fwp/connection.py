@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
+import select
 from collections import deque
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
@@ -36,6 +37,19 @@ AHEAD_BYTES = 1 << 20
 _NEW_WORK = (b"PUSH ", b"PUSHB ")
 _FETCH = b"FETCH "
 _OVERLOADED = replies.error("the server is overloaded; try again in a second")
+
+
+_HUNG_UP = getattr(select, "POLLRDHUP", 0)  # Linux has it
+
+
+def _hung_up(transport: asyncio.Transport) -> bool:
+    """Ask the system whether a peer has ended its side; some 2 us."""
+    socket = transport.get_extra_info("socket")
+    if socket is None or not _HUNG_UP:
+        return False
+    poll = select.poll()
+    poll.register(socket.fileno(), _HUNG_UP)
+    return bool(poll.poll(0))
 
 
 class Commands(Protocol):
@@ -252,8 +266,9 @@ class FwpConnection(asyncio.Protocol):
 
     @property
     def gone(self) -> bool:
-        """Whether nobody reads an answer any more."""
-        return self._closing or self._transport is None or self._transport.is_closing()
+        """Whether nobody reads an answer any more; the loop may have yet to hear of it."""
+        transport = self._transport
+        return self._closing or transport is None or transport.is_closing() or _hung_up(transport)
 
     def execute(self) -> None:
         """Execute the line that is under way."""

@@ -26,6 +26,7 @@ class Peer:
     def __init__(self) -> None:
         self.answers: list[str] = []
         self.gone = self.closed = False
+        self.line = b""
         self.worker: Any = None
         self.on_close: Callable[[], None] | None = None
 
