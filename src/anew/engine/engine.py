@@ -103,6 +103,12 @@ class Engine:
             rng=rng,
         )
         self.due_at = store.next_due()
+        self._slot_ends_at: int | None = None
+
+    @property
+    def wake_at(self) -> int | None:
+        """When the next batch is to come by itself, epoch ms; None: not before something is asked for."""
+        return min((at for at in (self.due_at, self._slot_ends_at) if at is not None), default=None)
 
     # -- the batch
 
@@ -162,6 +168,8 @@ class Engine:
             # Takes, releases and promotions need no sync: losing one in a power cut only offers the job again.
             if self.store.begin(synced=any(op.durable for op in ops)):
                 self._look_again()
+            if self.store.limits:
+                self.store.pass_time(batch.now)
             promoted = self._promote(batch, PROMOTE_JOBS)  # first, so that a take finds what is due
             self._run(ops, batch, answers)
             self._promote(batch, PROMOTE_JOBS - promoted)
@@ -169,6 +177,7 @@ class Engine:
             batch.take()
             if batch.due_changed:
                 self.due_at = self.store.next_due()
+            self._slot_ends_at = self.store.next_slot_end() if self.store.limits else None
             ended, failed = (
                 self.stats.completed + self.stats.failed - counted[2] - counted[3],
                 self.stats.failed - counted[3],
@@ -207,6 +216,7 @@ class Engine:
             self.due_at = self.store.next_due()
         except Exception as error:
             raise StoreFailed("the store could not undo a batch") from error
+        self._slot_ends_at = None
         self.dispatcher.undo(batch.deliveries)
         for undo in batch.on_undo:
             undo()

@@ -20,6 +20,7 @@ from anew.errors import AnewError, StoreBusy
 from anew.jobs.change import Change
 from anew.jobs.codec import NewJob
 from anew.jobs.job import ErrorRecord, Job
+from anew.jobs.limits import Throttle
 from anew.jobs.outcomes import HoldKind
 from anew.jobs.state import State
 
@@ -333,6 +334,25 @@ class Store(Protocol):
         Stops early, after at least one, when their payloads exceed `max_bytes`.
         """
 
+    @property
+    def limits(self) -> Mapping[str, Throttle]:
+        """What bounds the jobs in flight of some queues, in all processes. Takes keep to it; `reserve` leaves it to its caller."""
+
+    def limit(self, limits: Mapping[str, Throttle]) -> None:
+        """Have other limits, in place of all that there were. What a queue has in flight when it gets one takes slots too."""
+
+    def pass_time(self, now: int) -> None:
+        """Judge by an instant, epoch ms, whose slot's time is over; called first in a transaction, if there are limits."""
+
+    def next_slot_end(self) -> int | None:
+        """Give when a slot's time is over in a queue that somebody has found to have none free, epoch ms; else None."""
+
+    def occupy(self, slots: Iterable[tuple[int, str, str]], now: int) -> None:
+        """Write who has the slots of jobs that were reserved now: (key, queue, worker). Queues without a limit have none."""
+
+    def free_slots(self, worker: str) -> None:
+        """Free the slots of a worker that is gone; what it holds stays in flight."""
+
     def named(self, jids: Sequence[str]) -> list[Named]:
         """Find reserved jobs by their producers' ids; of several with one id, the one that was taken last comes last."""
 
@@ -428,8 +448,13 @@ class Store(Protocol):
     def mend_texts(self) -> int:
         """After a UnicodeDecodeError: find the damaged texts, leave their jobs to `set_aside`; tell how many there were."""
 
-    def takeable(self, queue: str) -> int:
-        """Report how many jobs of a queue may be taken: those that are ready, unless it is paused."""
+    def takeable(self, queue: str, worker: str | None = None) -> int:
+        """Report how many jobs of a queue may be taken: those that are ready, unless it is paused, as far as its limit goes.
+
+        Args:
+            queue: Its name.
+            worker: By whom, "" for somebody without an id; None: by all workers together.
+        """
 
     def any_ready(self) -> bool:
         """Report whether any job is ready."""
@@ -438,7 +463,10 @@ class Store(Protocol):
         """Of some queues, give those that have ready jobs; costs no more than there are of either."""
 
     def fresh_ready(self) -> list[str]:
-        """List the queues that the open transaction has touched and that have ready jobs; no disk is touched."""
+        """List the queues that may have more jobs to take since the transaction began, and that have some.
+
+        The disk is touched only for queues that have a limit.
+        """
 
     def counts(self, queues: Collection[str] | None = None) -> Mapping[str, Mapping[State, int]]:
         """Count jobs by queue and state, in some queues or all; queues without a job are left out."""

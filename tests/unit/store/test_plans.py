@@ -145,6 +145,9 @@ SEARCHES = {
     "first_heads": "queue_first",
     "heads_behind": "queue_first",
     "named": "job_jid",
+    "slots": "job_slot",
+    "free_slots": "job_slot",
+    "occupy_all": "job_hold",
     "held_by": "job_hold",
     "held_by_nobody": "job_hold",
     "select_due": "job_due",
@@ -176,7 +179,7 @@ BY_KEY = [
     "select_ready_by_key", "hold_by_key", "held_under", "finish", "load", "load_payload", "complete", "apply", "rewrite",
     "release", "rename", "bury", "delete", "payload", "delete_payloads", "payload_sizes", "adopt", "delete_staged", "drop_attempts",
     "forget_records", "counted_attempts", "delete_attempt_counts", "leftover_parts", "drop_part", "drop_leftover",
-    "read_queues", "drop_queues", "select_reserved", "reserve_by_key", "close_session", "read_duty",
+    "read_queues", "drop_queues", "select_reserved", "reserve_by_key", "occupy", "close_session", "read_duty",
 ]  # fmt: skip
 
 

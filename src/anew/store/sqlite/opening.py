@@ -257,8 +257,9 @@ def now_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
-def read_numbers(connection: apsw.Connection, identity: Identity) -> None:
-    """Believe the rows about the numbers given out so far."""
+def read_numbers(connection: apsw.Connection, identity: Identity) -> str | None:
+    """Believe the rows about the numbers given out so far; give what is stored of limits."""
     known: dict[str, Any] = {str(row[0]): row[1] for row in connection.execute(sql("read_meta"))}
     identity.last_key = int(known["last_key"])
     identity.last_failure = int(known["last_failure"])
+    return known.get("limits")

@@ -139,6 +139,23 @@ UPDATE job SET state = @IN_FLIGHT, hold_kind = ?, hold_token = ?, hold_owner = ?
     dequeued_at = ?
 WHERE id IN (@marks) AND state = @READY;
 
+-- name: slots
+-- The slots of a queue that were taken after an instant, in order; only the index is read.
+SELECT dequeued_at, hold_worker FROM job
+WHERE queue = ? AND state = @IN_FLIGHT AND hold_worker IS NOT NULL AND dequeued_at > ? ORDER BY dequeued_at;
+
+-- name: occupy
+-- Who has the slots of jobs that were taken.
+UPDATE job SET hold_worker = v.column2 FROM (VALUES @rows(2)) AS v WHERE job.id = v.column1 AND job.state = @IN_FLIGHT;
+
+-- name: occupy_all
+-- A queue gets a limit: all that it has in flight takes a slot.
+UPDATE job INDEXED BY job_hold SET hold_worker = '' WHERE state = @IN_FLIGHT AND queue = ?;
+
+-- name: free_slots
+-- The slots of a worker that is gone.
+UPDATE job SET hold_worker = NULL WHERE queue = ? AND state = @IN_FLIGHT AND hold_worker = ?;
+
 -- name: named
 -- Reserved jobs by their producers' ids, the one that was taken last behind the others.
 SELECT jid, id, hold_token FROM job WHERE jid IN (@marks) AND state = @IN_FLIGHT AND hold_kind = 20 ORDER BY dequeued_at, id;

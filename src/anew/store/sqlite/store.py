@@ -16,6 +16,7 @@ from anew.errors import AnewError, ForkedStore, StoreBusy, StoreFailed, StoreFul
 from anew.jobs.change import Change
 from anew.jobs.codec import DEFAULT_PRIORITY, RESERVED_MS, NewJob, PushedJob
 from anew.jobs.job import Job
+from anew.jobs.limits import Throttle
 from anew.jobs.state import State
 from anew.store.protocol import (
     Hold,
@@ -142,6 +143,7 @@ class SqliteStore:
             self.keep_reserve()
             opening.sync_directory(self._reserve.parent)
         self.identity = opening.identify(self._connection)
+        limits = opening.read_numbers(self._connection, self.identity)
         self._written_key, self._written_failure = self.identity.last_key, self.identity.last_failure
         self._uncovered = False
         # Loosely typed on purpose: what a row holds is known by its statement, and `rows` gives it names.
@@ -149,6 +151,7 @@ class SqliteStore:
         ((newest,),) = self._execute(sql("newest_key")).fetchall()
         self.identity.last_key = max(self.identity.last_key, newest or 0)
         self._queues = Queues(self._connection.execute)
+        self._queues.slots.believe(limits)
         self._reads = SqliteReader(self._connection, shared=True)
         self.find, self.count = self._reads.find, self._reads.count
         self._payloads = Payloads(self._execute)
@@ -281,7 +284,7 @@ class SqliteStore:
     def _forget(self) -> None:
         """Drop what is cached of the rows: another transaction may have changed them."""
         self._queues.forget()
-        opening.read_numbers(self._connection, self.identity)
+        self._queues.slots.believe(opening.read_numbers(self._connection, self.identity))
         self._written_key, self._written_failure = self.identity.last_key, self.identity.last_failure
         self._uncovered = False
         ((newest,),) = self._execute(sql("newest_key")).fetchall()
@@ -423,11 +426,14 @@ class SqliteStore:
         each: dict[str, int] = {}
         for queue, n in wanted:
             each[queue] = each.get(queue, 0) + n
+        if self.limits:
+            each = {queue: self._queues.cap(queue, n) for queue, n in each.items()}
         keys, behind = self._queues.first_of_each(each)
         return self._take_keys(keys, behind, max_bytes, hold)
 
     def _take_first(self, queue: str, limit: int, max_bytes: int, hold: Hold) -> Taken:
         """Take from one queue: its rows are found in the order of its line."""
+        limit = self._queues.cap(queue, limit)
         found = self._execute(sql("select_ready"), (queue, limit)).fetchall()
         rows, corrupt = self._with_payloads(found, max_bytes)
         n = len(rows) + len(corrupt)
@@ -439,6 +445,7 @@ class SqliteStore:
         if n:
             self._queues.move({queue: n}, READY, IN_FLIGHT)
             self._queues.change(queue)
+            self.occupy([(row[0], queue, "") for row in found[:n]] if self.limits else (), hold.now)
         return Taken(rows, corrupt)
 
     def _take_keys(self, keys: list[int], behind: Heads, max_bytes: int, hold: Hold) -> Taken:
@@ -451,6 +458,7 @@ class SqliteStore:
         taken = found[: len(rows) + len(corrupt)]
         self._hold_keys([row[0] for row in taken], hold)
         self._took(taken, keys, behind)
+        self.occupy([(row[0], row[1], "") for row in taken] if self.limits else (), hold.now)
         return Taken(rows, corrupt)
 
     def reserve(self, wanted: Sequence[tuple[str, int]], max_bytes: int, hold: Hold) -> Reserved:
@@ -505,6 +513,43 @@ class SqliteStore:
     def _hold_keys(self, keys: Sequence[int], hold: Hold) -> None:
         for part in in_widths(keys):
             self._execute(sql("hold_by_key", len(part)), (*_stamp(hold), *part))
+
+    # -- limits
+
+    @property
+    def limits(self) -> Mapping[str, Throttle]:
+        """What bounds the jobs in flight of some queues."""
+        return self._queues.slots.limits
+
+    def limit(self, limits: Mapping[str, Throttle]) -> None:
+        """Have other limits, in place of all that there were."""
+        slots = self._queues.slots
+        old = set(slots.limits)
+        self._queues.touch(old.union(limits))
+        self._execute(sql("write_meta"), ("limits", slots.set(limits)))
+        for queue in set(limits) - old:
+            self._execute(sql("occupy_all"), (queue,))
+
+    def pass_time(self, now: int) -> None:
+        """Judge slots by an instant from now on."""
+        self._queues.slots.pass_time(now)
+
+    def next_slot_end(self) -> int | None:
+        """Tell when a slot's time is over that somebody may wait for."""
+        return self._queues.slots.next_end()
+
+    def occupy(self, slots: Iterable[tuple[int, str, str]], now: int) -> None:
+        """Write who has the slots of jobs that were taken; queues without a limit have none."""
+        taken = [slot for slot in slots if slot[1] in self.limits]
+        self._many("occupy", [(key, worker) for key, _, worker in taken])
+        self._queues.slots.took([slot[1:] for slot in taken], now)
+
+    def free_slots(self, worker: str) -> None:
+        """Free the slots of a worker that is gone; what it holds stays in flight."""
+        self._queues.touch(self.limits)
+        for queue in self.limits:
+            self._execute(sql("free_slots"), (queue, worker))
+            self._queues.slots.freed(queue)
 
     def _with_payloads(
         self, found: list[tuple[Any, ...]], max_bytes: int
@@ -641,6 +686,8 @@ class SqliteStore:
     def _recount(self, row: Rewrite) -> None:
         self._queues.move({row.was_queue: 1}, CODE[row.was_state], None)
         self._queues.move({row.job.queue: 1}, None, CODE[row.job.state])
+        if row.job.state is State.IN_FLIGHT and row.job.queue != row.was_queue and self.limits:
+            self.occupy([(row.job.key, row.job.queue, "")], row.job.dequeued_at or 0)
         if row.was_state is State.READY:
             self._queues.change(row.was_queue)
         if row.job.state is State.READY:
@@ -749,9 +796,9 @@ class SqliteStore:
         """Give those of these jobs that were set aside because something stored of them cannot be read, or will be."""
         return self._unreadable.keys() & set(keys) | self._records.corrupt_among(keys)
 
-    def takeable(self, queue: str) -> int:
+    def takeable(self, queue: str, worker: str | None = None) -> int:
         """Tell how many jobs of a queue may be taken."""
-        return self._queues.takeable(queue)
+        return self._queues.takeable(queue, worker)
 
     def pause(self, queues: Collection[str] | None, paused: bool) -> None:
         """Have listed queues, some or all, hand out nothing, or again what they have; unknown ones are left alone."""
