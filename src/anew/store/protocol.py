@@ -19,6 +19,7 @@ from msgspec import Struct
 from anew.errors import AnewError, StoreBusy
 from anew.jobs.change import Change
 from anew.jobs.codec import NewJob
+from anew.jobs.cron_entry import CronEntry
 from anew.jobs.job import ErrorRecord, Job
 from anew.jobs.limits import Throttle
 from anew.jobs.outcomes import HoldKind
@@ -71,6 +72,23 @@ class Named(NamedTuple):
     jid: str
     key: int
     token: int
+
+
+class CronRow(Struct, frozen=True, gc=False):
+    """A stored cron entry.
+
+    Attributes:
+        group, name: Its key.
+        entry: Its schedule.
+        job: What it enqueues; the store does not look into it.
+        group_paused: Its group is paused; not written with it.
+    """
+
+    group: str
+    name: str
+    entry: CronEntry
+    job: bytes
+    group_paused: bool = False
 
 
 Range = tuple[int, int]
@@ -482,6 +500,27 @@ class Store(Protocol):
 
         A commit does that by itself where it must: as long as the job with the largest key is there, its row says it.
         """
+
+    def due_crons(self, now: int, limit: int) -> list[CronRow]:
+        """List cron entries whose next slot has come, the one that waits longest first; no others are looked at."""
+
+    def next_slot(self) -> int | None:
+        """Give the earliest slot that a cron entry waits for, epoch ms."""
+
+    def crons(self, group: str | None, after: tuple[str, str], limit: int) -> list[CronRow]:
+        """List cron entries of a group, or of all (None), by group and name; `after`: from behind these."""
+
+    def cron(self, group: str, name: str) -> CronRow | None:
+        """Read one cron entry."""
+
+    def write_crons(self, rows: Sequence[CronRow]) -> None:
+        """Write cron entries, new ones and others."""
+
+    def drop_crons(self, keys: Iterable[tuple[str, str]]) -> None:
+        """Remove cron entries: (group, name)."""
+
+    def pause_crons(self, group: str, paused: bool) -> None:
+        """Pause or resume a group of cron entries, whether or not it has any."""
 
     def sessions(self) -> list[Session]:
         """List the processes that have this store open, and those that have died with it."""

@@ -402,6 +402,46 @@ ON CONFLICT (day) DO UPDATE SET processed = processed + excluded.processed, fail
 -- All of these counts.
 SELECT day, processed, failed FROM day;
 
+-- name: due_crons
+-- Entries whose next slot has come, the one that waits longest first; the last column: their group is paused.
+SELECT group_name, name, @cron, job, group_name IN (SELECT group_name FROM cron_paused) FROM cron
+WHERE next_at <= ? ORDER BY next_at LIMIT ?;
+
+-- name: next_slot
+-- The earliest slot that an entry waits for.
+SELECT next_at FROM cron WHERE next_at IS NOT NULL ORDER BY next_at LIMIT 1;
+
+-- name: crons
+-- Entries of all groups behind one of them, in order.
+SELECT group_name, name, @cron, job, group_name IN (SELECT group_name FROM cron_paused) FROM cron
+WHERE (group_name, name) > (?, ?) ORDER BY group_name, name LIMIT ?;
+
+-- name: group_crons
+-- Entries of one group behind one of them, in order.
+SELECT group_name, name, @cron, job, group_name IN (SELECT group_name FROM cron_paused) FROM cron
+WHERE group_name = ? AND name > ? ORDER BY name LIMIT ?;
+
+-- name: read_cron
+-- One entry.
+SELECT group_name, name, @cron, job, group_name IN (SELECT group_name FROM cron_paused) FROM cron WHERE group_name = ? AND name = ?;
+
+-- name: write_crons
+-- Entries as they are now.
+INSERT INTO cron (group_name, name, @cron, job) VALUES @rows(12)
+ON CONFLICT (group_name, name) DO UPDATE SET @new_cron, job = excluded.job;
+
+-- name: drop_cron
+-- An entry that is no more.
+DELETE FROM cron WHERE group_name = ? AND name = ?;
+
+-- name: pause_crons
+-- A group of entries is paused.
+INSERT OR IGNORE INTO cron_paused (group_name) VALUES (?);
+
+-- name: resume_crons
+-- A group of entries goes on.
+DELETE FROM cron_paused WHERE group_name = ?;
+
 -- name: open_session
 -- A process that may hold jobs from now on; its number is never given again.
 INSERT INTO session (pid, started_at) VALUES (?, ?) RETURNING id;

@@ -32,6 +32,7 @@ from anew.store.protocol import (
 )
 from anew.store.sqlite import opening
 from anew.store.sqlite.checkpoint import Checkpointer, Log
+from anew.store.sqlite.crontab import Crontab
 from anew.store.sqlite.payloads import Payloads
 from anew.store.sqlite.queues import Heads, Queues, tally
 from anew.store.sqlite.reader import RECOUNTED, SqliteReader, recounted
@@ -154,6 +155,10 @@ class SqliteStore:
         self._queues.slots.believe(limits)
         self._reads = SqliteReader(self._connection, shared=True)
         self.find, self.count = self._reads.find, self._reads.count
+        crontab = Crontab(self._execute)
+        self.due_crons, self.next_slot, self.crons = crontab.due_crons, crontab.next_slot, crontab.crons
+        self.cron, self.write_crons = crontab.cron, crontab.write_crons
+        self.drop_crons, self.pause_crons = crontab.drop_crons, crontab.pause_crons
         self._payloads = Payloads(self._execute)
         self._records = Records(self._execute, self._payloads, *self._keep)
         self.errors, self.last_errors = self._records.errors, self._records.last_errors
