@@ -139,6 +139,7 @@ class Batch:
         now: Epoch ms, read once for all of it.
 
     Attributes:
+        cron_changed: Cron entries may have other slots before them.
         due_changed: Waiting jobs may be due at other times than before.
         deliveries: What was taken, to be handed out after the commit.
         on_undo: Called if the transaction does not last.
@@ -147,6 +148,7 @@ class Batch:
 
     __slots__ = (
         "_parts",
+        "cron_changed",
         "defaults",
         "deliveries",
         "due_changed",
@@ -163,7 +165,7 @@ class Batch:
         self.store = parts.store
         self.defaults = parts.defaults
         self.stats = parts.stats
-        self.due_changed = False
+        self.due_changed = self.cron_changed = False
         self.deliveries: list[tuple[Taker, list[TakenRow]]] = []
         self.on_undo: list[Callable[[], None]] = []
         self.undo: Undo = []
