@@ -468,7 +468,7 @@ def test_whose_password_wins(tmp_path: Path) -> None:
     )
 
 
-def test_faktory_92_a_password_that_begins_with_a_slash_is_a_file(tmp_path: Path) -> None:
+def test_fwp_92_a_password_that_begins_with_a_slash_is_a_file(tmp_path: Path) -> None:
     secret = tmp_path / "secret"
     secret.write_text("\n  pass word \n")
     flags = faktory(tmp_path / "none")
@@ -500,7 +500,7 @@ def test_a_password_of_the_protocol_is_never_shown() -> None:
     assert specs["fwp-password"].show("s3cret") == "***"
 
 
-def test_faktory_92_production_asks_for_a_password(tmp_path: Path) -> None:
+def test_fwp_92_production_asks_for_a_password(tmp_path: Path) -> None:
     flags = faktory(tmp_path)
     environ = {"FAKTORY_ENV": "production"}
     with pytest.raises(InvalidConfig, match="FAKTORY_ENV=production: there is no password"):
@@ -546,3 +546,21 @@ def test_a_public_bind_of_the_protocol_needs_a_password_or_a_word(flags: dict[st
 def test_a_directory_of_faktorys_that_is_none_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InvalidConfig, match=r"--faktory-dir: .* is not valid; expected a directory"):
         load({"faktory-dir": str(tmp_path / "gone")})
+
+
+def test_a_directory_that_cannot_be_looked_at_is_no_traceback(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its name is longer than a name may be: to look at it fails as it does where nobody may enter, for root too."""
+    beyond = tmp_path / ("x" * 300)
+    with pytest.raises(InvalidConfig, match="expected a directory"):
+        load({"faktory-dir": str(beyond)})
+    monkeypatch.setattr("anew.config.faktory.SYSTEM", beyond)
+    with pytest.raises(InvalidConfig, match=r"conf\.d: cannot be read: .* name another directory"):
+        load()
+    assert load({"no-fwp": True}).settings.fwp.off
+
+
+def test_a_path_of_a_password_that_no_system_takes_is_no_traceback(tmp_path: Path) -> None:
+    with pytest.raises(InvalidConfig, match="the file cannot be read"):
+        load(faktory(tmp_path, a='[faktory]\npassword = "/\\u0000"\n'))

@@ -6,6 +6,7 @@ after it.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -51,7 +52,7 @@ def fill_in(
     environment = _environment(environ)
     given = fwp.get("faktory_dir")
     folder = given if isinstance(given, Path) else _folder(environment, environ)
-    if given is not None and not folder.is_dir():
+    if given is not None and not os.path.isdir(folder):
         source = origins["server.faktory-dir"]
         raise InvalidConfig(
             f"{source}: {shown(str(folder))} is not valid; expected a directory", field="faktory-dir"
@@ -67,7 +68,8 @@ def fill_in(
     _settle_password(fwp, origins, environ, found)
     if "password" not in fwp and environment != "development" and not skip:
         kept = folder / "password"
-        if kept.exists() and (given is not None or folder == SYSTEM):
+        # Not `Path.exists`: that raises where the directory may not be entered.
+        if os.path.exists(kept) and (given is not None or folder == SYSTEM):
             _set_password(fwp, origins, _content(kept, str(kept)), str(kept))
         elif environment is not None and not insecure:
             raise InvalidConfig(
@@ -92,18 +94,33 @@ def _folder(environment: str | None, environ: Mapping[str, str]) -> Path:
     """Give the directory of Faktory's settings: the one that its environment means, else the user's own if there are any in it."""
     home = environ.get("HOME")
     own = Path(home) / ".faktory" if home else None
-    if own is not None and (
-        environment == "development" or (environment is None and any(own.glob("conf.d/*.toml")))
-    ):
+    if own is not None and (environment == "development" or (environment is None and _files(own))):
         return own
     return SYSTEM
+
+
+def _files(folder: Path) -> list[Path]:
+    """List ``conf.d/*.toml`` in alphabetical order.
+
+    Raises:
+        InvalidConfig: There is such a directory, and it cannot be looked into; a password may stand there.
+    """
+    try:
+        names = os.listdir(folder / "conf.d")
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    except OSError as error:
+        raise InvalidConfig(
+            f"{folder / 'conf.d'}: cannot be read: {error}; name another directory (--faktory-dir)",
+            field="faktory-dir",
+        ) from error
+    return [folder / "conf.d" / name for name in sorted(names) if name.endswith(".toml")]
 
 
 def _read(folder: Path) -> Found:
     """Read ``conf.d/*.toml`` in alphabetical order; what Anew does not know is passed over."""
     found: Found = {}
-    files = sorted(folder.glob("conf.d/*.toml"))
-    for file in files:
+    for file in _files(folder):
         document = _document(file)
         table = document.get("faktory", {})
         if not isinstance(table, dict):
@@ -214,7 +231,7 @@ def _text(value: object, source: str) -> str:
 def _content(file: Path, source: str) -> str:
     try:
         text = file.read_text(encoding="utf-8").strip()
-    except (OSError, UnicodeDecodeError) as error:
+    except (OSError, ValueError) as error:
         raise InvalidConfig(f"{source}: the file cannot be read: {error}", field="fwp-password") from error
     if not text:
         raise InvalidConfig(f"{source}: {file} is empty; expected a password", field="fwp-password")

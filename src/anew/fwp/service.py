@@ -164,7 +164,7 @@ class Service:
         except (InvalidJob, InvalidInput) as error:
             connection.reply(replies.error(str(error)))
             return
-        short = len(connection.line) <= PART_BYTES  # its payload is shorter still
+        short = len(job.payload) <= PART_BYTES
         submit = self._commit.submit_new if short else self._commit.submit_long
         submit(Enqueue((job,), partial(_answer_ok, connection)))
 
