@@ -152,7 +152,7 @@ class SqliteStore:
         ((newest,),) = self._execute(sql("newest_key")).fetchall()
         self.identity.last_key = max(self.identity.last_key, newest or 0)
         self._queues = Queues(self._connection.execute)
-        self._queues.slots.believe(limits)
+        self.limits = self._queues.slots.believe(limits)
         self._reads = SqliteReader(self._connection, shared=True)
         self.find, self.count = self._reads.find, self._reads.count
         crontab = Crontab(self._execute)
@@ -289,7 +289,7 @@ class SqliteStore:
     def _forget(self) -> None:
         """Drop what is cached of the rows: another transaction may have changed them."""
         self._queues.forget()
-        self._queues.slots.believe(opening.read_numbers(self._connection, self.identity))
+        self.limits = self._queues.slots.believe(opening.read_numbers(self._connection, self.identity))
         self._written_key, self._written_failure = self.identity.last_key, self.identity.last_failure
         self._uncovered = False
         ((newest,),) = self._execute(sql("newest_key")).fetchall()
@@ -438,7 +438,8 @@ class SqliteStore:
 
     def _take_first(self, queue: str, limit: int, max_bytes: int, hold: Hold) -> Taken:
         """Take from one queue: its rows are found in the order of its line."""
-        limit = self._queues.cap(queue, limit)
+        if queue in self.limits:
+            limit = self._queues.cap(queue, limit)
         found = self._execute(sql("select_ready"), (queue, limit)).fetchall()
         rows, corrupt = self._with_payloads(found, max_bytes)
         n = len(rows) + len(corrupt)
@@ -450,7 +451,8 @@ class SqliteStore:
         if n:
             self._queues.move({queue: n}, READY, IN_FLIGHT)
             self._queues.change(queue)
-            self.occupy([(row[0], queue, "") for row in found[:n]] if self.limits else (), hold.now)
+            if queue in self.limits:
+                self.occupy([(row[0], queue, "") for row in found[:n]], hold.now)
         return Taken(rows, corrupt)
 
     def _take_keys(self, keys: list[int], behind: Heads, max_bytes: int, hold: Hold) -> Taken:
@@ -463,7 +465,8 @@ class SqliteStore:
         taken = found[: len(rows) + len(corrupt)]
         self._hold_keys([row[0] for row in taken], hold)
         self._took(taken, keys, behind)
-        self.occupy([(row[0], row[1], "") for row in taken] if self.limits else (), hold.now)
+        if self.limits:
+            self.occupy([(row[0], row[1], "") for row in taken], hold.now)
         return Taken(rows, corrupt)
 
     def reserve(self, wanted: Sequence[tuple[str, int]], max_bytes: int, hold: Hold) -> Reserved:
@@ -521,17 +524,13 @@ class SqliteStore:
 
     # -- limits
 
-    @property
-    def limits(self) -> Mapping[str, Throttle]:
-        """What bounds the jobs in flight of some queues."""
-        return self._queues.slots.limits
-
     def limit(self, limits: Mapping[str, Throttle]) -> None:
         """Have other limits, in place of all that there were."""
         slots = self._queues.slots
         old = set(slots.limits)
         self._queues.touch(old.union(limits))
         self._execute(sql("write_meta"), ("limits", slots.set(limits)))
+        self.limits = slots.limits
         for queue in set(limits) - old:
             self._execute(sql("occupy_all"), (queue,))
 
