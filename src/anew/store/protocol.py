@@ -285,6 +285,8 @@ class Store(Protocol):
 
     identity: Identity
     session: int
+    limits: Mapping[str, Throttle]
+    """What bounds the jobs in flight of some queues, in all processes. Takes keep to it; `reserve` leaves it to its caller."""
 
     @property
     def staging(self) -> Staging:
@@ -353,10 +355,6 @@ class Store(Protocol):
 
         Stops early, after at least one, when their payloads exceed `max_bytes`.
         """
-
-    @property
-    def limits(self) -> Mapping[str, Throttle]:
-        """What bounds the jobs in flight of some queues, in all processes. Takes keep to it; `reserve` leaves it to its caller."""
 
     def limit(self, limits: Mapping[str, Throttle]) -> None:
         """Have other limits, in place of all that there were. What a queue has in flight when it gets one takes slots too."""

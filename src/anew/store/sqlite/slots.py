@@ -40,12 +40,13 @@ class Slots:
         # Queues of which somebody has got less than was asked for: when their next slot's time is over.
         self._ends: dict[str, int] = {}
 
-    def believe(self, text: str | None) -> None:
-        """Have the limits that are stored."""
+    def believe(self, text: str | None) -> Mapping[str, Throttle]:
+        """Have the limits that are stored; give them."""
         self.forget()
         if text != self._text:
             self._text = text
             self.limits = {} if text is None else _LIMITS.decode(text)
+        return self.limits
 
     def set(self, limits: Mapping[str, Throttle]) -> str:
         """Have other limits; give what is to be stored of them."""

@@ -151,7 +151,7 @@ class SqliteStore:
         # Loosely typed on purpose: what a row holds is known by its statement, and `rows` gives it names.
         self._execute: Callable[..., Any] = self._connection.cursor().execute
         self._queues = Queues(self._connection.execute)
-        self._queues.slots.believe(self._read_numbers())
+        self.limits = self._queues.slots.believe(self._read_numbers())
         self._reads = SqliteReader(self._connection, shared=True)
         self.find, self.count = self._reads.find, self._reads.count
         crontab = Crontab(self._execute)
@@ -289,7 +289,7 @@ class SqliteStore:
     def _forget(self) -> None:
         """Drop what is cached of the rows: another transaction may have changed them."""
         self._queues.forget()
-        self._queues.slots.believe(self._read_numbers())
+        self.limits = self._queues.slots.believe(self._read_numbers())
 
     def _read_numbers(self) -> str | None:
         """Believe the rows about the numbers given out so far; give what is stored of limits."""
@@ -443,7 +443,8 @@ class SqliteStore:
 
     def _take_first(self, queue: str, limit: int, max_bytes: int, hold: Hold) -> Taken:
         """Take from one queue: its rows are found in the order of its line."""
-        limit = self._queues.cap(queue, limit)
+        if queue in self.limits:
+            limit = self._queues.cap(queue, limit)
         found = self._execute(sql("select_ready"), (queue, limit)).fetchall()
         rows, corrupt = self._with_payloads(found, max_bytes)
         n = len(rows) + len(corrupt)
@@ -455,7 +456,8 @@ class SqliteStore:
         if n:
             self._queues.move({queue: n}, READY, IN_FLIGHT)
             self._queues.change(queue)
-            self.occupy([(row[0], queue, "") for row in found[:n]] if self.limits else (), hold.now)
+            if queue in self.limits:
+                self.occupy([(row[0], queue, "") for row in found[:n]], hold.now)
         return Taken(rows, corrupt)
 
     def _take_keys(self, keys: list[int], behind: Heads, max_bytes: int, hold: Hold) -> Taken:
@@ -468,7 +470,8 @@ class SqliteStore:
         taken = found[: len(rows) + len(corrupt)]
         self._hold_keys([row[0] for row in taken], hold)
         self._took(taken, keys, behind)
-        self.occupy([(row[0], row[1], "") for row in taken] if self.limits else (), hold.now)
+        if self.limits:
+            self.occupy([(row[0], row[1], "") for row in taken], hold.now)
         return Taken(rows, corrupt)
 
     def reserve(self, wanted: Sequence[tuple[str, int]], max_bytes: int, hold: Hold) -> Reserved:
@@ -526,17 +529,13 @@ class SqliteStore:
 
     # -- limits
 
-    @property
-    def limits(self) -> Mapping[str, Throttle]:
-        """What bounds the jobs in flight of some queues."""
-        return self._queues.slots.limits
-
     def limit(self, limits: Mapping[str, Throttle]) -> None:
         """Have other limits, in place of all that there were."""
         slots = self._queues.slots
         old = set(slots.limits)
         self._queues.touch(old.union(limits))
         self._execute(sql("write_meta"), ("limits", slots.set(limits)))
+        self.limits = slots.limits
         for queue in set(limits) - old:
             self._execute(sql("occupy_all"), (queue,))
 
