@@ -12,6 +12,7 @@ from itertools import count
 from typing import Any
 
 from anew.engine.ops import Op
+from anew.engine.takers import TURNED_AWAY, Admit
 from anew.jobs import HoldKind, Job
 from anew.jobs.terms import policy_readable
 from anew.store.protocol import Hold, Store
@@ -73,25 +74,33 @@ class Fetches:
         """Report whether somebody waits for a job."""
         return bool(self._waits)
 
-    def run(self, new: Iterable[Fetch], now: int, corrupt: dict[int, str]) -> list[tuple[Fetch, Job]]:
+    def run(
+        self, new: Iterable[Fetch], now: int, corrupt: dict[int, str], admit: Admit
+    ) -> list[tuple[Fetch, Job]]:
         """Reserve jobs for those that can have one, inside the open transaction.
 
         Args:
             new: Those that have just come; what they cannot have they wait for.
             now: Epoch ms.
             corrupt: Gets jobs that are in flight now too but cannot be read, by key, and what is wrong with them.
+            admit: Looks at jobs that are tied to something; gives the keys of those that nobody may get.
 
         Returns:
             Who gets what. If the transaction does not last, `undo` needs it.
         """
         given: list[tuple[Fetch, Job]] = []
         hungry = dict.fromkeys(fetch for fetch in new if not fetch.over)
-        left = FETCH_BYTES
+        left, turned_away = FETCH_BYTES, 0
         while asked := self._assign([*self._woken(), *hungry]):  # nobody is in both
             hold = Hold(HoldKind.RESERVATION, self._new_token(), self._store.session, None, now)
             found = self._store.reserve([(queue, len(line)) for queue, line in asked.items()], left, hold)
             corrupt.update(found.corrupt)
+            hooked = [job.key for job in found.jobs if job.hooks]
+            away = admit(hooked) if hooked else ()
+            turned_away += len(away)
             for job in found.jobs:
+                if job.key in away:
+                    continue
                 if job.policy is not None and not policy_readable(job.policy):
                     corrupt[job.key] = "its policy cannot be read"
                     continue
@@ -100,10 +109,9 @@ class Fetches:
                 hungry.pop(fetch, None)
                 self._forget(fetch)
                 left -= len(job.payload or b"")
-            if left <= 0 or not (
-                found.jobs or found.corrupt
-            ):  # in the latter case nothing is there, whatever a counter says
-                self.unfinished = left <= 0
+            full = left <= 0 or turned_away >= TURNED_AWAY
+            if full or not (found.jobs or found.corrupt):  # else nothing is there, whatever a counter says
+                self.unfinished = full
                 break
         for fetch in hungry:
             self._wait(fetch)

@@ -162,6 +162,11 @@ SEARCHES = {
     "failed_jobs": "attempt_job",
     "failures": "attempt_job",
     "recount_records": "attempt_job",
+    "purgeable_hooked": "job_purge",
+    "release_locks": "unique_lock_job",
+    "reap_locks": "unique_lock_end",
+    "purgeable_batches": "batch_purge",
+    "reap_progress": "progress_age",
 }
 """Which index carries which statement."""
 
@@ -177,6 +182,7 @@ BY_KEY = [
     "release", "rename", "bury", "delete", "payload", "delete_payloads", "payload_sizes", "adopt", "delete_staged", "drop_attempts",
     "forget_records", "counted_attempts", "delete_attempt_counts", "leftover_parts", "drop_part", "drop_leftover",
     "read_queues", "drop_queues", "select_reserved", "reserve_by_key", "close_session", "read_duty",
+    "hooked", "add_hooks", "locks", "batches", "write_batch", "batch_parts", "delete_batches", "progress", "extend_hold",
 ]  # fmt: skip
 
 
@@ -210,6 +216,11 @@ def test_every_statement_is_accounted_for() -> None:
         "write_queues",
         "write_flags",
         "insert_pushed",
+        "insert_hooked",
+        "insert_batch",
+        "take_locks",
+        "claim_lock",
+        "write_progress",
         "count_ended",
         "write_duty",
         "write_meta",

@@ -31,6 +31,8 @@ from anew.store.protocol import (
 )
 from anew.store.sqlite import opening
 from anew.store.sqlite.checkpoint import Checkpointer, Log
+from anew.store.sqlite.hooks import TABLES as HOOK_TABLES
+from anew.store.sqlite.hooks import SqliteHooks
 from anew.store.sqlite.payloads import Payloads
 from anew.store.sqlite.queues import Heads, Queues, tally
 from anew.store.sqlite.reader import RECOUNTED, SqliteReader, recounted
@@ -49,6 +51,7 @@ from anew.store.sqlite.rows import (
     change_values,
     checksum,
     damage,
+    hooked_values,
     is_plain,
     job_of,
     plain_values,
@@ -152,6 +155,7 @@ class SqliteStore:
         self._reads = SqliteReader(self._connection, shared=True)
         self.find, self.count = self._reads.find, self._reads.count
         self._payloads = Payloads(self._execute)
+        self._hooks = SqliteHooks(self._execute)
         self._records = Records(self._execute, self._payloads, *self._keep)
         self.errors, self.last_errors = self._records.errors, self._records.last_errors
         self.dropped_errors, self.sweep = self._records.dropped_errors, self._records.sweep
@@ -295,6 +299,11 @@ class SqliteStore:
         return self
 
     @property
+    def hooks(self) -> SqliteHooks:
+        """What jobs are tied to."""
+        return self._hooks
+
+    @property
     def device(self) -> SqliteStore | None:
         """The disk it lives on; None for a store in memory."""
         return None if self._reserve is None else self
@@ -339,9 +348,13 @@ class SqliteStore:
         plain: list[tuple[Any, ...]] = []
         rich: list[tuple[Any, ...]] = []
         pushed: list[tuple[Any, ...]] = []
+        hooked: list[tuple[Any, ...]] = []
         for key, job in zip(keys, jobs, strict=True):
             if isinstance(job, PushedJob):
-                pushed.append(pushed_values(key, job, now))
+                if job.hooks is not None:
+                    hooked.append(hooked_values(key, job, job.hooks, now))
+                else:
+                    pushed.append(pushed_values(key, job, now))
             elif is_plain(job):
                 plain.append(plain_values(key, job, now))
                 continue
@@ -352,10 +365,12 @@ class SqliteStore:
         self._many("insert_plain", plain)
         self._many("insert_rich", rich)
         self._many("insert_pushed", pushed)
+        self._many("insert_hooked", hooked)
+        pushed += hooked
         if staged and keys:
             self._payloads.adopt(keys[0], keys[-1])
         rows = sorted(plain + rich + pushed) if rich or pushed else plain
-        self._queues.list_names({row[1] for row in pushed if row[4] == READY})
+        self._queues.list_names({row[1] for row in pushed if row[4] == READY and row[12] is not None})
         places = tally([(row[1], row[3], row[4]) for row in rows])
         for (queue, _, code), n in places.items():
             self._queues.move({queue: n}, None, code)
@@ -439,7 +454,7 @@ class SqliteStore:
         if n:
             self._queues.move({queue: n}, READY, IN_FLIGHT)
             self._queues.change(queue)
-        return Taken(rows, corrupt)
+        return Taken(rows, corrupt, [row[0] for row in found[:n] if row[-1]])
 
     def _take_keys(self, keys: list[int], behind: Heads, max_bytes: int, hold: Hold) -> Taken:
         """Take jobs that were found by their index entries alone; `behind`: who is first in their queues then."""
@@ -451,7 +466,7 @@ class SqliteStore:
         taken = found[: len(rows) + len(corrupt)]
         self._hold_keys([row[0] for row in taken], hold)
         self._took(taken, keys, behind)
-        return Taken(rows, corrupt)
+        return Taken(rows, corrupt, [row[0] for row in taken if row[-1]])
 
     def reserve(self, wanted: Sequence[tuple[str, int]], max_bytes: int, hold: Hold) -> Reserved:
         """Put the first ready jobs of each of several queues in flight, each for as long as it says itself."""
@@ -521,7 +536,7 @@ class SqliteStore:
                 total += size
                 payload = self._payloads.read(row[0])
             elif crc is not None and payload is not None and checksum(payload) == crc:
-                rows.append(row[:-1])
+                rows.append(row[:-2])
                 continue
             wrong = damage(size, crc, payload)
             if wrong is None:
@@ -670,7 +685,7 @@ class SqliteStore:
         """Remove every job; tell how many there were."""
         deleted = self._queues.total()
         self._uncovered = True
-        for table in ("job", "attempt", "attempt_count", "leftover", "day"):
+        for table in ("job", "attempt", "attempt_count", "leftover", "day", *HOOK_TABLES):
             self._execute(f"DELETE FROM {table}")  # noqa: S608 - fixed names
         self._payloads.delete_all()
         self._queues.clear()
