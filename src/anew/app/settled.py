@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import msgspec
+
 from anew import logs
 from anew.backoff import Policy
 from anew.config import Settings
@@ -48,6 +50,14 @@ def defaults_of(settings: Settings) -> Defaults:
         dead_ms=settings.retention.dead_ms,
         interruption_limit=settings.retry.interruption_limit,
     )
+
+
+def fwp_policies(settings: Settings) -> dict[tuple[str | None, str | None], msgspec.Raw]:
+    """Give the policies of the Faktory Work Protocol's jobs, as JSON, by queue and type."""
+    return {
+        (rule.queue, rule.type): msgspec.Raw(msgspec.json.encode(rule.policy))
+        for rule in settings.fwp_tables.policies
+    }
 
 
 def api_settings(settings: Settings) -> ApiSettings:

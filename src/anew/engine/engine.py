@@ -241,7 +241,7 @@ class Engine:
     def _fetch(self, ops: Sequence[Op], batch: Batch, answers: Answers) -> None:
         """Reserve jobs for those that fetch one; before takers that keep a connection, because these wait for one job alone."""
         fetches = [op for op in ops if isinstance(op, Fetch)]
-        if not fetches and not self.fetches.wanted():
+        if not fetches and not self.fetches.waiting():
             return
         corrupt: dict[int, str] = {}
         given = self.fetches.run(fetches, batch.now, corrupt, batch.hooks.admit)

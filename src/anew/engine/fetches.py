@@ -70,9 +70,9 @@ class Fetches:
         """Another process has written: any queue may have jobs."""
         self.unfinished = bool(self._waits)
 
-    def wanted(self) -> bool:
-        """Report whether somebody waits for a job."""
-        return bool(self._waits)
+    def waiting(self) -> int:
+        """Report how many wait for a job."""
+        return len(self._waits)
 
     def run(
         self, new: Iterable[Fetch], now: int, corrupt: dict[int, str], admit: Admit

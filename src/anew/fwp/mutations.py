@@ -2,8 +2,8 @@
 
 Ids and a type are compared as columns. Only a pattern takes a job's text, which is written as a worker would get it.
 
-A job that is requeued goes back to its place in its queue, by its arrival. Its `enqueued_at` is the moment of that; a job whose
-time has not come gets one, too.
+A job that is requeued differs from Faktory's in two things: it goes back to its place in its queue, by its arrival, and not to the
+tail; and one that has failed, or was dead, shows the moment of that as its `enqueued_at`. All else of it is as it was.
 """
 
 from __future__ import annotations

@@ -22,6 +22,7 @@ from anew.engine.bulk import BulkChanges
 from anew.engine.ops import Fail as FailOne
 from anew.engine.ops import Op
 from anew.engine.reads import Overview, Reads, Then
+from anew.engine.staging import PART_BYTES
 from anew.engine.verbs import delete_chunk, pause, unlist
 from anew.errors import AnewError, InvalidInput, InvalidJob, NotFound
 from anew.fwp import replies, times
@@ -47,17 +48,25 @@ from anew.fwp.connection import FwpConnection
 from anew.fwp.jobs import CheckedJob, Failure, Meta, checked, failure_of, meta_of, rendered
 from anew.fwp.mutations import DEAD_MS, Mutations
 from anew.fwp.workers import Workers, WorkerState
-from anew.jobs import Failed, Job, State
+from anew.jobs import ErrorRecord, Failed, Job, State
 from anew.jobs.change import due_of
 from anew.jobs.codec import PushedJob, Retention
 from anew.jobs.ids import COUNTER_BITS
+from anew.jobs.outcomes import RESERVATION_EXPIRED
+from anew.jobs.terms import policy_of
 from anew.store.protocol import Filter, Page
 
 FETCH_S: Final = 2.0
 """How long a FETCH waits for a job. Source: Faktory 1.10."""
 
+EXPIRED: Final = "Faktory job reservation expired"
+"""What a job says whose reservation has expired. Source: Faktory 1.10."""
+
 VERSION: Final = "1.10.0"
 """What INFO says, since clients compare it: the version of Faktory whose protocol this is."""
+
+ENDLESS: Final = 2**31 - 1
+"""The ``retry`` of a job without a limit: clients read no larger number everywhere."""
 
 _POLICY: Final = msgspec.Raw(b'{"preset":"faktory"}')
 _DISCARDS: Final = b'{"preset":"faktory","on_exhausted":"discard"}'
@@ -85,6 +94,7 @@ class Service:
         loop: For the time that a FETCH waits.
         description: What INFO calls this server.
         own_policy: A policy was set for the whole server, and holds for these jobs too in place of Faktory's.
+        policies: By queue and type, policies that come before the server's; None stands for every queue or type.
     """
 
     def __init__(
@@ -94,14 +104,16 @@ class Service:
         reads: Reads,
         loop: asyncio.AbstractEventLoop,
         *,
-        description: str = "Faktory Enterprise",
+        description: str = "Faktory",
         own_policy: bool = False,
+        policies: Mapping[tuple[str | None, str | None], msgspec.Raw] | None = None,
     ) -> None:
         self._engine = engine
         self._commit = commit
         self._reads = reads
         self._description = description
         self._policy = msgspec.UNSET if own_policy else _POLICY
+        self._policies = policies or {}
         self.bulk = BulkChanges(commit.submit, reads.later, engine.clock.now, loop.call_later)
         self.mutations = Mutations(self.bulk, engine.clock.now, self._key, self.shown)
         self.workers = Workers(engine.clock.monotonic)
@@ -152,7 +164,9 @@ class Service:
         except (InvalidJob, InvalidInput) as error:
             connection.reply(replies.error(str(error)))
             return
-        self._commit.submit_long(Enqueue((job,), partial(_answer_ok, connection)))
+        short = len(job.payload) <= PART_BYTES
+        submit = self._commit.submit_new if short else self._commit.submit_long
+        submit(Enqueue((job,), partial(_answer_ok, connection)))
 
     def _push_bulk(self, connection: FwpConnection, command: PushBulk) -> None:
         jobs: list[PushedJob] = []
@@ -176,12 +190,12 @@ class Service:
 
     def _named(self, job: CheckedJob) -> PushedJob:
         """Give a job in the engine's form."""
-        policy, limit = self._policy, job.retry
-        if job.retry <= 0:
-            policy, limit = msgspec.Raw(_NO_RETRY if job.retry else _DISCARDS), 0
+        policy, limit = self._policy_of(job) if self._policies else self._policy, job.retry
         meta = meta_of(job.meta) if b'"' in job.meta or b"{" in job.meta else None
         if meta is not None and _OWN_POLICY in bytes(meta.custom):
             policy = _own_policy(meta.custom, policy)
+        if limit <= 0:  # there is no wait that a policy could decide, only what becomes of the job
+            policy, limit = msgspec.Raw(_NO_RETRY if limit else _DISCARDS), 0
         return PushedJob(
             type=job.jobtype,
             queue=job.queue,
@@ -196,6 +210,13 @@ class Service:
             attempts=job.attempts,
             first_failed_at=None,
         )
+
+    def _policy_of(self, job: CheckedJob) -> Any:
+        """Give the policy for a job's queue and type, else for its type, else for its queue, else the server's."""
+        for key in ((job.queue, job.jobtype), (None, job.jobtype), (job.queue, None)):
+            if key in self._policies:
+                return self._policies[key]
+        return self._policy
 
     # -- work
 
@@ -250,9 +271,11 @@ class Service:
         return rendered(jid, job.queue, job.type, args, retry, meta, created_at, enqueued_at, failure)
 
     def retry_of(self, job: Job, meta: Meta) -> int:
-        """Give a job's ``retry``: negative where its first failure kills it."""
+        """Give a job's ``retry``: negative where its first failure kills it, `ENDLESS` where nothing ends its retries."""
         if job.retry_limit is None:
-            return self._engine.parts.defaults.policy.limit or 0
+            policy = policy_of(job.policy, None, self._engine.parts.defaults.policy)
+            limit = policy.limit if policy is not None else 0
+            return ENDLESS if limit is None else limit
         return job.retry_limit or meta.retry
 
     def _failure(self, job: Job, meta: Meta, retry: int) -> Failure:
@@ -266,7 +289,7 @@ class Service:
             retry,
             job.first_failed_at or 0,
             due[0] if due else None,
-            record.message if record else "unknown",
+            _message(record) if record else "unknown",
             (record.error_type if record else None) or "unknown",
             record.backtrace.split("\n") if record and record.backtrace is not None else [],
         )
@@ -492,6 +515,12 @@ def _own_policy(custom: msgspec.Raw, otherwise: Any) -> Any:
         return otherwise
     policy_from_json(bytes(own))
     return own
+
+
+def _message(record: ErrorRecord) -> str:
+    """Give what a failure says; of a reservation that expired, in the protocol's words."""
+    expired = RESERVATION_EXPIRED.error_type, RESERVATION_EXPIRED.message
+    return EXPIRED if (record.error_type, record.message) == expired else record.message
 
 
 def _answer_ok(connection: FwpConnection, result: Any) -> None:

@@ -467,7 +467,7 @@ class Store(Protocol):
         """Make up to `limit` waiting jobs ready whose time has come; report how many."""
 
     def next_due(self) -> int | None:
-        """Give the earliest time that a waiting job waits for."""
+        """Give the earliest time at which `promote` has something to do: no later than the first waiting job is due."""
 
     def lapsed(self, now: int, limit: int) -> list[int]:
         """List in-flight jobs whose hold is past its deadline."""

@@ -256,9 +256,9 @@ FROM (VALUES @rows(2)) AS v WHERE job.id = v.column1 AND job.state = @IN_FLIGHT 
 -- What a failed or interrupted attempt made of its job. Only a job that is still in flight takes it.
 UPDATE job SET state = v.column2, ready_at = coalesce(v.column3, job.ready_at), attempts = v.column4, failed_at = v.column5,
     first_failed_at = v.column6, purge_at = v.column7, phase = v.column8, carry = v.column9, interruptions = v.column10,
-    records = min(job.records, 1000000000) + 1, record_bytes = min(job.record_bytes, 1000000000000) + v.column11, hold_kind = NULL, hold_token = NULL,
-    hold_owner = NULL, hold_deadline = NULL
-FROM (VALUES @rows(11)) AS v WHERE job.id = v.column1 AND job.state = @IN_FLIGHT
+    records = min(job.records, 1000000000) + 1, record_bytes = min(job.record_bytes, 1000000000000) + v.column11, near_at = v.column12,
+    hold_kind = NULL, hold_token = NULL, hold_owner = NULL, hold_deadline = NULL
+FROM (VALUES @rows(12)) AS v WHERE job.id = v.column1 AND job.state = @IN_FLIGHT
 RETURNING job.id, job.queue, job.state, job.records;
 
 -- name: insert_attempt
@@ -299,7 +299,7 @@ SELECT DISTINCT job_id FROM attempt WHERE job_id IN (@marks) AND outcome = 'corr
 -- A patch meets the row it was computed from: same queue, same state.
 UPDATE job SET queue = v.column2, priority = v.column3, state = v.column4, ready_at = v.column5, attempts = v.column6,
     retry_limit = v.column7, policy = v.column8, retention = v.column9, purge_at = v.column10,
-    first_failed_at = v.column11, carry = v.column12, interruptions = v.column13,
+    first_failed_at = v.column11, carry = v.column12, interruptions = v.column13, near_at = NULL,
     hold_kind = CASE v.column4 WHEN @IN_FLIGHT THEN job.hold_kind END,
     hold_token = CASE v.column4 WHEN @IN_FLIGHT THEN job.hold_token END,
     hold_owner = CASE v.column4 WHEN @IN_FLIGHT THEN job.hold_owner END,
@@ -325,16 +325,24 @@ SELECT id FROM job INDEXED BY job_hold WHERE state = @IN_FLIGHT
 
 -- name: select_due
 -- Waiting jobs whose time has come, and whether each came under its producer's id; the rows that `promote` changes then.
-SELECT id, queue, state, jid IS NOT NULL FROM job WHERE state < @READY AND ready_at <= ? ORDER BY ready_at LIMIT ?;
+SELECT id, queue, state, jid IS NOT NULL FROM job WHERE state < @READY AND near_at IS NULL AND ready_at <= ? ORDER BY ready_at LIMIT ?;
 
 -- name: promote
 -- Follows select_due in the same transaction, so it meets the same rows.
 UPDATE job SET state = @READY
-WHERE id IN (SELECT id FROM job WHERE state < @READY AND ready_at <= ? ORDER BY ready_at LIMIT ?);
+WHERE id IN (SELECT id FROM job WHERE state < @READY AND near_at IS NULL AND ready_at <= ? ORDER BY ready_at LIMIT ?);
 
 -- name: next_due
--- The earliest time that a waiting job waits for.
-SELECT ready_at FROM job WHERE state < @READY ORDER BY ready_at LIMIT 1;
+-- The earliest time that a waiting job waits for, or has to be entered among the due.
+SELECT min(at) FROM (
+    SELECT * FROM (SELECT ready_at AS at FROM job WHERE state < @READY AND near_at IS NULL ORDER BY ready_at LIMIT 1)
+    UNION ALL SELECT * FROM (SELECT near_at FROM job WHERE near_at IS NOT NULL ORDER BY near_at LIMIT 1)
+);
+
+-- name: draw_near
+-- Enter jobs into the index of due times.
+UPDATE job SET near_at = NULL
+WHERE id IN (SELECT id FROM job WHERE near_at IS NOT NULL AND near_at <= ? ORDER BY near_at LIMIT ?);
 
 -- name: lapsed
 -- Jobs in flight whose hold is past its deadline.
@@ -485,9 +493,12 @@ SELECT done_at FROM duty WHERE name = ?;
 -- A duty is done now.
 INSERT INTO duty (name, done_at) VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET done_at = excluded.done_at;
 
--- name: newest_key
--- The largest key that a row has.
-SELECT max(id) FROM job;
+-- name: read_numbers
+-- The largest key that a row has, and the largest numbers that were noted: one statement, as each batch runs it after another
+-- process has written.
+SELECT (SELECT max(id) FROM job),
+    (SELECT value FROM meta WHERE name = 'last_key'),
+    (SELECT value FROM meta WHERE name = 'last_failure');
 
 -- name: read_meta
 -- What is stored about the store itself.

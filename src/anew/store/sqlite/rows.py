@@ -51,6 +51,9 @@ TAKEN_COLUMNS: Final = (
 INLINE_BYTES: Final = 2_048
 """Payloads above this live in their own table: a change of state rewrites the row, and should not rewrite megabytes."""
 
+FAR_MS: Final = 8_192
+"""Waits from this on are far: a job's place among the due is found later, with those of many others."""
+
 Row = tuple[Any, ...]
 _UNSET = msgspec.UNSET
 checksum = zlib.crc32
@@ -152,7 +155,20 @@ def change_values(change: Change) -> Row:
         change.carry,
         change.interruptions,
         text_bytes(change.attempt.message) + text_bytes(change.attempt.backtrace),
+        near_at(change.ready_at, change.failed_at),
     )
+
+
+def near_at(ready_at: int | None, now: int) -> int | None:
+    """Say when a job that waits is to be entered into the index of due times; None: now.
+
+    The same instant for jobs whose times are near each other beside how far they are, and early enough that a crowd of them
+    is entered before the first is due.
+    """
+    if ready_at is None or ready_at - now < FAR_MS:
+        return None
+    grain = (ready_at - now >> 1).bit_length() - 1
+    return ((ready_at >> grain) - 1) << grain
 
 
 def text_bytes(text: str | None) -> int:

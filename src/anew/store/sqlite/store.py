@@ -62,6 +62,9 @@ from anew.store.sqlite.rows import (
 from anew.store.sqlite.sharing import Sharing
 from anew.store.sqlite.sql import WIDTH, in_widths, sql
 
+DRAWN = 4
+"""Jobs that a promotion enters among the due for each that it may make ready: the more at once, the fewer pages for each."""
+
 _open: weakref.WeakSet[SqliteStore] = weakref.WeakSet()
 
 
@@ -106,6 +109,7 @@ class SqliteStore:
         self._relaxed = relaxed
         self._synced = True
         self._abandoned = self._forked = False
+        self._uncovered = False
         self._version = -1
         self._unreadable: dict[int, str] = {}
         self._suspects_texts = False
@@ -145,12 +149,9 @@ class SqliteStore:
             self.keep_reserve()
             opening.sync_directory(self._reserve.parent)
         self.identity = opening.identify(self._connection)
-        self._written_key, self._written_failure = self.identity.last_key, self.identity.last_failure
-        self._uncovered = False
         # Loosely typed on purpose: what a row holds is known by its statement, and `rows` gives it names.
         self._execute: Callable[..., Any] = self._connection.cursor().execute
-        ((newest,),) = self._execute(sql("newest_key")).fetchall()
-        self.identity.last_key = max(self.identity.last_key, newest or 0)
+        self._read_numbers()
         self._queues = Queues(self._connection.execute)
         self._reads = SqliteReader(self._connection, shared=True)
         self.find, self.count = self._reads.find, self._reads.count
@@ -198,6 +199,7 @@ class SqliteStore:
             if version == self._version:
                 return False
             self._version = version
+            self._sharing.alone = False
             self._forget()
         except (apsw.BusyError, apsw.LockedError) as error:
             self._sharing.locked = True
@@ -285,11 +287,15 @@ class SqliteStore:
     def _forget(self) -> None:
         """Drop what is cached of the rows: another transaction may have changed them."""
         self._queues.forget()
-        opening.read_numbers(self._connection, self.identity)
-        self._written_key, self._written_failure = self.identity.last_key, self.identity.last_failure
+        self._read_numbers()
+
+    def _read_numbers(self) -> None:
+        """Believe the rows about the numbers given out so far."""
+        ((newest, last_key, last_failure),) = self._execute(sql("read_numbers")).fetchall()
+        self._written_key, self._written_failure = int(last_key), int(last_failure)
         self._uncovered = False
-        ((newest,),) = self._execute(sql("newest_key")).fetchall()
-        self.identity.last_key = max(self.identity.last_key, newest or 0)
+        self.identity.last_key = max(self._written_key, newest or 0)
+        self.identity.last_failure = self._written_failure
 
     # -- what only a store on one disk with one writer needs
 
@@ -609,6 +615,7 @@ class SqliteStore:
 
     def promote(self, now: int, limit: int) -> int:
         """Make up to `limit` waiting jobs ready whose time has come; tell how many."""
+        self._execute(sql("draw_near"), (now, DRAWN * limit))
         rows = self._execute(sql("select_due"), (now, limit)).fetchall()
         if rows:
             self._execute(sql("promote"), (now, limit))
@@ -619,10 +626,10 @@ class SqliteStore:
         return len(rows)
 
     def next_due(self) -> int | None:
-        """Tell the earliest time that a waiting job waits for."""
+        """Tell the earliest time at which `promote` has something to do."""
         # To its end: a statement that is not finished keeps the file as it sees it now, for later reads and from being shortened.
-        rows = self._execute(sql("next_due")).fetchall()
-        return rows[0][0] if rows else None
+        rows: list[tuple[int | None]] = self._execute(sql("next_due")).fetchall()
+        return rows[0][0]
 
     def lapsed(self, now: int, limit: int) -> list[int]:
         """List in-flight jobs whose hold is past its deadline."""
