@@ -148,7 +148,6 @@ class Batch:
         now: Epoch ms, read once for all of it.
 
     Attributes:
-        hooks: What becomes of unique keys, expiry, batches and progress.
         due_changed: Waiting jobs may be due at other times than before.
         deliveries: What was taken, to be handed out after the commit.
         on_undo: Called if the transaction does not last.
@@ -157,11 +156,11 @@ class Batch:
 
     __slots__ = (
         "_hooked",
+        "_hooks",
         "_parts",
         "defaults",
         "deliveries",
         "due_changed",
-        "hooks",
         "now",
         "on_undo",
         "stats",
@@ -179,7 +178,7 @@ class Batch:
         self.deliveries: list[tuple[Taker, list[TakenRow]]] = []
         self.on_undo: list[Callable[[], None]] = []
         self.undo: Undo = []
-        self.hooks = Hooks(self.store, parts.ids, now, lambda job: self.insert([job]))
+        self._hooks: Hooks | None = None
         self._hooked: set[int] = set()
 
     @property
@@ -190,6 +189,22 @@ class Batch:
     @full.setter
     def full(self, full: bool) -> None:
         self._parts.full = full
+
+    @property
+    def hooks(self) -> Hooks:
+        """What becomes of unique keys, expiry, batches and progress."""
+        if self._hooks is None:
+            self._hooks = Hooks(self.store, self._parts.ids, self.now, lambda job: self.insert([job]))
+        return self._hooks
+
+    def admit(self, keys: Sequence[int]) -> set[int]:
+        """Look at jobs that were just taken and are tied to something; give those that nobody may get."""
+        return self.hooks.admit(keys)
+
+    def write_hooks(self) -> None:
+        """Write what is written once in a transaction, at its end."""
+        if self._hooks is not None:
+            self._hooks.write()
 
     def ask_for_recount(self) -> None:
         """Have the counters checked against the rows, beside the work that goes on."""
@@ -230,7 +245,7 @@ class Batch:
         keys = self.keys_for(len(jobs)) if keys is None else keys
         if plain:
             self.store.insert_plain(keys, jobs, self.now)
-        elif any(isinstance(job, PushedJob) and job.hooks is not None for job in jobs):
+        elif [job for job in jobs if isinstance(job, PushedJob) and job.hooks is not None]:
             return self._insert_hooked(keys, jobs, staged=staged)
         else:
             self.store.insert(keys, jobs, self.now, staged=staged)
@@ -485,7 +500,7 @@ class Batch:
     def take(self) -> None:
         """Hand ready jobs to whoever waits for some."""
         while True:
-            corrupt = self._parts.dispatcher.run(self.now, self.deliveries, self.hooks.admit)
+            corrupt = self._parts.dispatcher.run(self.now, self.deliveries, self.admit)
             if corrupt:
                 self.set_aside(corrupt)
             if not self.end_expired():
@@ -493,9 +508,9 @@ class Batch:
 
     def end_expired(self) -> bool:
         """End the jobs that a take has found to be expired; report whether that has enqueued a callback."""
-        enqueued, keys = self.stats.enqueued, self.hooks.expired
-        if not keys:
+        if self._hooks is None or not self._hooks.expired:
             return False
+        enqueued, keys = self.stats.enqueued, self.hooks.expired
         self.hooks.expired = []
         kept: list[tuple[Job, Job]] = []
         gone: list[int] = []

@@ -167,7 +167,7 @@ class Engine:
             self._promote(batch, PROMOTE_JOBS - promoted)
             self._fetch(ops, batch, answers)
             batch.take()
-            batch.hooks.write()
+            batch.write_hooks()
             if batch.due_changed:
                 self.due_at = self.store.next_due()
             ended, failed = (
@@ -244,7 +244,7 @@ class Engine:
         if not fetches and not self.fetches.waiting():
             return
         corrupt: dict[int, str] = {}
-        given = self.fetches.run(fetches, batch.now, corrupt, batch.hooks.admit)
+        given = self.fetches.run(fetches, batch.now, corrupt, batch.admit)
         batch.on_undo.append(partial(self.fetches.undo, fetches, given))
         answers += given
         self.stats.taken += len(given)

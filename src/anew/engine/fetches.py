@@ -9,11 +9,13 @@ import heapq
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from itertools import count
+from operator import attrgetter
 from typing import Any
 
 from anew.engine.ops import Op
 from anew.engine.takers import TURNED_AWAY, Admit
 from anew.jobs import HoldKind, Job
+from anew.jobs.hooks import SEEN_BY_TAKES
 from anew.jobs.terms import policy_readable
 from anew.store.protocol import Hold, Store
 
@@ -21,6 +23,7 @@ FETCH_BYTES = 4 << 20
 """Bytes of long payloads that one batch hands out, once it has one job; the next batch goes on."""
 
 _numbers = count(1)
+_hooks = attrgetter("hooks")
 
 
 class Fetch(Op):
@@ -95,12 +98,12 @@ class Fetches:
             hold = Hold(HoldKind.RESERVATION, self._new_token(), self._store.session, None, now)
             found = self._store.reserve([(queue, len(line)) for queue, line in asked.items()], left, hold)
             corrupt.update(found.corrupt)
-            hooked = [job.key for job in found.jobs if job.hooks]
-            away = admit(hooked) if hooked else ()
-            turned_away += len(away)
-            for job in found.jobs:
-                if job.key in away:
-                    continue
+            jobs = found.jobs
+            if any(map(_hooks, jobs)) and (hooked := [job.key for job in jobs if job.hooks & SEEN_BY_TAKES]):
+                away = admit(hooked)
+                turned_away += len(away)
+                jobs = [job for job in jobs if job.key not in away]
+            for job in jobs:
                 if job.policy is not None and not policy_readable(job.policy):
                     corrupt[job.key] = "its policy cannot be read"
                     continue

@@ -176,7 +176,8 @@ class Hooks:
 
     def find_batch(self, key: int) -> BatchRow | None:
         """Give a batch as it is now, or None."""
-        self._load({key})
+        if key not in self._batches:
+            self._load({key})
         return self._batches[key]
 
     def add_batch(self, row: BatchRow) -> None:

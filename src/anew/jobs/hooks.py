@@ -5,7 +5,7 @@ A job with no ties has `hooks` 0, and nothing of this is ever looked at for it.
 
 from __future__ import annotations
 
-from enum import IntFlag
+from enum import IntEnum
 from typing import NamedTuple
 
 from anew.jobs.batches import Callback, Result, Standing
@@ -15,7 +15,7 @@ from anew.jobs.transitions import Move
 from anew.jobs.unique import End
 
 
-class Hook(IntFlag):
+class Hook(IntEnum):
     """The bits of a job's `hooks`, as stored.
 
     UNIQUE, EXPIRES, TRACKED and MEMBER (of a batch) say what it is tied to, for good. COMPLETE and SUCCESS: it is this callback
@@ -30,6 +30,9 @@ class Hook(IntFlag):
     COMPLETE = 32
     SUCCESS = 64
 
+
+SEEN_BY_TAKES = int(Hook.UNIQUE | Hook.EXPIRES | Hook.TRACKED)
+"""A take changes nothing for jobs that have none of these."""
 
 CALLBACKS = {Callback.COMPLETE: Hook.COMPLETE, Callback.SUCCESS: Hook.SUCCESS}
 
@@ -61,14 +64,14 @@ class Hooked(NamedTuple):
 
 def bits_of(ties: JobHooks) -> int:
     """Give the bits of a new job."""
-    bits = Hook.UNIQUE if ties.unique is not None else Hook(0)
+    bits = int(Hook.UNIQUE) if ties.unique is not None else 0
     if ties.expires_at is not None:
         bits |= Hook.EXPIRES
     if ties.tracked:
         bits |= Hook.TRACKED
     if ties.batch is not None:
         bits |= Hook.MEMBER if ties.callback is None else CALLBACKS[Callback(ties.callback)]
-    return int(bits)
+    return bits
 
 
 def standing_of(job: Hooked) -> Standing:

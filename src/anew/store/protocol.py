@@ -50,7 +50,7 @@ class Taken(NamedTuple):
     Attributes:
         rows: The jobs, in order of their line.
         corrupt: By key: jobs that are in flight now too but whose stored payload cannot be read, and what is wrong with it.
-        hooked: Those of all these that are tied to something; see `HookRows`.
+        hooked: Those of all these for whose ties a take means something: `anew.jobs.hooks.SEEN_BY_TAKES`.
     """
 
     rows: list[TakenRow]

@@ -6,6 +6,7 @@ import os
 import weakref
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from itertools import chain
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ import msgspec
 from anew.errors import AnewError, ForkedStore, StoreBusy, StoreFailed, StoreFull
 from anew.jobs.change import Change
 from anew.jobs.codec import DEFAULT_PRIORITY, RESERVED_MS, NewJob, PushedJob
+from anew.jobs.hooks import SEEN_BY_TAKES
 from anew.jobs.job import Job
 from anew.jobs.state import State
 from anew.store.protocol import (
@@ -65,6 +67,7 @@ from anew.store.sqlite.sql import WIDTH, in_widths, sql
 DRAWN = 4
 """Jobs that a promotion enters among the due for each that it may make ready: the more at once, the fewer pages for each."""
 
+_HOOKS_OF_TAKEN = itemgetter(-1)
 _open: weakref.WeakSet[SqliteStore] = weakref.WeakSet()
 
 
@@ -371,8 +374,9 @@ class SqliteStore:
         self._many("insert_plain", plain)
         self._many("insert_rich", rich)
         self._many("insert_pushed", pushed)
-        self._many("insert_hooked", hooked)
-        pushed += hooked
+        if hooked:
+            self._many("insert_hooked", hooked)
+            pushed += hooked
         if staged and keys:
             self._payloads.adopt(keys[0], keys[-1])
         rows = sorted(plain + rich + pushed) if rich or pushed else plain
@@ -460,7 +464,7 @@ class SqliteStore:
         if n:
             self._queues.move({queue: n}, READY, IN_FLIGHT)
             self._queues.change(queue)
-        return Taken(rows, corrupt, [row[0] for row in found[:n] if row[-1]])
+        return Taken(rows, corrupt, _hooked(found[:n]))
 
     def _take_keys(self, keys: list[int], behind: Heads, max_bytes: int, hold: Hold) -> Taken:
         """Take jobs that were found by their index entries alone; `behind`: who is first in their queues then."""
@@ -472,7 +476,7 @@ class SqliteStore:
         taken = found[: len(rows) + len(corrupt)]
         self._hold_keys([row[0] for row in taken], hold)
         self._took(taken, keys, behind)
-        return Taken(rows, corrupt, [row[0] for row in taken if row[-1]])
+        return Taken(rows, corrupt, _hooked(taken))
 
     def reserve(self, wanted: Sequence[tuple[str, int]], max_bytes: int, hold: Hold) -> Reserved:
         """Put the first ready jobs of each of several queues in flight, each for as long as it says itself."""
@@ -915,6 +919,13 @@ class SqliteStore:
 
 def _stamp(hold: Hold) -> tuple[Any, ...]:
     return (int(hold.kind), hold.token, hold.owner, hold.deadline, hold.now)
+
+
+def _hooked(taken: list[tuple[Any, ...]]) -> Sequence[int]:
+    """Give the keys of taken jobs for whose ties a take means something; mostly none, so the first look is a quick one."""
+    if not any(map(_HOOKS_OF_TAKEN, taken)):
+        return ()
+    return [row[0] for row in taken if row[-1] & SEEN_BY_TAKES]
 
 
 def _failed(error: Exception) -> StoreFailed:
