@@ -185,6 +185,7 @@ class Engine:
             self._promote(batch, PROMOTE_JOBS - promoted)
             self._fetch(ops, batch, answers)
             batch.take()
+            batch.write_hooks()
             if batch.due_changed:
                 self.due_at = self.store.next_due()
             if batch.cron_changed:
@@ -267,12 +268,14 @@ class Engine:
         if not fetches and not self.fetches.waiting():
             return
         corrupt: dict[int, str] = {}
-        given = self.fetches.run(fetches, batch.now, corrupt)
+        given = self.fetches.run(fetches, batch.now, corrupt, batch.admit)
         batch.on_undo.append(partial(self.fetches.undo, fetches, given))
         answers += given
         self.stats.taken += len(given)
         if corrupt:
             batch.set_aside(corrupt)
+        if batch.end_expired():
+            self.fetches.notice_others()  # a callback of a batch, perhaps for one of them
 
     def _promote(self, batch: Batch, most: int) -> int:
         """Make some jobs ready whose time has come; give how many."""

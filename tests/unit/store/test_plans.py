@@ -173,6 +173,11 @@ SEARCHES = {
     "failed_jobs": "attempt_job",
     "failures": "attempt_job",
     "recount_records": "attempt_job",
+    "purgeable_hooked": "job_purge",
+    "release_locks": "unique_lock_job",
+    "reap_locks": "unique_lock_end",
+    "purgeable_batches": "batch_purge",
+    "reap_progress": "progress_age",
 }
 """Which index carries which statement."""
 
@@ -189,6 +194,7 @@ BY_KEY = [
     "forget_records", "counted_attempts", "delete_attempt_counts", "leftover_parts", "drop_part", "drop_leftover",
     "read_queues", "drop_queues", "select_reserved", "reserve_by_key", "occupy", "crons", "group_crons",
     "read_cron", "drop_cron", "resume_crons", "close_session", "read_duty",
+    "hooked", "add_hooks", "locks", "batches", "write_batch", "batch_parts", "delete_batches", "progress", "extend_hold",
 ]  # fmt: skip
 
 
@@ -224,6 +230,11 @@ def test_every_statement_is_accounted_for() -> None:
         "write_crons",
         "pause_crons",
         "insert_pushed",
+        "insert_hooked",
+        "insert_batch",
+        "take_locks",
+        "claim_lock",
+        "write_progress",
         "count_ended",
         "write_duty",
         "write_meta",

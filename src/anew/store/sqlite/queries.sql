@@ -23,6 +23,86 @@ INSERT INTO job (id, queue, type, priority, state, ready_at, retry_limit, policy
     jid, meta, reserve_ms, attempts, first_failed_at)
 VALUES @rows(17);
 
+-- name: insert_hooked
+-- New jobs that are tied to something.
+INSERT INTO job (id, queue, type, priority, state, ready_at, retry_limit, policy, retention, payload_bytes, payload, payload_crc,
+    jid, meta, reserve_ms, attempts, first_failed_at, hooks, expires_at, batch, unique_digest, unique_scope)
+VALUES @rows(22);
+
+-- name: hooked
+-- Those of some jobs that are tied to something.
+SELECT id, state, hooks, expires_at, batch, unique_digest, unique_scope, jid FROM job WHERE id IN (@marks) AND hooks > 0;
+
+-- name: purgeable_hooked
+-- Those of the jobs that `reap` is about to remove.
+SELECT id, state, hooks, expires_at, batch, unique_digest, unique_scope, jid FROM job
+WHERE id IN (SELECT id FROM job WHERE state > @IN_FLIGHT AND purge_at <= ? ORDER BY purge_at LIMIT ?) AND hooks > 0;
+
+-- name: add_hooks
+-- Set bits.
+UPDATE job SET hooks = hooks | ? WHERE id IN (@marks);
+
+-- name: locks
+-- Who holds keys, and in which state that job is, if it is still there.
+SELECT digest, job_id, scope, ends_at, (SELECT state FROM job WHERE id = unique_lock.job_id) FROM unique_lock
+WHERE digest IN (@marks);
+
+-- name: take_locks
+-- Give keys to jobs, whoever had them.
+INSERT INTO unique_lock (digest, job_id, scope, ends_at) VALUES @rows(4)
+ON CONFLICT (digest) DO UPDATE SET job_id = excluded.job_id, scope = excluded.scope, ends_at = excluded.ends_at;
+
+-- name: claim_lock
+-- Give a key back to a job (digest, job, scope, now), if nobody has it.
+INSERT INTO unique_lock (digest, job_id, scope) VALUES (?1, ?2, ?3)
+ON CONFLICT (digest) DO UPDATE SET job_id = excluded.job_id, scope = excluded.scope, ends_at = NULL WHERE ends_at <= ?4;
+
+-- name: release_locks
+-- Take keys from jobs that still have them.
+DELETE FROM unique_lock WHERE job_id IN (@marks);
+
+-- name: reap_locks
+-- Some of those that have ended.
+DELETE FROM unique_lock WHERE digest IN (SELECT digest FROM unique_lock WHERE ends_at <= ? ORDER BY ends_at LIMIT ?) RETURNING job_id;
+
+-- name: insert_batch
+INSERT INTO batch (id, parent, total, pending, failed, committed, complete, success, open_children, unsuccessful_children, purge_at,
+    meta, on_complete, on_success) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
+
+-- name: batches
+SELECT id, parent, total, pending, failed, committed, complete, success, open_children, unsuccessful_children
+FROM batch WHERE id IN (@marks);
+
+-- name: write_batch
+-- A batch's counters; its parent never changes.
+UPDATE batch SET total = ?, pending = ?, failed = ?, committed = ?, complete = ?, success = ?, open_children = ?,
+    unsuccessful_children = ?, purge_at = ? WHERE id = ?;
+
+-- name: batch_parts
+-- What was given with a batch.
+SELECT meta, on_complete, on_success FROM batch WHERE id = ?;
+
+-- name: purgeable_batches
+SELECT id FROM batch WHERE purge_at <= ? ORDER BY purge_at LIMIT ?;
+
+-- name: delete_batches
+DELETE FROM batch WHERE id IN (@marks);
+
+-- name: progress
+SELECT jid, job_id, word, percent, description, updated_at FROM progress WHERE jid IN (@marks);
+
+-- name: write_progress
+INSERT INTO progress (jid, job_id, word, percent, description, updated_at) VALUES @rows(6)
+ON CONFLICT (jid) DO UPDATE SET job_id = excluded.job_id, word = excluded.word, percent = excluded.percent,
+    description = excluded.description, updated_at = excluded.updated_at;
+
+-- name: reap_progress
+DELETE FROM progress WHERE jid IN (SELECT jid FROM progress WHERE updated_at <= ? ORDER BY updated_at LIMIT ?) RETURNING 1;
+
+-- name: extend_hold
+-- A reservation lasts longer, never shorter.
+UPDATE job SET hold_deadline = max(hold_deadline, ?) WHERE id = ? AND state = @IN_FLIGHT AND hold_kind = 20 AND hold_token = ?;
+
 -- name: insert_payload
 -- One part of a payload that is kept apart.
 INSERT INTO payload (job_id, part, data) VALUES (?, ?, ?);
@@ -165,8 +245,8 @@ SELECT jid, id, hold_token FROM job WHERE jid IN (@marks) AND state = @IN_FLIGHT
 SELECT data FROM payload WHERE job_id = ? ORDER BY part;
 
 -- name: finish
--- Jobs in flight that are nothing but their row; a key that does not come back is another one.
-DELETE FROM job WHERE id IN (@marks) AND state = @IN_FLIGHT AND payload_bytes IS NULL AND records = 0
+-- Jobs in flight that are nothing but their row and tied to nothing; a key that does not come back is another one.
+DELETE FROM job WHERE id IN (@marks) AND state = @IN_FLIGHT AND hooks = 0 AND payload_bytes IS NULL AND records = 0
     AND (retention IS NULL OR instr(retention, 'completed') = 0)
 RETURNING id, queue;
 

@@ -6,6 +6,7 @@ import os
 import weakref
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from itertools import chain
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ import msgspec
 from anew.errors import AnewError, ForkedStore, StoreBusy, StoreFailed, StoreFull
 from anew.jobs.change import Change
 from anew.jobs.codec import DEFAULT_PRIORITY, RESERVED_MS, NewJob, PushedJob
+from anew.jobs.hooks import SEEN_BY_TAKES
 from anew.jobs.job import Job
 from anew.jobs.limits import Throttle
 from anew.jobs.state import State
@@ -33,6 +35,8 @@ from anew.store.protocol import (
 from anew.store.sqlite import opening
 from anew.store.sqlite.checkpoint import Checkpointer, Log
 from anew.store.sqlite.crontab import Crontab
+from anew.store.sqlite.hooks import TABLES as HOOK_TABLES
+from anew.store.sqlite.hooks import SqliteHooks
 from anew.store.sqlite.payloads import Payloads
 from anew.store.sqlite.queues import Heads, Queues, tally
 from anew.store.sqlite.reader import RECOUNTED, SqliteReader, recounted
@@ -51,6 +55,7 @@ from anew.store.sqlite.rows import (
     change_values,
     checksum,
     damage,
+    hooked_values,
     is_plain,
     job_of,
     plain_values,
@@ -64,6 +69,7 @@ from anew.store.sqlite.sql import WIDTH, in_widths, sql
 DRAWN = 4
 """Jobs that a promotion enters among the due for each that it may make ready: the more at once, the fewer pages for each."""
 
+_HOOKS_OF_TAKEN = itemgetter(-1)
 _open: weakref.WeakSet[SqliteStore] = weakref.WeakSet()
 
 
@@ -159,6 +165,7 @@ class SqliteStore:
         self.cron, self.write_crons = crontab.cron, crontab.write_crons
         self.drop_crons, self.pause_crons = crontab.drop_crons, crontab.pause_crons
         self._payloads = Payloads(self._execute)
+        self._hooks = SqliteHooks(self._execute)
         self._records = Records(self._execute, self._payloads, *self._keep)
         self.errors, self.last_errors = self._records.errors, self._records.last_errors
         self.dropped_errors, self.sweep = self._records.dropped_errors, self._records.sweep
@@ -308,6 +315,11 @@ class SqliteStore:
         return self
 
     @property
+    def hooks(self) -> SqliteHooks:
+        """What jobs are tied to."""
+        return self._hooks
+
+    @property
     def device(self) -> SqliteStore | None:
         """The disk it lives on; None for a store in memory."""
         return None if self._reserve is None else self
@@ -352,9 +364,13 @@ class SqliteStore:
         plain: list[tuple[Any, ...]] = []
         rich: list[tuple[Any, ...]] = []
         pushed: list[tuple[Any, ...]] = []
+        hooked: list[tuple[Any, ...]] = []
         for key, job in zip(keys, jobs, strict=True):
             if isinstance(job, PushedJob):
-                pushed.append(pushed_values(key, job, now))
+                if job.hooks is not None:
+                    hooked.append(hooked_values(key, job, job.hooks, now))
+                else:
+                    pushed.append(pushed_values(key, job, now))
             elif is_plain(job):
                 plain.append(plain_values(key, job, now))
                 continue
@@ -365,10 +381,13 @@ class SqliteStore:
         self._many("insert_plain", plain)
         self._many("insert_rich", rich)
         self._many("insert_pushed", pushed)
+        if hooked:
+            self._many("insert_hooked", hooked)
+            pushed += hooked
         if staged and keys:
             self._payloads.adopt(keys[0], keys[-1])
         rows = sorted(plain + rich + pushed) if rich or pushed else plain
-        self._queues.list_names({row[1] for row in pushed if row[4] == READY})
+        self._queues.list_names({row[1] for row in pushed if row[4] == READY and row[12] is not None})
         places = tally([(row[1], row[3], row[4]) for row in rows])
         for (queue, _, code), n in places.items():
             self._queues.move({queue: n}, None, code)
@@ -458,7 +477,7 @@ class SqliteStore:
             self._queues.change(queue)
             if queue in self.limits:
                 self.occupy([(row[0], queue, "") for row in found[:n]], hold.now)
-        return Taken(rows, corrupt)
+        return Taken(rows, corrupt, _hooked(found[:n]))
 
     def _take_keys(self, keys: list[int], behind: Heads, max_bytes: int, hold: Hold) -> Taken:
         """Take jobs that were found by their index entries alone; `behind`: who is first in their queues then."""
@@ -472,7 +491,7 @@ class SqliteStore:
         self._took(taken, keys, behind)
         if self.limits:
             self.occupy([(row[0], row[1], "") for row in taken], hold.now)
-        return Taken(rows, corrupt)
+        return Taken(rows, corrupt, _hooked(taken))
 
     def reserve(self, wanted: Sequence[tuple[str, int]], max_bytes: int, hold: Hold) -> Reserved:
         """Put the first ready jobs of each of several queues in flight, each for as long as it says itself."""
@@ -575,7 +594,7 @@ class SqliteStore:
                 total += size
                 payload = self._payloads.read(row[0])
             elif crc is not None and payload is not None and checksum(payload) == crc:
-                rows.append(row[:-1])
+                rows.append(row[:-2])
                 continue
             wrong = damage(size, crc, payload)
             if wrong is None:
@@ -727,7 +746,7 @@ class SqliteStore:
         """Remove every job; tell how many there were."""
         deleted = self._queues.total()
         self._uncovered = True
-        for table in ("job", "attempt", "attempt_count", "leftover", "day"):
+        for table in ("job", "attempt", "attempt_count", "leftover", "day", *HOOK_TABLES):
             self._execute(f"DELETE FROM {table}")  # noqa: S608 - fixed names
         self._payloads.delete_all()
         self._queues.clear()
@@ -950,6 +969,13 @@ class SqliteStore:
 
 def _stamp(hold: Hold) -> tuple[Any, ...]:
     return (int(hold.kind), hold.token, hold.owner, hold.deadline, hold.now)
+
+
+def _hooked(taken: list[tuple[Any, ...]]) -> Sequence[int]:
+    """Give the keys of taken jobs for whose ties a take means something; mostly none, so the first look is a quick one."""
+    if not any(map(_HOOKS_OF_TAKEN, taken)):
+        return ()
+    return [row[0] for row in taken if row[-1] & SEEN_BY_TAKES]
 
 
 def _failed(error: Exception) -> StoreFailed:
