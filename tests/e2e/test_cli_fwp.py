@@ -51,7 +51,7 @@ def answering(reply: bytes) -> Iterator[str]:
 
 def test_ping(server: ServerProcess, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["fwp", "ping", "--url", address(server)]) == 0
-    assert capsys.readouterr().out.startswith(f"ok  {address(server)}  Faktory 1.10.0  ")
+    assert capsys.readouterr().out.startswith(f"ok  {address(server)}  Faktory Enterprise 1.10.0  ")
     assert run(["fwp", "ping", "--json", "--url", address(server)]) == 0
     answer = json.loads(capsys.readouterr().out)
     assert (answer["status"], answer["url"]) == ("ok", address(server))

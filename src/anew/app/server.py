@@ -140,17 +140,19 @@ class Server:
     ) -> tuple[str, int, Callable[[], asyncio.Protocol]]:
         """Put the Faktory Work Protocol together; give where it listens, and what makes its connections."""
         chosen = self.settings.fwp
+        enterprise = "Enterprise" in chosen.description
         service = Service(
             self.engine,
             commit,
             reads,
             loop,
             description=chosen.description,
+            enterprise=enterprise,
             own_policy=self.settings.retry.policy is not None,
             policies=fwp_policies(self.settings),
         )
         port = FwpPort(
-            server, service, password=chosen.password or "", enterprise=False, max_line=chosen.max_line
+            server, service, password=chosen.password or "", enterprise=enterprise, max_line=chosen.max_line
         )
         service.figures = lambda: (port.identified, port.executed)
         self._set_up(service)

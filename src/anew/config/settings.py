@@ -62,8 +62,9 @@ class Fwp:
     faktory_dir: Path | None = _of(None, "faktory-dir", "path",  # noqa: RUF009 it gives a field, as all do
         "Directory of Faktory's own settings (conf.d/*.toml, password), which count last. Default: what FAKTORY_ENV means; "
         "without it ~/.faktory if there are any, else /etc/faktory.")
-    description: str = _of("Faktory", "fwp-description", "text",
-        "What INFO calls this server; clients look for Enterprise before they use batches and tracking.")
+    description: str = _of("Faktory Enterprise", "fwp-description", "text",
+        "What INFO calls this server. Without the word Enterprise, batches, tracking, unique jobs and expiry are off, as in "
+        "Faktory without a licence.")
     max_line: int = _of(64 * _MIB, "fwp-max-line", "size", "Longest line of the Faktory Work Protocol.", low=1024)
 
 

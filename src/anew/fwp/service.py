@@ -17,7 +17,7 @@ from typing import Any, Final
 import msgspec
 
 from anew.backoff import policy_from_json
-from anew.engine import Acknowledge, Call, Engine, Enqueue, Fetch, GroupCommit, Reject, Succeed
+from anew.engine import Acknowledge, Call, Engine, Enqueue, Entry, Fetch, GroupCommit, Reject, Succeed
 from anew.engine.bulk import BulkChanges
 from anew.engine.ops import Fail as FailOne
 from anew.engine.ops import Op
@@ -25,11 +25,9 @@ from anew.engine.reads import Overview, Reads, Then
 from anew.engine.staging import PART_BYTES
 from anew.engine.throttles import free_slots_of
 from anew.engine.verbs import delete_chunk, pause, unlist
-from anew.errors import AnewError, InvalidInput, InvalidJob, NotFound
+from anew.errors import AnewError, InvalidInput, NotFound
 from anew.fwp import replies, times
 from anew.fwp.commands import (
-    NO_BATCHES,
-    NO_TRACKING,
     Ack,
     Beat,
     Command,
@@ -41,13 +39,13 @@ from anew.fwp.commands import (
     Push,
     PushBulk,
     Queue,
-    TrackGet,
-    TrackSet,
     parse,
 )
 from anew.fwp.commands import Fetch as FetchCommand
 from anew.fwp.connection import FwpConnection
+from anew.fwp.enterprise import Custom, Enterprise, custom_of, no_batch, ties_of
 from anew.fwp.jobs import CheckedJob, Failure, Meta, checked, failure_of, meta_of, rendered
+from anew.fwp.jobs import PushedJob as SentJob
 from anew.fwp.mutations import DEAD_MS, Mutations
 from anew.fwp.workers import Workers, WorkerState
 from anew.jobs import ErrorRecord, Failed, Job, State
@@ -79,11 +77,6 @@ _BEATS: Final = {
     WorkerState.QUIET: replies.bulk(b'{"state":"quiet"}'),
     WorkerState.TERMINATE: replies.bulk(b'{"state":"terminate"}'),
 }
-_OWN_POLICY: Final = b'"anew_policy"'
-
-
-class _Custom(msgspec.Struct):
-    anew_policy: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
 
 
 class Service:
@@ -95,6 +88,8 @@ class Service:
         reads: What reads jobs.
         loop: For the time that a FETCH waits.
         description: What INFO calls this server.
+        enterprise: Tracking, batches, unique keys and expiry are spoken; else they are passed over, as Faktory does without a
+            licence.
         own_policy: A policy was set for the whole server, and holds for these jobs too in place of Faktory's.
         policies: By queue and type, policies that come before the server's; None stands for every queue or type.
     """
@@ -106,8 +101,9 @@ class Service:
         reads: Reads,
         loop: asyncio.AbstractEventLoop,
         *,
-        description: str = "Faktory",
+        description: str = "Faktory Enterprise",
         own_policy: bool = False,
+        enterprise: bool = True,
         policies: Mapping[tuple[str | None, str | None], msgspec.Raw] | None = None,
     ) -> None:
         self._engine = engine
@@ -116,6 +112,8 @@ class Service:
         self._description = description
         self._policy = msgspec.UNSET if own_policy else _POLICY
         self._policies = policies or {}
+        self._enterprise = enterprise
+        paid = Enterprise(commit, engine.ids, lambda sent: self._named(checked(sent)))
         self.bulk = BulkChanges(commit.submit, reads.later, engine.clock.now, loop.call_later)
         self.mutations = Mutations(self.bulk, engine.clock.now, self._key, self.shown)
         self.workers = Workers(engine.clock.monotonic)
@@ -133,18 +131,14 @@ class Service:
             Flush: self._flush,
             Queue: self._queue,
             Mutate: self._mutate,
+            **paid.verbs,
         }
 
     # -- connections
 
     def execute(self, connection: FwpConnection, command: Command) -> None:
         """Execute one command; its reply goes to the connection, now or later."""
-        verb = self._verbs.get(type(command))
-        if verb is not None:
-            verb(connection, command)
-        else:
-            tracks = isinstance(command, TrackSet | TrackGet)
-            connection.reply(replies.error(NO_TRACKING if tracks else NO_BATCHES))
+        self._verbs[type(command)](connection, command)
 
     def hello(self, connection: FwpConnection, hello: Hello) -> None:
         """A connection has said who it is."""
@@ -168,21 +162,24 @@ class Service:
     def _push(self, connection: FwpConnection, command: Push) -> None:
         try:
             job = self._named(checked(command.job))
-        except (InvalidJob, InvalidInput) as error:
+        except (InvalidInput, NotFound) as error:
             connection.reply(replies.error(str(error)))
             return
         short = len(job.payload) <= PART_BYTES
         submit = self._commit.submit_new if short else self._commit.submit_long
-        submit(Enqueue((job,), partial(_answer_ok, connection)))
+        submit(Enqueue((job,), partial(_answer_push, connection, command.job)))
 
     def _push_bulk(self, connection: FwpConnection, command: PushBulk) -> None:
         jobs: list[PushedJob] = []
+        kept: list[SentJob] = []
         errors: dict[str, str] = {}
         for sent in command.jobs:
             try:
                 jobs.append(self._named(checked(sent)))
-            except (InvalidJob, InvalidInput) as error:
+            except (InvalidInput, NotFound) as error:
                 errors[sent.jid or ""] = str(error)
+            else:
+                kept.append(sent)
         if not jobs:
             connection.reply(replies.refused_jobs(errors))
             return
@@ -191,6 +188,9 @@ class Service:
             if isinstance(result, AnewError):
                 connection.reply(_error(result))
             else:
+                for at, entry in result.existing.items():
+                    code, text = _refused(entry, kept[at])
+                    errors[kept[at].jid or ""] = f"{code} {text}".strip()
                 connection.reply(replies.refused_jobs(errors))
 
         self._commit.submit_long(Enqueue(jobs, done))
@@ -199,8 +199,12 @@ class Service:
         """Give a job in the engine's form."""
         policy, limit = self._policy_of(job) if self._policies else self._policy, job.retry
         meta = meta_of(job.meta) if b'"' in job.meta or b"{" in job.meta else None
-        if meta is not None and _OWN_POLICY in bytes(meta.custom):
-            policy = _own_policy(meta.custom, policy)
+        ties = None
+        if meta is not None and bytes(meta.custom)[:1] == b"{":
+            custom = custom_of(meta.custom)
+            policy = _own_policy(custom, policy)
+            if self._enterprise:
+                ties = ties_of(custom, job, self._engine.ids, self._engine.clock.now())
         if limit <= 0:  # there is no wait that a policy could decide, only what becomes of the job
             policy, limit = msgspec.Raw(_NO_RETRY if limit else _DISCARDS), 0
         return PushedJob(
@@ -216,6 +220,7 @@ class Service:
             reserve_ms=_reserve_ms(meta),
             attempts=job.attempts,
             first_failed_at=None,
+            hooks=ties,
         )
 
     def _policy_of(self, job: CheckedJob) -> Any:
@@ -526,13 +531,13 @@ def _reserve_ms(meta: Meta | None) -> int | None:
     return max(meta.reserve_for, 60) * 1_000
 
 
-def _own_policy(custom: msgspec.Raw, otherwise: Any) -> Any:
+def _own_policy(custom: Custom, otherwise: Any) -> Any:
     """Give the policy that a job names for itself.
 
     Raises:
         InvalidPolicy: It is none.
     """
-    own = msgspec.json.decode(custom, type=_Custom).anew_policy
+    own = custom.anew_policy
     if isinstance(own, msgspec.UnsetType):
         return otherwise
     policy_from_json(bytes(own))
@@ -547,6 +552,21 @@ def _message(record: ErrorRecord) -> str:
 
 def _answer_ok(connection: FwpConnection, result: Any) -> None:
     connection.reply(_error(result) if isinstance(result, AnewError) else replies.OK)
+
+
+def _answer_push(connection: FwpConnection, sent: SentJob, result: Any) -> None:
+    if isinstance(result, AnewError) or not result.existing:
+        _answer_ok(connection, result)
+    else:
+        code, text = _refused(result.existing[0], sent)
+        connection.reply(replies.error(text, code or "ERR"))
+
+
+def _refused(entry: Entry, sent: SentJob) -> tuple[str, str]:
+    """Say why a job was not stored: the error's code, "" for the usual one, and its text."""
+    if entry is Entry.NO_BATCH:
+        return "", str(no_batch(custom_of(sent.custom).bid))
+    return replies.NOT_UNIQUE, "Job not unique"
 
 
 def _error(error: AnewError) -> bytes:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import re
 
-import pytest
-
 from tests.faktory_wire import FaktoryWire
 
 from .conftest import Open
@@ -149,10 +147,3 @@ def test_fwp_80_flush(empty: FaktoryWire, queue: str) -> None:
     assert totals(empty) == (0, 0)
     push(empty, queue, 6)
     assert fetch(empty, queue)["args"] == [6]
-
-
-@pytest.mark.parametrize("line", ["TRACK", "TRACK GET x", "BATCH NEW {}", "BATCH OPEN b-x"])
-def test_a_part_that_is_not_there_answers(wire: FaktoryWire, line: str) -> None:
-    """Whatever it says, it is one answer, and the connection goes on."""
-    assert wire.say(line)[:1] in ("-", "$", "+")
-    wire.expect("FETCH", "-ERR must call fetch with at least one queue")

@@ -1,0 +1,262 @@
+"""What Faktory sells beside its queue: what `custom` ties a job to, and the commands TRACK and BATCH.
+
+A batch is known by ``b-`` and the public id of its key, so that the id alone finds it. Its callbacks are ordinary jobs, which say
+in `custom` whose they are: ``_bid``, ``_cb`` and, in a nested batch, ``_pbid``.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any, Final
+
+import msgspec
+
+from anew.engine import Batch, Call, GroupCommit
+from anew.engine.groups import BatchStatus, batch_status, commit_batch, new_batch, open_batch
+from anew.engine.progress import read_progress, report_progress
+from anew.errors import AnewError, InvalidInput, NotFound
+from anew.fwp import replies, times
+from anew.fwp.commands import BatchCommit, BatchNew, BatchOpen, TrackGet, TrackSet
+from anew.fwp.commands import BatchStatus as StatusCommand
+from anew.fwp.connection import FwpConnection
+from anew.fwp.jobs import CheckedJob
+from anew.fwp.jobs import PushedJob as SentJob
+from anew.jobs.batches import Callback, CallbackState
+from anew.jobs.codec import JobHooks, PushedJob, UniqueKey
+from anew.jobs.expiry import expires_at
+from anew.jobs.ids import COUNTER_BITS, IdText
+from anew.jobs.progress import Progress, Word
+from anew.jobs.unique import Scope, lock_ends_at, parts_digest
+
+JID_BYTES: Final = 12
+_SCOPES: Final = {None: Scope.SUCCEEDED, "success": Scope.SUCCEEDED, "start": Scope.STARTED}
+_SHOWN: Final = {
+    CallbackState.ABSENT: "",
+    CallbackState.WAITING: "",
+    CallbackState.ENQUEUED: "1",
+    CallbackState.SUCCEEDED: "2",
+}
+
+
+class Custom(msgspec.Struct):
+    """The members of `custom` that say something to the server."""
+
+    anew_policy: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+    unique_for: Any = None
+    unique_until: Any = None
+    expires_at: Any = None
+    expires_in: Any = None
+    track: Any = None
+    bid: Any = None
+
+
+custom_of = msgspec.json.Decoder(Custom).decode
+
+
+def bid_of(ids: IdText, key: int) -> str:
+    """Give the id of a batch."""
+    return f"b-{ids.write(key)}"
+
+
+def batch_key(ids: IdText, bid: object) -> int:
+    """Give the key of a batch.
+
+    Raises:
+        NotFound: No batch can have this id.
+    """
+    key = ids.read(bid[2:]) if isinstance(bid, str) and bid.startswith("b-") else -1
+    if key < 0:
+        raise no_batch(bid)
+    return key
+
+
+def no_batch(bid: object) -> NotFound:
+    """Word the error about a batch that is not there."""
+    return NotFound(f"no such batch {bid}")
+
+
+def ties_of(custom: Custom, job: CheckedJob, ids: IdText, now: int) -> JobHooks | None:
+    """Give what a job's `custom` ties it to; None if nothing.
+
+    Raises:
+        InvalidInput: A member does not fit; the message is the text of the error.
+        NotFound: No batch can have the id that it names.
+    """
+    ties = JobHooks(
+        unique=None if custom.unique_for is None else _unique(custom, job, now),
+        expires_at=_expires_at(custom, now),
+        batch=None if custom.bid is None else batch_key(ids, custom.bid),
+        tracked=custom.track not in (None, False, 0),
+    )
+    return None if ties == _FREE else ties
+
+
+def _unique(custom: Custom, job: CheckedJob, now: int) -> UniqueKey:
+    if not isinstance(custom.unique_until, str | None) or custom.unique_until not in _SCOPES:
+        raise InvalidInput(
+            f"unique_until: {custom.unique_until!r} is not valid; expected success or start",
+            field="unique_until",
+        )
+    ends_at = lock_ends_at(custom.unique_for, job.at, now)
+    digest = parts_digest(job.jobtype, job.queue, _canonical(job.args))
+    return UniqueKey(digest, _SCOPES[custom.unique_until], ends_at)
+
+
+def _canonical(args: msgspec.Raw) -> bytes:
+    """Write equal arguments in one way: with the members of objects in order."""
+    return (
+        msgspec.json.encode(msgspec.json.decode(args), order="sorted") if b"{" in bytes(args) else bytes(args)
+    )
+
+
+def _expires_at(custom: Custom, now: int) -> int | None:
+    at = custom.expires_at
+    if at is not None and not isinstance(at, str):
+        raise InvalidInput(f"expires_at: {at!r} is not valid; expected a time as text", field="expires_at")
+    return expires_at(times.parse(at) if at else None, custom.expires_in, now)
+
+
+_FREE: Final = JobHooks()
+
+
+class Enterprise:
+    """Executes TRACK and BATCH.
+
+    Args:
+        commit: What applies operations.
+        ids: Of the store.
+        job_of: Gives a job as the engine has it.
+    """
+
+    def __init__(self, commit: GroupCommit, ids: IdText, job_of: Callable[[SentJob], PushedJob]) -> None:
+        self._commit = commit
+        self._ids = ids
+        self._job_of = job_of
+        self.verbs: Mapping[type[Any], Callable[[FwpConnection, Any], None]] = {
+            TrackSet: self._track_set,
+            TrackGet: self._track_get,
+            BatchNew: self._new,
+            BatchOpen: self._open,
+            BatchCommit: self._commit_batch,
+            StatusCommand: self._status,
+        }
+
+    # -- TRACK
+
+    def _track_set(self, connection: FwpConnection, command: TrackSet) -> None:
+        verb = report_progress(command.jid, command.percent, command.desc, command.reserve_until)
+        self._run(connection, verb, lambda _: replies.OK)
+
+    def _track_get(self, connection: FwpConnection, command: TrackGet) -> None:
+        shown = partial(_shown_progress, command.jid)
+        self._run(connection, read_progress(command.jid), shown, durable=False)
+
+    # -- BATCH
+
+    def _new(self, connection: FwpConnection, command: BatchNew) -> None:
+        try:
+            parent = batch_key(self._ids, command.parent_bid) if command.parent_bid else None
+            given = {Callback.COMPLETE: command.complete, Callback.SUCCESS: command.success}
+            jobs = {callback: job for callback, job in given.items() if job is not None}
+            for job in jobs.values():
+                job.jid = job.jid or secrets.token_hex(JID_BYTES)
+            made = {
+                callback: partial(self._callback, job, callback, command.parent_bid)
+                for callback, job in jobs.items()
+            }
+            for make in made.values():
+                make(0)  # what is wrong with one is said before there is a batch
+        except AnewError as error:
+            connection.reply(replies.error(str(error)))
+            return
+        meta = command.description.encode()
+        verb = new_batch(
+            lambda key: {name: make(key) for name, make in made.items()}, parent=parent, meta=meta
+        )
+        self._run(connection, verb, self._bid, command.parent_bid)
+
+    def _callback(self, job: SentJob, callback: Callback, parent_bid: str, key: int) -> PushedJob:
+        """Give a callback's job, which says whose it is; no batch has it as a member."""
+        custom: dict[str, Any] = msgspec.json.decode(job.custom) if bytes(job.custom)[:1] == b"{" else {}
+        custom.pop("bid", None)
+        custom |= {"_bid": bid_of(self._ids, key), "_cb": str(callback)}
+        if parent_bid:
+            custom["_pbid"] = parent_bid
+        return self._job_of(msgspec.structs.replace(job, custom=msgspec.Raw(msgspec.json.encode(custom))))
+
+    def _open(self, connection: FwpConnection, command: BatchOpen) -> None:
+        self._with(connection, command.bid, open_batch, lambda _: replies.bulk(command.bid.encode()))
+
+    def _commit_batch(self, connection: FwpConnection, command: BatchCommit) -> None:
+        self._with(connection, command.bid, commit_batch, lambda _: replies.OK)
+
+    def _status(self, connection: FwpConnection, command: StatusCommand) -> None:
+        self._with(connection, command.bid, batch_status, self._shown)
+
+    def _shown(self, status: BatchStatus) -> bytes:
+        row = status.row
+        parent = {} if row.parent is None else {"parent_bid": bid_of(self._ids, row.parent)}
+        return replies.bulk(
+            msgspec.json.encode(
+                {
+                    "bid": bid_of(self._ids, row.key),
+                    **parent,
+                    "description": (status.meta or b"").decode(),
+                    "created_at": times.write(row.key >> COUNTER_BITS),
+                    "total": row.total,
+                    "pending": row.pending,
+                    "failed": row.failed,
+                    "complete_st": _SHOWN[row.complete],
+                    "success_st": _SHOWN[row.success],
+                }
+            )
+        )
+
+    def _bid(self, key: int) -> bytes:
+        return replies.bulk(bid_of(self._ids, key).encode())
+
+    def _with(
+        self,
+        connection: FwpConnection,
+        bid: str,
+        verb_of: Callable[[int], Callable[[Batch], Any]],
+        shown: Callable[[Any], bytes],
+    ) -> None:
+        try:
+            verb = verb_of(batch_key(self._ids, bid))
+        except NotFound as error:
+            connection.reply(replies.error(str(error)))
+            return
+        self._run(connection, verb, shown, bid)
+
+    def _run(
+        self,
+        connection: FwpConnection,
+        verb: Callable[[Batch], Any],
+        shown: Callable[[Any], bytes],
+        bid: str = "",
+        *,
+        durable: bool = True,
+    ) -> None:
+        """Run a verb and answer with what it gives; a NotFound is about the batch named."""
+
+        def done(result: Any) -> None:
+            if isinstance(result, NotFound) and bid:
+                result = no_batch(bid)
+            connection.reply(replies.error(str(result)) if isinstance(result, AnewError) else shown(result))
+
+        self._commit.submit(Call(verb, done, durable=durable))
+
+
+def _shown_progress(jid: str, progress: Progress | None) -> bytes:
+    shown: dict[str, Any] = {"jid": jid}
+    if progress is not None:
+        if progress.percent is not None:
+            shown["percent"] = progress.percent
+        if progress.description is not None:
+            shown["desc"] = progress.description
+    shown["state"] = str(Word.UNKNOWN if progress is None else progress.word)
+    shown["updated_at"] = times.write(progress.updated_at) if progress is not None else ""
+    return replies.bulk(msgspec.json.encode(shown))
