@@ -379,7 +379,10 @@ class Batch:
         purge_at = corrupt_purge_at(None, self.defaults, self.now)
         keys = self.store.set_aside(limit, purge_at, self.now)
         if keys:
-            self.hooks.happened(self.hooks.among(keys), Move.DIE, State.DEAD)
+            # Where it stood is lost; but for one that had completed, its batch has yet to hear of its end.
+            tied = {job.key for job in self.store.load(keys) if job.hooks and job.completed_at is None}
+            jobs = [job._replace(state=State.READY) for job in self.hooks.among(sorted(tied))]
+            self.hooks.happened(jobs, Move.DIE, State.DEAD)
             self.free(keys)
             self.stats.corrupt += len(keys)
             self.ask_for_recount()  # where they were counted until now, nobody can say
