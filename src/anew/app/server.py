@@ -8,22 +8,28 @@ import logging
 import os
 import sys
 from collections.abc import Callable, Mapping
+from typing import Any
 
 from anew.app.running import address_of, cannot_listen, run_loop, stop_signals
 from anew.app.settled import (
     api_settings,
+    crons_of,
     defaults_of,
     fwp_policies,
     open_store,
     set_up_logs,
+    throttles_of,
     wire_limits,
 )
 from anew.clock import Clock, SystemClock
 from anew.config import Settings, require_safe_bind
-from anew.engine import Engine, GroupCommit, recover
+from anew.engine import Call, Engine, GroupCommit, recover
 from anew.engine import Limits as EngineLimits
+from anew.engine.crontab import replace_group
 from anew.engine.reads import Reads
-from anew.errors import AnewError
+from anew.engine.throttles import set_throttles
+from anew.engine.upkeep import wait_and_apply
+from anew.errors import AnewError, InvalidConfig, InvalidInput
 from anew.fwp.connection import FwpPort
 from anew.fwp.service import Service
 from anew.http import changing, enqueuing, metrics, openapi, querying, service, settling, take
@@ -39,6 +45,9 @@ from anew.web.helper_process import HelperProcess
 log = logging.getLogger("anew.server")
 
 _SCHEMES = {"primary": "http", "fwp": "tcp"}
+
+CRON_GROUP = "faktory"
+"""The group of the cron entries that Faktory's tables name."""
 
 STORE_FAILED = 1
 """Exit code of a server whose disk has failed."""
@@ -144,9 +153,27 @@ class Server:
             server, service, password=chosen.password or "", enterprise=False, max_line=chosen.max_line
         )
         service.figures = lambda: (port.identified, port.executed)
-        server.on_tick.append(lambda now: service.workers.reap())
+        self._set_up(service)
+        server.on_tick.append(lambda now: service.reap())
         server.on_drain.append(service.drain)
         return chosen.host, chosen.port, port.connection
+
+    def _set_up(self, service: Service) -> None:
+        """Have the limits and the cron entries that the settings name, and no others.
+
+        Raises:
+            InvalidConfig: One of them cannot be.
+        """
+        try:
+            limits = set_throttles(throttles_of(self.settings))
+            entries = replace_group(CRON_GROUP, crons_of(self.settings, service.cron_job))
+        except InvalidInput as error:
+            raise InvalidConfig(str(error), field=error.field) from error
+        results: list[Any] = []
+        wait_and_apply(self.engine, [Call(limits, results.append), Call(entries, results.append)])
+        for result in results:
+            if isinstance(result, AnewError):
+                raise result
 
     def stop(self) -> None:
         """Stop gracefully; called a second time, at once."""
@@ -187,9 +214,6 @@ def serve(settings: Settings) -> int:
         returned = recover(server.engine)
         if returned:
             log.info("jobs in flight at the last stop are ready again", extra={"jobs": returned})
-        for name in ("cron", "throttles"):
-            if getattr(settings.fwp_tables, name):
-                log.warning("%s is read and has no effect yet", name)
         if settings.store.commit == "relaxed":
             log.warning("commit is relaxed: a power cut may lose what was answered in the last moments")
         return run_loop(server.run(announce))

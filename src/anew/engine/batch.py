@@ -148,6 +148,7 @@ class Batch:
         now: Epoch ms, read once for all of it.
 
     Attributes:
+        cron_changed: Cron entries may have other slots before them.
         due_changed: Waiting jobs may be due at other times than before.
         deliveries: What was taken, to be handed out after the commit.
         on_undo: Called if the transaction does not last.
@@ -158,6 +159,7 @@ class Batch:
         "_hooked",
         "_hooks",
         "_parts",
+        "cron_changed",
         "defaults",
         "deliveries",
         "due_changed",
@@ -174,7 +176,7 @@ class Batch:
         self.store = parts.store
         self.defaults = parts.defaults
         self.stats = parts.stats
-        self.due_changed = False
+        self.due_changed = self.cron_changed = False
         self.deliveries: list[tuple[Taker, list[TakenRow]]] = []
         self.on_undo: list[Callable[[], None]] = []
         self.undo: Undo = []

@@ -17,6 +17,7 @@ from typing import Any
 
 from anew.clock import Clock
 from anew.engine.batch import Batch, Enqueued, Limits, Numbers, Parts
+from anew.engine.crontab import fire_due
 from anew.engine.fetches import Fetch, Fetches
 from anew.engine.ops import Acknowledge, Call, Enqueue, Fail, FailMany, Op, Reject, Release, Succeed
 from anew.engine.settle import Answers, settle_failures, settle_named, settle_release, settle_successes
@@ -103,6 +104,14 @@ class Engine:
             rng=rng,
         )
         self.due_at = store.next_due()
+        self._slot_ends_at: int | None = None
+        self._cron_at = store.next_slot()
+
+    @property
+    def wake_at(self) -> int | None:
+        """When the next batch is to come by itself, epoch ms; None: not before something is asked for."""
+        cron_at = None if self.parts.full else self._cron_at
+        return min((at for at in (self.due_at, self._slot_ends_at, cron_at) if at is not None), default=None)
 
     # -- the batch
 
@@ -160,8 +169,17 @@ class Engine:
         counted = self.stats.mark()
         try:
             # Takes, releases and promotions need no sync: losing one in a power cut only offers the job again.
-            if self.store.begin(synced=any(op.durable for op in ops)):
+            # A slot that did not reach the disk would be fired again.
+            fires = self._cron_at is not None and self._cron_at <= batch.now and not batch.full
+            if self.store.begin(synced=fires or any(op.durable for op in ops)):
                 self._look_again()
+            if self.store.limits:
+                self.store.pass_time(batch.now)
+            if fires:
+                self._cron_at = (
+                    None  # until it is read again; where the entries cannot be read, jobs go on without them
+                )
+                fire_due(batch)
             promoted = self._promote(batch, PROMOTE_JOBS)  # first, so that a take finds what is due
             self._run(ops, batch, answers)
             self._promote(batch, PROMOTE_JOBS - promoted)
@@ -170,6 +188,9 @@ class Engine:
             batch.write_hooks()
             if batch.due_changed:
                 self.due_at = self.store.next_due()
+            if batch.cron_changed:
+                self._cron_at = self.store.next_slot()
+            self._slot_ends_at = self.store.next_slot_end() if self.store.limits else None
             ended, failed = (
                 self.stats.completed + self.stats.failed - counted[2] - counted[3],
                 self.stats.failed - counted[3],
@@ -198,6 +219,7 @@ class Engine:
     def _look_again(self) -> None:
         """Another process has written: what is remembered of the rows is read again."""
         self.due_at = self.store.next_due()
+        self._cron_at = self.store.next_slot()
         self.dispatcher.notice_others()
         self.fetches.notice_others()
 
@@ -206,8 +228,10 @@ class Engine:
         try:
             self.store.rollback()
             self.due_at = self.store.next_due()
+            self._cron_at = self.store.next_slot()
         except Exception as error:
             raise StoreFailed("the store could not undo a batch") from error
+        self._slot_ends_at = None
         self.dispatcher.undo(batch.deliveries)
         for undo in batch.on_undo:
             undo()

@@ -32,16 +32,18 @@ class Fetch(Op):
     Strictly in the order of the queues named: a later one is looked into only if those before it have nothing.
 
     Attributes:
+        worker: Who fetches, for limits of one worker; all without an id count as one.
         number: Grows in order of arrival.
         over: It was called off.
     """
 
-    __slots__ = ("number", "over", "queues")
+    __slots__ = ("number", "over", "queues", "worker")
     durable = False
 
-    def __init__(self, queues: Sequence[str], done: Callable[[Any], None]) -> None:
+    def __init__(self, queues: Sequence[str], done: Callable[[Any], None], worker: str | None = None) -> None:
         self.queues = tuple(dict.fromkeys(queues))
         self.done = done
+        self.worker = worker or ""
         self.number = next(_numbers)
         self.over = False
 
@@ -94,6 +96,7 @@ class Fetches:
         given: list[tuple[Fetch, Job]] = []
         hungry = dict.fromkeys(fetch for fetch in new if not fetch.over)
         left, turned_away = FETCH_BYTES, 0
+        limits = self._store.limits
         while asked := self._assign([*self._woken(), *hungry]):  # nobody is in both
             hold = Hold(HoldKind.RESERVATION, self._new_token(), self._store.session, None, now)
             found = self._store.reserve([(queue, len(line)) for queue, line in asked.items()], left, hold)
@@ -109,6 +112,8 @@ class Fetches:
                     continue
                 fetch = asked[job.queue].popleft()
                 given.append((fetch, job))
+                if limits:
+                    self._store.occupy([(job.key, job.queue, fetch.worker)], now)
                 hungry.pop(fetch, None)
                 self._forget(fetch)
                 left -= len(job.payload or b"")
@@ -148,21 +153,29 @@ class Fetches:
     def _first(self, queue: str) -> list[Fetch]:
         """Give the first that wait for a queue, as many as it has jobs."""
         line, most = self._waiting[queue], self._store.takeable(queue)
+        limited = queue in self._store.limits
         found: list[Fetch] = []
         for fetch in line:
             if len(found) >= most:
                 break
-            if fetch in self._waits:
+            if fetch in self._waits and (not limited or self._store.takeable(queue, fetch.worker) > 0):
                 found.append(fetch)
         return found
 
     def _assign(self, fetches: Iterable[Fetch]) -> dict[str, deque[Fetch]]:
         """Give to each the first of its queues that has a job left."""
         asked: dict[str, deque[Fetch]] = {}
+        limits = self._store.limits
+        assigned: dict[tuple[str, str], int] = {}  # in queues with a limit: by queue and worker
         for fetch in fetches:
             for queue in fetch.queues:
                 line = asked.get(queue, ())
                 if self._store.takeable(queue) > len(line):
+                    if queue in limits:
+                        mine = assigned.get((queue, fetch.worker), 0)
+                        if self._store.takeable(queue, fetch.worker) <= mine:
+                            continue
+                        assigned[queue, fetch.worker] = mine + 1
                     asked.setdefault(queue, deque()).append(fetch)
                     break
         return asked

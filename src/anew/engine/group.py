@@ -324,8 +324,8 @@ class GroupCommit:
         return ops
 
     def _arm_due(self) -> None:
-        """Have the next batch run when the next waiting job is due."""
-        due = self.engine.due_at
+        """Have the next batch run when the next waiting job is due, or something else happens by itself."""
+        due = self.engine.wake_at
         wait_ms = None if due is None else due - self.engine.clock.now()
         overdue = wait_ms is not None and wait_ms <= 0
         if due == self._due_armed and self._due_timer is not None and not overdue:

@@ -249,7 +249,7 @@ class ThreadCommit:
 
     def _until_due(self) -> float:
         """Give how long to sleep at most, in seconds: until the next waiting job is due, and no longer than a poll's interval."""
-        due_at = self.engine.due_at
+        due_at = self.engine.wake_at
         return POLL_S if due_at is None else min(POLL_S, max(0, due_at - self.engine.clock.now()) / 1_000)
 
     def _sleep(self, seconds: float, seen: int) -> None:

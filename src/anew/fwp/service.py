@@ -23,6 +23,7 @@ from anew.engine.ops import Fail as FailOne
 from anew.engine.ops import Op
 from anew.engine.reads import Overview, Reads, Then
 from anew.engine.staging import PART_BYTES
+from anew.engine.throttles import free_slots_of
 from anew.engine.verbs import delete_chunk, pause, unlist
 from anew.errors import AnewError, InvalidInput, InvalidJob, NotFound
 from anew.fwp import replies, times
@@ -42,6 +43,7 @@ from anew.fwp.commands import (
     Queue,
     TrackGet,
     TrackSet,
+    parse,
 )
 from anew.fwp.commands import Fetch as FetchCommand
 from anew.fwp.connection import FwpConnection
@@ -152,6 +154,11 @@ class Service:
         """A connection that has said who it is has gone."""
         self.workers.leave(connection)
 
+    def reap(self) -> None:
+        """Drop workers that have been silent for too long; of what is limited they take up nothing any more."""
+        for wid in self.workers.reap():
+            self._submit(Call(free_slots_of(wid), _ignore))
+
     def drain(self) -> None:
         """Answer every FETCH that waits: there is nothing."""
         self._waits.end_all()
@@ -218,6 +225,20 @@ class Service:
                 return self._policies[key]
         return self._policy
 
+    def cron_job(self, members: Mapping[str, Any]) -> PushedJob:
+        """Give the job that a cron entry enqueues, each time under an id of its own.
+
+        Args:
+            members: Of a PUSH, without a jid.
+
+        Raises:
+            MalformedRequest, InvalidJob: They are none of a job's.
+        """
+        given = {"args": [], "jid": "cron-entry"} | dict(members)
+        push = parse(b"PUSH " + msgspec.json.encode(given))
+        assert isinstance(push, Push)
+        return self._named(checked(push.job))
+
     # -- work
 
     def _fetch(self, connection: FwpConnection, command: FetchCommand) -> None:
@@ -225,7 +246,8 @@ class Service:
             waiting = self._waits.add(partial(connection.reply, replies.NULL))
             connection.on_close = waiting.over
             return
-        fetch = Fetch(command.queues, lambda result: self._fetched(connection, waiting, result))
+        wid = None if connection.worker is None else connection.worker.wid
+        fetch = Fetch(command.queues, lambda result: self._fetched(connection, waiting, result), wid)
         waiting = self._waits.add(partial(self._nothing, connection, fetch))
 
         def gone() -> None:

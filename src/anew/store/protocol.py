@@ -20,8 +20,10 @@ from anew.errors import AnewError, StoreBusy
 from anew.jobs.batches import BatchRow
 from anew.jobs.change import Change
 from anew.jobs.codec import NewJob
+from anew.jobs.cron_entry import CronEntry
 from anew.jobs.hooks import Hook, Hooked
 from anew.jobs.job import ErrorRecord, Job
+from anew.jobs.limits import Throttle
 from anew.jobs.outcomes import HoldKind
 from anew.jobs.progress import Progress
 from anew.jobs.state import State
@@ -76,6 +78,23 @@ class Named(NamedTuple):
     jid: str
     key: int
     token: int
+
+
+class CronRow(Struct, frozen=True, gc=False):
+    """A stored cron entry.
+
+    Attributes:
+        group, name: Its key.
+        entry: Its schedule.
+        job: What it enqueues; the store does not look into it.
+        group_paused: Its group is paused; not written with it.
+    """
+
+    group: str
+    name: str
+    entry: CronEntry
+    job: bytes
+    group_paused: bool = False
 
 
 Range = tuple[int, int]
@@ -350,6 +369,8 @@ class Store(Protocol):
 
     identity: Identity
     session: int
+    limits: Mapping[str, Throttle]
+    """What bounds the jobs in flight of some queues, in all processes. Takes keep to it; `reserve` leaves it to its caller."""
 
     @property
     def staging(self) -> Staging:
@@ -422,6 +443,21 @@ class Store(Protocol):
 
         Stops early, after at least one, when their payloads exceed `max_bytes`.
         """
+
+    def limit(self, limits: Mapping[str, Throttle]) -> None:
+        """Have other limits, in place of all that there were. What a queue has in flight when it gets one takes slots too."""
+
+    def pass_time(self, now: int) -> None:
+        """Judge by an instant, epoch ms, whose slot's time is over; called first in a transaction, if there are limits."""
+
+    def next_slot_end(self) -> int | None:
+        """Give when a slot's time is over in a queue that somebody has found to have none free, epoch ms; else None."""
+
+    def occupy(self, slots: Iterable[tuple[int, str, str]], now: int) -> None:
+        """Write who has the slots of jobs that were reserved now: (key, queue, worker). Queues without a limit have none."""
+
+    def free_slots(self, worker: str) -> None:
+        """Free the slots of a worker that is gone; what it holds stays in flight."""
 
     def named(self, jids: Sequence[str]) -> list[Named]:
         """Find reserved jobs by their producers' ids; of several with one id, the one that was taken last comes last."""
@@ -521,8 +557,13 @@ class Store(Protocol):
     def mend_texts(self) -> int:
         """After a UnicodeDecodeError: find the damaged texts, leave their jobs to `set_aside`; tell how many there were."""
 
-    def takeable(self, queue: str) -> int:
-        """Report how many jobs of a queue may be taken: those that are ready, unless it is paused."""
+    def takeable(self, queue: str, worker: str | None = None) -> int:
+        """Report how many jobs of a queue may be taken: those that are ready, unless it is paused, as far as its limit goes.
+
+        Args:
+            queue: Its name.
+            worker: By whom, "" for somebody without an id; None: by all workers together.
+        """
 
     def any_ready(self) -> bool:
         """Report whether any job is ready."""
@@ -531,7 +572,10 @@ class Store(Protocol):
         """Of some queues, give those that have ready jobs; costs no more than there are of either."""
 
     def fresh_ready(self) -> list[str]:
-        """List the queues that the open transaction has touched and that have ready jobs; no disk is touched."""
+        """List the queues that may have more jobs to take since the transaction began, and that have some.
+
+        The disk is touched only for queues that have a limit.
+        """
 
     def counts(self, queues: Collection[str] | None = None) -> Mapping[str, Mapping[State, int]]:
         """Count jobs by queue and state, in some queues or all; queues without a job are left out."""
@@ -547,6 +591,27 @@ class Store(Protocol):
 
         A commit does that by itself where it must: as long as the job with the largest key is there, its row says it.
         """
+
+    def due_crons(self, now: int, limit: int) -> list[CronRow]:
+        """List cron entries whose next slot has come, the one that waits longest first; no others are looked at."""
+
+    def next_slot(self) -> int | None:
+        """Give the earliest slot that a cron entry waits for, epoch ms."""
+
+    def crons(self, group: str | None, after: tuple[str, str], limit: int) -> list[CronRow]:
+        """List cron entries of a group, or of all (None), by group and name; `after`: from behind these."""
+
+    def cron(self, group: str, name: str) -> CronRow | None:
+        """Read one cron entry."""
+
+    def write_crons(self, rows: Sequence[CronRow]) -> None:
+        """Write cron entries, new ones and others."""
+
+    def drop_crons(self, keys: Iterable[tuple[str, str]]) -> None:
+        """Remove cron entries: (group, name)."""
+
+    def pause_crons(self, group: str, paused: bool) -> None:
+        """Pause or resume a group of cron entries, whether or not it has any."""
 
     def sessions(self) -> list[Session]:
         """List the processes that have this store open, and those that have died with it."""

@@ -94,6 +94,11 @@ def fill(connection: apsw.Connection, jobs: int) -> None:
         "INSERT INTO queue (name, ready, head_priority, head_id) "
         "SELECT queue, count(*), priority, min(id) FROM job WHERE state = 30 GROUP BY queue"
     )
+    connection.execute(
+        "INSERT INTO cron (group_name, name, expression, paused, next_at, job) "
+        "SELECT queue, 'e' || id, '@hourly', 0, nullif(id % 5, 0), x'31' FROM job"
+    )
+    connection.execute("UPDATE job SET hold_worker = '' WHERE state = 40 AND queue = 'q3'")
     connection.execute("INSERT INTO session VALUES (1, 100, 0), (2, 200, 0)")
 
 
@@ -145,6 +150,11 @@ SEARCHES = {
     "first_heads": "queue_first",
     "heads_behind": "queue_first",
     "named": "job_jid",
+    "slots": "job_slot",
+    "due_crons": "cron_next",
+    "next_slot": "cron_next",
+    "free_slots": "job_slot",
+    "occupy_all": "job_hold",
     "held_by": "job_hold",
     "held_by_nobody": "job_hold",
     "select_due": "job_due",
@@ -182,7 +192,8 @@ BY_KEY = [
     "select_ready_by_key", "hold_by_key", "held_under", "finish", "load", "load_payload", "complete", "apply", "rewrite",
     "release", "rename", "bury", "delete", "payload", "delete_payloads", "payload_sizes", "adopt", "delete_staged", "drop_attempts",
     "forget_records", "counted_attempts", "delete_attempt_counts", "leftover_parts", "drop_part", "drop_leftover",
-    "read_queues", "drop_queues", "select_reserved", "reserve_by_key", "close_session", "read_duty",
+    "read_queues", "drop_queues", "select_reserved", "reserve_by_key", "occupy", "crons", "group_crons",
+    "read_cron", "drop_cron", "resume_crons", "close_session", "read_duty",
     "hooked", "add_hooks", "locks", "batches", "write_batch", "batch_parts", "delete_batches", "progress", "extend_hold",
 ]  # fmt: skip
 
@@ -216,6 +227,8 @@ def test_every_statement_is_accounted_for() -> None:
         "write_counters",
         "write_queues",
         "write_flags",
+        "write_crons",
+        "pause_crons",
         "insert_pushed",
         "insert_hooked",
         "insert_batch",

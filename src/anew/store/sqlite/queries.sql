@@ -219,6 +219,23 @@ UPDATE job SET state = @IN_FLIGHT, hold_kind = ?, hold_token = ?, hold_owner = ?
     dequeued_at = ?
 WHERE id IN (@marks) AND state = @READY;
 
+-- name: slots
+-- The slots of a queue that were taken after an instant, in order; only the index is read.
+SELECT dequeued_at, hold_worker FROM job
+WHERE queue = ? AND state = @IN_FLIGHT AND hold_worker IS NOT NULL AND dequeued_at > ? ORDER BY dequeued_at;
+
+-- name: occupy
+-- Who has the slots of jobs that were taken.
+UPDATE job SET hold_worker = v.column2 FROM (VALUES @rows(2)) AS v WHERE job.id = v.column1 AND job.state = @IN_FLIGHT;
+
+-- name: occupy_all
+-- A queue gets a limit: all that it has in flight takes a slot.
+UPDATE job INDEXED BY job_hold SET hold_worker = '' WHERE state = @IN_FLIGHT AND queue = ?;
+
+-- name: free_slots
+-- The slots of a worker that is gone.
+UPDATE job SET hold_worker = NULL WHERE queue = ? AND state = @IN_FLIGHT AND hold_worker = ?;
+
 -- name: named
 -- Reserved jobs by their producers' ids, the one that was taken last behind the others.
 SELECT jid, id, hold_token FROM job WHERE jid IN (@marks) AND state = @IN_FLIGHT AND hold_kind = 20 ORDER BY dequeued_at, id;
@@ -473,6 +490,46 @@ ON CONFLICT (day) DO UPDATE SET processed = processed + excluded.processed, fail
 -- All of these counts.
 SELECT day, processed, failed FROM day;
 
+-- name: due_crons
+-- Entries whose next slot has come, the one that waits longest first; the last column: their group is paused.
+SELECT group_name, name, @cron, job, group_name IN (SELECT group_name FROM cron_paused) FROM cron
+WHERE next_at <= ? ORDER BY next_at LIMIT ?;
+
+-- name: next_slot
+-- The earliest slot that an entry waits for.
+SELECT next_at FROM cron WHERE next_at IS NOT NULL ORDER BY next_at LIMIT 1;
+
+-- name: crons
+-- Entries of all groups behind one of them, in order.
+SELECT group_name, name, @cron, job, group_name IN (SELECT group_name FROM cron_paused) FROM cron
+WHERE (group_name, name) > (?, ?) ORDER BY group_name, name LIMIT ?;
+
+-- name: group_crons
+-- Entries of one group behind one of them, in order.
+SELECT group_name, name, @cron, job, group_name IN (SELECT group_name FROM cron_paused) FROM cron
+WHERE group_name = ? AND name > ? ORDER BY name LIMIT ?;
+
+-- name: read_cron
+-- One entry.
+SELECT group_name, name, @cron, job, group_name IN (SELECT group_name FROM cron_paused) FROM cron WHERE group_name = ? AND name = ?;
+
+-- name: write_crons
+-- Entries as they are now.
+INSERT INTO cron (group_name, name, @cron, job) VALUES @rows(12)
+ON CONFLICT (group_name, name) DO UPDATE SET @new_cron, job = excluded.job;
+
+-- name: drop_cron
+-- An entry that is no more.
+DELETE FROM cron WHERE group_name = ? AND name = ?;
+
+-- name: pause_crons
+-- A group of entries is paused.
+INSERT OR IGNORE INTO cron_paused (group_name) VALUES (?);
+
+-- name: resume_crons
+-- A group of entries goes on.
+DELETE FROM cron_paused WHERE group_name = ?;
+
 -- name: open_session
 -- A process that may hold jobs from now on; its number is never given again.
 INSERT INTO session (pid, started_at) VALUES (?, ?) RETURNING id;
@@ -498,7 +555,8 @@ INSERT INTO duty (name, done_at) VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET 
 -- process has written.
 SELECT (SELECT max(id) FROM job),
     (SELECT value FROM meta WHERE name = 'last_key'),
-    (SELECT value FROM meta WHERE name = 'last_failure');
+    (SELECT value FROM meta WHERE name = 'last_failure'),
+    (SELECT value FROM meta WHERE name = 'limits');
 
 -- name: read_meta
 -- What is stored about the store itself.

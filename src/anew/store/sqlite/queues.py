@@ -12,7 +12,8 @@ from itertools import chain, islice
 from typing import Any, TypeVar
 
 from anew.jobs.state import State
-from anew.store.sqlite.rows import CODE, READY
+from anew.store.sqlite.rows import CODE, IN_FLIGHT, READY
+from anew.store.sqlite.slots import Slots
 from anew.store.sqlite.sql import in_widths, sql
 
 T = TypeVar("T")
@@ -43,7 +44,7 @@ FEW = 8
 """Up to so many long queues are each read from the start; of more the second places are found together, mostly enough."""
 
 _AT: dict[int | None, int] = {code: at for at, code in enumerate(CODE.values())}
-_READY_AT = _AT[READY]
+_READY_AT, _IN_FLIGHT_AT = _AT[READY], _AT[IN_FLIGHT]
 _EMPTY = [0] * len(_AT)
 _UNSEEN: Place = (-1, -1)
 
@@ -67,8 +68,8 @@ class _Queue:
         self.stored_jobs: list[int] = self.jobs.copy()
         self.stored_head = self.head
 
-    def takeable(self) -> int:
-        """Give how many of its jobs may be taken."""
+    def in_line(self) -> int:
+        """Give how many jobs stand in its line."""
         return 0 if self.flags[1] else self.jobs[_READY_AT]
 
 
@@ -81,10 +82,14 @@ class Queues:
 
     Args:
         execute: Runs a statement on the writer's connection, with its own cursor for each.
+
+    Attributes:
+        slots: What bounds the jobs in flight of some queues.
     """
 
     def __init__(self, execute: Callable[..., Any]) -> None:
         self._execute = execute
+        self.slots = Slots(execute)
         self._known: dict[str, _Queue] = {}
         self._changed: dict[str, _Queue] = {}
         # Of the changed ones, those whose head must be looked up.
@@ -98,6 +103,7 @@ class Queues:
         self._changed.clear()
         self._unseen.clear()
         self._ready_before.clear()
+        self.slots.forget()
 
     def read(self, queues: Iterable[str]) -> None:
         """Read the rows of many queues at once, where they are not known."""
@@ -119,6 +125,7 @@ class Queues:
         more = any(self.takeable(name) > max(before, 0) for name, before in self._ready_before.items())
         self._flush()
         self._ready_before.clear()
+        self.slots.over.clear()
         if len(self._known) > MOST_QUEUES:
             self._known.clear()
         return more
@@ -170,25 +177,58 @@ class Queues:
     def move(self, counted: Mapping[str, int], before: int | None, after: int | None) -> None:
         """Count so many jobs of some queues out of the state with one code and into that with another; None: from or to nowhere."""
         self.read(counted)
-        known, changed = self._known, self._changed
+        known, changed, limits = self._known, self._changed, self.slots.limits
         out, into = _AT.get(before), _AT.get(after)
         for name, n in counted.items():
             queue = changed[name] = known[name]
             jobs = queue.jobs
-            if READY in (before, after):
-                self._ready_before.setdefault(name, queue.takeable())
+            if limits and name in limits:
+                self._touch(name)
+                if before == IN_FLIGHT:
+                    self.slots.freed(name)
+                    if limits[name].per_worker is not None:
+                        self._ready_before[name] = 0  # one worker may take now what was there for others
+            elif READY in (before, after):
+                self._ready_before.setdefault(name, queue.in_line())
             if out is not None:
                 jobs[out] -= n
             if into is not None:
                 jobs[into] += n
 
-    def takeable(self, name: str) -> int:
-        """Give how many jobs of a queue may be taken: those that are ready, unless it is paused."""
-        return self._get(name).takeable()
+    def takeable(self, name: str, worker: str | None = None) -> int:
+        """Give how many jobs of a queue may be taken: those that are ready, unless it is paused, as far as its limit goes.
+
+        Args:
+            name: The queue.
+            worker: By whom, "" for somebody without an id; None: by all workers together.
+        """
+        queue = self._get(name)
+        ready = queue.in_line()
+        if ready <= 0 or name not in self.slots.limits:
+            return ready
+        return self.slots.free(name, ready, queue.jobs[_IN_FLIGHT_AT], worker)
+
+    def cap(self, name: str, wanted: int) -> int:
+        """Give how many of so many wanted jobs a queue's limit leaves to somebody without an id."""
+        return min(wanted, self.takeable(name, "")) if name in self.slots.limits else wanted
 
     def touched_ready(self) -> list[str]:
-        """List the queues whose counter of ready jobs the open transaction has touched and that have ready jobs."""
-        return [name for name in self._ready_before if self.takeable(name) > 0]
+        """List the queues that may have jobs to take since the open transaction began, and that have some."""
+        touched = (
+            {**self._ready_before, **dict.fromkeys(self.slots.over, 0)}
+            if self.slots.over
+            else self._ready_before
+        )
+        return [name for name in touched if self.takeable(name) > 0]
+
+    def touch(self, names: Iterable[str]) -> None:
+        """Have the open transaction look at queues again of which more may be taken now."""
+        for name in names:
+            self._touch(name)
+
+    def _touch(self, name: str) -> None:
+        if name not in self._ready_before:
+            self._ready_before[name] = self.takeable(name)
 
     def snapshot(self, queues: Collection[str] | None = None) -> Counted:
         """Give the counters of some queues, or of all, as the open transaction has them; queues without a job are left out."""
@@ -233,7 +273,7 @@ class Queues:
 
     def _set_flags(self, name: str, flags: tuple[int, int]) -> None:
         queue = self._get(name)
-        self._ready_before.setdefault(name, queue.takeable())
+        self._touch(name)
         queue.flags = flags
         self.change(name)
 
@@ -297,6 +337,8 @@ class Queues:
             Their keys, and for each queue that they are of, who is first in it behind them.
         """
         heap = list(heads)
+        limits = self.slots.limits
+        left = {name: self.takeable(name, "") for _, _, name in heap if name in limits} if limits else {}
         self.read([name for _, _, name in heap])
         lines = self._behind([name for _, _, name in heap], limit)
         keys: list[int] = []
@@ -305,7 +347,9 @@ class Queues:
             _, key, name = heap[0]
             keys.append(key)
             behind = touched[name] = next(lines[name], None) if name in lines else None
-            if behind is None:
+            if left and name in left:
+                left[name] -= 1
+            if behind is None or left.get(name) == 0:
                 heapq.heappop(heap)
             else:
                 heapq.heapreplace(heap, (*behind, name))
@@ -330,28 +374,34 @@ class Queues:
         """Give the heads of the queues in which the first `limit` ready jobs of all are, in order."""
         if len(self._changed) > MOST_CHANGED:
             self._flush()
-        changed = self._changed
-        stored = self._execute(sql("first_heads"), (limit + len(changed),))
-        if not changed:
-            return stored.fetchall()  # type: ignore[no-any-return]
+        changed, limits = self._changed, self.slots.limits
+        stored = self._execute(sql("first_heads"), (limit + len(changed) + len(limits),)).fetchall()
+        if not changed and not limits:
+            return stored  # type: ignore[no-any-return]
         self._see_changed()
         fresh = [(*queue.head, name) for name, queue in changed.items() if queue.head is not None]
-        others = (row for row in stored if row[2] not in changed)
-        return heapq.nsmallest(limit, chain(fresh, others))
+        others = [row for row in stored if row[2] not in changed]
+        return heapq.nsmallest(limit, self._startable(chain(fresh, others)))
+
+    def _startable(self, heads: Iterable[Head]) -> Iterable[Head]:
+        """Leave out the heads of queues whose limit lets nothing start."""
+        return [head for head in heads if self.cap(head[2], 1) > 0] if self.slots.limits else heads
 
     def _heads_of(self, queues: Iterable[str], limit: int) -> list[Head]:
         """Give the heads of those of some queues in which their first `limit` ready jobs are, in order."""
         self.read(queues)
         self._see_changed()
         known = ((name, self._known[name].head) for name in queues)
-        return heapq.nsmallest(limit, [(*head, name) for name, head in known if head is not None])
+        return heapq.nsmallest(
+            limit, self._startable((*head, name) for name, head in known if head is not None)
+        )
 
     def _see_changed(self) -> None:
         """Look up the heads that must be; a queue that counts no ready jobs has none."""
         ready: list[str] = []
         for name, queue in self._unseen.items():
             queue.head = None
-            if queue.takeable() > 0:
+            if queue.in_line() > 0:
                 ready.append(name)
         for name, place in self._places(ready, 0):
             self._unseen[name].head = place
@@ -369,7 +419,7 @@ class Queues:
 
         The queues are known, and have heads. Those that have nothing else are left out.
         """
-        ready = {name: self._known[name].takeable() for name in names}
+        ready = {name: self._known[name].in_line() for name in names}
         short: dict[str, list[Place]] = {name: [] for name, n in ready.items() if 1 < n <= SHORT}
         for part in in_widths(list(short)):
             for name, priority, key in self._execute(sql("whole_lines", len(part)), part):

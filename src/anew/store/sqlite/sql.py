@@ -8,6 +8,7 @@ from functools import lru_cache
 from importlib import resources
 from typing import TypeVar
 
+from anew.jobs.cron_entry import CronEntry
 from anew.store.sqlite.rows import CODE, JOB_COLUMNS, TAKEN_COLUMNS
 
 T = TypeVar("T")
@@ -22,6 +23,8 @@ _WORDS = {f"@{state.name}": str(code) for state, code in CODE.items()} | {
     "@STATES": ", ".join(map(str, CODE.values())),
     "@job": JOB_COLUMNS,
     "@taken": TAKEN_COLUMNS,
+    "@cron": ", ".join(CronEntry.__struct_fields__),
+    "@new_cron": ", ".join(f"{name} = excluded.{name}" for name in CronEntry.__struct_fields__),
     "@counters": ", ".join(CODE),
     "@new_counters": ", ".join(f"{state} = excluded.{state}" for state in CODE),
     "@a_row_a_counter": " UNION ALL ".join(

@@ -18,6 +18,7 @@ from anew.jobs.change import Change
 from anew.jobs.codec import DEFAULT_PRIORITY, RESERVED_MS, NewJob, PushedJob
 from anew.jobs.hooks import SEEN_BY_TAKES
 from anew.jobs.job import Job
+from anew.jobs.limits import Throttle
 from anew.jobs.state import State
 from anew.store.protocol import (
     Hold,
@@ -33,6 +34,7 @@ from anew.store.protocol import (
 )
 from anew.store.sqlite import opening
 from anew.store.sqlite.checkpoint import Checkpointer, Log
+from anew.store.sqlite.crontab import Crontab
 from anew.store.sqlite.hooks import TABLES as HOOK_TABLES
 from anew.store.sqlite.hooks import SqliteHooks
 from anew.store.sqlite.payloads import Payloads
@@ -154,10 +156,14 @@ class SqliteStore:
         self.identity = opening.identify(self._connection)
         # Loosely typed on purpose: what a row holds is known by its statement, and `rows` gives it names.
         self._execute: Callable[..., Any] = self._connection.cursor().execute
-        self._read_numbers()
         self._queues = Queues(self._connection.execute)
+        self.limits = self._queues.slots.believe(self._read_numbers())
         self._reads = SqliteReader(self._connection, shared=True)
         self.find, self.count = self._reads.find, self._reads.count
+        crontab = Crontab(self._execute)
+        self.due_crons, self.next_slot, self.crons = crontab.due_crons, crontab.next_slot, crontab.crons
+        self.cron, self.write_crons = crontab.cron, crontab.write_crons
+        self.drop_crons, self.pause_crons = crontab.drop_crons, crontab.pause_crons
         self._payloads = Payloads(self._execute)
         self._hooks = SqliteHooks(self._execute)
         self._records = Records(self._execute, self._payloads, *self._keep)
@@ -290,15 +296,16 @@ class SqliteStore:
     def _forget(self) -> None:
         """Drop what is cached of the rows: another transaction may have changed them."""
         self._queues.forget()
-        self._read_numbers()
+        self.limits = self._queues.slots.believe(self._read_numbers())
 
-    def _read_numbers(self) -> None:
-        """Believe the rows about the numbers given out so far."""
-        ((newest, last_key, last_failure),) = self._execute(sql("read_numbers")).fetchall()
+    def _read_numbers(self) -> str | None:
+        """Believe the rows about the numbers given out so far; give what is stored of limits."""
+        ((newest, last_key, last_failure, limits),) = self._execute(sql("read_numbers")).fetchall()
         self._written_key, self._written_failure = int(last_key), int(last_failure)
         self._uncovered = False
         self.identity.last_key = max(self._written_key, newest or 0)
         self.identity.last_failure = self._written_failure
+        return None if limits is None else str(limits)
 
     # -- what only a store on one disk with one writer needs
 
@@ -448,11 +455,15 @@ class SqliteStore:
         each: dict[str, int] = {}
         for queue, n in wanted:
             each[queue] = each.get(queue, 0) + n
+        if self.limits:
+            each = {queue: self._queues.cap(queue, n) for queue, n in each.items()}
         keys, behind = self._queues.first_of_each(each)
         return self._take_keys(keys, behind, max_bytes, hold)
 
     def _take_first(self, queue: str, limit: int, max_bytes: int, hold: Hold) -> Taken:
         """Take from one queue: its rows are found in the order of its line."""
+        if queue in self.limits:
+            limit = self._queues.cap(queue, limit)
         found = self._execute(sql("select_ready"), (queue, limit)).fetchall()
         rows, corrupt = self._with_payloads(found, max_bytes)
         n = len(rows) + len(corrupt)
@@ -464,6 +475,8 @@ class SqliteStore:
         if n:
             self._queues.move({queue: n}, READY, IN_FLIGHT)
             self._queues.change(queue)
+            if queue in self.limits:
+                self.occupy([(row[0], queue, "") for row in found[:n]], hold.now)
         return Taken(rows, corrupt, _hooked(found[:n]))
 
     def _take_keys(self, keys: list[int], behind: Heads, max_bytes: int, hold: Hold) -> Taken:
@@ -476,6 +489,8 @@ class SqliteStore:
         taken = found[: len(rows) + len(corrupt)]
         self._hold_keys([row[0] for row in taken], hold)
         self._took(taken, keys, behind)
+        if self.limits:
+            self.occupy([(row[0], row[1], "") for row in taken], hold.now)
         return Taken(rows, corrupt, _hooked(taken))
 
     def reserve(self, wanted: Sequence[tuple[str, int]], max_bytes: int, hold: Hold) -> Reserved:
@@ -530,6 +545,39 @@ class SqliteStore:
     def _hold_keys(self, keys: Sequence[int], hold: Hold) -> None:
         for part in in_widths(keys):
             self._execute(sql("hold_by_key", len(part)), (*_stamp(hold), *part))
+
+    # -- limits
+
+    def limit(self, limits: Mapping[str, Throttle]) -> None:
+        """Have other limits, in place of all that there were."""
+        slots = self._queues.slots
+        old = set(slots.limits)
+        self._queues.touch(old.union(limits))
+        self._execute(sql("write_meta"), ("limits", slots.set(limits)))
+        self.limits = slots.limits
+        for queue in set(limits) - old:
+            self._execute(sql("occupy_all"), (queue,))
+
+    def pass_time(self, now: int) -> None:
+        """Judge slots by an instant from now on."""
+        self._queues.slots.pass_time(now)
+
+    def next_slot_end(self) -> int | None:
+        """Tell when a slot's time is over that somebody may wait for."""
+        return self._queues.slots.next_end()
+
+    def occupy(self, slots: Iterable[tuple[int, str, str]], now: int) -> None:
+        """Write who has the slots of jobs that were taken; queues without a limit have none."""
+        taken = [slot for slot in slots if slot[1] in self.limits]
+        self._many("occupy", [(key, worker) for key, _, worker in taken])
+        self._queues.slots.took([slot[1:] for slot in taken], now)
+
+    def free_slots(self, worker: str) -> None:
+        """Free the slots of a worker that is gone; what it holds stays in flight."""
+        self._queues.touch(self.limits)
+        for queue in self.limits:
+            self._execute(sql("free_slots"), (queue, worker))
+            self._queues.slots.freed(queue)
 
     def _with_payloads(
         self, found: list[tuple[Any, ...]], max_bytes: int
@@ -668,6 +716,8 @@ class SqliteStore:
     def _recount(self, row: Rewrite) -> None:
         self._queues.move({row.was_queue: 1}, CODE[row.was_state], None)
         self._queues.move({row.job.queue: 1}, None, CODE[row.job.state])
+        if row.job.state is State.IN_FLIGHT and row.job.queue != row.was_queue and self.limits:
+            self.occupy([(row.job.key, row.job.queue, "")], row.job.dequeued_at or 0)
         if row.was_state is State.READY:
             self._queues.change(row.was_queue)
         if row.job.state is State.READY:
@@ -778,9 +828,9 @@ class SqliteStore:
         """Give those of these jobs that were set aside because something stored of them cannot be read, or will be."""
         return self._unreadable.keys() & set(keys) | self._records.corrupt_among(keys)
 
-    def takeable(self, queue: str) -> int:
+    def takeable(self, queue: str, worker: str | None = None) -> int:
         """Tell how many jobs of a queue may be taken."""
-        return self._queues.takeable(queue)
+        return self._queues.takeable(queue, worker)
 
     def pause(self, queues: Collection[str] | None, paused: bool) -> None:
         """Have listed queues, some or all, hand out nothing, or again what they have; unknown ones are left alone."""

@@ -1,0 +1,122 @@
+"""Slots of queues that have a limit: how many of them are in use, by whom, and when the next one's time is over.
+
+A job in flight of such a queue names in its row who has its slot, so that slots are right with any number of processes and after
+any kill; what is in memory is a cache of these rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import msgspec
+from msgspec.structs import replace
+
+from anew.jobs.limits import Throttle, startable
+from anew.store.sqlite.sql import sql
+
+_LIMITS = msgspec.json.Decoder(dict[str, Throttle])
+
+
+class Slots:
+    """The limits of one store, and the slots in use.
+
+    Args:
+        execute: Runs a statement on the writer's connection, with its own cursor for each.
+
+    Attributes:
+        limits: By queue; other queues have none.
+        over: Queues of which the time of a slot has run out, and for which somebody may wait.
+    """
+
+    def __init__(self, execute: Callable[..., Any]) -> None:
+        self._execute = execute
+        self._text: str | None = None
+        self.limits: Mapping[str, Throttle] = {}
+        self.over: set[str] = set()
+        self._now = 0
+        self._in_use: dict[str, dict[str, int]] = {}
+        self._oldest: dict[str, int] = {}
+        # Queues of which somebody has got less than was asked for: when their next slot's time is over.
+        self._ends: dict[str, int] = {}
+
+    def believe(self, text: str | None) -> Mapping[str, Throttle]:
+        """Have the limits that are stored; give them."""
+        self.forget()
+        if text != self._text:
+            self._text = text
+            self.limits = {} if text is None else _LIMITS.decode(text)
+        return self.limits
+
+    def set(self, limits: Mapping[str, Throttle]) -> str:
+        """Have other limits; give what is to be stored of them."""
+        self.forget()
+        self.limits = dict(limits)
+        self._text = msgspec.json.encode(self.limits).decode()
+        return self._text
+
+    def forget(self) -> None:
+        """Believe the rows again."""
+        self._in_use.clear()
+        self._oldest.clear()
+        self._ends.clear()
+        self.over.clear()
+
+    def pass_time(self, now: int) -> None:
+        """Judge by an instant, epoch ms, from now on whose time is over."""
+        self._now = now
+        for name, throttle in self.limits.items():
+            if throttle.timeout_ms is not None:
+                self._in_use.pop(name, None)
+        ended = [name for name, at in self._ends.items() if at <= now]
+        for name in ended:
+            del self._ends[name]
+        self.over.update(ended)
+
+    def next_end(self) -> int | None:
+        """Give when a slot's time is over that somebody may wait for, epoch ms."""
+        return min(self._ends.values(), default=None)
+
+    def free(self, name: str, wanted: int, in_flight: int, worker: str | None) -> int:
+        """Report how many more jobs of a limited queue may be taken.
+
+        Args:
+            name: The queue.
+            wanted: How many are asked for.
+            in_flight: Its jobs in flight; where they leave room for all, no slot is looked at.
+            worker: For whom; None: for all workers together, without the bound of each.
+        """
+        throttle = self.limits[name]
+        if throttle.per_worker is None and in_flight + wanted <= (throttle.concurrency or 0):
+            return wanted
+        in_use = self._in_use.get(name)
+        if in_use is None:
+            in_use = self._in_use[name] = self._read(name, throttle) if in_flight else {}
+        bounds = replace(throttle, per_worker=None) if worker is None else throttle
+        free = startable(bounds, wanted, sum(in_use.values()), in_use.get(worker or "", 0))
+        if free < wanted and in_use and throttle.timeout_ms is not None:
+            self._ends[name] = self._oldest[name] + throttle.timeout_ms
+        return free
+
+    def _read(self, name: str, throttle: Throttle) -> dict[str, int]:
+        since = -1 if throttle.timeout_ms is None else self._now - throttle.timeout_ms
+        rows = self._execute(sql("slots"), (name, since)).fetchall()
+        if rows:
+            self._oldest[name] = rows[0][0]
+        in_use: dict[str, int] = {}
+        for _, worker in rows:
+            in_use[worker] = in_use.get(worker, 0) + 1
+        return in_use
+
+    def took(self, slots: Iterable[tuple[str, str]], now: int) -> None:
+        """Count slots that were taken: queue and worker."""
+        for name, worker in slots:
+            in_use = self._in_use.get(name)
+            if in_use is not None:
+                if not in_use:
+                    self._oldest[name] = now
+                in_use[worker] = in_use.get(worker, 0) + 1
+
+    def freed(self, name: str) -> None:
+        """Note that jobs of a queue are in flight no more."""
+        self._in_use.pop(name, None)

@@ -1,0 +1,103 @@
+"""Cron entries, as every store keeps them: by key, and by their next slot."""
+
+from __future__ import annotations
+
+from anew.jobs.cron_entry import CronEntry
+from anew.store.protocol import CronRow, Store
+
+from .conftest import Opened
+from .helpers import NOW, batch
+
+FULL = CronEntry(
+    expression="0 * * * *",
+    timezone="Europe/Berlin",
+    paused=True,
+    paused_at=1,
+    resumed_at=2,
+    patience_ms=3,
+    next_at=4,
+    last_slot_at=5,
+    last_fired_at=6,
+)
+
+
+def row(name: str, next_at: int | None = NOW, group: str = "conf") -> CronRow:
+    return CronRow(group, name, CronEntry(expression="* * * * *", next_at=next_at), b'{"a":1}')
+
+
+def write(store: Store, *rows: CronRow) -> None:
+    with batch(store):
+        store.write_crons(rows)
+
+
+def names(rows: list[CronRow]) -> list[str]:
+    return [row.name for row in rows]
+
+
+def test_an_entry_is_read_back_as_it_was_written(lasting: Opened) -> None:
+    store = lasting.open()
+    written = CronRow("conf", "café", FULL, b"\x00job")
+    write(store, written, row("bare", None))
+    store = lasting.reopen(store)
+    assert store.cron("conf", "café") == written
+    assert store.cron("conf", "bare") == row("bare", None)
+    assert store.cron("other", "bare") is None
+
+
+def test_an_entry_is_written_over(store: Store) -> None:
+    write(store, row("a"), row("b"))
+    write(store, CronRow("conf", "a", FULL, b"new"))
+    assert store.crons(None, ("", ""), 9) == [CronRow("conf", "a", FULL, b"new"), row("b")]
+
+
+def test_due_entries_come_with_the_one_first_that_waits_longest(store: Store) -> None:
+    write(store, row("late", NOW), row("never", None), row("early", NOW - 5), row("not yet", NOW + 1))
+    assert names(store.due_crons(NOW, 9)) == ["early", "late"]
+    assert names(store.due_crons(NOW, 1)) == ["early"]
+    assert store.next_slot() == NOW - 5
+
+
+def test_nothing_is_due_where_there_are_no_entries(store: Store) -> None:
+    assert (store.next_slot(), store.due_crons(NOW, 9)) == (None, [])
+
+
+def test_entries_are_listed_by_group_and_name(store: Store) -> None:
+    write(store, row("b"), row("a"), row("c", group="app"), row("a", group="zoo"))
+    assert names(store.crons(None, ("", ""), 9)) == ["c", "a", "b", "a"]
+    assert names(store.crons(None, ("conf", "a"), 1)) == ["b"]
+    assert names(store.crons("conf", ("", ""), 9)) == ["a", "b"]
+    assert names(store.crons("conf", ("conf", "a"), 9)) == ["b"]
+
+
+def test_entries_are_removed_one_by_one(store: Store) -> None:
+    write(store, row("a"), row("b"))
+    with batch(store):
+        store.drop_crons([("conf", "a"), ("conf", "nobody's")])
+    assert names(store.crons(None, ("", ""), 9)) == ["b"]
+
+
+def test_a_group_is_paused_as_a_whole(store: Store) -> None:
+    write(store, row("a"), row("b", group="app"))
+    for _ in range(2):
+        with batch(store):
+            store.pause_crons("conf", True)
+    write(store, row("later"))
+    paused = {found.name: found.group_paused for found in store.due_crons(NOW, 9)}
+    assert paused == {"a": True, "later": True, "b": False}
+    with batch(store):
+        store.pause_crons("conf", False)
+    assert store.cron("conf", "a") == row("a")
+
+
+def test_entries_that_were_rolled_back_are_not_there(store: Store) -> None:
+    store.begin(synced=False)
+    store.write_crons([row("a")])
+    store.rollback()
+    assert store.cron("conf", "a") is None
+
+
+def test_entries_stay_when_all_jobs_are_removed(store: Store) -> None:
+    write(store, row("a"))
+    with batch(store):
+        store.delete_all()
+    assert names(store.crons(None, ("", ""), 9)) == ["a"]

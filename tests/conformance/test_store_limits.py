@@ -1,0 +1,147 @@
+"""Limits of queues, as every store keeps them: slots stand in the rows, and takes go no further than they leave room."""
+
+from __future__ import annotations
+
+from anew.jobs import HoldKind, State
+from anew.jobs.limits import Throttle
+from anew.store.protocol import Store
+
+from .conftest import Opened
+from .helpers import NOW, batch, change, hold, insert, new_job, put, take, taken_keys
+
+TWO = {"mail": Throttle(concurrency=2)}
+MINUTE = {"mail": Throttle(concurrency=2, timeout_ms=60_000)}
+EACH = {"mail": Throttle(per_worker=1)}
+
+
+def limit(store: Store, limits: dict[str, Throttle]) -> None:
+    with batch(store):
+        store.limit(limits)
+
+
+def reserve(store: Store, worker: str, now: int = NOW) -> list[int]:
+    """Reserve one job of the queue for a worker that may have one."""
+    with batch(store):
+        store.pass_time(now)
+        if store.takeable("mail", worker) == 0:
+            return []
+        found = store.reserve([("mail", 1)], 1 << 20, hold(kind=HoldKind.RESERVATION, now=now))
+        store.occupy([(job.key, job.queue, worker) for job in found.jobs], now)
+        return [job.key for job in found.jobs]
+
+
+def takeable(store: Store, now: int = NOW, worker: str | None = None) -> int:
+    with batch(store):
+        store.pass_time(now)
+        return store.takeable("mail", worker)
+
+
+def test_a_take_stops_at_the_limit(store: Store) -> None:
+    limit(store, TWO)
+    put(store, *[new_job() for _ in range(3)], new_job("other"))
+    assert taken_keys(take(store, ["mail"])) == [1, 2]
+    assert taken_keys(take(store, ["mail"])) == []
+    assert taken_keys(take(store)) == [4]
+    assert store.limits == TWO
+
+
+def test_takes_of_all_queues_and_of_each_stop_there_too(store: Store) -> None:
+    limit(store, {"mail": Throttle(concurrency=1), "news": Throttle(concurrency=2)})
+    put(store, *[new_job(queue) for queue in ("mail", "mail", "news", "news", "news", "bulk")])
+    assert taken_keys(take(store, limit=3)) == [1, 3, 4]
+    with batch(store):
+        rows, *_ = store.take_each([("mail", 2), ("news", 2), ("bulk", 2)], 1 << 20, hold())
+    assert taken_keys(rows) == [6]
+
+
+def test_the_line_goes_on_where_the_limit_stopped_it(store: Store) -> None:
+    limit(store, TWO)
+    put(store, *[new_job() for _ in range(4)], new_job("other"))
+    assert taken_keys(take(store)) == [1, 2, 5]
+    with batch(store):
+        store.finish([1, 2])
+    assert taken_keys(take(store)) == [3, 4]
+
+
+def test_a_slot_is_free_when_its_job_is_in_flight_no_more(store: Store) -> None:
+    limit(store, TWO)
+    put(store, *[new_job() for _ in range(4)])
+    take(store)
+    with batch(store):
+        store.apply([change(1, State.DEAD)])
+        assert store.fresh_ready() == ["mail"]
+    assert takeable(store) == 1
+
+
+def test_a_slot_is_free_when_its_time_is_over(store: Store) -> None:
+    limit(store, MINUTE)
+    put(store, *[new_job() for _ in range(5)])
+    take(store)
+    assert takeable(store, NOW + 59_999) == 0
+    assert store.next_slot_end() == NOW + 60_000
+    with batch(store):
+        store.pass_time(NOW + 60_000)
+        assert store.next_slot_end() is None
+        assert store.fresh_ready() == ["mail"]
+        assert store.takeable("mail") == 2
+
+
+def test_slots_of_one_worker_are_counted_apart(store: Store) -> None:
+    limit(store, EACH)
+    put(store, *[new_job() for _ in range(4)])
+    assert reserve(store, "w1") == [1]
+    assert reserve(store, "w1") == []
+    assert reserve(store, "w2") == [2]
+    assert (takeable(store), takeable(store, worker="w1"), takeable(store, worker="w3")) == (2, 0, 1)
+
+
+def test_slots_last(lasting: Opened) -> None:
+    store = lasting.open()
+    limit(store, EACH)
+    put(store, *[new_job() for _ in range(4)])
+    reserve(store, "w1")
+    store = lasting.reopen(store)
+    assert store.limits == EACH
+    assert (reserve(store, "w1"), reserve(store, "w2")) == ([], [2])
+
+
+def test_slots_of_a_worker_that_is_gone_are_free(store: Store) -> None:
+    limit(store, {"mail": Throttle(concurrency=1)})
+    put(store, *[new_job() for _ in range(3)])
+    reserve(store, "w1")
+    with batch(store):
+        store.free_slots("w2")
+        assert store.takeable("mail") == 0
+        store.free_slots("w1")
+        assert store.fresh_ready() == ["mail"]
+    assert takeable(store) == 1
+
+
+def test_what_is_in_flight_takes_slots_when_its_queue_gets_a_limit(store: Store) -> None:
+    put(store, *[new_job() for _ in range(4)])
+    take(store, limit=2)
+    limit(store, {"mail": Throttle(concurrency=3, timeout_ms=60_000)})
+    assert takeable(store) == 1
+
+
+def test_a_limit_that_was_rolled_back_holds_nothing(store: Store) -> None:
+    put(store, *[new_job() for _ in range(3)])
+    store.begin(synced=False)
+    store.limit({"mail": Throttle(concurrency=0)})
+    store.rollback()
+    assert store.limits == {}
+    assert len(take(store)) == 3
+
+
+def test_a_line_that_has_a_limit_is_in_order(store: Store) -> None:
+    """Heads behind what a limit has left are the right ones, also with jobs of other priorities that come later."""
+    limit(store, TWO)
+    put(store, *[new_job(priority=5) for _ in range(4)])
+    take(store)
+    with batch(store):
+        insert(store, 10, [new_job(priority=1)])
+        store.finish([1])
+    assert taken_keys(take(store)) == [10]
+    with batch(store):
+        store.finish([2, 10])
+    assert taken_keys(take(store)) == [3, 4]
