@@ -504,18 +504,22 @@ class Batch:
 
     def take(self) -> None:
         """Hand ready jobs to whoever waits for some."""
-        while True:
+        ended = 0
+        while ended < EXPIRED_JOBS:
             corrupt = self._parts.dispatcher.run(self.now, self.deliveries, self.admit)
             if corrupt:
                 self.set_aside(corrupt)
-            if not self.end_expired():
+            expired_jobs = self.end_expired()
+            if not expired_jobs:
                 return
+            ended += expired_jobs  # their slots are free again, and a callback may have come
+        self._parts.dispatcher.look_again()
 
-    def end_expired(self) -> bool:
-        """End the jobs that a take has found to be expired; report whether that has enqueued a callback."""
+    def end_expired(self) -> int:
+        """End the jobs that a take has found to be expired; report how many."""
         if self._hooks is None or not self._hooks.expired:
-            return False
-        enqueued, keys = self.stats.enqueued, self.hooks.expired
+            return 0
+        keys = self.hooks.expired
         self.hooks.expired = []
         kept: list[tuple[Job, Job]] = []
         gone: list[int] = []
@@ -529,4 +533,4 @@ class Batch:
         self.store.rewrite([Rewrite(after, job.queue, job.state) for job, after in kept])
         self.store.delete(gone)
         self.stats.expired += len(keys)
-        return self.stats.enqueued > enqueued
+        return len(keys)
