@@ -381,7 +381,10 @@ class Batch:
         purge_at = corrupt_purge_at(None, self.defaults, self.now)
         keys = self.store.set_aside(limit, purge_at, self.now)
         if keys:
-            self.hooks.happened(self.hooks.among(keys), Move.DIE, State.DEAD)
+            # Where it stood is lost; but for one that had completed, its batch has yet to hear of its end.
+            tied = {job.key for job in self.store.load(keys) if job.hooks and job.completed_at is None}
+            jobs = [job._replace(state=State.READY) for job in self.hooks.among(sorted(tied))]
+            self.hooks.happened(jobs, Move.DIE, State.DEAD)
             self.free(keys)
             self.stats.corrupt += len(keys)
             self.ask_for_recount()  # where they were counted until now, nobody can say
@@ -501,18 +504,22 @@ class Batch:
 
     def take(self) -> None:
         """Hand ready jobs to whoever waits for some."""
-        while True:
+        ended = 0
+        while ended < EXPIRED_JOBS:
             corrupt = self._parts.dispatcher.run(self.now, self.deliveries, self.admit)
             if corrupt:
                 self.set_aside(corrupt)
-            if not self.end_expired():
+            expired_jobs = self.end_expired()
+            if not expired_jobs:
                 return
+            ended += expired_jobs  # their slots are free again, and a callback may have come
+        self._parts.dispatcher.look_again()
 
-    def end_expired(self) -> bool:
-        """End the jobs that a take has found to be expired; report whether that has enqueued a callback."""
+    def end_expired(self) -> int:
+        """End the jobs that a take has found to be expired; report how many."""
         if self._hooks is None or not self._hooks.expired:
-            return False
-        enqueued, keys = self.stats.enqueued, self.hooks.expired
+            return 0
+        keys = self.hooks.expired
         self.hooks.expired = []
         kept: list[tuple[Job, Job]] = []
         gone: list[int] = []
@@ -526,4 +533,4 @@ class Batch:
         self.store.rewrite([Rewrite(after, job.queue, job.state) for job, after in kept])
         self.store.delete(gone)
         self.stats.expired += len(keys)
-        return self.stats.enqueued > enqueued
+        return len(keys)

@@ -347,6 +347,7 @@ class Engine:
                 self._look_again()
             found = self.store.mend_texts()
             batch.set_aside_unreadable(limit=found)
+            batch.write_hooks()
             self.store.commit()
         except StoreBusy:
             raise

@@ -337,3 +337,13 @@ def test_a_batch_stands_after_a_restart(tmp_path: Path) -> None:
     run(again, "a", "mail")
     assert fetch(again) == "success"
     again.store.close()
+
+
+def test_a_member_whose_texts_cannot_be_read_is_counted_as_failed(rig: Rig) -> None:
+    key = make(rig, Callback.COMPLETE)
+    (member,) = rig.put(job("a", batch=key))
+    rig.do(call(commit_batch(key)))
+    assert isinstance(rig.store, SqliteStore)
+    rig.store._execute("UPDATE job SET type = CAST(x'ff' AS TEXT) WHERE id = ?", (member,))
+    rig.worker(["mail"])
+    assert (counted(rig, key), states(rig, key)[0]) == ((1, 0, 1), ENQUEUED)

@@ -11,6 +11,7 @@ from anew.engine import Fetch, Reject, takers
 from anew.engine.takers import TURNED_AWAY
 from anew.jobs import Failed, HoldKind, State
 from anew.jobs.codec import JobHooks, PushedJob
+from anew.jobs.limits import Throttle
 from anew.store.protocol import Hold
 
 from .rig import NOW, Rig, call, ignore
@@ -109,3 +110,12 @@ def test_a_retry_expires_too_and_a_job_in_flight_does_not(rig: Rig) -> None:
     rig.advance(10_000)
     assert fetch(rig) is None
     assert rig.state(key) is State.CANCELLED
+
+
+def test_an_expired_job_gives_the_slot_of_its_queue_to_the_next_one(rig: Rig) -> None:
+    rig.do(call(lambda batch: batch.store.limit({"mail": Throttle(concurrency=1)})))
+    *_, good, _ = rig.put(
+        *[expiring(f"late{n}", NOW) for n in range(3)], expiring("good", None), expiring("more", None)
+    )
+    rig.clock.advance(1)
+    assert rig.worker(["mail"], prefetch=3).keys == [good]

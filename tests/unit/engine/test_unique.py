@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from anew.engine import Acknowledge, Enqueued, Entry, Fetch, Reject
+from anew.engine import Acknowledge, Batch, Enqueued, Entry, Fetch, Reject
 from anew.engine.verbs import cancel_one, delete_one, redrive_one
 from anew.jobs import Failed, State
 from anew.jobs.codec import JobHooks, PushedJob, UniqueKey
@@ -188,3 +188,25 @@ def test_a_key_holds_in_all_processes(pair: tuple[Rig, Rig]) -> None:
     assert fetch(other) == "a"
     assert one.do(Acknowledge("a", ignore))
     assert put(other, unique("c")).existing == {}
+
+
+def test_a_long_payload_that_was_written_ahead_of_a_duplicate_is_removed(rig: Rig) -> None:
+    jobs = [unique("a"), unique("b"), unique("c", key="other")]
+    for job in jobs:
+        job.payload = msgspec.Raw(b'["%s"]' % (b"x" * 5_000))
+
+    def verb(batch: Batch) -> Enqueued:
+        keys = batch.keys_for(3)
+        at = batch.store.staging.stage(keys, jobs, (0, 0), 1 << 20)
+        assert at is None
+        return batch.insert(jobs, keys=keys)
+
+    entered = rig.do(call(verb))
+    assert entered.existing == {1: Entry.DUPLICATE}
+    assert isinstance(rig.store, SqliteStore)
+    assert rig.store._execute("SELECT DISTINCT job_id FROM payload ORDER BY 1").fetchall() == [
+        (entered.keys[0],),
+        (entered.keys[2],),
+    ]
+    assert rig.store._execute("SELECT * FROM staged").fetchall() == []
+    assert [fetch(rig), fetch(rig)] == ["a", "c"]
