@@ -80,7 +80,7 @@ def take(
 ) -> list[TakenRow]:
     """Take in a transaction of its own."""
     with batch(store):
-        rows, corrupt = store.take(queues, limit, max_bytes, hold(**held))
+        rows, corrupt, _ = store.take(queues, limit, max_bytes, hold(**held))
     assert corrupt == {}
     return rows
 

@@ -57,6 +57,52 @@ def test_promote_counts_by_queue_and_by_the_state_it_leaves(store: Store) -> Non
     assert told(store) == counted(store) == {("a", State.READY): 1, ("b", State.READY): 1}
 
 
+def test_a_job_that_waits_for_long_is_promoted_at_its_time_and_not_before(store: Store) -> None:
+    put(store, new_job("a"), new_job("b"), new_job("c"))
+    take(store, limit=3)
+    due = NOW + 45_000
+    with batch(store):
+        store.apply([change(key, State.RETRYING, failed_at=NOW, ready_at=due + key) for key in (1, 2, 3)])
+    looks = 0
+    while (
+        at := store.next_due()
+    ) is not None and at <= due:  # earlier than its time there is at most something to prepare
+        looks += 1
+        with batch(store):
+            assert store.promote(at, 10) == 0
+    assert looks < 5
+    assert at == due + 1
+    with batch(store):
+        assert store.promote(due + 2, 10) == 2
+    assert told(store) == counted(store)
+    assert [state_of(store, key) for key in (1, 2, 3)] == [State.READY, State.READY, State.RETRYING]
+    assert store.next_due() == due + 3
+
+
+def test_a_job_that_waits_for_long_and_is_given_an_earlier_time_is_promoted_then(store: Store) -> None:
+    put(store, new_job("a"))
+    take(store)
+    with batch(store):
+        store.apply([change(1, State.RETRYING, failed_at=NOW, ready_at=NOW + 3_600_000)])
+    with batch(store):
+        store.rewrite([rewrite(one(store, 1), ready_at=NOW + 5)])
+        assert store.next_due() == NOW + 5
+        assert store.promote(NOW + 4, 10) == 0
+        assert store.promote(NOW + 5, 10) == 1
+
+
+def test_jobs_that_waited_for_long_while_nobody_looked_are_promoted_at_the_first_look(store: Store) -> None:
+    put(store, *(new_job("a") for _ in range(3)))
+    take(store, limit=3)
+    with batch(store):
+        store.apply(
+            [change(key, State.RETRYING, failed_at=NOW, ready_at=NOW + 20_000 * key) for key in (1, 2, 3)]
+        )
+    with batch(store):
+        assert store.promote(NOW + 86_400_000, 10) == 3
+    assert store.next_due() is None
+
+
 def test_a_lease_lapses_at_its_deadline(store: Store) -> None:
     put(store, *(new_job() for _ in range(4)))
     for deadline in (30, 10, 20):

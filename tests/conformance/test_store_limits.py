@@ -50,7 +50,7 @@ def test_takes_of_all_queues_and_of_each_stop_there_too(store: Store) -> None:
     put(store, *[new_job(queue) for queue in ("mail", "mail", "news", "news", "news", "bulk")])
     assert taken_keys(take(store, limit=3)) == [1, 3, 4]
     with batch(store):
-        rows, _ = store.take_each([("mail", 2), ("news", 2), ("bulk", 2)], 1 << 20, hold())
+        rows, *_ = store.take_each([("mail", 2), ("news", 2), ("bulk", 2)], 1 << 20, hold())
     assert taken_keys(rows) == [6]
 
 

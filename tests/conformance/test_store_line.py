@@ -15,7 +15,7 @@ from .helpers import NOW, batch, check_counts, hold, insert, new_job, one, put, 
 def first_in_line(store: Store) -> int | None:
     """The job that would be taken next; it is not taken."""
     store.begin(synced=False)
-    rows, _ = store.take(None, 1, 1 << 30, hold())
+    rows = store.take(None, 1, 1 << 30, hold()).rows
     store.rollback()
     return rows[0][0] if rows else None
 
@@ -188,7 +188,7 @@ def test_a_queue_that_is_named_twice_gives_each_job_once(store: Store) -> None:
 def test_a_queue_that_is_named_twice_with_others_gives_as_many_as_it_is_asked_for(store: Store) -> None:
     put(store, *[new_job("a")] * 5, new_job("b"))
     with batch(store):
-        rows, _ = store.take_each([("a", 1), ("b", 1), ("a", 2)], 1 << 20, hold())
+        rows = store.take_each([("a", 1), ("b", 1), ("a", 2)], 1 << 20, hold()).rows
     assert sorted(taken_keys(rows)) == [1, 2, 3, 6]
     assert taken_keys(take(store)) == [4, 5]
     check_counts(store)

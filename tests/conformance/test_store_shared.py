@@ -98,6 +98,21 @@ def test_only_one_writes_at_a_time_and_the_other_is_told_when_it_may(pair: tuple
         assert other.find(Filter(), ALL) == [1]
 
 
+def test_who_waits_in_a_thread_goes_on_when_the_other_has_committed(pair: tuple[Store, Store]) -> None:
+    one_, other = pair
+    one_.begin(synced=False)
+    assert not other.wait_until_free(0.0)
+    came: list[bool] = []
+    waiter = threading.Thread(target=lambda: came.append(other.wait_until_free(20.0)))
+    waiter.start()
+    one_.insert([1], [new_job()], NOW)
+    one_.commit()
+    waiter.join(20)
+    assert came == [True]
+    with batch(other):
+        assert other.find(Filter(), ALL) == [1]
+
+
 def test_a_turn_that_is_not_wanted_any_more_is_given_on(pair: tuple[Store, Store]) -> None:
     one_, other = pair
     one_.begin(synced=False)

@@ -13,14 +13,14 @@ _TIMES = frozenset({"created_at", "enqueued_at", "failed_at", "next_at", "now", 
 _RECENT = timedelta(days=2)
 _WRITTEN = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.\d{0,8}[1-9])?Z")
 _FREE = (
+    # Faktory's MUTATE passes on what its JSON decoder says, Anew's says it as other verbs do.
+    (
+        re.compile(r"-ERR (invalid character|json: cannot unmarshal|unexpected end of JSON) .*", re.DOTALL),
+        "-ERR invalid JSON: ",
+    ),
     (re.compile(r"(-ERR invalid JSON: ).*", re.DOTALL), r"\1<detail>"),
     (re.compile(r"""(-ERR invalid timestamp for 'at': "(?:[^"\\]|\\.)*": ).*""", re.DOTALL), r"\1<detail>"),
     (re.compile(r"(-ERR QUEUE: ).*", re.DOTALL), r"\1<detail>"),
-    # MUTATE passes on what its JSON decoder says.
-    (
-        re.compile(r"-ERR (invalid character|json: cannot unmarshal|unexpected end of JSON) .*", re.DOTALL),
-        "-ERR <JSON detail>",
-    ),
 )
 _BASELINE = (
     ("total_failures",),

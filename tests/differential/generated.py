@@ -26,7 +26,8 @@ def _sequence(rng: Random, name: str) -> Dialogue:
     """Jobs pushed, taken, settled and moved, and what INFO says of it.
 
     A FETCH comes only where a job is sure to wait. Only one job at a time is moved from retries, because the order of those
-    that are moved together depends on their random waits.
+    that are moved together depends on their random waits; and only to an empty queue, because Faktory puts it last and Anew
+    where it stood before.
     """
     steps: list[str] = []
     waiting = {"@q": 0, "@r": 0}
@@ -90,6 +91,8 @@ def _sequence(rng: Random, name: str) -> Dialogue:
                     )
                 )
             case "again" if jids:
+                steps.append("QUEUE REMOVE @q @r")
+                waiting = dict.fromkeys(waiting, 0)
                 steps.append(again(rng.choice(["scheduled", "retries", "dead"]), rng.choice(jids)))
             case "remove" if rng.random() < 0.3:
                 steps.append(f"QUEUE REMOVE {queue}")

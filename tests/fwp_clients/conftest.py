@@ -1,4 +1,4 @@
-"""The server and the clients of these tests, and the switch that says whether they run."""
+"""The server and the clients of these tests."""
 
 from __future__ import annotations
 
@@ -11,13 +11,7 @@ import pytest
 from tests.faktory_wire import FaktoryWire
 
 from .clients import CLIENTS, ClientProgram, Working
-from .servers import FAKTORY, start
-
-ANEW_SPEAKS_FWP = False
-"""Whether `anew serve` has the options that ``AnewServer`` gives it. While it has not, these tests run only with
-``ANEW_TEST_FAKTORY``, against the original."""
-
-collect_ignore_glob = [] if ANEW_SPEAKS_FWP or FAKTORY else ["test_*.py"]
+from .servers import start
 
 PASSWORD = "anew-secret"
 

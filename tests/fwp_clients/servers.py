@@ -100,12 +100,7 @@ class AnewServer:
 
     def __init__(self, password: str | None = None) -> None:
         self._place = Path(tempfile.mkdtemp(prefix="anew"))
-        flags = {"fwp_port": 0}
-        if password:
-            file = self._place / "password"
-            file.write_text(password)
-            flags["fwp_password_file"] = file
-        self._server = ServerProcess(self._place / "data", **flags)
+        self._server = ServerProcess(self._place / "data", fwp_port=0, fwp_password=password)
         self.url = url_of(*self._server.address_of("fwp"), password)
 
     def close(self) -> None:

@@ -22,6 +22,15 @@ WITH_BULK, WITH_INFO, WITH_MUTATE = (
 )
 
 
+def slow_for(name: str) -> pytest.MarkDecorator:
+    """All clients, of which one takes its time, by night only."""
+    return pytest.mark.parametrize(
+        "client",
+        [pytest.param(one, marks=[pytest.mark.nightly] if one.name == name else []) for one in CLIENTS],
+        ids=[one.name for one in CLIENTS],
+    )
+
+
 def job(queue: str, number: int = 1, **fields: Any) -> dict[str, Any]:
     """A job of type `echo` with one argument, its number."""
     return {"jid": f"{queue}-job-{number:04}", "queue": queue, "jobtype": "echo", "args": [number], **fields}
@@ -143,6 +152,7 @@ def test_a_worker_runs_fails_and_runs_again(
     assert (failure["retry_count"], failure["remaining"], failure["message"]) == (1, 2, "boom")
 
 
+@slow_for("pyfaktory")
 def test_a_worker_made_quiet_takes_no_more_and_one_told_to_terminate_ends(
     client: ClientProgram, wire: FaktoryWire, queue: str, working: Start
 ) -> None:
@@ -168,6 +178,7 @@ def test_a_password_opens_a_locked_server(client: ClientProgram, locked_url: str
         assert wire.ask(f"FETCH {queue}")["args"] == [1]
 
 
+@slow_for("node")
 def test_a_wrong_password_does_not(client: ClientProgram, locked_url: str, queue: str) -> None:
     with pytest.raises(AssertionError, match=r"(?i)password"):
         client.run("push", locked_url.replace(":anew-secret@", ":wrong@"), job(queue))

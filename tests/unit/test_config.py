@@ -152,7 +152,7 @@ def test_errors_in_the_file_name_file_table_and_key(tmp_path: Path) -> None:
     with pytest.raises(InvalidConfig, match=r"no setting 'prot'; did you mean 'port'\?"):
         load(file=toml(tmp_path, "[server]\nprot = 1\n"))
     with pytest.raises(
-        InvalidConfig, match=r"'sever' is unknown; expected the tables \[client\] and \[server\]"
+        InvalidConfig, match=r"'sever' is unknown; expected the tables \[client\] and \[fwp\] and \[server\]"
     ):
         load(file=toml(tmp_path, "[sever]\nport = 1\n"))
     with pytest.raises(InvalidConfig, match="cannot be read as TOML"):
@@ -305,3 +305,262 @@ def test_names_are_unique_and_every_field_of_the_tree_is_declared() -> None:
         len(dataclasses.fields(getattr(Settings(), group.name))) for group in dataclasses.fields(Settings)
     )
     assert len(keys) == fields
+
+
+# -- the Faktory Work Protocol, and Faktory's own settings
+
+
+def faktory(directory: Path, **files: str) -> dict[str, object]:
+    """The flag that names a directory of Faktory's settings, with these files in its ``conf.d``."""
+    (directory / "conf.d").mkdir(parents=True, exist_ok=True)
+    for name, text in files.items():
+        (directory / "conf.d" / f"{name}.toml").write_text(text)
+    return {"faktory-dir": str(directory)}
+
+
+def test_the_faktory_protocol_is_spoken_on_loopback_by_default() -> None:
+    fwp = load().settings.fwp
+    assert (fwp.off, fwp.host, fwp.port, fwp.password) == (False, "127.0.0.1", 7419, None)
+
+
+def test_a_binding_of_faktorys_counts_after_everything_of_ours(tmp_path: Path) -> None:
+    flags = faktory(tmp_path, a='[faktory]\nbinding = "10.0.0.5:7420"\n[web]\nbinding = ":80"\nodd = 1\n')
+    loaded = load(flags)
+    assert (loaded.settings.fwp.host, loaded.settings.fwp.port) == ("10.0.0.5", 7420)
+    assert loaded.origins["server.fwp-port"] == f"{tmp_path}/conf.d/a.toml: [faktory] binding"
+    loaded = load(flags, {"ANEW_FWP_PORT": "9"})
+    assert (loaded.settings.fwp.host, loaded.settings.fwp.port) == ("10.0.0.5", 9)
+    assert loaded.origins["server.fwp-port"] == "ANEW_FWP_PORT"
+    assert load(flags | {"fwp-host": "::1"}).settings.fwp.host == "::1"
+
+
+@pytest.mark.parametrize(
+    ("binding", "host"),
+    [(":7419", "0.0.0.0"), ("localhost:7419", "127.0.0.1"), ("[::1]:7419", "::1"), ("0.0.0.0:7419", "0.0.0.0")],
+)  # fmt: skip
+def test_bindings_as_faktory_writes_them(tmp_path: Path, binding: str, host: str) -> None:
+    assert load(faktory(tmp_path, a=f'[faktory]\nbinding = "{binding}"\n')).settings.fwp.host == host
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ('[faktory]\nbinding = "7419"', ["[faktory] binding", '"7419"', "localhost:7419"]),
+        ('[faktory]\nbinding = "queue.internal:7419"', ["[faktory] binding", "IP address"]),
+        ("[faktory]\nbinding = 7419", ["[faktory] binding", "7419"]),
+        ("faktory = 1", ["'faktory'", "a table"]),
+        ("[faktory", ["a.toml", "cannot be read as TOML"]),
+        ("[faktory]\npassword = 5", ["[faktory] password", "expected text"]),
+        ("cron = 1", ["[[cron]]", "an array of tables"]),
+        ("[[cron]]\n[cron.job]\ntype = 'x'", ["[[cron]][1].schedule", "is missing"]),
+        ("[[cron]]\nschedule = '* * * * *'", ["[[cron]][1].job", "a table with a type"]),
+        ("[[cron]]\nschedule = '* * * * *'\njob = {}", ["[[cron]][1].job.type", "is missing"]),
+        ("[[cron]]\nschedule = '@daily'\njob = {type = 'x', args = 5}", ["[1].job.args", "an array"]),
+        ("[[cron]]\nschedule = '@daily'\njob = {type = 'x', args = [2020-01-01]}", ["[1].job.args", "JSON"]),
+        ("[[cron]]\nschedule = '@daily'\njob = {type = 'x', queue = 'a b'}", ["[1].job.queue", '"a b"']),
+        ("[throttles]\nslow = 3", ["[throttles].slow", "a table"]),
+        ("[throttles]\nslow = {timeout = 3}", ["[throttles].slow", "concurrency, worker"]),
+        ("[throttles]\nslow = {worker = -1}", ["[throttles].slow.worker", "from 0"]),
+        ("[throttles]\nslow = {worker = 1, timeout = 0}", ["[throttles].slow.timeout", "seconds"]),
+        ("[throttles]\n'a b' = {worker = 1}", ['"a b"', "a queue"]),
+    ],
+)
+def test_what_is_wrong_in_faktorys_files_is_named(tmp_path: Path, text: str, words: list[str]) -> None:
+    with pytest.raises(InvalidConfig) as caught:
+        load(faktory(tmp_path, a=text))
+    assert all(word in str(caught.value) for word in words), str(caught.value)
+
+
+def test_faktorys_files_are_read_in_order_and_their_cron_adds_up(tmp_path: Path) -> None:
+    flags = faktory(
+        tmp_path,
+        b="[[cron]]\nschedule = '0 3 * * *'\ntimezone = 'Europe/Berlin'\nodd = 1\n"
+        "[cron.job]\ntype = 'B'\nqueue = 'low'\nretry = 3\nargs = [1]\nreserve_for = 60\n"
+        "[cron.job.custom]\nregion = 'eu'\n",
+        a="[[cron]]\nschedule = '* * * * *'\njob = {type = 'A'}\n"
+        "[throttles]\nslow = {concurrency = 3, timeout = 45}\nreports = {worker = 2, timeout = 1.5}\n",
+    )
+    loaded = load(flags)
+    cron = [(one.schedule, one.timezone, one.job) for one in loaded.settings.fwp_tables.cron]
+    assert cron == [
+        ("* * * * *", None, {"jobtype": "A", "args": []}),
+        ("0 3 * * *", "Europe/Berlin", {"jobtype": "B", "queue": "low", "retry": 3, "args": [1],
+                                        "reserve_for": 60, "custom": {"region": "eu"}}),
+    ]  # fmt: skip
+    assert [
+        (one.queue, one.concurrency, one.worker, one.timeout_ms)
+        for one in loaded.settings.fwp_tables.throttles
+    ] == [("slow", 3, None, 45_000), ("reports", None, 2, 1_500)]
+    assert loaded.origins["fwp.throttles"] == f"{tmp_path}/conf.d/a.toml: [throttles]"
+    assert loaded.origins["fwp.cron"] == f"{tmp_path}/conf.d/a.toml: [[cron]]"
+
+
+def test_a_table_may_stand_in_one_of_faktorys_files_only(tmp_path: Path) -> None:
+    text = "[throttles]\nslow = {worker = 1}\n"
+    with pytest.raises(InvalidConfig, match=r"b\.toml: \[throttles\]: stands in .*a\.toml"):
+        load(faktory(tmp_path, a=text, b=text))
+
+
+def test_our_own_file_has_cron_and_throttles_too_and_they_count_first(tmp_path: Path) -> None:
+    flags = faktory(tmp_path / "etc", a="[throttles]\nslow = {worker = 1}\n")
+    file = toml(tmp_path, "[fwp.throttles]\nfast = {concurrency = 9}\n")
+    loaded = load(flags, file=file)
+    assert [one.queue for one in loaded.settings.fwp_tables.throttles] == ["fast"]
+    assert loaded.origins["fwp.throttles"] == f"{file}: [fwp] throttles"
+
+
+def test_policies_by_queue_and_type_are_read_from_the_file(tmp_path: Path) -> None:
+    file = toml(
+        tmp_path,
+        "[[fwp.policies]]\nqueue = 'mail'\npolicy = 'even'\n"
+        "[[fwp.policies]]\ntype = 'Sync'\npolicy = {preset = 'even', limit = 6}\n",
+    )
+    rules = load(file=file).settings.fwp_tables.policies
+    assert [(rule.queue, rule.type, rule.policy) for rule in rules] == [
+        ("mail", None, "even"),
+        (None, "Sync", {"preset": "even", "limit": 6}),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("policy = 'even'", ["policies[1]", "a queue, a type, or both"]),
+        ("queue = 'a'", ["policies[1].policy", "a preset"]),
+        ("queue = 'a b'\npolicy = 'even'", ["policies[1].queue", '"a b"']),
+        ("type = 5\npolicy = 'even'", ["policies[1].type", "expected text"]),
+        ("queues = 'a'\npolicy = 'even'", ["policies[1].queues", "no such key"]),
+        ("queue = 'a'\npolicy = 'even'\n[[fwp.policies]]\nqueue = 'a'\npolicy = 'even'", ["policies[2]", "same jobs"]),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_with_a_policy_rule_is_named(tmp_path: Path, text: str, words: list[str]) -> None:
+    with pytest.raises(InvalidConfig) as caught:
+        load(file=toml(tmp_path, f"[[fwp.policies]]\n{text}\n"))
+    assert all(word in str(caught.value) for word in ["anew.toml: [fwp]", *words]), str(caught.value)
+
+
+def test_tables_have_no_variables() -> None:
+    assert load(environ={"ANEW_CRON": "[]", "ANEW_POLICIES": "x"}).settings == Settings()
+
+
+def password_of(
+    flags: dict[str, object], environ: dict[str, str] | None = None, file: Path | None = None
+) -> tuple[str | None, str]:
+    loaded = load(flags, environ, file)
+    return loaded.settings.fwp.password, loaded.origins["server.fwp-password"]
+
+
+def test_whose_password_wins(tmp_path: Path) -> None:
+    secret = tmp_path / "secret"
+    secret.write_text(" from the file\n")
+    theirs = faktory(tmp_path / "etc", a='[faktory]\npassword = "theirs"\n')
+    assert password_of(theirs) == ("theirs", f"{tmp_path}/etc/conf.d/a.toml: [faktory] password")
+    ours = toml(tmp_path, "[server]\nfwp-password = 'ours'\n")
+    assert password_of(theirs, file=ours) == ("ours", f"{ours}: [server] fwp-password")
+    environ = {"FAKTORY_PASSWORD": "variable"}
+    assert password_of(theirs, environ, ours) == ("variable", "FAKTORY_PASSWORD")
+    environ["ANEW_FWP_PASSWORD_FILE"] = str(secret)
+    assert password_of(theirs, environ, ours) == ("from the file", "ANEW_FWP_PASSWORD_FILE")
+    assert password_of(theirs | {"fwp-password": "flag"}, environ, ours) == ("flag", "--fwp-password")
+    assert password_of(theirs | {"fwp-password-file": str(secret)}, environ, ours) == (
+        "from the file",
+        "--fwp-password-file",
+    )
+
+
+def test_fwp_92_a_password_that_begins_with_a_slash_is_a_file(tmp_path: Path) -> None:
+    secret = tmp_path / "secret"
+    secret.write_text("\n  pass word \n")
+    flags = faktory(tmp_path / "none")
+    assert password_of(flags, {"FAKTORY_PASSWORD": str(secret)}) == ("pass word", "FAKTORY_PASSWORD")
+    flags = faktory(tmp_path / "etc", a=f'[faktory]\npassword = "{secret}"\n')
+    assert password_of(flags)[0] == "pass word"
+    with pytest.raises(InvalidConfig, match="FAKTORY_PASSWORD: the file cannot be read"):
+        password_of(flags, {"FAKTORY_PASSWORD": "/no/such/file"})
+    secret.write_text("\n")
+    with pytest.raises(InvalidConfig, match="is empty"):
+        password_of(flags)
+
+
+def test_a_faktory_password_that_is_set_and_empty_overrides_the_file(tmp_path: Path) -> None:
+    flags = faktory(tmp_path, a='[faktory]\npassword = "theirs"\n')
+    assert password_of(flags, {"FAKTORY_PASSWORD": ""}) == (None, "FAKTORY_PASSWORD")
+
+
+def test_a_password_beside_its_file_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InvalidConfig, match="--fwp-password contradicts --fwp-password-file"):
+        load({"fwp-password": "a", "fwp-password-file": str(tmp_path)})
+
+
+def test_a_password_of_the_protocol_is_never_shown() -> None:
+    loaded = load(environ={"FAKTORY_PASSWORD": "s3cret word"})
+    assert "s3cret" not in repr(loaded)
+    assert "s3cret" not in repr(load({"fwp-password": "s3cret word"}))
+    specs = {setting.name: setting for _, _, setting in declared()}
+    assert specs["fwp-password"].show("s3cret") == "***"
+
+
+def test_fwp_92_production_asks_for_a_password(tmp_path: Path) -> None:
+    flags = faktory(tmp_path)
+    environ = {"FAKTORY_ENV": "production"}
+    with pytest.raises(InvalidConfig, match="FAKTORY_ENV=production: there is no password"):
+        load(flags, environ)
+    assert load(flags, environ | {"FAKTORY_SKIP_PASSWORD": "1"}).settings.fwp.password is None
+    assert load(flags | {"insecure": True}, environ).settings.fwp.password is None
+    assert load(flags | {"no-fwp": True}, environ).settings.fwp.off
+    (tmp_path / "password").write_text("kept\n")
+    assert password_of(flags, environ) == ("kept", str(tmp_path / "password"))
+    assert password_of(flags, {"FAKTORY_ENV": "development"})[0] is None
+    with pytest.raises(InvalidConfig, match='FAKTORY_ENV: "test" is not valid'):
+        load(flags, {"FAKTORY_ENV": "test"})
+
+
+def test_faktorys_directory_is_the_one_that_its_environment_means(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    system, home = tmp_path / "etc", tmp_path / "home"
+    monkeypatch.setattr("anew.config.faktory.SYSTEM", system)
+    faktory(system, a="[faktory]\nbinding = 'localhost:1'\n")
+    environ = {"HOME": str(home)}
+    assert load({}, environ).settings.fwp.port == 1
+    faktory(home / ".faktory", a="[faktory]\nbinding = 'localhost:2'\n")
+    assert load({}, environ).settings.fwp.port == 2
+    assert load({}, environ | {"FAKTORY_ENV": "development"}).settings.fwp.port == 2
+    skipped = {"FAKTORY_ENV": "staging", "FAKTORY_SKIP_PASSWORD": "yes"}
+    assert load({}, environ | skipped).settings.fwp.port == 1
+
+
+def test_without_the_protocol_faktorys_files_are_not_read(tmp_path: Path) -> None:
+    assert load(faktory(tmp_path, a="[faktory") | {"no-fwp": True}).settings.fwp.off
+
+
+@pytest.mark.parametrize("flags", [{"fwp-host": "0.0.0.0"}, {"fwp-host": "0.0.0.0", "token": "t"}])
+def test_a_public_bind_of_the_protocol_needs_a_password_or_a_word(flags: dict[str, object]) -> None:
+    with pytest.raises(InvalidConfig, match=r"--fwp-host 0\.0\.0\.0: .* set a password"):
+        require_safe_bind(load(flags, {"FAKTORY_SKIP_PASSWORD": "1"}).settings)
+    require_safe_bind(load(flags | {"insecure": True}).settings)
+    require_safe_bind(load(flags | {"fwp-password": "p"}).settings)
+    require_safe_bind(load(flags | {"no-fwp": True}).settings)
+
+
+def test_a_directory_of_faktorys_that_is_none_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InvalidConfig, match=r"--faktory-dir: .* is not valid; expected a directory"):
+        load({"faktory-dir": str(tmp_path / "gone")})
+
+
+def test_a_directory_that_cannot_be_looked_at_is_no_traceback(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its name is longer than a name may be: to look at it fails as it does where nobody may enter, for root too."""
+    beyond = tmp_path / ("x" * 300)
+    with pytest.raises(InvalidConfig, match="expected a directory"):
+        load({"faktory-dir": str(beyond)})
+    monkeypatch.setattr("anew.config.faktory.SYSTEM", beyond)
+    with pytest.raises(InvalidConfig, match=r"conf\.d: cannot be read: .* name another directory"):
+        load()
+    assert load({"no-fwp": True}).settings.fwp.off
+
+
+def test_a_path_of_a_password_that_no_system_takes_is_no_traceback(tmp_path: Path) -> None:
+    with pytest.raises(InvalidConfig, match="the file cannot be read"):
+        load(faktory(tmp_path, a='[faktory]\npassword = "/\\u0000"\n'))

@@ -240,7 +240,7 @@ def test_the_tables_of_settings(setting: tuple[str, str, object]) -> None:
     item = next(found for name, field, found in declared() if (name, field) == (group, attribute))
     default = item.show(getattr(getattr(Settings(), group), attribute))
     short = f", `{item.short}`" if item.short else ""
-    name = item.name if item.table == "client" else f"--{item.name}"
+    name = f"--{item.name}" if item.table == "server" else item.name
     row = f"| `{name}`{short} | {'none' if default == '-' else f'`{default}`'} | {item.help.replace('|', 'or')} |"
     assert row in (DOCS / "operations.md").read_text("utf-8")
 

@@ -56,7 +56,8 @@ def cannot_listen(host: str, port: int, error: OSError, prefix: str = "--") -> U
         prefix: What the flags begin with that name it.
     """
     reason = os.strerror(error.errno).lower() if error.errno else str(error)
+    without = ", --no-fwp leaves the Faktory protocol out" if prefix == "--fwp-" else ""
     return Unavailable(
         f"cannot listen on {prefix}host {host} {prefix}port {port} ({reason}); expected an address of this machine and "
-        f"a port that no other program has ({prefix}port 0 takes a free one)"
+        f"a port that no other program has ({prefix}port 0 takes a free one{without})"
     )

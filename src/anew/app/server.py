@@ -3,19 +3,33 @@
 from __future__ import annotations
 
 import asyncio
+import ipaddress
 import logging
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from anew.app.running import address_of, cannot_listen, run_loop, stop_signals
-from anew.app.settled import api_settings, defaults_of, open_store, set_up_logs, wire_limits
+from anew.app.settled import (
+    api_settings,
+    crons_of,
+    defaults_of,
+    fwp_policies,
+    open_store,
+    set_up_logs,
+    throttles_of,
+    wire_limits,
+)
 from anew.clock import Clock, SystemClock
 from anew.config import Settings, require_safe_bind
-from anew.engine import Engine, GroupCommit, recover
+from anew.engine import Call, Engine, GroupCommit, recover
 from anew.engine import Limits as EngineLimits
+from anew.engine.crontab import replace_group
 from anew.engine.reads import Reads
-from anew.errors import AnewError
+from anew.engine.throttles import set_throttles
+from anew.engine.upkeep import wait_and_apply
+from anew.errors import AnewError, InvalidConfig, InvalidInput
 from anew.fwp.connection import FwpPort
 from anew.fwp.service import Service
 from anew.http import changing, enqueuing, metrics, openapi, querying, service, settling, take
@@ -31,6 +45,9 @@ from anew.web.helper_process import HelperProcess
 log = logging.getLogger("anew.server")
 
 _SCHEMES = {"primary": "http", "fwp": "tcp"}
+
+CRON_GROUP = "faktory"
+"""The group of the cron entries that Faktory's tables name."""
 
 STORE_FAILED = 1
 """Exit code of a server whose disk has failed."""
@@ -60,11 +77,11 @@ class Server:
         )
         self._stopping: asyncio.Event | None = None
 
-    async def run(self, ready: Callable[[str, str, int], None] | None = None) -> int:
+    async def run(self, ready: Callable[[Mapping[str, str]], None] | None = None) -> int:
         """Serve until told to stop.
 
         Args:
-            ready: Called for each door with its name and the bound address once it is open.
+            ready: Called with the address of each door by its name (``primary``, ``fwp``) once all are open.
 
         Returns:
             The process's exit code.
@@ -77,8 +94,14 @@ class Server:
         for number in stop_signals():
             loop.add_signal_handler(number, self.stop)
         reads = Reads(self.store, loop)
-        commit = GroupCommit(self.engine, loop, self._fatal, reap_ms=self.settings.timing.reaper_interval_ms)
         counters = WireCounters()
+        commit = GroupCommit(
+            self.engine,
+            loop,
+            self._fatal,
+            peers=lambda: counters.connections - len(streams.open) - self.engine.fetches.waiting(),
+            reap_ms=self.settings.timing.reaper_interval_ms,
+        )
         context = Context(self.engine, commit, reads, api_settings(self.settings), counters)
         router = Router()
         streams = add_routes(router, context, loop)
@@ -93,16 +116,17 @@ class Server:
         ]
         if not self.settings.fwp.off:
             doors.append(("fwp", *self._fwp(server, commit, reads, loop)))
+        bound: dict[str, str] = {}
         try:
             for name, host, port, connection in doors:
-                bound = await server.listen(host, port, connection)
-                if ready is not None:
-                    ready(name, *bound)
+                bound[name] = address_of(*await server.listen(host, port, connection))
         except OSError as error:
             server.close()
             commit.close()
             reads.close()
             raise cannot_listen(host, port, error, "--" if name == "primary" else "--fwp-") from error
+        if ready is not None:
+            ready(bound)
         await self._stopping.wait()
         log.info("draining", extra={"timeout_ms": self.settings.timing.drain_timeout_ms})
         await server.drain(self.settings.timing.drain_timeout_ms)
@@ -123,14 +147,33 @@ class Server:
             loop,
             description=chosen.description,
             own_policy=self.settings.retry.policy is not None,
+            policies=fwp_policies(self.settings),
         )
         port = FwpPort(
-            server, service, password=chosen.password or "", enterprise=True, max_line=chosen.max_line
+            server, service, password=chosen.password or "", enterprise=False, max_line=chosen.max_line
         )
         service.figures = lambda: (port.identified, port.executed)
-        server.on_tick.append(lambda now: service.workers.reap())
+        self._set_up(service)
+        server.on_tick.append(lambda now: service.reap())
         server.on_drain.append(service.drain)
         return chosen.host, chosen.port, port.connection
+
+    def _set_up(self, service: Service) -> None:
+        """Have the limits and the cron entries that the settings name, and no others.
+
+        Raises:
+            InvalidConfig: One of them cannot be.
+        """
+        try:
+            limits = set_throttles(throttles_of(self.settings))
+            entries = replace_group(CRON_GROUP, crons_of(self.settings, service.cron_job))
+        except InvalidInput as error:
+            raise InvalidConfig(str(error), field=error.field) from error
+        results: list[Any] = []
+        wait_and_apply(self.engine, [Call(limits, results.append), Call(entries, results.append)])
+        for result in results:
+            if isinstance(result, AnewError):
+                raise result
 
     def stop(self) -> None:
         """Stop gracefully; called a second time, at once."""
@@ -173,16 +216,28 @@ def serve(settings: Settings) -> int:
             log.info("jobs in flight at the last stop are ready again", extra={"jobs": returned})
         if settings.store.commit == "relaxed":
             log.warning("commit is relaxed: a power cut may lose what was answered in the last moments")
-        return run_loop(server.run(_announce))
+        return run_loop(server.run(announce))
     finally:
         _close(store)
 
 
-def _announce(door: str, host: str, port: int) -> None:
-    address = address_of(host, port)
-    log.info("listening", extra={"api": door, "addr": address, "scheme": _SCHEMES[door]})
-    if door == "primary" and sys.stderr.isatty():
-        print(f"Anew serves on http://{address}; stop it with Ctrl-C", file=sys.stderr)
+def announce(doors: Mapping[str, str]) -> None:
+    """Say where a server listens: to programs in the log, to people on their terminal.
+
+    Args:
+        doors: As `Server.run` gives them.
+    """
+    for door, address in doors.items():
+        log.info("listening", extra={"api": door, "addr": address, "scheme": _SCHEMES[door]})
+    spoken = ""
+    if "fwp" in doors:
+        host, _, port = doors["fwp"].rpartition(":")
+        # What starts Faktory in a container waits for these words, and ":PORT" is how Faktory writes all addresses.
+        everywhere = ipaddress.ip_address(host.strip("[]")).is_unspecified
+        log.info("listening at %s:%s", "" if everywhere else host, port, extra={"api": "fwp"})
+        spoken = f" and, for clients of Faktory, on tcp://{doors['fwp']}"
+    if sys.stderr.isatty():
+        print(f"Anew serves on http://{doors['primary']}{spoken}; stop it with Ctrl-C", file=sys.stderr)
 
 
 def _close(store: Store) -> None:

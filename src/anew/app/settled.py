@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
+
+import msgspec
 
 from anew import logs
 from anew.backoff import Policy
 from anew.config import Settings
-from anew.errors import InvalidConfig
+from anew.engine.crontab import NewCron
+from anew.errors import AnewError, InvalidConfig
 from anew.http.api import ApiSettings
-from anew.jobs import Defaults
+from anew.jobs import Defaults, NewJob
+from anew.jobs.limits import Throttle
 from anew.net.seam import WireLimits
 from anew.store.protocol import Store
 from anew.store.sqlite import SqliteStore
@@ -48,6 +55,49 @@ def defaults_of(settings: Settings) -> Defaults:
         dead_ms=settings.retention.dead_ms,
         interruption_limit=settings.retry.interruption_limit,
     )
+
+
+def fwp_policies(settings: Settings) -> dict[tuple[str | None, str | None], msgspec.Raw]:
+    """Give the policies of the Faktory Work Protocol's jobs, as JSON, by queue and type."""
+    return {
+        (rule.queue, rule.type): msgspec.Raw(msgspec.json.encode(rule.policy))
+        for rule in settings.fwp_tables.policies
+    }
+
+
+def throttles_of(settings: Settings) -> dict[str, Throttle]:
+    """Give the limits of queues."""
+    return {
+        table.queue: Throttle(
+            concurrency=table.concurrency, per_worker=table.worker, timeout_ms=table.timeout_ms
+        )
+        for table in settings.fwp_tables.throttles
+    }
+
+
+def crons_of(settings: Settings, job_of: Callable[[Mapping[str, Any]], NewJob]) -> list[NewCron]:
+    """Give the cron entries of Faktory's tables; what two have in common is told apart by a number.
+
+    Args:
+        settings: Where they stand.
+        job_of: Gives the job of an entry's members.
+
+    Raises:
+        InvalidConfig: An entry's job is none.
+    """
+    entries: list[NewCron] = []
+    names: Counter[str] = Counter()
+    for table in settings.fwp_tables.cron:
+        name = f"{table.job['jobtype']} {table.schedule}"
+        names[name] += 1
+        if names[name] > 1:
+            name = f"{name} ({names[name]})"
+        try:
+            job = job_of(table.job)
+        except AnewError as error:
+            raise InvalidConfig(f"cron: {name}: {error}", field="cron") from error
+        entries.append(NewCron(name=name, expression=table.schedule, timezone=table.timezone, job=job))
+    return entries
 
 
 def api_settings(settings: Settings) -> ApiSettings:

@@ -48,6 +48,10 @@ def explained(error: AnewError) -> str:
 def _hint(error: AnewError, text: str) -> str:
     if isinstance(error, Unreachable) and text.startswith("no server at"):
         return "Start one with: anew serve   (or say where it is: --url or ANEW_URL)"
+    if isinstance(error, Unauthorized) and "password" in text:
+        return "Give it in FAKTORY_PASSWORD, or in the address: tcp://:PASSWORD@HOST:7419"
+    if isinstance(error, Unreachable) and text.startswith("nothing listens at"):
+        return "Start one with: anew serve   (or say where it is: --url or FAKTORY_URL)"
     if error.code == Unauthorized.code:  # and not of a host name that is not served
         return "Give the server's token: --token, or ANEW_TOKEN"
     if isinstance(error, NotFound) and text.startswith("job not found"):

@@ -101,6 +101,8 @@ def decision_text(decision: dict[str, Any] | None) -> str:
 
 def _facts(job: JobView, now: int, zone: datetime.tzinfo | None) -> Iterator[tuple[str, str]]:
     yield "job", job.id
+    if job.jid is not None:
+        yield "jid", job.jid
     yield "type", job.type
     yield "queue", job.queue
     text = when(job, now, zone)

@@ -19,7 +19,8 @@ def serve(**options: Any) -> int:
 
     Every option is a variable too (--max-body is ANEW_MAX_BODY; the variables of Zizq, ZIZQ_PORT and so on,
     are read as well), and a key of anew.toml, under [server]. The option counts before the variable, the
-    variable before the file. Times are written 500ms, 15s, 1h30m, 7d; a bare number is milliseconds in variables,
+    variable before the file. FAKTORY_PASSWORD and Faktory's own files count too (docs/faktory.md).
+    Times are written 500ms, 15s, 1h30m, 7d; a bare number is milliseconds in variables,
     in the file and in the options that Zizq has too, and is refused in the others. Sizes are written 64MiB, 256MB.
     What only tunes Zizq's own storage is accepted and has no effect.
 
@@ -28,6 +29,7 @@ def serve(**options: Any) -> int:
       anew serve
       anew serve --root-dir /var/lib/anew --default-policy even
       ANEW_TOKEN=@/etc/anew/token anew serve --host 0.0.0.0 --allowed-hosts queue.example.org
+      FAKTORY_PASSWORD=/etc/anew/faktory anew serve --fwp-host 0.0.0.0
       anew config show --origin            what all of it comes to
 
     \b

@@ -89,16 +89,19 @@ def load(options: Mapping[str, Any]) -> Loaded:
 def _insist_on_a_policy(loaded: Loaded) -> None:
     # `config` does not know policies. Without this, the policy's own error would not say where it comes from, and
     # `anew config show` would pass what `anew serve` refuses.
-    value = loaded.settings.retry.policy
-    if value is None:
+    given = [(rule.policy, "fwp.policies") for rule in loaded.settings.fwp_tables.policies]
+    if loaded.settings.retry.policy is not None:
+        given.append((loaded.settings.retry.policy, "server.default-policy"))
+    if not given:
         return
     from anew.backoff import Policy
 
-    try:
-        Policy.from_json(value)
-    except InvalidPolicy as error:
-        source = loaded.origins["server.default-policy"]
-        raise InvalidConfig(f"{source}: {error}", field="default-policy", value=value) from error
+    for number, (value, key) in enumerate(given, 1):
+        try:
+            Policy.from_json(value)
+        except InvalidPolicy as error:
+            source = loaded.origins[key] + (f"[{number}].policy" if key == "fwp.policies" else "")
+            raise InvalidConfig(f"{source}: {error}", field=key.partition(".")[2], value=value) from error
 
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
@@ -133,6 +136,7 @@ _METAVARS: Final = {
     "integer": "N",
     "names": "NAMES",
     "number": "X",
+    "password": "PASSWORD",
     "path": "PATH",
     "policy": "POLICY",
     "secret": "TOKEN",

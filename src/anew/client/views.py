@@ -30,6 +30,7 @@ class JobView:
         attempts: Failures reported so far.
         payload: The JSON bytes as they came; unset on the answers to enqueue, failure and patch.
         retry_limit, backoff, policy, retention: Only if set on the job itself.
+        jid: The id that its producer gave it, if it came by the Faktory Work Protocol; not on a take stream.
         duplicate, folded: Whether an enqueue stored nothing new, and this is the job that it met.
         last_error: Its latest failure, where it was asked for and there is one.
         document: The whole JSON object as the server sent it.
@@ -53,6 +54,7 @@ class JobView:
     purge_at: int | None = None
     unique_key: str | None = None
     unique_while: str | None = None
+    jid: str | None = None
     duplicate: bool = False
     folded: bool = False
     state: str | None = None

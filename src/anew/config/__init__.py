@@ -4,20 +4,24 @@ Each setting is declared in one place, as a field of the tree, with its default,
 From that come the flag (``--heartbeat-interval``), the variables (``ANEW_HEARTBEAT_INTERVAL``, and
 ``ZIZQ_...`` where Zizq has it), the key of the file (``heartbeat-interval`` under ``[server]``), the line of
 ``--help`` and the row of ``anew config show``. Precedence: flag, variable (``ANEW_`` before ``ZIZQ_``), file,
-default.
+default. Faktory's own variables and files fill in what was not given (`anew.config.faktory`).
 """
 
 from anew.config.load import Loaded, find_file, load_connect, load_settings, require_safe_bind
 from anew.config.setting import SettingSpec
 from anew.config.settings import Listen, Settings, declared
+from anew.config.tables import CronTable, PolicyRule, ThrottleTable
 from anew.config.zizq import FOREIGN
 
 __all__ = [
     "FOREIGN",
+    "CronTable",
     "Listen",
     "Loaded",
+    "PolicyRule",
     "SettingSpec",
     "Settings",
+    "ThrottleTable",
     "declared",
     "find_file",
     "load_connect",

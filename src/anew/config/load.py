@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from anew.config import faktory
 from anew.config.setting import SettingSpec
 from anew.config.settings import Connect, Settings, declared
 from anew.config.zizq import FOREIGN, commit_of, refuse_listeners
@@ -67,6 +68,7 @@ def load_settings(flags: Mapping[str, object], environ: Mapping[str, str], file:
         NotSupported: A setting asks for what this build does not have.
     """
     sources = _Sources(flags, environ, _read_file(file) if file else {}, str(file))
+    specs = {_key(setting): setting for _, _, setting in declared()}
     groups: dict[str, dict[str, object]] = {group.name: {} for group in dataclasses.fields(Settings)}
     origins: dict[str, str] = {}
     for group, name, setting in declared():
@@ -84,6 +86,9 @@ def load_settings(flags: Mapping[str, object], environ: Mapping[str, str], file:
     if full and not groups["store"].get("commit"):
         origins["server.commit"] = full
     _settle_retry(groups["retry"], origins)
+    if not groups["fwp"].get("off"):
+        insecure = bool(groups["listen"].get("insecure"))
+        faktory.fill_in(groups["fwp"], groups["fwp_tables"], origins, environ, specs, insecure=insecure)
     return Loaded(settings=_grow(groups), origins=origins)
 
 
@@ -113,14 +118,21 @@ def require_safe_bind(settings: Settings) -> None:
     Raises:
         InvalidConfig: The bind is not loopback, there is no token, and nobody said that this is meant.
     """
-    listen = settings.listen
-    if listen.token or listen.insecure or ipaddress.ip_address(listen.host).is_loopback:
+    listen, fwp = settings.listen, settings.fwp
+    if listen.insecure:
         return
-    raise InvalidConfig(
-        f"--host {listen.host}: others could reach this server and nothing protects it; set a token "
-        "(ANEW_TOKEN or --token @file), stay on 127.0.0.1, or say --insecure if the network itself is closed",
-        field="host",
-        value=listen.host,
+    if not listen.token and not ipaddress.ip_address(listen.host).is_loopback:
+        raise _unsafe("host", listen.host, "a token (ANEW_TOKEN or --token @file)")
+    if not fwp.off and not fwp.password and not ipaddress.ip_address(fwp.host).is_loopback:
+        raise _unsafe("fwp-host", fwp.host, "a password (FAKTORY_PASSWORD or --fwp-password-file)")
+
+
+def _unsafe(name: str, host: str, protection: str) -> InvalidConfig:
+    return InvalidConfig(
+        f"--{name} {host}: others could reach this server and nothing protects it; set {protection}, "
+        "stay on 127.0.0.1, or say --insecure if the network itself is closed",
+        field=name,
+        value=host,
     )
 
 

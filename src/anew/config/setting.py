@@ -11,26 +11,37 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
 
+from anew.config import tables
 from anew.errors import InvalidConfig, InvalidInput
 from anew.units import format_duration_short, format_size, parse_duration, parse_size, shown
 
 ValueKind = Literal[
     "choice",
+    "cron",
     "duration",
     "host",
     "integer",
     "names",
     "number",
     "origins",
+    "password",
     "path",
+    "policies",
     "policy",
     "secret",
     "size",
     "switch",
     "text",
+    "throttles",
     "url",
     "version",
 ]
+
+SECRETS: Final = frozenset({"secret", "password"})
+"""Kinds whose values are never shown."""
+
+_TABLES: Final[tuple[ValueKind, ...]] = ("cron", "policies", "throttles")
+"""Kinds that only a file can hold."""
 
 _COUNT_MAX: Final = 2**31 - 1
 _TRUTH: Final = {
@@ -67,6 +78,8 @@ class SettingSpec:
 
     def variables(self) -> tuple[str, ...]:
         """The variables that are read; the first one that is set wins."""
+        if self.kind in _TABLES:
+            return ()
         upper = self.name.upper().replace("-", "_")
         return (f"ANEW_{upper}", f"ZIZQ_{upper}") if self.zizq else (f"ANEW_{upper}",)
 
@@ -87,8 +100,8 @@ class SettingSpec:
         except InvalidInput as error:
             raise InvalidConfig(str(error), field=self.name, value=value) from error
         if isinstance(parsed, _Expected):
-            given = "the value" if self.kind == "secret" else shown(value)
-            kept = None if self.kind == "secret" else value
+            given = "the value" if self.kind in SECRETS else shown(value)
+            kept = None if self.kind in SECRETS else value
             raise InvalidConfig(
                 f"{source}: {given} is not valid; expected {parsed}", field=self.name, value=kept
             )
@@ -123,15 +136,25 @@ def _version(_: SettingSpec, value: object, __: str) -> object:
 
 
 def _secret(setting: SettingSpec, value: object, source: str) -> object:
-    text = value if isinstance(value, str) else ""
-    if text.startswith("@"):
-        try:
-            text = Path(text[1:]).read_text(encoding="utf-8").strip()
-        except (OSError, UnicodeDecodeError) as error:
-            raise InvalidConfig(f"{source}: the file cannot be read: {error}", field=setting.name) from error
+    text = _given_or_read(setting, value, source)
     if re.fullmatch(r"[!-~]{1,4096}", text):
         return text
     return _Expected("visible ASCII characters without spaces, or @path of a file that holds them")
+
+
+def _password(setting: SettingSpec, value: object, source: str) -> object:
+    return _given_or_read(setting, value, source) or _Expected("text, or @path of a file that holds it")
+
+
+def _given_or_read(setting: SettingSpec, value: object, source: str) -> str:
+    """Give a text, or what the file holds that it points to."""
+    text = value if isinstance(value, str) else ""
+    if not text.startswith("@"):
+        return text
+    try:
+        return Path(text[1:]).read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise InvalidConfig(f"{source}: the file cannot be read: {error}", field=setting.name) from error
 
 
 def _switch(_: SettingSpec, value: object, __: str) -> object:
@@ -225,24 +248,30 @@ def _url(_: SettingSpec, value: object, __: str) -> object:
 
 _PARSERS: Final[Mapping[ValueKind, Callable[[SettingSpec, object, str], object]]] = {
     "choice": _choice,
+    "cron": lambda _, value, source: tables.cron(value, source),
     "duration": _duration,
     "host": _host,
     "integer": _integer,
     "names": _names,
     "number": _number,
     "origins": _origins,
+    "password": _password,
     "path": _path,
+    "policies": lambda _, value, source: tables.policies(value, source),
     "policy": _policy,
     "secret": _secret,
     "size": _size,
     "switch": _switch,
     "text": _text,
+    "throttles": lambda _, value, source: tables.throttles(value, source),
     "url": _url,
     "version": _version,
 }
 
 _FORMATTERS: Final[Mapping[ValueKind, Callable[[object], str]]] = {
     "secret": lambda _: "***",
+    "password": lambda _: "***",
+    **dict.fromkeys(_TABLES, tables.show),
     "duration": lambda value: format_duration_short(int(str(value))),
     "size": lambda value: format_size(int(str(value))).replace(" ", ""),
     "switch": lambda value: "true" if value else "false",

@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from anew.config.setting import SettingSpec, ValueKind
+from anew.config.setting import SECRETS, SettingSpec, ValueKind
+from anew.config.tables import CronTable, PolicyRule, ThrottleTable
 from anew.units import DAY_MS, HOUR_MS, SECOND_MS
 
 _MIB: Final = 1 << 20
@@ -21,7 +22,7 @@ _U32_MAX: Final = 2**32 - 1
 def _of(default: Any, name: str, kind: ValueKind, help_text: str, **rest: Any) -> Any:
     """Declare a field of the tree; `Any` because the field's own annotation says the type."""
     setting = SettingSpec(name=name, kind=kind, help=help_text, **rest)
-    return field(default=default, repr=kind != "secret", metadata={"setting": setting})
+    return field(default=default, repr=kind not in SECRETS, metadata={"setting": setting})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,7 +36,7 @@ class Listen:
         "Bearer token that every request must carry; @path reads it from a file. Prefer ANEW_TOKEN or a "
         "file: other users of the machine can read flags.")
     insecure: bool = _of(False, "insecure", "switch",
-        "Allow a bind beyond loopback without a token: whoever reaches the port owns the queue.")
+        "Allow a bind beyond loopback without a token, or without a password: whoever reaches the port owns the queue.")
     allowed_hosts: tuple[str, ...] = _of((), "allowed-hosts", "names",
         "Comma list of names that requests may address (Host header) besides the loopback names.")
     allow_origin: tuple[str, ...] = _of((), "allow-origin", "origins",
@@ -50,13 +51,32 @@ class Fwp:
     """The Faktory Work Protocol: where it is spoken, and where it follows Faktory or is safer."""
 
     off: bool = _of(False, "no-fwp", "switch", "Do not speak the Faktory Work Protocol.")
-    host: str = _of("127.0.0.1", "fwp-host", "host", "Address of the Faktory Work Protocol.")
+    host: str = _of("127.0.0.1", "fwp-host", "host",
+        "Address to bind for it, an IP literal or localhost; beyond loopback it needs a password or --insecure.")
     port: int = _of(7419, "fwp-port", "integer", "Port of the Faktory Work Protocol; 0 takes a free one.", high=65535)
-    password: str | None = _of(None, "fwp-password", "secret",
-        "Password that workers and producers of the Faktory Work Protocol must know; @path reads it from a file.")
-    description: str = _of("Faktory Enterprise", "fwp-description", "text",
+    password: str | None = _of(None, "fwp-password", "password",
+        "Password that workers and producers of the Faktory Work Protocol must know; @path reads it from a file. Prefer "
+        "FAKTORY_PASSWORD or a file: other users of the machine can read flags.")
+    password_file: Path | None = _of(None, "fwp-password-file", "path",  # noqa: RUF009 it gives a field, as all do
+        "File that holds that password.")
+    faktory_dir: Path | None = _of(None, "faktory-dir", "path",  # noqa: RUF009 it gives a field, as all do
+        "Directory of Faktory's own settings (conf.d/*.toml, password), which count last. Default: what FAKTORY_ENV means; "
+        "without it ~/.faktory if there are any, else /etc/faktory.")
+    description: str = _of("Faktory", "fwp-description", "text",
         "What INFO calls this server; clients look for Enterprise before they use batches and tracking.")
     max_line: int = _of(64 * _MIB, "fwp-max-line", "size", "Longest line of the Faktory Work Protocol.", low=1024)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FwpTables:
+    """What holds for jobs of the Faktory Work Protocol and takes a table to say: only a file has it."""
+
+    policies: tuple[PolicyRule, ...] = _of((), "policies", "policies",
+        "Retry policies by queue and type, in place of Faktory's curve.", table="fwp")
+    cron: tuple[CronTable, ...] = _of((), "cron", "cron",
+        "Jobs that are pushed by the clock, as Faktory's [[cron]].", table="fwp")
+    throttles: tuple[ThrottleTable, ...] = _of((), "throttles", "throttles",
+        "How many jobs of a queue run at one time, as Faktory's [throttles].", table="fwp")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -209,6 +229,7 @@ class Settings:
 
     listen: Listen = Listen()
     fwp: Fwp = Fwp()
+    fwp_tables: FwpTables = FwpTables()
     store: Store = Store()
     retry: Retry = Retry()
     retention: Retention = Retention()

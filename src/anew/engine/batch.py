@@ -11,6 +11,7 @@ from typing import Any
 from msgspec import Struct
 
 from anew.backoff import phase_of_ordinal, phase_offset
+from anew.engine.hooks import EXPIRED_JOBS, Hooks
 from anew.engine.stats import Stats
 from anew.engine.takers import Dispatcher, Taker, Undo
 from anew.jobs import (
@@ -25,15 +26,21 @@ from anew.jobs import (
     State,
     verdict_of,
 )
+from anew.jobs.codec import PushedJob
 from anew.jobs.decide import (
     completed_purge_at,
     corrupt_purge_at,
+    dead_purge_at,
     decide_corruption,
     decide_failure,
 )
+from anew.jobs.expiry import expired
+from anew.jobs.hooks import Event, move_between
 from anew.jobs.ids import COUNTER_BITS
 from anew.jobs.interruption import decide_interruption
 from anew.jobs.patch import released
+from anew.jobs.transitions import Move
+from anew.jobs.unique import End
 from anew.store.protocol import Hold, Recount, Rewrite, Store, TakenRow
 
 _NONE: Mapping[int, Any] = MappingProxyType({})
@@ -55,18 +62,20 @@ class Limits:
 
 
 class Entry(StrEnum):
-    """What became of one new job: a new job, or the one that was there already."""
+    """What became of one new job: a new job, or the one that was there already. NO_BATCH: refused, for its batch is not known."""
 
     CREATED = "created"
     DUPLICATE = "duplicate"
     FOLDED = "folded"
+    NO_BATCH = "no batch"
 
 
 class Enqueued(Struct, frozen=True, gc=False):
     """What became of new jobs, each by itself.
 
     Attributes:
-        keys: One for each, in the order given: of the job that was created, or of the one that it duplicates or was folded into.
+        keys: One for each, in the order given: of the job that was created, or of the one that it duplicates or was folded into;
+            -1 for NO_BATCH.
         now: When this was decided, epoch ms.
         existing: By place: what became of those that were not created.
     """
@@ -147,6 +156,8 @@ class Batch:
     """
 
     __slots__ = (
+        "_hooked",
+        "_hooks",
         "_parts",
         "cron_changed",
         "defaults",
@@ -169,6 +180,8 @@ class Batch:
         self.deliveries: list[tuple[Taker, list[TakenRow]]] = []
         self.on_undo: list[Callable[[], None]] = []
         self.undo: Undo = []
+        self._hooks: Hooks | None = None
+        self._hooked: set[int] = set()
 
     @property
     def full(self) -> bool:
@@ -178,6 +191,22 @@ class Batch:
     @full.setter
     def full(self, full: bool) -> None:
         self._parts.full = full
+
+    @property
+    def hooks(self) -> Hooks:
+        """What becomes of unique keys, expiry, batches and progress."""
+        if self._hooks is None:
+            self._hooks = Hooks(self.store, self._parts.ids, self.now, lambda job: self.insert([job]))
+        return self._hooks
+
+    def admit(self, keys: Sequence[int]) -> set[int]:
+        """Look at jobs that were just taken and are tied to something; give those that nobody may get."""
+        return self.hooks.admit(keys)
+
+    def write_hooks(self) -> None:
+        """Write what is written once in a transaction, at its end."""
+        if self._hooks is not None:
+            self._hooks.write()
 
     def ask_for_recount(self) -> None:
         """Have the counters checked against the rows, beside the work that goes on."""
@@ -218,11 +247,34 @@ class Batch:
         keys = self.keys_for(len(jobs)) if keys is None else keys
         if plain:
             self.store.insert_plain(keys, jobs, self.now)
+        elif [job for job in jobs if isinstance(job, PushedJob) and job.hooks is not None]:
+            return self._insert_hooked(keys, jobs, staged=staged)
         else:
             self.store.insert(keys, jobs, self.now, staged=staged)
             self.due_changed = True
         self.stats.enqueued += len(jobs)
         return Enqueued(keys, self.now)
+
+    def _insert_hooked(self, keys: Sequence[int], jobs: Sequence[NewJob], *, staged: bool) -> Enqueued:
+        """Store those of some new jobs that are neither duplicates nor of an unknown batch."""
+        out = self.hooks.sort(keys, jobs)
+        if staged:
+            for at in out:
+                self.store.staging.unstage(keys[at], keys[at])
+        created = [at for at in range(len(jobs)) if at not in out]
+        if created:
+            own = [keys[at] for at in created]
+            self.store.insert(own, [jobs[at] for at in created], self.now, staged=staged)
+            self.due_changed = True
+            self.stats.enqueued += len(created)
+        if not out:
+            return Enqueued(keys, self.now)
+        answered = list(keys)
+        entries: dict[int, Entry] = {}
+        for at, existing in out.items():
+            answered[at] = -1 if existing is None else existing
+            entries[at] = Entry.NO_BATCH if existing is None else Entry.DUPLICATE
+        return Enqueued(answered, self.now, entries)
 
     # -- the ends of attempts
 
@@ -245,11 +297,25 @@ class Batch:
                 gone.append(job.key)
             else:
                 kept.append((job.key, purge_at))
+        self._tell(Move.COMPLETE, State.COMPLETED, [key for key, _ in kept], gone)
         return self.store.complete(kept, self.now) + self.store.delete(gone)
 
     def in_flight(self, keys: Iterable[int]) -> list[Job]:
         """Read those of some jobs that are in flight."""
-        return [job for job in self.store.load(keys) if job.state is State.IN_FLIGHT]
+        found = [job for job in self.store.load(keys) if job.state is State.IN_FLIGHT]
+        self._hooked.update([job.key for job in found if job.hooks])
+        return found
+
+    def _tell(
+        self, event: Event, state: State | None, keys: Iterable[int], gone: Collection[int] = ()
+    ) -> None:
+        """Tell the hooks of an event of jobs that `in_flight` has read; the records of some go with it."""
+        if not self._hooked:
+            return
+        jobs = self.hooks.among([key for key in dict.fromkeys([*keys, *gone]) if key in self._hooked])
+        self.hooks.happened(jobs, event, state)
+        reaped = [job._replace(state=State.CANCELLED) for job in jobs if job.key in gone]
+        self.hooks.happened(reaped, End.REAPED, None)
 
     def decide(self, job: Job, failure: Failed) -> Change:
         """Decide what a failed attempt makes of its job."""
@@ -289,6 +355,8 @@ class Batch:
 
     def settle(self, changes: Sequence[Change]) -> set[int]:
         """Write what the ends of attempts make of their jobs, which are held no longer; give the keys written."""
+        if self._hooked:
+            self._tell_settled(changes)
         written = set(self.store.apply(changes))
         self.free(written)
         self.due_changed = True
@@ -298,11 +366,22 @@ class Batch:
                 self.stats.corrupt += change.attempt.outcome == "corrupt"
         return written
 
+    def _tell_settled(self, changes: Sequence[Change]) -> None:
+        told: dict[tuple[Move, State, bool], list[int]] = {}
+        for change in changes:
+            move = Move.DELAY if change.attempt.outcome == "interrupted" else Move.RETRY
+            if change.state is State.DEAD:
+                move = Move.DIE
+            told.setdefault((move, change.state, change.remove), []).append(change.key)
+        for (move, state, removed), keys in told.items():
+            self._tell(move, state, keys, set(keys) if removed else ())
+
     def set_aside_unreadable(self, limit: int) -> int:
         """End, as dead and corrupt, jobs that a read has met and could not read; tell how many. See `Store.set_aside`."""
         purge_at = corrupt_purge_at(None, self.defaults, self.now)
         keys = self.store.set_aside(limit, purge_at, self.now)
         if keys:
+            self.hooks.happened(self.hooks.among(keys), Move.DIE, State.DEAD)
             self.free(keys)
             self.stats.corrupt += len(keys)
             self.ask_for_recount()  # where they were counted until now, nobody can say
@@ -346,7 +425,9 @@ class Batch:
             ]
             self.settle([change for change in changes if change is not None])
             return
+        held = [job for job in self.hooks.among(keys) if job.state is State.IN_FLIGHT]
         done = set(self.store.release(keys, self.now, interrupted=interrupted is not None))
+        self.hooks.happened([job for job in held if job.key in done], Move.RELEASE, State.READY)
         if len(done) < len(keys):
             later = self.in_flight(key for key in keys if key not in done)
             counted = interrupted is not None
@@ -359,21 +440,32 @@ class Batch:
         """Write jobs as somebody's changes have made them; give the keys written."""
         real = [(before, after) for before, after in changes if before != after]
         self.due_changed = True
+        for before, after in real:
+            if before.hooks and before.state is not after.state:
+                move = move_between(before.state, after.state)
+                self.hooks.happened(self.hooks.among([before.key]), move, after.state)
         return self.store.rewrite([Rewrite(after, before.queue, before.state) for before, after in real])
 
     def delete(self, keys: Sequence[int]) -> list[int]:
         """Remove jobs in whatever state; give the keys that were there."""
+        self.hooks.happened(self.hooks.among(keys), End.DELETED, None)
         deleted = self.store.delete(keys)
         self.free(deleted)
         self.due_changed = True
         return deleted
 
     def delete_all(self) -> int:
-        """Remove every job; report how many there were."""
+        """Remove every job, lock, batch and record of progress; report how many jobs there were."""
         count = self.store.delete_all()
+        self.hooks.forget()
         self.free(list(self._parts.dispatcher.holders))
         self.due_changed = True
         return count
+
+    def reap(self, limit: int) -> int:
+        """Remove some jobs whose retention is over; report how many."""
+        self.hooks.happened(self.store.hooks.purgeable(self.now, limit), End.REAPED, None)
+        return self.store.reap(self.now, limit)
 
     def free(self, keys: Iterable[int]) -> None:
         """Note that jobs are in flight no longer; if the transaction does not last, their holders have them again."""
@@ -394,7 +486,14 @@ class Batch:
     ) -> list[TakenRow]:
         """Take ready jobs for a holder that keeps no connection; what cannot be read is set aside."""
         corrupt: dict[int, str] = {}
-        rows = self._parts.dispatcher.take_readable(queues, limit, max_bytes, hold, corrupt)
+        rows: list[TakenRow] = []
+        met = -1
+        while not rows and met < len(self.hooks.expired) < EXPIRED_JOBS:
+            met = len(self.hooks.expired)
+            rows = self._parts.dispatcher.take_readable(
+                queues, limit, max_bytes, hold, corrupt, self.hooks.admit
+            )
+        self.end_expired()
         if corrupt:
             self.set_aside(corrupt)
         self.stats.taken += len(rows)
@@ -402,6 +501,29 @@ class Batch:
 
     def take(self) -> None:
         """Hand ready jobs to whoever waits for some."""
-        corrupt = self._parts.dispatcher.run(self.now, self.deliveries)
-        if corrupt:
-            self.set_aside(corrupt)
+        while True:
+            corrupt = self._parts.dispatcher.run(self.now, self.deliveries, self.admit)
+            if corrupt:
+                self.set_aside(corrupt)
+            if not self.end_expired():
+                return
+
+    def end_expired(self) -> bool:
+        """End the jobs that a take has found to be expired; report whether that has enqueued a callback."""
+        if self._hooks is None or not self._hooks.expired:
+            return False
+        enqueued, keys = self.stats.enqueued, self.hooks.expired
+        self.hooks.expired = []
+        kept: list[tuple[Job, Job]] = []
+        gone: list[int] = []
+        for job in self.in_flight(keys):
+            after = expired(job, dead_purge_at(job.retention, self.defaults, self.now))
+            if after.purge_at is None:
+                gone.append(job.key)
+            else:
+                kept.append((job, after))
+        self._tell(End.EXPIRED, State.CANCELLED, [job.key for job, _ in kept], gone)
+        self.store.rewrite([Rewrite(after, job.queue, job.state) for job, after in kept])
+        self.store.delete(gone)
+        self.stats.expired += len(keys)
+        return self.stats.enqueued > enqueued

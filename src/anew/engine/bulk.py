@@ -8,9 +8,11 @@ last job that matched when it began.
 from __future__ import annotations
 
 import time
+from bisect import bisect_right
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from itertools import accumulate
 from typing import Any
 
 from anew.engine.batch import Batch
@@ -26,6 +28,9 @@ Later = Callable[[float, Callable[[], None]], object]
 
 CHUNK = 100
 """Jobs changed in one batch: some 2 ms, so that those who are in the same one hardly notice."""
+
+CHUNK_BYTES = 1 << 20
+"""Payloads that a change which reads them meets in one batch, once it has one."""
 
 FOUND = 3_000
 """Keys found in one look."""
@@ -80,7 +85,7 @@ class BulkChanges:
         self._running = 0
         self._waiting: deque[_BulkChange] = deque()
 
-    def start(self, where: Filter, change: ChunkChange, done: Done) -> None:
+    def start(self, where: Filter, change: ChunkChange, done: Done, *, reads_payloads: bool = False) -> None:
         """Change all jobs that match.
 
         Args:
@@ -88,13 +93,14 @@ class BulkChanges:
             change: What is done to each chunk of them.
             done: Called once with how many were changed, or with the AnewError that ended the change; what was changed before
                 stays so.
+            reads_payloads: The change reads them; then chunks are small where payloads are long.
 
         Raises:
             Overloaded: Too many bulk changes are waiting; nothing was changed.
         """
         if len(self._waiting) >= WAITING:
             raise Overloaded("too many changes of many jobs are waiting; try again in a second")
-        self._waiting.append(_BulkChange(self, where, change, done))
+        self._waiting.append(_BulkChange(self, where, change, done, reads_payloads))
         self._next()
 
     def ended(self) -> None:
@@ -111,14 +117,17 @@ class BulkChanges:
 class _BulkChange:
     """One bulk change."""
 
-    def __init__(self, running: BulkChanges, where: Filter, change: ChunkChange, done: Done) -> None:
+    def __init__(
+        self, running: BulkChanges, where: Filter, change: ChunkChange, done: Done, reads_payloads: bool
+    ) -> None:
         self._all = running
+        self._reads_payloads = reads_payloads
         self._where = where
         self._change = change
         self._done = done
         self._extent = Extent(total=0, last=0, began=0)
         self._keys: Sequence[int] = ()
-        self._at = 0
+        self._at = self._ahead = 0
         self._changed = 0
         self._took_s = 0.0
 
@@ -158,17 +167,27 @@ class _BulkChange:
 
     def _change_chunk(self, batch: Batch) -> int:
         begun = time.perf_counter()
-        keys = frozenset(self._keys[self._at : self._at + CHUNK])
+        keys = self._chunk(batch)
         changed = self._change(batch, replace(self._where, keys=keys), self._extent, self._changed)
+        self._ahead = len(keys)
         self._took_s = time.perf_counter() - begun
         return changed
+
+    def _chunk(self, batch: Batch) -> frozenset[int]:
+        """Give the keys of the next chunk."""
+        keys = self._keys[self._at : self._at + CHUNK]
+        if self._reads_payloads:
+            sizes = batch.store.payload_sizes(keys)
+            sums = list(accumulate(sizes.get(key, 0) for key in keys))
+            keys = keys[: max(1, bisect_right(sums, CHUNK_BYTES))]
+        return frozenset(keys)
 
     def _changed_chunk(self, result: Any) -> None:
         if isinstance(result, AnewError):
             self._end(result)
             return
         self._changed += result
-        self._at += CHUNK
+        self._at += self._ahead
         # Batches without a chunk come between: whoever arrives meanwhile would wait for every chunk otherwise.
         self._all.later(self._took_s, self._go_on)
 

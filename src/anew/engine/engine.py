@@ -185,6 +185,7 @@ class Engine:
             self._promote(batch, PROMOTE_JOBS - promoted)
             self._fetch(ops, batch, answers)
             batch.take()
+            batch.write_hooks()
             if batch.due_changed:
                 self.due_at = self.store.next_due()
             if batch.cron_changed:
@@ -264,15 +265,17 @@ class Engine:
     def _fetch(self, ops: Sequence[Op], batch: Batch, answers: Answers) -> None:
         """Reserve jobs for those that fetch one; before takers that keep a connection, because these wait for one job alone."""
         fetches = [op for op in ops if isinstance(op, Fetch)]
-        if not fetches and not self.fetches.wanted():
+        if not fetches and not self.fetches.waiting():
             return
         corrupt: dict[int, str] = {}
-        given = self.fetches.run(fetches, batch.now, corrupt)
+        given = self.fetches.run(fetches, batch.now, corrupt, batch.admit)
         batch.on_undo.append(partial(self.fetches.undo, fetches, given))
         answers += given
         self.stats.taken += len(given)
         if corrupt:
             batch.set_aside(corrupt)
+        if batch.end_expired():
+            self.fetches.notice_others()  # a callback of a batch, perhaps for one of them
 
     def _promote(self, batch: Batch, most: int) -> int:
         """Make some jobs ready whose time has come; give how many."""

@@ -9,10 +9,13 @@ import heapq
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from itertools import count
+from operator import attrgetter
 from typing import Any
 
 from anew.engine.ops import Op
+from anew.engine.takers import TURNED_AWAY, Admit
 from anew.jobs import HoldKind, Job
+from anew.jobs.hooks import SEEN_BY_TAKES
 from anew.jobs.terms import policy_readable
 from anew.store.protocol import Hold, Store
 
@@ -20,6 +23,7 @@ FETCH_BYTES = 4 << 20
 """Bytes of long payloads that one batch hands out, once it has one job; the next batch goes on."""
 
 _numbers = count(1)
+_hooks = attrgetter("hooks")
 
 
 class Fetch(Op):
@@ -71,30 +75,38 @@ class Fetches:
         """Another process has written: any queue may have jobs."""
         self.unfinished = bool(self._waits)
 
-    def wanted(self) -> bool:
-        """Report whether somebody waits for a job."""
-        return bool(self._waits)
+    def waiting(self) -> int:
+        """Report how many wait for a job."""
+        return len(self._waits)
 
-    def run(self, new: Iterable[Fetch], now: int, corrupt: dict[int, str]) -> list[tuple[Fetch, Job]]:
+    def run(
+        self, new: Iterable[Fetch], now: int, corrupt: dict[int, str], admit: Admit
+    ) -> list[tuple[Fetch, Job]]:
         """Reserve jobs for those that can have one, inside the open transaction.
 
         Args:
             new: Those that have just come; what they cannot have they wait for.
             now: Epoch ms.
             corrupt: Gets jobs that are in flight now too but cannot be read, by key, and what is wrong with them.
+            admit: Looks at jobs that are tied to something; gives the keys of those that nobody may get.
 
         Returns:
             Who gets what. If the transaction does not last, `undo` needs it.
         """
         given: list[tuple[Fetch, Job]] = []
         hungry = dict.fromkeys(fetch for fetch in new if not fetch.over)
-        left = FETCH_BYTES
+        left, turned_away = FETCH_BYTES, 0
         limits = self._store.limits
         while asked := self._assign([*self._woken(), *hungry]):  # nobody is in both
             hold = Hold(HoldKind.RESERVATION, self._new_token(), self._store.session, None, now)
             found = self._store.reserve([(queue, len(line)) for queue, line in asked.items()], left, hold)
             corrupt.update(found.corrupt)
-            for job in found.jobs:
+            jobs = found.jobs
+            if any(map(_hooks, jobs)) and (hooked := [job.key for job in jobs if job.hooks & SEEN_BY_TAKES]):
+                away = admit(hooked)
+                turned_away += len(away)
+                jobs = [job for job in jobs if job.key not in away]
+            for job in jobs:
                 if job.policy is not None and not policy_readable(job.policy):
                     corrupt[job.key] = "its policy cannot be read"
                     continue
@@ -105,10 +117,9 @@ class Fetches:
                 hungry.pop(fetch, None)
                 self._forget(fetch)
                 left -= len(job.payload or b"")
-            if left <= 0 or not (
-                found.jobs or found.corrupt
-            ):  # in the latter case nothing is there, whatever a counter says
-                self.unfinished = left <= 0
+            full = left <= 0 or turned_away >= TURNED_AWAY
+            if full or not (found.jobs or found.corrupt):  # else nothing is there, whatever a counter says
+                self.unfinished = full
                 break
         for fetch in hungry:
             self._wait(fetch)

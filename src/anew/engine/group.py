@@ -57,6 +57,7 @@ class GroupCommit:
         engine: What applies them.
         loop: The event loop in whose thread everything happens.
         on_fatal: Called once when the store has failed and the process should end.
+        peers: Gives how many clients may send something now: when so many operations have gathered, no more will come.
         max_waiting: Most requests with new jobs that may wait for the next batches; more are refused.
         reap_ms: How often jobs whose retention is over are removed.
     """
@@ -67,12 +68,14 @@ class GroupCommit:
         loop: asyncio.AbstractEventLoop,
         on_fatal: Callable[[], None],
         *,
+        peers: Callable[[], int] = lambda: GATHER,
         max_waiting: int = 1_000,
         reap_ms: int = 30_000,
     ) -> None:
         self.engine = engine
         self._loop = loop
         self._on_fatal = on_fatal
+        self._peers = peers
         self._max_waiting = max_waiting
         self._upkeep = Upkeep(reap_ms)
         self._pending: list[Op] = []
@@ -276,7 +279,7 @@ class GroupCommit:
     def _woken(self) -> None:
         """Another process has committed ready jobs: look, if anybody could have some; all else is left to the poll."""
         self.engine.store.hear()
-        if self.engine.dispatcher.wants() or self.engine.fetches.wanted():
+        if self.engine.dispatcher.wants() or self.engine.fetches.waiting() > 0:
             self._wake()
 
     def _poll(self) -> None:
@@ -294,7 +297,7 @@ class GroupCommit:
 
     def _looks_again(self, waiting: int) -> bool:
         """Report whether to look for more before the next batch is applied."""
-        if waiting >= GATHER or self._closed:
+        if waiting >= GATHER or waiting >= self._peers() or self._closed:
             return False
         if waiting > self._gathered:
             self._gathered = waiting

@@ -12,7 +12,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any
+from typing import Any, NamedTuple
 
 from anew.errors import AnewError, InternalError, Overloaded
 from anew.jobs import ENDED, ErrorRecord, Job, State
@@ -31,6 +31,21 @@ FEW_QUEUES = 100
 
 Counts = Mapping[str, Mapping[State, int]]
 """Jobs by queue and state; queues without a job are left out."""
+
+
+class Overview(NamedTuple):
+    """What the counters say.
+
+    Attributes:
+        counts: See `Counts`.
+        listed: The listed queues, and whether each is paused.
+        ended: The attempts that have ended by day (UTC, days since the Unix epoch): all, and those that failed.
+    """
+
+    counts: Counts
+    listed: Mapping[str, bool]
+    ended: Mapping[int, tuple[int, int]]
+
 
 Then = Callable[[Any], None]
 """Called in the loop's thread with what was read, or with an AnewError."""
@@ -112,6 +127,19 @@ class Reads:
     def figures(self, make: Callable[[Counts, int | None], Any], then: Then) -> None:
         """The same of the counters and since when the longest waiting of all first ready jobs has been ready, epoch ms or None."""
         self.later(lambda reader: make(reader.counts(), reader.oldest_ready()), then)
+
+    def overview(self, make: Callable[[Overview], Any], then: Then) -> None:
+        """Read all counters and make something of them, both in the thread; see `later`."""
+        self.later(
+            lambda reader: make(Overview(reader.counts(), reader.listed(), reader.ended())),
+            then,
+        )
+
+    def ready_since(
+        self, queues: Sequence[str], make: Callable[[Mapping[str, int]], Any], then: Then
+    ) -> None:
+        """Read since when the first ready job of each of some queues has been ready, epoch ms; see `later`."""
+        self.later(lambda reader: make(reader.ready_since(queues)), then)
 
     def later(self, function: Callable[[Reader], Any], then: Then) -> None:
         """Run a long read in the thread and hand its result back.

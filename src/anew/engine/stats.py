@@ -40,6 +40,7 @@ class Stats:
         "corrupt",
         "died",
         "enqueued",
+        "expired",
         "failed",
         "lapsed",
         "promoted",
@@ -58,6 +59,7 @@ class Stats:
         self.corrupt = 0
         self.released = 0
         self.lapsed = 0
+        self.expired = 0
         self.promoted = 0
         self.reaped = 0
         self.retries = [0] * (MOST_ATTEMPTS + 1)
@@ -81,6 +83,7 @@ class Stats:
             self.reaped,
             self.corrupt,
             self.lapsed,
+            self.expired,
             *self.retries,
         )
 
@@ -88,4 +91,5 @@ class Stats:
         """Forget what was counted since a mark, because it did not last."""
         self.enqueued, self.taken, self.completed, self.failed = mark[:4]
         self.died, self.released, self.promoted, self.reaped, self.corrupt, self.lapsed = mark[4:10]
-        self.retries[:] = mark[10:]
+        self.expired = mark[10]
+        self.retries[:] = mark[11:]

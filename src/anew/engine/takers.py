@@ -34,6 +34,9 @@ SMALL_JOBS = 10
 SMALL_TURNS = 500
 """Most turns that are served together."""
 
+TURNED_AWAY = 500
+"""Jobs that one batch takes from the line though nobody may get them, but for its last turn; the next batch goes on."""
+
 CHECKED_JOBS = 1_024
 """Held jobs that one batch compares with their rows after another process has written: 0.4 ms, and all where the limit of jobs in
 flight is the usual one."""
@@ -46,6 +49,8 @@ _numbers = count(1)
 
 Undo = list[tuple[int, "Taker", int]]
 """Settled jobs with their holders and tokens, to be put back if the transaction does not last."""
+
+Admit = Callable[[Sequence[int]], set[int]]
 
 Deliveries = list[tuple["Taker", list[TakenRow]]]
 
@@ -132,6 +137,7 @@ class Dispatcher:
         self._lists: dict[str | None, dict[Group, None]] = {}
         # Queues whose ready jobs a batch that reached `BATCH_BYTES` may have left while takers wait for them.
         self._unfinished: list[str] = []
+        self._turned_away = 0  # in this batch
         # Another process has written: the lines are to be looked at again, and what is held is to be compared with the rows.
         self._lines_due = self._holds_due = False
         # Held jobs that are still to be compared, and when that was done last.
@@ -233,17 +239,19 @@ class Dispatcher:
             if not taker.paused and taker in self.takers and taker not in taker.group.waiting:
                 self._make_idle(taker)
 
-    def run(self, now: int, deliveries: Deliveries) -> dict[int, str]:
+    def run(self, now: int, deliveries: Deliveries, admit: Admit) -> dict[int, str]:
         """Take jobs for whoever can have some, inside the open transaction.
 
         Args:
             now: Epoch ms.
             deliveries: Gets what to deliver to whom after the commit; `undo` needs it too, if a take fails halfway.
+            admit: Looks at jobs that are tied to something; gives the keys of those that nobody may get.
 
         Returns:
             By key: jobs that are in flight now too, held by nobody, because something stored of them cannot be read, and what.
         """
         corrupt: dict[int, str] = {}
+        self._turned_away = 0
         if self.checks() and not 0 <= now - self._checked_at < CHECK_MS:
             self._check_holds(now)
         if self._lines_due:
@@ -255,10 +263,12 @@ class Dispatcher:
             fresh = self._wake(fresh)
             if not self._turns or self._free_places() <= 0:
                 return corrupt
-            before = len(self.holders) + len(corrupt)
+            before = len(self.holders) + len(corrupt) + self._turned_away
             while left > 0 and self._turns and self._free_places() > 0:
-                left -= self._serve(now, deliveries, corrupt)
-            if len(self.holders) + len(corrupt) == before:
+                left -= self._serve(now, deliveries, corrupt, admit)
+                if self._turned_away >= TURNED_AWAY:
+                    left = 0
+            if len(self.holders) + len(corrupt) + self._turned_away == before:
                 return corrupt  # nothing is there, whatever a counter says
         self._unfinished = fresh
         return corrupt
@@ -324,11 +334,25 @@ class Dispatcher:
         max_bytes: int,
         hold: Hold,
         corrupt: dict[int, str],
+        admit: Admit,
     ) -> list[TakenRow]:
-        """Take from the store, and leave out what cannot be read; `corrupt` gets that, by key, with what is wrong."""
-        return _readable(self._store.take(queues, limit, max_bytes, hold), corrupt)
+        """Take from the store, and leave out whom `admit` turns away, and what cannot be read.
 
-    def _serve(self, now: int, deliveries: Deliveries, corrupt: dict[int, str]) -> int:
+        `corrupt` gets the latter, by key, with what is wrong.
+        """
+        return self._admitted(self._store.take(queues, limit, max_bytes, hold), corrupt, admit)
+
+    def _admitted(self, taken: Taken, corrupt: dict[int, str], admit: Admit) -> list[TakenRow]:
+        rows = _readable(taken, corrupt)
+        if not taken.hooked:
+            return rows
+        away = admit(taken.hooked)
+        self._turned_away += len(away)
+        for key in away:
+            corrupt.pop(key, None)
+        return [row for row in rows if row[0] not in away]
+
+    def _serve(self, now: int, deliveries: Deliveries, corrupt: dict[int, str], admit: Admit) -> int:
         """Serve the group whose turn it is, or several at once whose turns are small; give the bytes of long payloads taken."""
         turns, together = self._next_turns()
         if not turns:
@@ -341,7 +365,7 @@ class Dispatcher:
             group, takers, limit = turns[0]
             taken = self._store.take(group.queues, limit, TURN_BYTES, hold)
         nothing = not taken.rows and not taken.corrupt
-        rows = _readable(taken, corrupt)
+        rows = self._admitted(taken, corrupt, admit)
         if not self.holders.keys().isdisjoint([row[0] for row in rows]):
             self.free_ended(
                 [row[0] for row in rows]

@@ -16,6 +16,7 @@ from anew.engine.engine import PROMOTE_JOBS, Engine, left_of
 from anew.engine.ops import Call, Op, Verb
 from anew.errors import AnewError, StoreBusy
 from anew.jobs import HoldEnd
+from anew.jobs.progress import KEPT_MS
 from anew.store.protocol import Store
 
 log = logging.getLogger("anew.engine")
@@ -71,7 +72,7 @@ class Upkeep:
         if not self._reaping:
             self._reaping = batch.store.is_due("reap", batch.now, self._reap_ms)
         if self._reaping:
-            self._reaping = reap(batch) > 0
+            self._reaping = reap(batch) + reap_hooks(batch) > 0
         return self._reaping
 
     def recount(self, parts: Parts, correct: Callable[[Verb], None]) -> None:
@@ -120,9 +121,19 @@ def lapse(batch: Batch) -> int:
 
 def reap(batch: Batch) -> int:
     """Remove some jobs whose retention is over, inside a batch; report how many went."""
-    n = batch.store.reap(batch.now, PROMOTE_JOBS)
+    n = batch.reap(PROMOTE_JOBS)
     batch.stats.reaped += n
     return n
+
+
+def reap_hooks(batch: Batch) -> int:
+    """Remove some locks, batches and records of progress whose time is over, inside a batch; report how many went."""
+    rows = batch.store.hooks
+    return (
+        rows.reap_locks(batch.now, PROMOTE_JOBS)
+        + batch.hooks.reap_batches(PROMOTE_JOBS)
+        + rows.reap_progress(batch.now - KEPT_MS, PROMOTE_JOBS)
+    )
 
 
 def watch_space(batch: Batch) -> None:

@@ -1,4 +1,4 @@
-"""The rarer verbs: patch, delete, redrive, cancel, reset.
+"""The rarer verbs: patch, delete, redrive, cancel, kill, reset; pausing queues.
 
 Those for one job give a verb for `Call`, which runs it inside a batch's transaction. Those for all jobs that match give what a bulk
 change (see `bulk`) does to a chunk of them.
@@ -6,7 +6,7 @@ change (see `bulk`) does to a chunk of them.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import replace
 
 from anew.engine.batch import Batch
@@ -14,7 +14,7 @@ from anew.engine.bulk import CHUNK, ChunkChange, Extent
 from anew.errors import IllegalTransition, NotFound
 from anew.jobs import ENDED, Job, Move, State
 from anew.jobs.decide import dead_purge_at
-from anew.jobs.patch import Patch, cancelled, patched, redriven
+from anew.jobs.patch import Patch, cancelled, killed, patched, redriven
 from anew.jobs.transitions import sources
 from anew.store.protocol import Filter, Page
 
@@ -147,6 +147,39 @@ def cancel_one(key: int) -> Callable[[Batch], Job]:
         return after
 
     return verb
+
+
+def kill_chunk(kept_ms: int) -> ChunkChange:
+    """Put waiting jobs among the dead, and keep those that are there so long from now."""
+
+    def change(batch: Batch, where: Filter, extent: Extent, before: int) -> int:
+        jobs = _matching(batch, where)
+        batch.rewrite([(job, killed(job, batch.now + kept_ms)) for job in jobs])
+        return len(jobs)
+
+    return change
+
+
+def chosen_chunk(chosen: Callable[[Job], bool], change: ChunkChange) -> ChunkChange:
+    """Change only those jobs of a chunk that are chosen by all that they are, payload and all."""
+
+    def narrowed(batch: Batch, where: Filter, extent: Extent, before: int) -> int:
+        keys: set[int] = set()
+        for key in batch.store.find(where, Page(limit=CHUNK)):  # one by one: payloads may be long
+            keys.update(job.key for job in batch.store.load([key], payload=True) if chosen(job))
+        return change(batch, replace(where, keys=frozenset(keys)), extent, before) if keys else 0
+
+    return narrowed
+
+
+def pause(queues: Collection[str] | None, paused: bool) -> Callable[[Batch], None]:
+    """Have listed queues, some or all, hand out nothing, or again what they have."""
+    return lambda batch: batch.store.pause(queues, paused)
+
+
+def unlist(queues: Collection[str] | None) -> Callable[[Batch], None]:
+    """Leave queues, some or all, out of the list when they have no job."""
+    return lambda batch: batch.store.unlist(queues)
 
 
 def touch(batch: Batch) -> None:

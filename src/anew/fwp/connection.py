@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
+import select
 from collections import deque
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
@@ -34,7 +35,21 @@ AHEAD_BYTES = 1 << 20
 """Bytes of such lines, once there is one."""
 
 _NEW_WORK = (b"PUSH ", b"PUSHB ")
+_FETCH = b"FETCH "
 _OVERLOADED = replies.error("the server is overloaded; try again in a second")
+
+
+_HUNG_UP = getattr(select, "POLLRDHUP", 0)  # Linux has it
+
+
+def _hung_up(transport: asyncio.Transport) -> bool:
+    """Ask the system whether a peer has ended its side; some 2 us."""
+    socket = transport.get_extra_info("socket")
+    if socket is None or not _HUNG_UP:
+        return False
+    poll = select.poll()
+    poll.register(socket.fileno(), _HUNG_UP)
+    return bool(poll.poll(0))
 
 
 class Commands(Protocol):
@@ -111,6 +126,8 @@ class FwpConnection(asyncio.Protocol):
         "_busy",
         "_closing",
         "_draining",
+        "_ended",
+        "_handing",
         "_identified",
         "_last_ms",
         "_lines",
@@ -136,6 +153,7 @@ class FwpConnection(asyncio.Protocol):
         self._began_ms = self._last_ms = port.server.now_ms()
         self._paused_ms = 0
         self._busy = self._identified = self._refused = self._closing = self._draining = False
+        self._handing = self._ended = False
         self._reading = True
         self.served = False
         self.line = b""
@@ -180,8 +198,9 @@ class FwpConnection(asyncio.Protocol):
             self._next()
 
     def eof_received(self) -> bool:
-        """The peer has ended its side: nothing waits for it any more."""
-        return False
+        """The peer sends no more, and perhaps has gone: what it has sent is done, but nothing waits for it, nor is fetched."""
+        self._ended = True
+        return self.on_close is None and bool(self._busy or self._ahead)
 
     def connection_lost(self, error: Exception | None) -> None:
         """Forget what was asked."""
@@ -247,8 +266,9 @@ class FwpConnection(asyncio.Protocol):
 
     @property
     def gone(self) -> bool:
-        """Whether nobody reads an answer any more."""
-        return self._closing or self._transport is None or self._transport.is_closing()
+        """Whether nobody reads an answer any more; the loop may have yet to hear of it."""
+        transport = self._transport
+        return self._closing or transport is None or transport.is_closing() or _hung_up(transport)
 
     def execute(self) -> None:
         """Execute the line that is under way."""
@@ -276,12 +296,8 @@ class FwpConnection(asyncio.Protocol):
         self._transport.write(data)
         if self._draining:
             self.close()
-        elif self._ahead:
+        else:
             self._next()
-        elif not self._reading:
-            self._read(True)
-        elif self._lines.too_long:
-            self._end_too_long()
 
     def close(self, last: bytes = b"") -> None:
         """Send a last word, and close."""
@@ -293,9 +309,26 @@ class FwpConnection(asyncio.Protocol):
             self._transport.close()
 
     def _next(self) -> None:
-        """Hand over the first line that waits."""
-        if not self._ahead or self._paused_ms or self._closing:
+        """Hand over the lines that wait, one after another, for as long as each is answered at once."""
+        if self._handing:  # the loop below goes on: were it begun anew by each answer, many lines would be as many calls deep
             return
+        self._handing = True
+        try:
+            while self._ahead and not (self._busy or self._paused_ms or self._closing):
+                self._hand()
+        finally:
+            self._handing = False
+        if self._busy or self._ahead or self._closing:
+            return
+        if self._lines.too_long:
+            self._end_too_long()
+        elif self._ended:
+            self.close()
+        elif not self._reading:
+            self._read(True)
+
+    def _hand(self) -> None:
+        """Hand over the first line that waits."""
         self.line = self._ahead.popleft()
         self._ahead_bytes -= len(self.line)
         if (
@@ -309,6 +342,8 @@ class FwpConnection(asyncio.Protocol):
             self._hello()
         elif self._draining:
             self.close(replies.error(replies.SHUTTING_DOWN))
+        elif self._ended and self.line.startswith(_FETCH):
+            self.close()
         else:
             self._port.server.counters.requests += 1
             self._port.server.gate.hand(self, self._port)

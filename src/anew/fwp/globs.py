@@ -116,15 +116,17 @@ class JobFilter:
         jids: As given: a store finds them without a search.
         jobtype: As given.
         everything: Every job is meant.
+        reads_text: It takes a job's whole text to know whether that job is meant.
     """
 
-    __slots__ = ("_glob", "everything", "jids", "jobtype")
+    __slots__ = ("_glob", "everything", "jids", "jobtype", "reads_text")
 
     def __init__(self, jids: list[str], regexp: str, jobtype: str) -> None:
         self.jids = frozenset(jids)
         self.jobtype = jobtype
         self._glob = Glob(regexp) if regexp else None
         self.everything = not (jids or regexp or jobtype)
+        self.reads_text = self._glob is not None and not jids
 
     def matches(self, jid: str, jobtype: str, text: Callable[[], bytes]) -> bool:
         """Return whether a job is meant.

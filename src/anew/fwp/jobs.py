@@ -3,7 +3,7 @@
 What of a job is no column is kept as `meta`, a JSON array without the members at its end that say nothing; an empty one is no
 bytes at all::
 
-    [created_at, reserve_for, custom, at, backtrace, enqueued_at, failure]
+    [created_at, reserve_for, custom, at, backtrace, enqueued_at, failure, retry]
 
 Usually that is ``["2026-01-31T23:59:59.123456789Z"]``, and nothing if the producer sent no `created_at`, since the server's own is
 the instant that the row has anyway. Texts stay as they came.
@@ -102,6 +102,7 @@ class Meta(Struct, array_like=True, frozen=True, gc=False):
         reserve_for: Seconds as they came, 0 if absent.
         custom: A compact JSON object; anything else if absent.
         failure: A failure that the producer sent, from which counting goes on.
+        retry: As it came if it is negative, 0 otherwise: it has a column then.
     """
 
     created_at: str = ""
@@ -111,6 +112,7 @@ class Meta(Struct, array_like=True, frozen=True, gc=False):
     backtrace: int = 0
     enqueued_at: str = ""
     failure: Failure | None = None
+    retry: int = 0
 
 
 class CheckedJob(Struct, frozen=True, gc=False):
@@ -253,6 +255,7 @@ def _meta_of(job: PushedJob) -> bytes:
         job.backtrace or 0,
         job.enqueued_at or "",
         job.failure if job.failure is not _ABSENT else None,
+        min(job.retry or 0, 0),
     ]
     while values and not values[-1]:
         values.pop()

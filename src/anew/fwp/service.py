@@ -10,7 +10,7 @@ import asyncio
 import resource
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, Final
 
@@ -21,11 +21,15 @@ from anew.engine import Acknowledge, Call, Engine, Enqueue, Fetch, GroupCommit, 
 from anew.engine.bulk import BulkChanges
 from anew.engine.ops import Fail as FailOne
 from anew.engine.ops import Op
-from anew.engine.reads import Reads
-from anew.engine.verbs import delete_chunk
+from anew.engine.reads import Overview, Reads, Then
+from anew.engine.staging import PART_BYTES
+from anew.engine.throttles import free_slots_of
+from anew.engine.verbs import delete_chunk, pause, unlist
 from anew.errors import AnewError, InvalidInput, InvalidJob, NotFound
 from anew.fwp import replies, times
 from anew.fwp.commands import (
+    NO_BATCHES,
+    NO_TRACKING,
     Ack,
     Beat,
     Command,
@@ -33,27 +37,38 @@ from anew.fwp.commands import (
     Flush,
     Hello,
     Info,
+    Mutate,
     Push,
     PushBulk,
     Queue,
+    TrackGet,
+    TrackSet,
+    parse,
 )
 from anew.fwp.commands import Fetch as FetchCommand
 from anew.fwp.connection import FwpConnection
 from anew.fwp.jobs import CheckedJob, Failure, Meta, checked, failure_of, meta_of, rendered
+from anew.fwp.mutations import DEAD_MS, Mutations
 from anew.fwp.workers import Workers, WorkerState
-from anew.jobs import Failed, Job, State
+from anew.jobs import ErrorRecord, Failed, Job, State
+from anew.jobs.change import due_of
 from anew.jobs.codec import PushedJob, Retention
 from anew.jobs.ids import COUNTER_BITS
-from anew.store.protocol import Filter, Page, Reader
+from anew.jobs.outcomes import RESERVATION_EXPIRED
+from anew.jobs.terms import policy_of
+from anew.store.protocol import Filter, Page
 
 FETCH_S: Final = 2.0
 """How long a FETCH waits for a job. Source: Faktory 1.10."""
 
+EXPIRED: Final = "Faktory job reservation expired"
+"""What a job says whose reservation has expired. Source: Faktory 1.10."""
+
 VERSION: Final = "1.10.0"
 """What INFO says, since clients compare it: the version of Faktory whose protocol this is."""
 
-DEAD_MS: Final = 180 * 86_400_000
-"""How long a dead job is kept. Source: Faktory 1.10."""
+ENDLESS: Final = 2**31 - 1
+"""The ``retry`` of a job without a limit: clients read no larger number everywhere."""
 
 _POLICY: Final = msgspec.Raw(b'{"preset":"faktory"}')
 _DISCARDS: Final = b'{"preset":"faktory","on_exhausted":"discard"}'
@@ -81,6 +96,7 @@ class Service:
         loop: For the time that a FETCH waits.
         description: What INFO calls this server.
         own_policy: A policy was set for the whole server, and holds for these jobs too in place of Faktory's.
+        policies: By queue and type, policies that come before the server's; None stands for every queue or type.
     """
 
     def __init__(
@@ -90,15 +106,18 @@ class Service:
         reads: Reads,
         loop: asyncio.AbstractEventLoop,
         *,
-        description: str = "Faktory Enterprise",
+        description: str = "Faktory",
         own_policy: bool = False,
+        policies: Mapping[tuple[str | None, str | None], msgspec.Raw] | None = None,
     ) -> None:
         self._engine = engine
         self._commit = commit
         self._reads = reads
         self._description = description
         self._policy = msgspec.UNSET if own_policy else _POLICY
+        self._policies = policies or {}
         self.bulk = BulkChanges(commit.submit, reads.later, engine.clock.now, loop.call_later)
+        self.mutations = Mutations(self.bulk, engine.clock.now, self._key, self.shown)
         self.workers = Workers(engine.clock.monotonic)
         self._waits = _Waits(loop)
         self._started = time.monotonic()
@@ -113,13 +132,19 @@ class Service:
             Info: self._info,
             Flush: self._flush,
             Queue: self._queue,
+            Mutate: self._mutate,
         }
 
     # -- connections
 
     def execute(self, connection: FwpConnection, command: Command) -> None:
         """Execute one command; its reply goes to the connection, now or later."""
-        self._verbs[type(command)](connection, command)
+        verb = self._verbs.get(type(command))
+        if verb is not None:
+            verb(connection, command)
+        else:
+            tracks = isinstance(command, TrackSet | TrackGet)
+            connection.reply(replies.error(NO_TRACKING if tracks else NO_BATCHES))
 
     def hello(self, connection: FwpConnection, hello: Hello) -> None:
         """A connection has said who it is."""
@@ -128,6 +153,11 @@ class Service:
     def left(self, connection: FwpConnection) -> None:
         """A connection that has said who it is has gone."""
         self.workers.leave(connection)
+
+    def reap(self) -> None:
+        """Drop workers that have been silent for too long; of what is limited they take up nothing any more."""
+        for wid in self.workers.reap():
+            self._submit(Call(free_slots_of(wid), _ignore))
 
     def drain(self) -> None:
         """Answer every FETCH that waits: there is nothing."""
@@ -141,7 +171,9 @@ class Service:
         except (InvalidJob, InvalidInput) as error:
             connection.reply(replies.error(str(error)))
             return
-        self._commit.submit_long(Enqueue((job,), partial(_answer_ok, connection)))
+        short = len(job.payload) <= PART_BYTES
+        submit = self._commit.submit_new if short else self._commit.submit_long
+        submit(Enqueue((job,), partial(_answer_ok, connection)))
 
     def _push_bulk(self, connection: FwpConnection, command: PushBulk) -> None:
         jobs: list[PushedJob] = []
@@ -165,12 +197,12 @@ class Service:
 
     def _named(self, job: CheckedJob) -> PushedJob:
         """Give a job in the engine's form."""
-        policy, limit = self._policy, job.retry
-        if job.retry <= 0:
-            policy, limit = msgspec.Raw(_NO_RETRY if job.retry else _DISCARDS), 0
+        policy, limit = self._policy_of(job) if self._policies else self._policy, job.retry
         meta = meta_of(job.meta) if b'"' in job.meta or b"{" in job.meta else None
         if meta is not None and _OWN_POLICY in bytes(meta.custom):
             policy = _own_policy(meta.custom, policy)
+        if limit <= 0:  # there is no wait that a policy could decide, only what becomes of the job
+            policy, limit = msgspec.Raw(_NO_RETRY if limit else _DISCARDS), 0
         return PushedJob(
             type=job.jobtype,
             queue=job.queue,
@@ -186,6 +218,27 @@ class Service:
             first_failed_at=None,
         )
 
+    def _policy_of(self, job: CheckedJob) -> Any:
+        """Give the policy for a job's queue and type, else for its type, else for its queue, else the server's."""
+        for key in ((job.queue, job.jobtype), (None, job.jobtype), (job.queue, None)):
+            if key in self._policies:
+                return self._policies[key]
+        return self._policy
+
+    def cron_job(self, members: Mapping[str, Any]) -> PushedJob:
+        """Give the job that a cron entry enqueues, each time under an id of its own.
+
+        Args:
+            members: Of a PUSH, without a jid.
+
+        Raises:
+            MalformedRequest, InvalidJob: They are none of a job's.
+        """
+        given = {"args": [], "jid": "cron-entry"} | dict(members)
+        push = parse(b"PUSH " + msgspec.json.encode(given))
+        assert isinstance(push, Push)
+        return self._named(checked(push.job))
+
     # -- work
 
     def _fetch(self, connection: FwpConnection, command: FetchCommand) -> None:
@@ -193,7 +246,8 @@ class Service:
             waiting = self._waits.add(partial(connection.reply, replies.NULL))
             connection.on_close = waiting.over
             return
-        fetch = Fetch(command.queues, lambda result: self._fetched(connection, waiting, result))
+        wid = None if connection.worker is None else connection.worker.wid
+        fetch = Fetch(command.queues, lambda result: self._fetched(connection, waiting, result), wid)
         waiting = self._waits.add(partial(self._nothing, connection, fetch))
 
         def gone() -> None:
@@ -229,33 +283,37 @@ class Service:
         else:
             jid, meta = job.jid, meta_of(job.meta or b"")
             given_attempts = 0 if meta.failure is None else meta.failure.retry_count + 1
-        retry = self.retry_of(job)
+        retry = self.retry_of(job, meta)
         failure = self._failure(job, meta, retry) if job.attempts > given_attempts else None
-        waits = job.state is State.SCHEDULED
+        # Requeued before its time it has not been enqueued as this protocol counts it, until it fails and runs again.
+        waits = job.state is State.SCHEDULED or (
+            meta.at and failure is None and times.parse(meta.at) > job.ready_at
+        )
         enqueued_at = None if waits else max(job.ready_at, created_at)
         return rendered(jid, job.queue, job.type, args, retry, meta, created_at, enqueued_at, failure)
 
-    def retry_of(self, job: Job) -> int:
-        """Give a job's ``retry``: -1 where its first failure kills it."""
-        if job.retry_limit:
-            return job.retry_limit
-        if job.retry_limit == 0 and job.policy == _NO_RETRY:
-            return -1
-        return self._engine.parts.defaults.policy.limit or 0 if job.retry_limit is None else 0
+    def retry_of(self, job: Job, meta: Meta) -> int:
+        """Give a job's ``retry``: negative where its first failure kills it, `ENDLESS` where nothing ends its retries."""
+        if job.retry_limit is None:
+            policy = policy_of(job.policy, None, self._engine.parts.defaults.policy)
+            limit = policy.limit if policy is not None else 0
+            return ENDLESS if limit is None else limit
+        return job.retry_limit or meta.retry
 
     def _failure(self, job: Job, meta: Meta, retry: int) -> Failure:
         """Say what the latest failure of a job was."""
-        found = self._reads.errors(job.key, Page(order="desc", limit=1))
+        found = self._reads.errors(job.key, Page(order="desc", limit=2))  # the last may have had no retry
         record = found[0] if found else None
+        due = [due_at for one in found if (due_at := due_of(one.decision))]
         return failure_of(
             meta.failure,
             job.attempts,
             retry,
             job.first_failed_at or 0,
-            job.ready_at if job.state is not State.DEAD else None,
-            record.message if record else "unknown",
+            due[0] if due else None,
+            _message(record) if record else "unknown",
             (record.error_type if record else None) or "unknown",
-            record.backtrace.split("\n") if record and record.backtrace else [],
+            record.backtrace.split("\n") if record and record.backtrace is not None else [],
         )
 
     def _ack(self, connection: FwpConnection, command: Ack) -> None:
@@ -264,7 +322,7 @@ class Service:
         self._submit(Acknowledge(command.jid, done) if key is None else Succeed((key,), done))
 
     def _fail(self, connection: FwpConnection, command: Fail) -> None:
-        backtrace = "\n".join(command.backtrace) or None
+        backtrace = "\n".join(command.backtrace) if command.backtrace else None
         failed = Failed(message=command.message, error_type=command.errtype, backtrace=backtrace)
 
         def done(result: Any) -> None:
@@ -296,30 +354,29 @@ class Service:
     # -- looking and steering
 
     def _info(self, connection: FwpConnection, command: Info) -> None:
-        self._read(connection, self._figures)
+        self._read(connection, partial(self._reads.overview, self._figures))
 
-    def _read(self, connection: FwpConnection, look: Callable[[Reader], bytes]) -> None:
-        """Answer with what a look at the store finds, beside the loop."""
+    def _read(self, connection: FwpConnection, ask: Callable[[Then], None]) -> None:
+        """Answer with what is read beside the loop."""
 
         def done(result: Any) -> None:
             connection.reply(_error(result) if isinstance(result, AnewError) else replies.bulk(result))
 
         try:
-            self._reads.later(look, done)
+            ask(done)
         except AnewError as error:
             connection.reply(_error(error))
 
-    def _figures(self, reader: Reader) -> bytes:
+    def _figures(self, seen: Overview) -> bytes:
         """Write INFO's answer, from the counters."""
         now = times.write(self._engine.clock.now())
-        counts = reader.counts()
+        counts = seen.counts
         sums = {state: sum(states[state] for states in counts.values()) for state in State}
-        listed = reader.listed()
         queues = {
             name: counts[name][State.READY] if name in counts else 0
-            for name in sorted(listed.keys() | {name for name in counts if counts[name][State.READY]})
+            for name in sorted(seen.listed.keys() | {name for name in counts if counts[name][State.READY]})
         }
-        ended = reader.ended().values()
+        ended = seen.ended.values()
         connections, executed = self.figures()
         stats = self._engine.stats
         sets = {
@@ -370,19 +427,25 @@ class Service:
             self._remove(connection, names)
         else:
             done = partial(_answer_ok, connection)
-            self._submit(Call(lambda batch: batch.store.pause(names, action == "PAUSE"), done))
+            self._submit(Call(pause(names, action == "PAUSE"), done))
+
+    def _mutate(self, connection: FwpConnection, command: Mutate) -> None:
+        try:
+            self.mutations.start(command, partial(_answer_ok, connection))
+        except AnewError as error:
+            connection.reply(_error(error))
 
     def _latency(self, connection: FwpConnection, names: list[str]) -> None:
         if names == ["*"]:
             connection.reply(replies.error("QUEUE LATENCY does not support wildcards"))
             return
 
-        def look(reader: Reader) -> bytes:
-            since, now = reader.ready_since(names), self._engine.clock.now()
-            waited = {name: max(now - since.get(name, now), 0) for name in names}
+        def made(since: Mapping[str, int]) -> bytes:
+            now = self._engine.clock.now()
+            waited = {name: max(now - since.get(name, now), 0) for name in sorted(names)}
             return msgspec.json.encode({name: ms / 1_000 if ms else 0 for name, ms in waited.items()})
 
-        self._read(connection, look)
+        self._read(connection, partial(self._reads.ready_since, names, made))
 
     def _remove(self, connection: FwpConnection, names: list[str] | None) -> None:
         """Delete the ready jobs of queues, a chunk at a time, and then their names."""
@@ -392,7 +455,7 @@ class Service:
             if isinstance(result, AnewError):
                 connection.reply(_error(result))
             else:
-                self._submit(Call(lambda batch: batch.store.unlist(names), partial(_answer_ok, connection)))
+                self._submit(Call(unlist(names), partial(_answer_ok, connection)))
 
         try:
             self.bulk.start(where, delete_chunk, removed)
@@ -474,6 +537,12 @@ def _own_policy(custom: msgspec.Raw, otherwise: Any) -> Any:
         return otherwise
     policy_from_json(bytes(own))
     return own
+
+
+def _message(record: ErrorRecord) -> str:
+    """Give what a failure says; of a reservation that expired, in the protocol's words."""
+    expired = RESERVATION_EXPIRED.error_type, RESERVATION_EXPIRED.message
+    return EXPIRED if (record.error_type, record.message) == expired else record.message
 
 
 def _answer_ok(connection: FwpConnection, result: Any) -> None:

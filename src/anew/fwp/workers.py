@@ -93,12 +93,15 @@ class Workers:
                 worker = self.by_wid[wid]
                 worker.state = max(worker.state, state)
 
-    def reap(self) -> None:
-        """Close the connections of workers that have been silent for too long; what they hold stays reserved."""
+    def reap(self) -> list[str]:
+        """Close the connections of workers that have been silent for too long; what they hold stays reserved. Give their ids."""
         silent_ms = self._now_ms() - SILENT_MS
+        reaped: list[str] = []
         for worker in list(self.by_wid.values()):
             if worker.beat_ms < silent_ms:
                 self.reaped += 1
+                reaped.append(worker.wid)
                 del self.by_wid[worker.wid]
                 for connection in list(worker.connections):
                     connection.close()
+        return reaped

@@ -62,6 +62,8 @@ class ShownJob(Struct, kw_only=True):
         retention: How long it is kept after its end.
         purge_at: When it is removed, epoch ms.
         completed_at: When it was completed, epoch ms.
+        jid: The id that its producer gave it, if it came by the Faktory Work Protocol; several jobs may have the same. Taken
+            jobs are shown without it.
     """
 
     id: str
@@ -80,6 +82,7 @@ class ShownJob(Struct, kw_only=True):
     retention: Any = UNSET
     purge_at: At | UnsetType = UNSET
     completed_at: At | UnsetType = UNSET
+    jid: str | UnsetType = UNSET
 
 
 class StoredJob(ShownJob, kw_only=True):
@@ -186,6 +189,7 @@ def shown_job(ids: IdText, job: Job, *, payload: bool) -> ShownJob:
         retention=UNSET if job.retention is None else as_stored(job.retention),
         purge_at=UNSET if job.purge_at is None else job.purge_at,
         completed_at=UNSET if job.completed_at is None else job.completed_at,
+        jid=UNSET if job.jid is None else job.jid,
     )
     for name, value in policy.items():
         setattr(shown, name, value)

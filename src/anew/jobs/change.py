@@ -54,6 +54,14 @@ def shown_decision(stored: bytes, attempt: int) -> bytes:
     return _write(msgspec.structs.replace(decision, reason=wait_in_words(attempt, *arithmetic)))
 
 
+def due_of(stored: bytes | None) -> int | None:
+    """Give when a stored decision had its job run again, epoch ms; None if it did not, or cannot be read."""
+    try:
+        return None if stored is None else _read(stored).due_at
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return None
+
+
 class AttemptRecord(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One ended attempt that did not simply succeed, as it is stored."""
 

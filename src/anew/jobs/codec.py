@@ -74,15 +74,48 @@ class NewJob(Struct, gc=False):
     batch: Raw | UnsetType = UNSET
 
 
-class PushedJob(NewJob, gc=False):
-    """A job that names itself, as Faktory's producers send it.
+class UniqueKey(Struct, frozen=True, gc=False):
+    """A key that one job at most may hold; see `anew.jobs.unique`.
 
     Attributes:
-        jid: Its producer's id; several jobs may have the same.
+        digest: What `text_digest` or `parts_digest` gives.
+        scope: A `Scope`.
+        ends_at: When a timed lock ends, as `lock_ends_at` decides, epoch ms; None for the other scopes.
+    """
+
+    digest: bytes
+    scope: str
+    ends_at: int | None = None
+
+
+class JobHooks(Struct, frozen=True, gc=False, omit_defaults=True):
+    """What ties a new job to something beside it; see `anew.jobs.hooks`.
+
+    Attributes:
+        unique: Its key.
+        expires_at: It is not started later than this, epoch ms.
+        batch: Key of the batch that it joins.
+        tracked: A record of its state and progress is kept.
+        callback: A `Callback`, where it is that of `batch` and not a member; the engine's own.
+    """
+
+    unique: UniqueKey | None = None
+    expires_at: int | None = None
+    batch: int | None = None
+    tracked: bool = False
+    callback: str | None = None
+
+
+class PushedJob(NewJob, gc=False):
+    """A job that names itself, or that is tied to something beside it, as edges that know more than type and queue give it.
+
+    Attributes:
+        jid: Its producer's id; several jobs may have the same. Empty for none.
         meta: What its door must give back unchanged, in the door's own form.
         reserve_ms: How long a reservation of it lasts; None means `RESERVED_MS`.
         attempts: Failures that it has had elsewhere.
         first_failed_at: When it failed first, epoch ms; None if it has not.
+        hooks: What it is tied to.
     """
 
     jid: str = ""
@@ -90,6 +123,7 @@ class PushedJob(NewJob, gc=False):
     reserve_ms: int | None = None
     attempts: int = 0
     first_failed_at: int | None = None
+    hooks: JobHooks | None = None
 
 
 RESERVED_MS = 1_800_000

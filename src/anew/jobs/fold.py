@@ -38,7 +38,7 @@ def entry_of(ready_at: int | None, holder: State | None, now: int) -> Entry:
     return Entry.ASK if holder is State.READY else Entry.OPEN
 
 
-_CLOSING: frozenset[Move | End] = frozenset({Move.TAKE, Move.CANCEL, *End})
+_CLOSING: frozenset[Move | End] = frozenset({Move.TAKE, Move.CANCEL, Move.KILL, *End})
 
 
 def closes(event: Move | End) -> bool:

@@ -27,6 +27,7 @@ class Job(Struct, frozen=True, gc=False):
         hold_token: Names the attempt that is in flight; None if none is.
         jid: The id that its producer gave it, if it did.
         meta: What the door that it came through must give back unchanged.
+        hooks: What it is tied to, bits of `anew.jobs.hooks.Hook`; 0 for nearly all jobs.
     """
 
     key: int
@@ -51,6 +52,7 @@ class Job(Struct, frozen=True, gc=False):
     hold_token: int | None = None
     jid: str | None = None
     meta: bytes | None = None
+    hooks: int = 0
     payload: bytes | None = None
 
     def is_over(self, now: int) -> bool:

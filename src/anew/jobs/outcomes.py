@@ -62,14 +62,15 @@ class HoldEnd(IntEnum):
 Verdict = Interrupted | Failed | Literal["release", "stand"]
 """What the end of a hold counts as: an outcome; or the job goes back to its place uncounted, or the hold stands."""
 
+RESERVATION_EXPIRED = Failed(message="reservation expired", error_type="ReservationExpired")
+"""What becomes of a reservation that nobody has reported on in time."""
+
 _VERDICTS: dict[tuple[HoldKind, HoldEnd], Verdict] = {
     (HoldKind.STREAM, HoldEnd.HOLDER_LEFT): Interrupted("worker gone"),
     (HoldKind.STREAM, HoldEnd.LAPSED): Interrupted("lease lapsed"),
     (HoldKind.STREAM, HoldEnd.PROCESS_DIED): "release",
     (HoldKind.RESERVATION, HoldEnd.HOLDER_LEFT): "stand",
-    (HoldKind.RESERVATION, HoldEnd.LAPSED): Failed(
-        message="reservation expired", error_type="ReservationExpired"
-    ),
+    (HoldKind.RESERVATION, HoldEnd.LAPSED): RESERVATION_EXPIRED,
     (HoldKind.RESERVATION, HoldEnd.PROCESS_DIED): "stand",
     (HoldKind.SESSION, HoldEnd.HOLDER_LEFT): Interrupted("worker gone"),
     (HoldKind.SESSION, HoldEnd.LAPSED): Interrupted("lease lapsed"),

@@ -71,6 +71,16 @@ def cancelled(job: Job, purge_at: int | None) -> Job:
     )
 
 
+def killed(job: Job, purge_at: int) -> Job:
+    """Give a waiting or dead job as it is among the dead, kept until this instant.
+
+    Raises:
+        IllegalTransition: The job is neither.
+    """
+    state = job.state if job.state is State.DEAD else target(job.state, Move.KILL)
+    return replace(job, state=state, purge_at=purge_at)
+
+
 def redriven(job: Job, ready_at: int, now: int, *, reset_attempts: bool) -> Job:
     """Give a dead or cancelled job as a redrive makes it.
 

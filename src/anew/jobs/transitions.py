@@ -14,7 +14,8 @@ class Move(StrEnum):
     PROMOTE: its time has come. HASTEN: somebody made it due now. POSTPONE: somebody gave it a later time. TAKE: a
     worker got it. COMPLETE, RETRY, DIE: how an attempt ended. RELEASE: the lease ended without a verdict (stream closed,
     server restarted). DELAY: a job has to wait because it was interrupted again and again, or a ready one that has failed
-    was given a later time. CANCEL: somebody called it off. REDRIVE: somebody makes a dead or cancelled job run again.
+    was given a later time. CANCEL: somebody called it off. KILL: somebody put a waiting job among the dead. REDRIVE: somebody
+    makes a dead or cancelled job run again.
     """
 
     PROMOTE = "promote"
@@ -27,6 +28,7 @@ class Move(StrEnum):
     RELEASE = "release"
     DELAY = "delay"
     CANCEL = "cancel"
+    KILL = "kill"
     REDRIVE = "redrive"
 
 
@@ -35,10 +37,12 @@ TABLE: dict[tuple[State, Move], State] = {
     (State.SCHEDULED, Move.HASTEN): State.READY,
     (State.SCHEDULED, Move.POSTPONE): State.SCHEDULED,
     (State.SCHEDULED, Move.CANCEL): State.CANCELLED,
+    (State.SCHEDULED, Move.KILL): State.DEAD,
     (State.RETRYING, Move.PROMOTE): State.READY,
     (State.RETRYING, Move.HASTEN): State.READY,
     (State.RETRYING, Move.POSTPONE): State.RETRYING,
     (State.RETRYING, Move.CANCEL): State.CANCELLED,
+    (State.RETRYING, Move.KILL): State.DEAD,
     (State.READY, Move.TAKE): State.IN_FLIGHT,
     (State.READY, Move.POSTPONE): State.SCHEDULED,
     (State.READY, Move.DELAY): State.RETRYING,

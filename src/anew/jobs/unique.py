@@ -153,6 +153,7 @@ _EFFECTS: dict[Move | End, tuple[Effect, Effect, Effect, Effect, Effect]] = {
     Move.RELEASE:     (_C,    _K,    _K,    _K,     _K),
     Move.DELAY:       (_C,    _K,    _K,    _K,     _K),
     Move.CANCEL:      (_R,    _R,    _K,    _K,     _K),
+    Move.KILL:        (_R,    _R,    _K,    _K,     _K),
     Move.REDRIVE:     (_C,    _C,    _C,    _K,     _K),
     End.EXPIRED:      (_R,    _R,    _K,    _K,     _K),
     End.DELETED:      (_R,    _R,    _R,    _K,     _K),

@@ -17,13 +17,17 @@ from typing import Literal, NamedTuple, Protocol
 from msgspec import Struct
 
 from anew.errors import AnewError, StoreBusy
+from anew.jobs.batches import BatchRow
 from anew.jobs.change import Change
 from anew.jobs.codec import NewJob
 from anew.jobs.cron_entry import CronEntry
+from anew.jobs.hooks import Hook, Hooked
 from anew.jobs.job import ErrorRecord, Job
 from anew.jobs.limits import Throttle
 from anew.jobs.outcomes import HoldKind
+from anew.jobs.progress import Progress
 from anew.jobs.state import State
+from anew.jobs.unique import Lock
 
 TakenRow = tuple[
     int,  # key
@@ -48,10 +52,12 @@ class Taken(NamedTuple):
     Attributes:
         rows: The jobs, in order of their line.
         corrupt: By key: jobs that are in flight now too but whose stored payload cannot be read, and what is wrong with it.
+        hooked: Those of all these for whose ties a take means something: `anew.jobs.hooks.SEEN_BY_TAKES`.
     """
 
     rows: list[TakenRow]
     corrupt: dict[int, str]
+    hooked: Sequence[int] = ()
 
 
 class Reserved(NamedTuple):
@@ -117,6 +123,7 @@ class Filter:
     """Which jobs are meant; members are ANDed, values inside one are ORed, None means any.
 
     Attributes:
+        jids: Jobs under these ids of their producers.
         visible_at: Hide ended jobs whose retention is over at this instant; None hides nothing.
     """
 
@@ -124,6 +131,7 @@ class Filter:
     queues: frozenset[str] | None = None
     types: frozenset[str] | None = None
     keys: frozenset[int] | None = None
+    jids: frozenset[str] | None = None
     priority: Range | None = None
     ready_at: Range | None = None
     attempts: Range | None = None
@@ -131,7 +139,7 @@ class Filter:
 
     def only_counts(self) -> bool:
         """Report whether the counters by queue and state can answer a count."""
-        parts = (self.types, self.keys, self.priority, self.ready_at, self.attempts)
+        parts = (self.types, self.keys, self.jids, self.priority, self.ready_at, self.attempts)
         return all(part is None for part in parts)
 
 
@@ -230,6 +238,84 @@ class Device(Protocol):
         """Take that space again."""
 
 
+class BatchParts(NamedTuple):
+    """What was given with a batch, which only its makers read.
+
+    Attributes:
+        meta: What its door must give back unchanged.
+        on_complete, on_success: The jobs of its callbacks, as the engine writes them.
+    """
+
+    meta: bytes | None
+    on_complete: bytes | None
+    on_success: bytes | None
+
+
+class TrackedProgress(NamedTuple):
+    """A stored record of progress, and the key of the job that it is about; None if no job was known."""
+
+    record: Progress
+    key: int | None
+
+
+class HookRows(Protocol):
+    """What jobs are tied to: locks of unique keys, batches, progress. All inside the open transaction."""
+
+    def among(self, keys: Sequence[int]) -> list[Hooked]:
+        """Give those of some jobs that are tied to something."""
+
+    def purgeable(self, now: int, limit: int) -> list[Hooked]:
+        """Of the jobs that `reap` would remove with these arguments, give those that are tied to something."""
+
+    def add(self, keys: Sequence[int], hook: Hook) -> None:
+        """Set a bit in some jobs."""
+
+    def locks(self, digests: Sequence[bytes]) -> list[tuple[Lock, State | None]]:
+        """Give the locks of some keys, with the state of each one's holder; None if its record is gone."""
+
+    def take_locks(self, locks: Sequence[Lock]) -> None:
+        """Write locks, whoever had them; no two of one key."""
+
+    def claim_locks(self, locks: Iterable[Lock], now: int) -> None:
+        """Write locks without an end whose keys nobody holds."""
+
+    def release_locks(self, keys: Sequence[int]) -> None:
+        """Remove the locks that some jobs hold."""
+
+    def reap_locks(self, now: int, limit: int) -> int:
+        """Remove up to `limit` locks whose time is over; report how many."""
+
+    def insert_batch(self, row: BatchRow, parts: BatchParts, purge_at: int | None) -> None:
+        """Write a new batch."""
+
+    def batches(self, keys: Sequence[int]) -> list[BatchRow]:
+        """Read batches; unknown ones are left out."""
+
+    def write_batches(self, rows: Iterable[tuple[BatchRow, int | None]]) -> None:
+        """Write batches, and until when each is kept."""
+
+    def batch_parts(self, key: int) -> BatchParts:
+        """Read what was given with a batch that is there."""
+
+    def purgeable_batches(self, now: int, limit: int) -> list[int]:
+        """List batches whose time is over."""
+
+    def delete_batches(self, keys: Sequence[int]) -> None:
+        """Remove batches."""
+
+    def progress(self, jids: Sequence[str]) -> dict[str, TrackedProgress]:
+        """Read records by the ids of their jobs; unknown ones are left out."""
+
+    def write_progress(self, records: Sequence[tuple[str, TrackedProgress]]) -> None:
+        """Write records, one a job's id."""
+
+    def reap_progress(self, until: int, limit: int) -> int:
+        """Remove up to `limit` records whose last update was at or before an instant; report how many."""
+
+    def extend_hold(self, key: int, token: int, deadline: int) -> None:
+        """Let a reservation last until an instant, if that is later than it would."""
+
+
 class Recount(NamedTuple):
     """What a count of all rows has found.
 
@@ -257,7 +343,7 @@ class Reader(Protocol):
         """Count jobs by queue and state; queues without a job are left out."""
 
     def listed(self) -> dict[str, bool]:
-        """Give the listed queues, and whether each is paused: to all of them a job was pushed under its producer's id."""
+        """Give the listed queues, and whether each is paused: a job under its producer's id was ready in each."""
 
     def ended(self) -> dict[int, tuple[int, int]]:
         """Give the attempts that have ended by day (UTC, days since the Unix epoch): all, and those that failed."""
@@ -289,6 +375,10 @@ class Store(Protocol):
     @property
     def staging(self) -> Staging:
         """How long payloads are written ahead."""
+
+    @property
+    def hooks(self) -> HookRows:
+        """What jobs are tied to."""
 
     @property
     def device(self) -> Device | None:
@@ -387,7 +477,7 @@ class Store(Protocol):
     def finish(self, keys: Sequence[int]) -> list[int]:
         """Remove those of some jobs that are in flight and nothing but their row; give the keys that were removed.
 
-        A job with its own retention, a payload that is kept apart, or records of failed attempts is left alone.
+        A job with its own retention, a payload that is kept apart, records of failed attempts, or ties is left alone.
         """
 
     def load(self, keys: Iterable[int], *, payload: bool = False) -> list[Job]:
@@ -413,7 +503,7 @@ class Store(Protocol):
         """Make up to `limit` waiting jobs ready whose time has come; report how many."""
 
     def next_due(self) -> int | None:
-        """Give the earliest time that a waiting job waits for."""
+        """Give the earliest time at which `promote` has something to do: no later than the first waiting job is due."""
 
     def lapsed(self, now: int, limit: int) -> list[int]:
         """List in-flight jobs whose hold is past its deadline."""
@@ -428,7 +518,10 @@ class Store(Protocol):
         """
 
     def delete_all(self) -> int:
-        """Remove every job; report how many there were. What is staged stays: those jobs have yet to come."""
+        """Remove every job, lock, batch and record of progress; report how many jobs there were.
+
+        What is staged stays: those jobs have yet to come.
+        """
 
     def sweep(self, limit: int) -> bool:
         """Remove up to `limit` records or parts that deleted jobs have left; report whether there were any."""

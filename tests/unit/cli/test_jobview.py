@@ -105,3 +105,8 @@ def test_a_huge_payload_is_shortened_and_says_so() -> None:
     payload = next(line for line in describe_job(job, [], NOW, UTC) if line.startswith("payload"))
     assert payload.endswith("(10002 bytes; --json shows all)")
     assert len(payload) < 2_200
+
+
+def test_a_job_shows_the_id_that_its_producer_gave_it() -> None:
+    assert "jid       a-jid-of-theirs" in describe_job(make_job(jid="a-jid-of-theirs"), [], NOW, UTC)
+    assert not any(line.startswith("jid") for line in describe_job(make_job(), [], NOW, UTC))

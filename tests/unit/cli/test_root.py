@@ -51,7 +51,7 @@ def test_the_commands() -> None:
         "serve", "enqueue", "work", "jobs list", "jobs show", "jobs patch", "jobs retry", "jobs cancel", "jobs delete", "queues",
 
         "dead list", "dead retry", "policy explain", "policy lint", "policy list", "policy sample", "policy show", "config show",
-        "health", "completion", "doctor", "backup", "restore",
+        "fwp info", "fwp ping", "health", "completion", "doctor", "backup", "restore",
         "lab chart", "lab compare", "lab fit", "lab open", "lab replay", "lab simulate", "lab report",
     }  # fmt: skip
 
@@ -181,6 +181,42 @@ def test_config_show_tells_values_and_origins_and_hides_secrets(
     assert answer["server.max-body"] == {"value": "64MiB", "origin": "default"}
     assert run(["config", "show"]) == 0
     assert "ORIGIN" not in capsys.readouterr().out
+
+
+def test_config_show_tells_what_comes_from_faktorys_files(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    for name in ("FAKTORY_ENV", "FAKTORY_PASSWORD", "ANEW_FWP_PORT"):
+        monkeypatch.delenv(name, raising=False)
+    file = tmp_path / "conf.d" / "faktory.toml"
+    file.parent.mkdir()
+    file.write_text(
+        '[faktory]\nbinding = ":7420"\npassword = "s3cret"\n[throttles]\nslow = {worker = 2, timeout = 9}\n'
+    )
+    assert run(["config", "show", "--origin", "--json", "--faktory-dir", str(tmp_path)]) == 0
+    shown = capsys.readouterr().out
+    assert "s3cret" not in shown
+    answer = json.loads(shown)
+    assert answer["server.fwp-host"] == {"value": "0.0.0.0", "origin": f"{file}: [faktory] binding"}
+    assert answer["server.fwp-port"] == {"value": "7420", "origin": f"{file}: [faktory] binding"}
+    assert answer["server.fwp-password"] == {"value": "***", "origin": f"{file}: [faktory] password"}
+    assert answer["fwp.throttles"]["origin"] == f"{file}: [throttles]"
+    assert json.loads(answer["fwp.throttles"]["value"]) == [
+        {"queue": "slow", "worker": 2, "timeout_ms": 9_000}
+    ]
+    assert answer["fwp.cron"] == {"value": "-", "origin": "default"}
+
+
+def test_a_policy_rule_that_does_not_fit_is_told_with_its_place(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    file = tmp_path / "anew.toml"
+    file.write_text(
+        "[[fwp.policies]]\nqueue = 'a'\npolicy = 'even'\n"
+        "[[fwp.policies]]\nqueue = 'b'\npolicy = {curve = {constant = '-3s'}}\n"
+    )
+    assert run(["config", "show", "--config", str(file)]) == 2
+    assert f'Error: {file}: [fwp] policies[2].policy: curve.constant: "-3s"' in capsys.readouterr().err
 
 
 def test_a_policy_in_the_file_that_does_not_fit_is_told_with_its_place(

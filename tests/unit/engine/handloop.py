@@ -38,6 +38,12 @@ class HandLoop:
         self.timers.append(Timer(self.rig.clock.monotonic() + delay_s * 1_000, callback))
         return self.timers[-1]
 
+    def time(self) -> float:
+        return self.rig.clock.monotonic() / 1_000
+
+    def call_at(self, when_s: float, callback: Callable[[], None]) -> Timer:
+        return self.call_later(when_s - self.time(), callback)
+
     def add_reader(self, fd: int, callback: Callable[[], None]) -> None:
         """No other process wakes anybody here."""
 

@@ -292,6 +292,20 @@ def test_queues_of_pushed_jobs_stay_listed(rig: Rig) -> None:
     assert rig.store.counts().keys() == {"http"}
 
 
+def test_a_queue_is_listed_when_its_first_job_is_ready(rig: Rig) -> None:
+    """Faktory checklist 74 and 77: also after it was removed while a job for later waits."""
+    rig.put(pushed("a1", "a", ready_at=NOW + 5_000), pushed("a2", "a", ready_at=NOW + 9_000))
+    assert listed(rig) == {}
+    rig.advance(5_000)
+    assert listed(rig) == {"a": False}
+    rig.do(call(lambda batch: batch.store.unlist(None)))
+    rig.advance(4_000)
+    assert listed(rig) == {"a": False}
+    rig.put(new_job("http", ready_at=NOW + 10_000))
+    rig.advance(1_000)
+    assert listed(rig) == {"a": False}
+
+
 def test_only_listed_queues_are_paused(rig: Rig) -> None:
     """Faktory checklist 75."""
     rig.do(call(lambda batch: batch.store.pause(["later"], True)))

@@ -39,6 +39,17 @@ def test_a_lone_operation_waits_for_one_look_whether_more_comes(group: Group) ->
     assert answer.result
 
 
+@pytest.mark.parametrize("clients", [1, 3])
+def test_nobody_is_waited_for_when_every_client_has_asked(clients: int) -> None:
+    group = Group(peers=lambda: clients)
+    for _ in range(clients):
+        assert group.batches == []
+        group.submit(plain(1))
+    group.loop.turn()
+    assert group.batches == [clients]
+    assert group.loop.soon == []
+
+
 def test_a_batch_waits_as_long_as_each_turn_brings_more(group: Group) -> None:
     for _ in range(4):
         group.submit(plain(1))

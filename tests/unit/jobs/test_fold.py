@@ -30,4 +30,4 @@ def test_how_a_new_job_comes_in(ready_at: int | None, holder: State | None, expe
 
 def test_a_job_that_was_taken_called_off_or_removed_is_closed_for_good() -> None:
     closing = {event for event in (*Move, *End) if closes(event)}
-    assert closing == {"take", "cancel", "expired", "deleted", "reaped"}
+    assert closing == {"take", "cancel", "kill", "expired", "deleted", "reaped"}

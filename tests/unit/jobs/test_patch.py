@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from anew.errors import IllegalTransition
 from anew.jobs import Job, State
-from anew.jobs.patch import Patch, RetentionPatch, cancelled, patched, redriven, released
+from anew.jobs.patch import Patch, RetentionPatch, cancelled, killed, patched, redriven, released
 
 from .helpers import NOW, make_job
 
@@ -142,6 +142,18 @@ def test_what_lives_can_be_called_off(state: State, purge_at: int | None) -> Non
 def test_what_has_ended_cannot_be_called_off(state: State) -> None:
     with pytest.raises(IllegalTransition, match="cannot cancel"):
         cancelled(full_job(state), LATER)
+
+
+@pytest.mark.parametrize("state", [State.SCHEDULED, State.RETRYING, State.DEAD])
+def test_what_waits_or_is_dead_can_be_put_among_the_dead(state: State) -> None:
+    job = replace(full_job(state), purge_at=NOW if state is State.DEAD else None)
+    assert killed(job, LATER) == replace(job, state=State.DEAD, purge_at=LATER)
+
+
+@pytest.mark.parametrize("state", [State.READY, State.IN_FLIGHT, State.COMPLETED, State.CANCELLED])
+def test_nothing_else_can(state: State) -> None:
+    with pytest.raises(IllegalTransition, match="cannot kill"):
+        killed(full_job(state), LATER)
 
 
 @pytest.mark.parametrize("state", [State.DEAD, State.CANCELLED])

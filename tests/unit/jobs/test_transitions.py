@@ -9,8 +9,20 @@ from anew.jobs import ENDED, WAITING, Move, State, diagram, target
 from anew.jobs.transitions import sources
 
 LEGAL = {
-    "scheduled": {"promote": "ready", "hasten": "ready", "postpone": "scheduled", "cancel": "cancelled"},
-    "retrying": {"promote": "ready", "hasten": "ready", "postpone": "retrying", "cancel": "cancelled"},
+    "scheduled": {
+        "promote": "ready",
+        "hasten": "ready",
+        "postpone": "scheduled",
+        "cancel": "cancelled",
+        "kill": "dead",
+    },
+    "retrying": {
+        "promote": "ready",
+        "hasten": "ready",
+        "postpone": "retrying",
+        "cancel": "cancelled",
+        "kill": "dead",
+    },
     "ready": {"take": "in_flight", "postpone": "scheduled", "delay": "retrying", "cancel": "cancelled"},
     "in_flight": {
         "complete": "completed",

@@ -135,6 +135,7 @@ EXPECTED = {
     "complete": [FREES, FREES, KEEPS, KEEPS, FREES],
     "die":      [FREES, FREES, KEEPS, KEEPS, KEEPS],
     "cancel":   [FREES, FREES, KEEPS, KEEPS, KEEPS],
+    "kill":     [FREES, FREES, KEEPS, KEEPS, KEEPS],
     "expired":  [FREES, FREES, KEEPS, KEEPS, KEEPS],
     "redrive":  [TAKES, TAKES, TAKES, KEEPS, KEEPS],
     "deleted":  [FREES, FREES, FREES, KEEPS, KEEPS],

@@ -30,7 +30,7 @@ WHOLE_TABLE = {
     "listed_queues": "a row a queue, for somebody who lists them",
     "flagged_queues": "a row a queue, for somebody who removes them all",
     "ended": "a row a day",
-    "read_meta": "a handful of rows, read at the start and after a rollback",
+    "read_meta": "a handful of rows, read at the start",
     "is_staging": "ends at the first row",
     "delete_unstaged": "removes all payloads, but for a few",
     "staged_by_nobody": "a row for each long payload that is being written just now",
@@ -160,6 +160,7 @@ SEARCHES = {
     "select_due": "job_due",
     "promote": "job_due",
     "next_due": "job_due",
+    "draw_near": "job_far",
     "lapsed": "job_hold",
     "purgeable": "job_purge",
     "delete_attempts": "attempt_job",
@@ -172,6 +173,11 @@ SEARCHES = {
     "failed_jobs": "attempt_job",
     "failures": "attempt_job",
     "recount_records": "attempt_job",
+    "purgeable_hooked": "job_purge",
+    "release_locks": "unique_lock_job",
+    "reap_locks": "unique_lock_end",
+    "purgeable_batches": "batch_purge",
+    "reap_progress": "progress_age",
 }
 """Which index carries which statement."""
 
@@ -189,6 +195,7 @@ BY_KEY = [
     "read_queues", "drop_queues", "select_reserved", "reserve_by_key", "occupy", "slots", "drop_left_slots", "free_slots",
     "drop_slots", "crons", "group_crons",
     "read_cron", "drop_cron", "resume_crons", "close_session", "read_duty",
+    "hooked", "add_hooks", "locks", "batches", "write_batch", "batch_parts", "delete_batches", "progress", "extend_hold",
 ]  # fmt: skip
 
 
@@ -224,12 +231,17 @@ def test_every_statement_is_accounted_for() -> None:
         "write_crons",
         "pause_crons",
         "insert_pushed",
+        "insert_hooked",
+        "insert_batch",
+        "take_locks",
+        "claim_lock",
+        "write_progress",
         "count_ended",
         "write_duty",
         "write_meta",
         "open_session",
     }
-    one_end_of_the_table = {"newest_key"}
+    one_end_of_the_table = {"read_numbers"}
     known = {*WHOLE_TABLE, *SEARCHES, *BY_KEY, *writes_only, *one_end_of_the_table}
     assert known == set(statements())
 

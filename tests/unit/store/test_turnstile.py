@@ -7,7 +7,8 @@ import fcntl
 import os
 import signal
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -128,7 +129,7 @@ def test_a_process_lives_as_long_as_its_file_is_locked(tmp_path: Path) -> None:
     assert not second.is_alive(1)
     assert not second.anybody()
     second.forget(1)
-    assert os.listdir(tmp_path / "s") == []
+    assert os.listdir(tmp_path / "s") == ["free"]
     second.close_descriptors()
 
 
@@ -148,7 +149,7 @@ def test_a_poke_reaches_whoever_listens(tmp_path: Path, depth: int) -> None:
     first.leave()
     second.poke()  # nobody is there any more
     second.leave()
-    assert os.listdir(folder) == []
+    assert os.listdir(folder) == ["free"]
 
 
 def test_who_begins_to_listen_is_found_at_the_next_look(
@@ -230,6 +231,7 @@ def test_a_poke_that_cannot_look_is_nobodys_error(tmp_path: Path) -> None:
     one = Presence(tmp_path / "s")
     one.appear(1)
     (tmp_path / "s" / "1").unlink()
+    (tmp_path / "s" / "free").unlink()
     (tmp_path / "s").rmdir()
     with pytest.raises(FileNotFoundError):
         one.anybody()
@@ -241,29 +243,96 @@ class Interrupted(BaseException):
     """What a signal handler may raise in the middle of anything."""
 
 
-def test_who_is_interrupted_while_it_waits_does_not_keep_the_turn(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The turn comes later, and is given on by the thread that waited for it."""
-
-    class Ctrl(threading.Event):
-        def wait(self, timeout: float | None = None) -> bool:
-            raise Interrupted
-
+@pytest.fixture
+def sharing_two(tmp_path: Path) -> Iterator[tuple[Sharing, Sharing]]:
     places = Places.beside(tmp_path / "jobs.db")
     first, second = Sharing(places, exclusive=False), Sharing(places, exclusive=False)
-    assert first.enter()
-    with monkeypatch.context() as patch:
-        patch.setattr(sharing, "threading", SimpleNamespace(Event=Ctrl))
-        with pytest.raises(Interrupted):
-            second.wait_until_free(20.0)
-    came = threading.Event()
-    second.when_free(came.set)
-    first.leave()
-    assert came.wait(20)
-    assert first.wait_until_free(20.0)
+    first.alone = second.alone = False
+    yield first, second
     first.close()
     second.close()
+
+
+def test_who_is_interrupted_while_it_waits_does_not_keep_the_turn(
+    sharing_two: tuple[Sharing, Sharing], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(_: Presence, timeout_s: float) -> None:
+        raise Interrupted
+
+    first, second = sharing_two
+    assert first.enter()
+    with monkeypatch.context() as patch:
+        patch.setattr(Presence, "wait_until_told", interrupted)
+        with pytest.raises(Interrupted):
+            second.wait_until_free(20.0)
+    first.leave()
+    assert first.wait_until_free(20.0)
+
+
+@pytest.mark.parametrize("leave", ["leave", "give_up", "mark_failed"])
+def test_who_leaves_wakes_those_who_wait(
+    sharing_two: tuple[Sharing, Sharing], monkeypatch: pytest.MonkeyPatch, leave: str
+) -> None:
+    """They look by themselves only after a minute."""
+    monkeypatch.setattr(sharing, "LOOK_S", 60.0)
+    first, second = sharing_two
+    looked = threading.Event()
+    waits = Presence.wait_until_told
+
+    def wait(of: Presence, timeout_s: float) -> None:
+        looked.set()
+        waits(of, timeout_s)
+
+    monkeypatch.setattr(Presence, "wait_until_told", wait)
+    assert first.wait_until_free(20.0) if leave == "give_up" else first.enter()  # unused, or used
+    looked.clear()
+    came: list[bool] = []
+    waiter = threading.Thread(target=lambda: came.append(second.wait_until_free(60.0)))
+    waiter.start()
+    assert looked.wait(20)
+    if leave == "mark_failed":
+        first.mark_failed("the disk")
+    else:
+        getattr(first, leave)()
+    waiter.join(20)
+    assert came == [True]
+
+
+def test_the_turn_of_a_killed_process_is_found_by_a_look(sharing_two: tuple[Sharing, Sharing]) -> None:
+    first, second = sharing_two
+    assert first.enter()
+    assert not second.wait_until_free(0.0)
+    assert first._turnstile is not None
+    first._turnstile.leave()  # what a kill does: the lock is free, and nobody is told
+    assert second.wait_until_free(20.0)
+
+
+def test_who_is_alone_tells_nobody(sharing_two: tuple[Sharing, Sharing]) -> None:
+    first, second = sharing_two
+    assert second.presence is not None
+    nothing: list[bytes] = []
+    for alone, told in ((True, nothing), (False, [b"!"])):
+        first.alone = alone
+        assert first.enter()
+        first.leave()
+        first.leave()  # it had no turn
+        found: list[bytes] = []
+        with suppress(BlockingIOError):
+            found.append(os.read(second.presence._free_fd, 10))
+        assert found == told
+
+
+def test_nobody_waits_longer_for_having_been_told_too_often(sharing_two: tuple[Sharing, Sharing]) -> None:
+    first, second = sharing_two
+    assert first.presence is not None
+    assert second.presence is not None
+    fd = first.presence._free_fd
+    with suppress(BlockingIOError):
+        while os.write(fd, b"!" * 4_096):
+            pass
+    first.presence.tell_free()
+    second.presence.wait_until_told(20.0)
+    first.presence.tell_free()
 
 
 def test_a_turn_that_a_look_has_brought_can_be_given_up(tmp_path: Path) -> None:

@@ -39,7 +39,7 @@ def open_lab(**options: Any) -> int:
     """
     given = {name.replace("_", "-"): value for name, value in options.items() if value not in (None, False)}
     # No variables and no file: those are the server's, and this is another one.
-    listen = load_settings({"port": str(PORT)} | given, {}, None).settings
+    listen = load_settings({"port": str(PORT), "no-fwp": True} | given, {}, None).settings
     try:
         require_safe_bind(listen)
     except InvalidConfig as error:

@@ -27,7 +27,7 @@ MAX_BYTES: Final = 1 << 20
 MAX_POLICIES: Final = 1_000
 
 _FIELDS: Final = {"preset", "curve", "phases", "base_ms", "exponent", "jitter_ms", "max_attempts", *SHARED}
-_TAKEN: Final = ("policies", "policy", "server", "client", "lint")
+_TAKEN: Final = ("policies", "policy", "server", "client", "fwp", "lint")
 _WAITS: Final = ("curve", "phases")
 _PLAIN: Final = {"curve": {"constant": "1s"}}
 """In the place of waits that cannot be read, to see whether the rest of a policy can."""
@@ -137,7 +137,7 @@ def read_document(content: bytes, file: str) -> Document:
     if (
         not found
         and not wrong
-        and not (isinstance(value, dict) and {"server", "client", "lint"} & value.keys())
+        and not (isinstance(value, dict) and {"server", "client", "fwp", "lint"} & value.keys())
     ):
         return Document(
             problems=(Problem(file=file, message=f"there is no policy in it; expected {POLICIES}"),)

@@ -255,11 +255,3 @@ def identify(connection: apsw.Connection) -> Identity:
 def now_ms() -> int:
     """Give the wall clock, for people who ask how long a process has had the store open; nothing is decided by it."""
     return time.time_ns() // 1_000_000
-
-
-def read_numbers(connection: apsw.Connection, identity: Identity) -> str | None:
-    """Believe the rows about the numbers given out so far; give what is stored of limits."""
-    known: dict[str, Any] = {str(row[0]): row[1] for row in connection.execute(sql("read_meta"))}
-    identity.last_key = int(known["last_key"])
-    identity.last_failure = int(known["last_failure"])
-    return known.get("limits")

@@ -23,6 +23,86 @@ INSERT INTO job (id, queue, type, priority, state, ready_at, retry_limit, policy
     jid, meta, reserve_ms, attempts, first_failed_at)
 VALUES @rows(17);
 
+-- name: insert_hooked
+-- New jobs that are tied to something.
+INSERT INTO job (id, queue, type, priority, state, ready_at, retry_limit, policy, retention, payload_bytes, payload, payload_crc,
+    jid, meta, reserve_ms, attempts, first_failed_at, hooks, expires_at, batch, unique_digest, unique_scope)
+VALUES @rows(22);
+
+-- name: hooked
+-- Those of some jobs that are tied to something.
+SELECT id, state, hooks, expires_at, batch, unique_digest, unique_scope, jid FROM job WHERE id IN (@marks) AND hooks > 0;
+
+-- name: purgeable_hooked
+-- Those of the jobs that `reap` is about to remove.
+SELECT id, state, hooks, expires_at, batch, unique_digest, unique_scope, jid FROM job
+WHERE id IN (SELECT id FROM job WHERE state > @IN_FLIGHT AND purge_at <= ? ORDER BY purge_at LIMIT ?) AND hooks > 0;
+
+-- name: add_hooks
+-- Set bits.
+UPDATE job SET hooks = hooks | ? WHERE id IN (@marks);
+
+-- name: locks
+-- Who holds keys, and in which state that job is, if it is still there.
+SELECT digest, job_id, scope, ends_at, (SELECT state FROM job WHERE id = unique_lock.job_id) FROM unique_lock
+WHERE digest IN (@marks);
+
+-- name: take_locks
+-- Give keys to jobs, whoever had them.
+INSERT INTO unique_lock (digest, job_id, scope, ends_at) VALUES @rows(4)
+ON CONFLICT (digest) DO UPDATE SET job_id = excluded.job_id, scope = excluded.scope, ends_at = excluded.ends_at;
+
+-- name: claim_lock
+-- Give a key back to a job (digest, job, scope, now), if nobody has it.
+INSERT INTO unique_lock (digest, job_id, scope) VALUES (?1, ?2, ?3)
+ON CONFLICT (digest) DO UPDATE SET job_id = excluded.job_id, scope = excluded.scope, ends_at = NULL WHERE ends_at <= ?4;
+
+-- name: release_locks
+-- Take keys from jobs that still have them.
+DELETE FROM unique_lock WHERE job_id IN (@marks);
+
+-- name: reap_locks
+-- Some of those that have ended.
+DELETE FROM unique_lock WHERE digest IN (SELECT digest FROM unique_lock WHERE ends_at <= ? ORDER BY ends_at LIMIT ?) RETURNING job_id;
+
+-- name: insert_batch
+INSERT INTO batch (id, parent, total, pending, failed, committed, complete, success, open_children, unsuccessful_children, purge_at,
+    meta, on_complete, on_success) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
+
+-- name: batches
+SELECT id, parent, total, pending, failed, committed, complete, success, open_children, unsuccessful_children
+FROM batch WHERE id IN (@marks);
+
+-- name: write_batch
+-- A batch's counters; its parent never changes.
+UPDATE batch SET total = ?, pending = ?, failed = ?, committed = ?, complete = ?, success = ?, open_children = ?,
+    unsuccessful_children = ?, purge_at = ? WHERE id = ?;
+
+-- name: batch_parts
+-- What was given with a batch.
+SELECT meta, on_complete, on_success FROM batch WHERE id = ?;
+
+-- name: purgeable_batches
+SELECT id FROM batch WHERE purge_at <= ? ORDER BY purge_at LIMIT ?;
+
+-- name: delete_batches
+DELETE FROM batch WHERE id IN (@marks);
+
+-- name: progress
+SELECT jid, job_id, word, percent, description, updated_at FROM progress WHERE jid IN (@marks);
+
+-- name: write_progress
+INSERT INTO progress (jid, job_id, word, percent, description, updated_at) VALUES @rows(6)
+ON CONFLICT (jid) DO UPDATE SET job_id = excluded.job_id, word = excluded.word, percent = excluded.percent,
+    description = excluded.description, updated_at = excluded.updated_at;
+
+-- name: reap_progress
+DELETE FROM progress WHERE jid IN (SELECT jid FROM progress WHERE updated_at <= ? ORDER BY updated_at LIMIT ?) RETURNING 1;
+
+-- name: extend_hold
+-- A reservation lasts longer, never shorter.
+UPDATE job SET hold_deadline = max(hold_deadline, ?) WHERE id = ? AND state = @IN_FLIGHT AND hold_kind = 20 AND hold_token = ?;
+
 -- name: insert_payload
 -- One part of a payload that is kept apart.
 INSERT INTO payload (job_id, part, data) VALUES (?, ?, ?);
@@ -177,8 +257,8 @@ SELECT jid, id, hold_token FROM job WHERE jid IN (@marks) AND state = @IN_FLIGHT
 SELECT data FROM payload WHERE job_id = ? ORDER BY part;
 
 -- name: finish
--- Jobs in flight that are nothing but their row; a key that does not come back is another one.
-DELETE FROM job WHERE id IN (@marks) AND state = @IN_FLIGHT AND payload_bytes IS NULL AND records = 0
+-- Jobs in flight that are nothing but their row and tied to nothing; a key that does not come back is another one.
+DELETE FROM job WHERE id IN (@marks) AND state = @IN_FLIGHT AND hooks = 0 AND payload_bytes IS NULL AND records = 0
     AND (retention IS NULL OR instr(retention, 'completed') = 0)
 RETURNING id, queue;
 
@@ -205,9 +285,9 @@ FROM (VALUES @rows(2)) AS v WHERE job.id = v.column1 AND job.state = @IN_FLIGHT 
 -- What a failed or interrupted attempt made of its job. Only a job that is still in flight takes it.
 UPDATE job SET state = v.column2, ready_at = coalesce(v.column3, job.ready_at), attempts = v.column4, failed_at = v.column5,
     first_failed_at = v.column6, purge_at = v.column7, phase = v.column8, carry = v.column9, interruptions = v.column10,
-    records = min(job.records, 1000000000) + 1, record_bytes = min(job.record_bytes, 1000000000000) + v.column11, hold_kind = NULL, hold_token = NULL,
-    hold_owner = NULL, hold_deadline = NULL
-FROM (VALUES @rows(11)) AS v WHERE job.id = v.column1 AND job.state = @IN_FLIGHT
+    records = min(job.records, 1000000000) + 1, record_bytes = min(job.record_bytes, 1000000000000) + v.column11, near_at = v.column12,
+    hold_kind = NULL, hold_token = NULL, hold_owner = NULL, hold_deadline = NULL
+FROM (VALUES @rows(12)) AS v WHERE job.id = v.column1 AND job.state = @IN_FLIGHT
 RETURNING job.id, job.queue, job.state, job.records;
 
 -- name: insert_attempt
@@ -248,7 +328,7 @@ SELECT DISTINCT job_id FROM attempt WHERE job_id IN (@marks) AND outcome = 'corr
 -- A patch meets the row it was computed from: same queue, same state.
 UPDATE job SET queue = v.column2, priority = v.column3, state = v.column4, ready_at = v.column5, attempts = v.column6,
     retry_limit = v.column7, policy = v.column8, retention = v.column9, purge_at = v.column10,
-    first_failed_at = v.column11, carry = v.column12, interruptions = v.column13,
+    first_failed_at = v.column11, carry = v.column12, interruptions = v.column13, near_at = NULL,
     hold_kind = CASE v.column4 WHEN @IN_FLIGHT THEN job.hold_kind END,
     hold_token = CASE v.column4 WHEN @IN_FLIGHT THEN job.hold_token END,
     hold_owner = CASE v.column4 WHEN @IN_FLIGHT THEN job.hold_owner END,
@@ -273,17 +353,25 @@ SELECT id FROM job INDEXED BY job_hold WHERE state = @IN_FLIGHT
     AND (hold_owner IS NULL OR hold_owner NOT IN (SELECT id FROM session)) LIMIT ?;
 
 -- name: select_due
--- Waiting jobs whose time has come; the rows that `promote` changes then.
-SELECT id, queue, state FROM job WHERE state < @READY AND ready_at <= ? ORDER BY ready_at LIMIT ?;
+-- Waiting jobs whose time has come, and whether each came under its producer's id; the rows that `promote` changes then.
+SELECT id, queue, state, jid IS NOT NULL FROM job WHERE state < @READY AND near_at IS NULL AND ready_at <= ? ORDER BY ready_at LIMIT ?;
 
 -- name: promote
 -- Follows select_due in the same transaction, so it meets the same rows.
 UPDATE job SET state = @READY
-WHERE id IN (SELECT id FROM job WHERE state < @READY AND ready_at <= ? ORDER BY ready_at LIMIT ?);
+WHERE id IN (SELECT id FROM job WHERE state < @READY AND near_at IS NULL AND ready_at <= ? ORDER BY ready_at LIMIT ?);
 
 -- name: next_due
--- The earliest time that a waiting job waits for.
-SELECT ready_at FROM job WHERE state < @READY ORDER BY ready_at LIMIT 1;
+-- The earliest time that a waiting job waits for, or has to be entered among the due.
+SELECT min(at) FROM (
+    SELECT * FROM (SELECT ready_at AS at FROM job WHERE state < @READY AND near_at IS NULL ORDER BY ready_at LIMIT 1)
+    UNION ALL SELECT * FROM (SELECT near_at FROM job WHERE near_at IS NOT NULL ORDER BY near_at LIMIT 1)
+);
+
+-- name: draw_near
+-- Enter jobs into the index of due times.
+UPDATE job SET near_at = NULL
+WHERE id IN (SELECT id FROM job WHERE near_at IS NOT NULL AND near_at <= ? ORDER BY near_at LIMIT ?);
 
 -- name: lapsed
 -- Jobs in flight whose hold is past its deadline.
@@ -474,9 +562,13 @@ SELECT done_at FROM duty WHERE name = ?;
 -- A duty is done now.
 INSERT INTO duty (name, done_at) VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET done_at = excluded.done_at;
 
--- name: newest_key
--- The largest key that a row has.
-SELECT max(id) FROM job;
+-- name: read_numbers
+-- The largest key that a row has, and the largest numbers that were noted: one statement, as each batch runs it after another
+-- process has written.
+SELECT (SELECT max(id) FROM job),
+    (SELECT value FROM meta WHERE name = 'last_key'),
+    (SELECT value FROM meta WHERE name = 'last_failure'),
+    (SELECT value FROM meta WHERE name = 'limits');
 
 -- name: read_meta
 -- What is stored about the store itself.

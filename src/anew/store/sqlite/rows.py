@@ -9,8 +9,9 @@ from typing import Any, Final
 import msgspec
 
 from anew.jobs.change import Change
-from anew.jobs.codec import LAST_INSTANT, NewJob, PushedJob
+from anew.jobs.codec import LAST_INSTANT, JobHooks, NewJob, PushedJob
 from anew.jobs.decide import initial_state
+from anew.jobs.hooks import bits_of
 from anew.jobs.job import ErrorRecord, Job
 from anew.jobs.state import State
 from anew.store.protocol import Rewrite
@@ -43,12 +44,15 @@ WIDTH_OF_JOB: Final = len(Job.__struct_fields__) - 1
 
 TAKEN_COLUMNS: Final = (
     "id, queue, type, priority, ready_at, attempts, failed_at, retry_limit, policy, retention, "
-    "payload_bytes, payload, payload_crc"
+    "payload_bytes, payload, payload_crc, hooks"
 )
-"""What a take reads: the fields of `TakenRow`, and the checksum behind them."""
+"""What a take reads: the fields of `TakenRow`, and behind them the checksum and the job's hooks."""
 
 INLINE_BYTES: Final = 2_048
 """Payloads above this live in their own table: a change of state rewrites the row, and should not rewrite megabytes."""
+
+FAR_MS: Final = 8_192
+"""Waits from this on are far: a job's place among the due is found later, with those of many others."""
 
 Row = tuple[Any, ...]
 _UNSET = msgspec.UNSET
@@ -96,8 +100,15 @@ def rich_values(key: int, job: NewJob, now: int) -> Row:
 
 def pushed_values(key: int, job: PushedJob, now: int) -> Row:
     """Give the columns of `insert_pushed`."""
-    own = (job.jid, job.meta or None, job.reserve_ms, job.attempts, job.first_failed_at)
+    own = (job.jid or None, job.meta or None, job.reserve_ms, job.attempts, job.first_failed_at)
     return (*rich_values(key, job, now), *own)
+
+
+def hooked_values(key: int, job: PushedJob, ties: JobHooks, now: int) -> Row:
+    """Give the columns of `insert_hooked`."""
+    unique = ties.unique
+    digest, scope = (None, None) if unique is None else (unique.digest, str(unique.scope))
+    return (*pushed_values(key, job, now), bits_of(ties), ties.expires_at, ties.batch, digest, scope)
 
 
 def stored_policy(job: NewJob) -> bytes | None:
@@ -144,7 +155,20 @@ def change_values(change: Change) -> Row:
         change.carry,
         change.interruptions,
         text_bytes(change.attempt.message) + text_bytes(change.attempt.backtrace),
+        near_at(change.ready_at, change.failed_at),
     )
+
+
+def near_at(ready_at: int | None, now: int) -> int | None:
+    """Say when a job that waits is to be entered into the index of due times; None: now.
+
+    The same instant for jobs whose times are near each other beside how far they are, and early enough that a crowd of them
+    is entered before the first is due.
+    """
+    if ready_at is None or ready_at - now < FAR_MS:
+        return None
+    grain = (ready_at - now >> 1).bit_length() - 1
+    return ((ready_at >> grain) - 1) << grain
 
 
 def text_bytes(text: str | None) -> int:

@@ -11,10 +11,9 @@ from anew.store.sqlite.opening import Places
 from anew.store.sqlite.presence import Presence, ServerLock, is_locked
 from anew.store.sqlite.turnstile import Turnstile
 
-SHORT_WAITS = 10
-SHORT_WAIT_S = 0.0002
-"""A thread that may wait looks so often before it has itself woken: most turns are over by then. Looks 50 us apart cost the others
-15 % of their rate on two cores."""
+LOOK_S = 0.005
+"""How often a thread that waits for the turn looks by itself, behind the word of whoever leaves it: a process may have been killed
+before it could say so, or may not know yet that it is not alone."""
 
 RETRY_LOCKED_S = 0.01
 """When to look again after another program was found to hold SQLite's own lock: nobody reports when it lets go."""
@@ -30,6 +29,7 @@ class Sharing:
     Attributes:
         presence: How processes see that this one lives, and wake each other; None for a store in memory, and after the end.
         locked: Another program was found to hold SQLite's own lock, which the turnstile knows nothing of.
+        alone: No other process has been seen to write. Who is alone tells nobody that its turn is over.
 
     Raises:
         InvalidConfig: The files cannot be used.
@@ -38,6 +38,7 @@ class Sharing:
 
     def __init__(self, places: Places | None, *, exclusive: bool) -> None:
         self.locked = False
+        self.alone = True
         self._places = places
         self._turnstile: Turnstile | None = None
         self.presence: Presence | None = None
@@ -117,13 +118,17 @@ class Sharing:
 
     def leave(self) -> None:
         """Let the next process have its turn."""
-        if self._turnstile is not None:
-            self._turnstile.leave()
+        if self._turnstile is not None and self._turnstile.leave():
+            self._tell()
 
     def give_up(self) -> None:
         """Let the next process have the turn, unless this one has begun to use it."""
-        if self._turnstile is not None:
-            self._turnstile.give_up()
+        if self._turnstile is not None and self._turnstile.give_up():
+            self._tell()
+
+    def _tell(self) -> None:
+        if not self.alone and self.presence is not None:
+            self.presence.tell_free()
 
     def when_free(self, call: Callable[[], None]) -> None:
         """Call a function once, from some thread, when it is worth trying again."""
@@ -136,21 +141,16 @@ class Sharing:
 
     def wait_until_free(self, timeout_s: float) -> bool:
         """In a thread that may wait: report whether it is worth trying again within this time."""
-        if self._turnstile is not None and not self.locked:
-            # Most turns are shorter than it takes to wake a thread.
-            for _ in range(SHORT_WAITS):
-                time.sleep(SHORT_WAIT_S)
-                if self._is_free(self._turnstile):
-                    return True
-        free = threading.Event()
-        came = False
-        try:
+        if self._turnstile is None or self.presence is None or self.locked:
+            free = threading.Event()
             self.when_free(free.set)
-            came = free.wait(timeout_s)
-        finally:  # also after Ctrl-C
-            if not came and not self.locked:
-                self.when_free(self.give_up)  # the turn may come later, and nobody here will take it
-        return came
+            return free.wait(timeout_s)
+        until = time.monotonic() + timeout_s
+        while (left := until - time.monotonic()) > 0:
+            self.presence.wait_until_told(min(left, LOOK_S))
+            if self._is_free(self._turnstile):
+                return True
+        return False
 
     def busy(self) -> StoreBusy:
         """Say who has kept the store busy for too long. This asks the system, so it is left until somebody is told."""
@@ -168,7 +168,7 @@ class Sharing:
         """Stop every other process at its next turn: a sync has failed."""
         if self._turnstile is not None:
             self._turnstile.mark(reason)
-            self._turnstile.leave()
+            self.leave()
 
     def _is_free(self, turnstile: Turnstile) -> bool:
         """Report whether it is not the turn that must be waited for; whoever uses it is told where a sync has failed."""

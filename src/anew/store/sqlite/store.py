@@ -6,6 +6,7 @@ import os
 import weakref
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from itertools import chain
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ import msgspec
 from anew.errors import AnewError, ForkedStore, StoreBusy, StoreFailed, StoreFull
 from anew.jobs.change import Change
 from anew.jobs.codec import DEFAULT_PRIORITY, RESERVED_MS, NewJob, PushedJob
+from anew.jobs.hooks import SEEN_BY_TAKES
 from anew.jobs.job import Job
 from anew.jobs.limits import Throttle
 from anew.jobs.state import State
@@ -33,6 +35,8 @@ from anew.store.protocol import (
 from anew.store.sqlite import opening
 from anew.store.sqlite.checkpoint import Checkpointer, Log
 from anew.store.sqlite.crontab import Crontab
+from anew.store.sqlite.hooks import TABLES as HOOK_TABLES
+from anew.store.sqlite.hooks import SqliteHooks
 from anew.store.sqlite.payloads import Payloads
 from anew.store.sqlite.queues import Heads, Queues, tally
 from anew.store.sqlite.reader import RECOUNTED, SqliteReader, recounted
@@ -51,6 +55,7 @@ from anew.store.sqlite.rows import (
     change_values,
     checksum,
     damage,
+    hooked_values,
     is_plain,
     job_of,
     plain_values,
@@ -61,6 +66,10 @@ from anew.store.sqlite.rows import (
 from anew.store.sqlite.sharing import Sharing
 from anew.store.sqlite.sql import WIDTH, in_widths, sql
 
+DRAWN = 4
+"""Jobs that a promotion enters among the due for each that it may make ready: the more at once, the fewer pages for each."""
+
+_HOOKS_OF_TAKEN = itemgetter(-1)
 _open: weakref.WeakSet[SqliteStore] = weakref.WeakSet()
 
 
@@ -105,6 +114,7 @@ class SqliteStore:
         self._relaxed = relaxed
         self._synced = True
         self._abandoned = self._forked = False
+        self._uncovered = False
         self._version = -1
         self._unreadable: dict[int, str] = {}
         self._suspects_texts = False
@@ -144,15 +154,10 @@ class SqliteStore:
             self.keep_reserve()
             opening.sync_directory(self._reserve.parent)
         self.identity = opening.identify(self._connection)
-        limits = opening.read_numbers(self._connection, self.identity)
-        self._written_key, self._written_failure = self.identity.last_key, self.identity.last_failure
-        self._uncovered = False
         # Loosely typed on purpose: what a row holds is known by its statement, and `rows` gives it names.
         self._execute: Callable[..., Any] = self._connection.cursor().execute
-        ((newest,),) = self._execute(sql("newest_key")).fetchall()
-        self.identity.last_key = max(self.identity.last_key, newest or 0)
         self._queues = Queues(self._connection.execute)
-        self.limits = self._queues.slots.believe(limits)
+        self.limits = self._queues.slots.believe(self._read_numbers())
         self._reads = SqliteReader(self._connection, shared=True)
         self.find, self.count = self._reads.find, self._reads.count
         crontab = Crontab(self._execute)
@@ -160,6 +165,7 @@ class SqliteStore:
         self.cron, self.write_crons = crontab.cron, crontab.write_crons
         self.drop_crons, self.pause_crons = crontab.drop_crons, crontab.pause_crons
         self._payloads = Payloads(self._execute)
+        self._hooks = SqliteHooks(self._execute)
         self._records = Records(self._execute, self._payloads, *self._keep)
         self.errors, self.last_errors = self._records.errors, self._records.last_errors
         self.dropped_errors, self.sweep = self._records.dropped_errors, self._records.sweep
@@ -202,6 +208,7 @@ class SqliteStore:
             if version == self._version:
                 return False
             self._version = version
+            self._sharing.alone = False
             self._forget()
         except (apsw.BusyError, apsw.LockedError) as error:
             self._sharing.locked = True
@@ -289,11 +296,16 @@ class SqliteStore:
     def _forget(self) -> None:
         """Drop what is cached of the rows: another transaction may have changed them."""
         self._queues.forget()
-        self.limits = self._queues.slots.believe(opening.read_numbers(self._connection, self.identity))
-        self._written_key, self._written_failure = self.identity.last_key, self.identity.last_failure
+        self.limits = self._queues.slots.believe(self._read_numbers())
+
+    def _read_numbers(self) -> str | None:
+        """Believe the rows about the numbers given out so far; give what is stored of limits."""
+        ((newest, last_key, last_failure, limits),) = self._execute(sql("read_numbers")).fetchall()
+        self._written_key, self._written_failure = int(last_key), int(last_failure)
         self._uncovered = False
-        ((newest,),) = self._execute(sql("newest_key")).fetchall()
-        self.identity.last_key = max(self.identity.last_key, newest or 0)
+        self.identity.last_key = max(self._written_key, newest or 0)
+        self.identity.last_failure = self._written_failure
+        return None if limits is None else str(limits)
 
     # -- what only a store on one disk with one writer needs
 
@@ -301,6 +313,11 @@ class SqliteStore:
     def staging(self) -> SqliteStore:
         """How long payloads are written ahead."""
         return self
+
+    @property
+    def hooks(self) -> SqliteHooks:
+        """What jobs are tied to."""
+        return self._hooks
 
     @property
     def device(self) -> SqliteStore | None:
@@ -347,9 +364,13 @@ class SqliteStore:
         plain: list[tuple[Any, ...]] = []
         rich: list[tuple[Any, ...]] = []
         pushed: list[tuple[Any, ...]] = []
+        hooked: list[tuple[Any, ...]] = []
         for key, job in zip(keys, jobs, strict=True):
             if isinstance(job, PushedJob):
-                pushed.append(pushed_values(key, job, now))
+                if job.hooks is not None:
+                    hooked.append(hooked_values(key, job, job.hooks, now))
+                else:
+                    pushed.append(pushed_values(key, job, now))
             elif is_plain(job):
                 plain.append(plain_values(key, job, now))
                 continue
@@ -360,10 +381,13 @@ class SqliteStore:
         self._many("insert_plain", plain)
         self._many("insert_rich", rich)
         self._many("insert_pushed", pushed)
+        if hooked:
+            self._many("insert_hooked", hooked)
+            pushed += hooked
         if staged and keys:
             self._payloads.adopt(keys[0], keys[-1])
         rows = sorted(plain + rich + pushed) if rich or pushed else plain
-        self._queues.list_names({row[1] for row in pushed})
+        self._queues.list_names({row[1] for row in pushed if row[4] == READY and row[12] is not None})
         places = tally([(row[1], row[3], row[4]) for row in rows])
         for (queue, _, code), n in places.items():
             self._queues.move({queue: n}, None, code)
@@ -453,7 +477,7 @@ class SqliteStore:
             self._queues.change(queue)
             if queue in self.limits:
                 self.occupy([(row[0], queue, "") for row in found[:n]], hold.now)
-        return Taken(rows, corrupt)
+        return Taken(rows, corrupt, _hooked(found[:n]))
 
     def _take_keys(self, keys: list[int], behind: Heads, max_bytes: int, hold: Hold) -> Taken:
         """Take jobs that were found by their index entries alone; `behind`: who is first in their queues then."""
@@ -467,7 +491,7 @@ class SqliteStore:
         self._took(taken, keys, behind)
         if self.limits:
             self.occupy([(row[0], row[1], "") for row in taken], hold.now)
-        return Taken(rows, corrupt)
+        return Taken(rows, corrupt, _hooked(taken))
 
     def reserve(self, wanted: Sequence[tuple[str, int]], max_bytes: int, hold: Hold) -> Reserved:
         """Put the first ready jobs of each of several queues in flight, each for as long as it says itself."""
@@ -574,7 +598,7 @@ class SqliteStore:
                 total += size
                 payload = self._payloads.read(row[0])
             elif crc is not None and payload is not None and checksum(payload) == crc:
-                rows.append(row[:-1])
+                rows.append(row[:-2])
                 continue
             wrong = damage(size, crc, payload)
             if wrong is None:
@@ -647,19 +671,21 @@ class SqliteStore:
 
     def promote(self, now: int, limit: int) -> int:
         """Make up to `limit` waiting jobs ready whose time has come; tell how many."""
+        self._execute(sql("draw_near"), (now, DRAWN * limit))
         rows = self._execute(sql("select_due"), (now, limit)).fetchall()
         if rows:
             self._execute(sql("promote"), (now, limit))
-            for (queue, code), n in tally([row[1:] for row in rows]).items():
+            self._queues.list_names({row[1] for row in rows if row[3]})
+            for (queue, code), n in tally([row[1:3] for row in rows]).items():
                 self._queues.move({queue: n}, code, READY)
                 self._queues.change(queue)
         return len(rows)
 
     def next_due(self) -> int | None:
-        """Tell the earliest time that a waiting job waits for."""
+        """Tell the earliest time at which `promote` has something to do."""
         # To its end: a statement that is not finished keeps the file as it sees it now, for later reads and from being shortened.
-        rows = self._execute(sql("next_due")).fetchall()
-        return rows[0][0] if rows else None
+        rows: list[tuple[int | None]] = self._execute(sql("next_due")).fetchall()
+        return rows[0][0]
 
     def lapsed(self, now: int, limit: int) -> list[int]:
         """List in-flight jobs whose hold is past its deadline."""
@@ -699,6 +725,8 @@ class SqliteStore:
         if row.was_state is State.READY:
             self._queues.change(row.was_queue)
         if row.job.state is State.READY:
+            if row.job.jid is not None:
+                self._queues.list_names([row.job.queue])
             self._queues.change(row.job.queue)
 
     def delete(self, keys: Sequence[int]) -> list[int]:
@@ -722,7 +750,7 @@ class SqliteStore:
         """Remove every job; tell how many there were."""
         deleted = self._queues.total()
         self._uncovered = True
-        for table in ("job", "attempt", "attempt_count", "leftover", "day", "slot"):
+        for table in ("job", "attempt", "attempt_count", "leftover", "day", "slot", *HOOK_TABLES):
             self._execute(f"DELETE FROM {table}")  # noqa: S608 - fixed names
         self._payloads.delete_all()
         self._queues.clear()
@@ -945,6 +973,13 @@ class SqliteStore:
 
 def _stamp(hold: Hold) -> tuple[Any, ...]:
     return (int(hold.kind), hold.token, hold.owner, hold.deadline, hold.now)
+
+
+def _hooked(taken: list[tuple[Any, ...]]) -> Sequence[int]:
+    """Give the keys of taken jobs for whose ties a take means something; mostly none, so the first look is a quick one."""
+    if not any(map(_HOOKS_OF_TAKEN, taken)):
+        return ()
+    return [row[0] for row in taken if row[-1] & SEEN_BY_TAKES]
 
 
 def _failed(error: Exception) -> StoreFailed:

@@ -72,21 +72,22 @@ class Turnstile:
             raise StoreFailed(f"a write to the disk has failed in another process: {reason}")
         return True
 
-    def leave(self) -> None:
-        """Let the next one in."""
+    def leave(self) -> bool:
+        """Let the next one in; report whether this store had the turn."""
         with self._guard:
-            self._release()
+            return self._release()
 
-    def give_up(self) -> None:
-        """Let the next one in, unless somebody of this process has begun to use the turn."""
+    def give_up(self) -> bool:
+        """Let the next one in, unless somebody of this process has begun to use the turn; report whether that was done."""
         with self._guard:
-            if not self._used:
-                self._release()
+            return not self._used and self._release()
 
-    def _release(self) -> None:
-        if self.held:
-            self.held = self._used = False
-            fcntl.flock(self._fd, fcntl.LOCK_UN)
+    def _release(self) -> bool:
+        if not self.held:
+            return False
+        self.held = self._used = False
+        fcntl.flock(self._fd, fcntl.LOCK_UN)
+        return True
 
     def when_free(self, call: Callable[[], None]) -> None:
         """Wait in a thread until the turn is this store's, and then call a function once, from that thread."""

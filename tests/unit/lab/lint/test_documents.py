@@ -76,6 +76,11 @@ def test_settings_without_a_policy_are_no_mistake() -> None:
     assert document == Document()
 
 
+def test_the_table_of_the_faktory_protocol_is_passed_over() -> None:
+    document = read('[[fwp.policies]]\nqueue = "mail"\npolicy = "even"\n[fwp.throttles]\nslow = {worker = 1}')
+    assert (document.entries, document.problems) == ((), ())
+
+
 def test_the_default_limit_of_the_server_holds_for_the_files_policies() -> None:
     document = read('[server]\ndefault-retry-limit = 4\n[policies.web]\npreset = "constant"')
     assert [entry.policy().retries for entry in document.entries] == [4]

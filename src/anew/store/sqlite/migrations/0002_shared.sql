@@ -23,13 +23,17 @@ UPDATE job SET (records, record_bytes) = (
     SELECT count(*), coalesce(sum(octet_length(message) + coalesce(octet_length(backtrace), 0)), 0)
     FROM attempt WHERE job_id = job.id
 ) WHERE failed_at IS NOT NULL;
+-- When a waiting job whose time is far is entered into the index of due times; NULL: it is there.
+ALTER TABLE job ADD COLUMN near_at INTEGER;
 -- What was in flight belonged to a server that has ended: its sessions had no rows.
 UPDATE job SET hold_kind = 10, hold_owner = 0 WHERE state = 40;
 
 -- Next in line, in one queue.
 CREATE INDEX job_ready ON job (queue, priority, id) WHERE state = 30;
--- Next to become due.
-CREATE INDEX job_due ON job (ready_at) WHERE state < 30;
+-- Next to become due. Jitter scatters the times of jobs that fail together, and each would change a page of its own here: so
+-- those whose time is far stand in a coarse index first, side by side, and are entered here many at a time.
+CREATE INDEX job_due ON job (ready_at) WHERE state < 30 AND near_at IS NULL;
+CREATE INDEX job_far ON job (near_at) WHERE near_at IS NOT NULL;
 -- Next hold to lapse; with owner and kind, so that the jobs of a session that is gone are found in the index alone.
 CREATE INDEX job_hold ON job (hold_deadline, hold_owner, hold_kind) WHERE state = 40;
 -- Next whose retention ends.

@@ -1,0 +1,263 @@
+"""What happens to jobs that are tied to something: unique keys, expiry, batches and progress, inside a batch's transaction.
+
+`anew.jobs` decides, `Store.hooks` writes, and this joins the two. `Batch` calls `happened` for whatever it makes of such jobs, just
+before it writes that, `insert` for new ones, and `admit` for those that are taken. Jobs without ties never come here.
+
+What an edge gives with a new job is `PushedJob.hooks` (`anew.jobs.codec.JobHooks`); what became of each new job says `Enqueued`.
+The verbs for batches are in `anew.engine.groups`, those for progress in `anew.engine.progress`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+import msgspec
+
+from anew.jobs.batches import (
+    BatchRow,
+    Callback,
+    Level,
+    Moved,
+    Standing,
+    callback_succeeded,
+    child_moved,
+    job_moved,
+    joined,
+    purge_at,
+)
+from anew.jobs.codec import JobHooks, NewJob, PushedJob, UniqueKey
+from anew.jobs.decide import initial_state
+from anew.jobs.expiry import is_expired
+from anew.jobs.hooks import Event, Hook, Hooked, result_of, standing_of
+from anew.jobs.ids import IdText
+from anew.jobs.progress import followed, is_over
+from anew.jobs.state import ENDED, State
+from anew.jobs.transitions import Move
+from anew.jobs.unique import Effect, Lock, Scope, conflicts, effect_of
+from anew.store.protocol import Store, TrackedProgress
+
+EXPIRED_JOBS = 500
+"""Expired jobs that one take of an embedded worker meets before it leaves the rest to the next one: some milliseconds' work."""
+
+_callback_job = msgspec.json.Decoder(PushedJob)
+
+
+class Hooks:
+    """Those of one transaction.
+
+    Args:
+        store: Where the rows are.
+        ids: For jobs without an id of their producer's.
+        now: Epoch ms.
+        enqueue: Stores a callback's job.
+
+    Attributes:
+        expired: Jobs that `admit` has found to be expired; they are in flight, held by nobody, and are to be ended.
+    """
+
+    def __init__(self, store: Store, ids: IdText, now: int, enqueue: Callable[[PushedJob], object]) -> None:
+        self._store = store
+        self._rows = store.hooks
+        self._ids = ids
+        self._now = now
+        self._enqueue = enqueue
+        self._batches: dict[int, BatchRow | None] = {}
+        self._changed: set[int] = set()
+        self.expired: list[int] = []
+
+    # -- what happens to jobs
+
+    def happened(self, jobs: Iterable[Hooked], event: Event, state: State | None) -> None:
+        """Follow what an event makes of some jobs' ties.
+
+        Args:
+            jobs: As they are before it.
+            event: What happens to all of them.
+            state: Where they stand after it; None if their records go.
+        """
+        followers: list[Hooked] = []
+        released: list[int] = []
+        claimed: list[Lock] = []
+        failed: list[int] = []
+        for job in jobs:
+            if job.digest is not None and job.scope is not None:
+                effect = effect_of(Scope(job.scope), event)
+                if effect is Effect.RELEASE:
+                    released.append(job.key)
+                elif effect is Effect.CLAIM:
+                    claimed.append(Lock(job.digest, job.key, Scope(job.scope)))
+            if job.batch is not None and self._count(job, job.batch, event):
+                failed.append(job.key)
+            if job.hooks & Hook.TRACKED:
+                followers.append(job)
+        if released:
+            self._rows.release_locks(released)
+        if claimed:
+            self._rows.claim_locks(claimed, self._now)
+        if failed:
+            self._rows.add(failed, Hook.FAILED)
+        if followers:
+            self._follow(followers, state)
+
+    def among(self, keys: Sequence[int]) -> list[Hooked]:
+        """Read the ties of those of some jobs that have any."""
+        return self._rows.among(keys) if keys else []
+
+    def admit(self, keys: Sequence[int]) -> set[int]:
+        """Look at jobs that were just taken; give those that have expired, which nobody may get."""
+        jobs = self._rows.among(keys)
+        late = {job.key for job in jobs if is_expired(job.expires_at, self._now)}
+        self.expired += late
+        self.happened([job for job in jobs if job.key not in late], Move.TAKE, State.IN_FLIGHT)
+        return late
+
+    def _follow(self, jobs: Sequence[Hooked], state: State | None) -> None:
+        """Write the state of tracked jobs; of one whose record goes after its end, its last state stays."""
+        named = {self._name(job): job for job in jobs if state is not None or job.state not in ENDED}
+        found = self._rows.progress(list(named))
+        records: list[tuple[str, TrackedProgress]] = []
+        for name, job in named.items():
+            old = found.get(name)
+            record = None if old is None or is_over(old.record, self._now) else old.record
+            records.append((name, TrackedProgress(followed(record, state, self._now), job.key)))
+        self._rows.write_progress(records)
+
+    def _name(self, job: Hooked) -> str:
+        return job.jid or self._ids.write(job.key)
+
+    # -- new jobs
+
+    def sort(self, keys: Sequence[int], jobs: Sequence[NewJob]) -> dict[int, int | None]:
+        """Tie new jobs that are about to be stored, and say which of them are not.
+
+        Returns:
+            By place, for those that are not: the key of the job that it duplicates, or None if its batch is not known.
+        """
+        ties = [(at, job.hooks) for at, job in enumerate(jobs) if isinstance(job, PushedJob) and job.hooks]
+        digests = list(dict.fromkeys(tie.unique.digest for _, tie in ties if tie.unique is not None))
+        locks = {lock.digest: (lock, state) for lock, state in self._rows.locks(digests)} if digests else {}
+        out: dict[int, int | None] = {}
+        taken: dict[bytes, Lock] = {}
+        records: list[tuple[str, TrackedProgress]] = []
+        self._load({tie.batch for _, tie in ties if tie.batch is not None})
+        for at, tie in ties:
+            key, job = keys[at], jobs[at]
+            state = initial_state(job.ready_at, self._now)
+            if tie.batch is not None and self._batches.get(tie.batch) is None:
+                out[at] = None
+                continue
+            if tie.unique is not None:
+                held = locks.get(tie.unique.digest)
+                if held is not None and conflicts(held[0], Scope(tie.unique.scope), held[1], self._now):
+                    out[at] = held[0].job_key
+                    continue
+                taken[tie.unique.digest] = lock = _lock(tie.unique, key)
+                locks[tie.unique.digest] = (lock, state)
+            self._join(tie)
+            if tie.tracked and isinstance(job, PushedJob):
+                record = followed(None, state, self._now)
+                records.append((job.jid or self._ids.write(key), TrackedProgress(record, key)))
+        self._rows.take_locks(list(taken.values()))
+        self._rows.write_progress(list(dict(records).items()))
+        return out
+
+    def _join(self, tie: JobHooks) -> None:
+        if tie.batch is not None and tie.callback is None:
+            self.move(joined(self.batch(tie.batch)))
+
+    # -- batches
+
+    def batch(self, key: int) -> BatchRow:
+        """Give a batch as it is now; raises KeyError if there is none."""
+        row = self.find_batch(key)
+        if row is None:
+            raise KeyError(key)
+        return row
+
+    def find_batch(self, key: int) -> BatchRow | None:
+        """Give a batch as it is now, or None."""
+        if key not in self._batches:
+            self._load({key})
+        return self._batches[key]
+
+    def add_batch(self, row: BatchRow) -> None:
+        """Know a batch that was just written."""
+        self._batches[row.key] = row
+
+    def move(self, moved: Moved) -> None:
+        """Note what a move makes of a batch, enqueue its callbacks, and tell its parents."""
+        while True:
+            row, told = moved.row, moved.told
+            self._batches[row.key] = row
+            self._changed.add(row.key)
+            for callback in moved.enqueue:
+                self._call_back(row.key, callback)
+            parent = None if told is None else self.find_batch(told.parent)
+            if told is None or parent is None:
+                return
+            moved = child_moved(parent, told.before, told.after)
+
+    def _call_back(self, batch: int, callback: Callback) -> None:
+        """Enqueue the job of a callback, once and for all: its own unique key, if it has one, does not hold."""
+        parts = self._rows.batch_parts(batch)
+        job = _callback_job.decode(
+            (parts.on_complete if callback is Callback.COMPLETE else parts.on_success) or b""
+        )
+        given = job.hooks or JobHooks()
+        job.hooks = JobHooks(
+            expires_at=given.expires_at, tracked=given.tracked, batch=batch, callback=callback.value
+        )
+        self._enqueue(job)
+
+    def write(self) -> None:
+        """Write the batches that have changed, each once."""
+        rows = [row for key in sorted(self._changed) if (row := self._batches[key]) is not None]
+        self._changed.clear()
+        self._rows.write_batches([(row, purge_at(row, self._now)) for row in rows])
+
+    def reap_batches(self, limit: int) -> int:
+        """Remove batches whose time is over; a parent waits no longer for one that was never committed."""
+        gone = [key for key in self._rows.purgeable_batches(self._now, limit) if key not in self._changed]
+        for key in gone:
+            row = self.batch(key)
+            parent = None if row.parent is None else self.find_batch(row.parent)
+            if not row.committed and parent is not None:
+                self.move(child_moved(parent, Level.OPEN, Level.SUCCEEDED))
+            self._batches[key] = None
+            self._changed.discard(key)
+        self._rows.delete_batches(gone)
+        return len(gone)
+
+    def forget(self) -> None:
+        """All jobs, batches, locks and records have been removed."""
+        self._batches.clear()
+        self._changed.clear()
+        self.expired.clear()
+
+    def _load(self, keys: set[int]) -> None:
+        unknown = keys - self._batches.keys()
+        if unknown:
+            self._batches.update(dict.fromkeys(unknown))
+            self._batches.update({row.key: row for row in self._rows.batches(sorted(unknown))})
+
+    def _count(self, job: Hooked, batch: int, event: Event) -> bool:
+        """Count an event in a job's batch; report whether the job counts as failed from now on."""
+        row = self.find_batch(batch)
+        if row is None:
+            return False
+        if not job.hooks & Hook.MEMBER:
+            if event is Move.COMPLETE:
+                done = Callback.COMPLETE if job.hooks & Hook.COMPLETE else Callback.SUCCESS
+                self.move(callback_succeeded(row, done))
+            return False
+        result = result_of(job, event)
+        if result is None:
+            return False
+        standing = standing_of(job)
+        moved, after = job_moved(row, standing, result)
+        self.move(moved)
+        return after is Standing.FAILED and standing is Standing.PENDING
+
+
+def _lock(unique: UniqueKey, key: int) -> Lock:
+    return Lock(unique.digest, key, Scope(unique.scope), unique.ends_at)

@@ -1,0 +1,118 @@
+"""What a MUTATE does: one bulk change of the jobs of a set, a chunk at a time beside everybody else's operations.
+
+Ids and a type are compared as columns. Only a pattern takes a job's text, which is written as a worker would get it.
+
+A job that is requeued differs from Faktory's in two things: it goes back to its place in its queue, by its arrival, and not to the
+tail; and one that has failed, or was dead, shows the moment of that as its `enqueued_at`. All else of it is as it was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from functools import partial
+from typing import Final
+
+from anew.engine.bulk import BulkChanges, ChunkChange
+from anew.engine.ops import Done
+from anew.engine.verbs import chosen_chunk, delete_chunk, kill_chunk, patch_chunk, redrive_chunk
+from anew.errors import AnewError
+from anew.fwp.commands import Mutate
+from anew.fwp.globs import JobFilter
+from anew.jobs import Job, State
+from anew.jobs.patch import Patch
+from anew.store.protocol import Filter
+
+DEAD_MS: Final = 180 * 86_400_000
+"""How long a dead job is kept. Source: Faktory 1.10."""
+
+_STATES: Final = {"scheduled": State.SCHEDULED, "retries": State.RETRYING, "dead": State.DEAD}
+
+
+class Mutations:
+    """Executes MUTATE.
+
+    Args:
+        bulk: Runs the changes.
+        clock: Gives the time, epoch ms.
+        key_of: Reads an id as a public id of a job that has no other; None if it is none.
+        text_of: Writes a job, payload and all, as a worker gets it.
+    """
+
+    def __init__(
+        self,
+        bulk: BulkChanges,
+        clock: Callable[[], int],
+        key_of: Callable[[str], int | None],
+        text_of: Callable[[Job], bytes],
+    ) -> None:
+        self._bulk = bulk
+        self._clock = clock
+        self._key_of = key_of
+        self._text_of = text_of
+
+    def start(self, command: Mutate, done: Done) -> None:
+        """Change the jobs that are meant.
+
+        Args:
+            command: What, which of them, where.
+            done: Called once, at the end, with None or an AnewError; what was changed before it stays so.
+
+        Raises:
+            Overloaded: Too many bulk changes are waiting; nothing was changed.
+        """
+        state = _STATES[command.target]
+        change = _change(command.action, state)
+        where = Filter(states=frozenset({state}), visible_at=self._clock())
+        chosen = command.chosen
+        if command.action == "clear" or chosen.everything:
+            self._run([replace(where, visible_at=None) if change is delete_chunk else where], change, done)
+        elif chosen.jids:
+            self._run(self._named(where, chosen.jids), change, done)
+        else:
+            if chosen.jobtype:
+                where = replace(where, types=frozenset({chosen.jobtype}))
+            if chosen.reads_text:
+                self._run(
+                    [where], chosen_chunk(partial(self._chosen, chosen), change), done, reads_payloads=True
+                )
+            else:
+                self._run([where], change, done)
+
+    def _named(self, where: Filter, jids: Iterable[str]) -> list[Filter]:
+        """Give filters for jobs under these ids: their producers', or else their public ones."""
+        keys = frozenset(key for key in map(self._key_of, jids) if key is not None)
+        return [replace(where, jids=frozenset(jids)), *([replace(where, keys=keys)] if keys else [])]
+
+    def _chosen(self, chosen: JobFilter, job: Job) -> bool:
+        return chosen.matches(job.jid or "", job.type, lambda: self._text_of(job))
+
+    def _run(
+        self, parts: list[Filter], change: ChunkChange, done: Done, *, reads_payloads: bool = False
+    ) -> None:
+        """Run a change for each of some filters in turn."""
+
+        def ended(result: object) -> None:
+            rest = parts[1:]
+            if isinstance(result, AnewError):
+                done(result)
+            elif rest:
+                self._go_on(rest, change, done)
+            else:
+                done(None)
+
+        self._bulk.start(parts[0], change, ended, reads_payloads=reads_payloads)
+
+    def _go_on(self, parts: list[Filter], change: ChunkChange, done: Done) -> None:
+        try:
+            self._run(parts, change, done)
+        except AnewError as error:
+            done(error)
+
+
+def _change(action: str, state: State) -> ChunkChange:
+    if action == "kill":
+        return kill_chunk(DEAD_MS)
+    if action == "requeue":
+        return redrive_chunk() if state is State.DEAD else patch_chunk(Patch(ready_at=None))
+    return delete_chunk

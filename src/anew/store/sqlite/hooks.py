@@ -1,0 +1,166 @@
+"""What jobs are tied to: locks of unique keys, batches, progress. See `anew.store.protocol.HookRows`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from itertools import chain
+from typing import Any
+
+from anew.jobs.batches import BatchRow, CallbackState
+from anew.jobs.hooks import Hook, Hooked
+from anew.jobs.progress import Progress, Word
+from anew.jobs.state import State
+from anew.jobs.unique import Lock, Scope
+from anew.store.protocol import BatchParts, TrackedProgress
+from anew.store.sqlite.rows import STATE
+from anew.store.sqlite.sql import in_widths, sql
+
+_Row = tuple[Any, ...]
+TABLES = ("unique_lock", "batch", "progress")
+
+
+class SqliteHooks:
+    """The rows of one file. Nothing of them is cached.
+
+    Args:
+        execute: Runs a statement of the connection that writes.
+    """
+
+    def __init__(self, execute: Callable[..., Any]) -> None:
+        self._execute = execute
+
+    def among(self, keys: Sequence[int]) -> list[Hooked]:
+        """Give those of some jobs that are tied to something."""
+        return [_hooked(row) for part in in_widths(keys) for row in self._rows("hooked", part)]
+
+    def purgeable(self, now: int, limit: int) -> list[Hooked]:
+        """Of the jobs that `reap` would remove with these arguments, give those that are tied to something."""
+        return [_hooked(row) for row in self._execute(sql("purgeable_hooked"), (now, limit)).fetchall()]
+
+    def add(self, keys: Sequence[int], hook: Hook) -> None:
+        """Set a bit in some jobs."""
+        for part in in_widths(keys):
+            self._execute(sql("add_hooks", len(part)), (int(hook), *part))
+
+    # -- unique keys
+
+    def locks(self, digests: Sequence[bytes]) -> list[tuple[Lock, State | None]]:
+        """Give the locks of some keys, with the state of each one's holder; None if its record is gone."""
+        rows = [row for part in in_widths(digests) for row in self._rows("locks", part)]
+        return [
+            (Lock(digest, key, Scope(scope), at), STATE.get(code)) for digest, key, scope, at, code in rows
+        ]
+
+    def take_locks(self, locks: Sequence[Lock]) -> None:
+        """Write locks, whoever had them."""
+        for part in in_widths(locks):
+            rows = [(lock.digest, lock.job_key, str(lock.scope), lock.ends_at) for lock in part]
+            self._execute(sql("take_locks", len(part)), tuple(chain.from_iterable(rows)))
+
+    def claim_locks(self, locks: Iterable[Lock], now: int) -> None:
+        """Write locks without an end whose keys nobody holds."""
+        for lock in locks:
+            self._execute(sql("claim_lock"), (lock.digest, lock.job_key, str(lock.scope), now))
+
+    def release_locks(self, keys: Sequence[int]) -> None:
+        """Remove the locks that some jobs hold."""
+        for part in in_widths(keys):
+            self._execute(sql("release_locks", len(part)), part)
+
+    def reap_locks(self, now: int, limit: int) -> int:
+        """Remove up to `limit` locks whose time is over; tell how many."""
+        return len(self._execute(sql("reap_locks"), (now, limit)).fetchall())
+
+    # -- batches
+
+    def insert_batch(self, row: BatchRow, parts: BatchParts, purge_at: int | None) -> None:
+        """Write a new batch."""
+        self._execute(sql("insert_batch"), (row.key, row.parent, *_counters(row), purge_at, *parts))
+
+    def batches(self, keys: Sequence[int]) -> list[BatchRow]:
+        """Read batches; unknown ones are left out."""
+        return [_batch(row) for part in in_widths(keys) for row in self._rows("batches", part)]
+
+    def write_batches(self, rows: Iterable[tuple[BatchRow, int | None]]) -> None:
+        """Write batches, and until when each is kept."""
+        for row, purge_at in rows:
+            self._execute(sql("write_batch"), (*_counters(row), purge_at, row.key))
+
+    def batch_parts(self, key: int) -> BatchParts:
+        """Read what was given with a batch that is there."""
+        return BatchParts(*self._execute(sql("batch_parts"), (key,)).fetchone())
+
+    def purgeable_batches(self, now: int, limit: int) -> list[int]:
+        """List batches whose time is over."""
+        return [key for (key,) in self._execute(sql("purgeable_batches"), (now, limit)).fetchall()]
+
+    def delete_batches(self, keys: Sequence[int]) -> None:
+        """Remove batches."""
+        for part in in_widths(keys):
+            self._execute(sql("delete_batches", len(part)), part)
+
+    # -- progress
+
+    def progress(self, jids: Sequence[str]) -> dict[str, TrackedProgress]:
+        """Read records by the ids of their jobs."""
+        found: dict[str, TrackedProgress] = {}
+        for part in in_widths(jids):
+            for jid, key, word, percent, description, updated_at in self._rows("progress", part):
+                record = Progress(Word(word), percent, description, updated_at)
+                found[jid] = TrackedProgress(record, key)
+        return found
+
+    def write_progress(self, records: Sequence[tuple[str, TrackedProgress]]) -> None:
+        """Write records, one a job's id."""
+        for part in in_widths(records):
+            rows = [(jid, one.key, str(one.record.word), *_said(one.record)) for jid, one in part]
+            self._execute(sql("write_progress", len(part)), tuple(chain.from_iterable(rows)))
+
+    def reap_progress(self, until: int, limit: int) -> int:
+        """Remove up to `limit` records whose last update was at or before an instant; tell how many."""
+        return len(self._execute(sql("reap_progress"), (until, limit)).fetchall())
+
+    def extend_hold(self, key: int, token: int, deadline: int) -> None:
+        """Let a reservation last until an instant, if that is later than it would."""
+        self._execute(sql("extend_hold"), (deadline, key, token))
+
+    def _rows(self, name: str, part: Sequence[Any]) -> list[_Row]:
+        rows: list[_Row] = self._execute(sql(name, len(part)), part).fetchall()
+        return rows
+
+
+def _hooked(row: _Row) -> Hooked:
+    return Hooked(row[0], STATE.get(row[1], State.DEAD), *row[2:])
+
+
+def _counters(row: BatchRow) -> _Row:
+    return (
+        row.total,
+        row.pending,
+        row.failed,
+        int(row.committed),
+        int(row.complete),
+        int(row.success),
+        row.open_children,
+        row.unsuccessful_children,
+    )
+
+
+def _batch(row: _Row) -> BatchRow:
+    key, parent, total, pending, failed, committed, complete, success, opened, unsuccessful = row
+    return BatchRow(
+        key=key,
+        parent=parent,
+        total=total,
+        pending=pending,
+        failed=failed,
+        committed=bool(committed),
+        complete=CallbackState(complete),
+        success=CallbackState(success),
+        open_children=opened,
+        unsuccessful_children=unsuccessful,
+    )
+
+
+def _said(record: Progress) -> _Row:
+    return (record.percent, record.description, record.updated_at)

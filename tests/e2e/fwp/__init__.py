@@ -1,0 +1,1 @@
+"""The Faktory Work Protocol, through sockets, against a real server process."""

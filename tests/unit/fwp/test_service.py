@@ -1,0 +1,218 @@
+"""What takes minutes by the clock: reservations that lapse, retries that come due, workers that fall silent."""
+
+from __future__ import annotations
+
+import pytest
+
+from anew.engine import Op
+from anew.fwp.connection import FwpConnection
+from anew.fwp.workers import SILENT_MS, Workers, WorkerState
+
+from .desk import Desk, Peer
+
+MINUTE = 60_000
+SECOND = 1_000
+
+
+@pytest.fixture
+def desk() -> Desk:
+    return Desk()
+
+
+def lapsed(desk: Desk, **fields: object) -> str:
+    """Push a job, fetch it, and let its reservation lapse."""
+    jid = desk.push(1, **fields)
+    desk.fetch()
+    desk.advance(75 * SECOND)
+    return jid
+
+
+def test_a_due_retry_is_back_in_its_queue_with_its_failure(desk: Desk) -> None:
+    """Faktory checklist 59."""
+    jid = desk.push(1)
+    first = desk.fetch()
+    desk.say(f'FAIL {{"jid":"{jid}","errtype":"E","message":"m"}}')
+    desk.advance(45 * SECOND + 6 * SECOND)  # the longest first wait, and what the protocol adds
+    assert desk.sets() == (0, 0, 0, 0)
+    got = desk.fetch()
+    assert (got["failure"]["message"], got["failure"]["retry_count"]) == ("m", 0)
+    assert got["enqueued_at"] > first["enqueued_at"]
+    assert got["created_at"] == first["created_at"]
+
+
+def test_a_due_scheduled_job_is_in_its_queue(desk: Desk) -> None:
+    """Faktory checklist 60."""
+    now = desk.rig.clock.now()  # 2023-11-14T22:13:20Z
+    assert now == 1_700_000_000_000
+    desk.push(1, at="2023-11-14T22:14:20Z")
+    desk.advance(59 * SECOND)
+    assert desk.sets() == (1, 0, 0, 0)
+    desk.advance(7 * SECOND)
+    assert desk.sets() == (0, 0, 0, 0)
+    got = desk.fetch()
+    assert got["at"] == "2023-11-14T22:14:20Z"
+    assert got["enqueued_at"].startswith("2023-11-14T22:14:2")
+
+
+@pytest.mark.parametrize("seconds", [60, 1])
+def test_a_reservation_of_a_minute_lapses(desk: Desk, seconds: int) -> None:
+    """Faktory checklist 61 and 62."""
+    desk.push(1, reserve_for=seconds)
+    desk.fetch()
+    desk.advance(59 * SECOND)
+    assert desk.sets() == (0, 0, 0, 1)
+    desk.advance(17 * SECOND)
+    assert desk.sets() == (0, 1, 0, 0)
+    desk.say('MUTATE {"cmd":"requeue","target":"retries"}')
+    failure = desk.fetch()["failure"]
+    assert failure["errtype"] == "ReservationExpired"
+    assert failure["message"] == "Faktory job reservation expired"
+    assert "backtrace" not in failure
+
+
+def test_a_reservation_lasts_half_an_hour_where_nothing_is_said(desk: Desk) -> None:
+    """Faktory checklist 62."""
+    desk.push(1)
+    desk.fetch()
+    desk.advance(30 * MINUTE - SECOND)
+    assert desk.sets() == (0, 0, 0, 1)
+    desk.advance(16 * SECOND)
+    assert desk.sets() == (0, 1, 0, 0)
+
+
+@pytest.mark.parametrize(
+    ("retry", "sets"), [(25, (0, 1, 0, 0)), (0, (0, 0, 0, 0)), (-1, (0, 0, 1, 0)), (-7, (0, 0, 1, 0))]
+)
+def test_a_lapse_is_a_failure(desk: Desk, retry: int, sets: tuple[int, int, int, int]) -> None:
+    """Faktory checklist 63."""
+    lapsed(desk, reserve_for=60, retry=retry)
+    assert (desk.totals(), desk.sets()) == ((1, 1), sets)
+
+
+def test_a_verdict_after_the_lapse_changes_nothing(desk: Desk) -> None:
+    """Faktory checklist 64."""
+    jid = lapsed(desk, reserve_for=60)
+    assert desk.say(f'ACK {{"jid":"{jid}"}}') == "+OK"
+    assert desk.say(f'FAIL {{"jid":"{jid}"}}') == f"-ERR Job not found {jid}"
+    assert desk.totals() == (1, 1)
+
+
+def test_somebody_makes_a_worker_quiet_and_then_end(desk: Desk) -> None:
+    """Faktory checklist 67."""
+    peer = desk.peer("w1")
+    workers = desk.service.workers
+    for state, answer in (
+        (WorkerState.RUNNING, "+OK"),
+        (WorkerState.QUIET, '{"state":"quiet"}'),
+        (WorkerState.RUNNING, '{"state":"quiet"}'),
+        (WorkerState.TERMINATE, '{"state":"terminate"}'),
+        (WorkerState.QUIET, '{"state":"terminate"}'),
+    ):
+        workers.tell(["w1", "nobody"], state)
+        assert [desk.say('BEAT {"wid":"w1"}', peer) for _ in range(2)] == [answer, answer]
+
+
+def test_a_quiet_worker_waits_for_nothing(desk: Desk) -> None:
+    """Faktory checklist 69."""
+    desk.push(1)
+    peer = desk.peer("w1")
+    desk.say('BEAT {"wid":"w1","current_state":"quiet"}')
+    desk.begin(peer, "FETCH mail")
+    desk.advance(1_999)
+    assert peer.answers == []
+    desk.advance(1)
+    assert peer.answers == ["$-1\r\n"]
+    assert desk.fetch()["args"] == [1]
+
+
+def test_a_silent_worker_is_dropped_and_a_producer_is_not(desk: Desk) -> None:
+    """Faktory checklist 70 and 71."""
+    one, other, producer = desk.peer("w1"), desk.peer("w1"), desk.peer()
+    beating = desk.peer("w2")
+    desk.push(1)
+    desk.say("FETCH mail", one)
+    desk.advance(SILENT_MS)
+    desk.say('BEAT {"wid":"w2"}', beating)
+    desk.service.workers.reap()
+    assert not one.closed  # a minute is not more than a minute
+    desk.advance(1)
+    desk.service.workers.reap()
+    assert (one.closed, other.closed, producer.closed, beating.closed) == (True, True, False, False)
+    found = desk.ask("INFO")["faktory"]
+    assert found["tasks"]["Workers"] == {"size": 1, "reaped": 1}
+    assert found["sets"]["working"] == 1
+    assert desk.say('BEAT {"wid":"w1"}') == "-ERR unknown worker w1"
+
+
+def test_what_counts_as_a_sign_of_life(desk: Desk) -> None:
+    """Faktory checklist 70: only HELLO's first and BEAT do."""
+    peer = desk.peer("w1")
+    desk.push(1)
+    desk.advance(40 * SECOND)
+    desk.say("FETCH mail", peer)
+    desk.peer("w1")
+    desk.advance(21 * SECOND)
+    desk.service.workers.reap()
+    assert peer.closed
+
+
+def test_a_worker_that_leaves_after_it_was_dropped_takes_no_newer_one_with_it() -> None:
+    """Faktory checklist 72: the same id may have come again meanwhile."""
+    now = [1]
+    workers = Workers(lambda: now[0])
+    desk = Desk()
+    old, new = Peer(), Peer()
+    hello = desk.peer("w1").worker.hello
+    workers.join(_connection(old), hello)
+    now[0] += SILENT_MS + 1
+    workers.reap()
+    workers.join(_connection(new), hello)
+    workers.leave(_connection(old))
+    assert set(workers.by_wid) == {"w1"}
+    workers.leave(_connection(new))
+    assert workers.by_wid == {}
+
+
+def test_a_fetch_waits_for_two_seconds(desk: Desk) -> None:
+    """Faktory checklist 39."""
+    peer = desk.peer()
+    desk.begin(peer, "FETCH mail")
+    desk.advance(1_999)
+    assert peer.answers == []
+    desk.advance(1)
+    assert peer.answers == ["$-1\r\n"]
+    desk.push(1)
+    assert desk.fetch()["args"] == [1]  # it was called off: the job goes to the next
+
+
+def test_a_job_for_one_who_leaves_before_the_answer_goes_back_to_its_place(desk: Desk) -> None:
+    """In Faktory it waits until its reservation lapses."""
+    peer = desk.peer()
+    desk.push(1)
+    desk.push(2)
+    submit = desk.group.commit.submit
+
+    def leaving(op: Op) -> None:
+        submit(op)
+        peer.gone = True
+
+    desk.group.commit.submit = leaving  # type: ignore[method-assign]
+    desk.begin(peer, "FETCH mail")
+    assert peer.answers == []
+    assert desk.sets() == (0, 0, 0, 0)
+    assert [desk.fetch()["args"] for _ in range(2)] == [[1], [2]]
+
+
+def test_one_who_leaves_while_it_waits_takes_nothing(desk: Desk) -> None:
+    peer = desk.peer()
+    desk.begin(peer, "FETCH mail")
+    peer.leave()
+    desk.push(1)
+    assert desk.fetch()["args"] == [1]
+    desk.advance(3 * SECOND)
+    assert peer.answers == []
+
+
+def _connection(peer: object) -> FwpConnection:
+    found: FwpConnection = peer  # type: ignore[assignment]
+    return found
