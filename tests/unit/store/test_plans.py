@@ -98,7 +98,9 @@ def fill(connection: apsw.Connection, jobs: int) -> None:
         "INSERT INTO cron (group_name, name, expression, paused, next_at, job) "
         "SELECT queue, 'e' || id, '@hourly', 0, nullif(id % 5, 0), x'31' FROM job"
     )
-    connection.execute("UPDATE job SET hold_worker = '' WHERE state = 40 AND queue = 'q3'")
+    connection.execute(
+        "INSERT INTO slot SELECT queue, ready_at, id, hold_token, '' FROM job WHERE state = 40 AND queue = 'q3'"
+    )
     connection.execute("INSERT INTO session VALUES (1, 100, 0), (2, 200, 0)")
 
 
@@ -150,10 +152,8 @@ SEARCHES = {
     "first_heads": "queue_first",
     "heads_behind": "queue_first",
     "named": "job_jid",
-    "slots": "job_slot",
     "due_crons": "cron_next",
     "next_slot": "cron_next",
-    "free_slots": "job_slot",
     "occupy_all": "job_hold",
     "held_by": "job_hold",
     "held_by_nobody": "job_hold",
@@ -192,7 +192,8 @@ BY_KEY = [
     "select_ready_by_key", "hold_by_key", "held_under", "finish", "load", "load_payload", "complete", "apply", "rewrite",
     "release", "rename", "bury", "delete", "payload", "delete_payloads", "payload_sizes", "adopt", "delete_staged", "drop_attempts",
     "forget_records", "counted_attempts", "delete_attempt_counts", "leftover_parts", "drop_part", "drop_leftover",
-    "read_queues", "drop_queues", "select_reserved", "reserve_by_key", "occupy", "crons", "group_crons",
+    "read_queues", "drop_queues", "select_reserved", "reserve_by_key", "occupy", "slots", "drop_left_slots", "free_slots",
+    "drop_slots", "crons", "group_crons",
     "read_cron", "drop_cron", "resume_crons", "close_session", "read_duty",
     "hooked", "add_hooks", "locks", "batches", "write_batch", "batch_parts", "delete_batches", "progress", "extend_hold",
 ]  # fmt: skip

@@ -220,21 +220,33 @@ UPDATE job SET state = @IN_FLIGHT, hold_kind = ?, hold_token = ?, hold_owner = ?
 WHERE id IN (@marks) AND state = @READY;
 
 -- name: slots
--- The slots of a queue that were taken after an instant, in order; only the index is read.
-SELECT dequeued_at, hold_worker FROM job
-WHERE queue = ? AND state = @IN_FLIGHT AND hold_worker IS NOT NULL AND dequeued_at > ? ORDER BY dequeued_at;
+-- The slots in use of a queue that were taken after an instant, in order.
+SELECT slot.taken_at, slot.worker FROM slot CROSS JOIN job ON job.id = slot.job_id
+WHERE slot.queue = ? AND slot.taken_at > ? AND job.state = @IN_FLIGHT AND job.queue = slot.queue AND job.hold_token IS slot.token
+ORDER BY slot.taken_at;
 
 -- name: occupy
 -- Who has the slots of jobs that were taken.
-UPDATE job SET hold_worker = v.column2 FROM (VALUES @rows(2)) AS v WHERE job.id = v.column1 AND job.state = @IN_FLIGHT;
+INSERT OR REPLACE INTO slot (queue, taken_at, job_id, token, worker)
+SELECT job.queue, job.dequeued_at, job.id, job.hold_token, v.column2 FROM (VALUES @rows(2)) AS v CROSS JOIN job ON job.id = v.column1;
 
 -- name: occupy_all
 -- A queue gets a limit: all that it has in flight takes a slot.
-UPDATE job INDEXED BY job_hold SET hold_worker = '' WHERE state = @IN_FLIGHT AND queue = ?;
+INSERT OR REPLACE INTO slot (queue, taken_at, job_id, token, worker)
+SELECT queue, coalesce(dequeued_at, 0), id, hold_token, '' FROM job INDEXED BY job_hold WHERE state = @IN_FLIGHT AND queue = ?;
+
+-- name: drop_left_slots
+-- The slots of a queue that are in use no more, or were taken up to an instant.
+DELETE FROM slot WHERE queue = ? AND (taken_at <= ? OR NOT EXISTS (SELECT 1 FROM job
+    WHERE job.id = slot.job_id AND job.state = @IN_FLIGHT AND job.queue = slot.queue AND job.hold_token IS slot.token));
 
 -- name: free_slots
 -- The slots of a worker that is gone.
-UPDATE job SET hold_worker = NULL WHERE queue = ? AND state = @IN_FLIGHT AND hold_worker = ?;
+DELETE FROM slot WHERE queue = ? AND worker = ?;
+
+-- name: drop_slots
+-- The slots of a queue that has no limit any more.
+DELETE FROM slot WHERE queue = ?;
 
 -- name: named
 -- Reserved jobs by their producers' ids, the one that was taken last behind the others.

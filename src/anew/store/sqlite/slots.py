@@ -1,7 +1,7 @@
 """Slots of queues that have a limit: how many of them are in use, by whom, and when the next one's time is over.
 
-A job in flight of such a queue names in its row who has its slot, so that slots are right with any number of processes and after
-any kill; what is in memory is a cache of these rows.
+Each take of such a queue writes who has the slot. It is in use while its job is in flight under the token of that take, so that
+slots are right with any number of processes and after any kill; what is in memory is a cache of the rows.
 """
 
 from __future__ import annotations
@@ -91,22 +91,26 @@ class Slots:
             return wanted
         in_use = self._in_use.get(name)
         if in_use is None:
-            in_use = self._in_use[name] = self._read(name, throttle) if in_flight else {}
+            in_use = self._in_use[name] = self._read(name) if in_flight else {}
         bounds = replace(throttle, per_worker=None) if worker is None else throttle
         free = startable(bounds, wanted, sum(in_use.values()), in_use.get(worker or "", 0))
         if free < wanted and in_use and throttle.timeout_ms is not None:
             self._ends[name] = self._oldest[name] + throttle.timeout_ms
         return free
 
-    def _read(self, name: str, throttle: Throttle) -> dict[str, int]:
-        since = -1 if throttle.timeout_ms is None else self._now - throttle.timeout_ms
-        rows = self._execute(sql("slots"), (name, since)).fetchall()
+    def _read(self, name: str) -> dict[str, int]:
+        rows = self._execute(sql("slots"), (name, self.over_before(name, self._now))).fetchall()
         if rows:
             self._oldest[name] = rows[0][0]
         in_use: dict[str, int] = {}
         for _, worker in rows:
             in_use[worker] = in_use.get(worker, 0) + 1
         return in_use
+
+    def over_before(self, name: str, now: int) -> int:
+        """Give the instant up to which slots of a queue were taken whose time is over, epoch ms."""
+        timeout_ms = self.limits[name].timeout_ms
+        return -1 if timeout_ms is None else now - timeout_ms
 
     def took(self, slots: Iterable[tuple[str, str]], now: int) -> None:
         """Count slots that were taken: queue and worker."""

@@ -557,6 +557,8 @@ class SqliteStore:
         self.limits = slots.limits
         for queue in set(limits) - old:
             self._execute(sql("occupy_all"), (queue,))
+        for queue in old - set(limits):
+            self._execute(sql("drop_slots"), (queue,))
 
     def pass_time(self, now: int) -> None:
         """Judge slots by an instant from now on."""
@@ -569,6 +571,8 @@ class SqliteStore:
     def occupy(self, slots: Iterable[tuple[int, str, str]], now: int) -> None:
         """Write who has the slots of jobs that were taken; queues without a limit have none."""
         taken = [slot for slot in slots if slot[1] in self.limits]
+        for queue in {slot[1] for slot in taken}:
+            self._execute(sql("drop_left_slots"), (queue, self._queues.slots.over_before(queue, now)))
         self._many("occupy", [(key, worker) for key, _, worker in taken])
         self._queues.slots.took([slot[1:] for slot in taken], now)
 
@@ -746,7 +750,7 @@ class SqliteStore:
         """Remove every job; tell how many there were."""
         deleted = self._queues.total()
         self._uncovered = True
-        for table in ("job", "attempt", "attempt_count", "leftover", "day", *HOOK_TABLES):
+        for table in ("job", "attempt", "attempt_count", "leftover", "day", "slot", *HOOK_TABLES):
             self._execute(f"DELETE FROM {table}")  # noqa: S608 - fixed names
         self._payloads.delete_all()
         self._queues.clear()

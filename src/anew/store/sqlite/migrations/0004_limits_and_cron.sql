@@ -1,10 +1,16 @@
 -- Limits of queues, and entries that enqueue jobs by the calendar.
 
--- Who holds a slot of a queue that has a limit: a worker's id, or "" for one without; NULL where there is no slot. The limits
--- themselves stand in `meta`.
-ALTER TABLE job ADD COLUMN hold_worker TEXT;
--- The slots of a queue, the one that was taken first before the others.
-CREATE INDEX job_slot ON job (queue, dequeued_at, hold_worker) WHERE state = 40 AND hold_worker IS NOT NULL;
+-- Slots of queues that have a limit; the limits themselves stand in `meta`. A slot is in use while its job is in flight, in its
+-- queue and under its token; other rows are left over. The worker is "" where it has no id. It is a table of its own because an
+-- index of jobs would cost those of all queues some writes.
+CREATE TABLE slot (
+    queue TEXT NOT NULL,
+    taken_at INTEGER NOT NULL,
+    job_id INTEGER NOT NULL,
+    token INTEGER,
+    worker TEXT NOT NULL,
+    PRIMARY KEY (queue, taken_at, job_id)
+) STRICT, WITHOUT ROWID;
 
 CREATE TABLE cron (
     group_name TEXT NOT NULL,
