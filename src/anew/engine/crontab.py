@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from anew.engine.batch import Batch, Enqueued
 from anew.errors import AnewError, InvalidInput, NotFound, StoreBusy, StoreFailed, StoreFull
 from anew.jobs import NewJob
-from anew.jobs.codec import PushedJob
+from anew.jobs.codec import JobHooks, PushedJob
 from anew.jobs.cron import parse_cron
 from anew.jobs.cron_entry import NO_CATCH_UP_MS, CronEntry, put, set_paused, tick
 from anew.store.protocol import CronRow
@@ -40,7 +40,8 @@ class NewCron(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         name: Different from all others in its group.
         expression: See `parse_cron`.
-        job: What it enqueues, each time anew: with `ready_at` None, at the slot. A `PushedJob` gets an id of its own each time.
+        job: What it enqueues, each time anew: with `ready_at` None, at the slot. A `PushedJob` gets an id of its own each time, and
+            the instants of its `hooks` count from the firing.
         timezone: An IANA name; None is the machine's own zone.
         paused: None leaves a stored entry as it is; a new one is not paused.
         patience_ms: How late a slot may still be fired; None: however late, the latest one that was missed.
@@ -80,7 +81,7 @@ def fire_due(batch: Batch) -> int:
     for row in due:
         try:
             ticked = tick(row.entry, batch.now, offsets(row.entry.timezone), group_paused=row.group_paused)
-            job = None if ticked.slot_at is None else job_of(row.job)
+            job = None if ticked.slot_at is None else job_of(row.job, batch.now)
         except (InvalidInput, msgspec.MsgspecError) as error:
             _tell(log.error, "a cron entry cannot be read and is stopped", row, error)
             after.append(replace(row, entry=replace(row.entry, next_at=None)))
@@ -128,8 +129,8 @@ def template(job: NewJob) -> bytes:
     return msgspec.json.encode((isinstance(job, PushedJob), job))
 
 
-def job_of(stored: bytes) -> NewJob:
-    """Give the job that an entry enqueues now.
+def job_of(stored: bytes, now: int) -> NewJob:
+    """Give the job that an entry enqueues now; the instants of its `hooks` count from this firing.
 
     Raises:
         MsgspecError: What is stored cannot be read.
@@ -137,7 +138,15 @@ def job_of(stored: bytes) -> NewJob:
     pushed, text = _STORED.decode(stored)
     if not pushed:
         return _PLAIN.decode(text)
-    return replace(_PUSHED.decode(text), jid=secrets.token_hex(JID_BYTES))
+    job = _PUSHED.decode(text)
+    return replace(job, jid=secrets.token_hex(JID_BYTES), hooks=job.hooks and _fired(job.hooks, now))
+
+
+def _fired(ties: JobHooks, now: int) -> JobHooks:
+    unique = ties.unique
+    if unique is not None and unique.ends_at is not None:
+        unique = replace(unique, ends_at=now + unique.ends_at)
+    return replace(ties, unique=unique, expires_at=None if ties.expires_at is None else now + ties.expires_at)
 
 
 _STORED = msgspec.json.Decoder(tuple[bool, msgspec.Raw])
@@ -246,7 +255,7 @@ def fire_now(group: str, name: str) -> Callable[[Batch], Enqueued]:
     def verb(batch: Batch) -> Enqueued:
         row = _find(batch, group, name)
         try:
-            job = job_of(row.job)
+            job = job_of(row.job, batch.now)
         except msgspec.MsgspecError as error:
             raise InvalidInput(f"cron: the stored job cannot be read: {error}", field="job") from error
         entered = batch.insert([job])

@@ -195,8 +195,8 @@ class Service:
 
         self._commit.submit_long(Enqueue(jobs, done))
 
-    def _named(self, job: CheckedJob) -> PushedJob:
-        """Give a job in the engine's form."""
+    def _named(self, job: CheckedJob, now: int | None = None) -> PushedJob:
+        """Give a job in the engine's form; `now` is the instant from which it counts, epoch ms, None for the clock's."""
         policy, limit = self._policy_of(job) if self._policies else self._policy, job.retry
         meta = meta_of(job.meta) if b'"' in job.meta or b"{" in job.meta else None
         ties = None
@@ -204,7 +204,9 @@ class Service:
             custom = custom_of(meta.custom)
             policy = _own_policy(custom, policy)
             if self._enterprise:
-                ties = ties_of(custom, job, self._engine.ids, self._engine.clock.now())
+                ties = ties_of(
+                    custom, job, self._engine.ids, self._engine.clock.now() if now is None else now
+                )
         if limit <= 0:  # there is no wait that a policy could decide, only what becomes of the job
             policy, limit = msgspec.Raw(_NO_RETRY if limit else _DISCARDS), 0
         return PushedJob(
@@ -234,7 +236,7 @@ class Service:
         """Give the job that a cron entry enqueues, each time under an id of its own.
 
         Args:
-            members: Of a PUSH, without a jid.
+            members: Of a PUSH, without a jid. What `custom` says of seconds counts from each firing.
 
         Raises:
             MalformedRequest, InvalidJob: They are none of a job's.
@@ -242,7 +244,7 @@ class Service:
         given = {"args": [], "jid": "cron-entry"} | dict(members)
         push = parse(b"PUSH " + msgspec.json.encode(given))
         assert isinstance(push, Push)
-        return self._named(checked(push.job))
+        return self._named(checked(push.job), now=0)
 
     # -- work
 

@@ -30,7 +30,8 @@ from anew.engine.crontab import (
 )
 from anew.errors import InvalidInput, NotFound, StoreFull
 from anew.jobs import Job, NewJob, State
-from anew.jobs.codec import PushedJob
+from anew.jobs.codec import JobHooks, PushedJob, UniqueKey
+from anew.jobs.unique import Scope
 from anew.store.protocol import CronRow, Filter, Page
 from anew.store.sqlite import SqliteStore
 
@@ -615,3 +616,15 @@ def test_an_answer_comes_after_the_jobs_of_its_batch(rig: Rig) -> None:
     asked.done = done
     rig.engine.apply([asked])
     assert done.result == 1
+
+
+def test_what_ties_a_job_counts_from_each_firing() -> None:
+    ties = JobHooks(expires_at=5 * MINUTE, unique=UniqueKey(b"digest", Scope.SUCCEEDED, ends_at=90 * MINUTE))
+    rig = rig_at(START)
+    put(rig, entry(job=PushedJob(type="t", queue="q", payload=msgspec.Raw(b"[]"), hooks=ties)))
+    for slot in ("2026-01-01 01:00", "2026-01-01 03:00"):  # at 02:00 the key is held
+        while rig.clock.now() < at(slot):
+            rig.advance(MINUTE)
+    fired = jobs(rig)
+    expected = [at("2026-01-01 01:05"), at("2026-01-01 03:05")]
+    assert [hooked.expires_at for hooked in rig.store.hooks.among([job.key for job in fired])] == expected
