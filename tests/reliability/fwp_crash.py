@@ -104,8 +104,12 @@ class Connection:
     async def open(cls, address: Address, wid: str) -> Connection:
         """Connect and say HELLO."""
         made = cls(*await asyncio.open_connection(*address))
-        await made._line()
-        await made.ask("HELLO", {"v": 2, "wid": wid})
+        try:
+            await made._line()
+            await made.ask("HELLO", {"v": 2, "wid": wid})
+        except BaseException:
+            made.close()
+            raise
         return made
 
     async def ask(self, verb: str, argument: object) -> Any:
@@ -171,13 +175,12 @@ class Load:
             connection = await self._connected("")
             if connection is None:
                 continue
-            with contextlib.suppress(OSError):
+            with contextlib.suppress(OSError), contextlib.closing(connection):
                 while not self.draining:
                     if self.notes.unfinished() > UNFINISHED_LIMIT:
                         await asyncio.sleep(0.01)
                     else:
                         await self._push(connection)
-            connection.close()
 
     async def _push(self, connection: Connection) -> None:
         jobs = [self._job() for _ in range(1 if self.random.random() < 0.7 else self.random.randint(2, 20))]
@@ -210,12 +213,11 @@ class Load:
             connection = await self._connected(f"worker-{number}")
             if connection is None:
                 continue
-            with contextlib.suppress(OSError):
+            with contextlib.suppress(OSError), contextlib.closing(connection):
                 while not self.finished:
                     job = await connection.ask("FETCH", " ".join(self.random.sample(QUEUES, 3)))
                     if job is not None and not await self._work(connection, job):
                         break
-            connection.close()
 
     async def _work(self, connection: Connection, job: dict[str, Any]) -> bool:
         """Do as the job's plan says; tell whether the connection goes on."""
