@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import time
+from datetime import datetime
 from typing import Any
 
 import pytest
@@ -95,10 +97,13 @@ def test_fwp_95_progress_of_a_tracked_job_follows_it(wire: FaktoryWire, queue: s
 
 
 def test_fwp_96_a_batch_has_an_id_and_a_status(wire: FaktoryWire, queue: str) -> None:
+    before = time.time_ns()
     bid = new_batch(wire, queue, description="mails")
     assert bid.startswith("b-")
     status = wire.ask(f"BATCH STATUS {bid}")
-    assert status.pop("created_at").endswith("Z")
+    date, _, nanoseconds = status.pop("created_at").removesuffix("Z").partition(".")
+    seconds = int(datetime.fromisoformat(f"{date}+00:00").timestamp())
+    assert before < seconds * 10**9 + int(nanoseconds) < time.time_ns() + 10**6
     assert status == {
         "bid": bid, "description": "mails", "total": 0, "pending": 0, "failed": 0, "complete_st": "", "success_st": "",
     }  # fmt: skip
