@@ -32,7 +32,8 @@ static const char *PATHS[FILES] = {"anew.db", "anew.db-wal", "anew.db-journal"};
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static change *pending[FILES], **last[FILES] = {&pending[DB], &pending[WAL], &pending[JOURNAL]};
 static int calls[2][FILES][2];
-static int next_fails = 0;
+/* The rest of a short write is asked for by the same thread. */
+static __thread int next_fails = 0;
 
 static ssize_t real_pwrite(int fd, const void *data, size_t n, off64_t at) {
     static ssize_t (*real)(int, const void *, size_t, off64_t);
