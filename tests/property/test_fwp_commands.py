@@ -9,7 +9,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from anew.errors import InvalidJob, MalformedRequest
-from anew.fwp.commands import Push, PushBulk, parse, parse_hello
+from anew.fwp.commands import Hello, Push, PushBulk, parse, parse_hello
 from anew.fwp.jobs import checked, meta_of, rendered
 from anew.fwp.lines import LineSplitter
 
@@ -69,9 +69,11 @@ def test_any_line_is_a_command_or_refused(line: bytes) -> None:
 def test_any_first_line_is_a_hello_or_refused(rest: bytes) -> None:
     for line in (rest, b"HELLO " + rest):
         try:
-            parse_hello(line)
+            hello = parse_hello(line)
         except MalformedRequest:
             continue
+        assert isinstance(hello, Hello)
+        assert line.startswith(b"HELLO {")
 
 
 @given(

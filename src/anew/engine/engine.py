@@ -26,10 +26,9 @@ from anew.engine.takers import Dispatcher, Taker
 from anew.errors import AnewError, ForkedStore, InternalError, StoreBusy, StoreFailed, StoreFull
 from anew.jobs import Defaults, IdText
 from anew.store.protocol import Store, TakenRow
+from anew.units import DAY_MS
 
 log = logging.getLogger("anew.engine")
-
-DAY_MS = 86_400_000
 
 PROMOTE_JOBS = 150
 """Most jobs promoted in one batch. Small, so that a crowd due at once holds up nobody: with 150, 100,000 due in one instant were
@@ -191,12 +190,9 @@ class Engine:
             if batch.cron_changed:
                 self._cron_at = self.store.next_slot()
             self._slot_ends_at = self.store.next_slot_end() if self.store.limits else None
-            ended, failed = (
-                self.stats.completed + self.stats.failed - counted[2] - counted[3],
-                self.stats.failed - counted[3],
-            )
-            if ended:
-                self.store.count_ended(batch.now // DAY_MS, ended, failed)
+            completed, failed = self.stats.completed - counted[2], self.stats.failed - counted[3]
+            if completed or failed:
+                self.store.count_ended(batch.now // DAY_MS, completed + failed, failed)
             started = time.perf_counter_ns()
             self.made_ready = self.store.commit()
         except (StoreBusy, ForkedStore):  # from `begin`: nothing was done

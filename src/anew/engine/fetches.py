@@ -27,7 +27,7 @@ _hooks = attrgetter("hooks")
 
 
 class Fetch(Op):
-    """Reserve one job. Result: the job, or None once it is called off.
+    """Reserve one job. Result: the job; nothing once it is called off.
 
     Strictly in the order of the queues named: a later one is looked into only if those before it have nothing.
 
@@ -106,17 +106,19 @@ class Fetches:
                 away = admit(hooked)
                 turned_away += len(away)
                 jobs = [job for job in jobs if job.key not in away]
+            slots: list[tuple[int, str, str]] = []
             for job in jobs:
                 if job.policy is not None and not policy_readable(job.policy):
                     corrupt[job.key] = "its policy cannot be read"
                     continue
                 fetch = asked[job.queue].popleft()
                 given.append((fetch, job))
-                if limits:
-                    self._store.occupy([(job.key, job.queue, fetch.worker)], now)
+                slots.append((job.key, job.queue, fetch.worker))
                 hungry.pop(fetch, None)
                 self._forget(fetch)
                 left -= len(job.payload or b"")
+            if limits:
+                self._store.occupy(slots, now)
             full = left <= 0 or turned_away >= TURNED_AWAY
             if full or not (found.jobs or found.corrupt):  # else nothing is there, whatever a counter says
                 self.unfinished = full

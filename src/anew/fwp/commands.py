@@ -15,7 +15,7 @@ from msgspec import Struct
 from anew.errors import InvalidInput, MalformedRequest
 from anew.fwp import times
 from anew.fwp.globs import JobFilter
-from anew.fwp.jobs import I64, PushedJob, bad_time, check_form
+from anew.fwp.jobs import I64, SentJob, bad_time, check_form
 from anew.fwp.json_text import decode, repaired
 from anew.fwp.replies import echoed
 
@@ -71,13 +71,13 @@ class Hello(Struct, frozen=True):
 class Push(Struct, frozen=True):
     """One new job; `anew.fwp.jobs.checked` comes next."""
 
-    job: PushedJob
+    job: SentJob
 
 
 class PushBulk(Struct, frozen=True):
     """New jobs, each of which may be refused by itself."""
 
-    jobs: list[PushedJob]
+    jobs: list[SentJob]
 
 
 class Fetch(Struct, frozen=True):
@@ -173,8 +173,8 @@ class BatchNew(Struct, frozen=True):
 
     parent_bid: str
     description: str
-    success: PushedJob | None
-    complete: PushedJob | None
+    success: SentJob | None
+    complete: SentJob | None
 
 
 class BatchOpen(Struct, frozen=True):
@@ -236,13 +236,13 @@ class _Tracking(Struct):
 class _Batch(Struct):
     parent_bid: str | None = None
     description: str | None = None
-    success: PushedJob | None = None
-    complete: PushedJob | None = None
+    success: SentJob | None = None
+    complete: SentJob | None = None
 
 
 _hello = msgspec.json.Decoder(Hello)
-_push = msgspec.json.Decoder(PushedJob | None)
-_push_bulk = msgspec.json.Decoder(list[PushedJob | None] | None)
+_push = msgspec.json.Decoder(SentJob | None)
+_push_bulk = msgspec.json.Decoder(list[SentJob | None] | None)
 _ack = msgspec.json.Decoder(dict[str, str | None] | None)
 _fail = msgspec.json.Decoder(_Failing | None)
 _beat = msgspec.json.Decoder(_Beating | None)
@@ -299,7 +299,7 @@ def _without_argument(verb: bytes) -> Command:
 
 def _read_push(argument: Argument) -> Push:
     try:
-        job = decode(_push, argument) or PushedJob()
+        job = decode(_push, argument) or SentJob()
         check_form(job)
     except MalformedRequest as error:
         raise _bad_json(error) from None
@@ -308,7 +308,7 @@ def _read_push(argument: Argument) -> Push:
 
 def _read_push_bulk(argument: Argument) -> PushBulk:
     try:
-        jobs = [job or PushedJob() for job in decode(_push_bulk, argument) or ()]
+        jobs = [job or SentJob() for job in decode(_push_bulk, argument) or ()]
         for job in jobs:
             check_form(job)
     except MalformedRequest as error:

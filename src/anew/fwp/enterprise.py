@@ -21,8 +21,7 @@ from anew.fwp import replies, times
 from anew.fwp.commands import BatchCommit, BatchNew, BatchOpen, TrackGet, TrackSet
 from anew.fwp.commands import BatchStatus as StatusCommand
 from anew.fwp.connection import FwpConnection
-from anew.fwp.jobs import CheckedJob
-from anew.fwp.jobs import PushedJob as SentJob
+from anew.fwp.jobs import CheckedJob, SentJob
 from anew.jobs.batches import Callback, CallbackState
 from anew.jobs.codec import JobHooks, PushedJob, UniqueKey
 from anew.jobs.expiry import expires_at

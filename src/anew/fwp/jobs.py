@@ -42,7 +42,7 @@ _ABSENT: Final = Raw(b"")
 _QUEUE: Final = re.compile(r"[a-zA-Z0-9._-]+")
 
 
-class PushedJob(Struct, gc=False):
+class SentJob(Struct, gc=False):
     """A job as it came; what is absent or null is None or empty. Unknown members are passed over.
 
     Attributes:
@@ -160,7 +160,7 @@ _encode = msgspec.json.Encoder().encode
 _PLAIN: Final = Meta()
 
 
-def check_form(job: PushedJob) -> None:
+def check_form(job: SentJob) -> None:
     """Check the parts of a job that decoding has left as text, and make them compact.
 
     Raises:
@@ -195,7 +195,7 @@ def _canonical(given: _GivenFailure) -> Failure:
     )
 
 
-def checked(job: PushedJob) -> CheckedJob:
+def checked(job: SentJob) -> CheckedJob:
     """Apply the defaults, and check a job as `check_form` left it.
 
     Raises:
@@ -246,7 +246,7 @@ def _attempts(given: Failure) -> int:
     return min(max(given.retry_count + 1, 0), MOST_ATTEMPTS)
 
 
-def _meta_of(job: PushedJob) -> bytes:
+def _meta_of(job: SentJob) -> bytes:
     values = [
         job.created_at or "",
         job.reserve_for or 0,

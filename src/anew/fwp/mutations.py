@@ -22,8 +22,9 @@ from anew.fwp.globs import JobFilter
 from anew.jobs import Job, State
 from anew.jobs.patch import Patch
 from anew.store.protocol import Filter
+from anew.units import DAY_MS
 
-DEAD_MS: Final = 180 * 86_400_000
+DEAD_MS: Final = 180 * DAY_MS
 """How long a dead job is kept. Source: Faktory 1.10."""
 
 _STATES: Final = {"scheduled": State.SCHEDULED, "retries": State.RETRYING, "dead": State.DEAD}

@@ -12,6 +12,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping
 from functools import partial
+from pathlib import Path
 from typing import Any, Final
 
 import msgspec
@@ -44,8 +45,7 @@ from anew.fwp.commands import (
 from anew.fwp.commands import Fetch as FetchCommand
 from anew.fwp.connection import FwpConnection
 from anew.fwp.enterprise import Custom, Enterprise, custom_of, no_batch, ties_of
-from anew.fwp.jobs import CheckedJob, Failure, Meta, checked, failure_of, meta_of, rendered
-from anew.fwp.jobs import PushedJob as SentJob
+from anew.fwp.jobs import CheckedJob, Failure, Meta, SentJob, checked, failure_of, meta_of, rendered
 from anew.fwp.mutations import DEAD_MS, Mutations
 from anew.fwp.workers import Workers, WorkerState
 from anew.jobs import ErrorRecord, Failed, Job, State
@@ -221,7 +221,6 @@ class Service:
             meta=job.meta,
             reserve_ms=_reserve_ms(meta),
             attempts=job.attempts,
-            first_failed_at=None,
             hooks=ties,
         )
 
@@ -269,10 +268,12 @@ class Service:
         connection.reply(replies.NULL)
 
     def _fetched(self, connection: FwpConnection, waiting: _Waiting, result: Any) -> None:
+        answered = waiting.call is None  # its time was over while it stood in a batch
         waiting.over()
         if isinstance(result, AnewError):
-            connection.reply(_error(result))
-        elif connection.gone:  # nobody has seen it: its place in the queue is as it was
+            if not answered:
+                connection.reply(_error(result))
+        elif answered or connection.gone:  # nobody has seen it: its place in the queue is as it was
             key, token = result.key, result.hold_token
             self._commit.submit(
                 Call(lambda batch: batch.give_back_reserved(key, token), _ignore, durable=False)
@@ -475,7 +476,11 @@ def _task(size: int, enqueued: int) -> dict[str, Any]:
 
 
 def _memory_mb() -> int:
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10
+    try:
+        pages = int(Path("/proc/self/statm").read_text("ascii").split()[1])
+    except OSError:  # no Linux: the most that it ever was
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 20
+    return pages * resource.getpagesize() >> 20
 
 
 class _Waiting:
@@ -503,6 +508,8 @@ class _Waits:
     def add(self, call: Callable[[], None]) -> _Waiting:
         """Call this in `FETCH_S` seconds, unless it is over before."""
         waiting = _Waiting(self._loop.time() + FETCH_S, call)
+        while self._line and self._line[0].call is None:  # nearly all are over long before their time
+            self._line.popleft()
         self._line.append(waiting)
         if self._timer is None:
             self._timer = self._loop.call_at(waiting.at, self._look)

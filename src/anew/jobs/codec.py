@@ -114,7 +114,6 @@ class PushedJob(NewJob, gc=False):
         meta: What its door must give back unchanged, in the door's own form.
         reserve_ms: How long a reservation of it lasts; None means `RESERVED_MS`.
         attempts: Failures that it has had elsewhere.
-        first_failed_at: When it failed first, epoch ms; None if it has not.
         hooks: What it is tied to.
     """
 
@@ -122,7 +121,6 @@ class PushedJob(NewJob, gc=False):
     meta: bytes = b""
     reserve_ms: int | None = None
     attempts: int = 0
-    first_failed_at: int | None = None
     hooks: JobHooks | None = None
 
 

@@ -151,7 +151,10 @@ def test_three_levels_end_from_the_innermost_outwards(rig: Rig) -> None:
     for key in keys:
         rig.do(call(commit_batch(key)))
     for name in ("inner success", "middle success", "outer success"):
-        run(rig, name)
+        assert fetch(rig) == name
+        assert fetch(rig) is None  # the next one waits for this one
+        ack(rig, name)
+    assert [states(rig, key)[1] for key in keys] == [SUCCEEDED] * 3
 
 
 def test_a_failure_completes_the_batch_and_a_later_success_lets_it_succeed(rig: Rig) -> None:

@@ -85,7 +85,9 @@ def test_a_bad_time_is_named(at: str) -> None:
 )
 def test_what_may_be(fields: dict[str, Any]) -> None:
     """Checklist 24, 25, 26."""
-    check(**fields)
+    fit = check(**fields)
+    jid, queue = fields.get("jid", MINIMAL["jid"]), fields.get("queue") or "default"
+    assert (fit.jid, fit.queue, fit.at) == (jid, queue, None)
 
 
 @pytest.mark.parametrize("retry", [0, -1, 3, -(2**63)])

@@ -5,8 +5,10 @@ from __future__ import annotations
 import pytest
 
 from anew.engine import Op
+from anew.errors import StoreFull
 from anew.fwp.connection import FwpConnection
 from anew.fwp.workers import SILENT_MS, Workers, WorkerState
+from anew.store.protocol import Filter, Page
 
 from .desk import Desk, Peer
 
@@ -216,3 +218,32 @@ def test_one_who_leaves_while_it_waits_takes_nothing(desk: Desk) -> None:
 def _connection(peer: object) -> FwpConnection:
     found: FwpConnection = peer  # type: ignore[assignment]
     return found
+
+
+@pytest.fixture
+def late(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> tuple[Peer, Op]:
+    """A FETCH that stands in a batch when its two seconds are over, and is told that there is nothing."""
+    held: list[Op] = []
+    peer = desk.peer()
+    with monkeypatch.context() as patched:
+        patched.setattr(desk.group.commit, "submit", held.append)
+        desk.begin(peer, "FETCH mail")
+        desk.advance(2 * SECOND)
+    assert peer.answers == ["$-1\r\n"]
+    return peer, held[0]
+
+
+def test_a_batch_that_fails_answers_no_fetch_again(desk: Desk, late: tuple[Peer, Op]) -> None:
+    peer, fetch = late
+    fetch.done(StoreFull("no space"))
+    assert len(peer.answers) == 1
+
+
+def test_a_job_for_a_fetch_that_has_its_answer_is_given_back(desk: Desk, late: tuple[Peer, Op]) -> None:
+    peer, fetch = late
+    jid = desk.push(1)
+    desk.fetch()
+    (key,) = desk.rig.store.find(Filter(), Page(limit=2))
+    fetch.done(desk.rig.job(key))
+    assert len(peer.answers) == 1
+    assert desk.fetch()["jid"] == jid

@@ -20,14 +20,14 @@ VALUES @rows(12);
 -- name: insert_pushed
 -- New jobs that name themselves.
 INSERT INTO job (id, queue, type, priority, state, ready_at, retry_limit, policy, retention, payload_bytes, payload, payload_crc,
-    jid, meta, reserve_ms, attempts, first_failed_at)
-VALUES @rows(17);
+    jid, meta, reserve_ms, attempts)
+VALUES @rows(16);
 
 -- name: insert_hooked
 -- New jobs that are tied to something.
 INSERT INTO job (id, queue, type, priority, state, ready_at, retry_limit, policy, retention, payload_bytes, payload, payload_crc,
-    jid, meta, reserve_ms, attempts, first_failed_at, hooks, expires_at, batch, unique_digest, unique_scope)
-VALUES @rows(22);
+    jid, meta, reserve_ms, attempts, hooks, expires_at, batch, unique_digest, unique_scope)
+VALUES @rows(21);
 
 -- name: hooked
 -- Those of some jobs that are tied to something.

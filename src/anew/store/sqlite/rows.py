@@ -100,7 +100,7 @@ def rich_values(key: int, job: NewJob, now: int) -> Row:
 
 def pushed_values(key: int, job: PushedJob, now: int) -> Row:
     """Give the columns of `insert_pushed`."""
-    own = (job.jid or None, job.meta or None, job.reserve_ms, job.attempts, job.first_failed_at)
+    own = (job.jid or None, job.meta or None, job.reserve_ms, job.attempts)
     return (*rich_values(key, job, now), *own)
 
 
