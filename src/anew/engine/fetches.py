@@ -38,12 +38,16 @@ class Fetch(Op):
     """
 
     __slots__ = ("number", "over", "queues", "worker")
+    group = "fetch"
     durable = False
 
     def __init__(self, queues: Sequence[str], done: Callable[[Any], None], worker: str | None = None) -> None:
-        self.queues = tuple(dict.fromkeys(queues))
         self.done = done
-        self.worker = worker or ""
+        self._ask(queues, worker or "")
+
+    def _ask(self, queues: Sequence[str], worker: str) -> None:
+        self.queues = tuple(dict.fromkeys(queues))
+        self.worker = worker
         self.number = next(_numbers)
         self.over = False
 
