@@ -251,7 +251,9 @@ class Service:
         waiting = _Waiting(self._commit, self.shown, connection, command.queues, worker)
         self._waits.add(waiting)
         connection.on_close = waiting.gone
-        if worker is None or worker.state is WorkerState.RUNNING:  # others are told after a while that there is nothing
+        if (
+            worker is None or worker.state is WorkerState.RUNNING
+        ):  # others are told after a while that there is nothing
             self._commit.submit(waiting)
 
     def shown(self, job: Job) -> bytes:
