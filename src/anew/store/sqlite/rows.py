@@ -84,28 +84,29 @@ def plain_values(key: int, job: NewJob, now: int) -> Row:
 
 def rich_values(key: int, job: NewJob, now: int) -> Row:
     """Give the columns of `insert_rich`; of a payload that is kept apart only the length."""
-    size = len(job.payload)
+    payload, at = job.payload, job.ready_at
+    size = len(payload)
     apart = size > INLINE_BYTES
     return (
         key,
         job.queue,
         job.type,
         job.priority,
-        CODE[initial_state(job.ready_at, now)],
-        now if job.ready_at is None else min(job.ready_at, LAST_INSTANT),
+        READY if at is None else CODE[initial_state(at, now)],
+        now if at is None else min(at, LAST_INSTANT),
         job.retry_limit,
         stored_policy(job),
         None if job.retention is None else _retention(job.retention),
         size if apart else None,
-        None if apart else bytes(job.payload),
-        checksum(job.payload),
+        None if apart else bytes(payload),
+        checksum(payload),
     )
 
 
 def pushed_values(key: int, job: PushedJob, now: int) -> Row:
     """Give the columns of `insert_pushed`."""
     own = (job.jid or None, job.meta or None, job.reserve_ms, job.attempts)
-    return (*rich_values(key, job, now), *own)
+    return rich_values(key, job, now) + own
 
 
 def hooked_values(key: int, job: PushedJob, ties: JobHooks, now: int) -> Row:
