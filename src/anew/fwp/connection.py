@@ -87,7 +87,9 @@ class FwpPort:
         return len(request.line)
 
     def kind_of(self, request: FwpConnection) -> Kind:
-        return Kind.new_work if request.line.startswith(_NEW_WORK) else Kind.settling
+        # Nothing is shed for its age: each connection has one command under way, so there are never very many, and to a
+        # producer an error is a job that it has not got rid of.
+        return Kind.other if request.line.startswith(_NEW_WORK) else Kind.settling
 
     def failed(self, request: FwpConnection) -> None:
         log.exception("unhandled error in the answer to a command")
@@ -307,7 +309,7 @@ class FwpConnection(asyncio.Protocol):
         self.on_close = None
         self._busy = False
         self.line = b""
-        self._last_ms = self._port.server.now_ms()
+        self._last_ms = self._port.server.gate.seen_ms
         if self._transport is None:
             return
         self._transport.write(data)
