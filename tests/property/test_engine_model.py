@@ -69,8 +69,11 @@ class EngineMachine(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         # The model promotes, lapses and reaps without bounds; the bounds have cases of their own.
-        self.unbounded = mock.patch("anew.engine.engine.PROMOTE_JOBS", 1_000_000)
-        self.unbounded.start()
+        self.unbounded = [
+            mock.patch(f"anew.engine.{name}.PROMOTE_JOBS", 1_000_000) for name in ("engine", "upkeep")
+        ]
+        for patch in self.unbounded:
+            patch.start()
         self.directory = Path(tempfile.mkdtemp()) if self.lasting else None
         self.clock = ManualClock()
         self.batch: list[Planned] = []
@@ -98,7 +101,8 @@ class EngineMachine(RuleBasedStateMachine):
         )
 
     def teardown(self) -> None:
-        self.unbounded.stop()
+        for patch in self.unbounded:
+            patch.stop()
         self.store.close()
         if self.directory is not None:
             shutil.rmtree(self.directory)
@@ -113,10 +117,11 @@ class EngineMachine(RuleBasedStateMachine):
             self.flush()
 
     def flush(self) -> None:
-        """Apply the batch: new jobs first, then successes, failures, the rest; then promote; then hand out."""
+        """Apply the batch: promote; new jobs first, then successes, failures, the rest; promote again; then hand out."""
         batch, self.batch = self.batch, []
         now = self.clock.now()
         self.engine.apply([planned.op for planned in batch])
+        self.model.promote(now)
         for planned in sorted(batch, key=lambda planned: RANK.get(type(planned.op), 3)):
             (answer,) = planned.answers
             planned.check(answer, now)

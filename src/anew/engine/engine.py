@@ -383,7 +383,7 @@ def _enqueue(ops: list[Enqueue], batch: Batch, answers: Answers) -> None:
     jobs = [job for op in ops for job in op.jobs]
     entered = batch.insert(jobs, plain=all(op.plain for op in ops))
     keys, now, usual = entered.keys, entered.now, not entered.existing
-    if usual and len(jobs) == len(ops):
+    if usual and all(len(op.jobs) == 1 for op in ops):
         answers += [(op, Enqueued((key,), now)) for op, key in zip(ops, keys, strict=True)]
         return
     at = 0

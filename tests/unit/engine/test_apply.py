@@ -462,3 +462,11 @@ def test_a_job_in_flight_that_is_set_aside_gives_its_slot_back() -> None:
     assert rig.do(call(lambda batch: batch.set_aside_unreadable(limit=10))) == 1
     assert worker.held == {sound}
     assert rig.broken_rules() == []
+
+
+def test_each_enqueue_of_a_batch_gets_its_own_keys(rig: Rig) -> None:
+    """As many jobs as operations, but not one for each."""
+    nothing, two = rig.apply(enqueue(), enqueue(new_job(), new_job()))
+    assert list(nothing.keys) == []
+    assert len(two.keys) == 2
+    assert [rig.state(key) for key in two.keys] == [State.READY, State.READY]
