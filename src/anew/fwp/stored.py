@@ -71,7 +71,7 @@ class StoredJobs:
         """Give one job.
 
         Args:
-            place: ``q:NAME``, or one of `SETS`.
+            place: One of `SETS`, ``q:NAME``, or ``NAME``.
             data: What stands there.
             score: Its time in a set, seconds since the epoch; None in a queue.
 
@@ -82,7 +82,8 @@ class StoredJobs:
         if place == "working":
             held = decode(_reservation, data)
             data, until = bytes(held.job), _instant(score)
-            reserved = Reserved(self._past(held.reserved_at, until), until, held.wid or "")
+            since = self._past(held.reserved_at)
+            reserved = Reserved(self._now if since is None else since, until, held.wid or "")
         push = parse(b"PUSH " + data)
         assert isinstance(push, Push)
         if score is None:
@@ -96,7 +97,7 @@ class StoredJobs:
         pushed = self._policies.pushed(job, self._untied)
         fields = {name: getattr(pushed, name) for name in pushed.__struct_fields__}
         meta = meta_of(job.meta)
-        enqueued_at = self._past(meta.enqueued_at, None)
+        enqueued_at = self._past(meta.enqueued_at)
         due_at = None if score is None else _instant(score)
         if state in (State.READY, State.IN_FLIGHT):
             fields["ready_at"] = enqueued_at
@@ -115,14 +116,16 @@ class StoredJobs:
 
         Only the first one's time is stored. The latest was at the death of a dead job, and else not before its last run began.
         """
-        first = self._past(failure.failed_at, enqueued_at or self._now)
+        first = self._past(failure.failed_at)
+        if first is None:
+            first = self._now if enqueued_at is None else enqueued_at
         last = first
         if state is State.DEAD and due_at is not None:
             last = max(min(due_at - DEAD_MS, self._now), first)
         elif failure.retry_count and enqueued_at is not None:
             last = max(enqueued_at, first)
         dead = state is State.DEAD
-        due = None if dead else due_at if state is State.RETRYING else self._past(failure.next_at, None)
+        due = None if dead else due_at if state is State.RETRYING else self._past(failure.next_at)
         decision = Decision(verdict="dead" if dead else "retry", reason="decided by Faktory", due_at=due)
         backtrace = "\n".join(failure.backtrace)
         return LatestFailure(
@@ -134,12 +137,12 @@ class StoredJobs:
             decision=msgspec.json.encode(decision),
         )
 
-    def _past(self, text: str | None, otherwise: int | None) -> int | None:
-        """Read an instant that has been; another one where there is none, or one that cannot be read."""
+    def _past(self, text: str | None) -> int | None:
+        """Read an instant that has been; None where there is none, or one that cannot be read."""
         try:
-            return min(times.parse(text), self._now) if text else otherwise
+            return min(times.parse(text), self._now) if text else None
         except InvalidInput:
-            return otherwise
+            return None
 
     def _untied(self, custom: Custom, job: CheckedJob) -> JobHooks | None:
         self.untied.update(name for name in TIES if getattr(custom, name) not in (None, False, 0))

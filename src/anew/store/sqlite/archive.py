@@ -55,7 +55,7 @@ class SqliteArchive:
     def notes(self) -> dict[str, str]:
         """Give the notes of how far moves from elsewhere have come, by name."""
         try:
-            return dict(self._connection.execute(sql("notes")).fetchall())
+            return {str(name): str(text) for name, text in self._connection.execute(sql("notes"))}
         except apsw.Error as error:
             raise _unreadable(error) from error
 

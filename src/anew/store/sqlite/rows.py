@@ -116,7 +116,7 @@ def moved_values(key: int, job: MovedJob, hold: Hold) -> Row:
     """Give the columns of `insert_moved`."""
     values = pushed_values(key, job, hold.now)
     failure, reserved = job.failure, job.reserved
-    failed = (None, None, 0, 0)
+    failed: Row = (None, None, 0, 0)
     if failure is not None:
         size = text_bytes(failure.message) + text_bytes(failure.backtrace)
         failed = (failure.failed_at, failure.first_failed_at, 1, size)
