@@ -176,14 +176,25 @@ def _work(wire: FaktoryWire) -> None:
     assert ask(wire, "FETCH bulk")["custom"] == {"bid": "b-1", "locale": "de"}
 
 
-def test_a_server_on_the_store_hands_out_what_comes(source: FaktoryRedis, root_dir: Path) -> None:
+def test_a_server_on_the_store_hands_out_what_comes_and_nothing_of_a_paused_queue(
+    source: FaktoryRedis, root_dir: Path
+) -> None:
+    source.push("bulk", *(a_job(n, "bulk") for n in range(100, 103)))
+    source.say("SADD", "paused", "bulk")
     source.push("mail", *(a_job(n) for n in range(3)))
     server = ServerProcess(root_dir)
+    words = [sys.executable, "-m", "anew", "import", "faktory", source.url, "--root-dir", str(root_dir)]
     try:
         host, port = server.address_of("fwp")
         with FaktoryWire.open(f"tcp://{host}:{port}") as wire:
-            assert imported(source.url, root_dir)[0] == 0
-            assert [ask(wire, "FETCH mail")["args"] for _ in range(3)] == [[0], [1], [2]]
+            importing_process = subprocess.Popen(words, stdout=subprocess.DEVNULL, env=environment())
+            got: list[int] = []
+            while len(got) < 3:
+                job = ask(wire, "FETCH bulk mail")
+                got += job["args"] if job else []
+            assert importing_process.wait(60) == 0
+            assert got == [0, 1, 2]
+            assert ask(wire, "INFO")["faktory"]["queues"] == {"bulk": 3, "mail": 0}
     finally:
         server.close()
 
@@ -385,6 +396,7 @@ def test_another_faktory_is_not_taken_for_the_same(source: FaktoryRedis, root_di
     assert imported(source.url, root_dir)[0] == 0
     before = stored(root_dir)
     source.say("RPOP", "q:mail")
+    source.push("mail", a_job(99))  # as many as before
     for words in ((), ("--dry-run",)):
         code, document = imported(source.url, root_dir, *words)
         assert code == 5

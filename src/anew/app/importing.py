@@ -224,8 +224,9 @@ class _Run:
         for place in data.sizes:
             self._move_place(place, notes.get(place, _Note()))
         data.require_still()
-        for place, there in data.sizes_now().items():
-            self._tallies[place].there = there
+        sizes = data.sizes_now()
+        for place, tally in self._tallies.items():
+            tally.there = sizes.get(place, 0)
         return Report(self._tallies, data.queues, data.paused, data.others, dict(self._stored.untied))
 
     def _check(self, place: str, note: _Note) -> None:

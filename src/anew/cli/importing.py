@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -12,6 +12,9 @@ from anew.cli.exit_codes import FAILURE, REFUSED
 from anew.cli.lazy import CommandGroup
 from anew.cli.output import one_line, show_json, show_table
 from anew.cli.settings import load
+
+if TYPE_CHECKING:
+    from anew.app.importing import Refusal, Report, Tally
 
 MOST_LISTED: Final = 1_000
 """Jobs that cannot be read and are in the JSON answer; stderr has all of them."""
@@ -45,8 +48,9 @@ def faktory(source: str, root_dir: str | None, dry_run: bool, start_over: bool, 
     Needs redis-py: pip install 'anew[faktory]'.
 
     \b
-    Exit codes: 0 all is moved and the counts agree, 1 they do not or it failed, 2 no data of Faktory 1.10,
-    3 no Redis answers, 4 no such directory, 5 refused (Faktory runs, or some jobs cannot be read).
+    Exit codes: 0 all is moved and the counts agree, 1 they do not or it failed,
+    2 no data of Faktory 1.10, 3 no Redis answers, 4 no such directory,
+    5 refused: Faktory runs, or some jobs cannot be read.
 
     \b
     Examples:
@@ -55,7 +59,7 @@ def faktory(source: str, root_dir: str | None, dry_run: bool, start_over: bool, 
       anew import faktory unix:///var/lib/faktory/db/redis.sock --json
     """
     from anew.app.faktory_data import opened  # only here: help starts fast
-    from anew.app.importing import Refusal, import_faktory
+    from anew.app.importing import import_faktory
 
     settings = load({"root_dir": root_dir}).settings
     left_out: list[dict[str, Any]] = []
@@ -85,7 +89,7 @@ def faktory(source: str, root_dir: str | None, dry_run: bool, start_over: bool, 
     return REFUSED if report.refused() else 0
 
 
-def _document(report: Any, dry_run: bool) -> dict[str, Any]:
+def _document(report: Report, dry_run: bool) -> dict[str, Any]:
     places = {
         place: {
             "there": tally.there,
@@ -107,7 +111,7 @@ def _document(report: Any, dry_run: bool) -> dict[str, Any]:
     }
 
 
-def _print(report: Any, name: str, dry_run: bool) -> None:
+def _print(report: Report, name: str, dry_run: bool) -> None:
     tallies = report.tallies
     rows = [_row(place, tally) for place, tally in tallies.items()]
     sums = [sum(getattr(tally, part) for tally in tallies.values()) for part in _PARTS]
@@ -130,7 +134,7 @@ def _print(report: Any, name: str, dry_run: bool) -> None:
 _PARTS: Final = ("there", "read", "imported", "skipped", "refused")
 
 
-def _row(place: str, tally: Any) -> tuple[str, ...]:
+def _row(place: str, tally: Tally) -> tuple[str, ...]:
     return (place, *(str(getattr(tally, part)) for part in _PARTS))
 
 
