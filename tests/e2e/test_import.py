@@ -309,6 +309,17 @@ def test_a_place_without_faktory_is_said(root_dir: Path, place: str, code: int, 
     assert said in document["error"]
 
 
+def test_a_redis_with_a_password_is_asked_with_it(source: FaktoryRedis, root_dir: Path) -> None:
+    source.push("mail", a_job(1))
+    source.say("CONFIG", "SET", "requirepass", "sesame")
+    for address in (source.url, source.url.replace("unix://", "unix://:wrong@")):
+        code, document = imported(address, root_dir)
+        assert (code, "wrong" in document["error"]) == (5, False)
+        assert f"Redis at {source.url} refuses the password" in document["error"]
+        assert "redis://:PASSWORD@HOST" in document["error"]
+    assert imported(source.url.replace("unix://", "unix://:sesame@"), root_dir)[0] == 0
+
+
 # -- once, whatever happens
 
 

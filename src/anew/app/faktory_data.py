@@ -40,8 +40,8 @@ DATA_VERSION: Final = 1
 LOADING_S: Final = 600.0
 """How long a file may take to be loaded. Source: Faktory 1.10 waits as long."""
 
-TIMEOUT_S: Final = 60.0
-"""How long one answer may take: a chunk of the longest jobs from a busy disk's swap."""
+TIMEOUT_S: Final = 20.0
+"""How long a connection, or one answer, may take: a chunk of the longest jobs from a machine that swaps."""
 
 _OURS: Final = re.compile(r"v|queues|paused|(processed|failures)(:.*)?")
 """The keys of Faktory 1.10 beside those that have jobs."""
@@ -212,16 +212,14 @@ def asked(library: ModuleType, name: str, question: Any) -> Any:
     try:
         return question()
     except errors.AuthenticationError as error:
-        raise Unauthorized(f"{name} refuses this password: {error}") from error
+        raise Unauthorized(f"Redis at {name} refuses the password: {error}") from error
     except errors.BusyLoadingError as error:
         raise Unavailable(f"{name} is still loading its file; run this again when it has") from error
     except errors.NoPermissionError as error:
-        raise Unauthorized(f"{name} does not allow this user to read it: {error}") from error
+        raise Unauthorized(f"Redis at {name} does not let this user read it: {error}") from error
     except (errors.ConnectionError, errors.TimeoutError) as error:
         raise Unreachable(f"no Redis answers at {name}: {error}") from error
     except errors.ResponseError as error:
-        if "NOAUTH" in str(error) or "authentication" in str(error).lower():
-            raise Unauthorized(f"{name} asks for a password: redis://:PASSWORD@HOST") from error
         raise InvalidInput(f"{name} is not the data of Faktory 1.10: {error}", field="source") from error
 
 
@@ -239,19 +237,29 @@ def _library() -> ModuleType:
 @contextmanager
 def _connected(library: ModuleType, url: str, name: str) -> Iterator[FaktoryData]:
     try:
-        client = library.Redis.from_url(
-            url, socket_timeout=TIMEOUT_S, socket_connect_timeout=TIMEOUT_S,
-            max_connections=1, retry=None, driver_info=None, protocol=2,
-        )  # fmt: skip
+        client = _client(library, url)
     except ValueError as error:
         raise InvalidInput(
             f"SOURCE: {name} is no address of a Redis ({error}); expected a directory, unix://PATH or redis://HOST:PORT",
             field="source",
         ) from error
-    # Answers are wanted as they come, not as the library would shape them.
-    client.response_callbacks.clear()
     with client:
         yield FaktoryData(library, client, name)
+
+
+def _client(library: ModuleType, url: str) -> Any:
+    """Give a client that tries once, and gives answers as they come."""
+    client = library.Redis.from_url(
+        url,
+        max_connections=1,
+        socket_connect_timeout=TIMEOUT_S,
+        socket_timeout=TIMEOUT_S,
+        retry=library.retry.Retry(library.backoff.NoBackoff(), 0),
+        driver_info=None,
+        protocol=2,
+    )
+    client.response_callbacks.clear()
+    return client
 
 
 # -- a data directory
@@ -312,8 +320,7 @@ def _wait_until_loaded(
     library: ModuleType, url: str, process: subprocess.Popen[bytes], rdb: Path, log: Path
 ) -> None:
     until = time.monotonic() + LOADING_S
-    client = library.Redis.from_url(url, retry=None, driver_info=None, protocol=2)
-    with client:
+    with _client(library, url) as client:
         while True:
             try:
                 client.ping()
@@ -358,5 +365,4 @@ def _without_password(url: str) -> str:
     parts = urlsplit(url)
     if parts.password is None:
         return url
-    host = parts.netloc.rpartition("@")[2]
-    return parts._replace(netloc=host).geturl()
+    return url.replace(f"//{parts.netloc}", f"//{parts.netloc.rpartition('@')[2]}", 1)
