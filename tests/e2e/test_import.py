@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import select
 import shutil
 import signal
 import subprocess
@@ -265,6 +267,39 @@ def test_a_data_directory_is_read_by_a_redis_of_its_own(source: FaktoryRedis, ro
     assert (rdb.read_bytes(), rdb.stat().st_mtime_ns, sorted(source.directory.iterdir())) == before
 
 
+def test_a_data_directory_that_is_written_midway_ends_the_import(
+    source: FaktoryRedis, root_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(importing, "CHUNK", 10)
+    fill(source)
+    source.save()
+    settings = load_settings({"root-dir": str(root_dir)}, {}, None).settings
+
+    def faktory_saves(done: int, there: int) -> None:
+        (source.directory / "faktory.rdb").touch()
+
+    with opened(str(source.directory)) as data, pytest.raises(Conflict, match="has been written meanwhile"):
+        import_faktory(data, settings, refused=_nobody, progress=faktory_saves)
+    assert sum(stored(root_dir).values()) == PLACES["working"]
+
+
+def test_the_redis_that_reads_a_directory_ends_with_a_killed_import(
+    source: FaktoryRedis, root_dir: Path
+) -> None:
+    fill(source)
+    source.save()
+    words = [sys.executable, "-c", KILLED, str(source.directory), str(root_dir)]
+    killed = subprocess.run(words, env=environment(), stdout=subprocess.PIPE, timeout=60, check=False)
+    assert killed.returncode == -signal.SIGKILL
+    (redis,) = map(int, killed.stdout.split())
+    try:
+        ended = os.pidfd_open(redis)
+    except ProcessLookupError:
+        return
+    assert select.select([ended], [], [], 30)[0]
+    os.close(ended)
+
+
 def test_a_file_that_redis_cannot_read_is_said(source: FaktoryRedis, root_dir: Path) -> None:
     source.stop()
     (source.directory / "faktory.rdb").write_bytes(b"REDIS9999")
@@ -360,6 +395,8 @@ from anew.config import load_settings
 
 def progress(done, there):
     if done == 25:
+        with open("/proc/self/task/%d/children" % os.getpid()) as children:
+            print(children.read(), flush=True)
         os.kill(os.getpid(), signal.SIGKILL)
 
 importing.CHUNK = 5
@@ -466,4 +503,4 @@ def test_without_redis_server_it_says_so(
     source.save()
     monkeypatch.setenv("PATH", "/nowhere")
     assert run(["import", "faktory", str(source.directory), "--root-dir", str(root_dir)]) == 5
-    assert "redis-server cannot be started" in capsys.readouterr().err
+    assert "redis-server is not installed" in capsys.readouterr().err

@@ -8,11 +8,13 @@ that runs is read where it is, as long as nobody else uses it.
 from __future__ import annotations
 
 import re
+import shutil
 import socket
 import subprocess
+import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
@@ -54,6 +56,14 @@ _READS: Final = frozenset(
 )  # fmt: skip
 """Commands that this program sends, as INFO names them; some of them the library sends by itself."""
 
+_BOUND: Final = """
+import ctypes, os, sys
+if sys.platform == "linux":
+    ctypes.CDLL(None).prctl(1, 9)  # PR_SET_PDEATHSIG, SIGKILL
+os.execv(sys.argv[1], sys.argv[1:])
+"""
+"""Becomes a program that ends when the process that started it is killed, where the system can do that."""
+
 MOST_NAMES: Final = 20
 """Keys that are named of those that are not Faktory's."""
 
@@ -79,8 +89,8 @@ def opened(source: str) -> Iterator[FaktoryData]:
             yield data
         return
     directory = Path(source)
-    _require_stopped(directory)
-    with _loaded(library, directory / RDB) as url, _connected(library, url, source) as data:
+    still = _stopped(directory)
+    with _loaded(library, directory / RDB) as url, _connected(library, url, source, still) as data:
         yield data
 
 
@@ -91,6 +101,7 @@ class FaktoryData:
         library: redis-py.
         client: Connected.
         name: What people call it.
+        still: Raises Conflict once it is not Faktory's newest data any more.
 
     Attributes:
         name: As given.
@@ -103,8 +114,11 @@ class FaktoryData:
         Conflict: Somebody else is connected.
     """
 
-    def __init__(self, library: ModuleType, client: Any, name: str) -> None:
+    def __init__(
+        self, library: ModuleType, client: Any, name: str, still: Callable[[], None] = lambda: None
+    ) -> None:
         self.name = name
+        self._still = still
         self._library = library
         self._client = client
         self._require_alone()
@@ -131,11 +145,12 @@ class FaktoryData:
         return [(data, None) for data in reversed(self._ask("LRANGE", place, -start - n, -start - 1))]
 
     def require_still(self) -> None:
-        """Insist that nobody else has asked this Redis for anything since it was opened.
+        """Insist that nobody else has asked this Redis for anything since it was opened, and that Faktory has not started.
 
         Raises:
-            Conflict: Somebody has.
+            Conflict: Somebody has, or it has.
         """
+        self._still()
         before, now = self._others_commands, self._commands_of_others()
         if before != now:
             names = sorted(name for name in now if now[name] != before.get(name))
@@ -235,7 +250,9 @@ def _library() -> ModuleType:
 
 
 @contextmanager
-def _connected(library: ModuleType, url: str, name: str) -> Iterator[FaktoryData]:
+def _connected(
+    library: ModuleType, url: str, name: str, still: Callable[[], None] = lambda: None
+) -> Iterator[FaktoryData]:
     try:
         client = _client(library, url)
     except ValueError as error:
@@ -244,7 +261,7 @@ def _connected(library: ModuleType, url: str, name: str) -> Iterator[FaktoryData
             field="source",
         ) from error
     with client:
-        yield FaktoryData(library, client, name)
+        yield FaktoryData(library, client, name, still)
 
 
 def _client(library: ModuleType, url: str) -> Any:
@@ -265,48 +282,63 @@ def _client(library: ModuleType, url: str) -> Any:
 # -- a data directory
 
 
-def _require_stopped(directory: Path) -> None:
-    """Insist that a data directory has a file, and that no Redis writes it."""
+def _stopped(directory: Path) -> Callable[[], None]:
+    """Insist that a data directory has a file, and that no Redis writes it; give what insists that this is still so."""
     if not directory.is_dir():
         raise NotFound(
             f"there is no directory {directory}; expected Faktory's data directory, such as /var/lib/faktory/db"
         )
-    path = directory / SOCKET
+    _require_no_redis(directory / SOCKET)
+    file = directory / RDB
+    if not file.is_file():
+        raise NotFound(f"there is no {RDB} in {directory}; expected Faktory's data directory")
+    before = _written(file)
+
+    def still() -> None:
+        _require_no_redis(directory / SOCKET)
+        if _written(file) != before:
+            raise Conflict(f"{file} has been written meanwhile; stop Faktory, and run this again")
+
+    return still
+
+
+def _require_no_redis(path: Path) -> None:
     with socket.socket(socket.AF_UNIX) as probe:
         try:
             probe.connect(str(path))
         except OSError:  # nobody listens: a file that a crash has left, or none
-            pass
-        else:
-            raise Conflict(
-                f"Faktory runs: its Redis answers at {path}; stop Faktory first, it writes its data as it stops (if Faktory "
-                f"has died and left its Redis, give unix://{path})"
-            )
-    if not (directory / RDB).is_file():
-        raise NotFound(f"there is no {RDB} in {directory}; expected Faktory's data directory")
+            return
+    raise Conflict(
+        f"Faktory runs: its Redis answers at {path}; stop Faktory first, it writes its data as it stops (if Faktory has died "
+        f"and left its Redis, give unix://{path})"
+    )
+
+
+def _written(file: Path) -> tuple[int, int, int]:
+    found = file.stat()
+    return found.st_ino, found.st_size, found.st_mtime_ns
 
 
 @contextmanager
 def _loaded(library: ModuleType, rdb: Path) -> Iterator[str]:
     """Start a Redis that has loaded a file, and saves nothing; give its address."""
+    server = shutil.which("redis-server")
+    if server is None:
+        raise NotSupported(
+            f"redis-server is not installed, which reads {rdb}; install it, or start one elsewhere and give its address"
+        )
     with tempfile.TemporaryDirectory(prefix="anew-") as folder:
         # By a link: whatever happens, what is written in the folder is written there.
         (Path(folder) / RDB).symlink_to(rdb.resolve())
         words = ["--dir", folder, "--dbfilename", RDB, "--port", "0", "--unixsocket", f"{folder}/{SOCKET}"]
         words += ["--save", "", "--appendonly", "no", "--daemonize", "no", "--logfile", f"{folder}/log"]
-        try:
-            process = subprocess.Popen(  # noqa: S603 - no shell, and the words are ours
-                ["redis-server", *words],  # noqa: S607 - the user's own, as Faktory finds it
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-                start_new_session=True,  # Ctrl-C is for us, who end it then
-            )
-        except OSError as error:
-            raise NotSupported(
-                f"redis-server cannot be started ({error.strerror}), which reads {rdb}; install it, or start one elsewhere "
-                "and give its address"
-            ) from error
+        process = subprocess.Popen(  # noqa: S603 - no shell, and the words are ours
+            [sys.executable, "-I", "-S", "-c", _BOUND, server, *words],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,  # Ctrl-C is for us, who end it then
+        )
         try:
             url = f"unix://{folder}/{SOCKET}"
             _wait_until_loaded(library, url, process, rdb, Path(folder) / "log")
