@@ -160,6 +160,7 @@ def test_notes_last_until_they_or_all_jobs_are_removed(lasting: Opened) -> None:
     store = lasting.reopen(store)
     with batch(store):
         assert store.notes() == {"q:mail": "three", "dead": "two"}
+        assert (store.note("q:mail"), store.note("retries")) == ("three", None)
         store.forget_notes()
         assert store.notes() == {}
         store.write_note("dead", "four")

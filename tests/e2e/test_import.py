@@ -289,7 +289,8 @@ def test_the_redis_that_reads_a_directory_ends_with_a_killed_import(
     fill(source)
     source.save()
     words = [sys.executable, "-c", KILLED, str(source.directory), str(root_dir)]
-    killed = subprocess.run(words, env=environment(), stdout=subprocess.PIPE, timeout=60, check=False)
+    own = environment() | {"TMPDIR": str(source.directory)}  # what it leaves goes with the test
+    killed = subprocess.run(words, env=own, stdout=subprocess.PIPE, timeout=60, check=False)
     assert killed.returncode == -signal.SIGKILL
     (redis,) = map(int, killed.stdout.split())
     try:
@@ -436,6 +437,25 @@ def test_a_failure_between_chunks_leaves_whole_chunks(
             move(source, root_dir, progress)
     monkeypatch.setattr(importing, "CHUNK", 7)  # how it was cut does not matter
     assert move(source, root_dir).agrees()
+    assert sum(stored(root_dir).values()) == sum(PLACES.values())
+
+
+def test_two_imports_at_a_time_double_nothing(
+    source: FaktoryRedis, root_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(importing, "CHUNK", 10)
+    fill(source)
+    source.save()
+    settings = load_settings({"root-dir": str(root_dir)}, {}, None).settings
+    others: list[int] = []
+
+    def another(done: int, there: int) -> None:
+        if not others:
+            others.append(imported(str(source.directory), root_dir)[0])
+
+    with opened(str(source.directory)) as data, pytest.raises(Conflict, match="another import moves"):
+        import_faktory(data, settings, refused=_nobody, progress=another)
+    assert others == [0]
     assert sum(stored(root_dir).values()) == sum(PLACES.values())
 
 

@@ -53,6 +53,11 @@ class _Note(msgspec.Struct, frozen=True):
 _read_note = msgspec.json.Decoder(_Note).decode
 
 
+def _written(note: _Note) -> str | None:
+    """Give a note's text; None for that of a place of which nothing was read."""
+    return msgspec.json.encode(note).decode() if note.read else None
+
+
 @dataclass(slots=True)
 class Tally:
     """What became of the jobs of one place.
@@ -212,6 +217,7 @@ class _Run:
         policies = Policies(own_policy=settings.retry.policy is not None, chosen=fwp_policies(settings))
         self._stored = StoredJobs(policies, SystemClock().now())
         self._tallies = {place: Tally(there) for place, there in data.sizes.items()}
+        self._read, self._there = 0, sum(data.sizes.values())
 
     def move(self, notes: Mapping[str, _Note]) -> Report:
         """Check what was read before, all of it before anything is written; then go on with each place."""
@@ -246,15 +252,18 @@ class _Run:
     def _move_place(self, place: str, note: _Note) -> None:
         for chunk in self._chunks(place, note.read, self._tallies[place].there):
             jobs = list(self._readable(place, note.read, chunk))
-            note = _Note(
-                note.read + len(chunk),
-                note.imported + len(jobs),
-                note.refused + len(chunk) - len(jobs),
-                _digest(note.digest, chunk),
+            before, note = (
+                note,
+                _Note(
+                    note.read + len(chunk),
+                    note.imported + len(jobs),
+                    note.refused + len(chunk) - len(jobs),
+                    _digest(note.digest, chunk),
+                ),
             )
             self._data.require_still()
             if self._target is not None:
-                self._target.apply(move_in(jobs, place, msgspec.json.encode(note).decode()))
+                self._target.apply(move_in(jobs, place, _written(before), _written(note) or ""))
             tally = self._tallies[place]
             tally.imported += len(jobs)
             tally.refused += len(chunk) - len(jobs)
@@ -281,8 +290,8 @@ class _Run:
 
     def _said(self, place: str, n: int) -> None:
         self._tallies[place].read += n
-        tallies = self._tallies.values()
-        self._progress(sum(tally.read for tally in tallies), sum(tally.there for tally in tallies))
+        self._read += n
+        self._progress(self._read, self._there)
 
 
 def _digest(before: str, chunk: Sequence[Stored]) -> str:

@@ -6,25 +6,29 @@ from collections.abc import Callable, Collection, Sequence
 
 from anew.engine.batch import Batch
 from anew.engine.upkeep import watch_space
-from anew.errors import StoreFull
+from anew.errors import Conflict, StoreFull
 from anew.jobs import HoldKind
 from anew.jobs.moved import MovedJob
 from anew.store.protocol import Hold
 
 
-def move_in(jobs: Sequence[MovedJob], name: str, note: str) -> Callable[[Batch], None]:
+def move_in(jobs: Sequence[MovedJob], name: str, before: str | None, note: str) -> Callable[[Batch], None]:
     """Store jobs as they were elsewhere, and a note of how far the move has come: both or neither.
 
     Args:
         jobs: In order of arrival; they get rising keys.
         name: The note's name.
-        note: Its text.
+        before: What it says now; None if there is none.
+        note: What it is to say.
 
     Returns:
-        A verb that raises StoreFull if new jobs are refused for want of space.
+        A verb that raises StoreFull if new jobs are refused for want of space, and Conflict if the note says something else:
+        somebody else moves the same jobs.
     """
 
     def verb(batch: Batch) -> None:
+        if batch.store.note(name) != before:
+            raise Conflict(f"another import moves the jobs of {name} into this store just now")
         watch_space(batch)
         if batch.full:
             raise StoreFull("little space left on the device that holds the store; nothing more is moved in")
@@ -41,7 +45,7 @@ def adopt_queues(names: Collection[str], paused: Collection[str], name: str) -> 
     """List queues, and pause some of them, once: not if there is a note of this name, which is written with it."""
 
     def verb(batch: Batch) -> None:
-        if name in batch.store.notes():
+        if batch.store.note(name) is not None:
             return
         batch.store.list_queues(names)
         batch.store.pause(paused, True)

@@ -533,6 +533,9 @@ class Store(Protocol):
     def notes(self) -> dict[str, str]:
         """Give the notes of how far moves from elsewhere have come, by name."""
 
+    def note(self, name: str) -> str | None:
+        """Give one of them, if there is one."""
+
     def write_note(self, name: str, text: str) -> None:
         """Write one of them."""
 

@@ -585,6 +585,9 @@ SELECT name, value FROM meta;
 -- How far moves from elsewhere have come; their names begin with "moved/".
 SELECT substr(name, 7), value FROM meta WHERE name >= 'moved/' AND name < 'moved0';
 
+-- name: note
+SELECT value FROM meta WHERE name = ?;
+
 -- name: forget_notes
 DELETE FROM meta WHERE name >= 'moved/' AND name < 'moved0';
 

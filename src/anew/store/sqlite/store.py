@@ -909,6 +909,11 @@ class SqliteStore:
         """Give the notes of how far moves from elsewhere have come, by name."""
         return dict(self._execute(sql("notes")).fetchall())
 
+    def note(self, name: str) -> str | None:
+        """Give one of them, if there is one."""
+        rows: list[tuple[str]] = self._execute(sql("note"), (f"moved/{name}",)).fetchall()
+        return rows[0][0] if rows else None
+
     def write_note(self, name: str, text: str) -> None:
         """Write one of them."""
         self._execute(sql("write_meta"), (f"moved/{name}", text))
