@@ -11,7 +11,8 @@ import logging
 import random
 import secrets
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -19,7 +20,7 @@ from anew.clock import Clock
 from anew.engine.batch import Batch, Enqueued, Limits, Numbers, Parts
 from anew.engine.crontab import fire_due
 from anew.engine.fetches import Fetch, Fetches
-from anew.engine.ops import Acknowledge, Call, Enqueue, Fail, FailMany, Op, Reject, Release, Succeed
+from anew.engine.ops import Call, Enqueue, Op
 from anew.engine.settle import Answers, settle_failures, settle_named, settle_release, settle_successes
 from anew.engine.stats import Stats
 from anew.engine.takers import Dispatcher, Taker
@@ -170,7 +171,8 @@ class Engine:
             # Takes, releases and promotions need no sync: losing one in a power cut only offers the job again.
             # A slot that did not reach the disk would be fired again.
             fires = self._cron_at is not None and self._cron_at <= batch.now and not batch.full
-            if self.store.begin(synced=fires or any(op.durable for op in ops)):
+            groups, durable = _grouped(ops)
+            if self.store.begin(synced=fires or durable):
                 self._look_again()
             if self.store.limits:
                 self.store.pass_time(batch.now)
@@ -180,9 +182,9 @@ class Engine:
                 )
                 fire_due(batch)
             promoted = self._promote(batch, PROMOTE_JOBS)  # first, so that a take finds what is due
-            self._run(ops, batch, answers)
+            _run(groups, batch, answers)
             self._promote(batch, PROMOTE_JOBS - promoted)
-            self._fetch(ops, batch, answers)
+            self._fetch(groups.get("fetch", ()), batch, answers)
             batch.take()
             batch.write_hooks()
             if batch.due_changed:
@@ -234,33 +236,8 @@ class Engine:
         for key, taker, token in batch.undo:
             self.dispatcher.hold(key, taker, token)
 
-    def _run(self, ops: Sequence[Op], batch: Batch, answers: Answers) -> None:
-        """Run the operations grouped by verb: new jobs first, then ends of attempts, then the rarer verbs."""
-        enqueues = [op for op in ops if isinstance(op, Enqueue)]
-        if enqueues:
-            _enqueue(enqueues, batch, answers)
-            if len(enqueues) == len(ops):
-                return
-        successes = [op for op in ops if isinstance(op, Succeed)]
-        if successes:
-            settle_successes(batch, successes, answers)
-            if len(enqueues) + len(successes) == len(ops):
-                return
-        named = [op for op in ops if isinstance(op, Acknowledge | Reject)]
-        if named:
-            settle_named(batch, named, answers)
-        failures = [op for op in ops if isinstance(op, Fail | FailMany)]
-        if failures:
-            settle_failures(batch, failures, answers)
-        for op in ops:
-            if isinstance(op, Call):
-                answers.append((op, _call(op, batch)))
-            elif isinstance(op, Release):
-                answers.append((op, settle_release(batch, op)))
-
-    def _fetch(self, ops: Sequence[Op], batch: Batch, answers: Answers) -> None:
+    def _fetch(self, fetches: Sequence[Fetch], batch: Batch, answers: Answers) -> None:
         """Reserve jobs for those that fetch one; before takers that keep a connection, because these wait for one job alone."""
-        fetches = [op for op in ops if isinstance(op, Fetch)]
         if not fetches and not self.fetches.waiting():
             return
         corrupt: dict[int, str] = {}
@@ -369,6 +346,30 @@ class Engine:
                 self.apply([op])
             except StoreBusy as busy:
                 raise BusyMidway(busy, ops[at:]) from busy
+
+
+def _grouped(ops: Sequence[Op]) -> tuple[Mapping[str, list[Any]], bool]:
+    """Sort operations into groups; tell whether any must be synced."""
+    groups: defaultdict[str, list[Any]] = defaultdict(list)
+    durable = False
+    for op in ops:
+        groups[op.group].append(op)
+        durable = durable or op.durable
+    return groups, durable
+
+
+def _run(groups: Mapping[str, list[Any]], batch: Batch, answers: Answers) -> None:
+    """Run operations group by group: new jobs first, then ends of attempts, then the rarer verbs."""
+    if enqueues := groups.get("enqueue"):
+        _enqueue(enqueues, batch, answers)
+    if successes := groups.get("succeed"):
+        settle_successes(batch, successes, answers)
+    if named := groups.get("settle_named"):
+        settle_named(batch, named, answers)
+    if failures := groups.get("fail"):
+        settle_failures(batch, failures, answers)
+    for op in groups.get("other", ()):
+        answers.append((op, _call(op, batch) if isinstance(op, Call) else settle_release(batch, op)))
 
 
 def _enqueue(ops: list[Enqueue], batch: Batch, answers: Answers) -> None:

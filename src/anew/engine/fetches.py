@@ -38,12 +38,16 @@ class Fetch(Op):
     """
 
     __slots__ = ("number", "over", "queues", "worker")
+    group = "fetch"
     durable = False
 
     def __init__(self, queues: Sequence[str], done: Callable[[Any], None], worker: str | None = None) -> None:
-        self.queues = tuple(dict.fromkeys(queues))
         self.done = done
-        self.worker = worker or ""
+        self._ask(queues, worker or "")
+
+    def _ask(self, queues: Sequence[str], worker: str) -> None:
+        self.queues = tuple(dict.fromkeys(queues))
+        self.worker = worker
         self.number = next(_numbers)
         self.over = False
 
@@ -167,19 +171,26 @@ class Fetches:
     def _assign(self, fetches: Iterable[Fetch]) -> dict[str, deque[Fetch]]:
         """Give to each the first of its queues that has a job left."""
         asked: dict[str, deque[Fetch]] = {}
+        left: dict[str, int] = {}
         limits = self._store.limits
         assigned: dict[tuple[str, str], int] = {}  # in queues with a limit: by queue and worker
         for fetch in fetches:
             for queue in fetch.queues:
-                line = asked.get(queue, ())
-                if self._store.takeable(queue) > len(line):
-                    if queue in limits:
-                        mine = assigned.get((queue, fetch.worker), 0)
-                        if self._store.takeable(queue, fetch.worker) <= mine:
-                            continue
-                        assigned[queue, fetch.worker] = mine + 1
-                    asked.setdefault(queue, deque()).append(fetch)
-                    break
+                if queue not in left:
+                    left[queue] = self._store.takeable(queue)
+                if left[queue] <= 0:
+                    continue
+                if queue in limits:
+                    mine = assigned.get((queue, fetch.worker), 0)
+                    if self._store.takeable(queue, fetch.worker) <= mine:
+                        continue
+                    assigned[queue, fetch.worker] = mine + 1
+                left[queue] -= 1
+                if queue in asked:
+                    asked[queue].append(fetch)
+                else:
+                    asked[queue] = deque((fetch,))
+                break
         return asked
 
     def _wait(self, fetch: Fetch) -> None:

@@ -8,7 +8,7 @@ a closure for each request costs more.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from anew.engine.batch import Batch
 from anew.engine.takers import Taker
@@ -22,12 +22,14 @@ class Op:
     """One operation.
 
     Attributes:
+        group: A batch runs those of one group together.
         durable: It is answered only after a sync.
         settles: It ends an attempt, and is tried even where there is no space for anything new.
         waits: It waits for as long as the store is busy; others are refused after a while.
     """
 
     __slots__ = ("done",)
+    group: ClassVar[str]
     durable = True
     settles = False
     waits = True
@@ -43,6 +45,7 @@ class Enqueue(Op):
     """
 
     __slots__ = ("jobs", "plain")
+    group = "enqueue"
     waits = False
 
     def __init__(self, jobs: Sequence[NewJob], done: Done, plain: bool = False) -> None:
@@ -58,6 +61,7 @@ class Succeed(Op):
     """
 
     __slots__ = ("keys", "tokens")
+    group = "succeed"
     settles = True
     tokens: Sequence[int] | None
 
@@ -74,6 +78,7 @@ class Fail(Op):
     """
 
     __slots__ = ("failure", "key", "token")
+    group = "fail"
     settles = True
     token: int | None
 
@@ -88,6 +93,7 @@ class FailMany(Op):
     """Report many failed attempts, each decided by itself. Result: for each the job as it is now, or NotFound, in order."""
 
     __slots__ = ("reports",)
+    group = "fail"
     settles = True
 
     def __init__(self, reports: Sequence[tuple[int, Failed]], done: Done) -> None:
@@ -102,6 +108,7 @@ class Acknowledge(Op):
     """
 
     __slots__ = ("jid",)
+    group = "settle_named"
     settles = True
 
     def __init__(self, jid: str, done: Done) -> None:
@@ -113,6 +120,7 @@ class Reject(Op):
     """Report the failure of a reserved job by its producer's id. Result: the job as it is now, or NotFound; see `Acknowledge`."""
 
     __slots__ = ("failure", "jid")
+    group = "settle_named"
     settles = True
 
     def __init__(self, jid: str, failure: Failed, done: Done) -> None:
@@ -128,6 +136,7 @@ class Release(Op):
     """
 
     __slots__ = ("interrupted", "taker")
+    group = "other"
     durable = False
     settles = True
 
@@ -147,6 +156,7 @@ class Call(Op):
     """
 
     __slots__ = ("durable", "verb", "waits")
+    group = "other"
 
     def __init__(self, verb: Verb, done: Done, *, durable: bool = True, waits: bool = True) -> None:
         self.verb = verb

@@ -92,9 +92,12 @@ def settle_named(batch: Batch, ops: list[Acknowledge | Reject], answers: Answers
     for jid, key, _ in batch.store.named(list(dict.fromkeys(op.jid for op in ops))):
         found.setdefault(jid, []).append(key)
     meant = [(op, found[op.jid].pop() if found.get(op.jid) else None) for op in ops]
-    done = batch.finish([key for op, key in meant if key is not None and isinstance(op, Acknowledge)])
-    answers += [(op, key in done) for op, key in meant if isinstance(op, Acknowledge)]
     rejected = [(op, key) for op, key in meant if isinstance(op, Reject)]
+    acknowledged = [(op, key) for op, key in meant if isinstance(op, Acknowledge)] if rejected else meant
+    done = batch.finish([key for _, key in acknowledged if key is not None])
+    answers += [(op, key in done) for op, key in acknowledged]
+    if not rejected:
+        return
     results = iter(_settled(batch, [(key, op.failure, None) for op, key in rejected if key is not None]))
     answers += [(op, _NOT_RESERVED if key is None else next(results)) for op, key in rejected]
 

@@ -272,15 +272,15 @@ def parse(line: bytes, *, enterprise: bool = False) -> Command:
     Raises:
         MalformedRequest: The line is no command; the message is the text of the error.
     """
-    line = repaired(line)
-    space = line.find(b" ")
+    if not line.isascii():
+        line = repaired(line)
     argument: Argument | None
-    if space < 0:
-        verb, argument = line, None
-    elif len(line) < LONG:
-        verb, argument = line[:space], line[space + 1 :]
+    if len(line) < LONG:
+        verb, space, argument = line.partition(b" ")
+        argument = argument if space else None
     else:
-        verb, argument = line[:space], memoryview(line)[space + 1 :]
+        end = line.find(b" ")
+        verb, argument = (line[:end], memoryview(line)[end + 1 :]) if end >= 0 else (line, None)
     reader = (_ALL_READERS if enterprise else _READERS).get(verb)
     if reader is None:
         return _without_argument(verb)

@@ -10,6 +10,7 @@ import logging
 import secrets
 import select
 from collections import deque
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from anew.errors import MalformedRequest
@@ -39,17 +40,8 @@ _FETCH = b"FETCH "
 _OVERLOADED = replies.error("the server is overloaded; try again in a second")
 
 
-_HUNG_UP = getattr(select, "POLLRDHUP", 0)  # Linux has it
-
-
-def _hung_up(transport: asyncio.Transport) -> bool:
-    """Ask the system whether a peer has ended its side; some 2 us."""
-    socket = transport.get_extra_info("socket")
-    if socket is None or not _HUNG_UP:
-        return False
-    poll = select.poll()
-    poll.register(socket.fileno(), _HUNG_UP)
-    return bool(poll.poll(0))
+_HUNG_UP = getattr(select, "POLLRDHUP", 0)
+"""What tells that a peer has ended its side; only Linux has it."""
 
 
 class Commands(Protocol):
@@ -85,6 +77,7 @@ class FwpPort:
         self.enterprise = enterprise
         self.max_line = max_line
         self.executed = self.identified = 0
+        self.start: Callable[[FwpConnection], None] = FwpConnection.execute
 
     def connection(self) -> FwpConnection:
         """Make the protocol of a new connection, for `NetServer.listen`."""
@@ -94,10 +87,9 @@ class FwpPort:
         return len(request.line)
 
     def kind_of(self, request: FwpConnection) -> Kind:
-        return Kind.new_work if request.line.startswith(_NEW_WORK) else Kind.settling
-
-    def start(self, request: FwpConnection) -> None:
-        request.execute()
+        # Nothing is shed for its age: each connection has one command under way, so there are never very many, and to a
+        # producer an error is a job that it has not got rid of.
+        return Kind.other if request.line.startswith(_NEW_WORK) else Kind.settling
 
     def failed(self, request: FwpConnection) -> None:
         log.exception("unhandled error in the answer to a command")
@@ -132,6 +124,8 @@ class FwpConnection(asyncio.Protocol):
         "_last_ms",
         "_lines",
         "_paused_ms",
+        "_plain",
+        "_poll",
         "_port",
         "_reading",
         "_refused",
@@ -149,12 +143,15 @@ class FwpConnection(asyncio.Protocol):
         self._ahead: deque[bytes] = deque()
         self._ahead_bytes = self._unfinished = 0
         self._transport: asyncio.Transport | None = None
+        self._poll: select.poll | None = None
         self._asked: Challenge | None = None
         self._began_ms = self._last_ms = port.server.now_ms()
         self._paused_ms = 0
         self._busy = self._identified = self._refused = self._closing = self._draining = False
         self._handing = self._ended = False
         self._reading = True
+        # Nothing has come beside the command under way, if any, and nothing else is out of the ordinary.
+        self._plain = False
         self.served = False
         self.line = b""
         self.worker: Worker | None = None
@@ -175,6 +172,12 @@ class FwpConnection(asyncio.Protocol):
         """Take bytes; begin with the first line they complete."""
         if self._closing:
             return
+        if self._plain and not self._busy and data.find(b"\n") == len(data) - 1 <= self._port.max_line:
+            # As nearly always: one command, and nothing before it.
+            self.line = data[:-2] if data[-2:-1] == b"\r" else data[:-1]
+            self._begin()
+            return
+        self._plain = False
         lines = self._lines.feed(data)
         self._count_unfinished()
         if lines:
@@ -190,6 +193,7 @@ class FwpConnection(asyncio.Protocol):
     def pause_writing(self) -> None:
         """The peer is behind with reading."""
         self._paused_ms = self._port.server.now_ms()
+        self._plain = False
 
     def resume_writing(self) -> None:
         """The peer has caught up."""
@@ -200,11 +204,13 @@ class FwpConnection(asyncio.Protocol):
     def eof_received(self) -> bool:
         """The peer sends no more, and perhaps has gone: what it has sent is done, but nothing waits for it, nor is fetched."""
         self._ended = True
+        self._plain = False
         return self.on_close is None and bool(self._busy or self._ahead)
 
     def connection_lost(self, error: Exception | None) -> None:
         """Forget what was asked."""
         self._closing = True
+        self._plain = False
         self._transport = None
         self._ahead.clear()
         self._lines = LineSplitter(1)
@@ -245,6 +251,7 @@ class FwpConnection(asyncio.Protocol):
     def drain(self) -> None:
         """Take no more commands; answer the one under way, then close."""
         self._draining = True
+        self._plain = False
         self._ahead.clear()
         if not self._busy:
             self.close()
@@ -255,6 +262,7 @@ class FwpConnection(asyncio.Protocol):
     def abort(self) -> None:
         """Cut the connection now."""
         self._closing = True
+        self._plain = False
         if self._transport is not None:
             self._transport.abort()
 
@@ -268,40 +276,52 @@ class FwpConnection(asyncio.Protocol):
     def gone(self) -> bool:
         """Whether nobody reads an answer any more; the loop may have yet to hear of it."""
         transport = self._transport
-        return self._closing or transport is None or transport.is_closing() or _hung_up(transport)
+        return self._closing or transport is None or transport.is_closing() or self._has_hung_up(transport)
+
+    def _has_hung_up(self, transport: asyncio.Transport) -> bool:
+        """Ask the system whether the peer has ended its side."""
+        if self._poll is None:
+            socket = transport.get_extra_info("socket")
+            if socket is None or not _HUNG_UP:
+                return False
+            self._poll = select.poll()
+            self._poll.register(socket.fileno(), _HUNG_UP)
+        return bool(self._poll.poll(0))
 
     def execute(self) -> None:
         """Execute the line that is under way."""
         self.served = True
+        port = self._port
         try:
-            command = parse(self.line, enterprise=self._port.enterprise)
+            command = parse(self.line, enterprise=port.enterprise)
         except MalformedRequest as error:
-            self._count(not str(error).startswith("unknown command"))
+            port.executed += not str(error).startswith("unknown command")
             self.reply(replies.error(str(error)))
             return
-        self._count(True)
+        port.executed += 1
         if isinstance(command, End):
             self.close()
         else:
-            self._port.commands.execute(self, command)
+            port.commands.execute(self, command)
 
     def reply(self, data: bytes) -> None:
         """Answer the command under way, and go on with the next."""
         self.on_close = None
         self._busy = False
         self.line = b""
-        self._last_ms = self._port.server.now_ms()
+        self._last_ms = self._port.server.gate.seen_ms
         if self._transport is None:
             return
         self._transport.write(data)
         if self._draining:
             self.close()
-        else:
+        elif not self._plain:
             self._next()
 
     def close(self, last: bytes = b"") -> None:
         """Send a last word, and close."""
         self._closing = True
+        self._plain = False
         self._ahead.clear()
         if self._transport is not None:
             if last:
@@ -326,6 +346,8 @@ class FwpConnection(asyncio.Protocol):
             self.close()
         elif not self._reading:
             self._read(True)
+        else:
+            self._plain = self._identified and not (self._unfinished or self._paused_ms or self._draining)
 
     def _hand(self) -> None:
         """Hand over the first line that waits."""
@@ -337,16 +359,22 @@ class FwpConnection(asyncio.Protocol):
             and self._ahead_bytes <= AHEAD_BYTES // 2
         ):
             self._read(True)
-        self._busy = True
         if not self._identified:
+            self._busy = True
             self._hello()
         elif self._draining:
             self.close(replies.error(replies.SHUTTING_DOWN))
         elif self._ended and self.line.startswith(_FETCH):
             self.close()
         else:
-            self._port.server.counters.requests += 1
-            self._port.server.gate.hand(self, self._port)
+            self._begin()
+
+    def _begin(self) -> None:
+        """Begin with the line that is there now."""
+        self._busy = True
+        server = self._port.server
+        server.counters.requests += 1
+        server.gate.hand(self, self._port)
 
     def _hello(self) -> None:
         try:
@@ -368,9 +396,6 @@ class FwpConnection(asyncio.Protocol):
         self._port.identified += 1
         self._port.commands.hello(self, hello)
         self.reply(replies.OK)
-
-    def _count(self, known: bool) -> None:
-        self._port.executed += known
 
     def _count_unfinished(self) -> None:
         """Count what is kept of an unfinished line among all that is coming in; above the limit this one is refused."""

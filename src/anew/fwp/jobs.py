@@ -124,6 +124,8 @@ class CheckedJob(Struct, frozen=True, gc=False):
         at: When it may run, epoch ms; None means now.
         attempts: Failures that its producer says it has had.
         meta: See the module's text.
+        custom: A compact JSON object; empty if absent.
+        reserve_for: Seconds as they came, 0 if absent.
     """
 
     jid: str
@@ -134,6 +136,8 @@ class CheckedJob(Struct, frozen=True, gc=False):
     at: int | None = None
     attempts: int = 0
     meta: bytes = b""
+    custom: Raw = _ABSENT
+    reserve_for: int = 0
 
 
 class _ShownJob(Struct, omit_defaults=True, kw_only=True, gc=False):
@@ -222,6 +226,8 @@ def checked(job: SentJob) -> CheckedJob:
         at,
         0 if job.failure is _ABSENT else _attempts(_failure.decode(job.failure)),
         _meta_of(job),
+        job.custom,
+        job.reserve_for or 0,
     )
 
 
@@ -247,6 +253,9 @@ def _attempts(given: Failure) -> int:
 
 
 def _meta_of(job: SentJob) -> bytes:
+    rare = job.custom is not _ABSENT or job.failure is not _ABSENT or (job.retry or 0) < 0
+    if not (rare or job.reserve_for or job.at or job.backtrace or job.enqueued_at):
+        return _encode((job.created_at,)) if job.created_at else b""
     values = [
         job.created_at or "",
         job.reserve_for or 0,

@@ -9,7 +9,7 @@ import msgspec
 
 from anew.backoff import policy_from_json
 from anew.fwp.enterprise import Custom, custom_of
-from anew.fwp.jobs import CheckedJob, Meta, meta_of
+from anew.fwp.jobs import CheckedJob
 from anew.fwp.mutations import DEAD_MS
 from anew.jobs.codec import JobHooks, PushedJob, Retention
 
@@ -50,10 +50,9 @@ class Policies:
             AnewError: Whatever `tie` raises.
         """
         policy, limit = self._policy_of(job) if self._chosen else self._policy, job.retry
-        meta = meta_of(job.meta) if b'"' in job.meta or b"{" in job.meta else None
         ties = None
-        if meta is not None and bytes(meta.custom)[:1] == b"{":
-            custom = custom_of(meta.custom)
+        if job.custom:
+            custom = custom_of(job.custom)
             policy = _own_policy(custom, policy)
             ties = tie(custom, job)
         if limit <= 0:  # there is no wait that a policy could decide, only what becomes of the job
@@ -68,7 +67,7 @@ class Policies:
             policy=policy,
             jid=job.jid,
             meta=job.meta,
-            reserve_ms=_reserve_ms(meta),
+            reserve_ms=max(job.reserve_for, 60) * 1_000 if job.reserve_for else None,  # a minute at least
             attempts=job.attempts,
             hooks=ties,
         )
@@ -79,13 +78,6 @@ class Policies:
             if key in self._chosen:
                 return self._chosen[key]
         return self._policy
-
-
-def _reserve_ms(meta: Meta | None) -> int | None:
-    """Give how long a reservation lasts: a minute at least, as `checked` allows a day at most."""
-    if meta is None or not meta.reserve_for:
-        return None
-    return max(meta.reserve_for, 60) * 1_000
 
 
 def _own_policy(custom: Custom, otherwise: Any) -> Any:

@@ -10,7 +10,7 @@ import asyncio
 import resource
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -47,7 +47,7 @@ from anew.fwp.enterprise import Custom, Enterprise, custom_of, no_batch, ties_of
 from anew.fwp.jobs import CheckedJob, Failure, Meta, SentJob, checked, failure_of, meta_of, rendered
 from anew.fwp.mutations import Mutations
 from anew.fwp.policies import Policies
-from anew.fwp.workers import Workers, WorkerState
+from anew.fwp.workers import Worker, Workers, WorkerState
 from anew.jobs import ErrorRecord, Failed, Job, State
 from anew.jobs.change import due_of
 from anew.jobs.codec import JobHooks, PushedJob
@@ -216,38 +216,14 @@ class Service:
     # -- work
 
     def _fetch(self, connection: FwpConnection, command: FetchCommand) -> None:
-        if connection.worker is not None and connection.worker.state is not WorkerState.RUNNING:
-            waiting = self._waits.add(partial(connection.reply, replies.NULL))
-            connection.on_close = waiting.over
-            return
-        wid = None if connection.worker is None else connection.worker.wid
-        fetch = Fetch(command.queues, lambda result: self._fetched(connection, waiting, result), wid)
-        waiting = self._waits.add(partial(self._nothing, connection, fetch))
-
-        def gone() -> None:
-            waiting.over()
-            self._commit.call_off(fetch)
-
-        connection.on_close = gone
-        self._commit.submit(fetch)
-
-    def _nothing(self, connection: FwpConnection, fetch: Fetch) -> None:
-        self._commit.call_off(fetch)
-        connection.reply(replies.NULL)
-
-    def _fetched(self, connection: FwpConnection, waiting: _Waiting, result: Any) -> None:
-        answered = waiting.call is None  # its time was over while it stood in a batch
-        waiting.over()
-        if isinstance(result, AnewError):
-            if not answered:
-                connection.reply(_error(result))
-        elif answered or connection.gone:  # nobody has seen it: its place in the queue is as it was
-            key, token = result.key, result.hold_token
-            self._commit.submit(
-                Call(lambda batch: batch.give_back_reserved(key, token), _ignore, durable=False)
-            )
-        else:
-            connection.reply(replies.bulk(self.shown(result)))
+        worker = connection.worker
+        waiting = _Waiting(self._commit, self.shown, connection, command.queues, worker)
+        self._waits.add(waiting)
+        connection.on_close = waiting.gone
+        if (
+            worker is None or worker.state is WorkerState.RUNNING
+        ):  # others are told after a while that there is nothing
+            self._commit.submit(waiting)
 
     def shown(self, job: Job) -> bytes:
         """Write a job, payload and all, as a worker gets it."""
@@ -452,18 +428,56 @@ def _memory_mb() -> int:
     return pages * resource.getpagesize() >> 20
 
 
-class _Waiting:
-    """One FETCH that waits."""
+class _Waiting(Fetch):
+    """One FETCH, from its command to its answer.
 
-    __slots__ = ("at", "call")
+    Attributes:
+        at: When it is told that there is nothing, by the loop's clock.
+        answered: It has its answer, or needs none.
+    """
 
-    def __init__(self, at: float, call: Callable[[], None] | None) -> None:
-        self.at = at
-        self.call = call
+    __slots__ = ("_commit", "_connection", "_shown", "answered", "at")
 
-    def over(self) -> None:
-        """It has its answer, or needs none."""
-        self.call = None
+    def __init__(
+        self,
+        commit: GroupCommit,
+        shown: Callable[[Job], bytes],
+        connection: FwpConnection,
+        queues: Sequence[str],
+        worker: Worker | None,
+    ) -> None:
+        self._ask(queues, "" if worker is None else worker.wid)
+        self._commit = commit
+        self._shown = shown
+        self._connection = connection
+        self.at = 0.0
+        self.answered = False
+
+    def gone(self) -> None:
+        """Its client has gone."""
+        self.answered = True
+        self._commit.call_off(self)
+
+    def end(self) -> None:
+        """Its time is over."""
+        if not self.answered:
+            self.answered = True
+            self._commit.call_off(self)
+            self._connection.reply(replies.NULL)
+
+    def done(self, result: Any) -> None:
+        """It has a job, or its batch has failed."""
+        late, self.answered = self.answered, True  # its time may have been over while it stood in the batch
+        if isinstance(result, AnewError):
+            if not late:
+                self._connection.reply(_error(result))
+        elif late or self._connection.gone:  # nobody has seen it: its place in the queue is as it was
+            key, token = result.key, result.hold_token
+            self._commit.submit(
+                Call(lambda batch: batch.give_back_reserved(key, token), _ignore, durable=False)
+            )
+        else:
+            self._connection.reply(replies.bulk(self._shown(result)))
 
 
 class _Waits:
@@ -474,32 +488,27 @@ class _Waits:
         self._line: deque[_Waiting] = deque()
         self._timer: asyncio.TimerHandle | None = None
 
-    def add(self, call: Callable[[], None]) -> _Waiting:
-        """Call this in `FETCH_S` seconds, unless it is over before."""
-        waiting = _Waiting(self._loop.time() + FETCH_S, call)
-        while self._line and self._line[0].call is None:  # nearly all are over long before their time
-            self._line.popleft()
-        self._line.append(waiting)
+    def add(self, waiting: _Waiting) -> None:
+        """End this one in `FETCH_S` seconds, unless it is answered before."""
+        waiting.at = self._loop.time() + FETCH_S
+        line = self._line
+        while line and line[0].answered:  # nearly all are long before their time
+            line.popleft()
+        line.append(waiting)
         if self._timer is None:
             self._timer = self._loop.call_at(waiting.at, self._look)
-        return waiting
 
     def end_all(self) -> None:
-        """Call all of them now."""
+        """End all of them now."""
         while self._line:
-            self._end(self._line.popleft())
+            self._line.popleft().end()
 
     def _look(self) -> None:
         now = self._loop.time()
         line = self._line
-        while line and (line[0].call is None or line[0].at <= now):
-            self._end(line.popleft())
+        while line and (line[0].answered or line[0].at <= now):
+            line.popleft().end()
         self._timer = self._loop.call_at(line[0].at, self._look) if line else None
-
-    def _end(self, waiting: _Waiting) -> None:
-        call, waiting.call = waiting.call, None
-        if call is not None:
-            call()
 
 
 def _enqueued_elsewhere(meta: Meta, ready_at: int, created_at: int) -> bool:

@@ -68,19 +68,17 @@ def _fraction_ms(digits: str) -> int:
     return int(digits[:3].ljust(3, "0")) + bool(digits[3:].strip("0"))
 
 
+@lru_cache(maxsize=256)
 def write(at: int) -> str:
-    """Write an instant in UTC: ``2026-01-31T23:59:59.5Z``, without fraction if there is none.
+    """Write an instant in UTC: ``2026-01-31T23:59:59.5Z``, without fraction if there is none; jobs of one batch share few.
 
     Args:
         at: Epoch ms; what lies outside the years 1 to 9999 is written as their first or last instant.
     """
     second, ms = divmod(min(max(at, FIRST), LAST), SECOND_MS)
-    return f"{_whole(second)}.{ms:03d}".rstrip("0") + "Z" if ms else _whole(second) + "Z"
-
-
-@lru_cache(maxsize=256)
-def _whole(second: int) -> str:
-    """Write a whole second; jobs that are shown together share few."""
     day, rest = divmod(second, DAY_MS // SECOND_MS)
     minute, seconds = divmod(rest, 60)
-    return f"{date.fromordinal(day + _EPOCH_DAY)}T{minute // 60:02d}:{minute % 60:02d}:{seconds:02d}"
+    fraction = f".{ms:03d}".rstrip("0") if ms else ""
+    return (
+        f"{date.fromordinal(day + _EPOCH_DAY)}T{minute // 60:02d}:{minute % 60:02d}:{seconds:02d}{fraction}Z"
+    )

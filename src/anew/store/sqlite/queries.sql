@@ -217,8 +217,8 @@ UPDATE job SET state = @IN_FLIGHT, hold_kind = ?, hold_token = ?, hold_owner = ?
 WHERE id IN (@marks) AND state = @READY;
 
 -- name: select_reserved
--- Jobs that were found by their index entries, all of them.
-SELECT @job, payload_bytes, payload_crc, payload FROM job WHERE id IN (@marks) AND state = @READY;
+-- Jobs that were found by their index entries, all of them, as they will be in flight under a hold (kind, token).
+SELECT @reserved, payload_bytes, payload_crc, payload FROM job WHERE id IN (@marks) AND state = @READY;
 
 -- name: reserve_by_key
 -- Put jobs in flight that are still ready, each for as long as it says.

@@ -108,6 +108,8 @@ class Queues:
     def read(self, queues: Iterable[str]) -> None:
         """Read the rows of many queues at once, where they are not known."""
         unknown = [queue for queue in queues if queue not in self._known]
+        if not unknown:
+            return
         for part in in_widths(unknown):
             for name, *row in self._execute(sql("read_queues", len(part)), part):
                 self._known[name] = _Queue(row)
@@ -398,6 +400,8 @@ class Queues:
 
     def _see_changed(self) -> None:
         """Look up the heads that must be; a queue that counts no ready jobs has none."""
+        if not self._unseen:
+            return
         ready: list[str] = []
         for name, queue in self._unseen.items():
             queue.head = None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any, Final
 
 import msgspec
@@ -37,8 +38,10 @@ JOB_COLUMNS: Final = "id, " + ", ".join(name for name in Job.__struct_fields__[1
 """The columns of a job, in the order of its fields; only the key has another name in the file."""
 
 STATE_AT: Final = Job.__struct_fields__.index("state")
-HOLD_AT: Final = Job.__struct_fields__.index("hold_kind")
-"""Where a job's hold stands: its kind, and behind it the token."""
+
+_AS_RESERVED: Final = {"state": str(IN_FLIGHT), "hold_kind": "?", "hold_token": "?"}
+RESERVED_COLUMNS: Final = ", ".join(_AS_RESERVED.get(name, name) for name in JOB_COLUMNS.split(", "))
+"""The same of a ready job that is about to be reserved: as it will be then."""
 
 WIDTH_OF_JOB: Final = len(Job.__struct_fields__) - 1
 """Columns of a job beside its payload; behind them stand its long payload's length, its checksum and, if asked for, its payload."""
@@ -58,6 +61,7 @@ FAR_MS: Final = 8_192
 Row = tuple[Any, ...]
 _UNSET = msgspec.UNSET
 checksum = zlib.crc32
+_retention: Final = lru_cache(maxsize=256)(msgspec.json.encode)
 
 
 def is_plain(job: NewJob) -> bool:
@@ -81,28 +85,29 @@ def plain_values(key: int, job: NewJob, now: int) -> Row:
 
 def rich_values(key: int, job: NewJob, now: int) -> Row:
     """Give the columns of `insert_rich`; of a payload that is kept apart only the length."""
-    size = len(job.payload)
+    payload, at = job.payload, job.ready_at
+    size = len(payload)
     apart = size > INLINE_BYTES
     return (
         key,
         job.queue,
         job.type,
         job.priority,
-        CODE[initial_state(job.ready_at, now)],
-        now if job.ready_at is None else min(job.ready_at, LAST_INSTANT),
+        READY if at is None else CODE[initial_state(at, now)],
+        now if at is None else min(at, LAST_INSTANT),
         job.retry_limit,
         stored_policy(job),
-        None if job.retention is None else msgspec.json.encode(job.retention),
+        None if job.retention is None else _retention(job.retention),
         size if apart else None,
-        None if apart else bytes(job.payload),
-        checksum(job.payload),
+        None if apart else bytes(payload),
+        checksum(payload),
     )
 
 
 def pushed_values(key: int, job: PushedJob, now: int) -> Row:
     """Give the columns of `insert_pushed`."""
     own = (job.jid or None, job.meta or None, job.reserve_ms, job.attempts)
-    return (*rich_values(key, job, now), *own)
+    return rich_values(key, job, now) + own
 
 
 def hooked_values(key: int, job: PushedJob, ties: JobHooks, now: int) -> Row:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from importlib import resources
 from typing import TypeVar
 
 from anew.jobs.cron_entry import CronEntry
-from anew.store.sqlite.rows import CODE, JOB_COLUMNS, TAKEN_COLUMNS
+from anew.store.sqlite.rows import CODE, JOB_COLUMNS, RESERVED_COLUMNS, TAKEN_COLUMNS
 
 T = TypeVar("T")
 
@@ -23,6 +23,7 @@ _WORDS = {f"@{state.name}": str(code) for state, code in CODE.items()} | {
     "@STATES": ", ".join(map(str, CODE.values())),
     "@job": JOB_COLUMNS,
     "@taken": TAKEN_COLUMNS,
+    "@reserved": RESERVED_COLUMNS,
     "@cron": ", ".join(CronEntry.__struct_fields__),
     "@new_cron": ", ".join(f"{name} = excluded.{name}" for name in CronEntry.__struct_fields__),
     "@counters": ", ".join(CODE),
@@ -59,11 +60,8 @@ def _row(columns: int) -> str:
     return "(" + ",".join("?" * columns) + ")"
 
 
-def in_widths(items: Sequence[T]) -> Iterator[Sequence[T]]:
+def in_widths(items: Sequence[T]) -> Iterable[Sequence[T]]:
     """Cut a sequence into pieces of at most `WIDTH`."""
-    if len(items) <= WIDTH:
-        if items:
-            yield items
-        return
-    for start in range(0, len(items), WIDTH):
-        yield items[start : start + WIDTH]
+    if len(items) <= WIDTH:  # mostly, and often there is nothing: no generator for that
+        return (items,) if items else ()
+    return (items[start : start + WIDTH] for start in range(0, len(items), WIDTH))

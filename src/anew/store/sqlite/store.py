@@ -46,7 +46,6 @@ from anew.store.sqlite.rows import (
     CODE,
     COMPLETED,
     DEAD,
-    HOLD_AT,
     IN_FLIGHT,
     INLINE_BYTES,
     READY,
@@ -118,7 +117,7 @@ class SqliteStore:
         self._synced = True
         self._abandoned = self._forked = False
         self._uncovered = False
-        self._version = -1
+        self._version = self._noted = -1
         self._unreadable: dict[int, str] = {}
         self._suspects_texts = False
         places = opening.Places.in_directory(path) if isinstance(path, Path) else path
@@ -186,7 +185,7 @@ class SqliteStore:
             self._sharing.presence.appear(self.session)  # before the row is committed
         self._execute("COMMIT")
         self._connection.set_busy_timeout(0)  # from now on somebody else's lock is told at once
-        self._version = self._data_version()
+        self._note_version()
         self._sharing.leave()
 
     # -- transactions
@@ -207,10 +206,9 @@ class SqliteStore:
                 self._synced = synced
             self._execute("BEGIN IMMEDIATE")
             self._sharing.locked = False
-            version = self._data_version()
-            if version == self._version:
+            if self._connection.data_version() == self._version:
                 return False
-            self._version = version
+            self._note_version()
             self._sharing.alone = False
             self._forget()
         except (apsw.BusyError, apsw.LockedError) as error:
@@ -239,6 +237,7 @@ class SqliteStore:
         if self._written_failure != self.identity.last_failure:
             self._write_last_failure()
         self._execute("COMMIT")
+        self._version = self._connection.data_version()
         self._uncovered = False
         if self._log.is_long():
             try:
@@ -256,6 +255,7 @@ class SqliteStore:
         """Undo the transaction; what is cached of the rows is read again."""
         if self._connection.in_transaction:
             self._execute("ROLLBACK")
+            self._version = self._connection.data_version()
         self._forget()
         self._sharing.leave()
 
@@ -277,7 +277,7 @@ class SqliteStore:
 
     def has_changed(self) -> bool:
         """Tell whether another process has written since the last transaction; outside of one."""
-        return self._data_version() != self._version
+        return self._others_version() != self._noted
 
     def explain(self, error: Exception) -> AnewError | None:
         """Tell SQLite's exception in our words; anything but "no space" and "busy" means that nothing may be trusted."""
@@ -292,7 +292,13 @@ class SqliteStore:
             return _failed(error)
         return None
 
-    def _data_version(self) -> int:
+    def _note_version(self) -> None:
+        """Note the state of the file as it is seen now."""
+        # The first counts every change, costs nothing and is up to date in a transaction; the second counts what others have
+        # written, costs some microseconds and looks at the file itself.
+        self._version, self._noted = self._connection.data_version(), self._others_version()
+
+    def _others_version(self) -> int:
         ((version,),) = self._execute("PRAGMA data_version").fetchall()  # see `next_due`
         return int(version)
 
@@ -524,7 +530,8 @@ class SqliteStore:
         keys, behind = self._queues.first_of_each(each)
         by_key: dict[int, tuple[Any, ...]] = {}
         for part in in_widths(keys):
-            by_key |= {row[0]: row for row in self._execute(sql("select_reserved", len(part)), part)}
+            found = self._execute(sql("select_reserved", len(part)), (int(hold.kind), hold.token, *part))
+            by_key |= {row[0]: row for row in found}
         jobs: list[Job] = []
         corrupt: dict[int, str] = {}
         taken: list[tuple[Any, ...]] = []
@@ -539,10 +546,7 @@ class SqliteStore:
             taken.append(row)
             wrong = damage(size, crc, payload)
             if wrong is None:
-                job = [*row]
-                job[STATE_AT] = IN_FLIGHT
-                job[HOLD_AT : HOLD_AT + 2] = (int(hold.kind), hold.token)
-                jobs.append(job_of(job, payload))
+                jobs.append(job_of(row, payload))
             else:
                 corrupt[row[0]] = wrong
         stamp = (int(hold.kind), hold.token, hold.owner, hold.now, RESERVED_MS, hold.now)
