@@ -56,6 +56,7 @@ OWNERS = {
     "h2": "net",
     "click": "cli",
     "uvloop": "app",
+    "redis": "app",
     "matplotlib": "lab",
     "jinja2": "web",
 }

@@ -45,20 +45,20 @@ def make_anew(root_dir: Path, seen: Examination) -> Examination:
     store = SqliteStore(Places.in_directory(root_dir), exclusive=False)
     try:
         engine = Engine(store, clock=SystemClock(), defaults=DEFAULTS)
-        _do(engine, _mend_texts)
+        apply_one(engine, _mend_texts)
         recover(engine)  # sessions, holds, and what was begun and never came
         keys = {finding.name: finding.keys for finding in seen.findings}
         orphans = (*keys.get("payloads", ()), *keys.get("attempts", ()))
-        _do(engine, lambda batch: store.leave_orphans(orphans))
-        while _do(engine, lambda batch: store.sweep(SWEPT)):
+        apply_one(engine, lambda batch: store.leave_orphans(orphans))
+        while apply_one(engine, lambda batch: store.sweep(SWEPT)):
             pass
-        _do(engine, lambda batch: store.recount_records(keys.get("records", ())))
+        apply_one(engine, lambda batch: store.recount_records(keys.get("records", ())))
         reader = store.reader()
         try:
             found = reader.recount()
         finally:
             reader.close()
-        _do(engine, lambda batch: batch.correct(found))
+        apply_one(engine, lambda batch: batch.correct(found))
     finally:
         store.close()
     return look_over(root_dir)
@@ -80,7 +80,7 @@ def copy_in(
     return restore(source, Places.in_directory(root_dir), progress, force=force)
 
 
-def _do(engine: Engine, verb: Callable[..., Any]) -> Any:
+def apply_one(engine: Engine, verb: Callable[..., Any]) -> Any:
     """Run one verb in one transaction, after whoever has the turn."""
     results: list[Any] = []
     wait_and_apply(engine, [Call(verb, results.append)])

@@ -48,6 +48,8 @@ def explained(error: AnewError) -> str:
 def _hint(error: AnewError, text: str) -> str:
     if isinstance(error, Unreachable) and text.startswith("no server at"):
         return "Start one with: anew serve   (or say where it is: --url or ANEW_URL)"
+    if isinstance(error, Unauthorized) and text.startswith("Redis at"):
+        return "Give its password in the address: redis://:PASSWORD@HOST:6379"
     if isinstance(error, Unauthorized) and "password" in text:
         return "Give it in FAKTORY_PASSWORD, or in the address: tcp://:PASSWORD@HOST:7419"
     if isinstance(error, Unreachable) and text.startswith("nothing listens at"):

@@ -25,6 +25,7 @@ _COMMANDS: Final = {
     "fwp": ("anew.cli.fwp", "Ask a server by the Faktory Work Protocol."),
     "policy": ("anew.cli.policy", "See what a retry policy will do."),
     "lab": ("anew.cli.lab", "Simulate, compare, draw and fit retry policies; open the lab in a browser."),
+    "import": ("anew.cli.importing:import_group", "Bring the jobs of another job queue over."),
     "doctor": ("anew.cli.doctor", "Check a store, and rebuild its counters."),
     "backup": ("anew.cli.doctor", "Copy a store while its server goes on."),
     "restore": ("anew.cli.doctor", "Put a copy made by backup in a store's place."),

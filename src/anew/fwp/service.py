@@ -17,7 +17,6 @@ from typing import Any, Final
 
 import msgspec
 
-from anew.backoff import policy_from_json
 from anew.engine import Acknowledge, Call, Engine, Enqueue, Entry, Fetch, GroupCommit, Reject, Succeed
 from anew.engine.bulk import BulkChanges
 from anew.engine.ops import Fail as FailOne
@@ -46,11 +45,12 @@ from anew.fwp.commands import Fetch as FetchCommand
 from anew.fwp.connection import FwpConnection
 from anew.fwp.enterprise import Custom, Enterprise, custom_of, no_batch, ties_of
 from anew.fwp.jobs import CheckedJob, Failure, Meta, SentJob, checked, failure_of, meta_of, rendered
-from anew.fwp.mutations import DEAD_MS, Mutations
+from anew.fwp.mutations import Mutations
+from anew.fwp.policies import Policies
 from anew.fwp.workers import Worker, Workers, WorkerState
 from anew.jobs import ErrorRecord, Failed, Job, State
 from anew.jobs.change import due_of
-from anew.jobs.codec import PushedJob, Retention
+from anew.jobs.codec import JobHooks, PushedJob
 from anew.jobs.ids import COUNTER_BITS
 from anew.jobs.outcomes import RESERVATION_EXPIRED
 from anew.jobs.terms import policy_of
@@ -68,10 +68,6 @@ VERSION: Final = "1.10.0"
 ENDLESS: Final = 2**31 - 1
 """The ``retry`` of a job without a limit: clients read no larger number everywhere."""
 
-_POLICY: Final = msgspec.Raw(b'{"preset":"faktory"}')
-_DISCARDS: Final = b'{"preset":"faktory","on_exhausted":"discard"}'
-_NO_RETRY: Final = b'{"preset":"faktory","on_exhausted":"dead"}'
-_RETENTION: Final = Retention(dead_ms=DEAD_MS)
 _BEATS: Final = {
     WorkerState.RUNNING: replies.OK,
     WorkerState.QUIET: replies.bulk(b'{"state":"quiet"}'),
@@ -110,8 +106,7 @@ class Service:
         self._commit = commit
         self._reads = reads
         self._description = description
-        self._policy = msgspec.UNSET if own_policy else _POLICY
-        self._policies = policies or {}
+        self._policies = Policies(own_policy=own_policy, chosen=policies)
         self._enterprise = enterprise
         paid = Enterprise(commit, engine.ids, lambda sent: self._named(checked(sent)))
         self.bulk = BulkChanges(commit.submit, reads.later, engine.clock.now, loop.call_later)
@@ -197,38 +192,12 @@ class Service:
 
     def _named(self, job: CheckedJob, now: int | None = None) -> PushedJob:
         """Give a job in the engine's form; `now` is the instant from which it counts, epoch ms, None for the clock's."""
-        policy, limit = self._policy_of(job) if self._policies else self._policy, job.retry
-        ties = None
-        if job.custom:
-            custom = custom_of(job.custom)
-            policy = _own_policy(custom, policy)
-            if self._enterprise:
-                ties = ties_of(
-                    custom, job, self._engine.ids, self._engine.clock.now() if now is None else now
-                )
-        if limit <= 0:  # there is no wait that a policy could decide, only what becomes of the job
-            policy, limit = msgspec.Raw(_NO_RETRY if limit else _DISCARDS), 0
-        return PushedJob(
-            type=job.jobtype,
-            queue=job.queue,
-            payload=job.args,
-            ready_at=job.at,
-            retry_limit=limit,
-            retention=_RETENTION,
-            policy=policy,
-            jid=job.jid,
-            meta=job.meta,
-            reserve_ms=max(job.reserve_for, 60) * 1_000 if job.reserve_for else None,  # a minute at least
-            attempts=job.attempts,
-            hooks=ties,
-        )
+        return self._policies.pushed(job, self._tie if now is None else partial(self._tie, now=now))
 
-    def _policy_of(self, job: CheckedJob) -> Any:
-        """Give the policy for a job's queue and type, else for its type, else for its queue, else the server's."""
-        for key in ((job.queue, job.jobtype), (None, job.jobtype), (job.queue, None)):
-            if key in self._policies:
-                return self._policies[key]
-        return self._policy
+    def _tie(self, custom: Custom, job: CheckedJob, now: int | None = None) -> JobHooks | None:
+        if not self._enterprise:
+            return None
+        return ties_of(custom, job, self._engine.ids, self._engine.clock.now() if now is None else now)
 
     def cron_job(self, members: Mapping[str, Any]) -> PushedJob:
         """Give the job that a cron entry enqueues, each time under an id of its own.
@@ -272,7 +241,8 @@ class Service:
         waits = job.state is State.SCHEDULED or (
             meta.at and failure is None and times.parse(meta.at) > job.ready_at
         )
-        enqueued_at = None if waits else max(job.ready_at, created_at)
+        as_sent = waits or _enqueued_elsewhere(meta, job.ready_at, created_at)
+        enqueued_at = None if as_sent else max(job.ready_at, created_at)
         return rendered(jid, job.queue, job.type, args, retry, meta, created_at, enqueued_at, failure)
 
     def retry_of(self, job: Job, meta: Meta) -> int:
@@ -541,17 +511,14 @@ class _Waits:
         self._timer = self._loop.call_at(line[0].at, self._look) if line else None
 
 
-def _own_policy(custom: Custom, otherwise: Any) -> Any:
-    """Give the policy that a job names for itself.
-
-    Raises:
-        InvalidPolicy: It is none.
-    """
-    own = custom.anew_policy
-    if isinstance(own, msgspec.UnsetType):
-        return otherwise
-    policy_from_json(bytes(own))
-    return own
+def _enqueued_elsewhere(meta: Meta, ready_at: int, created_at: int) -> bool:
+    """Report whether a job came here when it was ready already, and has not waited for another time since."""
+    if ready_at >= created_at or not meta.enqueued_at:
+        return False
+    try:
+        return times.parse(meta.enqueued_at) == ready_at
+    except InvalidInput:
+        return False
 
 
 def _message(record: ErrorRecord) -> str:

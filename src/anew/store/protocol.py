@@ -24,6 +24,7 @@ from anew.jobs.cron_entry import CronEntry
 from anew.jobs.hooks import Hook, Hooked
 from anew.jobs.job import ErrorRecord, Job
 from anew.jobs.limits import Throttle
+from anew.jobs.moved import MovedJob
 from anew.jobs.outcomes import HoldKind
 from anew.jobs.progress import Progress
 from anew.jobs.state import State
@@ -429,6 +430,9 @@ class Store(Protocol):
     def insert_plain(self, keys: Sequence[int], jobs: Sequence[NewJob], now: int) -> None:
         """As `insert`, for jobs that say nothing beyond type, queue and payload, so that nothing more is looked at."""
 
+    def insert_moved(self, keys: Sequence[int], jobs: Sequence[MovedJob], hold: Hold) -> None:
+        """Store jobs that come with their past, under rising keys; `hold` is that of those in flight."""
+
     def take(self, queues: Sequence[str] | None, limit: int, max_bytes: int, hold: Hold) -> Taken:
         """Put the first ready jobs by (priority, key) in flight under a hold; None means all queues.
 
@@ -467,6 +471,9 @@ class Store(Protocol):
 
     def pause(self, queues: Collection[str] | None, paused: bool) -> None:
         """Have listed queues, some or all, hand out nothing, or again what they have; unknown ones are left alone."""
+
+    def list_queues(self, queues: Iterable[str]) -> None:
+        """Have queues stay listed when they have no job."""
 
     def unlist(self, queues: Collection[str] | None) -> None:
         """Leave queues, some or all, out of the list when they have no job, and hand out what they have."""
@@ -518,10 +525,22 @@ class Store(Protocol):
         """
 
     def delete_all(self) -> int:
-        """Remove every job, lock, batch and record of progress; report how many jobs there were.
+        """Remove every job, lock, batch, record of progress and note; report how many jobs there were.
 
         What is staged stays: those jobs have yet to come.
         """
+
+    def notes(self) -> dict[str, str]:
+        """Give the notes of how far moves from elsewhere have come, by name."""
+
+    def note(self, name: str) -> str | None:
+        """Give one of them, if there is one."""
+
+    def write_note(self, name: str, text: str) -> None:
+        """Write one of them."""
+
+    def forget_notes(self) -> None:
+        """Remove them all."""
 
     def sweep(self, limit: int) -> bool:
         """Remove up to `limit` records or parts that deleted jobs have left; report whether there were any."""

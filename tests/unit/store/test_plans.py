@@ -196,6 +196,7 @@ BY_KEY = [
     "drop_slots", "crons", "group_crons",
     "read_cron", "drop_cron", "resume_crons", "close_session", "read_duty",
     "hooked", "add_hooks", "locks", "batches", "write_batch", "batch_parts", "delete_batches", "progress", "extend_hold",
+    "note", "notes", "forget_notes",
 ]  # fmt: skip
 
 
@@ -232,6 +233,7 @@ def test_every_statement_is_accounted_for() -> None:
         "pause_crons",
         "insert_pushed",
         "insert_hooked",
+        "insert_moved",
         "insert_batch",
         "take_locks",
         "claim_lock",

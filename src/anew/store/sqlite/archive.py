@@ -52,6 +52,13 @@ class SqliteArchive:
             raise _unreadable(error) from error
         return found
 
+    def notes(self) -> dict[str, str]:
+        """Give the notes of how far moves from elsewhere have come, by name."""
+        try:
+            return {str(name): str(text) for name, text in self._connection.execute(sql("notes"))}
+        except apsw.Error as error:
+            raise _unreadable(error) from error
+
     def close(self) -> None:
         """Let go of the database."""
         self._connection.close()

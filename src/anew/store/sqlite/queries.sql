@@ -29,6 +29,13 @@ INSERT INTO job (id, queue, type, priority, state, ready_at, retry_limit, policy
     jid, meta, reserve_ms, attempts, hooks, expires_at, batch, unique_digest, unique_scope)
 VALUES @rows(21);
 
+-- name: insert_moved
+-- Jobs that come from another queue with their past.
+INSERT INTO job (id, queue, type, priority, state, ready_at, retry_limit, policy, retention, payload_bytes, payload, payload_crc,
+    jid, meta, reserve_ms, attempts, failed_at, first_failed_at, records, record_bytes, purge_at,
+    hold_kind, hold_token, hold_owner, hold_deadline, dequeued_at)
+VALUES @rows(26);
+
 -- name: hooked
 -- Those of some jobs that are tied to something.
 SELECT id, state, hooks, expires_at, batch, unique_digest, unique_scope, jid FROM job WHERE id IN (@marks) AND hooks > 0;
@@ -573,6 +580,16 @@ SELECT (SELECT max(id) FROM job),
 -- name: read_meta
 -- What is stored about the store itself.
 SELECT name, value FROM meta;
+
+-- name: notes
+-- How far moves from elsewhere have come; their names begin with "moved/".
+SELECT substr(name, 7), value FROM meta WHERE name >= 'moved/' AND name < 'moved0';
+
+-- name: note
+SELECT value FROM meta WHERE name = ?;
+
+-- name: forget_notes
+DELETE FROM meta WHERE name >= 'moved/' AND name < 'moved0';
 
 -- name: write_meta
 -- Change some of that.

@@ -14,8 +14,9 @@ from anew.jobs.codec import LAST_INSTANT, JobHooks, NewJob, PushedJob
 from anew.jobs.decide import initial_state
 from anew.jobs.hooks import bits_of
 from anew.jobs.job import ErrorRecord, Job
+from anew.jobs.moved import MovedJob
 from anew.jobs.state import State
-from anew.store.protocol import Rewrite
+from anew.store.protocol import Hold, Rewrite
 
 CODE: Final[dict[State, int]] = {
     State.SCHEDULED: 10,
@@ -114,6 +115,30 @@ def hooked_values(key: int, job: PushedJob, ties: JobHooks, now: int) -> Row:
     unique = ties.unique
     digest, scope = (None, None) if unique is None else (unique.digest, str(unique.scope))
     return (*pushed_values(key, job, now), bits_of(ties), ties.expires_at, ties.batch, digest, scope)
+
+
+def moved_values(key: int, job: MovedJob, hold: Hold) -> Row:
+    """Give the columns of `insert_moved`."""
+    values = pushed_values(key, job, hold.now)
+    failure, reserved = job.failure, job.reserved
+    failed: Row = (None, None, 0, 0)
+    if failure is not None:
+        size = text_bytes(failure.message) + text_bytes(failure.backtrace)
+        failed = (failure.failed_at, failure.first_failed_at, 1, size)
+    held: Row = (None,) * 5
+    if reserved is not None:
+        held = (int(hold.kind), hold.token, hold.owner, reserved.until, reserved.since)
+    return (*values[:4], CODE[job.state], *values[5:], *failed, job.purge_at, *held)
+
+
+def moved_attempt_values(key: int, job: MovedJob) -> Row | None:
+    """Give the columns of `insert_attempt` for a job's latest failure; None if it has not failed."""
+    failure = job.failure
+    if failure is None:
+        return None
+    texts = (failure.error_type, failure.message, failure.backtrace)
+    # When that attempt began is not known.
+    return (key, job.attempts, "error", *texts, failure.failed_at, failure.failed_at, failure.decision)
 
 
 def stored_policy(job: NewJob) -> bytes | None:

@@ -19,6 +19,7 @@ from anew.jobs.codec import DEFAULT_PRIORITY, RESERVED_MS, NewJob, PushedJob
 from anew.jobs.hooks import SEEN_BY_TAKES
 from anew.jobs.job import Job
 from anew.jobs.limits import Throttle
+from anew.jobs.moved import MovedJob
 from anew.jobs.state import State
 from anew.store.protocol import (
     Hold,
@@ -57,6 +58,8 @@ from anew.store.sqlite.rows import (
     hooked_values,
     is_plain,
     job_of,
+    moved_attempt_values,
+    moved_values,
     plain_values,
     pushed_values,
     rewrite_values,
@@ -394,6 +397,10 @@ class SqliteStore:
             self._payloads.adopt(keys[0], keys[-1])
         rows = sorted(plain + rich + pushed) if rich or pushed else plain
         self._queues.list_names({row[1] for row in pushed if row[4] == READY and row[12] is not None})
+        self._came(rows, staged=staged)
+
+    def _came(self, rows: Sequence[tuple[Any, ...]], *, staged: bool = False) -> None:
+        """Count new jobs, given as rows that begin as those of `insert_rich` do, in order of key."""
         places = tally([(row[1], row[3], row[4]) for row in rows])
         for (queue, _, code), n in places.items():
             self._queues.move({queue: n}, None, code)
@@ -404,6 +411,22 @@ class SqliteStore:
             )
         for queue, _ in ready if staged else ():
             self._queues.change(queue)  # the keys were given before those of jobs that may be ready already
+
+    def insert_moved(self, keys: Sequence[int], jobs: Sequence[MovedJob], hold: Hold) -> None:
+        """Store jobs that come with their past, under rising keys; `hold` is that of those in flight."""
+        for key, job in zip(keys, jobs, strict=True):
+            if len(job.payload) > INLINE_BYTES:
+                self._payloads.insert(key, job.payload)
+        pairs = list(zip(keys, jobs, strict=True))
+        rows = [moved_values(key, job, hold) for key, job in pairs]
+        self._many("insert_moved", rows)
+        attempts = [moved_attempt_values(key, job) for key, job in pairs]
+        self._records.write([values for values in attempts if values is not None])
+        self._queues.list_names({row[1] for row in rows if row[4] == READY})
+        self._came(rows)
+        if self.limits:
+            held = [(key, job.queue, job.reserved.worker) for key, job in pairs if job.reserved is not None]
+            self.occupy(held, hold.now)
 
     def insert_plain(self, keys: Sequence[int], jobs: Sequence[NewJob], now: int) -> None:
         """As `insert`, for jobs that say nothing beyond type, queue and payload, so that nothing more is looked at."""
@@ -753,6 +776,7 @@ class SqliteStore:
     def delete_all(self) -> int:
         """Remove every job; tell how many there were."""
         deleted = self._queues.total()
+        self.forget_notes()  # what was moved in is gone, and may be moved in again
         self._uncovered = True
         for table in ("job", "attempt", "attempt_count", "leftover", "day", "slot", *HOOK_TABLES):
             self._execute(f"DELETE FROM {table}")  # noqa: S608 - fixed names
@@ -848,6 +872,10 @@ class SqliteStore:
         """Leave queues, some or all, out of the list when they have no job, and hand out what they have."""
         self._queues.unlist(queues)
 
+    def list_queues(self, queues: Iterable[str]) -> None:
+        """Have queues stay listed when they have no job."""
+        self._queues.list_names(queues)
+
     def any_ready(self) -> bool:
         """Tell whether any job is ready."""
         return self._queues.any_ready()
@@ -878,6 +906,25 @@ class SqliteStore:
         for queue in found.heads:
             self._queues.change(queue)
         return True
+
+    # -- notes
+
+    def notes(self) -> dict[str, str]:
+        """Give the notes of how far moves from elsewhere have come, by name."""
+        return dict(self._execute(sql("notes")).fetchall())
+
+    def note(self, name: str) -> str | None:
+        """Give one of them, if there is one."""
+        rows: list[tuple[str]] = self._execute(sql("note"), (f"moved/{name}",)).fetchall()
+        return rows[0][0] if rows else None
+
+    def write_note(self, name: str, text: str) -> None:
+        """Write one of them."""
+        self._execute(sql("write_meta"), (f"moved/{name}", text))
+
+    def forget_notes(self) -> None:
+        """Remove them all."""
+        self._execute(sql("forget_notes"))
 
     # -- other processes
 
