@@ -150,6 +150,7 @@ class Server:
             enterprise=enterprise,
             own_policy=self.settings.retry.policy is not None,
             policies=fwp_policies(self.settings),
+            idempotent=chosen.idempotent_push,
         )
         port = FwpPort(
             server, service, password=chosen.password or "", enterprise=enterprise, max_line=chosen.max_line

@@ -50,7 +50,7 @@ from anew.fwp.mutations import DEAD_MS, Mutations
 from anew.fwp.workers import Workers, WorkerState
 from anew.jobs import ErrorRecord, Failed, Job, State
 from anew.jobs.change import due_of
-from anew.jobs.codec import PushedJob, Retention
+from anew.jobs.codec import JobHooks, PushedJob, Retention
 from anew.jobs.ids import COUNTER_BITS
 from anew.jobs.outcomes import RESERVATION_EXPIRED
 from anew.jobs.terms import policy_of
@@ -71,6 +71,7 @@ ENDLESS: Final = 2**31 - 1
 _POLICY: Final = msgspec.Raw(b'{"preset":"faktory"}')
 _DISCARDS: Final = b'{"preset":"faktory","on_exhausted":"discard"}'
 _NO_RETRY: Final = b'{"preset":"faktory","on_exhausted":"dead"}'
+_ONCE: Final = JobHooks(once=True)
 _RETENTION: Final = Retention(dead_ms=DEAD_MS)
 _BEATS: Final = {
     WorkerState.RUNNING: replies.OK,
@@ -91,6 +92,7 @@ class Service:
         enterprise: Tracking, batches, unique keys and expiry are spoken; else they are passed over, as Faktory does without a
             licence.
         own_policy: A policy was set for the whole server, and holds for these jobs too in place of Faktory's.
+        idempotent: A push of a jid whose job is still stored is that job again.
         policies: By queue and type, policies that come before the server's; None stands for every queue or type.
     """
 
@@ -104,6 +106,7 @@ class Service:
         description: str = "Faktory Enterprise",
         own_policy: bool = False,
         enterprise: bool = True,
+        idempotent: bool = False,
         policies: Mapping[tuple[str | None, str | None], msgspec.Raw] | None = None,
     ) -> None:
         self._engine = engine
@@ -113,6 +116,7 @@ class Service:
         self._policy = msgspec.UNSET if own_policy else _POLICY
         self._policies = policies or {}
         self._enterprise = enterprise
+        self._idempotent = idempotent
         paid = Enterprise(commit, engine.ids, lambda sent: self._named(checked(sent)))
         self.bulk = BulkChanges(commit.submit, reads.later, engine.clock.now, loop.call_later)
         self.mutations = Mutations(self.bulk, engine.clock.now, self._key, self.shown)
@@ -189,6 +193,8 @@ class Service:
                 connection.reply(_error(result))
             else:
                 for at, entry in result.existing.items():
+                    if entry is Entry.REPEATED:
+                        continue
                     code, text = _refused(entry, kept[at])
                     errors[kept[at].jid or ""] = f"{code} {text}".strip()
                 connection.reply(replies.refused_jobs(errors))
@@ -221,7 +227,7 @@ class Service:
             meta=job.meta,
             reserve_ms=_reserve_ms(meta),
             attempts=job.attempts,
-            hooks=ties,
+            hooks=_once(ties) if self._idempotent else ties,
         )
 
     def _policy_of(self, job: CheckedJob) -> Any:
@@ -540,6 +546,10 @@ def _reserve_ms(meta: Meta | None) -> int | None:
     return max(meta.reserve_for, 60) * 1_000
 
 
+def _once(ties: JobHooks | None) -> JobHooks:
+    return _ONCE if ties is None else msgspec.structs.replace(ties, once=True)
+
+
 def _own_policy(custom: Custom, otherwise: Any) -> Any:
     """Give the policy that a job names for itself.
 
@@ -564,7 +574,7 @@ def _answer_ok(connection: FwpConnection, result: Any) -> None:
 
 
 def _answer_push(connection: FwpConnection, sent: SentJob, result: Any) -> None:
-    if isinstance(result, AnewError) or not result.existing:
+    if isinstance(result, AnewError) or result.existing.get(0, Entry.REPEATED) is Entry.REPEATED:
         _answer_ok(connection, result)
     else:
         code, text = _refused(result.existing[0], sent)

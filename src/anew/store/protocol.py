@@ -270,6 +270,9 @@ class HookRows(Protocol):
     def add(self, keys: Sequence[int], hook: Hook) -> None:
         """Set a bit in some jobs."""
 
+    def stored_once(self, jids: Sequence[str]) -> dict[str, int]:
+        """Find jobs that were stored with the mark `once`, by their producers' ids; unknown ones are left out."""
+
     def locks(self, digests: Sequence[bytes]) -> list[tuple[Lock, State | None]]:
         """Give the locks of some keys, with the state of each one's holder; None if its record is gone."""
 

@@ -42,6 +42,10 @@ WHERE id IN (SELECT id FROM job WHERE state > @IN_FLIGHT AND purge_at <= ? ORDER
 -- Set bits.
 UPDATE job SET hooks = hooks | ? WHERE id IN (@marks);
 
+-- name: stored_once
+-- Jobs that are not to be stored again, by their producers' ids.
+SELECT jid, id FROM job INDEXED BY job_once WHERE hooks & 128 AND jid IN (@marks);
+
 -- name: locks
 -- Who holds keys, and in which state that job is, if it is still there.
 SELECT digest, job_id, scope, ends_at, (SELECT state FROM job WHERE id = unique_lock.job_id) FROM unique_lock
@@ -257,8 +261,9 @@ SELECT jid, id, hold_token FROM job WHERE jid IN (@marks) AND state = @IN_FLIGHT
 SELECT data FROM payload WHERE job_id = ? ORDER BY part;
 
 -- name: finish
--- Jobs in flight that are nothing but their row and tied to nothing; a key that does not come back is another one.
-DELETE FROM job WHERE id IN (@marks) AND state = @IN_FLIGHT AND hooks = 0 AND payload_bytes IS NULL AND records = 0
+-- Jobs in flight that are nothing but their row and tied to nothing but their producers' ids; a key that does not come back is
+-- another one.
+DELETE FROM job WHERE id IN (@marks) AND state = @IN_FLIGHT AND hooks IN (0, 128) AND payload_bytes IS NULL AND records = 0
     AND (retention IS NULL OR instr(retention, 'completed') = 0)
 RETURNING id, queue;
 
