@@ -10,7 +10,7 @@ import logging
 import secrets
 import select
 from collections import deque
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, cast
 
 from anew.errors import MalformedRequest
 from anew.fwp import replies
@@ -142,6 +142,8 @@ class FwpConnection(asyncio.Protocol):
         "served",
         "worker",
     )
+
+    refusal: ClassVar[str] = "an error after its HELLO"
 
     def __init__(self, port: FwpPort) -> None:
         self._port = port
