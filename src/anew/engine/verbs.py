@@ -173,7 +173,7 @@ def chosen_chunk(chosen: Callable[[Job], bool], change: ChunkChange) -> ChunkCha
 
 
 def pause(queues: Collection[str] | None, paused: bool) -> Callable[[Batch], None]:
-    """Have listed queues, some or all, hand out nothing, or again what they have."""
+    """Have queues that are listed or have ready jobs, some or all, hand out nothing, or again what they have."""
     return lambda batch: batch.store.pause(queues, paused)
 
 

@@ -469,7 +469,10 @@ class Store(Protocol):
         """Count attempts that have ended on a day (UTC, days since the Unix epoch): all, and those that failed."""
 
     def pause(self, queues: Collection[str] | None, paused: bool) -> None:
-        """Have listed queues, some or all, hand out nothing, or again what they have; unknown ones are left alone."""
+        """Have queues, some or all, hand out nothing, or again what they have; a paused queue is listed.
+
+        Those that are neither listed nor have ready jobs are left alone.
+        """
 
     def unlist(self, queues: Collection[str] | None) -> None:
         """Leave queues, some or all, out of the list when they have no job, and hand out what they have."""

@@ -29,6 +29,7 @@ WHOLE_TABLE = {
     "drop_queue_text": RARE,
     "read_counters": "a row a queue, read where all counters are asked for",
     "listed_queues": "a row a queue, for somebody who lists them",
+    "known_queues": "a row a queue, for somebody who pauses them all",
     "flagged_queues": "a row a queue, for somebody who removes them all",
     "ended": "a row a day",
     "read_meta": "a handful of rows, read at the start",

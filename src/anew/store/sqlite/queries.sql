@@ -195,6 +195,10 @@ DELETE FROM queue WHERE name IN (@marks);
 -- Queues that stay listed without a job.
 SELECT name, paused FROM queue WHERE listed;
 
+-- name: known_queues
+-- Queues that are listed or have a job to hand out.
+SELECT name FROM queue WHERE listed OR head_id IS NOT NULL;
+
 -- name: flagged_queues
 -- Queues that are listed or paused.
 SELECT name FROM queue WHERE listed OR paused;
