@@ -38,6 +38,7 @@ from anew.fwp.service import Service
 from anew.http import changing, enqueuing, metrics, openapi, querying, service, settling, take
 from anew.http.api import Api, Context
 from anew.http.router import Router
+from anew.net.chunks import Chunks
 from anew.net.listener import NetServer
 from anew.net.port import HttpPort
 from anew.net.seam import WireCounters
@@ -131,7 +132,7 @@ class Server:
             ("primary", self.settings.listen.host, self.settings.listen.port, http.connection)
         ]
         if not self.settings.fwp.off:
-            doors.append(("fwp", *self._fwp(server, commit, reads, loop)))
+            doors.append(("fwp", *self._fwp(server, commit, reads, loop, context.chunks)))
         bound: dict[str, str] = {}
         try:
             for name, host, port, connection in doors:
@@ -152,7 +153,12 @@ class Server:
         return 0
 
     def _fwp(
-        self, server: NetServer, commit: GroupCommit, reads: Reads, loop: asyncio.AbstractEventLoop
+        self,
+        server: NetServer,
+        commit: GroupCommit,
+        reads: Reads,
+        loop: asyncio.AbstractEventLoop,
+        chunks: Chunks,
     ) -> tuple[str, int, Callable[[], asyncio.Protocol]]:
         """Put the Faktory Work Protocol together; give where it listens, and what makes its connections."""
         chosen = self.settings.fwp
@@ -166,6 +172,7 @@ class Server:
             enterprise=enterprise,
             own_policy=self.settings.retry.policy is not None,
             policies=fwp_policies(self.settings),
+            chunks=chunks,
             idempotent=chosen.idempotent_push,
         )
         port = FwpPort(

@@ -18,7 +18,17 @@ from typing import Any, Final
 import msgspec
 
 from anew.backoff import policy_from_json
-from anew.engine import Acknowledge, Call, Engine, Enqueue, Entry, Fetch, GroupCommit, Reject, Succeed
+from anew.engine import (
+    Acknowledge,
+    Call,
+    Engine,
+    Enqueue,
+    Entry,
+    Fetch,
+    GroupCommit,
+    Reject,
+    Succeed,
+)
 from anew.engine.bulk import BulkChanges
 from anew.engine.ops import Fail as FailOne
 from anew.engine.ops import Op
@@ -26,8 +36,8 @@ from anew.engine.reads import Overview, Reads, Then
 from anew.engine.staging import PART_BYTES
 from anew.engine.throttles import free_slots_of
 from anew.engine.verbs import delete_chunk, pause, unlist
-from anew.errors import AnewError, InvalidInput, NotFound
-from anew.fwp import replies, times
+from anew.errors import AnewError, InvalidInput, NotFound, Overloaded
+from anew.fwp import long_bulk, replies, times
 from anew.fwp.commands import (
     Ack,
     Beat,
@@ -36,6 +46,7 @@ from anew.fwp.commands import (
     Flush,
     Hello,
     Info,
+    LongPushBulk,
     Mutate,
     Push,
     PushBulk,
@@ -54,10 +65,14 @@ from anew.jobs.codec import JobHooks, PushedJob, Retention
 from anew.jobs.ids import COUNTER_BITS
 from anew.jobs.outcomes import RESERVATION_EXPIRED
 from anew.jobs.terms import policy_of
+from anew.net.chunks import Chunks, Work
 from anew.store.protocol import Filter, Page
 
 FETCH_S: Final = 2.0
 """How long a FETCH waits for a job. Source: Faktory 1.10."""
+
+PART_JOBS: Final = 1_000
+"""Jobs of a PUSHB that are checked in one go, some 3 ms, and that one batch stores, some 6 ms."""
 
 EXPIRED: Final = "Faktory job reservation expired"
 """What a job says whose reservation has expired. Source: Faktory 1.10."""
@@ -92,6 +107,7 @@ class Service:
         enterprise: Tracking, batches, unique keys and expiry are spoken; else they are passed over, as Faktory does without a
             licence.
         own_policy: A policy was set for the whole server, and holds for these jobs too in place of Faktory's.
+        chunks: Where long bulks are read.
         idempotent: A push of a jid whose job is still stored is that job again.
         policies: By queue and type, policies that come before the server's; None stands for every queue or type.
     """
@@ -106,6 +122,7 @@ class Service:
         description: str = "Faktory Enterprise",
         own_policy: bool = False,
         enterprise: bool = True,
+        chunks: Chunks | None = None,
         idempotent: bool = False,
         policies: Mapping[tuple[str | None, str | None], msgspec.Raw] | None = None,
     ) -> None:
@@ -116,6 +133,7 @@ class Service:
         self._policy = msgspec.UNSET if own_policy else _POLICY
         self._policies = policies or {}
         self._enterprise = enterprise
+        self._chunks = chunks or Chunks()
         self._idempotent = idempotent
         paid = Enterprise(commit, engine.ids, lambda sent: self._named(checked(sent)))
         self.bulk = BulkChanges(commit.submit, reads.later, engine.clock.now, loop.call_later)
@@ -127,6 +145,7 @@ class Service:
         self._verbs: dict[type[Any], Callable[[FwpConnection, Any], None]] = {
             Push: self._push,
             PushBulk: self._push_bulk,
+            LongPushBulk: self._push_long_bulk,
             FetchCommand: self._fetch,
             Ack: self._ack,
             Fail: self._fail,
@@ -174,30 +193,69 @@ class Service:
         submit(Enqueue((job,), partial(_answer_push, connection, command.job)))
 
     def _push_bulk(self, connection: FwpConnection, command: PushBulk) -> None:
-        jobs: list[PushedJob] = []
-        kept: list[SentJob] = []
-        errors: dict[str, str] = {}
-        for sent in command.jobs:
-            try:
-                jobs.append(self._named(checked(sent)))
-            except (InvalidInput, NotFound) as error:
-                errors[sent.jid or ""] = str(error)
-            else:
-                kept.append(sent)
-        if not jobs:
-            connection.reply(replies.refused_jobs(errors))
-            return
+        bulk = _Bulk(connection)
+        for at in range(0, len(command.jobs), PART_JOBS):
+            self._name(bulk, command.jobs[at : at + PART_JOBS])
+        self._store(bulk)
 
-        def done(result: Any) -> None:
+    def _push_long_bulk(self, connection: FwpConnection, command: LongPushBulk) -> None:
+        """Read a bulk some jobs at a time; nothing is stored before all of it has been read."""
+
+        def work() -> Work[_Bulk]:
+            sent = yield from long_bulk.reading(command.line)
+            bulk = _Bulk(connection)
+            for at in range(0, len(sent), PART_JOBS):
+                self._name(bulk, sent[at : at + PART_JOBS])
+                yield
+            return bulk
+
+        def read(result: _Bulk | AnewError) -> None:
             if isinstance(result, AnewError):
                 connection.reply(_error(result))
             else:
+                self._store(result)
+
+        try:
+            self._chunks.run(work(), read, len(command.line))
+        except Overloaded as error:
+            connection.reply(_error(error))
+
+    def _name(self, bulk: _Bulk, part: list[SentJob]) -> None:
+        """Give the jobs of a part in the engine's form, or say what is wrong with them."""
+        jobs: list[PushedJob] = []
+        kept: list[SentJob] = []
+        for sent in part:
+            try:
+                jobs.append(self._named(checked(sent)))
+            except (InvalidInput, NotFound) as error:
+                bulk.errors[sent.jid or ""] = str(error)
+            else:
+                kept.append(sent)
+        if jobs:
+            bulk.parts.append((jobs, kept))
+
+    def _store(self, bulk: _Bulk) -> None:
+        """Store a bulk part by part, each in a batch of its own, then answer."""
+        if not bulk.parts:
+            bulk.connection.reply(replies.refused_jobs(bulk.errors))
+            return
+        jobs, kept = bulk.parts.popleft()
+
+        def done(result: Any) -> None:
+            if isinstance(result, AnewError):
+                if not bulk.stored:
+                    bulk.connection.reply(_error(result))
+                    return
+                for _, others in ((jobs, kept), *bulk.parts):
+                    bulk.errors |= {sent.jid or "": str(result) for sent in others}
+                bulk.parts.clear()
+            else:
+                bulk.stored = True
                 for at, entry in result.existing.items():
-                    if entry is Entry.REPEATED:
-                        continue
-                    code, text = _refused(entry, kept[at])
-                    errors[kept[at].jid or ""] = f"{code} {text}".strip()
-                connection.reply(replies.refused_jobs(errors))
+                    if entry is not Entry.REPEATED:
+                        code, text = _refused(entry, kept[at])
+                        bulk.errors[kept[at].jid or ""] = f"{code} {text}".strip()
+            self._store(bulk)
 
         self._commit.submit_long(Enqueue(jobs, done))
 
@@ -487,6 +545,25 @@ def _memory_mb() -> int:
     except OSError:  # no Linux: the most that it ever was
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 20
     return pages * resource.getpagesize() >> 20
+
+
+class _Bulk:
+    """A PUSHB under way.
+
+    Attributes:
+        connection: Whose it is.
+        parts: What has yet to be stored: jobs, and the same as they came.
+        errors: What is wrong with jobs, by jid.
+        stored: A part has been stored.
+    """
+
+    __slots__ = ("connection", "errors", "parts", "stored")
+
+    def __init__(self, connection: FwpConnection) -> None:
+        self.connection = connection
+        self.parts: deque[tuple[list[PushedJob], list[SentJob]]] = deque()
+        self.errors: dict[str, str] = {}
+        self.stored = False
 
 
 class _Waiting:

@@ -166,6 +166,20 @@ def test_fwp_34_a_bulk_keeps_its_order(wire: FaktoryWire, queue: str) -> None:
     assert [fetch(wire, queue)["args"] for _ in range(5)] == [[n] for n in range(5)]
 
 
+def test_fwp_34_a_long_bulk_keeps_its_order_and_that_of_its_connections_replies(
+    empty: FaktoryWire, queue: str
+) -> None:
+    jobs = [job(queue, n, custom={"pad": "x" * 200}) for n in range(3_000)]
+    after = compact(job(queue, jid="the-one-after-it"))
+    empty.send(f"PUSHB {compact(jobs)}\nPUSHB {compact([*jobs, 5])}\nPUSH {after}\nnonsense")
+    assert empty.read() == "${}"
+    assert empty.read().startswith("-ERR invalid JSON: ")
+    assert [empty.read(), empty.read()] == ["+OK", "-ERR unknown command nonsense"]
+    assert [fetch(empty, queue)["args"] for _ in range(3_000)] == [[n] for n in range(3_000)]
+    assert fetch(empty, queue)["jid"] == "the-one-after-it"
+    assert length(empty, queue) == 0
+
+
 def test_fwp_35_a_bulk_names_those_that_fail(wire: FaktoryWire, queue: str) -> None:
     jobs = [
         job(queue, 1),

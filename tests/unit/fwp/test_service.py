@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
-from anew.engine import Op
+from anew.engine import Enqueue, Op
 from anew.errors import StoreFull
+from anew.fwp import service
 from anew.fwp.connection import FwpConnection
 from anew.fwp.workers import SILENT_MS, Workers, WorkerState
 from anew.store.protocol import Filter, Page
@@ -299,3 +302,41 @@ def test_with_the_switch_a_repeat_with_a_long_payload_leaves_nothing_behind() ->
         desk.push(1, args=[text])
     assert desk.fetch()["args"] == [text]
     assert len(desk.rig.store.find(Filter(), Page())) == 1
+
+
+def test_a_bulk_that_is_stored_in_parts_says_what_is_wrong_with_each_job(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Faktory checklist 34 and 35."""
+    monkeypatch.setattr(service, "PART_JOBS", 2)
+    desk = Desk()
+    batches = len(desk.group.batches)
+    unique = {"custom": {"unique_for": 60}, "args": []}
+    jobs: list[dict[str, object]] = [
+        {"jid": f"job-{n:04}", "jobtype": "kind", "args": [n], "queue": "mail"} for n in range(7)
+    ]
+    jobs[1] |= unique
+    jobs[2]["queue"] = "a b"
+    jobs[6] |= unique
+    refused = desk.ask(f"PUSHB {json.dumps(jobs)}")
+    assert refused.keys() == {"job-0002", "job-0006"}
+    assert refused["job-0006"] == "NOTUNIQUE Job not unique"
+    assert len(desk.group.batches) == batches + 4  # two jobs each, less the one with a bad queue
+    assert [desk.fetch()["jid"] for _ in range(5)] == [f"job-{n:04}" for n in (0, 1, 3, 4, 5)]
+
+
+def test_a_bulk_that_does_not_fit_says_which_jobs_are_not_stored(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(service, "PART_JOBS", 2)
+    desk = Desk()
+    jobs = json.dumps([{"jid": f"job-{n:04}", "jobtype": "kind", "args": []} for n in range(5)])
+    submit, left = desk.group.commit.submit_long, iter([False, True, True])
+
+    def full(op: Enqueue) -> None:
+        if next(left):
+            op.done(StoreFull("no space"))
+        else:
+            submit(op)
+
+    monkeypatch.setattr(desk.group.commit, "submit_long", full)
+    assert desk.ask(f"PUSHB {jobs}") == dict.fromkeys(["job-0002", "job-0003", "job-0004"], "no space")
+    assert desk.say(f"PUSHB {jobs}") == "-ERR no space"
