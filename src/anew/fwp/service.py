@@ -56,7 +56,18 @@ from anew.fwp.commands import (
 from anew.fwp.commands import Fetch as FetchCommand
 from anew.fwp.connection import FwpConnection
 from anew.fwp.enterprise import Custom, Enterprise, custom_of, no_batch, ties_of
-from anew.fwp.jobs import CheckedJob, Failure, Meta, SentJob, checked, failure_of, meta_of, rendered
+from anew.fwp.jobs import (
+    CheckedJob,
+    Failure,
+    Meta,
+    SentJob,
+    checked,
+    failure_of,
+    lines_of,
+    meta_of,
+    rendered,
+    text_of,
+)
 from anew.fwp.mutations import DEAD_MS, Mutations
 from anew.fwp.workers import Workers, WorkerState
 from anew.jobs import ErrorRecord, Failed, Job, State
@@ -385,7 +396,7 @@ class Service:
             due[0] if due else None,
             _message(record) if record else "unknown",
             (record.error_type if record else None) or "unknown",
-            record.backtrace.split("\n") if record and record.backtrace is not None else [],
+            lines_of(record.backtrace) if record and record.backtrace is not None else [],
         )
 
     def _ack(self, connection: FwpConnection, command: Ack) -> None:
@@ -394,7 +405,7 @@ class Service:
         self._submit(Acknowledge(command.jid, done) if key is None else Succeed((key,), done))
 
     def _fail(self, connection: FwpConnection, command: Fail) -> None:
-        backtrace = "\n".join(command.backtrace) if command.backtrace else None
+        backtrace = text_of(command.backtrace) if command.backtrace else None
         failed = Failed(message=command.message, error_type=command.errtype, backtrace=backtrace)
 
         def done(result: Any) -> None:
