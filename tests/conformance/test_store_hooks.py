@@ -13,7 +13,7 @@ from anew.jobs.progress import Progress, Word
 from anew.jobs.unique import Lock, Scope
 from anew.store.protocol import BatchParts, Store, TrackedProgress
 
-from .helpers import NOW, batch, hold, insert, new_job
+from .helpers import NOW, batch, change, hold, insert, new_job
 
 KEY = b"k" * 16
 OTHER = b"o" * 16
@@ -45,6 +45,22 @@ def test_a_take_names_the_jobs_that_are_tied_and_a_plain_finish_leaves_them(stor
         insert(store, 1, [new_job(), tied(expires_at=9), new_job()])
         assert store.take(["mail"], 10, 1_000, hold()).hooked == [2]
         assert store.finish([1, 2, 3]) == [1, 3]
+
+
+def test_jobs_that_are_stored_once_are_found_by_their_producers_ids_in_any_state(store: Store) -> None:
+    with batch(store):
+        insert(
+            store,
+            1,
+            [tied("a", once=True), tied("b", once=True), tied("c", tracked=True), tied("d", once=True)],
+        )
+        take_all = store.take(["mail"], 2, 1_000, hold())
+        assert take_all.hooked == []  # a take means nothing to them
+        store.apply([change(1, State.DEAD)])
+        assert store.hooks.stored_once(["a", "b", "c", "d", "e"]) == {"a": 1, "b": 2, "d": 4}
+        assert store.finish([2]) == [2]
+        store.delete([4])
+        assert store.hooks.stored_once(["a", "b", "d"]) == {"a": 1}
 
 
 @pytest.mark.parametrize("ends_at", [None, NOW + 5])

@@ -1,7 +1,8 @@
 """`make faktory-diff`: the same lines to real Faktory and to Anew, and the answers compared.
 
 A server is a URL (``tcp://host:port``; it is FLUSHed), the path of a `faktory` program, which is then started, or ``anew``,
-which starts `anew serve`. A server that is started gets a twin with a password for the dialogues about passwords; by URL they
+which starts `anew serve` without what Faktory sells, as the open edition is; by URL it has to be one that was started so, with
+`--fwp-description Faktory`. A server that is started gets a twin with a password for the dialogues about passwords; by URL they
 are left out. Dialogues that use only queues of their own run side by side, the others one after another on an emptied server.
 """
 
@@ -149,7 +150,8 @@ def peer(name: str) -> Iterator[Peer]:
     with contextlib.ExitStack() as stack:
 
         def begin(password: str | None) -> str:
-            server = AnewServer(password) if name == "anew" else RealFaktory(name, password)
+            anew = name == "anew"
+            server = AnewServer(password, fwp_description="Faktory") if anew else RealFaktory(name, password)
             stack.callback(server.close)
             return server.url
 

@@ -13,7 +13,6 @@ PAST = "2001-02-03T04:05:06Z"
 EXACT = "Faktory keeps numbers as 64-bit floats, Anew as they were written"
 NAME_CHECKED = "Faktory checks the queue of a job for later only when it is due, and then loses the job"
 SPACES = "Faktory refuses a space within MUTATE's JSON"
-PAID = "Faktory sells this part; Anew has it"
 QUIET = "Faktory looks at the state of the connection that registered the worker only"
 
 
@@ -133,7 +132,7 @@ def _framing() -> Iterator[Dialogue]:
         yield _d(f"{verb} alone", (19, 38, 86), f"1: {verb}", push(), "FETCH @q")
         yield _d(f"{verb} and a space", 19, f"1: {verb} ", push(), "FETCH @q")
     for verb in ("TRACK", "BATCH", "TRACK GET x", "BATCH NEW {}", "BATCH STATUS b-x", "TRACK SET {}"):
-        yield _d(f"{verb} of the paid edition", 93, f"1: {verb}", "FETCH", differs=PAID)
+        yield _d(f"{verb} of the paid edition", 93, f"1: {verb}", "FETCH")
     ten = "".join(f"PUSH {job(f'@{n}', args=[n])}\\r\\n" for n in range(1, 6)) + "FETCH @q\\r\\n" * 5
     yield _d("ten commands in one packet", 15, "1: FETCH", f"1<< {ten}", *["1>"] * 10)
     yield _d("commands ended by LF", 3, "1: FETCH", f"1<< PUSH {job()}\\nFETCH @q\\n", "1>", "1>")

@@ -165,18 +165,29 @@ class ServerProcess:
         if pipe is self._process.stdout:
             self._records.put(None)
 
+    def await_record(self, message: str) -> dict[str, Any]:
+        """Wait for the next record of the log that says this, and give its fields; those before it are passed over."""
+        while True:
+            fields: dict[str, Any] = self._next_record(f"does not log {message!r}").get("fields") or {}
+            if fields.get("message") == message:
+                return fields
+
     def _await_listening(self, api: str) -> dict[str, Any]:
         while api not in self._listening:
-            try:
-                record = self._records.get(timeout=START_TIMEOUT_S)
-            except queue.Empty:
-                raise AssertionError(self._report(f"does not listen after {START_TIMEOUT_S} s")) from None
-            if record is None:
-                raise AssertionError(self._report("ended before it listened"))
+            record = self._next_record("does not listen")
             fields = record.get("fields") or {}
             if fields.get("message") == "listening":
                 self._listening[fields["api"]] = record
         return self._listening[api]
+
+    def _next_record(self, failing: str) -> dict[str, Any]:
+        try:
+            record = self._records.get(timeout=START_TIMEOUT_S)
+        except queue.Empty:
+            raise AssertionError(self._report(f"{failing} after {START_TIMEOUT_S} s")) from None
+        if record is None:
+            raise AssertionError(self._report(f"has ended: it {failing}"))
+        return record
 
     def _report(self, what: str) -> str:
         return f"the server {what}; its output:\n" + "\n".join(self.output[-40:])

@@ -96,11 +96,12 @@ class AnewServer:
 
     Args:
         password: What clients must know; None lets everyone in.
+        flags: Further options of `anew serve`, as `ServerProcess` takes them.
     """
 
-    def __init__(self, password: str | None = None) -> None:
+    def __init__(self, password: str | None = None, **flags: str) -> None:
         self._place = Path(tempfile.mkdtemp(prefix="anew"))
-        self._server = ServerProcess(self._place / "data", fwp_port=0, fwp_password=password)
+        self._server = ServerProcess(self._place / "data", fwp_port=0, fwp_password=password, **flags)
         self.url = url_of(*self._server.address_of("fwp"), password)
 
     def close(self) -> None:

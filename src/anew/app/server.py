@@ -6,8 +6,10 @@ import asyncio
 import ipaddress
 import logging
 import os
+import signal
 import sys
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 from anew.app.running import address_of, cannot_listen, run_loop, stop_signals
@@ -22,10 +24,11 @@ from anew.app.settled import (
     wire_limits,
 )
 from anew.clock import Clock, SystemClock
-from anew.config import Settings, require_safe_bind
-from anew.engine import Call, Engine, GroupCommit, recover
+from anew.config import Settings, declared, require_safe_bind
+from anew.engine import Batch, Call, Engine, GroupCommit, recover
 from anew.engine import Limits as EngineLimits
-from anew.engine.crontab import replace_group
+from anew.engine.crontab import Replaced, replace_group
+from anew.engine.ops import Verb
 from anew.engine.reads import Reads
 from anew.engine.throttles import set_throttles
 from anew.engine.upkeep import wait_and_apply
@@ -35,6 +38,7 @@ from anew.fwp.service import Service
 from anew.http import changing, enqueuing, metrics, openapi, querying, service, settling, take
 from anew.http.api import Api, Context
 from anew.http.router import Router
+from anew.net.chunks import Chunks
 from anew.net.listener import NetServer
 from anew.net.port import HttpPort
 from anew.net.seam import WireCounters
@@ -49,6 +53,9 @@ _SCHEMES = {"primary": "http", "fwp": "tcp"}
 CRON_GROUP = "faktory"
 """The group of the cron entries that Faktory's tables name."""
 
+_RELOADED = {("fwp_tables", "cron"), ("fwp_tables", "throttles")}
+"""The settings that `Server.reload` looks at."""
+
 STORE_FAILED = 1
 """Exit code of a server whose disk has failed."""
 
@@ -60,10 +67,19 @@ class Server:
         settings: Everything that was said about it.
         store: An open store; the server closes it.
         clock: Where time comes from.
+        load: Reads the settings again, for SIGHUP; raises an `AnewError` where they do not fit. None ignores the signal.
     """
 
-    def __init__(self, settings: Settings, store: Store, clock: Clock | None = None) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        store: Store,
+        clock: Clock | None = None,
+        load: Callable[[], Settings] | None = None,
+    ) -> None:
         self.settings = settings
+        self._load = load
+        self._tables_changed: Callable[[Settings, Callable[[Any], None]], None] | None = None
         self.store = store
         self.engine = Engine(
             store,
@@ -93,6 +109,7 @@ class Server:
         self._stopping = asyncio.Event()
         for number in stop_signals():
             loop.add_signal_handler(number, self.stop)
+        loop.add_signal_handler(signal.SIGHUP, self.reload)
         reads = Reads(self.store, loop)
         counters = WireCounters()
         commit = GroupCommit(
@@ -115,7 +132,7 @@ class Server:
             ("primary", self.settings.listen.host, self.settings.listen.port, http.connection)
         ]
         if not self.settings.fwp.off:
-            doors.append(("fwp", *self._fwp(server, commit, reads, loop)))
+            doors.append(("fwp", *self._fwp(server, commit, reads, loop, context.chunks)))
         bound: dict[str, str] = {}
         try:
             for name, host, port, connection in doors:
@@ -136,7 +153,12 @@ class Server:
         return 0
 
     def _fwp(
-        self, server: NetServer, commit: GroupCommit, reads: Reads, loop: asyncio.AbstractEventLoop
+        self,
+        server: NetServer,
+        commit: GroupCommit,
+        reads: Reads,
+        loop: asyncio.AbstractEventLoop,
+        chunks: Chunks,
     ) -> tuple[str, int, Callable[[], asyncio.Protocol]]:
         """Put the Faktory Work Protocol together; give where it listens, and what makes its connections."""
         chosen = self.settings.fwp
@@ -150,32 +172,57 @@ class Server:
             enterprise=enterprise,
             own_policy=self.settings.retry.policy is not None,
             policies=fwp_policies(self.settings),
+            chunks=chunks,
+            idempotent=chosen.idempotent_push,
         )
         port = FwpPort(
             server, service, password=chosen.password or "", enterprise=enterprise, max_line=chosen.max_line
         )
         service.figures = lambda: (port.identified, port.executed)
-        self._set_up(service)
+        results: list[Any] = []
+        wait_and_apply(self.engine, [Call(_tables(self.settings, service), results.append)])
+        if isinstance(results[0], AnewError):
+            raise results[0]
+        self._tables_changed = lambda settings, done: commit.submit(Call(_tables(settings, service), done))
         server.on_tick.append(lambda now: service.reap())
         server.on_drain.append(service.drain)
         return chosen.host, chosen.port, port.connection
 
-    def _set_up(self, service: Service) -> None:
-        """Have the limits and the cron entries that the settings name, and no others.
+    def reload(self) -> None:
+        """Read the settings again, and have the cron entries and the limits that they name now, all in one transaction.
 
-        Raises:
-            InvalidConfig: One of them cannot be.
+        What cannot be read changes nothing. All other settings count at the next start.
         """
+        if self._load is None or self._tables_changed is None:
+            log.info("there are no settings to read again")
+            return
         try:
-            limits = set_throttles(throttles_of(self.settings))
-            entries = replace_group(CRON_GROUP, crons_of(self.settings, service.cron_job))
-        except InvalidInput as error:
-            raise InvalidConfig(str(error), field=error.field) from error
-        results: list[Any] = []
-        wait_and_apply(self.engine, [Call(limits, results.append), Call(entries, results.append)])
-        for result in results:
-            if isinstance(result, AnewError):
-                raise result
+            settings = self._load()
+            self._tables_changed(settings, partial(self._reloaded, settings))
+        except AnewError as error:
+            _tell_kept(error)
+
+    def _reloaded(self, settings: Settings, result: Replaced | AnewError) -> None:
+        if isinstance(result, AnewError):
+            _tell_kept(result)
+            return
+        figures = {
+            "cron_written": len(result.written),
+            "cron_removed": len(result.removed),
+            "throttles": len(settings.fwp_tables.throttles),
+        }
+        log.info("cron entries and throttles were read again", extra=figures)
+        others = [
+            setting.name
+            for group, name, setting in declared()
+            if (group, name) not in _RELOADED
+            and getattr(getattr(settings, group), name) != getattr(getattr(self.settings, group), name)
+        ]
+        if others:
+            log.warning(
+                "other settings have changed; they count at the next start",
+                extra={"settings": ", ".join(others)},
+            )
 
     def stop(self) -> None:
         """Stop gracefully; called a second time, at once."""
@@ -192,6 +239,36 @@ class Server:
         os._exit(STORE_FAILED)
 
 
+def _tables(settings: Settings, service: Service) -> Verb:
+    """Give a verb that has the cron entries and the limits that settings name, and no others.
+
+    Returns:
+        A verb that gives which entries it has changed.
+
+    Raises:
+        InvalidConfig: One of them cannot be; raised here, before anything is done.
+    """
+    try:
+        limits = set_throttles(throttles_of(settings))
+        entries = replace_group(CRON_GROUP, crons_of(settings, service.cron_job))
+    except InvalidInput as error:
+        raise InvalidConfig(str(error), field=error.field) from error
+
+    def verb(batch: Batch) -> Replaced:
+        replaced = entries(batch)
+        limits(batch)
+        return replaced
+
+    return verb
+
+
+def _tell_kept(error: AnewError) -> None:
+    log.error(
+        "the settings cannot be read again; cron entries and throttles stay as they were",
+        extra={"reason": str(error)},
+    )
+
+
 def add_routes(router: Router, context: Context, loop: asyncio.AbstractEventLoop) -> take.TakeRoutes:
     """Serve every route; give the one that holds streams."""
     for module in (enqueuing, settling, querying, changing, service, metrics, openapi):
@@ -199,8 +276,12 @@ def add_routes(router: Router, context: Context, loop: asyncio.AbstractEventLoop
     return take.add_routes(router, context, loop)
 
 
-def serve(settings: Settings) -> int:
+def serve(settings: Settings, load: Callable[[], Settings]) -> int:
     """Run a server in this process until it is told to stop.
+
+    Args:
+        settings: Everything that was said about it.
+        load: Reads the settings again.
 
     Returns:
         The process's exit code.
@@ -212,7 +293,7 @@ def serve(settings: Settings) -> int:
     set_up_logs(settings)
     store = open_store(settings)
     try:
-        server = Server(settings, store)
+        server = Server(settings, store, load=load)
         returned = recover(server.engine)
         if returned:
             log.info("jobs in flight at the last stop are ready again", extra={"jobs": returned})

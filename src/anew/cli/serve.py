@@ -15,7 +15,7 @@ from anew.errors import InvalidConfig
 @click.command(cls=SettingsCommand)
 @setting_options
 def serve(**options: Any) -> int:
-    """Run the server until a signal stops it (SIGTERM or Ctrl-C; twice: at once).
+    """Run the server until a signal stops it (SIGTERM or Ctrl-C; twice: at once). SIGHUP reads cron and throttles again.
 
     Every option is a variable too (--max-body is ANEW_MAX_BODY; the variables of Zizq, ZIZQ_PORT and so on,
     are read as well), and a key of anew.toml, under [server]. The option counts before the variable, the
@@ -44,4 +44,4 @@ def serve(**options: Any) -> int:
         return REFUSED
     from anew.app.server import serve as serve_until_stopped
 
-    return serve_until_stopped(settings)
+    return serve_until_stopped(settings, lambda: load(options).settings)

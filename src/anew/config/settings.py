@@ -65,6 +65,9 @@ class Fwp:
     description: str = _of("Faktory Enterprise", "fwp-description", "text",
         "What INFO calls this server. Without the word Enterprise, batches, tracking, unique jobs and expiry are off, as in "
         "Faktory without a licence.")
+    idempotent_push: bool = _of(False, "fwp-idempotent-push", "switch",
+        "A PUSH of a jid whose job is still stored is that job again: it is answered OK and stores nothing. Off, it is another "
+        "job, as in Faktory.")
     max_line: int = _of(64 * _MIB, "fwp-max-line", "size", "Longest line of the Faktory Work Protocol.", low=1024)
 
 

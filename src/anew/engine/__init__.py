@@ -1,9 +1,10 @@
 """Applies batches of operations as one transaction each, hands out ready jobs, and keeps time."""
 
-from anew.engine.batch import Batch, Enqueued, Entry, Limits
+from anew.engine.batch import Batch, Enqueued, Limits
 from anew.engine.engine import Engine
 from anew.engine.fetches import Fetch
 from anew.engine.group import GroupCommit
+from anew.engine.hooks import Entry
 from anew.engine.ops import Acknowledge, Call, Enqueue, Fail, FailMany, Op, Reject, Release, Succeed
 from anew.engine.stats import Stats
 from anew.engine.takers import Taker

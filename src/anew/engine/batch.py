@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 from types import MappingProxyType
 from typing import Any
 
 from msgspec import Struct
 
 from anew.backoff import phase_of_ordinal, phase_offset
-from anew.engine.hooks import EXPIRED_JOBS, Hooks
+from anew.engine.hooks import EXPIRED_JOBS, Entry, Hooks
 from anew.engine.stats import Stats
 from anew.engine.takers import Dispatcher, Taker, Undo
 from anew.jobs import (
@@ -61,21 +60,12 @@ class Limits:
     min_free_bytes: int = 512 << 20
 
 
-class Entry(StrEnum):
-    """What became of one new job: a new job, or the one that was there already. NO_BATCH: refused, for its batch is not known."""
-
-    CREATED = "created"
-    DUPLICATE = "duplicate"
-    FOLDED = "folded"
-    NO_BATCH = "no batch"
-
-
 class Enqueued(Struct, frozen=True, gc=False):
     """What became of new jobs, each by itself.
 
     Attributes:
-        keys: One for each, in the order given: of the job that was created, or of the one that it duplicates or was folded into;
-            -1 for NO_BATCH.
+        keys: One for each, in the order given: of the job that was created, or of the one that it duplicates, repeats or was folded
+            into; -1 for NO_BATCH.
         now: When this was decided, epoch ms.
         existing: By place: what became of those that were not created.
     """
@@ -256,7 +246,7 @@ class Batch:
         return Enqueued(keys, self.now)
 
     def _insert_hooked(self, keys: Sequence[int], jobs: Sequence[NewJob], *, staged: bool) -> Enqueued:
-        """Store those of some new jobs that are neither duplicates nor of an unknown batch."""
+        """Store those of some new jobs that are not there already and whose batches are known."""
         out = self.hooks.sort(keys, jobs)
         if staged:
             for at in out:
@@ -271,9 +261,9 @@ class Batch:
             return Enqueued(keys, self.now)
         answered = list(keys)
         entries: dict[int, Entry] = {}
-        for at, existing in out.items():
-            answered[at] = -1 if existing is None else existing
-            entries[at] = Entry.NO_BATCH if existing is None else Entry.DUPLICATE
+        for at, (entry, existing) in out.items():
+            answered[at] = existing
+            entries[at] = entry
         return Enqueued(answered, self.now, entries)
 
     # -- the ends of attempts

@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
-from typing import Any
+from typing import Any, NamedTuple
 
 from anew.engine.batch import Batch
 from anew.engine.ops import Call, Done, Op
@@ -65,6 +65,21 @@ ChunkChange = Callable[[Batch, Filter, Extent, int], int]
 changed before; gives how many it has changed now."""
 
 
+class Part(NamedTuple):
+    """What a change came to that may leave jobs of its chunk for the next one.
+
+    Attributes:
+        changed: How many it has changed.
+        looked: How many keys of the chunk, from the first one on, it has done with.
+    """
+
+    changed: int
+    looked: int
+
+
+PartChange = Callable[[Batch, Filter, Extent, int], Part]
+
+
 class BulkChanges:
     """Runs bulk changes, a few at a time.
 
@@ -85,7 +100,9 @@ class BulkChanges:
         self._running = 0
         self._waiting: deque[_BulkChange] = deque()
 
-    def start(self, where: Filter, change: ChunkChange, done: Done, *, reads_payloads: bool = False) -> None:
+    def start(
+        self, where: Filter, change: ChunkChange | PartChange, done: Done, *, reads_payloads: bool = False
+    ) -> None:
         """Change all jobs that match.
 
         Args:
@@ -118,7 +135,12 @@ class _BulkChange:
     """One bulk change."""
 
     def __init__(
-        self, running: BulkChanges, where: Filter, change: ChunkChange, done: Done, reads_payloads: bool
+        self,
+        running: BulkChanges,
+        where: Filter,
+        change: ChunkChange | PartChange,
+        done: Done,
+        reads_payloads: bool,
     ) -> None:
         self._all = running
         self._reads_payloads = reads_payloads
@@ -169,7 +191,10 @@ class _BulkChange:
         begun = time.perf_counter()
         keys = self._chunk(batch)
         changed = self._change(batch, replace(self._where, keys=keys), self._extent, self._changed)
-        self._ahead = len(keys)
+        if isinstance(changed, Part):
+            changed, self._ahead = changed
+        else:
+            self._ahead = len(keys)
         self._took_s = time.perf_counter() - begun
         return changed
 

@@ -10,6 +10,7 @@ The verbs for batches are in `anew.engine.groups`, those for progress in `anew.e
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from enum import StrEnum
 
 import msgspec
 
@@ -38,6 +39,21 @@ from anew.store.protocol import Store, TrackedProgress
 
 EXPIRED_JOBS = 500
 """Expired jobs that one take of an embedded worker meets before it leaves the rest to the next one: some milliseconds' work."""
+
+
+class Entry(StrEnum):
+    """What became of one new job.
+
+    CREATED: it is stored. DUPLICATE: another job has its unique key. REPEATED: it is there already under its producer's id.
+    FOLDED: it was merged into another. NO_BATCH: its batch is not known.
+    """
+
+    CREATED = "created"
+    DUPLICATE = "duplicate"
+    REPEATED = "repeated"
+    FOLDED = "folded"
+    NO_BATCH = "no batch"
+
 
 _callback_job = msgspec.json.Decoder(PushedJob)
 
@@ -127,32 +143,42 @@ class Hooks:
 
     # -- new jobs
 
-    def sort(self, keys: Sequence[int], jobs: Sequence[NewJob]) -> dict[int, int | None]:
+    def sort(self, keys: Sequence[int], jobs: Sequence[NewJob]) -> dict[int, tuple[Entry, int]]:
         """Tie new jobs that are about to be stored, and say which of them are not.
 
         Returns:
-            By place, for those that are not: the key of the job that it duplicates, or None if its batch is not known.
+            By place, for those that are not: why, and the key of the job that is there already; -1 for NO_BATCH.
         """
-        ties = [(at, job.hooks) for at, job in enumerate(jobs) if isinstance(job, PushedJob) and job.hooks]
+        tied = [
+            (at, job, job.hooks) for at, job in enumerate(jobs) if isinstance(job, PushedJob) and job.hooks
+        ]
+        ties = [(at, tie) for at, _, tie in tied]
+        once = {at: job.jid for at, job, tie in tied if tie.once}
+        there = self._rows.stored_once(list(dict.fromkeys(once.values()))) if once else {}
         digests = list(dict.fromkeys(tie.unique.digest for _, tie in ties if tie.unique is not None))
         locks = {lock.digest: (lock, state) for lock, state in self._rows.locks(digests)} if digests else {}
-        out: dict[int, int | None] = {}
+        out: dict[int, tuple[Entry, int]] = {}
         taken: dict[bytes, Lock] = {}
         records: list[tuple[str, TrackedProgress]] = []
         self._load({tie.batch for _, tie in ties if tie.batch is not None})
         for at, tie in ties:
             key, job = keys[at], jobs[at]
             state = initial_state(job.ready_at, self._now)
+            if tie.once and once[at] in there:
+                out[at] = Entry.REPEATED, there[once[at]]
+                continue
             if tie.batch is not None and self._batches.get(tie.batch) is None:
-                out[at] = None
+                out[at] = Entry.NO_BATCH, -1
                 continue
             if tie.unique is not None:
                 held = locks.get(tie.unique.digest)
                 if held is not None and conflicts(held[0], Scope(tie.unique.scope), held[1], self._now):
-                    out[at] = held[0].job_key
+                    out[at] = Entry.DUPLICATE, held[0].job_key
                     continue
                 taken[tie.unique.digest] = lock = _lock(tie.unique, key)
                 locks[tie.unique.digest] = (lock, state)
+            if tie.once:
+                there[once[at]] = key
             self._join(tie)
             if tie.tracked and isinstance(job, PushedJob):
                 record = followed(None, state, self._now)

@@ -6,17 +6,25 @@ change (see `bulk`) does to a chunk of them.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Collection
 from dataclasses import replace
 
 from anew.engine.batch import Batch
-from anew.engine.bulk import CHUNK, ChunkChange, Extent
+from anew.engine.bulk import CHUNK, ChunkChange, Extent, Part, PartChange
 from anew.errors import IllegalTransition, NotFound
 from anew.jobs import ENDED, Job, Move, State
 from anew.jobs.decide import dead_purge_at
 from anew.jobs.patch import Patch, cancelled, killed, patched, redriven
 from anew.jobs.transitions import sources
-from anew.store.protocol import Filter, Page
+from anew.store.protocol import LAST_KEY, Filter, Page
+
+JUDGING_S = 0.004
+"""Time in one batch for jobs that are judged by all that they are."""
+
+Judge = Callable[[Job, float], bool | None]
+"""Says whether a job is meant, or None where it takes longer than until an instant of `time.perf_counter`: called again with the
+same job it goes on, and each call brings it nearer to the end."""
 
 _PATCHABLE = frozenset(State) - ENDED
 _REDRIVABLE = frozenset(sources(Move.REDRIVE))
@@ -160,20 +168,31 @@ def kill_chunk(kept_ms: int) -> ChunkChange:
     return change
 
 
-def chosen_chunk(chosen: Callable[[Job], bool], change: ChunkChange) -> ChunkChange:
-    """Change only those jobs of a chunk that are chosen by all that they are, payload and all."""
+def chosen_chunk(judge: Judge, change: ChunkChange) -> PartChange:
+    """Change only those jobs of a chunk that are chosen by all that they are, payload and all, as far as time allows."""
 
-    def narrowed(batch: Batch, where: Filter, extent: Extent, before: int) -> int:
-        keys: set[int] = set()
+    def narrowed(batch: Batch, where: Filter, extent: Extent, before: int) -> Part:
+        until_s = time.perf_counter() + JUDGING_S
+        chosen: set[int] = set()
+        left_at = LAST_KEY
         for key in batch.store.find(where, Page(limit=CHUNK)):  # one by one: payloads may be long
-            keys.update(job.key for job in batch.store.load([key], payload=True) if chosen(job))
-        return change(batch, replace(where, keys=frozenset(keys)), extent, before) if keys else 0
+            verdicts = [judge(job, until_s) for job in batch.store.load([key], payload=True)]
+            if None in verdicts:
+                left_at = key
+                break
+            if True in verdicts:
+                chosen.add(key)
+            if time.perf_counter() >= until_s:  # after one job at least, else it might never end
+                left_at = key + 1
+                break
+        changed = change(batch, replace(where, keys=frozenset(chosen)), extent, before) if chosen else 0
+        return Part(changed, sum(key < left_at for key in where.keys or ()))
 
     return narrowed
 
 
 def pause(queues: Collection[str] | None, paused: bool) -> Callable[[Batch], None]:
-    """Have listed queues, some or all, hand out nothing, or again what they have."""
+    """Have queues that are listed or have ready jobs, some or all, hand out nothing, or again what they have."""
     return lambda batch: batch.store.pause(queues, paused)
 
 

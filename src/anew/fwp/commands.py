@@ -26,9 +26,14 @@ U8 = Annotated[int, Bounds(ge=0, le=255)]
 LONG: Final = 16_384
 """Bytes of a line from which on its argument is not copied."""
 
+LONG_BULK: Final = 256 << 10
+"""Bytes of a line from which on a PUSHB is not read in one go: so many take 5 to 10 ms."""
+
 MOST_ERRTYPE_BYTES: Final = 100
 MOST_MESSAGE_BYTES: Final = 1000
 MOST_BACKTRACE_LINES: Final = 50
+
+PUSHB: Final = b"PUSHB "
 
 INTERNAL_ERROR: Final = "internal error"
 """What a verb without its argument gets: the protocol's first server fails at that, and says no more."""
@@ -78,6 +83,12 @@ class PushBulk(Struct, frozen=True):
     """New jobs, each of which may be refused by itself."""
 
     jobs: list[SentJob]
+
+
+class LongPushBulk(Struct, frozen=True):
+    """New jobs as they came; `anew.fwp.long_bulk.reading` reads them."""
+
+    line: bytes
 
 
 class Fetch(Struct, frozen=True):
@@ -196,7 +207,7 @@ class BatchStatus(Struct, frozen=True):
 
 
 Command: TypeAlias = (
-    Push | PushBulk | Fetch | Ack | Fail | Beat | Info | Flush | End | Queue | Mutate
+    Push | PushBulk | LongPushBulk | Fetch | Ack | Fail | Beat | Info | Flush | End | Queue | Mutate
     | TrackSet | TrackGet | BatchNew | BatchOpen | BatchCommit | BatchStatus
 )  # fmt: skip
 
@@ -272,6 +283,8 @@ def parse(line: bytes, *, enterprise: bool = False) -> Command:
     Raises:
         MalformedRequest: The line is no command; the message is the text of the error.
     """
+    if len(line) > LONG_BULK and line.startswith(PUSHB):
+        return LongPushBulk(line)
     if not line.isascii():
         line = repaired(line)
     argument: Argument | None
@@ -302,21 +315,31 @@ def _read_push(argument: Argument) -> Push:
         job = decode(_push, argument) or SentJob()
         check_form(job)
     except MalformedRequest as error:
-        raise _bad_json(error) from None
+        raise bad_json(error) from None
     return Push(job)
 
 
 def _read_push_bulk(argument: Argument) -> PushBulk:
     try:
-        jobs = [job or SentJob() for job in decode(_push_bulk, argument) or ()]
-        for job in jobs:
-            check_form(job)
+        return PushBulk(jobs_in(argument))
     except MalformedRequest as error:
-        raise _bad_json(error) from None
-    return PushBulk(jobs)
+        raise bad_json(error) from None
 
 
-def _bad_json(error: MalformedRequest) -> MalformedRequest:
+def jobs_in(text: Argument) -> list[SentJob]:
+    """Read an array of jobs.
+
+    Raises:
+        MalformedRequest: It is none, or a job has a member of another type; the message is the detail of an ``invalid JSON``.
+    """
+    jobs = [job or SentJob() for job in decode(_push_bulk, text) or ()]
+    for job in jobs:
+        check_form(job)
+    return jobs
+
+
+def bad_json(error: MalformedRequest | str) -> MalformedRequest:
+    """Word the error about JSON that cannot be read."""
     return MalformedRequest(f"invalid JSON: {error}")
 
 
@@ -381,7 +404,7 @@ def _read_mutate(argument: Argument) -> Mutate:
     try:
         given = decode(_mutate, argument) or _Mutation()
     except MalformedRequest as error:
-        raise _bad_json(error) from None
+        raise bad_json(error) from None
     if given.cmd not in _MUTATIONS:
         raise MalformedRequest(UNKNOWN_MUTATION)
     if given.target not in _TARGETS:
@@ -404,7 +427,7 @@ def _read_progress(argument: bytes) -> TrackSet:
     try:
         given = decode(_track, argument) or _Tracking()
     except MalformedRequest as error:
-        raise _bad_json(error) from None
+        raise bad_json(error) from None
     if not given.jid:
         raise MalformedRequest(NO_JID)
     until = given.reserve_until
@@ -432,7 +455,7 @@ def _read_new_batch(argument: bytes) -> BatchNew:
             if job is not None:
                 check_form(job)
     except MalformedRequest as error:
-        raise _bad_json(error) from None
+        raise bad_json(error) from None
     if given.success is None and given.complete is None:
         raise MalformedRequest(NO_CALLBACK)
     return BatchNew(given.parent_bid or "", given.description or "", given.success, given.complete)

@@ -11,7 +11,7 @@ import secrets
 import select
 from collections import deque
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, cast
 
 from anew.errors import MalformedRequest
 from anew.fwp import replies
@@ -136,6 +136,8 @@ class FwpConnection(asyncio.Protocol):
         "served",
         "worker",
     )
+
+    refusal: ClassVar[str] = "an error after its HELLO"
 
     def __init__(self, port: FwpPort) -> None:
         self._port = port

@@ -8,9 +8,13 @@ from typing import Final
 
 from anew.errors import MalformedRequest
 from anew.fwp.json_text import unescaped
+from anew.net.chunks import Work
 
 MAX_PATTERN: Final = 4096
 """Bytes of a pattern: the work for a text is at most this times the text's length."""
+
+STEPS: Final = 200_000
+"""Comparisons of a byte that are made in one go: 1 ms, where all are with sets."""
 
 
 class Glob:
@@ -18,7 +22,8 @@ class Glob:
 
     ``*`` is any run of bytes, ``?`` any byte, ``[abc]``, ``[a-z]`` and ``[^a]`` one of a set, and a backslash takes the meaning
     off the next character. Between two stars each part matches where it first can: since every part has a fixed length, no
-    other place could do better, and nothing is tried twice.
+    other place could do better, and no place is tried twice. A text is searched some places at a time: a part with sets in it may
+    be compared at each place to its end, which in a megabyte takes seconds.
 
     Args:
         pattern: At most `MAX_PATTERN` bytes.
@@ -37,12 +42,14 @@ class Glob:
         searches = [re.compile(b"".join(part), re.DOTALL) for part in parts]
         self._fewest = sum(map(len, parts))
         self._first = searches[0]
-        self._middle = [search for search, part in zip(searches[1:-1], parts[1:-1], strict=True) if part]
+        self._middle = [
+            (search, len(part), _places(part)) for search, part in zip(searches, parts, strict=True)
+        ][1:-1]
         self._last = searches[-1] if len(searches) > 1 else None
         self._last_length = len(parts[-1])
 
-    def matches(self, text: bytes) -> bool:
-        """Return whether the pattern matches the whole text."""
+    def matching(self, text: bytes) -> Work[bool]:
+        """Report whether the pattern matches the whole text."""
         if len(text) < self._fewest:
             return False
         if self._last is None:
@@ -52,12 +59,23 @@ class Glob:
         if not found or not self._last.match(text, end):
             return False
         at = found.end()
-        for search in self._middle:
-            found = search.search(text, at, end)
-            if not found:
-                return False
+        for search, length, places in self._middle:
+            found = None
+            while found is None:
+                found = search.search(text, at, min(at + places + length - 1, end))
+                if found is None:
+                    at += places
+                    if at + length > end:
+                        return False
+                    yield
             at = found.end()
         return True
+
+
+def _places(part: list[bytes]) -> int:
+    """Give at how many places of a text a part is looked for in one go: of a literal one no byte is looked at twice."""
+    literal = all(expression[:1] not in b".[(" for expression in part)
+    return STEPS if literal else max(STEPS // len(part), 1)
 
 
 def _parts(pattern: bytes) -> list[list[bytes]]:
@@ -128,8 +146,8 @@ class JobFilter:
         self.everything = not (jids or regexp or jobtype)
         self.reads_text = self._glob is not None and not jids
 
-    def matches(self, jid: str, jobtype: str, text: Callable[[], bytes]) -> bool:
-        """Return whether a job is meant.
+    def judging(self, jid: str, jobtype: str, text: Callable[[], bytes]) -> Work[bool]:
+        """Report whether a job is meant.
 
         Ids and types are compared as values, not looked for in the text: a job that names another's id in its arguments is not
         meant by it.
@@ -143,4 +161,4 @@ class JobFilter:
             return jid in self.jids
         if self.jobtype and jobtype != self.jobtype:
             return False
-        return self._glob is None or self._glob.matches(unescaped(text()))
+        return self._glob is None or (yield from self._glob.matching(unescaped(text())))

@@ -39,6 +39,8 @@ NO_ARGS: Final = "jobs must have an args parameter"
 LONG_RESERVATION: Final = "jobs cannot be reserved for more than one day"
 
 _ABSENT: Final = Raw(b"")
+_LINE_END: Final = "\x1e"
+"""ASCII's record separator, which no backtrace has."""
 _QUEUE: Final = re.compile(r"[a-zA-Z0-9._-]+")
 
 
@@ -349,3 +351,16 @@ def failure_of(
         retry_count=attempts - 1,
         remaining=max(left - retried, 0) if left > 0 else left,
     )
+
+
+def text_of(lines: list[str]) -> str:
+    """Write a backtrace as one text: its lines, or where one of them holds a line's end, each with `_LINE_END` behind it."""
+    text = "\n".join(lines)
+    if text.count("\n") < len(lines) and not text.endswith(_LINE_END):
+        return text
+    return "\n".join([line + _LINE_END for line in lines])
+
+
+def lines_of(text: str) -> list[str]:
+    """Give the lines of a backtrace from this protocol or from another."""
+    return text[:-1].split(f"{_LINE_END}\n") if text.endswith(_LINE_END) else text.split("\n")

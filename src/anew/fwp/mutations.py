@@ -8,12 +8,12 @@ tail; and one that has failed, or was dead, shows the moment of that as its `enq
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from functools import partial
 from typing import Final
 
-from anew.engine.bulk import BulkChanges, ChunkChange
+from anew.engine.bulk import BulkChanges, ChunkChange, PartChange
 from anew.engine.ops import Done
 from anew.engine.verbs import chosen_chunk, delete_chunk, kill_chunk, patch_chunk, redrive_chunk
 from anew.errors import AnewError
@@ -21,6 +21,7 @@ from anew.fwp.commands import Mutate
 from anew.fwp.globs import JobFilter
 from anew.jobs import Job, State
 from anew.jobs.patch import Patch
+from anew.net.chunks import Work
 from anew.store.protocol import Filter
 from anew.units import DAY_MS
 
@@ -74,9 +75,8 @@ class Mutations:
             if chosen.jobtype:
                 where = replace(where, types=frozenset({chosen.jobtype}))
             if chosen.reads_text:
-                self._run(
-                    [where], chosen_chunk(partial(self._chosen, chosen), change), done, reads_payloads=True
-                )
+                judge = _Judge(chosen, self._text_of)
+                self._run([where], chosen_chunk(judge, change), done, reads_payloads=True)
             else:
                 self._run([where], change, done)
 
@@ -85,11 +85,13 @@ class Mutations:
         keys = frozenset(key for key in map(self._key_of, jids) if key is not None)
         return [replace(where, jids=frozenset(jids)), *([replace(where, keys=keys)] if keys else [])]
 
-    def _chosen(self, chosen: JobFilter, job: Job) -> bool:
-        return chosen.matches(job.jid or "", job.type, lambda: self._text_of(job))
-
     def _run(
-        self, parts: list[Filter], change: ChunkChange, done: Done, *, reads_payloads: bool = False
+        self,
+        parts: list[Filter],
+        change: ChunkChange | PartChange,
+        done: Done,
+        *,
+        reads_payloads: bool = False,
     ) -> None:
         """Run a change for each of some filters in turn."""
 
@@ -104,11 +106,41 @@ class Mutations:
 
         self._bulk.start(parts[0], change, ended, reads_payloads=reads_payloads)
 
-    def _go_on(self, parts: list[Filter], change: ChunkChange, done: Done) -> None:
+    def _go_on(self, parts: list[Filter], change: ChunkChange | PartChange, done: Done) -> None:
         try:
             self._run(parts, change, done)
         except AnewError as error:
             done(error)
+
+
+class _Judge:
+    """Says of one job after another whether it is meant; a long text takes several calls.
+
+    Args:
+        chosen: Which are.
+        text_of: Writes a job.
+    """
+
+    def __init__(self, chosen: JobFilter, text_of: Callable[[Job], bytes]) -> None:
+        self._chosen = chosen
+        self._text_of = text_of
+        self._key = -1
+        self._text = b""
+        self._work: Work[bool] | None = None
+
+    def __call__(self, job: Job, until_s: float) -> bool | None:
+        text = self._text_of(job)
+        if self._work is None or (self._key, self._text) != (job.key, text):  # it may have changed meanwhile
+            self._key, self._text = job.key, text
+            self._work = self._chosen.judging(job.jid or "", job.type, lambda: text)
+        try:
+            next(self._work)
+            while time.perf_counter() < until_s:
+                next(self._work)
+        except StopIteration as end:
+            self._work = None
+            return bool(end.value)
+        return None
 
 
 def _change(action: str, state: State) -> ChunkChange:

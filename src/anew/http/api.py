@@ -12,11 +12,11 @@ from dataclasses import dataclass, field
 from anew.engine import Engine, GroupCommit
 from anew.engine.reads import Reads
 from anew.errors import AnewError, MalformedRequest, NotFound, Overloaded
-from anew.http.chunks import Chunks
 from anew.http.formats import JSON, SUPPORTED, Format, answer_format, not_acceptable
 from anew.http.origins import Origins, SharedRequest, is_page
 from anew.http.replies import reply_error
 from anew.http.router import Found, Router, too_large
+from anew.net.chunks import Chunks
 from anew.net.head import stated_length
 from anew.net.seam import Headers, Kind, Refusal, Request, WireCounters, codes
 

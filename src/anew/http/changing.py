@@ -15,7 +15,6 @@ from anew.engine.bulk import BulkChanges, ChunkChange
 from anew.errors import AnewError, IllegalTransition, InvalidJob
 from anew.http.api import Context
 from anew.http.bodies import body_as, decode
-from anew.http.chunks import at_once
 from anew.http.formats import Format, written_in
 from anew.http.jobrules import check_backoff, check_name, check_retention, check_u64
 from anew.http.query_strings import FILTERS, query_pairs, selection
@@ -26,6 +25,7 @@ from anew.http.router import Doc, Router
 from anew.jobs import Backoff, Job
 from anew.jobs.codec import U16, U32, U64, At
 from anew.jobs.patch import Patch, RetentionPatch
+from anew.net.chunks import at_once
 from anew.net.seam import Request
 from anew.store.protocol import Filter
 from anew.units import parse_duration

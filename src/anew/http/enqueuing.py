@@ -8,7 +8,6 @@ from typing import Any
 from anew.engine import Enqueue, Enqueued, Entry
 from anew.errors import AnewError, Overloaded
 from anew.http.api import Context
-from anew.http.chunks import Work, at_once
 from anew.http.formats import JSON, Format, body_format, unsupported_media_type, written_in
 from anew.http.long_lists import LONG_LIST
 from anew.http.newjobs import LONG_BODY, reading_many, reading_one, short_job
@@ -16,6 +15,7 @@ from anew.http.render import StoredJob, plain_answer, plain_answers, stored_job
 from anew.http.replies import answering, reply_error
 from anew.http.router import Doc, Router
 from anew.jobs import NewJob
+from anew.net.chunks import Work, at_once
 from anew.net.seam import Kind, Request
 
 _ANSWERS = 500

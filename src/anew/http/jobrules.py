@@ -10,11 +10,11 @@ from msgspec import UnsetType
 
 from anew.backoff import policy_from_json
 from anew.errors import InvalidJob, MalformedRequest, NotSupported, TooLarge
-from anew.http.chunks import Work
 from anew.jobs import Backoff, NewJob, Retention
 from anew.jobs.codec import U64_MAX
 from anew.jobs.patch import RetentionPatch
 from anew.jobs.payload_limits import MOST_DIGITS, judging, may_be_out_of_range
+from anew.net.chunks import Work
 
 _SHOWN_RESERVED = "* ? [ ] { } \\"
 _RESERVED = frozenset(_SHOWN_RESERVED) - {" "}

@@ -11,8 +11,8 @@ import msgspec
 
 from anew.errors import MalformedRequest, TooLarge
 from anew.http.bodies import check_text, malformed, worded
-from anew.http.chunks import Work
 from anew.http.formats import JSON, Format, Unreadable
+from anew.net.chunks import Work
 
 T = TypeVar("T")
 

@@ -73,6 +73,7 @@ class EngineCollector(Collector):
             ("completed", "Jobs reported as done.", stats.completed),
             ("failed", "Attempts reported as failed.", stats.failed),
             ("died", "Jobs that will not be tried again.", stats.died),
+            ("expired", "Jobs that nobody took by the time that they name.", stats.expired),
             ("corrupt", "Jobs set aside because something stored of them cannot be read.", stats.corrupt),
             ("released", "Jobs given back without a verdict.", stats.released),
             ("promoted", "Waiting jobs whose time has come.", stats.promoted),

@@ -7,7 +7,6 @@ from msgspec import UNSET, Raw
 
 from anew.errors import InvalidInput
 from anew.http.bodies import MAX_MEMBER, decode
-from anew.http.chunks import Work
 from anew.http.formats import JSON, Format, Unreadable
 from anew.http.jobrules import check_more, good_names, judging_job
 from anew.http.long_lists import PIECE, members_of, reading_list
@@ -20,6 +19,7 @@ from anew.jobs.payload_limits import (
     may_be_deep,
     may_be_out_of_range,
 )
+from anew.net.chunks import Work
 
 LONG_BODY = 256 << 10
 """Bytes of a body up to which a job is read at once, and new jobs need no more than one batch."""

@@ -13,9 +13,9 @@ from itertools import accumulate
 
 from msgspec import Raw
 
-from anew.http.chunks import Work
 from anew.http.embedded_json import LONG, Embedded, to_msgpack
 from anew.http.render import ShownJob
+from anew.net.chunks import Work
 
 WINDOW = 32 << 10
 """Bytes looked at in one go: some 2 ms, and as much again to translate them if they are nothing but empty lists."""

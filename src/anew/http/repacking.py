@@ -15,10 +15,10 @@ from typing import Any
 import msgspec
 
 from anew.errors import MalformedRequest, TooLarge
-from anew.http.chunks import Work
 from anew.http.embedded_json import LONG, collector_paused
 from anew.http.formats import Unreadable, reason_of
 from anew.jobs.payload_limits import MAX_DEPTH, WINDOW
+from anew.net.chunks import Work
 
 MAX_DEPTH_MSGPACK = 8 * MAX_DEPTH
 

@@ -12,7 +12,6 @@ from anew.engine import Fail, FailMany, Succeed
 from anew.errors import AnewError, InvalidInput, MalformedRequest, NotFound, TooLarge
 from anew.http.api import Context
 from anew.http.bodies import body_as, check_text, decode, malformed, worded
-from anew.http.chunks import Work, at_once
 from anew.http.formats import JSON, MSGPACK, Format, Unreadable, written_in
 from anew.http.jobrules import check_u64
 from anew.http.long_lists import (
@@ -30,6 +29,7 @@ from anew.http.router import Doc, Router
 from anew.jobs import Failed, Job
 from anew.jobs.codec import FailureReport
 from anew.jobs.records import BACKTRACE_BYTES, ERROR_TYPE_BYTES, MESSAGE_BYTES, cut_middle
+from anew.net.chunks import Work, at_once
 from anew.net.seam import Kind, Request
 
 NOT_IN_FLIGHT = "job not found in in-flight set"

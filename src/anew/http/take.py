@@ -16,7 +16,6 @@ from collections.abc import Callable
 from anew.engine import Taker
 from anew.errors import AnewError, InvalidJob, Overloaded
 from anew.http.api import Context
-from anew.http.chunks import Work
 from anew.http.formats import MSGPACK, STREAMS, Format, not_acceptable, stream_format
 from anew.http.packing import is_long, packing_payloads
 from anew.http.query_strings import bad_query, comma_set, query_pairs
@@ -24,6 +23,7 @@ from anew.http.render import ShownJob, taken_as_json, taken_job
 from anew.http.replies import reply_error
 from anew.http.router import Doc, Router
 from anew.jobs.codec import U64_MAX
+from anew.net.chunks import Work
 from anew.net.seam import Kind, Request, Stream
 from anew.store.protocol import TakenRow
 

@@ -97,6 +97,7 @@ class JobHooks(Struct, frozen=True, gc=False, omit_defaults=True):
         batch: Key of the batch that it joins.
         tracked: A record of its state and progress is kept.
         callback: A `Callback`, where it is that of `batch` and not a member; the engine's own.
+        once: It is not stored while a job is there that was stored with this mark under the same `jid`.
     """
 
     unique: UniqueKey | None = None
@@ -104,6 +105,7 @@ class JobHooks(Struct, frozen=True, gc=False, omit_defaults=True):
     batch: int | None = None
     tracked: bool = False
     callback: str | None = None
+    once: bool = False
 
 
 class PushedJob(NewJob, gc=False):

@@ -19,7 +19,8 @@ class Hook(IntEnum):
     """The bits of a job's `hooks`, as stored.
 
     UNIQUE, EXPIRES, TRACKED and MEMBER (of a batch) say what it is tied to, for good. COMPLETE and SUCCESS: it is this callback
-    of a batch. FAILED: its batch counts it as failed; set at its first report that is no success.
+    of a batch. FAILED: its batch counts it as failed; set at its first report that is no success. ONCE: it is found by its
+    producer's id, so that it is not stored again; nothing that happens to it means anything for that.
     """
 
     UNIQUE = 1
@@ -29,6 +30,7 @@ class Hook(IntEnum):
     FAILED = 16
     COMPLETE = 32
     SUCCESS = 64
+    ONCE = 128
 
 
 SEEN_BY_TAKES = int(Hook.UNIQUE | Hook.EXPIRES | Hook.TRACKED)
@@ -69,6 +71,8 @@ def bits_of(ties: JobHooks) -> int:
         bits |= Hook.EXPIRES
     if ties.tracked:
         bits |= Hook.TRACKED
+    if ties.once:
+        bits |= Hook.ONCE
     if ties.batch is not None:
         bits |= Hook.MEMBER if ties.callback is None else CALLBACKS[Callback(ties.callback)]
     return bits

@@ -15,7 +15,7 @@ import resource
 import socket
 from collections import deque
 from collections.abc import Callable, Iterable
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 from anew.clock import Clock, SystemClock
 from anew.net.admission import Gate
@@ -82,7 +82,13 @@ class Wire(Protocol):
 
 
 class NewWire(Wire, Protocol):
-    """A connection that has just been accepted, and calls `NetServer.admit` from its `connection_made`."""
+    """A connection that has just been accepted, and calls `NetServer.admit` from its `connection_made`.
+
+    Attributes:
+        refusal: What its peer gets after `turn_away`, for the log.
+    """
+
+    refusal: ClassVar[str]
 
     def turn_away(self) -> None:
         """Say that there are too many connections, and close."""
@@ -214,11 +220,12 @@ class NetServer:
         self._turned_away.add(wire)
         if not self.draining:
             self._complain(
-                "%d connections are open and busy, as many as %s; others get 503",
+                "%d connections are open and busy, as many as %s; a new one gets %s",
                 self.max_connections,
                 "--max-connections allows"
                 if self.max_connections == self.limits.max_connections
                 else "this process has descriptors for: raise its hard limit (ulimit -Hn, or LimitNOFILE= of its service)",
+                wire.refusal,
             )
         if len(self._turned_away) > max_turned_away or self.draining:
             self.counters.refuse("connections")

@@ -271,6 +271,9 @@ class HookRows(Protocol):
     def add(self, keys: Sequence[int], hook: Hook) -> None:
         """Set a bit in some jobs."""
 
+    def stored_once(self, jids: Sequence[str]) -> dict[str, int]:
+        """Find jobs that were stored with the mark `once`, by their producers' ids; unknown ones are left out."""
+
     def locks(self, digests: Sequence[bytes]) -> list[tuple[Lock, State | None]]:
         """Give the locks of some keys, with the state of each one's holder; None if its record is gone."""
 
@@ -470,7 +473,10 @@ class Store(Protocol):
         """Count attempts that have ended on a day (UTC, days since the Unix epoch): all, and those that failed."""
 
     def pause(self, queues: Collection[str] | None, paused: bool) -> None:
-        """Have listed queues, some or all, hand out nothing, or again what they have; unknown ones are left alone."""
+        """Have queues, some or all, hand out nothing, or again what they have; a paused queue is listed.
+
+        Those that are neither listed nor have ready jobs are left alone.
+        """
 
     def list_queues(self, queues: Iterable[str]) -> None:
         """Have queues stay listed when they have no job."""

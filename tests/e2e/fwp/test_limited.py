@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -87,3 +88,55 @@ def test_an_entry_that_cannot_be_is_refused_at_the_start(tmp_path: Path, table: 
     )
     assert ended.returncode == 2
     assert said in ended.stderr
+
+
+RELOADED = "cron entries and throttles were read again"
+KEPT = "the settings cannot be read again; cron entries and throttles stay as they were"
+
+
+def test_sighup_replaces_limits_and_entries_and_a_bad_file_changes_nothing(
+    tmp_path: Path, connect: Open
+) -> None:
+    file = tmp_path / "anew.toml"
+    file.write_text("[fwp.throttles]\nslow = { concurrency = 1, timeout = 45 }\n")
+    server = ServerProcess(tmp_path / "data", fwp_port=0, config=file)
+    wire = connect(to=url_of(*server.address_of("fwp"), None))
+    for number in range(5):
+        push(wire, "slow", jid=f"slow-job-{number}")
+    assert [fetched(wire, "slow") for _ in range(2)] == ["slow-job-0", None]
+
+    file.write_text(
+        '[fwp.throttles]\nslow = { concurrency = 2, timeout = 45 }\n[[fwp.cron]]\nschedule = "x"\n'
+    )
+    server.process_signal(signal.SIGHUP)
+    assert "anew.toml" in server.await_record(KEPT)["reason"]
+    assert fetched(wire, "slow") is None
+
+    file.write_text(
+        TABLES.replace("concurrency = 1", "concurrency = 3") + '[server]\nheartbeat-interval = "7s"\n'
+    )
+    server.process_signal(signal.SIGHUP)
+    told = server.await_record(RELOADED)
+    assert (told["cron_written"], told["cron_removed"], told["throttles"]) == (1, 0, 2)
+    told = server.await_record("other settings have changed; they count at the next start")
+    assert told["settings"] == "heartbeat-interval"
+    assert [fetched(wire, "slow") for _ in range(3)] == ["slow-job-1", "slow-job-2", None]
+    assert wire.ask("FETCH ticks")["jobtype"] == "Tick"
+
+    file.write_text("")
+    server.process_signal(signal.SIGHUP)
+    told = server.await_record(RELOADED)
+    assert (told["cron_written"], told["cron_removed"], told["throttles"]) == (0, 1, 0)
+    assert fetched(wire, "slow") == "slow-job-3"
+    assert server.terminate() == 0
+    (complaint,) = server.new_complaints()
+    assert KEPT in complaint
+    server.close()
+
+
+def test_sighup_without_the_protocol_leaves_the_server_running(tmp_path: Path) -> None:
+    server = ServerProcess(tmp_path / "data", no_fwp=True)
+    server.process_signal(signal.SIGHUP)
+    server.await_record("there are no settings to read again")
+    assert server.terminate() == 0
+    server.close()

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.e2e.server import ServerProcess
 from tests.faktory_wire import FaktoryWire
+from tests.fwp_clients.servers import url_of
 
+from .conftest import Open
 from .jobs import LATER, PAST, compact, fetch, instant, job, length, mutate, push, sets
 
 NO_JID = "-ERR jobs must have a reasonable jid parameter"
@@ -135,9 +139,45 @@ def test_fwp_33_one_jid_twice_is_two_jobs(wire: FaktoryWire, queue: str) -> None
     assert [fetch(wire, queue)["args"] for _ in range(2)] == [["first"], ["second"]]
 
 
+def test_fwp_33_with_the_switch_one_jid_twice_is_one_job_after_a_restart_too(
+    tmp_path: Path, connect: Open
+) -> None:
+    server = ServerProcess(tmp_path, fwp_port=0, fwp_idempotent_push=True)
+    wire = connect(to=url_of(*server.address_of("fwp"), None))
+    same = compact(job("mail"))
+    wire.send("\n".join([*[f"PUSH {same}"] * 3, f"PUSHB [{same},{same},{compact(job('mail', 2))}]"]))
+    assert [wire.read() for _ in range(4)] == ["+OK", "+OK", "+OK", "${}"]
+    assert length(wire, "mail") == 2
+    server.kill()
+    server.close()
+    server = ServerProcess(tmp_path, fwp_port=0, fwp_idempotent_push=True)
+    wire = connect(to=url_of(*server.address_of("fwp"), None))
+    wire.expect(f"PUSH {same}")
+    assert length(wire, "mail") == 2
+    assert fetch(wire, "mail")["jid"] == "mail-job-1"
+    wire.expect(f"PUSH {same}")
+    assert length(wire, "mail") == 1
+    server.close()
+    assert not server.new_complaints()
+
+
 def test_fwp_34_a_bulk_keeps_its_order(wire: FaktoryWire, queue: str) -> None:
     wire.expect(f"PUSHB {compact([job(queue, n) for n in range(5)])}", "${}")
     assert [fetch(wire, queue)["args"] for _ in range(5)] == [[n] for n in range(5)]
+
+
+def test_fwp_34_a_long_bulk_keeps_its_order_and_that_of_its_connections_replies(
+    empty: FaktoryWire, queue: str
+) -> None:
+    jobs = [job(queue, n, custom={"pad": "x" * 200}) for n in range(3_000)]
+    after = compact(job(queue, jid="the-one-after-it"))
+    empty.send(f"PUSHB {compact(jobs)}\nPUSHB {compact([*jobs, 5])}\nPUSH {after}\nnonsense")
+    assert empty.read() == "${}"
+    assert empty.read().startswith("-ERR invalid JSON: ")
+    assert [empty.read(), empty.read()] == ["+OK", "-ERR unknown command nonsense"]
+    assert [fetch(empty, queue)["args"] for _ in range(3_000)] == [[n] for n in range(3_000)]
+    assert fetch(empty, queue)["jid"] == "the-one-after-it"
+    assert length(empty, queue) == 0
 
 
 def test_fwp_35_a_bulk_names_those_that_fail(wire: FaktoryWire, queue: str) -> None:

@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import re
+from contextlib import closing
 
+import pytest
+
+from tests.e2e.client import Client
+from tests.e2e.server import ServerProcess
 from tests.faktory_wire import FaktoryWire
 
 from .conftest import Open
@@ -119,6 +124,26 @@ def test_fwp_78_a_star_means_all_known_queues(connect: Open, queue: str) -> None
     fetch(empty, f"{queue}a", f"{queue}b")
     empty.expect("QUEUE REMOVE *")
     assert figures(empty)["queues"] == {}
+
+
+@pytest.mark.parametrize("named", [True, False])
+def test_fwp_78_queues_that_only_http_has_filled(
+    fwp_server: ServerProcess, empty: FaktoryWire, connect: Open, queue: str, named: bool
+) -> None:
+    meant = queue if named else "*"
+    with closing(Client(fwp_server.address)) as http:
+        http.enqueue(queue)
+        empty.expect(f"QUEUE PAUSE {meant}")
+        assert connect().say(f"FETCH {queue}") == "$-1"
+        empty.expect(f"QUEUE RESUME {meant}")
+        ack(empty, fetch(empty, queue)["jid"])
+        empty.expect(f"QUEUE REMOVE {meant}")  # else it stays listed, and the next pause tells nothing
+        http.enqueue(queue)
+        empty.expect(f"QUEUE PAUSE {meant}")
+        empty.expect(f"QUEUE REMOVE {meant}")
+        assert (length(empty, queue), http.count(queue=queue)) == (None, 0)
+        http.enqueue(queue)
+        fetch(empty, queue)
 
 
 def test_fwp_79_latency(empty: FaktoryWire, queue: str) -> None:

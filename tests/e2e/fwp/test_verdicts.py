@@ -122,10 +122,10 @@ def test_fwp_58_texts_of_a_failure_are_cut(wire: FaktoryWire, queue: str) -> Non
     fail(wire, jid)
     failure = again(wire, queue, jid)["failure"]
     assert (failure["errtype"], failure["message"], "backtrace" in failure) == ("unknown", "unknown", False)
-    fail(wire, jid, errtype=" " + "e" * 101, message="é" * 501, backtrace=[f"line {n}" for n in range(51)])
+    fail(wire, jid, errtype=" " + "e" * 101, message="é" * 501, backtrace=[f"line\n{n}" for n in range(51)])
     failure = again(wire, queue, jid)["failure"]
     assert (failure["errtype"], failure["message"]) == ("e" * 100, "é" * 500)
-    assert failure["backtrace"] == [f"line {n}" for n in range(50)]
+    assert failure["backtrace"] == [f"line\n{n}" for n in range(50)]
     fail(wire, jid, message="é" * 500 + "x", errtype="x" + "é" * 50, backtrace=[""])
     failure = again(wire, queue, jid)["failure"]
     assert (failure["errtype"], failure["backtrace"]) == ("x" + "é" * 49, [""])

@@ -11,7 +11,7 @@ from anew.engine import Batch, Call, bulk, verbs
 from anew.engine.bulk import CHUNK, FOUND, RUNNING, WAITING, BulkChanges, Extent
 from anew.engine.ops import Op
 from anew.errors import Overloaded, StoreFull
-from anew.jobs import State
+from anew.jobs import Job, State
 from anew.jobs.patch import Patch
 from anew.store.protocol import Filter, Page
 
@@ -66,6 +66,12 @@ class Field:
             return changed
 
         self.bulk.start(where, counted, done)
+        return done
+
+    def start_judging(self, judge: verbs.Judge) -> Once:
+        """Delete the dead jobs that are chosen."""
+        done = Once()
+        self.bulk.start(DEAD, verbs.chosen_chunk(judge, verbs.delete_chunk), done, reads_payloads=True)
         return done
 
     def step(self) -> bool:
@@ -337,3 +343,31 @@ def test_a_change_of_jobs_that_come_between_its_two_looks_divides_by_no_zero() -
     while field.step():
         pass
     assert done.result == 0
+
+
+def test_a_job_that_takes_long_to_judge_comes_again_and_those_behind_it_after_it(field: Field) -> None:
+    keys = field.dead(CHUNK + 5)
+    asked: list[int] = []
+
+    def judge(job: Job, until_s: float) -> bool | None:
+        """Need three calls for the third job, and choose every second one."""
+        asked.append(job.key)
+        at = keys.index(job.key)
+        return None if at == 2 and asked.count(job.key) < 3 else at % 2 == 0
+
+    done = field.start_judging(judge)
+    field.settle()
+    assert asked == [*keys[:3], keys[2], *keys[2:]]
+    assert done.result == (CHUNK + 5 + 1) // 2
+    assert field.rig.store.find(DEAD, Page(limit=1_000)) == keys[1::2]
+
+
+def test_a_batch_judges_one_job_at_least_however_late_it_is(
+    field: Field, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keys = field.dead(5)
+    monkeypatch.setattr(verbs, "JUDGING_S", 0)
+    done = field.start_judging(lambda job, until_s: job.key != keys[3])
+    field.settle()
+    assert done.result == 4
+    assert field.rig.store.find(DEAD, Page()) == [keys[3]]

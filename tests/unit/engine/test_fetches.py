@@ -10,13 +10,14 @@ import msgspec
 import pytest
 
 from anew.engine import Acknowledge, Fetch, Op, Reject, fetches
+from anew.engine.verbs import pause
 from anew.errors import NotFound, StoreFull
 from anew.jobs import Failed, HoldKind, Job, State
 from anew.jobs.codec import PushedJob
 from anew.store.protocol import Page
 from anew.store.sqlite import SqliteStore
 
-from .rig import NOW, FaultyStore, Once, Rig, call, enqueue, ignore, new_job, tick
+from .rig import NOW, FaultyStore, Once, Rig, call, differences, enqueue, ignore, new_job, succeed, tick
 
 MINUTE = 60_000
 
@@ -306,11 +307,26 @@ def test_a_queue_is_listed_when_its_first_job_is_ready(rig: Rig) -> None:
     assert listed(rig) == {"a": False}
 
 
-def test_only_listed_queues_are_paused(rig: Rig) -> None:
-    """Faktory checklist 75."""
-    rig.do(call(lambda batch: batch.store.pause(["later"], True)))
-    rig.put(pushed("m1", "later"))
+def test_only_queues_that_are_listed_or_have_ready_jobs_are_paused(rig: Rig) -> None:
+    """Faktory checklist 75 and 78."""
+    rig.put(pushed("m1", "later", ready_at=NOW + 1_000))
+    for queues in (["later"], None):
+        rig.do(call(pause(queues, True)))
+    rig.advance(1_000)
     assert fetching(rig, Client("later")) == ["m1"]
+
+
+@pytest.mark.parametrize("queues", [["http"], None])
+def test_a_queue_that_never_had_a_pushed_job_is_paused_as_well(rig: Rig, queues: list[str] | None) -> None:
+    """Faktory checklist 78: one engine, the same queues."""
+    rig.put(new_job("http"), new_job("http"))
+    worker = rig.worker(["http"], 1)
+    rig.do(call(pause(queues, True)))
+    rig.do(succeed(*worker.keys))
+    assert (len(worker.keys), listed(rig)) == (1, {"http": True})
+    rig.do(call(pause(queues, False)))
+    assert (len(worker.keys), listed(rig)) == (2, {"http": False})
+    assert differences(rig.engine) == []
 
 
 def ended(rig: Rig) -> dict[int, tuple[int, int]]:

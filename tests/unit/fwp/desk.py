@@ -52,14 +52,14 @@ class ReadsAtOnce(Reads):
 
 
 class Desk:
-    """The service, its engine, and peers."""
+    """The service, its engine, and peers; `given` are settings of the service."""
 
-    def __init__(self) -> None:
+    def __init__(self, **given: Any) -> None:
         self.group = Group()
         self.rig = self.group.rig
         loop: Any = self.group.loop
         self.reads = ReadsAtOnce(self.rig.store, loop)
-        self.service = Service(self.rig.engine, self.group.commit, self.reads, loop)
+        self.service = Service(self.rig.engine, self.group.commit, self.reads, loop, **given)
         self._own = Peer()
 
     def peer(self, wid: str = "") -> Peer:

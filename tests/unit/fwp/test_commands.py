@@ -3,6 +3,7 @@
 import pytest
 
 from anew.errors import MalformedRequest
+from anew.fwp import long_bulk
 from anew.fwp.commands import (
     Ack,
     BatchCommit,
@@ -10,12 +11,14 @@ from anew.fwp.commands import (
     BatchOpen,
     BatchStatus,
     Beat,
+    Command,
     End,
     Fail,
     Fetch,
     Flush,
     Hello,
     Info,
+    LongPushBulk,
     Mutate,
     Push,
     PushBulk,
@@ -25,11 +28,18 @@ from anew.fwp.commands import (
     parse,
     parse_hello,
 )
+from anew.net.chunks import at_once
+
+
+def read(line: bytes, *, enterprise: bool = False) -> Command:
+    """Read a line to its end, however long it is."""
+    command = parse(line, enterprise=enterprise)
+    return PushBulk(at_once(long_bulk.reading(line))) if isinstance(command, LongPushBulk) else command
 
 
 def refusal(line: bytes, *, enterprise: bool = False) -> str:
     with pytest.raises(MalformedRequest) as caught:
-        parse(line, enterprise=enterprise)
+        read(line, enterprise=enterprise)
     return str(caught.value)
 
 
@@ -302,7 +312,7 @@ def test_a_bulk_with_something_else_in_it_is_invalid(argument: bytes) -> None:
 def test_a_bulk_of_ten_megabytes_is_read() -> None:
     """Checklist 16."""
     one = b'{"jid":"job-0001","jobtype":"t","args":["%b"]}' % (b"x" * 10_000)
-    command = parse(b"PUSHB [" + b",".join([one] * 1000) + b"]")
+    command = read(b"PUSHB [" + b",".join([one] * 1000) + b"]")
     assert isinstance(command, PushBulk)
     assert len(command.jobs) == 1000
 

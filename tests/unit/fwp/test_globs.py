@@ -3,7 +3,9 @@
 import pytest
 
 from anew.errors import MalformedRequest
+from anew.fwp import globs
 from anew.fwp.globs import MAX_PATTERN, Glob, JobFilter
+from anew.net.chunks import at_once
 
 
 @pytest.mark.parametrize(
@@ -46,12 +48,36 @@ from anew.fwp.globs import MAX_PATTERN, Glob, JobFilter
 )
 def test_patterns(pattern: str, text: str, matches: bool) -> None:
     """Checklist 84."""
-    assert Glob(pattern).matches(text.encode()) is matches
+    assert at_once(Glob(pattern).matching(text.encode())) is matches
 
 
 def test_many_stars_over_a_long_text_end() -> None:
-    assert not Glob("*a" * 2000 + "*b").matches(b"a" * 100_000)
-    assert Glob("*a" * 2000).matches(b"a" * 100_000)
+    assert not at_once(Glob("*a" * 2000 + "*b").matching(b"a" * 100_000))
+    assert at_once(Glob("*a" * 2000).matching(b"a" * 100_000))
+
+
+@pytest.mark.parametrize("steps", [1, 7, 200_000])
+@pytest.mark.parametrize(
+    ("pattern", "matches"),
+    [
+        ("*bcd*", True), ("*b?d*", True), ("*[b]cd*y*", True), ("*bcd", False), ("*xyz", True), ("*xyz*", True),
+        ("*[x]yz*", True), ("*[x]yz?*", False), ("*a*c*e*z", True), ("*[a]bc*[a]bc*", False), ("*wxyz?*", False),
+    ],
+)  # fmt: skip
+def test_a_text_is_searched_some_places_at_a_time(
+    monkeypatch: pytest.MonkeyPatch, steps: int, pattern: str, matches: bool
+) -> None:
+    monkeypatch.setattr(globs, "STEPS", steps)
+    assert at_once(Glob(pattern).matching(b"abcdefghijklmnopqrstuvwxyz")) is matches
+
+
+def test_others_have_their_turn_while_a_long_text_is_compared_at_each_place() -> None:
+    """A part of 64 sets at each of 100,000 places."""
+    assert globs.STEPS == 200_000
+    pauses = sum(1 for _ in Glob("*" + "[ab]" * 64 + "b*").matching(b"a" * 100_000))
+    assert pauses == 32  # 3,076 places in one go, of 99,936
+    literal = sum(1 for _ in Glob("*" + "a" * 4_000 + "b*").matching(b"a" * 1_000_000))
+    assert literal == 4  # 200,000 places in one go, of 996,000
 
 
 def test_a_pattern_is_bounded() -> None:
@@ -80,7 +106,7 @@ TEXT = rb'{"retry":25,"jid":"job-0001","queue":"default","jobtype":"a*c","args":
 )
 def test_filters(chosen: JobFilter, means: bool) -> None:
     """Checklist 82, 83, 85."""
-    assert chosen.matches("job-0001", "a*c", lambda: TEXT) is means
+    assert at_once(chosen.judging("job-0001", "a*c", lambda: TEXT)) is means
 
 
 def test_everything_is_meant_by_an_empty_filter_only() -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from anew.errors import InvalidJob
 from anew.fwp.commands import Push, parse
-from anew.fwp.jobs import CheckedJob, Failure, checked, failure_of, meta_of, rendered
+from anew.fwp.jobs import CheckedJob, Failure, checked, failure_of, lines_of, meta_of, rendered, text_of
 
 AT = 1_000_000_000_000
 AT_TEXT = "2001-09-09T01:46:40Z"
@@ -186,3 +186,20 @@ def test_a_given_failure_is_counted_on(
 @pytest.mark.parametrize(("count", "attempts"), [(2**63 - 1, 2**31), (-3, 0), (-(2**63), 0)])
 def test_a_given_count_is_held_within_bounds(count: int, attempts: int) -> None:
     assert check(failure={"retry_count": count}).attempts == attempts
+
+
+@pytest.mark.parametrize(
+    ("lines", "text"),
+    [
+        (["a"], "a"),
+        (["a", "b"], "a\nb"),
+        (["", ""], "\n"),
+        (["a\nb"], "a\nb\x1e"),
+        (["a", "b\x1e"], "a\x1e\nb\x1e\x1e"),
+        (["a\n", "\tb", ""], "a\n\x1e\n\tb\x1e\n\x1e"),
+    ],
+)
+def test_a_backtraces_lines_come_back_as_they_were_given(lines: list[str], text: str) -> None:
+    """Checklist 58. A text without a line's end within a line is what other doors write and read."""
+    assert text_of(lines) == text
+    assert lines_of(text) == lines

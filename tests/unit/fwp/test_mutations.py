@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from anew.engine import bulk
+from anew.engine import bulk, verbs
 from anew.engine.bulk import CHUNK
+from anew.fwp import globs
 from anew.fwp.mutations import DEAD_MS
 from anew.jobs import State
 from anew.store.protocol import Filter, Page
@@ -160,3 +161,15 @@ def test_a_job_that_is_no_longer_there_is_passed_over(desk: Desk) -> None:
     mutate(desk, "kill", "scheduled", jids=["job-0000", "job-0001", "job-9999"])
     assert desk.sets() == (0, 0, 1, 0)
     assert desk.fetch()["jid"] == "job-0000"
+
+
+def test_a_long_text_is_judged_over_several_batches(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each batch has time for one go; the second job says no only at its end."""
+    monkeypatch.setattr(verbs, "JUDGING_S", 0)
+    monkeypatch.setattr(globs, "STEPS", 20_000)
+    for number, end in ((1, "needle"), (2, "")):
+        desk.push(number, at="2099-01-02T03:04:05Z", args=["x" * 50_000 + end])
+    batches = len(desk.group.batches)
+    mutate(desk, "discard", "scheduled", regexp="*needle*")
+    assert len(desk.group.batches) - batches >= 6
+    assert desk.sets() == (1, 0, 0, 0)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
-from anew.engine import Op
+from anew.engine import Enqueue, Op
 from anew.errors import StoreFull
+from anew.fwp import service
 from anew.fwp.connection import FwpConnection
 from anew.fwp.workers import SILENT_MS, Workers, WorkerState
 from anew.store.protocol import Filter, Page
@@ -247,3 +250,93 @@ def test_a_job_for_a_fetch_that_has_its_answer_is_given_back(desk: Desk, late: t
     fetch.done(desk.rig.job(key))
     assert len(peer.answers) == 1
     assert desk.fetch()["jid"] == jid
+
+
+def test_fwp_33_with_the_switch_a_jid_is_one_job_while_its_record_is_there() -> None:
+    """Faktory checklist 33, the other way: ready, reserved, to be retried, dead; and free when it is gone."""
+    desk = Desk(idempotent=True)
+    jid = desk.push(1, retry=1)
+
+    def waiting() -> int:
+        return int(desk.ask("INFO")["faktory"]["total_enqueued"])
+
+    assert (desk.push(1, args=["other"]), waiting()) == (jid, 1)
+    assert desk.fetch()["args"] == [1]
+    desk.push(1)
+    assert (waiting(), desk.sets()) == (0, (0, 0, 0, 1))
+    desk.say(f'FAIL {{"jid":"{jid}"}}')
+    desk.push(1)
+    assert (waiting(), desk.sets()) == (0, (0, 1, 0, 0))
+    desk.advance(50 * SECOND)
+    desk.fetch()
+    desk.say(f'FAIL {{"jid":"{jid}"}}')
+    desk.push(1)
+    assert (waiting(), desk.sets()) == (0, (0, 0, 1, 0))
+    desk.say('MUTATE {"cmd":"requeue","target":"dead"}')
+    desk.fetch()
+    assert desk.say(f'ACK {{"jid":"{jid}"}}') == "+OK"
+    desk.push(1, args=["new"])
+    assert desk.fetch()["args"] == ["new"]
+
+
+def test_with_the_switch_a_repeat_is_no_conflict_of_unique_keys_and_no_member_of_a_batch() -> None:
+    desk = Desk(idempotent=True)
+    custom = {"unique_for": 60}
+    desk.push(1, args=[], custom=custom)
+    desk.push(1, args=[], custom=custom)
+    refused = '{"jid":"job-0002","jobtype":"kind","args":[],"queue":"mail","custom":{"unique_for":60}}'
+    assert desk.say(f"PUSH {refused}") == "-NOTUNIQUE Job not unique"
+    assert desk.say(f"PUSH {refused}") == "-NOTUNIQUE Job not unique"  # what was not stored is not repeated
+    bid = desk.say('BATCH NEW {"success":{"jobtype":"done","args":[],"jid":"job-0003"}}')
+    member = f'{{"jid":"job-0003","jobtype":"kind","args":[],"queue":"mail","custom":{{"bid":"{bid}"}}}}'
+    assert desk.say(f"PUSHB [{member},{member},{refused}]") == '{"job-0002":"NOTUNIQUE Job not unique"}'
+    assert desk.ask(f"BATCH STATUS {bid}")["total"] == 1
+    assert desk.say(f"PUSH {member}") == "+OK"
+    assert desk.ask(f"BATCH STATUS {bid}")["total"] == 1
+
+
+def test_with_the_switch_a_repeat_with_a_long_payload_leaves_nothing_behind() -> None:
+    desk = Desk(idempotent=True)
+    text = "x" * 400_000
+    for _ in range(2):
+        desk.push(1, args=[text])
+    assert desk.fetch()["args"] == [text]
+    assert len(desk.rig.store.find(Filter(), Page())) == 1
+
+
+def test_a_bulk_that_is_stored_in_parts_says_what_is_wrong_with_each_job(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Faktory checklist 34 and 35."""
+    monkeypatch.setattr(service, "PART_JOBS", 2)
+    desk = Desk()
+    batches = len(desk.group.batches)
+    unique = {"custom": {"unique_for": 60}, "args": []}
+    jobs: list[dict[str, object]] = [
+        {"jid": f"job-{n:04}", "jobtype": "kind", "args": [n], "queue": "mail"} for n in range(7)
+    ]
+    jobs[1] |= unique
+    jobs[2]["queue"] = "a b"
+    jobs[6] |= unique
+    refused = desk.ask(f"PUSHB {json.dumps(jobs)}")
+    assert refused.keys() == {"job-0002", "job-0006"}
+    assert refused["job-0006"] == "NOTUNIQUE Job not unique"
+    assert len(desk.group.batches) == batches + 4  # two jobs each, less the one with a bad queue
+    assert [desk.fetch()["jid"] for _ in range(5)] == [f"job-{n:04}" for n in (0, 1, 3, 4, 5)]
+
+
+def test_a_bulk_that_does_not_fit_says_which_jobs_are_not_stored(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(service, "PART_JOBS", 2)
+    desk = Desk()
+    jobs = json.dumps([{"jid": f"job-{n:04}", "jobtype": "kind", "args": []} for n in range(5)])
+    submit, left = desk.group.commit.submit_long, iter([False, True, True])
+
+    def full(op: Enqueue) -> None:
+        if next(left):
+            op.done(StoreFull("no space"))
+        else:
+            submit(op)
+
+    monkeypatch.setattr(desk.group.commit, "submit_long", full)
+    assert desk.ask(f"PUSHB {jobs}") == dict.fromkeys(["job-0002", "job-0003", "job-0004"], "no space")
+    assert desk.say(f"PUSHB {jobs}") == "-ERR no space"

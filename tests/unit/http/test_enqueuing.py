@@ -8,13 +8,13 @@ import pytest
 
 from anew.engine import Enqueue
 from anew.errors import Overloaded
-from anew.http import chunks
 from anew.http.api import ApiSettings
-from anew.http.chunks import Chunks
 from anew.http.enqueuing import EnqueueRoutes
 from anew.http.formats import JSON
 from anew.http.newjobs import LONG_BODY
 from anew.jobs import IdText
+from anew.net import chunks
+from anew.net.chunks import Chunks
 from anew.net.seam import WireCounters
 
 from .asked import Answer, Asked

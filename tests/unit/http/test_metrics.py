@@ -72,7 +72,7 @@ def test_the_oldest_ready_jobs_age_is_in_seconds_and_never_negative(
 
 
 @pytest.mark.parametrize(
-    "name", ["enqueued", "taken", "completed", "failed", "died", "released", "promoted", "reaped"]
+    "name", ["enqueued", "taken", "completed", "failed", "died", "expired", "released", "promoted", "reaped"]
 )
 def test_each_counter_stands_under_its_own_name(name: str) -> None:
     page = Page()

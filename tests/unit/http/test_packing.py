@@ -10,8 +10,8 @@ import msgspec
 import pytest
 
 from anew.http import packing as module
-from anew.http.chunks import at_once
 from anew.http.packing import WINDOW, packing
+from anew.net.chunks import at_once
 
 
 def packed(text: bytes) -> Any:

@@ -11,10 +11,10 @@ import pytest
 
 from anew.clock import ManualClock
 from anew.http.api import ApiSettings
-from anew.http.chunks import Chunks
 from anew.http.formats import JSON, MSGPACK
 from anew.http.querying import MAX_PAGE_BYTES, JobRoutes
 from anew.jobs import ErrorRecord, IdText, Job
+from anew.net.chunks import Chunks
 from anew.net.seam import WireCounters
 from anew.store.protocol import Page
 from tests.unit.jobs.helpers import make_job

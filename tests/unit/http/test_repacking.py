@@ -7,8 +7,8 @@ import pytest
 
 from anew.errors import MalformedRequest, TooLarge
 from anew.http import repacking as module
-from anew.http.chunks import at_once
 from anew.http.repacking import repacking
+from anew.net.chunks import at_once
 
 
 def repacked(value: object, most: int = 1_000_000) -> bytes:

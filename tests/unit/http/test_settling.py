@@ -12,12 +12,12 @@ import pytest
 
 from anew.engine import FailMany
 from anew.errors import MalformedRequest, NotFound, StoreFailed, TooLarge
-from anew.http import chunks
 from anew.http.api import ApiSettings
-from anew.http.chunks import Chunks
 from anew.http.formats import JSON, MSGPACK, Format
 from anew.http.settling import IN_ONE_BATCH, SettleRoutes
 from anew.jobs import IdText, State
+from anew.net import chunks
+from anew.net.chunks import Chunks
 from anew.net.seam import WireCounters
 from tests.unit.jobs.helpers import make_job
 

@@ -16,10 +16,10 @@ from anew.clock import ManualClock
 from anew.engine import Taker
 from anew.errors import InvalidJob, MalformedRequest
 from anew.http.api import ApiSettings
-from anew.http.chunks import Chunks
 from anew.http.formats import JSON
 from anew.http.take import TakeRoutes
 from anew.jobs import IdText
+from anew.net.chunks import Chunks
 from anew.net.seam import WireCounters
 
 from .asked import Answer, Asked, HandStream

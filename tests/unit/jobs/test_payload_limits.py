@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from anew.errors import MalformedRequest
-from anew.http.chunks import at_once
 from anew.jobs import payload_limits
 from anew.jobs.payload_limits import WINDOW, judging, may_be_out_of_range, windows
+from anew.net.chunks import at_once
 
 LONG = "1" * 65
 MB = 1_000_000

@@ -10,7 +10,7 @@ import socket
 import subprocess
 import sys
 import time
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 import pytest
 
@@ -372,6 +372,8 @@ class Shouter(asyncio.Protocol):
 
     served = True
     stopped = False
+
+    refusal: ClassVar[str] = "-FULL"
 
     def __init__(self, server: NetServer) -> None:
         self.server = server
@@ -775,7 +777,7 @@ def test_the_log_is_told_that_the_limit_is_reached(loop: str, caplog: pytest.Log
                 assert (await (await site.connect()).exchange(get)).status == 503
             said = [record.message for record in caplog.records if record.levelname == "ERROR"]
             assert said == [
-                "1 connections are open and busy, as many as --max-connections allows; others get 503"
+                "1 connections are open and busy, as many as --max-connections allows; a new one gets 503"
             ]
 
     run(test, loop)

@@ -11,6 +11,7 @@ import msgspec
 import pytest
 
 from anew.jobs import HoldKind, NewJob, State
+from anew.jobs.hooks import Hook
 from anew.store.protocol import Filter, Page
 from anew.store.sqlite import SqliteStore
 from anew.store.sqlite.filters import find_statement
@@ -28,6 +29,7 @@ WHOLE_TABLE = {
     "drop_queue_text": RARE,
     "read_counters": "a row a queue, read where all counters are asked for",
     "listed_queues": "a row a queue, for somebody who lists them",
+    "known_queues": "a row a queue, for somebody who pauses them all",
     "flagged_queues": "a row a queue, for somebody who removes them all",
     "ended": "a row a day",
     "read_meta": "a handful of rows, read at the start",
@@ -152,6 +154,7 @@ SEARCHES = {
     "first_heads": "queue_first",
     "heads_behind": "queue_first",
     "named": "job_jid",
+    "stored_once": "job_once",
     "due_crons": "cron_next",
     "next_slot": "cron_next",
     "occupy_all": "job_hold",
@@ -269,6 +272,11 @@ def test_state_codes_agree_with_the_partial_indexes() -> None:
 def test_a_reservations_code_is_the_one_that_the_statements_leave_out() -> None:
     for name in ("held_by", "held_by_nobody"):
         assert f"hold_kind IS NOT {int(HoldKind.RESERVATION)}" in statements()[name]
+
+
+def test_the_mark_of_jobs_that_are_stored_once_is_the_one_that_index_and_statements_name() -> None:
+    assert f"hooks & {int(Hook.ONCE)}" in statements()["stored_once"]
+    assert f"hooks IN (0, {int(Hook.ONCE)})" in statements()["finish"]
 
 
 def test_a_page_of_all_jobs_walks_keys_in_order_and_sorts_nothing(connection: apsw.Connection) -> None:

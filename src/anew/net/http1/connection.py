@@ -11,7 +11,7 @@ cost more. The fast path decides nothing: what is not exactly ordinary falls thr
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, ClassVar, cast
 
 from anew.net import peer
 from anew.net.head import too_many_bodies
@@ -123,6 +123,7 @@ class Http1Connection(asyncio.Protocol):
         "written",
     )
 
+    refusal: ClassVar[str] = "503"
     transport: asyncio.Transport
 
     def __init__(self, port: HttpPort) -> None:

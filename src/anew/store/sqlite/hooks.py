@@ -42,6 +42,10 @@ class SqliteHooks:
         for part in in_widths(keys):
             self._execute(sql("add_hooks", len(part)), (int(hook), *part))
 
+    def stored_once(self, jids: Sequence[str]) -> dict[str, int]:
+        """Find jobs that were stored with the mark `once`, by their producers' ids; unknown ones are left out."""
+        return {jid: key for part in in_widths(jids) for jid, key in self._rows("stored_once", part)}
+
     # -- unique keys
 
     def locks(self, digests: Sequence[bytes]) -> list[tuple[Lock, State | None]]:

@@ -49,6 +49,10 @@ WHERE id IN (SELECT id FROM job WHERE state > @IN_FLIGHT AND purge_at <= ? ORDER
 -- Set bits.
 UPDATE job SET hooks = hooks | ? WHERE id IN (@marks);
 
+-- name: stored_once
+-- Jobs that are not to be stored again, by their producers' ids.
+SELECT jid, id FROM job INDEXED BY job_once WHERE hooks & 128 AND jid IN (@marks);
+
 -- name: locks
 -- Who holds keys, and in which state that job is, if it is still there.
 SELECT digest, job_id, scope, ends_at, (SELECT state FROM job WHERE id = unique_lock.job_id) FROM unique_lock
@@ -198,6 +202,10 @@ DELETE FROM queue WHERE name IN (@marks);
 -- Queues that stay listed without a job.
 SELECT name, paused FROM queue WHERE listed;
 
+-- name: known_queues
+-- Queues that are listed or have a job to hand out.
+SELECT name FROM queue WHERE listed OR head_id IS NOT NULL;
+
 -- name: flagged_queues
 -- Queues that are listed or paused.
 SELECT name FROM queue WHERE listed OR paused;
@@ -264,8 +272,9 @@ SELECT jid, id, hold_token FROM job WHERE jid IN (@marks) AND state = @IN_FLIGHT
 SELECT data FROM payload WHERE job_id = ? ORDER BY part;
 
 -- name: finish
--- Jobs in flight that are nothing but their row and tied to nothing; a key that does not come back is another one.
-DELETE FROM job WHERE id IN (@marks) AND state = @IN_FLIGHT AND hooks = 0 AND payload_bytes IS NULL AND records = 0
+-- Jobs in flight that are nothing but their row and tied to nothing but their producers' ids; a key that does not come back is
+-- another one.
+DELETE FROM job WHERE id IN (@marks) AND state = @IN_FLIGHT AND hooks IN (0, 128) AND payload_bytes IS NULL AND records = 0
     AND (retention IS NULL OR instr(retention, 'completed') = 0)
 RETURNING id, queue;
 

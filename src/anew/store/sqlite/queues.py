@@ -259,11 +259,14 @@ class Queues:
                 self._changed[name] = queue
 
     def pause(self, names: Collection[str] | None, paused: bool) -> None:
-        """Have listed queues, some or all, hand out nothing, or again what they have."""
+        """Have queues that are listed or have ready jobs, some or all, hand out nothing, or again what they have."""
         self._flush()
-        listed = {name: bool(is_paused) for name, is_paused in self._execute(sql("listed_queues"))}
-        for name in listed if names is None else names:
-            if name in listed and listed[name] != paused:
+        if names is None:
+            names = [name for (name,) in self._execute(sql("known_queues")).fetchall()]
+        self.read(names)
+        for name in names:
+            queue = self._get(name)
+            if queue.flags[1] != paused and (queue.flags[0] or queue.jobs[_READY_AT] > 0):
                 self._set_flags(name, (1, int(paused)))
 
     def unlist(self, names: Collection[str] | None) -> None:

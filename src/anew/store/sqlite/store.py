@@ -865,7 +865,7 @@ class SqliteStore:
         return self._queues.takeable(queue, worker)
 
     def pause(self, queues: Collection[str] | None, paused: bool) -> None:
-        """Have listed queues, some or all, hand out nothing, or again what they have; unknown ones are left alone."""
+        """Have known queues, some or all, hand out nothing, or again what they have; see `Store.pause`."""
         self._queues.pause(queues, paused)
 
     def unlist(self, queues: Collection[str] | None) -> None:

@@ -28,6 +28,8 @@ ALTER TABLE job ADD COLUMN hooks INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE job ADD COLUMN expires_at INTEGER;
 -- The batch that it is a member or a callback of.
 ALTER TABLE job ADD COLUMN batch INTEGER;
+-- Jobs that are not to be stored again under the same id, in whatever state (`Hook.ONCE`); others touch this index nowhere.
+CREATE INDEX job_once ON job (jid) WHERE hooks & 128;
 -- Its unique key and for how long it holds it; whether it holds it now is said by `unique_lock`.
 ALTER TABLE job ADD COLUMN unique_digest BLOB;
 ALTER TABLE job ADD COLUMN unique_scope TEXT;

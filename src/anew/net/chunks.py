@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 from anew.errors import AnewError, InternalError, Overloaded
 
-log = logging.getLogger("anew.http")
+log = logging.getLogger("anew.net")
 
 T = TypeVar("T")
 Work = Generator[None, None, T]

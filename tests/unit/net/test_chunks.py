@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from anew.errors import InternalError, InvalidJob, Overloaded
-from anew.http import chunks
-from anew.http.chunks import Chunks, Work, at_once
+from anew.net import chunks
+from anew.net.chunks import Chunks, Work, at_once
 
 
 @pytest.fixture(autouse=True)
