@@ -2,9 +2,9 @@
 
     python -m tests.reliability.fwp_crash --kills 30 --seed 7
 
-Eight producers push, singly and in bulk; eight workers fetch, acknowledge and fail. The server's process group is killed with
-SIGKILL at random moments and started again on the same directory. At the end reservations that nobody has heard of are let lapse,
-everything is drained, and the clients' own notes are judged:
+Eight producers push, singly and in bulk; eight workers fetch, acknowledge and fail. The server, alone or with its process group, is
+killed with SIGKILL at random moments and started again on the same directory. At the end reservations that nobody has heard of are
+let lapse, everything is drained, and the clients' own notes are judged:
 
 - *lost*: accepted, and neither acknowledged nor dead by plan at the end;
 - *resurrected*: handed out again after an acknowledgement that was answered while the job was reserved;
@@ -23,6 +23,7 @@ import sqlite3
 import sys
 import tempfile
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -112,15 +113,23 @@ class Connection:
             raise
         return made
 
-    async def ask(self, verb: str, argument: object) -> Any:
-        """Send one command; give ``True`` for OK, the error's text as a `Refused`, None, or the decoded bulk."""
+    async def ask(self, verb: str, argument: object, sent: Callable[[], None] = lambda: None) -> Any:
+        """Send one command; give ``True`` for OK, the error's text as a `Refused`, None, or the decoded bulk.
+
+        Args:
+            verb: With its second word, where it has one.
+            argument: Text as it is, or what is sent as JSON.
+            sent: Called between the sending and the answer.
+        """
         text = argument if isinstance(argument, str) else json.dumps(argument)
         self._writer.write(f"{verb} {text}\n".encode())
+        sent()
         line = await self._line()
         if line[:1] == b"$":
             if line == b"$-1\r\n":
                 return None
-            return json.loads((await self._exactly(int(line[1:]) + 2))[:-2])
+            text = (await self._exactly(int(line[1:]) + 2))[:-2].decode()
+            return json.loads(text) if text[:1] in ("{", "[") else text
         if line != b"+OK\r\n":
             raise Refused(line.decode())
         return True
@@ -257,7 +266,7 @@ async def run(kills: int, seed: int, root: Path) -> Report:
             await _start(server, load)
             await asyncio.sleep(chance.uniform(*LOAD_S))
             load.up.clear()
-            await asyncio.to_thread(server.kill)
+            await asyncio.to_thread(server.kill, alone=chance.random() < 0.5)
         load.draining = True
         for again in range(2):  # what was taken in the first drain and not heard of lapses before the second
             await asyncio.to_thread(_let_lapse, root)
@@ -279,18 +288,19 @@ async def _start(server: Server, load: Load) -> None:
     await asyncio.to_thread(server.start)
     await asyncio.to_thread(
         wait_until,
-        lambda: _fwp_address(server) is not None,
+        lambda: fwp_address(server) is not None,
         timeout=10,
         what="the port of the protocol is open",
     )
-    found = _fwp_address(server)
+    found = fwp_address(server)
     if found is None:
         raise StartFailure("no port")
     load.address = found
     load.up.set()
 
 
-def _fwp_address(server: Server) -> Address | None:
+def fwp_address(server: Server) -> Address | None:
+    """Give where a server serves the protocol, once its log says so."""
     for line in list(server.log):
         with contextlib.suppress(ValueError, KeyError, TypeError):
             fields = json.loads(line)["fields"]

@@ -115,12 +115,12 @@ class Server:
         assert self.process is not None
         return self.process.pid
 
-    def kill(self) -> None:
-        """SIGKILL, and wait for the end. No effect when it is gone already."""
+    def kill(self, *, alone: bool = False) -> None:
+        """SIGKILL to the process group, or to the server alone, and wait for its end. No effect when it is gone already."""
         if self.process is None:
             return
         with contextlib.suppress(ProcessLookupError):
-            os.killpg(self.process.pid, signal.SIGKILL)
+            (os.kill if alone else os.killpg)(self.process.pid, signal.SIGKILL)
         self.process.wait(10)
 
     def stop(self, timeout: float = START_TIMEOUT_S) -> int:
