@@ -19,6 +19,7 @@ from anew.fwp.commands import Command, End, Hello, parse, parse_hello
 from anew.fwp.lines import LineSplitter
 from anew.fwp.password import RANDOM_BYTES, Challenge, challenge, greeting, is_right
 from anew.net.listener import NetServer
+from anew.net.peer import Pace
 from anew.net.seam import Kind
 
 if TYPE_CHECKING:
@@ -123,6 +124,7 @@ class FwpConnection(asyncio.Protocol):
         "_identified",
         "_last_ms",
         "_lines",
+        "_pace",
         "_paused_ms",
         "_plain",
         "_poll",
@@ -147,6 +149,7 @@ class FwpConnection(asyncio.Protocol):
         self._asked: Challenge | None = None
         self._began_ms = self._last_ms = port.server.now_ms()
         self._paused_ms = 0
+        self._pace: Pace | None = None  # of the line that has no end yet
         self._busy = self._identified = self._refused = self._closing = self._draining = False
         self._handing = self._ended = False
         self._reading = True
@@ -179,7 +182,7 @@ class FwpConnection(asyncio.Protocol):
             return
         self._plain = False
         lines = self._lines.feed(data)
-        self._count_unfinished()
+        self._count_unfinished(begun=bool(lines))
         if lines:
             self._ahead.extend(lines)
             self._ahead_bytes += sum(map(len, lines))
@@ -234,10 +237,10 @@ class FwpConnection(asyncio.Protocol):
         elif self._paused_ms:
             if now_ms - self._paused_ms > limits.stall_timeout_ms:
                 self.abort()
-        elif self._unfinished:
-            allowed_ms = limits.header_timeout_ms + 1_000 * self._unfinished // limits.body_rate
-            if now_ms - self._last_ms > allowed_ms:
-                self.abort()
+        elif (
+            self._pace is not None and self._reading and self._pace.is_slow(now_ms, self._unfinished, limits)
+        ):
+            self.abort()
 
     def idle_ms(self, now_ms: int) -> int:
         """Say for how long a producer has asked for nothing; a worker may be at work, and its connections are not idle."""
@@ -397,11 +400,18 @@ class FwpConnection(asyncio.Protocol):
         self._port.commands.hello(self, hello)
         self.reply(replies.OK)
 
-    def _count_unfinished(self) -> None:
-        """Count what is kept of an unfinished line among all that is coming in; above the limit this one is refused."""
+    def _count_unfinished(self, *, begun: bool = False) -> None:
+        """Count what is kept of an unfinished line among all that is coming in; above the limit this one is refused.
+
+        Args:
+            begun: It has just begun: a line before it has ended.
+        """
         counters, kept = self._port.server.counters, self._lines.unfinished
-        if kept and not self._unfinished:
+        if not kept:
+            self._pace = None
+        elif begun or self._pace is None:
             self._last_ms = self._port.server.now_ms()
+            self._pace = Pace(self._last_ms)
         counters.unfinished += kept - self._unfinished
         self._unfinished = kept
         if kept and counters.unfinished > self._port.server.limits.max_unfinished:
@@ -413,6 +423,8 @@ class FwpConnection(asyncio.Protocol):
             return
         self._reading = on
         if on:
+            if self._pace is not None:  # while we did not read the peer could not be fast
+                self._pace = Pace(self._port.server.now_ms())
             self._transport.resume_reading()
         else:
             self._transport.pause_reading()
