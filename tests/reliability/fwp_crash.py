@@ -28,7 +28,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from .server import Server, StartFailure, wait_until
+from .server import Server
 from .wire import Address
 
 CLIENTS = 8
@@ -284,30 +284,9 @@ async def run(kills: int, seed: int, root: Path) -> Report:
 
 
 async def _start(server: Server, load: Load) -> None:
-    server.log.clear()
     await asyncio.to_thread(server.start)
-    await asyncio.to_thread(
-        wait_until,
-        lambda: fwp_address(server) is not None,
-        timeout=10,
-        what="the port of the protocol is open",
-    )
-    found = fwp_address(server)
-    if found is None:
-        raise StartFailure("no port")
-    load.address = found
+    load.address = await asyncio.to_thread(server.fwp_address)
     load.up.set()
-
-
-def fwp_address(server: Server) -> Address | None:
-    """Give where a server serves the protocol, once its log says so."""
-    for line in list(server.log):
-        with contextlib.suppress(ValueError, KeyError, TypeError):
-            fields = json.loads(line)["fields"]
-            if fields["message"] == "listening" and fields["api"] == "fwp":
-                host, _, port = fields["addr"].rpartition(":")
-                return host, int(port)
-    return None
 
 
 async def _drained(load: Load, *, fully: bool) -> None:

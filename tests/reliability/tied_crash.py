@@ -25,8 +25,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from .fwp_crash import Connection, Refused, fwp_address
-from .server import Server, wait_until
+from .fwp_crash import Connection, Refused
+from .server import Server
 from .tie_rows import FILES, amiss, copied
 from .tied_load import ENTRIES, LIMITS, POINTS, SETTINGS, Load
 
@@ -156,12 +156,8 @@ class Run:
         load, server = self._load, self._server
         load.clock_ms = clock_ms
         server.command = [sys.executable, SERVER, str(clock_ms), self._bug]
-        server.log.clear()
         await asyncio.to_thread(server.start)
-        await asyncio.to_thread(
-            wait_until, lambda: fwp_address(server) is not None, timeout=10, what="the port of the protocol"
-        )
-        load.address = fwp_address(server) or ("", 0)
+        load.address = await asyncio.to_thread(server.fwp_address)
         await self._ask_around()
         self._look(self._root / "data", "working")
 
