@@ -37,6 +37,9 @@ VALUES
     ({NOW - 1_000} << 20, 'ticks', 'second', 0, 30, 0, 0, NULL, NULL, NULL, NULL, NULL),
     ({NOW + 7} << 20, 'ticks', 'second', 0, 30, 0, 0, NULL, NULL, NULL, NULL, NULL),
     ({NOW - 80_000} << 20, 'ticks', 'rare', 0, 30, 0, 0, NULL, NULL, NULL, NULL, NULL);
+INSERT INTO payload VALUES (11, 0, x'00'), (78, 0, x'00'), (79, 0, x'00');
+INSERT INTO staged (job_id) VALUES (78);
+INSERT INTO leftover VALUES (79);
 INSERT INTO unique_lock VALUES
     (x'01', 1, 'succeeded', {NOW + 1}), (x'02', 2, 'succeeded', {NOW + 1}), (x'03', 3, 'started', {NOW + 1}),
     (x'06', 99, 'succeeded', {NOW});
@@ -95,6 +98,7 @@ FAULTS = {
         "UPDATE job SET state = 40, hold_token = 9 WHERE id = 53",
     ],
     "more slots of one worker in use than it has": ["UPDATE slot SET worker = 'a' WHERE job_id = 55"],
+    "a long payload of no job": ["INSERT INTO payload VALUES (77, 0, x'00')"],
     "a slot of an entry twice": [f"UPDATE job SET id = {NOW + 999} << 20 WHERE id = {NOW - 1_000} << 20"],
     "a job for a slot that the entry does not know": [
         f"UPDATE cron SET last_slot_at = {NOW - 1_000}, last_fired_at = NULL WHERE name LIKE 'second%'"

@@ -105,6 +105,9 @@ RULES = {
     "more slots of one worker in use than it has": """
         SELECT t.queue FROM throttle AS t JOIN used ON used.queue = t.queue
         WHERE t.per_worker GROUP BY t.queue, used.worker HAVING count(*) > t.per_worker""",
+    "a long payload of no job": """
+        SELECT job_id FROM payload WHERE job_id NOT IN (SELECT id FROM job) AND job_id NOT IN (SELECT job_id FROM staged)
+            AND job_id NOT IN (SELECT job_id FROM leftover)""",
     "a slot of an entry twice": """
         SELECT max(id) FROM tick GROUP BY type, at / every_ms HAVING count(*) > 1""",
     "a job for a slot that the entry does not know": """

@@ -39,6 +39,7 @@ RARE_MS = 300_000
 IN_TIME_MS, TOO_LATE_MS, BACK_MS = 20_000, 90_000, 3_000
 """How long after a slot of the rare entry a server starts, and by how much its clock is set back."""
 HOUR_MS = 3_600_000
+RECOVERY_KILL_SHARE = 0.12
 
 
 @dataclass
@@ -95,6 +96,8 @@ class Run:
         clients = load.clients()
         try:
             for _ in range(kills):
+                while self._chance.random() < RECOVERY_KILL_SHARE:
+                    await self._kill_recovering()
                 await self._start(self._moved_clock())
                 load.up.set()
                 await self._killed_at_some_point()
@@ -104,10 +107,8 @@ class Run:
                     self.report.wrong += load.notes.wrong
                     return self.report
             load.draining = True
-            for last in (
-                False,
-                True,
-            ):  # what was forgotten lapses before each, and what is not committed goes
+            for last in (False, True):
+                # What was forgotten lapses before each, and what is not committed goes.
                 await self._start(load.clock_ms + HOUR_MS)
                 load.up.set()
                 await self._drained(last=last)
@@ -131,7 +132,7 @@ class Run:
         """Choose by how much the next life's clock differs from the machine's; note what that means for the rare entry."""
         load, what = self._load, self._chance.random()
         now = load.now()
-        if not self.report.kills:  # the entries are not there yet
+        if not self.report.looks:  # the entries are not there yet
             return load.clock_ms
         if what < 0.15:
             return load.clock_ms - BACK_MS
@@ -151,6 +152,14 @@ class Run:
         else:
             self.report.slots_missed += 1
         return slot + late_ms - now
+
+    async def _kill_recovering(self) -> None:
+        """Start and kill before, while or just after the server has put its house in order."""
+        self._server.command = [sys.executable, SERVER, str(self._load.clock_ms), self._bug]
+        self._server.spawn()
+        await asyncio.sleep(self._chance.uniform(0, 0.6))
+        await asyncio.to_thread(self._server.kill)
+        self.report.kills["recovery"] += 1
 
     async def _start(self, clock_ms: int) -> None:
         load, server = self._load, self._server

@@ -41,6 +41,7 @@ job = { type = "alone", queue = "unique", custom = { unique_for = 9000000 } }
 
 WORKED = ("unique", "members", "callbacks", "slow", "each")
 LONG_S = 9_000_000
+LONG_BYTES = 600_000
 UNFINISHED_LIMIT = 150
 KEYS = 60
 """Unique keys that are asked for over and over."""
@@ -215,9 +216,12 @@ class Load:
         }
 
     async def _singles(self, connection: Connection) -> None:
-        kind = self.random.choice(("unique", "unique", "start", "brief", "slow", "each"))
+        kind = self.random.choice(("unique", "unique", "bulk", "start", "brief", "slow", "each"))
         if kind == "unique":
             await self.push_unique(connection, self.random.randrange(KEYS))
+            return
+        if kind == "bulk":
+            await self._push_unique_in_bulk(connection)
             return
         queue = "unique" if kind in ("start", "brief") else kind
         ties = {
@@ -229,9 +233,12 @@ class Load:
             job["args"] = ["succeed", self.random.randrange(KEYS)]
         await self._push(connection, job)
 
+    def _unique(self, key: int) -> dict[str, Any]:
+        return self.job("unique", unique_for=LONG_S) | {"jobtype": "unique", "args": [key], "retry": 9}
+
     async def push_unique(self, connection: Connection, key: int) -> bool:
         """Push a job of a key; tell whether it was accepted."""
-        job = self.job("unique", unique_for=LONG_S) | {"jobtype": "unique", "args": [key], "retry": 9}
+        job = self._unique(key)
         jid = job["jid"]
         mine = self.notes.keys[key][jid] = Unique(self.tell())
         try:
@@ -242,10 +249,28 @@ class Load:
             mine.refused = self.tell()
             self.notes.refused_as_duplicate(key, jid)
             return False
-        mine.accepted = self.tell()
+        self._accepted(key, jid)
+        return True
+
+    async def _push_unique_in_bulk(self, connection: Connection) -> None:
+        """Push some jobs in one PUSHB, perhaps several of one key."""
+        keys = [self.random.randrange(KEYS) for _ in range(6)]
+        jobs = {job["jid"]: key for key in keys for job in [self._unique(key)]}
+        for jid, key in jobs.items():
+            self.notes.keys[key][jid] = Unique(self.tell())
+        bulk = [self._unique(key) | {"jid": jid} for jid, key in jobs.items()]
+        refused = await connection.ask("PUSHB", bulk, lambda: self.at_point("unique sent"))
+        for jid, key in jobs.items():
+            if jid not in refused:
+                self._accepted(key, jid)
+        for jid in refused:
+            self.notes.keys[jobs[jid]][jid].refused = self.tell()
+            self.notes.refused_as_duplicate(jobs[jid], jid)
+
+    def _accepted(self, key: int, jid: str) -> None:
+        self.notes.keys[key][jid].accepted = self.tell()
         self.notes.pushed_anew(key, jid)
         self.notes.accepted.add(jid)
-        return True
 
     async def _push(self, connection: Connection, job: dict[str, Any]) -> None:
         try:
@@ -262,8 +287,7 @@ class Load:
         while len(bids) < 3 and self.random.random() < 0.4:
             bids.append(await self._new_batch(connection, bids[-1]))
         for bid in bids:
-            for _ in range(self.random.choice((0, 1, 2, 5))):
-                await self._member(connection, bid)
+            await self._members(connection, bid)
         self.random.shuffle(bids)
         for bid in bids:
             if self.random.random() < 0.97:
@@ -279,12 +303,24 @@ class Load:
         self.notes.groups[bid] = Group(parent)
         return str(bid)
 
-    async def _member(self, connection: Connection, bid: str) -> None:
-        group, job = self.notes.groups[bid], self.job("members", bid=bid)
-        group.doubtful.add(job["jid"])
-        await self._push(connection, job)
-        group.doubtful.discard(job["jid"])
-        group.pushed.add(job["jid"])
+    async def _members(self, connection: Connection, bid: str) -> None:
+        """Push members, one by one or in bulk; now and then a long one, which is written in parts."""
+        group = self.notes.groups[bid]
+        jobs = [self.job("members", bid=bid) for _ in range(self.random.choice((0, 1, 2, 5)))]
+        if jobs and self.random.random() < 0.03:
+            jobs[0]["args"].append("x" * LONG_BYTES)
+        together = self.random.random() < 0.3
+        for some in [jobs] if together else [[job] for job in jobs]:
+            jids = {job["jid"] for job in some}
+            group.doubtful |= jids
+            if together:
+                if refused := await connection.ask("PUSHB", some):
+                    self.notes.wrong.append(f"refused: {refused}")
+                self.notes.accepted |= jids
+            else:
+                await self._push(connection, some[0])
+            group.doubtful -= jids
+            group.pushed |= jids
 
     async def _commit(self, connection: Connection, bid: str) -> None:
         self.notes.groups[bid].commit = "sent"
