@@ -19,7 +19,7 @@ from anew.fwp.commands import Command, End, Hello, parse, parse_hello
 from anew.fwp.lines import LineSplitter
 from anew.fwp.password import RANDOM_BYTES, Challenge, challenge, greeting, is_right
 from anew.net.listener import NetServer
-from anew.net.peer import Pace
+from anew.net.peer import Pace, Unsent
 from anew.net.seam import Kind
 
 if TYPE_CHECKING:
@@ -133,6 +133,7 @@ class FwpConnection(asyncio.Protocol):
         "_refused",
         "_transport",
         "_unfinished",
+        "_unsent",
         "line",
         "on_close",
         "served",
@@ -150,6 +151,7 @@ class FwpConnection(asyncio.Protocol):
         self._began_ms = self._last_ms = port.server.now_ms()
         self._paused_ms = 0
         self._pace: Pace | None = None  # of the line that has no end yet
+        self._unsent = Unsent(port.server.counters)  # of a peer that is behind
         self._busy = self._identified = self._refused = self._closing = self._draining = False
         self._handing = self._ended = False
         self._reading = True
@@ -194,13 +196,19 @@ class FwpConnection(asyncio.Protocol):
             self._end_too_long()
 
     def pause_writing(self) -> None:
-        """The peer is behind with reading."""
+        """The peer is behind with reading; it is cut off where peers have left too much unread together."""
         self._paused_ms = self._port.server.now_ms()
         self._plain = False
+        self._count_unsent()
+        counters = self._port.server.counters
+        if counters.unsent > counters.max_unsent:
+            counters.refuse("stalled_reader")
+            self.abort()
 
     def resume_writing(self) -> None:
         """The peer has caught up."""
         self._paused_ms = 0
+        self._unsent.becomes(0)
         if not self._busy:
             self._next()
 
@@ -218,6 +226,7 @@ class FwpConnection(asyncio.Protocol):
         self._ahead.clear()
         self._lines = LineSplitter(1)
         self._count_unfinished()
+        self._unsent.becomes(0)
         if self._identified:
             self._port.identified -= 1
             self._port.commands.left(self)
@@ -235,7 +244,9 @@ class FwpConnection(asyncio.Protocol):
             if now_ms - self._began_ms > HANDSHAKE_MS:
                 self.abort()
         elif self._paused_ms:
+            self._count_unsent()
             if now_ms - self._paused_ms > limits.stall_timeout_ms:
+                self._port.server.counters.refuse("stalled_reader")
                 self.abort()
         elif (
             self._pace is not None and self._reading and self._pace.is_slow(now_ms, self._unfinished, limits)
@@ -417,6 +428,11 @@ class FwpConnection(asyncio.Protocol):
         if kept and counters.unfinished > self._port.server.limits.max_unfinished:
             counters.refuse("unfinished")
             self.close(_OVERLOADED)
+
+    def _count_unsent(self) -> None:
+        """Count what is held of a peer that is behind: answers, and the lines that wait for theirs."""
+        if self._transport is not None:
+            self._unsent.becomes(self._transport.get_write_buffer_size() + self._ahead_bytes)
 
     def _read(self, on: bool) -> None:
         if on is self._reading or self._transport is None:

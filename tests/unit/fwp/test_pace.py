@@ -1,4 +1,4 @@
-"""How long a line may take to come: a peer that stands still within one is cut off, however much of it has come."""
+"""How long a line may take to come, and how much may be unread: who stands still is cut off, whatever has gone before."""
 
 from __future__ import annotations
 
@@ -25,6 +25,9 @@ class Transport:
     def set_write_buffer_limits(self, high: int) -> None:
         pass
 
+    def get_write_buffer_size(self) -> int:
+        return sum(map(len, self.written))
+
     def write(self, data: bytes) -> None:
         self.written.append(data)
 
@@ -47,6 +50,9 @@ class Busy:
     def hello(self, connection: FwpConnection, hello: object) -> None:
         pass
 
+    def left(self, connection: FwpConnection) -> None:
+        pass
+
 
 class AtOnce:
     """A gate that holds nobody up."""
@@ -60,9 +66,10 @@ class AtOnce:
 class Line:
     """One connection that has said HELLO, a clock moved by hand, and the sweeps of each second."""
 
-    def __init__(self) -> None:
+    def __init__(self, server: NetServer | None = None) -> None:
         self.clock = ManualClock()
-        self.server = NetServer(WireLimits(header_timeout_ms=GRACE_MS, body_rate=1_024), clock=self.clock)
+        limits = WireLimits(header_timeout_ms=GRACE_MS, body_rate=1_024, stall_timeout_ms=30_000)
+        self.server = server or NetServer(limits, clock=self.clock)
         commands: Any = Busy()
         self.port = FwpPort(self.server, commands, password="", enterprise=True, max_line=64 * MIB)
         self.wire, self.transport = FwpConnection(self.port), Transport()
@@ -111,3 +118,32 @@ def test_a_line_that_the_server_does_not_read_on_is_not_late() -> None:
 @pytest.mark.parametrize("silent_s", [60, 3_600])
 def test_silence_between_lines_is_no_matter(silent_s: int) -> None:
     assert Line().seconds(silent_s)
+
+
+def behind(size: int, server: NetServer | None = None) -> Line:
+    """A peer that leaves an answer of so many bytes unread."""
+    line = Line(server)
+    line.transport.written = [b"x" * size]
+    line.wire.pause_writing()
+    return line
+
+
+def test_answers_that_nobody_reads_are_counted_until_they_are_read_or_cut_off() -> None:
+    line = behind(5 * MIB)
+    assert line.server.counters.unsent == 5 * MIB
+    line.wire.resume_writing()
+    assert line.server.counters.unsent == 0
+    line.wire.pause_writing()
+    line.transport.written.append(b"y")
+    assert line.seconds(30)
+    assert line.server.counters.unsent == 5 * MIB + 1
+    assert not line.seconds(1)
+    line.wire.connection_lost(None)
+    assert line.server.counters.unsent == 0
+
+
+def test_who_is_behind_when_too_much_is_unread_is_cut_off_and_the_others_stay() -> None:
+    first = behind(5 * MIB)
+    first.server.counters.max_unsent = 12 * MIB
+    second, third = behind(6 * MIB, first.server), behind(4 * MIB, first.server)
+    assert [each.transport.cut for each in (first, second, third)] == [False, False, True]
