@@ -68,6 +68,16 @@ class Server:
             time.sleep(_LOOK_S)
         raise RuntimeError(f"{self.name} did not listen within {START_S} s: {self.log_end()}")
 
+    def fwp_port(self) -> int:
+        """Give the port of the Faktory Work Protocol; its line follows that of the other."""
+        until = time.monotonic() + START_S
+        while time.monotonic() < until:
+            for line in self._log.read_bytes().splitlines():
+                if port := _port(line, "fwp"):
+                    return port
+            time.sleep(_LOOK_S)
+        raise RuntimeError(f"{self.name} did not open the port within {START_S} s: {self.log_end()}")
+
     def log_end(self) -> str:
         """Give the end of what the server has logged."""
         return self._log.read_text(errors="replace").strip()[-500:]
@@ -90,13 +100,13 @@ class Server:
         shutil.rmtree(self._root, ignore_errors=True)
 
 
-def _port(line: bytes) -> int:
-    """Read the port from the log line that says `listening`; 0 for any other line."""
+def _port(line: bytes, api: str = "primary") -> int:
+    """Read the port of a door from the log line that says `listening`; 0 for any other line."""
     try:
         fields = json.loads(line)["fields"]
     except (ValueError, KeyError, TypeError):
         return 0
-    if fields.get("message") != "listening" or fields.get("api", "primary") != "primary":
+    if fields.get("message") != "listening" or fields.get("api", "primary") != api:
         return 0
     return int(fields["addr"].rpartition(":")[2])
 

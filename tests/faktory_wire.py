@@ -84,6 +84,10 @@ class FaktoryWire:
         """Close the socket without a word."""
         self._socket.close()
 
+    def set_timeout(self, timeout_s: float) -> None:
+        """Wait so long at most for anything from now on."""
+        self._socket.settimeout(timeout_s)
+
     def send(self, line: str | bytes, end: bytes = b"\r\n") -> None:
         """Send one line and do not wait."""
         self._socket.sendall((line if isinstance(line, bytes) else line.encode()) + end)

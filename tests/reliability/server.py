@@ -49,6 +49,7 @@ class Server:
         self.flags = flags
         self.command = list(command or server_command())
         self.address: Address = ("", 0)
+        self._fwp_address: Address | None = None
         self.log: collections.deque[str] = collections.deque(maxlen=LOG_LINES_KEPT)
         self.process: subprocess.Popen[str] | None = None
         self._listening = threading.Event()
@@ -63,6 +64,7 @@ class Server:
         """Start the process without waiting for it to listen."""
         standard = ["--root-dir", str(self.root), "--port", "0", "--no-admin", "--log-format", "json"]
         self._listening = threading.Event()
+        self._fwp_address = None
         # A session of its own: the kill must reach a wrapper's children and nobody else.
         self.process = subprocess.Popen(
             [*self.command, "serve", *standard, *self.flags],
@@ -104,10 +106,18 @@ class Server:
             self.address = ("", 0)
             for line in process.stdout:
                 self.log.append(line.rstrip("\n"))
-                if not listening.is_set() and (address := _listening_address(line)):
+                if not listening.is_set() and (address := _listening_address(line, "primary")):
                     self.address = address
                     listening.set()
+                elif process is self.process and self._fwp_address is None:
+                    self._fwp_address = _listening_address(line, "fwp")
         listening.set()  # at its end nobody need wait any longer
+
+    def fwp_address(self) -> Address:
+        """Wait until the server says where it serves the Faktory Work Protocol; it does so right after the other door."""
+        wait_until(lambda: self._fwp_address, timeout=10, what="the port of the protocol")
+        assert self._fwp_address is not None
+        return self._fwp_address
 
     @property
     def pid(self) -> int:
@@ -115,12 +125,12 @@ class Server:
         assert self.process is not None
         return self.process.pid
 
-    def kill(self) -> None:
-        """SIGKILL, and wait for the end. No effect when it is gone already."""
+    def kill(self, *, alone: bool = False) -> None:
+        """SIGKILL to the process group, or to the server alone, and wait for its end. No effect when it is gone already."""
         if self.process is None:
             return
         with contextlib.suppress(ProcessLookupError):
-            os.killpg(self.process.pid, signal.SIGKILL)
+            (os.kill if alone else os.killpg)(self.process.pid, signal.SIGKILL)
         self.process.wait(10)
 
     def stop(self, timeout: float = START_TIMEOUT_S) -> int:
@@ -153,10 +163,10 @@ class Server:
         return int(status.partition("VmHWM:")[2].split()[0]) << 10
 
 
-def _listening_address(line: str) -> Address | None:
+def _listening_address(line: str, api: str) -> Address | None:
     try:
         fields = json.loads(line)["fields"]
-        if fields["message"] != "listening":
+        if fields["message"] != "listening" or fields.get("api", "primary") != api:
             return None
         host, _, port = fields["addr"].rpartition(":")
     except (ValueError, KeyError, TypeError):

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 import msgspec
 
 from anew.engine.batch import Batch
-from anew.errors import InvalidInput, NotFound
+from anew.errors import InvalidInput, NotFound, StoreFull
 from anew.jobs.batches import BatchRow, Callback, child_joined, committed, purge_at
 from anew.jobs.batches import new_batch as new_row
 from anew.jobs.codec import PushedJob
@@ -44,10 +44,13 @@ def new_batch(
         meta: What the door must give back unchanged.
 
     Returns:
-        A verb that gives the batch's key. It raises InvalidInput if there is no callback, NotFound if there is no such parent.
+        A verb that gives the batch's key. It raises InvalidInput if there is no callback, NotFound if there is no such parent, and
+        StoreFull while new jobs are refused for want of space: what is left is kept for settling.
     """
 
     def verb(batch: Batch) -> int:
+        if batch.full:
+            raise StoreFull("no space for new batches; settling goes on")
         above = None if parent is None else _find(batch, parent)
         (key,) = batch.keys_for(1)
         jobs = callbacks(key)

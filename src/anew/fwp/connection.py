@@ -19,6 +19,7 @@ from anew.fwp.commands import Command, End, Hello, parse, parse_hello
 from anew.fwp.lines import LineSplitter
 from anew.fwp.password import RANDOM_BYTES, Challenge, challenge, greeting, is_right
 from anew.net.listener import NetServer
+from anew.net.peer import Pace, Unsent
 from anew.net.seam import Kind
 
 if TYPE_CHECKING:
@@ -123,6 +124,7 @@ class FwpConnection(asyncio.Protocol):
         "_identified",
         "_last_ms",
         "_lines",
+        "_pace",
         "_paused_ms",
         "_plain",
         "_poll",
@@ -131,6 +133,7 @@ class FwpConnection(asyncio.Protocol):
         "_refused",
         "_transport",
         "_unfinished",
+        "_unsent",
         "line",
         "on_close",
         "served",
@@ -149,6 +152,8 @@ class FwpConnection(asyncio.Protocol):
         self._asked: Challenge | None = None
         self._began_ms = self._last_ms = port.server.now_ms()
         self._paused_ms = 0
+        self._pace: Pace | None = None  # of the line that has no end yet
+        self._unsent = Unsent(port.server.counters)  # of a peer that is behind
         self._busy = self._identified = self._refused = self._closing = self._draining = False
         self._handing = self._ended = False
         self._reading = True
@@ -181,7 +186,7 @@ class FwpConnection(asyncio.Protocol):
             return
         self._plain = False
         lines = self._lines.feed(data)
-        self._count_unfinished()
+        self._count_unfinished(begun=bool(lines))
         if lines:
             self._ahead.extend(lines)
             self._ahead_bytes += sum(map(len, lines))
@@ -193,13 +198,19 @@ class FwpConnection(asyncio.Protocol):
             self._end_too_long()
 
     def pause_writing(self) -> None:
-        """The peer is behind with reading."""
+        """The peer is behind with reading; it is cut off where peers have left too much unread together."""
         self._paused_ms = self._port.server.now_ms()
         self._plain = False
+        self._count_unsent()
+        counters = self._port.server.counters
+        if counters.unsent > counters.max_unsent:
+            counters.refuse("stalled_reader")
+            self.abort()
 
     def resume_writing(self) -> None:
         """The peer has caught up."""
         self._paused_ms = 0
+        self._unsent.becomes(0)
         if not self._busy:
             self._next()
 
@@ -217,6 +228,7 @@ class FwpConnection(asyncio.Protocol):
         self._ahead.clear()
         self._lines = LineSplitter(1)
         self._count_unfinished()
+        self._unsent.becomes(0)
         if self._identified:
             self._port.identified -= 1
             self._port.commands.left(self)
@@ -234,12 +246,14 @@ class FwpConnection(asyncio.Protocol):
             if now_ms - self._began_ms > HANDSHAKE_MS:
                 self.abort()
         elif self._paused_ms:
+            self._count_unsent()
             if now_ms - self._paused_ms > limits.stall_timeout_ms:
+                self._port.server.counters.refuse("stalled_reader")
                 self.abort()
-        elif self._unfinished:
-            allowed_ms = limits.header_timeout_ms + 1_000 * self._unfinished // limits.body_rate
-            if now_ms - self._last_ms > allowed_ms:
-                self.abort()
+        elif (
+            self._pace is not None and self._reading and self._pace.is_slow(now_ms, self._unfinished, limits)
+        ):
+            self.abort()
 
     def idle_ms(self, now_ms: int) -> int:
         """Say for how long a producer has asked for nothing; a worker may be at work, and its connections are not idle."""
@@ -399,22 +413,36 @@ class FwpConnection(asyncio.Protocol):
         self._port.commands.hello(self, hello)
         self.reply(replies.OK)
 
-    def _count_unfinished(self) -> None:
-        """Count what is kept of an unfinished line among all that is coming in; above the limit this one is refused."""
+    def _count_unfinished(self, *, begun: bool = False) -> None:
+        """Count what is kept of an unfinished line among all that is coming in; above the limit this one is refused.
+
+        Args:
+            begun: It has just begun: a line before it has ended.
+        """
         counters, kept = self._port.server.counters, self._lines.unfinished
-        if kept and not self._unfinished:
+        if not kept:
+            self._pace = None
+        elif begun or self._pace is None:
             self._last_ms = self._port.server.now_ms()
+            self._pace = Pace(self._last_ms)
         counters.unfinished += kept - self._unfinished
         self._unfinished = kept
         if kept and counters.unfinished > self._port.server.limits.max_unfinished:
             counters.refuse("unfinished")
             self.close(_OVERLOADED)
 
+    def _count_unsent(self) -> None:
+        """Count what is held of a peer that is behind: answers, and the lines that wait for theirs."""
+        if self._transport is not None:
+            self._unsent.becomes(self._transport.get_write_buffer_size() + self._ahead_bytes)
+
     def _read(self, on: bool) -> None:
         if on is self._reading or self._transport is None:
             return
         self._reading = on
         if on:
+            if self._pace is not None:  # while we did not read the peer could not be fast
+                self._pace = Pace(self._port.server.now_ms())
             self._transport.resume_reading()
         else:
             self._transport.pause_reading()

@@ -12,7 +12,7 @@ import pytest
 from anew.engine import Acknowledge, Enqueued, Entry, Fetch, Reject
 from anew.engine.groups import batch_status, commit_batch, new_batch, open_batch
 from anew.engine.verbs import cancel_one, delete_one
-from anew.errors import InvalidInput, NotFound
+from anew.errors import InvalidInput, NotFound, StoreFull
 from anew.jobs import Failed
 from anew.jobs.batches import Callback, CallbackState
 from anew.jobs.codec import JobHooks, PushedJob
@@ -256,6 +256,17 @@ def test_an_unknown_batch_refuses_its_own_job_alone(rig: Rig) -> None:
     for verb in (open_batch(7), commit_batch(7), batch_status(7), new_batch(lambda _: {}, parent=7)):
         assert isinstance(rig.do(call(verb)), NotFound)
     assert isinstance(rig.do(call(new_batch(lambda _: {}))), InvalidInput)
+
+
+def test_without_space_no_batch_is_made_and_those_that_are_there_go_on(rig: Rig) -> None:
+    """A callback is stored all the same: it belongs to the acknowledgement that brings it."""
+    key = make(rig, Callback.SUCCESS, commit=False, name="the ")
+    rig.put(job("a", batch=key))
+    rig.engine.parts.full = True
+    assert isinstance(rig.do(call(new_batch(lambda _: {Callback.SUCCESS: job("b")}))), StoreFull)
+    rig.do(call(commit_batch(key)))
+    run(rig, "a", "mail")
+    assert fetch(rig) == "the success"
 
 
 def test_a_commit_that_fails_fires_nothing_and_the_next_one_fires_once() -> None:
