@@ -56,14 +56,18 @@ class Server:
             self.stop()
             raise
 
-    def _listening(self) -> int:
+    def port_of(self, api: str) -> int:
+        """Give the port of another door, as the log names it."""
+        return self._listening(api)
+
+    def _listening(self, api: str = "primary") -> int:
         """Read the log until the line that names the port is there."""
         until = time.monotonic() + START_S
         ended = False
         while time.monotonic() < until and not ended:
             ended = self._process.poll() is not None
             for line in self._log.read_bytes().splitlines():
-                if port := _port(line):
+                if port := _port(line, api):
                     return port
             time.sleep(_LOOK_S)
         raise RuntimeError(f"{self.name} did not listen within {START_S} s: {self.log_end()}")
@@ -90,15 +94,16 @@ class Server:
         shutil.rmtree(self._root, ignore_errors=True)
 
 
-def _port(line: bytes) -> int:
+def _port(line: bytes, api: str) -> int:
     """Read the port from the log line that says `listening`; 0 for any other line."""
     try:
         fields = json.loads(line)["fields"]
     except (ValueError, KeyError, TypeError):
         return 0
-    if fields.get("message") != "listening" or fields.get("api", "primary") != "primary":
+    message = fields.get("message", "")
+    if fields.get("api", "primary") != api or not message.startswith("listening"):
         return 0
-    return int(fields["addr"].rpartition(":")[2])
+    return int(fields.get("addr", message).rpartition(":")[2])
 
 
 def start_all(peer: str | None, work_dir: Path) -> list[Server]:
