@@ -118,11 +118,11 @@ async def wake(server: Server, tries: int, others: int) -> dict[str, float]:
 
 async def flood(server: Server, connections: int) -> dict[str, float]:
     """Measure one client's cycles of PUSH, FETCH and ACK alone, and beside very many connections that come, say HELLO and go."""
-    client = await Client.open(server.fwp_port())
+    client = await Client.open(server.port_of("fwp"))
     alone = [await _cycle(client, number) for number in range(500)]
     beside: list[int] = []
     other = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "bench.fwp_idle", "--come-and-go", f"{server.fwp_port()},{connections}"),
+        *(sys.executable, "-m", "bench.fwp_idle", "--come-and-go", f"{server.port_of('fwp')},{connections}"),
         stdout=asyncio.subprocess.PIPE,
     )
     ended = asyncio.create_task(other.communicate())
@@ -164,7 +164,7 @@ async def _cycle(client: Client, number: int) -> int:
 
 
 async def _open(server: Server, count: int) -> list[Client]:
-    port, opened = server.fwp_port(), []
+    port, opened = server.port_of("fwp"), []
     for _ in range(0, count, AT_ONCE):
         opened += await asyncio.gather(*(Client.open(port) for _ in range(min(AT_ONCE, count - len(opened)))))
     return opened

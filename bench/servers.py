@@ -56,27 +56,21 @@ class Server:
             self.stop()
             raise
 
-    def _listening(self) -> int:
+    def port_of(self, api: str) -> int:
+        """Give the port of another door, as the log names it."""
+        return self._listening(api)
+
+    def _listening(self, api: str = "primary") -> int:
         """Read the log until the line that names the port is there."""
         until = time.monotonic() + START_S
         ended = False
         while time.monotonic() < until and not ended:
             ended = self._process.poll() is not None
             for line in self._log.read_bytes().splitlines():
-                if port := _port(line):
+                if port := _port(line, api):
                     return port
             time.sleep(_LOOK_S)
         raise RuntimeError(f"{self.name} did not listen within {START_S} s: {self.log_end()}")
-
-    def fwp_port(self) -> int:
-        """Give the port of the Faktory Work Protocol; its line follows that of the other."""
-        until = time.monotonic() + START_S
-        while time.monotonic() < until:
-            for line in self._log.read_bytes().splitlines():
-                if port := _port(line, "fwp"):
-                    return port
-            time.sleep(_LOOK_S)
-        raise RuntimeError(f"{self.name} did not open the port within {START_S} s: {self.log_end()}")
 
     def log_end(self) -> str:
         """Give the end of what the server has logged."""
@@ -100,7 +94,7 @@ class Server:
         shutil.rmtree(self._root, ignore_errors=True)
 
 
-def _port(line: bytes, api: str = "primary") -> int:
+def _port(line: bytes, api: str) -> int:
     """Read the port of a door from the log line that says `listening`; 0 for any other line."""
     try:
         fields = json.loads(line)["fields"]

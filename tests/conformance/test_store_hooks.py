@@ -132,3 +132,16 @@ def test_removing_all_jobs_removes_what_they_were_tied_to(store: Store) -> None:
         store.delete_all()
         found = (store.hooks.locks([KEY]), store.hooks.batches([5]), store.hooks.progress(["a"]))
         assert found == ([], [], {})
+
+
+def test_a_finish_that_counts_removes_pending_members_with_no_other_tie(store: Store) -> None:
+    with batch(store):
+        member = tied(batch=3)
+        other = tied(batch=4)
+        insert(store, 1, [new_job(), member, member, other, tied(expires_at=9), member])
+        store.hooks.add([6], Hook.FAILED)
+        store.take(["mail"], 10, 1_000, hold())
+        members: dict[int, int] = {}
+        assert sorted(store.finish([1, 2, 3, 4, 5, 6], members)) == [1, 2, 3, 4]
+        assert members == {3: 2, 4: 1}
+        assert store.finish([5, 6]) == []

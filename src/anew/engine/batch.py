@@ -270,7 +270,12 @@ class Batch:
 
     def finish(self, keys: Collection[int]) -> set[int]:
         """Complete jobs in flight; give the keys of those that were."""
-        done = set(self.store.finish(list(keys))) if self.defaults.completed_ms == 0 else set()
+        done: set[int] = set()
+        if self.defaults.completed_ms == 0:
+            members: dict[int, int] = {}
+            done.update(self.store.finish(list(keys), members))
+            for batch, n in members.items():
+                self.hooks.members_succeeded(batch, n)
         if len(done) < len(keys):
             done.update(self._complete([key for key in keys if key not in done]))
         self.free(done)

@@ -24,6 +24,7 @@ from anew.jobs.batches import (
     child_moved,
     job_moved,
     joined,
+    pending_succeeded,
     purge_at,
 )
 from anew.jobs.codec import JobHooks, NewJob, PushedJob, UniqueKey
@@ -115,6 +116,12 @@ class Hooks:
         if followers:
             self._follow(followers, state)
 
+    def members_succeeded(self, batch: int, jobs: int) -> None:
+        """Count so many pending members of a batch as succeeded; their records are gone."""
+        row = self.find_batch(batch)
+        if row is not None:
+            self.move(pending_succeeded(row, jobs))
+
     def among(self, keys: Sequence[int]) -> list[Hooked]:
         """Read the ties of those of some jobs that have any."""
         return self._rows.among(keys) if keys else []
@@ -160,16 +167,17 @@ class Hooks:
         out: dict[int, tuple[Entry, int]] = {}
         taken: dict[bytes, Lock] = {}
         records: list[tuple[str, TrackedProgress]] = []
+        members: dict[int, int] = {}
         self._load({tie.batch for _, tie in ties if tie.batch is not None})
         for at, tie in ties:
-            key, job = keys[at], jobs[at]
-            state = initial_state(job.ready_at, self._now)
             if tie.once and once[at] in there:
                 out[at] = Entry.REPEATED, there[once[at]]
                 continue
             if tie.batch is not None and self._batches.get(tie.batch) is None:
                 out[at] = Entry.NO_BATCH, -1
                 continue
+            key, job = keys[at], jobs[at]
+            state = initial_state(job.ready_at, self._now)
             if tie.unique is not None:
                 held = locks.get(tie.unique.digest)
                 if held is not None and conflicts(held[0], Scope(tie.unique.scope), held[1], self._now):
@@ -179,17 +187,16 @@ class Hooks:
                 locks[tie.unique.digest] = (lock, state)
             if tie.once:
                 there[once[at]] = key
-            self._join(tie)
+            if tie.batch is not None and tie.callback is None:
+                members[tie.batch] = members.get(tie.batch, 0) + 1
             if tie.tracked and isinstance(job, PushedJob):
                 record = followed(None, state, self._now)
                 records.append((job.jid or self._ids.write(key), TrackedProgress(record, key)))
+        for batch, n in members.items():
+            self.move(joined(self.batch(batch), n))
         self._rows.take_locks(list(taken.values()))
         self._rows.write_progress(list(dict(records).items()))
         return out
-
-    def _join(self, tie: JobHooks) -> None:
-        if tie.batch is not None and tie.callback is None:
-            self.move(joined(self.batch(tie.batch)))
 
     # -- batches
 

@@ -487,10 +487,15 @@ class Store(Protocol):
     def held_under(self, holds: Sequence[tuple[int, int]]) -> set[tuple[int, int]]:
         """Of (key, token) pairs, give those whose job is in flight under that token."""
 
-    def finish(self, keys: Sequence[int]) -> list[int]:
+    def finish(self, keys: Sequence[int], members: dict[int, int] | None = None) -> list[int]:
         """Remove those of some jobs that are in flight and nothing but their row; give the keys that were removed.
 
         A job with its own retention, a payload that is kept apart, records of failed attempts, or ties is left alone.
+
+        Args:
+            keys: Of the jobs.
+            members: If given, members of batches that nobody has reported on, with no other ties, are removed too, and this
+                gets how many of each batch, by its key: the caller counts them in the same transaction.
         """
 
     def load(self, keys: Iterable[int], *, payload: bool = False) -> list[Job]:

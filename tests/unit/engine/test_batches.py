@@ -361,3 +361,34 @@ def test_a_member_whose_texts_cannot_be_read_is_counted_as_failed(rig: Rig) -> N
     rig.store._execute("UPDATE job SET type = CAST(x'ff' AS TEXT) WHERE id = ?", (member,))
     rig.worker(["mail"])
     assert (counted(rig, key), states(rig, key)[0]) == ((1, 0, 1), ENQUEUED)
+
+
+def test_members_that_succeed_in_one_commit_are_neither_loaded_nor_read_one_by_one(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = (make(rig, Callback.SUCCESS, name=f"{name} ", commit=False) for name in "ab")
+    keys = rig.put(*[job(f"j{n}", batch=(first, second)[n % 2]) for n in range(6)])
+    for batch in (first, second):
+        rig.do(call(commit_batch(batch)))
+    rig.worker(["mail"])
+    read: list[str] = []
+    monkeypatch.setattr(rig.store, "load", lambda keys, **_: read.append("load") or [])
+    monkeypatch.setattr(rig.store.hooks, "among", lambda keys: read.append("among") or [])
+    rig.do(succeed(*keys))
+    assert read == []
+    monkeypatch.undo()
+    assert [counted(rig, batch) for batch in (first, second)] == [(3, 0, 0), (3, 0, 0)]
+    assert [fetch(rig), fetch(rig), fetch(rig)] == ["a success", "b success", None]
+
+
+def test_members_with_and_without_a_failure_behind_them_succeed_in_one_commit(rig: Rig) -> None:
+    key = make(rig, Callback.SUCCESS)
+    keys = rig.put(job("a", batch=key), job("b", batch=key))
+    rig.do(call(commit_batch(key)))
+    assert fetch(rig, "mail") == "a"
+    rig.do(Reject("a", Failed(message="no"), ignore))
+    rig.advance(10_000)
+    rig.worker(["mail"])
+    rig.do(succeed(*keys))
+    assert (counted(rig, key), states(rig, key)[1]) == ((2, 0, 0), ENQUEUED)
+    assert [fetch(rig), fetch(rig)] == ["success", None]

@@ -19,6 +19,7 @@ from anew.jobs.batches import (
     joined,
     level,
     new_batch,
+    pending_succeeded,
     purge_at,
 )
 
@@ -225,3 +226,17 @@ def test_how_long_a_batch_is_kept() -> None:
     row = run(row, Result.FAILED).row
     assert purge_at(row, NOW) is None  # its complete callback has not run
     assert purge_at(callback_succeeded(row, COMPLETE).row, NOW) == NOW + 30 * DAY_MS
+
+
+def test_many_members_that_succeed_together_fire_once_when_none_is_pending() -> None:
+    row = committed(joined(new_batch(7, None, complete=False, success=True), 3).row).row
+    some = pending_succeeded(row, 2)
+    assert (some.row.pending, some.row.failed, some.enqueue) == (1, 0, ())
+    last = pending_succeeded(some.row, 1)
+    assert (last.row.total, last.row.pending, last.enqueue) == (3, 0, (Callback.SUCCESS,))
+
+
+def test_members_that_succeed_beside_one_that_failed_let_only_complete_go() -> None:
+    row = committed(joined(new_batch(7, None, complete=True, success=True), 3).row).row
+    row = job_moved(row, Standing.PENDING, Result.DROPPED)[0].row
+    assert pending_succeeded(row, 2).enqueue == (Callback.COMPLETE,)

@@ -276,7 +276,6 @@ def test_a_reservations_code_is_the_one_that_the_statements_leave_out() -> None:
 
 def test_the_mark_of_jobs_that_are_stored_once_is_the_one_that_index_and_statements_name() -> None:
     assert f"hooks & {int(Hook.ONCE)}" in statements()["stored_once"]
-    assert f"hooks IN (0, {int(Hook.ONCE)})" in statements()["finish"]
 
 
 def test_a_page_of_all_jobs_walks_keys_in_order_and_sorts_nothing(connection: apsw.Connection) -> None:

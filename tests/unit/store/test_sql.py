@@ -14,7 +14,7 @@ from anew.store.sqlite.sql import sql, statements
 def test_a_statement_has_as_many_marks_as_its_batch_needs(width: int) -> None:
     assert sql("insert_plain", width).count("?") == 8 * width
     assert sql("insert_attempt", width).count("?") == 9 * width
-    assert sql("finish", width).count("?") == width
+    assert sql("finish", width).count("?") == width + 1
     assert sql("release", width).count("?") == width + 2
     assert sql("complete", width).count("?") == 2 * width + 1
 

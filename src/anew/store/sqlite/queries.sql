@@ -272,11 +272,10 @@ SELECT jid, id, hold_token FROM job WHERE jid IN (@marks) AND state = @IN_FLIGHT
 SELECT data FROM payload WHERE job_id = ? ORDER BY part;
 
 -- name: finish
--- Jobs in flight that are nothing but their row and tied to nothing but their producers' ids; a key that does not come back is
--- another one.
-DELETE FROM job WHERE id IN (@marks) AND state = @IN_FLIGHT AND hooks IN (0, 128) AND payload_bytes IS NULL AND records = 0
+-- Jobs in flight that are nothing but their row, and have none of these bits of ties; a key that does not come back is another one.
+DELETE FROM job WHERE hooks & ? = 0 AND id IN (@marks) AND state = @IN_FLIGHT AND payload_bytes IS NULL AND records = 0
     AND (retention IS NULL OR instr(retention, 'completed') = 0)
-RETURNING id, queue;
+RETURNING id, queue, batch;
 
 -- name: held_under
 -- Which of these jobs are in flight under the token that came with them. Read in the transaction that then settles them.

@@ -16,7 +16,7 @@ import msgspec
 from anew.errors import AnewError, ForkedStore, StoreBusy, StoreFailed, StoreFull
 from anew.jobs.change import Change
 from anew.jobs.codec import DEFAULT_PRIORITY, RESERVED_MS, NewJob, PushedJob
-from anew.jobs.hooks import SEEN_BY_TAKES
+from anew.jobs.hooks import SEEN_BY_TAKES, Hook
 from anew.jobs.job import Job
 from anew.jobs.limits import Throttle
 from anew.jobs.moved import MovedJob
@@ -643,14 +643,18 @@ class SqliteStore:
             held.update(self._execute(sql("held_under", len(part)), tuple(chain.from_iterable(part))))
         return held
 
-    def finish(self, keys: Sequence[int]) -> list[int]:
+    def finish(self, keys: Sequence[int], members: dict[int, int] | None = None) -> list[int]:
         """Remove those of some jobs that are in flight and nothing but their row; give the keys that were removed."""
         done: list[int] = []
         self._uncovered = True
+        others = ~(Hook.ONCE if members is None else Hook.ONCE | Hook.MEMBER)
         for part in in_widths(keys):
-            rows = self._execute(sql("finish", len(part)), part).fetchall()
-            done += [key for key, _ in rows]
-            self._queues.move(tally([queue for _, queue in rows]), IN_FLIGHT, None)
+            rows = self._execute(sql("finish", len(part)), (others, *part)).fetchall()
+            done += [key for key, _, _ in rows]
+            self._queues.move(tally([queue for _, queue, _ in rows]), IN_FLIGHT, None)
+            if members is not None:
+                for batch, n in tally([batch for _, _, batch in rows if batch is not None]).items():
+                    members[batch] = members.get(batch, 0) + n
         return done
 
     def count_ended(self, day: int, processed: int, failed: int) -> None:
