@@ -20,12 +20,6 @@ from tests.conformance.helpers import ready_total
 
 from .rig import NOW, Once, Rig, call, enqueue, fail, new_job, plain, succeed, tick
 
-
-@pytest.fixture
-def rig() -> Rig:
-    return Rig()
-
-
 # -- new jobs
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -315,15 +314,6 @@ def test_batches_go_when_their_time_is_over_and_a_parent_waits_no_longer(rig: Ri
     rig.clock.advance(MINUTE)
     rig.do(call(tick))
     assert isinstance(rig.do(call(batch_status(parent))), NotFound)
-
-
-@pytest.fixture
-def pair(tmp_path: Path) -> Iterator[tuple[Rig, Rig]]:
-    one = Rig(SqliteStore(tmp_path))
-    other = Rig(SqliteStore(tmp_path, exclusive=False), clock=one.clock)
-    yield one, other
-    one.store.close()
-    other.store.close()
 
 
 def test_a_batch_is_counted_in_all_processes(pair: tuple[Rig, Rig]) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -47,20 +46,6 @@ def fetching(rig: Rig, *clients: Client) -> list[str | None]:
     """Apply the clients' fetches as one batch; gives what each has got."""
     rig.engine.apply([client.fetch for client in clients])
     return [client.jid for client in clients]
-
-
-@pytest.fixture
-def rig() -> Rig:
-    return Rig()
-
-
-@pytest.fixture
-def pair(tmp_path: Path) -> Iterator[tuple[Rig, Rig]]:
-    one = Rig(SqliteStore(tmp_path))
-    other = Rig(SqliteStore(tmp_path, exclusive=False), clock=one.clock)
-    yield one, other
-    one.store.close()
-    other.store.close()
 
 
 def test_the_first_queue_named_that_has_a_job_is_taken_from(rig: Rig) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import msgspec
-import pytest
 
 from anew.engine import Acknowledge, Fetch, Reject
 from anew.engine.progress import read_progress, report_progress
@@ -41,11 +40,6 @@ def read(rig: Rig, jid: str = "a") -> Progress | None:
 def word(rig: Rig, jid: str = "a") -> Word | None:
     found = read(rig, jid)
     return None if found is None else found.word
-
-
-@pytest.fixture
-def rig() -> Rig:
-    return Rig()
 
 
 def test_the_state_follows_the_job(rig: Rig) -> None:

@@ -26,11 +26,6 @@ from .rig import (
 )
 
 
-@pytest.fixture
-def rig() -> Rig:
-    return Rig()
-
-
 def queue_up(rig: Rig, *wanted: tuple[list[str] | None, int]) -> list[Worker]:
     """Add takers, in order, that all wait for the next batch."""
     workers = [Worker(queues, prefetch) for queues, prefetch in wanted]

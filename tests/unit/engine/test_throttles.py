@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -69,20 +69,6 @@ def limit(rig: Rig, **throttles: Throttle) -> None:
 
 def ack(rig: Rig, jid: str) -> None:
     assert rig.do(Acknowledge(jid, ignore)) is True
-
-
-@pytest.fixture
-def rig() -> Rig:
-    return Rig()
-
-
-@pytest.fixture
-def pair(tmp_path: Path) -> Iterator[tuple[Rig, Rig]]:
-    one = Rig(SqliteStore(tmp_path))
-    other = Rig(SqliteStore(tmp_path, exclusive=False), clock=one.clock)
-    yield one, other
-    one.store.close()
-    other.store.close()
 
 
 # -- the bound

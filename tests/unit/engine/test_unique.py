@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import msgspec
-import pytest
 
 from anew.engine import Acknowledge, Batch, Enqueued, Entry, Fetch, Reject
 from anew.engine.verbs import cancel_one, delete_one, redrive_one
@@ -48,11 +45,6 @@ def fetch(rig: Rig) -> str | None:
     rig.engine.apply([op := Fetch(["mail"], answers.append)])
     rig.engine.fetches.call_off(op)
     return answers[0].jid if answers else None
-
-
-@pytest.fixture
-def rig() -> Rig:
-    return Rig()
 
 
 def test_a_second_job_is_a_duplicate_of_the_first_and_one_without_a_key_is_not(rig: Rig) -> None:
@@ -170,15 +162,6 @@ def test_a_commit_that_fails_leaves_neither_job_nor_lock() -> None:
     rig.do(enqueue(unique("a")))
     assert fetch(rig) is None
     assert put(rig, unique("b")).existing == {}
-
-
-@pytest.fixture
-def pair(tmp_path: Path) -> Iterator[tuple[Rig, Rig]]:
-    one = Rig(SqliteStore(tmp_path))
-    other = Rig(SqliteStore(tmp_path, exclusive=False), clock=one.clock)
-    yield one, other
-    one.store.close()
-    other.store.close()
 
 
 def test_a_key_holds_in_all_processes(pair: tuple[Rig, Rig]) -> None:
