@@ -142,7 +142,7 @@ def test_what_was_answered_around_a_stop_is_stored(fresh_server: Start, fresh: C
 
 def test_a_second_server_on_one_directory_is_refused(fresh_server: Start, fresh: Connect) -> None:
     server = fresh_server()
-    with pytest.raises(AssertionError, match="another server .* holds the data directory"):
+    with pytest.raises(AssertionError, match=r"another server .* holds the data directory"):
         fresh_server(root_dir=server.root_dir)
     assert fresh(server).get("/health").status == 200
 

@@ -194,7 +194,9 @@ class Server:
         What cannot be read changes nothing. All other settings count at the next start.
         """
         if self._load is None or self._tables_changed is None:
-            log.info("there are no settings to read again")
+            log.info(
+                "nothing is read again: cron entries and throttles belong to the Faktory Work Protocol, which is off"
+            )
             return
         try:
             settings = self._load()

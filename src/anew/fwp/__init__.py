@@ -1,1 +1,1 @@
-"""The Faktory Work Protocol: lines to commands, results to replies. No socket, engine, store or clock in these modules."""
+"""The Faktory Work Protocol: `connection` and `service` join it to sockets and the engine; the other modules are pure forms."""

@@ -59,8 +59,7 @@ class Hello(Struct, frozen=True):
         v: The protocol's version that it speaks; never a reason to refuse it.
         pwdhash: See `anew.fwp.password.is_right`.
         wid: Its id, if it is a worker and this is not empty.
-        hostname, pid, labels, rss_kb: What people are shown of a worker; `rss_kb` is its memory.
-        username: Read by proxies only.
+        hostname, pid, labels, rss_kb, username: Nobody reads them here, but what they are is checked.
     """
 
     v: U8 | None = None

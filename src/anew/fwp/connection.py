@@ -325,7 +325,7 @@ class FwpConnection(asyncio.Protocol):
         self.on_close = None
         self._busy = False
         self.line = b""
-        self._last_ms = self._port.server.gate.seen_ms
+        self._last_ms = self._port.server.now_ms()
         if self._transport is None:
             return
         self._transport.write(data)

@@ -19,14 +19,11 @@ from anew.engine.verbs import chosen_chunk, delete_chunk, kill_chunk, patch_chun
 from anew.errors import AnewError
 from anew.fwp.commands import Mutate
 from anew.fwp.globs import JobFilter
+from anew.fwp.policies import DEAD_MS
 from anew.jobs import Job, State
 from anew.jobs.patch import Patch
 from anew.net.chunks import Work
 from anew.store.protocol import Filter
-from anew.units import DAY_MS
-
-DEAD_MS: Final = 180 * DAY_MS
-"""How long a dead job is kept. Source: Faktory 1.10."""
 
 _STATES: Final = {"scheduled": State.SCHEDULED, "retries": State.RETRYING, "dead": State.DEAD}
 

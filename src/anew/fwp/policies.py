@@ -10,10 +10,16 @@ import msgspec
 from anew.backoff import policy_from_json
 from anew.fwp.enterprise import Custom, custom_of
 from anew.fwp.jobs import CheckedJob
-from anew.fwp.mutations import DEAD_MS
 from anew.jobs.codec import JobHooks, PushedJob, Retention
+from anew.units import DAY_MS
 
 Tie: TypeAlias = Callable[[Custom, CheckedJob], JobHooks | None]
+
+DEAD_MS: Final = 180 * DAY_MS
+"""How long a dead job is kept. Source: Faktory 1.10."""
+
+SHORTEST_RESERVATION_S: Final = 60
+"""What a shorter one is made to last. Source: Faktory 1.10."""
 
 _POLICY: Final = msgspec.Raw(b'{"preset":"faktory"}')
 _DISCARDS: Final = b'{"preset":"faktory","on_exhausted":"discard"}'
@@ -67,7 +73,7 @@ class Policies:
             policy=policy,
             jid=job.jid,
             meta=job.meta,
-            reserve_ms=max(job.reserve_for, 60) * 1_000 if job.reserve_for else None,  # a minute at least
+            reserve_ms=max(job.reserve_for, SHORTEST_RESERVATION_S) * 1_000 if job.reserve_for else None,
             attempts=job.attempts,
             hooks=ties,
         )

@@ -1,4 +1,4 @@
-"""Replies as bytes: simple strings, bulk strings, the null reply, errors."""
+"""Replies as bytes: bulk strings, the null reply, errors."""
 
 from __future__ import annotations
 
@@ -25,11 +25,6 @@ _TO_ESCAPE = re.compile(r'[\\"\x00-\x1f\x7f]')
 _ESCAPES = {
     '"': '\\"', "\\": "\\\\", "\a": "\\a", "\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r", "\t": "\\t", "\v": "\\v",
 }  # fmt: skip
-
-
-def simple(text: str) -> bytes:
-    """Write a simple string; line ends in it become spaces."""
-    return b"+%b\r\n" % _line(text)
 
 
 def bulk(data: bytes) -> bytes:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import resource
-import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -45,6 +44,7 @@ from anew.fwp.commands import (
 from anew.fwp.commands import Fetch as FetchCommand
 from anew.fwp.connection import FwpConnection
 from anew.fwp.enterprise import Custom, Enterprise, custom_of, no_batch, ties_of
+from anew.fwp.info import info
 from anew.fwp.jobs import (
     CheckedJob,
     Failure,
@@ -136,7 +136,7 @@ class Service:
         self.mutations = Mutations(self.bulk, engine.clock.now, self._key, self.shown)
         self.workers = Workers(engine.clock.monotonic)
         self._waits = _Waits(loop)
-        self._started = time.monotonic()
+        self._started_ms = engine.clock.monotonic()
         self.figures: Callable[[], tuple[int, int]] = lambda: (0, 0)
         self._verbs: dict[type[Any], Callable[[FwpConnection, Any], None]] = {
             Push: self._push,
@@ -366,7 +366,7 @@ class Service:
     # -- workers
 
     def _beat(self, connection: FwpConnection, command: Beat) -> None:
-        worker = self.workers.beat(command.wid, command.state, command.rss_kb)
+        worker = self.workers.beat(command.wid, command.state)
         if worker is None:
             connection.reply(replies.error(f"unknown worker {command.wid}"))
         else:
@@ -389,52 +389,21 @@ class Service:
             connection.reply(_error(error))
 
     def _figures(self, seen: Overview) -> bytes:
-        """Write INFO's answer, from the counters."""
-        now = times.write(self._engine.clock.now())
-        counts = seen.counts
-        sums = {state: sum(states[state] for states in counts.values()) for state in State}
-        queues = {
-            name: counts[name][State.READY] if name in counts else 0
-            for name in sorted(seen.listed.keys() | {name for name in counts if counts[name][State.READY]})
-        }
-        ended = seen.ended.values()
         connections, executed = self.figures()
-        stats = self._engine.stats
-        sets = {
-            "scheduled": sums[State.SCHEDULED],
-            "retries": sums[State.RETRYING],
-            "dead": sums[State.DEAD],
-            "working": sums[State.IN_FLIGHT],
-        }
-        tasks = {
-            "Scheduled": _task(sets["scheduled"], stats.promoted),
-            "Retries": _task(sets["retries"], 0),
-            "Dead": _task(sets["dead"], stats.reaped),
-            "Busy": {"size": sets["working"], "reaped": stats.lapsed},
-            "Workers": {"size": len(self.workers.by_wid), "reaped": self.workers.reaped},
-        }
-        return msgspec.json.encode(
-            {
-                "now": now,
-                "server_utc_time": f"{now[11:19]} UTC",
-                "faktory": {
-                    "queues": queues,
-                    "sets": sets,
-                    "tasks": tasks,
-                    "total_failures": sum(failed for _, failed in ended),
-                    "total_processed": sum(processed for processed, _ in ended),
-                    "total_enqueued": sum(queues.values()),
-                    "total_queues": len(queues),
-                },
-                "server": {
-                    "description": self._description,
-                    "faktory_version": VERSION,
-                    "uptime": int(time.monotonic() - self._started),
-                    "connections": connections,
-                    "command_count": executed,
-                    "used_memory_mb": _memory_mb(),
-                },
-            }
+        return info(
+            seen,
+            self._engine.stats,
+            workers=len(self.workers.by_wid),
+            workers_reaped=self.workers.reaped,
+            now=self._engine.clock.now(),
+            server={
+                "description": self._description,
+                "faktory_version": VERSION,
+                "uptime": (self._engine.clock.monotonic() - self._started_ms) // 1_000,
+                "connections": connections,
+                "command_count": executed,
+                "used_memory_mb": _memory_mb(),
+            },
         )
 
     def _flush(self, connection: FwpConnection, command: Flush) -> None:
@@ -482,10 +451,6 @@ class Service:
             self.bulk.start(where, delete_chunk, removed)
         except AnewError as error:
             connection.reply(_error(error))
-
-
-def _task(size: int, enqueued: int) -> dict[str, Any]:
-    return {"cycles": 0, "enqueued": enqueued, "size": size, "wall_time_sec": 0.0}
 
 
 def _memory_mb() -> int:

@@ -19,8 +19,7 @@ from anew.fwp.commands import Push, parse
 from anew.fwp.enterprise import Custom
 from anew.fwp.jobs import CheckedJob, Failure, checked, meta_of
 from anew.fwp.json_text import decode
-from anew.fwp.mutations import DEAD_MS
-from anew.fwp.policies import Policies
+from anew.fwp.policies import DEAD_MS, Policies
 from anew.jobs.change import Decision
 from anew.jobs.codec import LAST_INSTANT, JobHooks
 from anew.jobs.moved import LatestFailure, MovedJob, Reserved

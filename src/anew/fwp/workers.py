@@ -29,15 +29,12 @@ class Worker:
     """One worker process.
 
     Attributes:
-        started_ms, beat_ms: When it came, and when it was last heard; the monotonic clock.
+        beat_ms: When it was last heard; the monotonic clock.
         connections: All that have named its id.
     """
 
     wid: str
-    hello: Hello
-    started_ms: int
     beat_ms: int
-    rss_kb: int
     state: WorkerState = WorkerState.RUNNING
     connections: set[FwpConnection] = field(default_factory=set)
 
@@ -64,8 +61,7 @@ class Workers:
             return
         worker = self.by_wid.get(hello.wid)
         if worker is None:
-            now_ms = self._now_ms()
-            worker = self.by_wid[hello.wid] = Worker(hello.wid, hello, now_ms, now_ms, hello.rss_kb or 0)
+            worker = self.by_wid[hello.wid] = Worker(hello.wid, self._now_ms())
         worker.connections.add(connection)
         connection.worker = worker
 
@@ -77,12 +73,11 @@ class Workers:
             if not worker.connections and self.by_wid.get(worker.wid) is worker:
                 del self.by_wid[worker.wid]
 
-    def beat(self, wid: str, state: str, rss_kb: int) -> Worker | None:
+    def beat(self, wid: str, state: str) -> Worker | None:
         """Take note of a sign of life; None if nobody has this id."""
         worker = self.by_wid.get(wid)
         if worker is not None:
             worker.beat_ms = self._now_ms()
-            worker.rss_kb = rss_kb
             worker.state = max(worker.state, STATES.get(state, WorkerState.RUNNING))
         return worker
 

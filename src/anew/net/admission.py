@@ -91,7 +91,6 @@ class Gate:
 
     Attributes:
         overloaded: True from when `overload` requests wait until few do.
-        seen_ms: When the last request came, by the monotonic clock.
     """
 
     __slots__ = (
@@ -107,12 +106,10 @@ class Gate:
         "_turning",
         "_until_ms",
         "overloaded",
-        "seen_ms",
     )
 
     def __init__(self, now_ms: Callable[[], int]) -> None:
         self.overloaded = False
-        self.seen_ms = now_ms()
         self._now_ms = now_ms
         # A request, its service and since when it waits; or a connection, None and the same.
         self._queue: deque[tuple[Any, Service[Any] | None, int]] = deque()
@@ -128,7 +125,7 @@ class Gate:
 
     def hand(self, request: Requested, service: Service[Requested]) -> None:
         """Hand over a request that has just been read, now or when those before it have had their turn."""
-        now_ms = self.seen_ms = self._now_ms()
+        now_ms = self._now_ms()
         if not (now_ms < self._until_ms or self._begins(now_ms)):
             self._wait(request, service, self._since_ms)
         elif self._counts_unread and now_ms - self._since_ms > max_wait_ms:

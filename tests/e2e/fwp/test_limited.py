@@ -137,6 +137,8 @@ def test_sighup_replaces_limits_and_entries_and_a_bad_file_changes_nothing(
 def test_sighup_without_the_protocol_leaves_the_server_running(tmp_path: Path) -> None:
     server = ServerProcess(tmp_path / "data", no_fwp=True)
     server.process_signal(signal.SIGHUP)
-    server.await_record("there are no settings to read again")
+    server.await_record(
+        "nothing is read again: cron entries and throttles belong to the Faktory Work Protocol, which is off"
+    )
     assert server.terminate() == 0
     server.close()

@@ -11,7 +11,7 @@ import pytest
 from anew.engine import bulk, verbs
 from anew.engine.bulk import CHUNK
 from anew.fwp import globs
-from anew.fwp.mutations import DEAD_MS
+from anew.fwp.policies import DEAD_MS
 from anew.jobs import State
 from anew.store.protocol import Filter, Page
 from tests.unit.engine.rig import ALL

@@ -13,7 +13,6 @@ def test_a_bulk_string_counts_bytes() -> None:
 
 def test_line_ends_in_texts_become_spaces() -> None:
     assert replies.error("a\r\nb\nc") == b"-ERR a  b c\r\n"
-    assert replies.simple("a\r\nb") == b"+a  b\r\n"
     assert replies.error("Job not unique", replies.NOT_UNIQUE) == b"-NOTUNIQUE Job not unique\r\n"
 
 

@@ -9,6 +9,7 @@ import pytest
 from anew.engine import Enqueue, Op
 from anew.errors import StoreFull
 from anew.fwp import service
+from anew.fwp.commands import Hello
 from anew.fwp.connection import FwpConnection
 from anew.fwp.workers import SILENT_MS, Workers, WorkerState
 from anew.store.protocol import Filter, Page
@@ -165,9 +166,8 @@ def test_a_worker_that_leaves_after_it_was_dropped_takes_no_newer_one_with_it() 
     """Faktory checklist 72: the same id may have come again meanwhile."""
     now = [1]
     workers = Workers(lambda: now[0])
-    desk = Desk()
     old, new = Peer(), Peer()
-    hello = desk.peer("w1").worker.hello
+    hello = Hello(wid="w1")
     workers.join(_connection(old), hello)
     now[0] += SILENT_MS + 1
     workers.reap()
