@@ -88,8 +88,8 @@ class FwpPort:
         return len(request.line)
 
     def kind_of(self, request: FwpConnection) -> Kind:
-        # Nothing is shed for its age: each connection has one command under way, so there are never very many, and to a
-        # producer an error is a job that it has not got rid of.
+        # Nothing is shed for its age: each connection has one command under way, so there are never very many, and a producer
+        # that gets an error may drop the job.
         return Kind.other if request.line.startswith(_NEW_WORK) else Kind.settling
 
     def failed(self, request: FwpConnection) -> None:

@@ -288,10 +288,8 @@ class Service:
         waiting = _Waiting(self._commit, self.shown, connection, command.queues, worker)
         self._waits.add(waiting)
         connection.on_close = waiting.gone
-        if (
-            worker is None or worker.state is WorkerState.RUNNING
-        ):  # others are told after a while that there is nothing
-            self._commit.submit(waiting)
+        if worker is None or worker.state is WorkerState.RUNNING:
+            self._commit.submit(waiting)  # a quiet worker's waits to its end in vain
 
     def shown(self, job: Job) -> bytes:
         """Write a job, payload and all, as a worker gets it."""
