@@ -335,6 +335,9 @@ def test_other_data_is_refused(
     [
         ("unix:///nowhere/redis.sock", 3, "no Redis answers at unix:///nowhere/redis.sock"),
         ("redis://:secret@127.0.0.1:1", 3, "no Redis answers at redis://127.0.0.1:1"),
+        ("redis://127.0.0.1:1/0?password=secret", 3, "no Redis answers at redis://127.0.0.1:1/0"),
+        ("redis://[::1", 2, "is no address of a Redis"),
+        ("redis://u:secret@[x]/0", 2, "is no address of a Redis"),
         ("http://127.0.0.1", 2, "is no address of a Redis"),
         ("/nowhere", 4, "there is no directory /nowhere"),
     ],
@@ -343,6 +346,25 @@ def test_a_place_without_faktory_is_said(root_dir: Path, place: str, code: int, 
     found, document = imported(place, root_dir)
     assert (found, "secret" in document["error"]) == (code, False)
     assert said in document["error"]
+
+
+def test_where_it_cannot_be_told_whether_faktory_runs_nothing_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Faktory lets nobody but its own user near its socket."""
+
+    class Closed:
+        def __init__(self, *_: object) -> None: ...
+        def __enter__(self) -> Closed:
+            return self
+
+        def __exit__(self, *_: object) -> None: ...
+        def connect(self, path: str) -> None:
+            raise PermissionError(13, "Permission denied", path)
+
+    monkeypatch.setattr("anew.app.faktory_data.socket.socket", Closed)
+    with pytest.raises(Conflict, match="cannot tell whether Faktory runs"), opened(str(tmp_path)):
+        pass
 
 
 def test_a_redis_with_a_password_is_asked_with_it(source: FaktoryRedis, root_dir: Path) -> None:
@@ -480,7 +502,7 @@ def test_long_jobs_come_in_small_chunks(
     source.push("mail", *(a_job(n, args=["x" * 10_000]) for n in range(10)))
     seen: list[int] = []
     move(source, root_dir, lambda done, there: seen.append(done))
-    assert seen == [4, 6, 8, 10]
+    assert seen == [2, 4, 6, 8, 10]  # 20,000 bytes each, the first one too
 
 
 # -- what cannot be read

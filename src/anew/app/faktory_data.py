@@ -306,8 +306,16 @@ def _require_no_redis(path: Path) -> None:
     with socket.socket(socket.AF_UNIX) as probe:
         try:
             probe.connect(str(path))
-        except OSError:  # nobody listens: a file that a crash has left, or none
+        except (
+            FileNotFoundError,
+            ConnectionRefusedError,
+        ):  # nobody listens: no file, or one that a crash has left
             return
+        except OSError as error:
+            raise Conflict(
+                f"cannot tell whether Faktory runs: its Redis may answer at {path} ({error.strerror}); "
+                "run this as Faktory's user or as root"
+            ) from error
     raise Conflict(
         f"Faktory runs: its Redis answers at {path}; stop Faktory first, it writes its data as it stops (if Faktory has died "
         f"and left its Redis, give unix://{path})"
@@ -394,7 +402,10 @@ def _field(line: str, name: str) -> str:
 
 
 def _without_password(url: str) -> str:
-    parts = urlsplit(url)
-    if parts.password is None:
-        return url
-    return url.replace(f"//{parts.netloc}", f"//{parts.netloc.rpartition('@')[2]}", 1)
+    """Give an address as people may see it: without what names a user or a password, in whichever part."""
+    try:
+        parts = urlsplit(url)
+        parts.port  # noqa: B018 - it raises where there is none
+    except ValueError:
+        return url.partition("://")[0] + "://…"
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"

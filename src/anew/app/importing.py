@@ -33,6 +33,9 @@ CHUNK: Final = 500
 CHUNK_BYTES: Final = 1 << 20
 """Where jobs are long there are fewer in a chunk, so that it has about so many bytes."""
 
+FIRST: Final = 16
+"""Jobs that are read first of a place, before anything is known of their length."""
+
 DIGEST_BYTES: Final = 16
 
 QUEUES: Final = "queues"
@@ -277,21 +280,34 @@ class _Run:
                 self._refused(Refusal(place, at, str(error), data[:200].decode("utf-8", "replace")))
 
     def _chunks(self, place: str, start: int, end: int) -> Iterator[list[Stored]]:
-        """Read a part of a place; after a chunk with long jobs the next one has fewer."""
-        n = CHUNK
+        """Read a part of a place; after a chunk with long jobs fewer are asked for."""
+        n = FIRST
         while start < end:
-            chunk = self._data.read(place, start, min(n, end - start)) if place in self._tallies else []
+            found = (
+                self._data.read(place, start, min(n, CHUNK, end - start)) if place in self._tallies else []
+            )
+            chunk = _bounded(found)
             if not chunk:
                 return
             yield chunk
             start += len(chunk)
             size = sum(len(data) for data, _ in chunk) // len(chunk) + 1
-            n = max(1, min(CHUNK, CHUNK_BYTES // size))
+            n = max(1, CHUNK_BYTES // size)
 
     def _said(self, place: str, n: int) -> None:
         self._tallies[place].read += n
         self._read += n
         self._progress(self._read, self._there)
+
+
+def _bounded(found: list[Stored]) -> list[Stored]:
+    """Give the first of some jobs, as many as one chunk takes; one job always."""
+    left = CHUNK_BYTES
+    for at, (data, _) in enumerate(found):
+        left -= len(data)
+        if at and left < 0:
+            return found[:at]
+    return found
 
 
 def _digest(before: str, chunk: Sequence[Stored]) -> str:

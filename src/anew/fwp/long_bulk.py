@@ -1,7 +1,8 @@
 """Reads a long PUSHB some jobs at a time, so that others have their turn in between.
 
-Only the decoder knows where a job ends. But clients begin all jobs of a bulk with the same bytes, such as ``{"jid"``, so the
-text is cut before such bytes, and decoding proves the cut: text that was cut within a job is no whole array.
+Only the decoder knows where a job ends. But clients begin nearly all jobs of a bulk with the same bytes, such as ``{"jid"``, so
+the text is cut before such bytes, and decoding proves the cut: text that was cut within a job is no whole array. Where no such cut
+holds, other beginnings of objects are tried, and the one that holds is looked for from then on.
 """
 
 from __future__ import annotations
@@ -20,11 +21,15 @@ PIECE: Final = 96 << 10
 """Bytes that are decoded in one go, some 3 ms, unless no cut is found in so many."""
 
 TRIES: Final = 8
-"""Cuts that are tried in one piece: jobs within the arguments of jobs begin alike too."""
+"""Cuts of each kind that are tried in one piece: jobs within the arguments of jobs begin alike too."""
 
-_FIRST: Final = re.compile(rb'[ \t\r\n]*\[[ \t\r\n]*(\{[ \t\r\n]*"[^"\\]*"|null)')
+TAIL: Final = 32 << 10
+"""Bytes at the end of a piece in which other beginnings are looked for."""
+
+_FIRST: Final = re.compile(rb'[ \t\r\n]*\[[ \t\r\n]*(\{[ \t\r\n]*"[^"\\]{0,64}"|null|)')
 _SPACE: Final = b" \t\r\n"
-_WIDEST_GAP: Final = 32
+_OTHER: Final = re.compile(rb',[ \t\r\n]*(\{[ \t\r\n]*"[^"\\]{0,64}"|null)')
+_WIDEST_GAP: Final = 4_096
 _TRUNCATED: Final = "Input data was truncated"
 _PLACE: Final = re.compile(r"\$\[(\d+)\]")
 
@@ -38,16 +43,16 @@ def reading(line: bytes) -> Work[list[SentJob]]:
     jobs: list[SentJob] = []
     try:
         first = _FIRST.match(line, len(PUSHB))
-        if first is None:  # no job comes first
+        if first is None:  # no array
             return jobs_in(repaired(line[len(PUSHB) :]))
-        at, size = first.start(1), PIECE
+        at, beginning, size = first.start(1), first[1], PIECE
         while at + size < len(line):
-            for end in _cuts(line, first[1], at, at + size):
+            for end, next_at, next_beginning in _cuts(line, beginning, at, at + size):
                 yield
                 some = _decoded(line[at:end])
                 if some is not None:
                     jobs += some
-                    at, size = line.index(first[1], end), PIECE
+                    at, beginning, size = next_at, next_beginning, PIECE
                     break
             else:
                 size *= 2
@@ -58,16 +63,29 @@ def reading(line: bytes) -> Work[list[SentJob]]:
     return jobs
 
 
-def _cuts(line: bytes, beginning: bytes, start: int, end: int) -> Iterator[int]:
-    """Give places of commas behind which a job seems to begin, the last one of a part first."""
-    for _ in range(TRIES if end - start <= 8 * PIECE else 1):
-        end = line.rfind(beginning, start + 1, end)
-        if end < 0:
-            return
-        gap = line[max(end - _WIDEST_GAP, 0) : end]
+def _cuts(line: bytes, beginning: bytes, start: int, end: int) -> Iterator[tuple[int, int, bytes]]:
+    """Give places of commas behind which a job seems to begin, the last ones of a part first.
+
+    Returns:
+        Each with that job's place and beginning.
+    """
+    tries = TRIES if end - start <= 8 * PIECE else 1
+    at = end
+    for _ in range(tries if beginning else 0):
+        at = line.rfind(beginning, start + 1, at)
+        if at < 0:
+            break
+        gap = line[max(at - _WIDEST_GAP, start) : at]
         before = gap.rstrip(_SPACE)
         if before.endswith(b","):
-            yield end - len(gap) + len(before) - 1
+            yield at - len(gap) + len(before) - 1, at, beginning
+    last: dict[bytes, tuple[int, int]] = {}
+    for found in _OTHER.finditer(line, max(end - TAIL, start + 1), end):
+        last.pop(found[1], None)
+        last[found[1]] = found.start(), found.start(1)
+    last.pop(beginning, None)
+    for other in list(last)[: -tries - 1 : -1]:
+        yield *last[other], other
 
 
 def _decoded(members: bytes) -> list[SentJob] | None:

@@ -17,7 +17,7 @@ from anew.errors import InvalidInput, InvalidJob
 from anew.fwp import times
 from anew.fwp.commands import Push, parse
 from anew.fwp.enterprise import Custom
-from anew.fwp.jobs import CheckedJob, Failure, checked, meta_of
+from anew.fwp.jobs import CheckedJob, Failure, checked, meta_of, text_of
 from anew.fwp.json_text import decode
 from anew.fwp.policies import DEAD_MS, Policies
 from anew.jobs.change import Decision
@@ -126,7 +126,7 @@ class StoredJobs:
         dead = state is State.DEAD
         due = None if dead else due_at if state is State.RETRYING else self._past(failure.next_at)
         decision = Decision(verdict="dead" if dead else "retry", reason="decided by Faktory", due_at=due)
-        backtrace = "\n".join(failure.backtrace)
+        backtrace = text_of(failure.backtrace)
         return LatestFailure(
             message=cut_middle(failure.message, MESSAGE_BYTES),
             error_type=cut_middle(failure.errtype, ERROR_TYPE_BYTES) or None,

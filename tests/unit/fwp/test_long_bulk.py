@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from anew.errors import MalformedRequest
-from anew.fwp import long_bulk
+from anew.fwp import commands, long_bulk
 from anew.fwp.commands import LONG_BULK, LongPushBulk, PushBulk, parse
 from anew.fwp.jobs import SentJob
 from anew.net.chunks import at_once
@@ -104,3 +104,35 @@ def test_others_have_their_turn_between_pieces() -> None:
     for jobs in (some(20_000), some(4_000, args=NESTED)):
         line = b"PUSHB " + json.dumps(jobs).encode()
         assert sum(1 for _ in long_bulk.reading(line)) > len(line) / long_bulk.PIECE
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        json.dumps([{"queue": "q", "jid": "first"}, *some(9_000)]),
+        json.dumps([None, *some(9_000)]),
+        json.dumps([{}, *some(9_000)]),
+        '[{ "jid":"first"},' + json.dumps(some(9_000))[1:],
+        json.dumps(some(5_000), indent=40),
+        json.dumps([{"args": NESTED}, *some(4_000, args=NESTED)]),
+    ],
+    ids=[
+        "another member first",
+        "null first",
+        "nothing first",
+        "a space first",
+        "far in",
+        "arguments begin alike",
+    ],
+)
+def test_one_odd_job_keeps_nobody_waiting(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+    read: list[int] = []
+
+    def jobs_in(argument: bytes) -> list[SentJob]:
+        read.append(len(argument))
+        return commands.jobs_in(argument)
+
+    monkeypatch.setattr(long_bulk, "jobs_in", jobs_in)
+    jobs = at_once(long_bulk.reading(b"PUSHB " + text.encode()))
+    assert jids(jobs) == [(job or {}).get("jid") for job in json.loads(text)]
+    assert max(read) <= 2 * long_bulk.PIECE < len(text) / 2
