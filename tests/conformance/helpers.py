@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from anew.jobs import AttemptRecord, Change, HoldKind, Job, NewJob, State
+from anew.jobs import AttemptRecord, Change, HoldKind, Job, Move, NewJob, State
 from anew.store.protocol import Filter, Hold, Page, Position, Rewrite, Store, TakenRow
 
 NOW = 1_700_000_000_000
@@ -126,7 +126,10 @@ def change(key: int, state: State, **overrides: Any) -> Change:
         "phase": 0.5,
         "carry": None,
     }
-    return Change(key=key, state=state, remove=remove, attempt=AttemptRecord(**record), **fields | overrides)
+    move = Move.DIE if state is State.DEAD else Move.RETRY
+    return Change(
+        key=key, move=move, state=state, remove=remove, attempt=AttemptRecord(**record), **fields | overrides
+    )
 
 
 def rewrite(before: Job, **changes: Any) -> Rewrite:

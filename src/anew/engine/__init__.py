@@ -8,7 +8,7 @@ from anew.engine.hooks import Entry
 from anew.engine.ops import Acknowledge, Call, Enqueue, Fail, FailMany, Op, Reject, Release, Succeed
 from anew.engine.stats import Stats
 from anew.engine.takers import Taker
-from anew.engine.threads import ThreadCommit
+from anew.engine.threads import TakenJobs, ThreadCommit, take_for_session
 from anew.engine.upkeep import recover
 
 __all__ = [
@@ -29,7 +29,9 @@ __all__ = [
     "Release",
     "Stats",
     "Succeed",
+    "TakenJobs",
     "Taker",
     "ThreadCommit",
     "recover",
+    "take_for_session",
 ]

@@ -14,6 +14,7 @@ from anew.engine.hooks import EXPIRED_JOBS, Entry, Hooks
 from anew.engine.stats import Stats
 from anew.engine.takers import Dispatcher, Taker, Undo
 from anew.jobs import (
+    Cancelled,
     Change,
     Defaults,
     Failed,
@@ -22,7 +23,10 @@ from anew.jobs import (
     Interrupted,
     Job,
     NewJob,
+    Snoozed,
     State,
+    decide_cancel,
+    decide_snooze,
     verdict_of,
 )
 from anew.jobs.codec import PushedJob
@@ -312,6 +316,17 @@ class Batch:
         reaped = [job._replace(state=State.CANCELLED) for job in jobs if job.key in gone]
         self.hooks.happened(reaped, End.REAPED, None)
 
+    def decide_outcome(self, job: Job, outcome: Failed | Snoozed | Cancelled) -> Change:
+        """Decide what the reported end of an attempt makes of its job."""
+        match outcome:
+            case Failed():
+                return self.decide(job, outcome)
+            case Snoozed():
+                before = self.store.count_outcomes(job.key, outcome.outcome)
+                return decide_snooze(job, outcome, before=before, defaults=self.defaults, now=self.now)
+            case Cancelled():
+                return decide_cancel(job, outcome, defaults=self.defaults, now=self.now)
+
     def decide(self, job: Job, failure: Failed) -> Change:
         """Decide what a failed attempt makes of its job."""
         parts = self._parts
@@ -364,10 +379,7 @@ class Batch:
     def _tell_settled(self, changes: Sequence[Change]) -> None:
         told: dict[tuple[Move, State, bool], list[int]] = {}
         for change in changes:
-            move = Move.DELAY if change.attempt.outcome == "interrupted" else Move.RETRY
-            if change.state is State.DEAD:
-                move = Move.DIE
-            told.setdefault((move, change.state, change.remove), []).append(change.key)
+            told.setdefault((change.move, change.state, change.remove), []).append(change.key)
         for (move, state, removed), keys in told.items():
             self._tell(move, state, keys, set(keys) if removed else ())
 

@@ -7,12 +7,12 @@ a closure for each request costs more.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
 
 from anew.engine.batch import Batch
 from anew.engine.takers import Taker
-from anew.jobs import Failed, NewJob
+from anew.jobs import Failed, NewJob, Outcome
 
 Done = Callable[[Any], None]
 Verb = Callable[[Batch], Any]
@@ -57,22 +57,29 @@ class Enqueue(Op):
 class Succeed(Op):
     """Report success. Result: the keys that were not in flight (or no longer under their token).
 
-    `tokens` names the attempt of each key, where the reporter knows it.
+    `tokens` names the attempt of each key, where the reporter knows it. `results` is what is to be kept of some, by key.
     """
 
-    __slots__ = ("keys", "tokens")
+    __slots__ = ("keys", "results", "tokens")
     group = "succeed"
     settles = True
     tokens: Sequence[int] | None
 
-    def __init__(self, keys: Sequence[int], done: Done, tokens: Sequence[int] | None = None) -> None:
+    def __init__(
+        self,
+        keys: Sequence[int],
+        done: Done,
+        tokens: Sequence[int] | None = None,
+        results: Mapping[int, bytes] | None = None,
+    ) -> None:
         self.keys = keys
         self.tokens = tokens
+        self.results = results
         self.done = done
 
 
 class Fail(Op):
-    """Report a failed attempt. Result: the job as it is now, or NotFound.
+    """Report an attempt that did not succeed. Result: the job as it is now, or NotFound.
 
     `token` names the attempt, where the reporter knows it.
     """
@@ -82,7 +89,7 @@ class Fail(Op):
     settles = True
     token: int | None
 
-    def __init__(self, key: int, failure: Failed, done: Done, token: int | None = None) -> None:
+    def __init__(self, key: int, failure: Outcome, done: Done, token: int | None = None) -> None:
         self.key = key
         self.failure = failure
         self.token = token

@@ -9,12 +9,12 @@ from typing import Any
 from anew.engine.batch import Batch
 from anew.engine.ops import Acknowledge, Fail, FailMany, Op, Reject, Release, Succeed
 from anew.errors import NotFound
-from anew.jobs import Failed, Interrupted, Job, State
+from anew.jobs import Failed, Interrupted, Job, Outcome, State
 from anew.jobs.change import Change, after
 
 _NOT_RESERVED = NotFound("no such job is reserved")
 Answers = list[tuple[Op, Any]]
-Report = tuple[int, Failed, int | None]
+Report = tuple[int, Outcome, int | None]
 """A job's key, what happened, and the token of its attempt if the reporter knows it."""
 
 
@@ -28,6 +28,9 @@ def settle_successes(batch: Batch, ops: list[Succeed], answers: Answers) -> None
         held = batch.store.held_under([(key, token) for key, token in reports if token is not None])
         standing = [key for key, token in reports if token is None or (key, token) in held]
     done = batch.finish(dict.fromkeys(standing))
+    results = [pair for op in ops if op.results for pair in op.results.items() if pair[0] in done]
+    if results:
+        batch.store.keep_results(results)
     if len(done) == len(reported):  # as nearly always: each was in flight and is reported once
         answers += [(op, []) for op in ops]
         return
@@ -68,6 +71,7 @@ def _settled(batch: Batch, reports: list[Report]) -> list[Job | NotFound]:
     results: list[Job | NotFound] = []
     missing: list[int] = []
     changes: list[Change] = []
+    interrupted: list[tuple[int, int, Interrupted]] = []
     for key, failure, token in reports:
         job = found.get(key)
         if job is None or (token is not None and token != job.hold_token):
@@ -75,13 +79,21 @@ def _settled(batch: Batch, reports: list[Report]) -> list[Job | NotFound]:
             missing.append(key)
             continue
         del found[key]  # a second report of the same failure finds nothing in flight
-        change = batch.decide(job, failure)
+        if isinstance(failure, Interrupted):
+            interrupted.append((len(results), key, failure))
+            results.append(job)
+            continue
+        change = batch.decide_outcome(job, failure)
         changes.append(change)
         results.append(after(job, change))
-        if change.state is not State.DEAD:
-            batch.stats.count_retry(change.attempts)
-    batch.stats.failed += len(changes)
+        if isinstance(failure, Failed):
+            batch.stats.failed += 1
+            if change.state is not State.DEAD:
+                batch.stats.count_retry(change.attempts)
     batch.settle(changes)
+    for at, key, interruption in interrupted:
+        batch.release([key], interruption)
+        results[at] = next(iter(batch.store.load([key])), results[at])
     batch.free_ended(missing)
     return results
 

@@ -13,6 +13,7 @@ import threading
 import time
 from collections.abc import Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 from anew.engine.batch import Batch
@@ -52,23 +53,33 @@ class TakenJobs:
 
 
 class _Waiter:
-    """One operation's place in the queue.
+    """The place in the queue of the operations that one thread has brought.
 
     Attributes:
         led: Its thread applies, or has applied, what had gathered.
-        results: Its result, once it is answered. An interruption cannot come between the call of a list's own method and its end.
-        lock: Released when it has been answered, or when its thread is to lead.
+        results: The results of those that are answered, by place. An interruption cannot come between the call of a dict's own
+            method and its end.
+        lock: Released when all have been answered, or when its thread is to lead.
     """
 
-    __slots__ = ("led", "lock", "op", "results")
+    __slots__ = ("led", "lock", "ops", "results")
 
-    def __init__(self, op: Op) -> None:
-        self.op = op
+    def __init__(self, ops: Sequence[Op]) -> None:
+        self.ops = ops
         self.led = False
-        self.results: list[Any] = []
+        self.results: dict[int, Any] = {}
         self.lock = threading.Lock()
         self.lock.acquire()
-        op.done = self.results.append
+        for at, op in enumerate(ops):
+            op.done = partial(self.results.__setitem__, at)
+
+    def is_answered(self) -> bool:
+        """Report whether all its operations are."""
+        return len(self.results) == len(self.ops)
+
+    def left(self) -> Sequence[Op]:
+        """Give the operations that are not answered yet."""
+        return [op for at, op in enumerate(self.ops) if at not in self.results]
 
     def wake(self) -> None:
         """Have its thread look; nothing where it has been told already."""
@@ -122,14 +133,14 @@ class ThreadCommit:
         """
         until = time.monotonic() + timeout_s
         while True:
-            seen = self._readied
+            seen = self.seen
             # No sync: in a power cut a lost take only offers the jobs again.
-            take = Call(lambda batch: _take(batch, queues, limit), _nobody, durable=False)
+            take = Call(lambda batch: take_for_session(batch, queues, limit), _nobody, durable=False)
             taken: TakenJobs = self.apply(take)
             left = until - time.monotonic()
             if taken.rows or left <= 0:
                 return taken
-            self._sleep(min(left, self._until_due()), seen)
+            self.sleep(left, seen)
 
     def succeed(self, keys: Sequence[int], token: int | None = None) -> list[int]:
         """Complete jobs; give those that were no longer in flight (or no longer under this token)."""
@@ -159,27 +170,38 @@ class ThreadCommit:
             AnewError: Its result is one.
             ForkedStore: This process was forked after the store was opened.
         """
+        (result,) = self.apply_all([op])
+        if isinstance(result, AnewError):
+            raise result
+        return result
+
+    def apply_all(self, ops: Sequence[Op]) -> list[Any]:
+        """Apply operations with whatever else has gathered; give their results, AnewErrors among them, once all are on the disk.
+
+        Operations of one call are mostly one batch; more than `MOST_OPS` are several.
+
+        Raises:
+            ForkedStore: This process was forked after the store was opened.
+        """
         if os.getpid() != self._pid:  # whoever had the mutex at the fork, or was to lead, is not here
             raise ForkedStore
-        waiter = _Waiter(op)
+        waiter = _Waiter(ops)
         try:
             with self._mutex:
                 self._queue[waiter] = None
                 self._leader = self._leader or waiter
-            while not waiter.results and self._leader is not waiter:
-                waiter.lock.acquire()
-            if not waiter.results:
-                self._lead()
+            while not waiter.is_answered():
+                if self._leader is waiter:
+                    self._lead()
+                else:
+                    waiter.lock.acquire()
         finally:
             try:
                 self._leave(waiter)
             except BaseException:  # done again, or nobody would lead from now on
                 self._leave(waiter)
                 raise
-        (result,) = waiter.results
-        if isinstance(result, AnewError):
-            raise result
-        return result
+        return [waiter.results[at] for at in range(len(ops))]
 
     def _leave(self, waiter: _Waiter) -> None:
         """Leave the queue; who leads wakes those that are answered and the next one to lead. To do it twice does no harm."""
@@ -187,10 +209,10 @@ class ThreadCommit:
             self._queue.pop(waiter, None)
             if self._leader is waiter:
                 waiter.led = True
-                self._leader = next((other for other in self._queue if not other.results), None)
+                self._leader = next((other for other in self._queue if not other.is_answered()), None)
             if waiter.led:
                 for other in self._queue:
-                    if other.results or other is self._leader:
+                    if other.is_answered() or other is self._leader:
                         other.wake()
 
     def close(self) -> None:
@@ -211,7 +233,7 @@ class ThreadCommit:
         duties = self._duties()
         while True:
             with self._mutex:  # also what has come while others had their turn
-                ops = [waiter.op for waiter in self._queue if not waiter.results][:MOST_OPS]
+                ops = [op for waiter in self._queue for op in waiter.left()][:MOST_OPS]
             try:
                 self.engine.apply([*ops, *duties])
             except StoreBusy as error:
@@ -246,6 +268,24 @@ class ThreadCommit:
             self.apply(Call(verb, _nobody))
 
     # -- waiting for jobs
+
+    @property
+    def seen(self) -> int:
+        """The number of batches that had made jobs ready, or of calls of `wake`: for `sleep`."""
+        return self._readied
+
+    def sleep(self, seconds: float, seen: int) -> None:
+        """Wait until jobs may have come, and no longer than an interval in which other processes must be looked after.
+
+        Args:
+            seconds: For how long at most.
+            seen: What `seen` was before the caller looked for jobs: what came since then is not slept over.
+        """
+        self._sleep(min(seconds, self._until_due()), seen)
+
+    def wake(self) -> None:
+        """Wake all threads that sleep."""
+        self._wake_sleepers()
 
     def _until_due(self) -> float:
         """Give how long to sleep at most, in seconds: until the next waiting job is due, and no longer than a poll's interval."""
@@ -292,7 +332,8 @@ def _release(batch: Batch, keys: Sequence[int], token: int) -> None:
     batch.release(sorted(key for key, _ in held), None)
 
 
-def _take(batch: Batch, queues: Sequence[str] | None, limit: int) -> TakenJobs:
+def take_for_session(batch: Batch, queues: Sequence[str] | None, limit: int) -> TakenJobs:
+    """Take the first ready jobs for this process, inside a batch's transaction; see `ThreadCommit.take`."""
     store = batch.store
     token = batch.new_token()
     ready = queues if queues is None else [queue for queue in queues if store.takeable(queue)]

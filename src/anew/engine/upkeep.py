@@ -58,8 +58,12 @@ class Upkeep:
             if session.alive:
                 continue
             held = store.held_by(session.id, limit)
-            if held:
-                batch.end_holds(held, HoldEnd.PROCESS_DIED)
+            begun = store.begun(session.id)
+            suspects = held if begun is None else [key for key in held if key in begun]
+            if suspects:
+                batch.end_holds(suspects, HoldEnd.PROCESS_DIED)
+            if waiting := [key for key in held if begun is not None and key not in begun]:
+                batch.end_holds(waiting, HoldEnd.NEVER_BEGUN)
             if len(held) == limit:
                 return True
             log.warning("process %d has died; its jobs are given back", session.pid)

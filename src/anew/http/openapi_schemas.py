@@ -167,7 +167,7 @@ _ADDED: dict[str, dict[str, Schema]] = {
         "retention": or_unreadable("Retention"),
     },
     "ErrorRecord": {"decision": or_unreadable("Decision")},
-    "Decision": {"verdict": text(enum=["retry", "dead"])},
+    "Decision": {"verdict": text(enum=["retry", "dead", "cancelled"])},
 }
 """What replaces members whose Structs say less, with the description that they have there."""
 _ADDED["StoredJob"] = _ADDED["Job"]

@@ -83,7 +83,7 @@ class _SucceedOne(Succeed):
 
     def __init__(self, key: int, request: Request, form: Format) -> None:
         self.keys = (key,)
-        self.tokens = None
+        self.tokens = self.results = None
         self.request = request
         self.form = form
 

@@ -6,7 +6,17 @@ from anew.jobs.decide import Defaults, completed_purge_at, decide_failure, initi
 from anew.jobs.ids import IdText
 from anew.jobs.interruption import decide_interruption
 from anew.jobs.job import ErrorRecord, History, Job, Span
-from anew.jobs.outcomes import Failed, HoldEnd, HoldKind, Interrupted, verdict_of
+from anew.jobs.outcomes import (
+    Cancelled,
+    Failed,
+    HoldEnd,
+    HoldKind,
+    Interrupted,
+    Outcome,
+    Snoozed,
+    verdict_of,
+)
+from anew.jobs.snoozing import decide_cancel, decide_snooze
 from anew.jobs.state import ENDED, WAITING, State
 from anew.jobs.transitions import Move, diagram, target
 
@@ -15,6 +25,7 @@ __all__ = [
     "WAITING",
     "AttemptRecord",
     "Backoff",
+    "Cancelled",
     "Change",
     "Defaults",
     "ErrorRecord",
@@ -27,12 +38,16 @@ __all__ = [
     "Job",
     "Move",
     "NewJob",
+    "Outcome",
     "Retention",
+    "Snoozed",
     "Span",
     "State",
     "completed_purge_at",
+    "decide_cancel",
     "decide_failure",
     "decide_interruption",
+    "decide_snooze",
     "diagram",
     "initial_state",
     "target",

@@ -15,7 +15,7 @@ class Decision(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """The arithmetic of one decision, stored with the attempt as JSON and shown wherever somebody asks why.
 
     Attributes:
-        verdict: ``retry`` or ``dead``.
+        verdict: ``retry``, ``dead`` or ``cancelled``.
         reason: One sentence for people; "" where it is the arithmetic in words, which `shown_decision` makes.
         nominal_ms: The curve's wait, held to the cap, before any jitter.
         draw: The number in [0, 1) that was used, if one was.
@@ -77,19 +77,22 @@ class AttemptRecord(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class Change(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """What a failed or interrupted attempt makes of its job. `remove` means that nothing of it is kept.
+    """What an attempt that did not succeed makes of its job. `remove` means that nothing of it is kept.
 
     Attributes:
+        move: What happens to it.
         ready_at: When it may run, epoch ms; None leaves what it was.
+        failed_at: When its last failure or interruption was, epoch ms; None if it has had none.
         first_failed_at: When it failed for the first time, epoch ms; None if it has only been interrupted.
         interruptions: How many in a row it has had with this one; 0 for a failure.
     """
 
     key: int
+    move: Move
     state: State
     ready_at: int | None
     attempts: int
-    failed_at: int
+    failed_at: int | None
     first_failed_at: int | None
     purge_at: int | None
     phase: float | None
@@ -99,7 +102,10 @@ class Change(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     interruptions: int = 0
 
 
-_STATES = {move: target(State.IN_FLIGHT, move) for move in (Move.RETRY, Move.DELAY, Move.RELEASE, Move.DIE)}
+_STATES = {
+    move: target(State.IN_FLIGHT, move)
+    for move in (Move.RETRY, Move.SNOOZE, Move.DELAY, Move.RELEASE, Move.DIE, Move.CANCEL)
+}
 
 
 def ended(
@@ -116,6 +122,7 @@ def ended(
     phase: float | None,
     carry: float | None,
     interruptions: int = 0,
+    counts: bool = True,
 ) -> Change:
     """Give the change that ends an attempt of a job in flight, with its record.
 
@@ -125,9 +132,10 @@ def ended(
         move: What becomes of the job.
         decision: The arithmetic behind that; its `due_at` is when the job may run.
         now: Epoch ms.
-        outcome: ``error``, ``interrupted`` or ``corrupt``.
+        outcome: ``error``, ``timeout``, ``crash``, ``interrupted``, ``snoozed``, ``rate_limited``, ``cancelled`` or ``corrupt``.
         attempts: Failures that the job has had then.
         first_failed_at, purge_at, phase, carry, interruptions: As in `Change`.
+        counts: It was a failure or an interruption, so that `failed_at` is now.
     """
     record = AttemptRecord(
         job_key=job.key,
@@ -142,15 +150,16 @@ def ended(
     )
     return Change(
         key=job.key,
+        move=move,
         state=_STATES[move],
         ready_at=decision.due_at,
         attempts=attempts,
-        failed_at=now,
+        failed_at=now if counts else job.failed_at,
         first_failed_at=first_failed_at,
         purge_at=purge_at,
         phase=phase,
         carry=carry,
-        remove=move is Move.DIE and purge_at is None,
+        remove=move in (Move.DIE, Move.CANCEL) and purge_at is None,
         attempt=record,
         interruptions=interruptions,
     )

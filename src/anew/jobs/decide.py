@@ -13,7 +13,7 @@ from anew.jobs.codec import LAST_INSTANT
 from anew.jobs.job import Job
 from anew.jobs.outcomes import Failed
 from anew.jobs.state import State
-from anew.jobs.terms import policy_of, retention_and_note
+from anew.jobs.terms import policy_of, retention_and_note, rule_of
 from anew.jobs.transitions import Move
 
 MOST_ATTEMPTS = 1 << 32
@@ -104,10 +104,13 @@ def decide_failure(
         return decide_corruption(
             job, "its numbers are none that a job can have", defaults, now, failure=failure
         )
-    policy = policy_of(job.policy, job.retry_limit, defaults.policy)
+    if failure.policy is None:
+        policy = policy_of(job.policy, job.retry_limit, defaults.policy)
+    else:
+        policy = rule_of(failure.policy, job.retry_limit, defaults.policy)
     if policy is None:
         return decide_corruption(job, "its policy cannot be read", defaults, now, failure=failure)
-    if failure.retry_at is not None and not policy.changes_requests:
+    if failure.retry_at is not None and not failure.limited and not policy.changes_requests:
         decision = Decision("retry", "the worker named the time", due_at=min(failure.retry_at, LAST_INSTANT))
         return _change(job, failure, Move.RETRY, decision, now, phase=phase, carry=job.carry)
     answer = next_wait(
@@ -116,7 +119,7 @@ def decide_failure(
         draws or Draws(rng=rng, job_id=job_id, phase=phase, key=key),
         previous=None if job.carry is None else Previous(carry=job.carry),
         override_ms=None if failure.retry_at is None else failure.retry_at - now,
-        beyond_limit=failure.retry_at is not None,
+        beyond_limit=failure.retry_at is not None and not failure.limited,
         elapsed_ms=0 if job.first_failed_at is None else now - job.first_failed_at,
     )
     if isinstance(answer, Exhausted):
@@ -207,7 +210,7 @@ def _change(
     phase: float | None,
     carry: float | None,
     purge_at: int | None = None,
-    outcome: str = "error",
+    outcome: str | None = None,
 ) -> Change:
     return ended(
         job,
@@ -215,7 +218,7 @@ def _change(
         move,
         decision,
         now,
-        outcome=outcome,
+        outcome=failure.outcome if outcome is None else outcome,
         attempts=job.attempts + 1,
         first_failed_at=now if job.first_failed_at is None else job.first_failed_at,
         purge_at=purge_at,

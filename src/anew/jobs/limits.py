@@ -34,7 +34,7 @@ class Throttle(Struct, frozen=True, gc=False, kw_only=True):
 PAUSED = Throttle(concurrency=0)
 """A paused queue: what runs goes on, and nothing starts."""
 
-FREEING = frozenset({Move.COMPLETE, Move.RETRY, Move.DIE, Move.RELEASE, Move.DELAY, Move.CANCEL})
+FREEING = frozenset({Move.COMPLETE, Move.RETRY, Move.DIE, Move.RELEASE, Move.SNOOZE, Move.DELAY, Move.CANCEL})
 """Moves that free a job's slot; only a job in flight has one."""
 
 

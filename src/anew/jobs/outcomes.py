@@ -19,6 +19,10 @@ class Failed(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         retry_at: Run again at this instant (epoch ms), whatever curve and limit say; a floor, a ceiling or a deadline of the
             policy holds, see its `override`. None leaves it to the policy.
         kill: Do not run again, whatever policy, limit and `retry_at` say.
+        outcome: How the attempt failed: its handler raised, or ran longer than it may.
+        policy: JSON of the policy that holds for this kind of failure in place of the job's own. A limit of the job's own bounds
+            its limit too. None: the job's own holds.
+        limited: The limit holds for `retry_at` too.
     """
 
     message: str
@@ -26,6 +30,35 @@ class Failed(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     backtrace: str | None = None
     retry_at: int | None = None
     kill: bool = False
+    outcome: Literal["error", "timeout"] = "error"
+    policy: bytes | None = None
+    limited: bool = False
+
+
+class Snoozed(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """The handler asks to run later. This is no failure: it changes neither the attempts nor the waits of a later failure.
+
+    Attributes:
+        ready_at: When to run again, epoch ms.
+        reason: Why; may be empty.
+        outcome: ``rate_limited``: what the handler calls has refused it for the time being.
+        most: The most snoozes of the job; one more ends it. None: no limit.
+    """
+
+    ready_at: int
+    reason: str = ""
+    outcome: Literal["snoozed", "rate_limited"] = "snoozed"
+    most: int | None = None
+
+
+class Cancelled(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """The handler calls its own job off.
+
+    Attributes:
+        reason: Why; may be empty.
+    """
+
+    reason: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,12 +85,19 @@ class HoldKind(IntEnum):
 
 
 class HoldEnd(IntEnum):
-    """How a hold ends without a report: its holder left, its deadline passed, or the process that answers for it has died."""
+    """How a hold ends without a report: its holder left, its deadline passed, or the process that answers for it has died.
+
+    NEVER_BEGUN: it has died, and had said that it had not begun with the job.
+    """
 
     HOLDER_LEFT = 1
     LAPSED = 2
     PROCESS_DIED = 3
+    NEVER_BEGUN = 4
 
+
+Outcome = Failed | Snoozed | Cancelled | Interrupted
+"""How an attempt ends that does not succeed, as whoever ran it reports."""
 
 Verdict = Interrupted | Failed | Literal["release", "stand"]
 """What the end of a hold counts as: an outcome; or the job goes back to its place uncounted, or the hold stands."""
@@ -75,6 +115,9 @@ _VERDICTS: dict[tuple[HoldKind, HoldEnd], Verdict] = {
     (HoldKind.SESSION, HoldEnd.HOLDER_LEFT): Interrupted("worker gone"),
     (HoldKind.SESSION, HoldEnd.LAPSED): Interrupted("lease lapsed"),
     (HoldKind.SESSION, HoldEnd.PROCESS_DIED): Interrupted("worker gone"),
+    (HoldKind.STREAM, HoldEnd.NEVER_BEGUN): "release",
+    (HoldKind.RESERVATION, HoldEnd.NEVER_BEGUN): "stand",
+    (HoldKind.SESSION, HoldEnd.NEVER_BEGUN): "release",
 }
 
 

@@ -51,6 +51,28 @@ def _policy_of_its_own(own: bytes | None, retry_limit: int | None, default: Poli
 
 
 @lru_cache(maxsize=1024)
+def rule_of(rule: bytes, retry_limit: int | None, default: Policy) -> Policy | None:
+    """Give the policy that a failure brings with it: its limit is the lower one of its own and the job's.
+
+    Args:
+        rule: The policy as JSON.
+        retry_limit: The job's own limit, or None.
+        default: Gives the limit where neither has one.
+
+    Returns:
+        The policy; None if it cannot be read.
+    """
+    limit = default.limit if retry_limit is None else min(retry_limit, MAX_COUNT)
+    try:
+        policy = policy_from_json(rule, default_limit=limit)
+    except InvalidPolicy:
+        return None
+    if retry_limit is None or (policy.limit is not None and policy.limit <= retry_limit):
+        return policy
+    return policy.with_limit(limit)
+
+
+@lru_cache(maxsize=1024)
 def policy_readable(own: bytes) -> bool:
     """Report whether a stored policy can be read."""
     try:

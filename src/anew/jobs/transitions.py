@@ -13,9 +13,10 @@ class Move(StrEnum):
 
     PROMOTE: its time has come. HASTEN: somebody made it due now. POSTPONE: somebody gave it a later time. TAKE: a
     worker got it. COMPLETE, RETRY, DIE: how an attempt ended. RELEASE: the lease ended without a verdict (stream closed,
-    server restarted). DELAY: a job has to wait because it was interrupted again and again, or a ready one that has failed
-    was given a later time. CANCEL: somebody called it off. KILL: somebody put a waiting job among the dead. REDRIVE: somebody
-    makes a dead or cancelled job run again.
+    server restarted). SNOOZE: its worker asked to run it later, and it has not failed. DELAY: the same of a job that has
+    failed; a job has to wait because it was interrupted again and again, or a ready one that has failed was given a later
+    time. CANCEL: somebody called it off. KILL: somebody put a waiting job among the dead. REDRIVE: somebody makes a dead or
+    cancelled job run again.
     """
 
     PROMOTE = "promote"
@@ -26,6 +27,7 @@ class Move(StrEnum):
     RETRY = "retry"
     DIE = "die"
     RELEASE = "release"
+    SNOOZE = "snooze"
     DELAY = "delay"
     CANCEL = "cancel"
     KILL = "kill"
@@ -51,6 +53,7 @@ TABLE: dict[tuple[State, Move], State] = {
     (State.IN_FLIGHT, Move.RETRY): State.RETRYING,
     (State.IN_FLIGHT, Move.DIE): State.DEAD,
     (State.IN_FLIGHT, Move.RELEASE): State.READY,
+    (State.IN_FLIGHT, Move.SNOOZE): State.SCHEDULED,
     (State.IN_FLIGHT, Move.DELAY): State.RETRYING,
     (State.IN_FLIGHT, Move.CANCEL): State.CANCELLED,
     (State.DEAD, Move.REDRIVE): State.READY,

@@ -151,6 +151,7 @@ _EFFECTS: dict[Move | End, tuple[Effect, Effect, Effect, Effect, Effect]] = {
     Move.RETRY:       (_C,    _K,    _K,    _K,     _K),
     Move.DIE:         (_R,    _R,    _K,    _K,     _K),
     Move.RELEASE:     (_C,    _K,    _K,    _K,     _K),
+    Move.SNOOZE:      (_C,    _K,    _K,    _K,     _K),
     Move.DELAY:       (_C,    _K,    _K,    _K,     _K),
     Move.CANCEL:      (_R,    _R,    _K,    _K,     _K),
     Move.KILL:        (_R,    _R,    _K,    _K,     _K),

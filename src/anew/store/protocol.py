@@ -504,6 +504,9 @@ class Store(Protocol):
     def complete(self, kept: Sequence[tuple[int, int]], now: int) -> list[int]:
         """Mark in-flight jobs completed, each kept until the instant beside its key; give the keys that were written."""
 
+    def keep_results(self, results: Sequence[tuple[int, bytes]]) -> None:
+        """Write what completed jobs have come to, as their `meta`; jobs that are not kept, or have a `jid`, are left alone."""
+
     def apply(self, changes: Sequence[Change]) -> list[int]:
         """Write what failed and interrupted attempts made of their jobs, with the attempts' records; give the keys written."""
 
@@ -574,6 +577,9 @@ class Store(Protocol):
 
     def dropped_errors(self, key: int) -> list[tuple[str, str, int]]:
         """Count the attempts of a job whose records were dropped: outcome, error type (or ""), how many."""
+
+    def count_outcomes(self, key: int, outcome: str) -> int:
+        """Count the recorded attempts of a job that ended in one way, those too whose records were dropped."""
 
     def last_errors(self, keys: Sequence[int]) -> dict[int, ErrorRecord]:
         """Read the latest record of each job that has one: at most 1,000 characters of its message, no backtrace, no decision."""
@@ -648,6 +654,15 @@ class Store(Protocol):
 
     def held_by(self, session: int | None, limit: int) -> list[int]:
         """List jobs in flight that a session holds; None: whose session has no row. Reservations are left out."""
+
+    def note_begun(self, slot: int, key: int) -> None:
+        """Note which job this process runs in one of its slots; 0: none.
+
+        It outlives the process, not a power cut, and costs a system call. From any thread, outside of transactions.
+        """
+
+    def begun(self, session: int) -> frozenset[int] | None:
+        """Give the jobs that a session had begun with, as it has noted; None if it never has."""
 
     def forget_session(self, session: int) -> None:
         """Remove a dead session that holds nothing any more."""

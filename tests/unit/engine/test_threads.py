@@ -7,6 +7,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -325,11 +326,11 @@ def test_others_whose_leader_is_interrupted_are_served_all_the_same() -> None:
 
 
 def test_an_interruption_while_answers_are_given_has_nothing_applied_twice() -> None:
-    class Interrupting(list[object]):
+    class Interrupting(dict[int, object]):
         """A waiter's results: the interruption comes right after they were noted."""
 
-        def append(self, result: object) -> None:
-            super().append(result)
+        def __setitem__(self, at: int, result: object) -> None:
+            super().__setitem__(at, result)
             raise Interrupted
 
     class Gate(FaultyStore):
@@ -358,7 +359,7 @@ def test_an_interruption_while_answers_are_given_has_nothing_applied_twice() -> 
         until(lambda: len(engine._queue) == 5)
         third = list(engine._queue)[3]
         third.results = Interrupting()
-        third.op.done = third.results.append
+        third.ops[0].done = partial(third.results.__setitem__, 0)
         go_on.set()
 
     in_threads(run, 5, all_wait)
@@ -390,7 +391,7 @@ def test_an_interruption_when_the_turn_has_come_gives_it_to_the_next(tmp_path: P
 def test_a_forked_child_is_refused_whatever_another_thread_held_at_the_fork(inherited: str) -> None:
     engine = open_engine(None)
     if inherited == "the lead":
-        engine._leader = _Waiter(enqueue(new_job()))
+        engine._leader = _Waiter([enqueue(new_job())])
     else:
         engine._mutex.acquire()
     child = os.fork()
@@ -427,7 +428,7 @@ def test_whoever_is_interrupted_as_it_leaves_leaves_all_the_same() -> None:
 
 def test_whoever_is_interrupted_while_it_waits_passes_the_lead_on() -> None:
     engine = open_engine(None)
-    leader, gone = _Waiter(enqueue(new_job())), _Waiter(enqueue(new_job()))
+    leader, gone = _Waiter([enqueue(new_job())]), _Waiter([enqueue(new_job())])
     engine._leader = leader
     engine._queue |= {leader: None, gone: None}
     engine._leave(leader)  # and chooses the one that is just being interrupted

@@ -12,15 +12,15 @@ EXPIRED = Failed(message="reservation expired", error_type="ReservationExpired")
 
 TABLE = {
     # A stream ends with its worker's connection; that the server died is no fault of its workers.
-    HoldKind.STREAM: (GONE, LATE, "release"),
+    HoldKind.STREAM: (GONE, LATE, "release", "release"),
     # A reservation needs no connection and no server, only to be settled in time; that it was not is a failure.
-    HoldKind.RESERVATION: ("stand", EXPIRED, "stand"),
-    # A session is the worker's own process: its death is a crash.
-    HoldKind.SESSION: (GONE, LATE, GONE),
+    HoldKind.RESERVATION: ("stand", EXPIRED, "stand", "stand"),
+    # A session is the worker's own process: its death is a crash of the jobs that it had begun with.
+    HoldKind.SESSION: (GONE, LATE, GONE, "release"),
 }
-"""By kind: its holder left, its deadline passed, the process that answers for it has died."""
+"""By kind: its holder left, its deadline passed, the process that answers for it has died, that one had not begun with it."""
 
-ENDS = (HoldEnd.HOLDER_LEFT, HoldEnd.LAPSED, HoldEnd.PROCESS_DIED)
+ENDS = (HoldEnd.HOLDER_LEFT, HoldEnd.LAPSED, HoldEnd.PROCESS_DIED, HoldEnd.NEVER_BEGUN)
 
 
 def test_the_table_knows_every_kind_and_every_end() -> None:

@@ -29,6 +29,7 @@ LEGAL = {
         "retry": "retrying",
         "die": "dead",
         "release": "ready",
+        "snooze": "scheduled",
         "delay": "retrying",
         "cancel": "cancelled",
     },

@@ -131,6 +131,7 @@ EXPECTED = {
     "take":     [FREES, KEEPS, KEEPS, FREES, KEEPS],
     "retry":    [TAKES, KEEPS, KEEPS, KEEPS, KEEPS],
     "release":  [TAKES, KEEPS, KEEPS, KEEPS, KEEPS],
+    "snooze":   [TAKES, KEEPS, KEEPS, KEEPS, KEEPS],
     "delay":    [TAKES, KEEPS, KEEPS, KEEPS, KEEPS],
     "complete": [FREES, FREES, KEEPS, KEEPS, FREES],
     "die":      [FREES, FREES, KEEPS, KEEPS, KEEPS],

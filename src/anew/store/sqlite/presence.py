@@ -22,6 +22,10 @@ LOOK_S = 0.05
 """How often to look who listens: as often as whoever listens looks by itself. The folder's time of change tells no better: two
 changes within a tick of the system's clock have the same."""
 
+KEY_BYTES = 8
+MOST_SLOTS = 4_096
+"""Slots of a process whose jobs are noted as begun: more than it runs at one time."""
+
 _FREE = "free"
 """The name of the pipe in which whoever leaves the turnstile tells those who wait for it."""
 
@@ -59,6 +63,22 @@ class Presence:
         self._session = session
         self._fd = os.open(self._folder / str(session), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+    def note_begun(self, slot: int, key: int) -> None:
+        """Write which job runs in a slot of this process, 0 for none; the system keeps it when the process dies."""
+        if self._fd is not None:
+            os.pwrite(self._fd, key.to_bytes(KEY_BYTES, "little"), slot * KEY_BYTES)
+
+    def begun(self, session: int) -> frozenset[int] | None:
+        """Give the jobs that a session has noted; None if it has noted nothing, or its file cannot be read."""
+        try:
+            noted = (self._folder / str(session)).read_bytes()[: MOST_SLOTS * KEY_BYTES]
+        except OSError:
+            return None
+        keys = (
+            int.from_bytes(noted[at : at + KEY_BYTES], "little") for at in range(0, len(noted), KEY_BYTES)
+        )
+        return frozenset(keys) - {0} if noted else None
 
     def is_alive(self, session: int) -> bool:
         """Report whether the process of a session still runs."""

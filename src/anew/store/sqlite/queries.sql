@@ -296,6 +296,11 @@ UPDATE job SET state = @COMPLETED, completed_at = ?, purge_at = v.column2, hold_
     hold_owner = NULL, hold_deadline = NULL, interruptions = 0
 FROM (VALUES @rows(2)) AS v WHERE job.id = v.column1 AND job.state = @IN_FLIGHT RETURNING job.id, job.queue;
 
+-- name: keep_results
+-- What came of jobs that are kept. What a door must give back unchanged of its own jobs, which have its ids, is left alone.
+UPDATE job SET meta = v.column2 FROM (VALUES @rows(2)) AS v
+WHERE job.id = v.column1 AND job.state = @COMPLETED AND job.jid IS NULL;
+
 -- name: apply
 -- What a failed or interrupted attempt made of its job. Only a job that is still in flight takes it.
 UPDATE job SET state = v.column2, ready_at = coalesce(v.column3, job.ready_at), attempts = v.column4, failed_at = v.column5,
@@ -334,6 +339,11 @@ ON CONFLICT (job_id, outcome, error_type) DO UPDATE SET attempts = attempts + ex
 -- name: counted_attempts
 -- What was dropped of a job, the most frequent first.
 SELECT outcome, error_type, attempts FROM attempt_count WHERE job_id = ? ORDER BY attempts DESC, outcome, error_type;
+
+-- name: count_outcomes
+-- How many attempts of a job have ended in one way: those in full, and those that were dropped.
+SELECT (SELECT count(*) FROM attempt WHERE job_id = ? AND outcome = ?)
+    + (SELECT coalesce(sum(attempts), 0) FROM attempt_count WHERE job_id = ? AND outcome = ?);
 
 -- name: corrupt_among
 -- Which of these jobs were set aside because something stored of them cannot be read.
@@ -494,11 +504,12 @@ WHERE job.id IN (@marks);
 
 -- name: failed_jobs
 -- Jobs with a recorded failure, the latest first.
-SELECT DISTINCT job_id FROM attempt WHERE job_id < ? AND outcome = 'error' ORDER BY job_id DESC LIMIT ?;
+SELECT DISTINCT job_id FROM attempt WHERE job_id < ? AND outcome IN ('error', 'timeout') ORDER BY job_id DESC LIMIT ?;
 
 -- name: failures
 -- When each recorded failure of these jobs began and ended, job by job.
-SELECT job_id, dequeued_at, failed_at FROM attempt WHERE job_id IN (@marks) AND outcome = 'error' ORDER BY job_id;
+SELECT job_id, dequeued_at, failed_at FROM attempt WHERE job_id IN (@marks) AND outcome IN ('error', 'timeout')
+ORDER BY job_id;
 
 -- name: recount
 -- By how much each counter differs from the rows.

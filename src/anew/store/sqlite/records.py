@@ -131,6 +131,11 @@ class Records:
         """Count the attempts of a job whose records were dropped: outcome, error type (or ""), how many."""
         return list(self._execute(sql("counted_attempts"), (key,)))
 
+    def count_outcomes(self, key: int, outcome: str) -> int:
+        """Count the recorded attempts of a job that ended in one way, those too whose records were dropped."""
+        ((count,),) = self._execute(sql("count_outcomes"), (key, outcome, key, outcome)).fetchall()
+        return int(count)
+
     def corrupt_among(self, keys: Sequence[int]) -> set[int]:
         """Give those of these jobs that were set aside because something stored of them cannot be read."""
         found: set[int] = set()

@@ -185,7 +185,7 @@ def change_values(change: Change) -> Row:
         change.carry,
         change.interruptions,
         text_bytes(change.attempt.message) + text_bytes(change.attempt.backtrace),
-        near_at(change.ready_at, change.failed_at),
+        near_at(change.ready_at, change.attempt.failed_at),
     )
 
 

@@ -171,6 +171,7 @@ class SqliteStore:
         self._records = Records(self._execute, self._payloads, *self._keep)
         self.errors, self.last_errors = self._records.errors, self._records.last_errors
         self.dropped_errors, self.sweep = self._records.dropped_errors, self._records.sweep
+        self.count_outcomes = self._records.count_outcomes
         self.leave_orphans, self.recount_records = self._records.leave_orphans, self._records.recount_records
         if background:
             self._log.thread = Checkpointer(self._path, vfs)
@@ -670,6 +671,11 @@ class SqliteStore:
             written += [row[0] for row in rows]
         return written
 
+    def keep_results(self, results: Sequence[tuple[int, bytes]]) -> None:
+        """Write what completed jobs have come to; those that are not kept are left alone."""
+        for part in in_widths(results):
+            self._execute(sql("keep_results", len(part)), tuple(chain.from_iterable(part)))
+
     def apply(self, changes: Sequence[Change]) -> list[int]:
         """Write what failed attempts made of their jobs, with the attempts' records; give the keys written."""
         written: list[int] = []
@@ -948,6 +954,15 @@ class SqliteStore:
         else:
             rows = self._execute(sql("held_by"), (session, limit)).fetchall()
         return [key for (key,) in rows]
+
+    def note_begun(self, slot: int, key: int) -> None:
+        """Note which job this process runs in one of its slots; 0: none. From any thread, outside of transactions."""
+        if self._sharing.presence is not None:
+            self._sharing.presence.note_begun(slot, key)
+
+    def begun(self, session: int) -> frozenset[int] | None:
+        """Give the jobs that a session had begun with, as it has noted; None if it never has."""
+        return None if self._sharing.presence is None else self._sharing.presence.begun(session)
 
     def forget_session(self, session: int) -> None:
         """Remove a dead session that holds nothing any more."""
