@@ -22,7 +22,6 @@ from typing import Any
 
 import msgspec
 
-from anew.app import open_engine
 from anew.engine import Acknowledge, Call, Engine, Enqueue, Fetch
 from anew.engine.groups import new_batch
 from anew.engine.throttles import set_throttles
@@ -30,6 +29,7 @@ from anew.jobs.batches import Callback
 from anew.jobs.codec import JobHooks, PushedJob, UniqueKey
 from anew.jobs.limits import Throttle
 from anew.jobs.unique import Scope, parts_digest
+from anew.tasks.opening import open_engine
 
 from .servers import OURS, Server
 

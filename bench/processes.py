@@ -22,8 +22,8 @@ from typing import Any
 
 import msgspec
 
-from anew.app import open_engine
 from anew.jobs import NewJob
+from anew.tasks.opening import open_engine
 
 PAYLOAD = msgspec.Raw(b'"' + b"x" * 98 + b'"')
 SWITCH_INTERVAL_S = 0.0005

@@ -1,5 +1,62 @@
 """Anew: a durable job queue whose heart is a complete retry engine."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
 __version__ = "0.1.0"
 
-__all__ = ["__version__"]
+if TYPE_CHECKING:
+    from anew.backoff import Policy
+    from anew.tasks.app import Anew
+    from anew.tasks.context import ctx
+    from anew.tasks.events import Event
+    from anew.tasks.handle import JobFailed, JobHandle
+    from anew.tasks.signals import Cancel, Discard, Retry, Snooze
+    from anew.tasks.task import Task, Unique
+    from anew.tasks.worker import Worker
+
+__all__ = [
+    "Anew",
+    "Cancel",
+    "Discard",
+    "Event",
+    "JobFailed",
+    "JobHandle",
+    "Policy",
+    "Retry",
+    "Snooze",
+    "Task",
+    "Unique",
+    "Worker",
+    "__version__",
+    "ctx",
+]
+
+_HOMES = {
+    "Anew": "anew.tasks.app",
+    "Cancel": "anew.tasks.signals",
+    "Discard": "anew.tasks.signals",
+    "Event": "anew.tasks.events",
+    "JobFailed": "anew.tasks.handle",
+    "JobHandle": "anew.tasks.handle",
+    "Policy": "anew.backoff",
+    "Retry": "anew.tasks.signals",
+    "Snooze": "anew.tasks.signals",
+    "Task": "anew.tasks.task",
+    "Unique": "anew.tasks.task",
+    "Worker": "anew.tasks.worker",
+    "ctx": "anew.tasks.context",
+}
+"""Where each public name is at home: imported when it is asked for, since the server and the commands need none of them."""
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    import importlib
+
+    value = getattr(importlib.import_module(home), name)
+    globals()[name] = value
+    return value

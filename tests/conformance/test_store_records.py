@@ -7,10 +7,10 @@ from contextlib import ExitStack
 
 import pytest
 
-from anew.app import open_engine
 from anew.jobs import State
 from anew.store.protocol import Store
 from anew.store.sqlite import SqliteStore
+from anew.tasks.opening import open_engine
 
 from .helpers import ALL, NOW, batch, change, check_counts, new_job, one, put, take
 

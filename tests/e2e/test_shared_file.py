@@ -13,11 +13,11 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from anew.app import open_engine
 from anew.engine import ThreadCommit
 from anew.errors import StoreBusy
 from anew.jobs import Failed, NewJob
 from anew.store.sqlite import SqliteStore
+from anew.tasks.opening import open_engine
 
 from .client import Client, now_ms
 from .server import ServerProcess

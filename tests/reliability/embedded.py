@@ -14,10 +14,10 @@ from pathlib import Path
 
 import msgspec
 
-from anew.app import open_engine
 from anew.engine import ThreadCommit
 from anew.errors import NotFound
 from anew.jobs import Failed, NewJob
+from anew.tasks.opening import open_engine
 
 QUEUES = ["a", "b", "c"]
 

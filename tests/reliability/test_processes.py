@@ -17,11 +17,11 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from anew.app import open_engine
 from anew.engine import ThreadCommit
 from anew.errors import ForkedStore, StoreBusy, StoreFailed
 from anew.jobs import NewJob, State
 from anew.store.protocol import Filter, Page
+from anew.tasks.opening import open_engine
 from tests.reliability import embedded
 
 KILLS = 2_000 if os.environ.get("ANEW_NIGHTLY") else 200

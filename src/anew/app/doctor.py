@@ -6,13 +6,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from anew.app.embedded import DEFAULTS
 from anew.clock import SystemClock
 from anew.config import Settings
 from anew.engine import Batch, Call, Engine, recover
 from anew.engine.upkeep import wait_and_apply
 from anew.errors import AnewError
 from anew.store.sqlite import Copied, Examination, Places, SqliteStore, back_up, examine, restore
+from anew.tasks.opening import DEFAULTS
 
 SWEPT = 1_000
 """Records that are removed in one transaction: others write between two of them."""

@@ -13,13 +13,13 @@ from typing import Any
 
 import pytest
 
-from anew.app import open_engine
 from anew.engine import ThreadCommit, threads
 from anew.engine.threads import _Waiter
 from anew.errors import ForkedStore, NotFound, StoreBusy, StoreFailed
 from anew.jobs import Failed, State
 from anew.store.protocol import Filter
 from anew.store.sqlite import SqliteStore
+from anew.tasks.opening import open_engine
 
 from .rig import ALL, NOW, FaultyStore, Rig, enqueue, new_job
 

@@ -7,10 +7,10 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from anew.app import open_engine
 from anew.engine.upkeep import recover
 from anew.jobs import NewJob
 from anew.store.sqlite import Places
+from anew.tasks.opening import open_engine
 
 
 def test_a_data_directory_has_its_files_to_itself(tmp_path: Path) -> None:

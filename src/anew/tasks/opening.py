@@ -6,16 +6,23 @@ import os
 from pathlib import Path
 
 from anew.backoff import Policy
-from anew.clock import SystemClock
+from anew.clock import Clock, SystemClock
 from anew.engine import Engine, Limits, ThreadCommit
 from anew.jobs import Defaults
 from anew.store.sqlite import Places, SqliteStore
 
-DEFAULTS = Defaults(policy=Policy.from_json({"preset": "even"}))
+CRASHES = 3
+"""How often in a row a job's worker may die with it; then the job is dead, as what kills them."""
+
+DEFAULTS = Defaults(policy=Policy.from_json({"preset": "even"}), interruption_limit=CRASHES)
 
 
 def open_engine(
-    path: Path | str | None, *, defaults: Defaults = DEFAULTS, limits: Limits | None = None
+    path: Path | str | None,
+    *,
+    defaults: Defaults = DEFAULTS,
+    limits: Limits | None = None,
+    clock: Clock | None = None,
 ) -> ThreadCommit:
     """Open the engine of a file, beside whichever other processes have it open, a server among them.
 
@@ -25,6 +32,7 @@ def open_engine(
         path: The database file, or the data directory of a server; None keeps everything in memory.
         defaults: Policy and retention of jobs that set none.
         limits: What is bounded.
+        clock: The time; None: the machine's.
 
     Raises:
         InvalidConfig: The file cannot be used, or lies on a file system of the network.
@@ -38,7 +46,10 @@ def open_engine(
     store = SqliteStore(places, exclusive=False)
     try:
         engine = Engine(
-            store, clock=SystemClock(), defaults=defaults, limits=limits or Limits(global_in_flight=0)
+            store,
+            clock=clock or SystemClock(),
+            defaults=defaults,
+            limits=limits or Limits(global_in_flight=0),
         )
     except BaseException:
         store.close()

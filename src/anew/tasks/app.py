@@ -1,0 +1,421 @@
+"""The application: where jobs are, and the tasks that they are calls of."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import weakref
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import datetime
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeVar, overload
+
+from anew.errors import Conflict, ForkedStore, InvalidConfig, InvalidInput, NotFound
+from anew.jobs import NewJob, State
+from anew.tasks.backend import Backend
+from anew.tasks.batch import JobBatch
+from anew.tasks.cron import CronTask
+from anew.tasks.events import Events
+from anew.tasks.handle import JobHandle
+from anew.tasks.policies import read_policy
+from anew.tasks.task import Call, Options, Task, Unique, read_options
+from anew.tasks.times import Wait, instant_ms, wait_ms
+from anew.units import refused
+
+if TYPE_CHECKING:
+    from anew.tasks.worker import Worker
+
+P = ParamSpec("P")
+T = TypeVar("T")
+F = TypeVar("F", bound=Callable[..., Any])
+C = TypeVar("C")
+
+MEMORY: Final = ":memory:"
+
+_apps: weakref.WeakSet[Anew] = weakref.WeakSet()
+
+importing = False
+"""A process that runs handlers for a worker is importing them."""
+
+
+class Anew:
+    """An application.
+
+    Args:
+        store: Where its jobs are: a file (made if it is missing), a server's data directory, or ``":memory:"``. None: the
+            variable ANEW_URL, or else the file ``anew.db`` here.
+        name: Names the application among others that share the store: the group of its cron entries.
+        queue: Of tasks that name none.
+        policy: Of tasks that name none; see `Anew.task`. None: the preset `even`, 25 retries in about 20 days.
+        serializer: ``"json"``, or ``"msgpack"``, for arguments that JSON cannot carry as they are.
+
+    Attributes:
+        tasks: By name.
+        crons: What runs at times of its own, by name; see `Anew.cron`.
+        events: What others do when something happens; see `Anew.on`.
+        serializer: See there.
+    """
+
+    def __init__(
+        self,
+        store: str | os.PathLike[str] | None = None,
+        *,
+        name: str = "app",
+        queue: str = "default",
+        policy: object = None,
+        serializer: str = "json",
+    ) -> None:
+        if serializer not in ("json", "msgpack"):
+            raise refused("serializer", serializer, '"json" or "msgpack"')
+        self.location = os.environ.get("ANEW_URL") or "anew.db" if store is None else os.fspath(store)
+        self.name = name
+        self.serializer = serializer
+        self.tasks: dict[str, Task[Any, Any, Any]] = {}
+        self.events = Events()
+        self._options = read_options(Options(), queue=queue)
+        self._policy = None if policy is None else read_policy(policy)
+        self._lock = threading.Lock()
+        self._backend: Backend | None = None
+        self._pid = 0
+        self.crons: dict[str, CronTask] = {}
+        _apps.add(self)
+
+    def __repr__(self) -> str:
+        return f"Anew({self.location!r})"
+
+    # -- tasks
+
+    @overload
+    def task(self, function: Callable[P, Awaitable[T]], /) -> Task[P, Awaitable[T], T]: ...
+    @overload
+    def task(self, function: Callable[P, T], /) -> Task[P, T, T]: ...
+    @overload
+    def task(
+        self,
+        /,
+        *,
+        name: str | None = None,
+        queue: str | None = None,
+        priority: int | None = None,
+        policy: object = None,
+        max_attempts: int | None = None,
+        timeout: Wait | None = None,
+        unique: bool | str | Unique | None = None,
+        expires: Wait | None = None,
+        keep_result: Wait | None = None,
+        process: bool = False,
+    ) -> _Decorator: ...
+
+    def task(self, function: Any = None, /, *, name: str | None = None, **options: Any) -> Any:
+        """Make a function a task, as a decorator with or without options.
+
+        Args:
+            function: The handler: a plain function, which runs in a thread, or an `async def`, which runs in an event loop.
+            name: Names it in every process. None: its module and name.
+            options: ``queue``; ``priority`` (0 to 65535, low first); ``policy``: a preset's name, a policy's JSON form, a `Policy`,
+                a list of waits, rules by exception, or a function (see docs/python.md); ``max_attempts``: runs, the first
+                included; ``timeout`` of one run; ``unique``: True, a text such as ``"invoice {id}"``, or `Unique`; ``expires``:
+                not started later than this after it was enqueued; ``keep_result``: how long a job and what it returned are
+                kept after it has succeeded; ``process``: run in a process of its own.
+
+        Raises:
+            InvalidInput: A value does not fit.
+        """
+        given = {key: value for key, value in options.items() if value is not None}
+        known = read_options(self._options, **given)
+
+        def decorate(function: Callable[..., Any]) -> Task[Any, Any, Any]:
+            return self._add(function, name or name_of(function), known)
+
+        return decorate if function is None else decorate(function)
+
+    def _add(self, function: Callable[..., Any], name: str, options: Options) -> Task[Any, Any, Any]:
+        if not callable(function):
+            raise refused("task", function, "a function")
+        other = self.tasks.get(name)
+        if other is not None and other.function is not function and not _reloaded(other.function, function):
+            raise InvalidInput(
+                f"task: there are two of the name {name!r}; expected name= for one of them", field="name"
+            )
+        if options.retries.policy is None and self._policy is not None:
+            options = replace(options, retries=replace(options.retries, policy=self._policy))
+        task: Task[Any, Any, Any] = Task(self, function, name, options)
+        self.tasks[name] = task
+        return task
+
+    def cron(
+        self,
+        expression: str,
+        *,
+        tz: str | None = None,
+        name: str | None = None,
+        catch_up: bool = False,
+    ) -> Callable[[C], C]:
+        """Have a task enqueued without arguments at the times of a cron expression; a decorator above `task`.
+
+        Each time makes one job at most, however many processes run. A time that a change of the clocks skips comes right after
+        it, and one that comes twice counts once; see docs/python.md.
+
+        Args:
+            expression: Five or six fields (seconds first), or a name such as ``"@daily"``.
+            tz: An IANA time zone such as ``"Europe/Berlin"``; None: the machine's own.
+            name: Names the entry; None: the task's name.
+            catch_up: Where no process ran at the time, enqueue the latest that was missed at the next start.
+
+        Raises:
+            InvalidInput: The expression or the time zone is none; the task needs arguments.
+        """
+
+        def decorate(task: C) -> C:
+            if not isinstance(task, Task):
+                raise InvalidInput("cron: expected it above @app.task", field="cron")
+            entry = CronTask(task, expression, tz, catch_up)
+            entry.check()
+            key = name or task.name
+            if key in self.crons:
+                raise InvalidInput(
+                    f"cron: there are two entries of the name {key!r}; expected name= for one", field="name"
+                )
+            self.crons[key] = entry
+            return task
+
+        return decorate
+
+    def put_crons(self) -> None:
+        """Have the cron entries of this application, and no others of it, fire from now on; a worker does it when it starts."""
+        self.backend.put_crons(self.name, [entry.entry(name) for name, entry in self.crons.items()])
+
+    @contextmanager
+    def batch(
+        self,
+        *,
+        on_success: Call | None = None,
+        on_complete: Call | None = None,
+        parent: JobBatch | None = None,
+    ) -> Iterator[JobBatch]:
+        """Group jobs: ``with app.batch(on_success=report.call(7)) as batch: work.using(batch=batch).enqueue(...)``.
+
+        At the end of the block the batch is closed, and its callbacks may come: each is enqueued once, in the transaction in which
+        it becomes due. If the block raises, the batch is left open, and no callback ever comes; jobs that were enqueued run.
+
+        Args:
+            on_success: Enqueued when every job has succeeded.
+            on_complete: Enqueued when every job has run, with whatever result.
+            parent: The batch whose callbacks wait for this one's.
+
+        Raises:
+            InvalidInput: There is no callback.
+        """
+        key = self.backend.open_batch(
+            None if on_success is None else on_success.job(),
+            None if on_complete is None else on_complete.job(),
+            None if parent is None else parent.key,
+        )
+        yield JobBatch(key)
+        self.backend.close_batch(key)
+
+    def on(self, *names: str) -> Callable[[F], F]:
+        """Have a function called with each `Event` of these names, or of all; see `anew.tasks.events`.
+
+        It is called in a thread of its own, after the change is on the disk. What it raises is logged, and changes nothing.
+        """
+
+        def decorate(hook: F) -> F:
+            self.events.add(hook, names)
+            return hook
+
+        return decorate
+
+    # -- jobs
+
+    def job(self, job_id: str) -> JobHandle[Any]:
+        """Give the handle of a job by its id; it is not looked for."""
+        return JobHandle(self, job_id, None)
+
+    def counts(self, queue: str | None = None) -> dict[str, int]:
+        """Count the jobs of a queue, or of all, by state."""
+        return {str(state): count for state, count in self.backend.counts(queue).items()}
+
+    def clear(
+        self,
+        *states: str,
+        queue: str | None = None,
+        older_than: Wait | None = None,
+        before: datetime | None = None,
+    ) -> int:
+        """Remove jobs in some states; report how many.
+
+        Args:
+            states: Such as ``"completed"`` and ``"dead"``.
+            queue: Only of this one.
+            older_than: Only those that ended so long ago.
+            before: Only those that ended before this time.
+        """
+        try:
+            wanted = [State(state) for state in states]
+        except ValueError as error:
+            raise refused("states", ", ".join(states), f"some of {', '.join(State)}") from error
+        cutoff = None if before is None else instant_ms(before, "before")
+        if older_than is not None:
+            cutoff = self.now() - wait_ms(older_than, "older_than")
+        return self.backend.clear(wanted, queue, cutoff) if wanted else 0
+
+    def pause(self, queue: str) -> None:
+        """Have a queue hand out nothing, in every process, until `resume`; what runs goes on."""
+        self.backend.pause(queue, True)
+
+    def resume(self, queue: str) -> None:
+        """Have a paused queue hand out its jobs again."""
+        self.backend.pause(queue, False)
+
+    def submit(
+        self, jobs: Sequence[NewJob], task: Task[Any, Any, T], *, plain: bool = False
+    ) -> list[JobHandle[T]]:
+        """Store jobs of a task, all or none; give their handles."""
+        placed = self.backend.enqueue(jobs, plain=plain)
+        handles = [JobHandle(self, one.id, task, created=one.created) for one in placed]
+        if self.events:
+            self.events.enqueued(task.name, jobs, placed)
+        return handles
+
+    async def asubmit(
+        self, jobs: Sequence[NewJob], task: Task[Any, Any, T], *, plain: bool = False
+    ) -> list[JobHandle[T]]:
+        """Do the same beside an event loop."""
+        import asyncio
+
+        return await asyncio.to_thread(self.submit, jobs, task, plain=plain)
+
+    def now(self) -> int:
+        """Give the time, milliseconds since the Unix epoch."""
+        return self.backend.now()
+
+    # -- workers
+
+    def worker(self, **options: Any) -> Worker:
+        """Give a worker for this application's tasks; see `Worker`."""
+        from anew.tasks.worker import Worker
+
+        return Worker(self, **options)
+
+    def run_worker(self, **options: Any) -> None:
+        """Run jobs until SIGTERM or SIGINT; see `Worker`."""
+        self.worker(**options).run()
+
+    # -- where jobs are
+
+    @property
+    def backend(self) -> Backend:
+        """The place of the jobs, opened at first use, and again in a forked child."""
+        if importing:
+            raise Conflict(
+                "the script uses its jobs while it is imported by a worker's process; "
+                'expected such calls below: if __name__ == "__main__":'
+            )
+        backend = self._backend
+        if backend is not None and self._pid == os.getpid():
+            return backend
+        with self._lock:
+            if self._backend is None or self._pid != os.getpid():
+                if self._backend is not None and self.location == MEMORY:
+                    raise ForkedStore("jobs in memory belong to the process that made them; expected a file")
+                self._backend = self._open()
+                self._pid = os.getpid()
+            return self._backend
+
+    def _open(self) -> Backend:
+        from anew.tasks.embedded import EmbeddedBackend
+        from anew.tasks.opening import open_engine
+
+        if "://" in self.location:
+            raise InvalidConfig(
+                f"store: {self.location!r} is not valid; expected a file, a directory or {MEMORY}",
+                field="store",
+                value=self.location,
+            )
+        return EmbeddedBackend(open_engine(None if self.location == MEMORY else Path(self.location)))
+
+    def use(self, backend: Backend) -> None:
+        """Have the jobs in another place, as a test does."""
+        self._backend, self._pid = backend, os.getpid()
+
+    def close(self) -> None:
+        """Let go of the file or the connection; the next call opens it again."""
+        with self._lock:
+            backend, self._backend = self._backend, None
+        self.events.close()
+        if backend is not None and self._pid == os.getpid():
+            backend.close()
+
+    def __enter__(self) -> Anew:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def find_task(self, name: str) -> Task[Any, Any, Any]:
+        """Give a task by its name.
+
+        Raises:
+            NotFound: There is none.
+        """
+        try:
+            return self.tasks[name]
+        except KeyError:
+            raise NotFound(
+                f"no task {name!r} here; expected one of {', '.join(sorted(self.tasks)) or 'none'}"
+            ) from None
+
+
+if TYPE_CHECKING:
+    from typing import Protocol
+
+    class _Decorator(Protocol):
+        """What `Anew.task` with options gives."""
+
+        @overload
+        def __call__(self, function: Callable[P, Awaitable[T]], /) -> Task[P, Awaitable[T], T]: ...
+        @overload
+        def __call__(self, function: Callable[P, T], /) -> Task[P, T, T]: ...
+
+
+def name_of(function: Callable[..., Any]) -> str:
+    """Name a function the same in the program that is started as a script and in a worker that imports it."""
+    module = getattr(function, "__module__", "") or ""
+    if module == "__anew__":  # a script in a worker's process
+        module = Path(function.__code__.co_filename).stem
+    if module == "__main__":
+        main = sys.modules["__main__"]
+        spec = getattr(main, "__spec__", None)
+        if spec is not None:
+            module = spec.name.removesuffix(".__main__")
+        elif getattr(main, "__file__", None):
+            module = Path(str(main.__file__)).stem
+    return f"{module}.{getattr(function, '__qualname__', repr(function))}"
+
+
+def _reloaded(old: Callable[..., Any], new: Callable[..., Any]) -> bool:
+    """Report whether two functions are one that was loaded twice, as a module is that runs as a script and is imported."""
+    codes = [getattr(function, "__code__", None) for function in (old, new)]
+    return None not in codes and len({(code.co_filename, code.co_firstlineno) for code in codes if code}) == 1
+
+
+def apps() -> list[Anew]:
+    """Give the applications of this process."""
+    return list(_apps)
+
+
+def _after_fork() -> None:
+    """In a forked child: locks that some thread of the parent held are nobody's here."""
+    for app in list(_apps):
+        app._lock = threading.Lock()
+        app.events.forget_thread()
+
+
+os.register_at_fork(after_in_child=_after_fork)

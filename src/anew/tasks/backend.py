@@ -1,0 +1,111 @@
+"""What an application asks of the place where its jobs are: a file, or a server."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+from anew.engine.crontab import NewCron
+from anew.jobs import NewJob, State
+
+
+class Placed(NamedTuple):
+    """What became of a new job.
+
+    Attributes:
+        id: Its public id, or that of the job that it is a duplicate of.
+        created: False: it is a duplicate.
+    """
+
+    id: str
+    created: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobError:
+    """One attempt that did not succeed.
+
+    Attributes:
+        attempt: 1 for the first run.
+        outcome: ``error``, ``timeout``, ``interrupted`` (its worker died or went away), ``snoozed``, ``rate_limited``,
+            ``cancelled`` or ``corrupt``.
+        began_at, ended_at: Epoch ms.
+        reason: What was decided then, for people.
+    """
+
+    attempt: int
+    outcome: str
+    error_type: str | None
+    message: str
+    backtrace: str | None
+    began_at: int
+    ended_at: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobInfo:
+    """A job as it is now.
+
+    Attributes:
+        state: ``scheduled``, ``retrying``, ``ready``, ``in_flight``, ``completed``, ``dead`` or ``cancelled``.
+        attempts: Failures so far.
+        ready_at: When it may run, epoch ms.
+        result: What it has come to, as JSON; None if that is not kept, or it has not completed.
+        errors: Its attempts that did not succeed, the first first; the middle of very many is left out.
+    """
+
+    id: str
+    task: str
+    queue: str
+    priority: int
+    state: State
+    attempts: int
+    ready_at: int
+    completed_at: int | None = None
+    result: bytes | None = None
+    errors: tuple[JobError, ...] = ()
+
+
+class Backend(Protocol):
+    """The verbs of an application. All raise `AnewError`s, and may be called from any thread."""
+
+    def now(self) -> int:
+        """Give the time, epoch ms."""
+
+    def enqueue(self, jobs: Sequence[NewJob], *, plain: bool) -> list[Placed]:
+        """Store new jobs, all or none."""
+
+    def find(self, job_id: str) -> JobInfo | None:
+        """Read a job; None if there is none, or no longer."""
+
+    def cancel(self, job_id: str) -> None:
+        """Call a job off."""
+
+    def redrive(self, job_id: str) -> None:
+        """Have a dead or cancelled job run again."""
+
+    def delete(self, job_id: str) -> None:
+        """Remove a job in whatever state."""
+
+    def counts(self, queue: str | None) -> Mapping[State, int]:
+        """Count the jobs of a queue, or of all, by state."""
+
+    def clear(self, states: Sequence[State], queue: str | None, before: int | None) -> int:
+        """Remove jobs in some states; of ended ones those that ended before an instant, epoch ms. Reports how many."""
+
+    def pause(self, queue: str, paused: bool) -> None:
+        """Have a queue hand out nothing, or again what it has."""
+
+    def put_crons(self, group: str, entries: Sequence[NewCron]) -> None:
+        """Have these cron entries in a group and no others."""
+
+    def open_batch(self, on_success: NewJob | None, on_complete: NewJob | None, parent: int | None) -> int:
+        """Make a batch; give its key."""
+
+    def close_batch(self, key: int) -> None:
+        """Let the callbacks of a batch go."""
+
+    def close(self) -> None:
+        """Let go of it."""

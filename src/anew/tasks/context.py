@@ -1,0 +1,92 @@
+"""What a running handler can ask about its own job: `ctx`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextvars import ContextVar
+from typing import Any
+
+from anew.errors import Conflict
+
+
+class Context:
+    """One run of one job.
+
+    Attributes:
+        job_id: The job's public id.
+        task: The task's name.
+        queue: The queue it came from.
+        attempt: 1 for the first run. Snoozes and interruptions do not raise it.
+        max_attempts: Runs that the policy allows; None: no limit, or one that the policy itself has.
+        errors: Failures reported so far: `attempt` - 1.
+    """
+
+    __slots__ = ("_now", "_progress", "attempt", "job_id", "max_attempts", "queue", "task")
+
+    def __init__(
+        self,
+        *,
+        job_id: str,
+        task: str,
+        queue: str,
+        attempt: int,
+        max_attempts: int | None,
+        now: Callable[[], int],
+        progress: Callable[[int | None, str | None], None],
+    ) -> None:
+        self.job_id = job_id
+        self.task = task
+        self.queue = queue
+        self.attempt = attempt
+        self.max_attempts = max_attempts
+        self._now = now
+        self._progress = progress
+
+    @property
+    def errors(self) -> int:
+        """Failures reported so far."""
+        return self.attempt - 1
+
+    # Django's callbacks ask for these names.
+    @property
+    def attempts(self) -> int:
+        """Runs until now, this one included."""
+        return self.attempt
+
+    @property
+    def is_last(self) -> bool:
+        """Whether a failure of this run would be the last one."""
+        return self.max_attempts is not None and self.attempt >= self.max_attempts
+
+    def now(self) -> int:
+        """Give the time, milliseconds since the Unix epoch: a test's clock in a test."""
+        return self._now()
+
+    def progress(self, percent: int | None = None, text: str | None = None) -> None:
+        """Say how far the job has come; `None` keeps what was said.
+
+        Args:
+            percent: 0 to 100.
+            text: A line for people.
+        """
+        self._progress(percent, text)
+
+
+current: ContextVar[Context] = ContextVar("anew.job")
+
+
+class _Current:
+    """Stands for the context of the job that runs here."""
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            context = current.get()
+        except LookupError:
+            raise Conflict(
+                f"ctx.{name}: no job runs here; a task that is called directly has no job"
+            ) from None
+        return getattr(context, name)
+
+
+ctx: Context = _Current()  # type: ignore[assignment]
+"""The running job's context, in whichever thread or task asks."""

@@ -1,0 +1,185 @@
+"""Jobs in a file of this machine, or in memory: the verbs of an application on an engine of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
+
+import msgspec
+
+from anew.engine import Call, Enqueue, Enqueued, ThreadCommit
+from anew.engine.batch import Batch
+from anew.engine.crontab import NewCron, replace_group
+from anew.engine.groups import commit_batch, new_batch
+from anew.engine.verbs import cancel_one, delete_one, pause, redrive_one
+from anew.jobs import ENDED, ErrorRecord, Job, NewJob, State
+from anew.jobs.batches import Callback
+from anew.jobs.change import shown_decision
+from anew.jobs.codec import PushedJob
+from anew.store.protocol import Filter, Page
+from anew.tasks.backend import JobError, JobInfo, Placed
+
+V = TypeVar("V")
+
+CLEARED = 500
+"""Jobs that are removed in one transaction."""
+
+MOST_ERRORS = 100
+
+
+class EmbeddedBackend:
+    """The verbs on one engine.
+
+    Args:
+        commit: The engine, for any number of threads.
+    """
+
+    def __init__(self, commit: ThreadCommit) -> None:
+        self.commit = commit
+        self._ids = commit.engine.ids
+
+    def now(self) -> int:
+        """Give the time, epoch ms."""
+        return self.commit.engine.clock.now()
+
+    def enqueue(self, jobs: Sequence[NewJob], *, plain: bool) -> list[Placed]:
+        """Store new jobs, all or none."""
+        entered: Enqueued = self.commit.apply(Enqueue(jobs, _nobody, plain))
+        existing = entered.existing
+        write = self._ids.write
+        return [Placed(write(key), at not in existing) for at, key in enumerate(entered.keys)]
+
+    def find(self, job_id: str) -> JobInfo | None:
+        """Read a job; None if there is none, or no longer."""
+        key = self._ids.read(job_id)
+
+        def verb(batch: Batch) -> JobInfo | None:
+            jobs = [job for job in batch.store.load([key]) if not job.is_over(batch.now)]
+            if not jobs:
+                return None
+            return self._info(jobs[0], batch.store.errors(key, Page(limit=MOST_ERRORS)))
+
+        return self.call(verb, durable=False)
+
+    def cancel(self, job_id: str) -> None:
+        """Call a job off."""
+        self.call(cancel_one(self._ids.read(job_id)))
+
+    def redrive(self, job_id: str) -> None:
+        """Have a dead or cancelled job run again."""
+        self.call(redrive_one(self._ids.read(job_id)))
+
+    def delete(self, job_id: str) -> None:
+        """Remove a job in whatever state."""
+        self.call(delete_one(self._ids.read(job_id)))
+
+    def counts(self, queue: str | None) -> Mapping[State, int]:
+        """Count the jobs of a queue, or of all, by state."""
+        queues = None if queue is None else [queue]
+        by_queue = self.call(lambda batch: dict(batch.store.counts(queues)), durable=False)
+        return {state: sum(counts.get(state, 0) for counts in by_queue.values()) for state in State}
+
+    def clear(self, states: Sequence[State], queue: str | None, before: int | None) -> int:
+        """Remove jobs in some states, so many in each transaction that nobody waits long; report how many."""
+        where = Filter(states=frozenset(states), queues=None if queue is None else frozenset({queue}))
+        removed, after = 0, None
+        while True:
+            page = Page(after=after, limit=CLEARED)
+            found, gone = self.call(lambda batch, page=page: _clear(batch, where, page, before))  # type: ignore[misc]
+            removed += gone
+            if len(found) < CLEARED:
+                return removed
+            after = found[-1]
+
+    def pause(self, queue: str, paused: bool) -> None:
+        """Have a queue hand out nothing, or again what it has."""
+
+        def verb(batch: Batch) -> None:
+            batch.store.list_queues([queue])
+            pause([queue], paused)(batch)
+
+        self.call(verb)
+
+    def put_crons(self, group: str, entries: Sequence[NewCron]) -> None:
+        """Have these cron entries in a group and no others."""
+        self.call(replace_group(group, entries))
+
+    def open_batch(self, on_success: NewJob | None, on_complete: NewJob | None, parent: int | None) -> int:
+        """Make a batch; give its key."""
+        given = {Callback.SUCCESS: on_success, Callback.COMPLETE: on_complete}
+        jobs = {callback: _pushed(job) for callback, job in given.items() if job is not None}
+        return self.call(new_batch(lambda key: jobs, parent=parent))
+
+    def close_batch(self, key: int) -> None:
+        """Let the callbacks of a batch go."""
+        self.call(commit_batch(key))
+
+    def call(self, verb: Callable[[Batch], V], *, durable: bool = True) -> V:
+        """Run a verb in a transaction; see `Call`."""
+        result: V = self.commit.apply(Call(verb, _nobody, durable=durable))
+        return result
+
+    def close(self) -> None:
+        """Close the engine."""
+        self.commit.close()
+
+    def _info(self, job: Job, errors: Sequence[ErrorRecord]) -> JobInfo:
+        return JobInfo(
+            id=self._ids.write(job.key),
+            task=job.type,
+            queue=job.queue,
+            priority=job.priority,
+            state=job.state,
+            attempts=job.attempts,
+            ready_at=job.ready_at,
+            completed_at=job.completed_at,
+            result=job.meta if job.state is State.COMPLETED and job.jid is None else None,
+            errors=tuple(_error(record) for record in errors),
+        )
+
+
+def _pushed(job: NewJob) -> PushedJob:
+    fields = {name: getattr(job, name) for name in NewJob.__struct_fields__}
+    return job if isinstance(job, PushedJob) else PushedJob(**fields)
+
+
+def _clear(batch: Batch, where: Filter, page: Page, before: int | None) -> tuple[list[int], int]:
+    keys = batch.store.find(where, page)
+    jobs = batch.store.load(keys)
+    gone = [job.key for job in jobs if before is None or _ended_at(job) < before]
+    return keys, len(batch.delete(gone))
+
+
+def _ended_at(job: Job) -> int:
+    """Give when a job ended; one that has not ended is as old as its last time."""
+    if job.state not in ENDED:
+        return job.ready_at
+    return max(
+        job.completed_at or 0, job.failed_at or 0, 0 if job.completed_at or job.failed_at else job.ready_at
+    )
+
+
+def _error(record: ErrorRecord) -> JobError:
+    reason = "" if record.decision is None else _reason(record)
+    return JobError(
+        attempt=record.attempt,
+        outcome=record.outcome,
+        error_type=record.error_type,
+        message=record.message,
+        backtrace=record.backtrace,
+        began_at=record.dequeued_at,
+        ended_at=record.failed_at,
+        reason=reason,
+    )
+
+
+def _reason(record: ErrorRecord) -> str:
+    try:
+        shown: Any = msgspec.json.decode(shown_decision(record.decision or b"{}", record.attempt))
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return ""
+    return str(shown.get("reason", ""))
+
+
+def _nobody(result: object) -> None:
+    """Replaced by the engine's own."""

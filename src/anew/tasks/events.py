@@ -1,0 +1,137 @@
+"""What happens to jobs, for the user's own code.
+
+    enqueued      a job was stored (not for a duplicate)
+    started       a run began
+    succeeded     a run ended well
+    failed        a run failed, and there are attempts left: the job is retrying
+    discarded     a job failed for the last time: it is dead
+    snoozed       a handler asked to run later
+    cancelled     a handler called its own job off
+    rescued       a job came back that had been taken from a process that died
+
+Hooks are called in a thread of their own, one after the other, after the change is on the disk. What they raise is logged and
+changes nothing. Where they are slower than the jobs for long, events are dropped, and that is logged too.
+"""
+
+from __future__ import annotations
+
+import logging
+import queue
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from anew.errors import InvalidInput
+from anew.jobs import NewJob
+from anew.tasks.backend import Placed
+
+log = logging.getLogger("anew.tasks")
+
+NAMES: Final = ("enqueued", "started", "succeeded", "failed", "discarded", "snoozed", "cancelled", "rescued")
+
+MOST_WAITING: Final = 10_000
+"""Events that may wait for slow hooks."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Event:
+    """One thing that happened to one job.
+
+    Attributes:
+        name: One of the list above.
+        job_id, task, queue: The job.
+        attempt: The run that it is about, 1 for the first; 0 for ``enqueued``.
+        duration_ms: How long that run took; None where it has not ended.
+        error_type, error: What it failed with, or why it was snoozed or cancelled.
+        outcome: For a failure ``error`` or ``timeout``.
+        next_at: When it runs again, epoch ms; None if it does not.
+    """
+
+    name: str
+    job_id: str
+    task: str
+    queue: str
+    attempt: int = 0
+    duration_ms: float | None = None
+    error_type: str | None = None
+    error: str | None = None
+    outcome: str | None = None
+    next_at: int | None = None
+
+
+Hook = Callable[[Event], object]
+
+
+class Events:
+    """The hooks of one application; false while there are none, so that nothing is built for nobody."""
+
+    def __init__(self) -> None:
+        self._hooks: dict[str, list[Hook]] = {}
+        self._waiting: queue.Queue[Event | None] = queue.Queue(MOST_WAITING)
+        self._thread: threading.Thread | None = None
+        self._lock = threading.Lock()
+        self._dropping = False
+
+    def __bool__(self) -> bool:
+        return bool(self._hooks)
+
+    def add(self, hook: Hook, names: Sequence[str]) -> None:
+        """Have a hook called for events of these names, or of all.
+
+        Raises:
+            InvalidInput: There is no such event.
+        """
+        for name in names or NAMES:
+            if name not in NAMES:
+                raise InvalidInput(
+                    f"on: {name!r} is no event; expected one of {', '.join(NAMES)}", field="name", value=name
+                )
+            self._hooks.setdefault(name, []).append(hook)
+
+    def emit(self, event: Event) -> None:
+        """Have the hooks of an event called soon."""
+        if event.name not in self._hooks:
+            return
+        if self._thread is None:
+            self._start()
+        try:
+            self._waiting.put_nowait(event)
+            self._dropping = False
+        except queue.Full:
+            if not self._dropping:
+                log.warning("hooks are too slow: events are dropped", extra={"waiting": MOST_WAITING})
+            self._dropping = True
+
+    def enqueued(self, task: str, jobs: Sequence[NewJob], placed: Sequence[Placed]) -> None:
+        """Emit that jobs were stored."""
+        for job, one in zip(jobs, placed, strict=True):
+            if one.created:
+                self.emit(Event(name="enqueued", job_id=one.id, task=task, queue=job.queue))
+
+    def close(self) -> None:
+        """Call the hooks for what has happened until now, and end the thread; the next event starts another."""
+        thread, self._thread = self._thread, None
+        if thread is not None and thread is not threading.current_thread():
+            self._waiting.put(None)
+            thread.join()
+
+    def forget_thread(self) -> None:
+        """In a forked child: the thread is not here, and what waits is the parent's."""
+        self._thread = None
+        self._waiting = queue.Queue(MOST_WAITING)
+        self._lock = threading.Lock()
+
+    def _start(self) -> None:
+        with self._lock:
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._run, name="anew-events", daemon=True)
+                self._thread.start()
+
+    def _run(self) -> None:
+        while (event := self._waiting.get()) is not None:
+            for hook in self._hooks.get(event.name, ()):
+                try:
+                    hook(event)
+                except Exception:
+                    log.exception("a hook failed", extra={"event": event.name, "job_id": event.job_id})

@@ -1,0 +1,314 @@
+"""A lane: some queues' jobs, and what runs them: threads for plain functions and processes, a loop for `async def`."""
+
+from __future__ import annotations
+
+import asyncio
+import queue
+import threading
+import time
+from collections import deque
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+from anew.tasks.running import Run, failed_with, timed_out
+from anew.tasks.source import Want
+
+if TYPE_CHECKING:
+    from anew.tasks.processes import Processes
+    from anew.tasks.worker import Worker
+
+AHEAD_MS: Final = 20.0
+"""How much work is taken ahead, by what runs have taken until now: short jobs must not wait for a sync each, and long ones must not
+wait here while another worker is idle."""
+
+MOST_AHEAD: Final = 1_000
+GRACE_NS: Final = 5_000_000_000
+"""How much longer than its time-out a run may take to obey: an `async def` that is cancelled, a process that is killed."""
+
+
+class Pace:
+    """How many jobs of one kind a lane has, and how many more it takes ahead.
+
+    Args:
+        concurrency: Runs at one time.
+
+    Attributes:
+        held: Taken and not ended.
+    """
+
+    def __init__(self, concurrency: int) -> None:
+        self.concurrency = concurrency
+        self.held = 0
+        self._mean_ms = 1_000.0
+
+    def note(self, took_ms: float) -> None:
+        """Note how long a run took."""
+        self._mean_ms += (took_ms - self._mean_ms) / 16
+
+    def free(self) -> int:
+        """Report how many more may be taken."""
+        ahead = min(MOST_AHEAD, int(self.concurrency * AHEAD_MS / max(self._mean_ms, 0.001)))
+        return max(0, self.concurrency + ahead - self.held)
+
+
+class Lane:
+    """Runs the jobs of some queues.
+
+    Args:
+        queues: From which it takes; None means all.
+        concurrency: Runs of plain functions and processes at one time.
+        coroutines: Runs of `async def` at one time.
+        worker: Told of each run's begin and end.
+
+    Attributes:
+        open: Runs whose handlers have begun and not ended, by key.
+    """
+
+    def __init__(
+        self, queues: Sequence[str] | None, concurrency: int, coroutines: int, worker: Worker
+    ) -> None:
+        self.queues = queues
+        self.open: dict[int, Run] = {}
+        self._worker = worker
+        self._plain = Pace(concurrency)
+        self._async = Pace(coroutines)
+        self._todo: queue.SimpleQueue[Run | None] = queue.SimpleQueue()
+        self._threads = 0
+        self._loop: Loop | None = None
+        self._processes: Processes | None = None
+        kinds = {task.is_async for task in worker.app.tasks.values()}
+        self._paces = [pace for kind, pace in ((False, self._plain), (True, self._async)) if kind in kinds]
+
+    # -- for the worker's thread
+
+    def want(self) -> Want:
+        """Say what it could take now."""
+        return Want(self.queues, min((pace.free() for pace in self._paces or [self._plain]), default=0))
+
+    def add(self, runs: Sequence[Run]) -> None:
+        """Have jobs run that were taken."""
+        coroutines = [run for run in runs if run.task is not None and run.task.is_async]
+        plain = [run for run in runs if run.task is None or not run.task.is_async]
+        self._async.held += len(coroutines)
+        self._plain.held += len(plain)
+        if coroutines:
+            if self._loop is None:
+                self._loop = Loop(self, self._async.concurrency)
+            self._loop.submit(coroutines)
+        for run in plain:
+            self._todo.put(run)
+        while self._threads < min(self._plain.concurrency, self._plain.held):
+            self._start_thread()
+
+    @property
+    def backlog(self) -> int:
+        """Jobs that are held and have not begun."""
+        return self._todo.qsize() + (0 if self._loop is None else self._loop.backlog)
+
+    def unbegun(self) -> list[Run]:
+        """Give up the jobs that have not begun; give them."""
+        runs: list[Run] = []
+        while True:
+            try:
+                run = self._todo.get_nowait()
+            except queue.Empty:
+                break
+            if run is not None:
+                runs.append(run)
+        self._plain.held -= len(runs)
+        if self._loop is not None:
+            more = self._loop.unbegun()
+            self._async.held -= len(more)
+            runs += more
+        return runs
+
+    def abandon_all(self) -> list[Run]:
+        """Give up what runs; what its handlers come to is heard of no more."""
+        runs = [self.open.pop(key, None) for key in list(self.open)]
+        return [run for run in runs if run is not None]
+
+    def overdue(self, now_ns: int) -> list[tuple[Run, int]]:
+        """Give up the runs that have not ended though their time is over, with their time-outs; threads take their place."""
+        late: list[tuple[Run, int]] = []
+        for run in list(self.open.values()):
+            timeout_ms = None if run.task is None else run.task.options.timeout_ms
+            if timeout_ms is None or run.task is None:
+                continue
+            stops = run.task.is_async or run.task.options.process
+            if now_ns - run.began_ns < timeout_ms * 1_000_000 + (GRACE_NS if stops else 0):
+                continue
+            if self.open.pop(run.key, None) is run:
+                late.append((run, timeout_ms))
+                self._pace_of(run).held -= 1
+                if not run.task.is_async:
+                    self._threads -= 1
+        return late
+
+    def close(self) -> None:
+        """End the threads that wait, the loop and the processes; none is waited for that runs a handler."""
+        for _ in range(self._threads):
+            self._todo.put(None)
+        if self._loop is not None:
+            self._loop.close()
+        if self._processes is not None:
+            self._processes.close()
+
+    # -- where jobs run
+
+    def is_open(self, run: Run) -> bool:
+        """Take a run off the list of open ones; report whether it was there, so that nobody else has given it up."""
+        return self.open.pop(run.key, None) is run
+
+    def ended(self, run: Run) -> None:
+        """Note the end of a run that was open."""
+        pace = self._pace_of(run)
+        pace.held -= 1
+        pace.note(run.took_ms)
+        self._worker.ended(run)
+
+    @property
+    def worker(self) -> Worker:
+        """Whose lane it is."""
+        return self._worker
+
+    def _pace_of(self, run: Run) -> Pace:
+        return self._async if run.task is not None and run.task.is_async else self._plain
+
+    def _start_thread(self) -> None:
+        self._threads += 1
+        slot = self._worker.next_slot()
+        threading.Thread(target=self._serve, args=(slot,), name=f"anew-worker-{slot}", daemon=True).start()
+
+    def _serve(self, slot: int) -> None:
+        """Run one job after the other, in a thread of its own, until there is a None or the thread was given up."""
+        worker, runner = self._worker, self._worker.runner
+        while (run := self._todo.get()) is not None:
+            run.began_ns = time.perf_counter_ns()
+            self.open[run.key] = run
+            worker.begin(run, slot)
+            if run.task is not None and run.task.options.process:
+                self._call_process(run)
+            else:
+                runner.call(run)
+            if not self.is_open(run):  # it took too long: another thread has this one's place
+                return
+            self.ended(run)
+
+    def _call_process(self, run: Run) -> None:
+        try:
+            self._processes_of().call(run)
+        except Exception as error:  # no process can be started; the thread must go on
+            run.end(failed_with(error))
+
+    def _processes_of(self) -> Processes:
+        if self._processes is None:
+            from anew.tasks.processes import Processes
+
+            self._processes = Processes(self._worker.app, self._worker.runner, **self._worker.recycling)
+        return self._processes
+
+
+class Loop:
+    """An event loop in a thread of its own.
+
+    Args:
+        lane: Whose jobs it runs.
+        most: Runs at one time.
+    """
+
+    def __init__(self, lane: Lane, most: int) -> None:
+        self._lane = lane
+        self._most = most
+        self._waiting: deque[Run] = deque()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._slots: list[int] = []
+        ready = threading.Event()
+        self._loop: asyncio.AbstractEventLoop
+        self._thread = threading.Thread(target=self._main, args=(ready,), name="anew-loop", daemon=True)
+        self._thread.start()
+        ready.wait()
+
+    @property
+    def backlog(self) -> int:
+        """Jobs that have not begun."""
+        return len(self._waiting)
+
+    def submit(self, runs: Sequence[Run]) -> None:
+        """Have jobs run; from another thread."""
+        self._waiting.extend(runs)
+        self._loop.call_soon_threadsafe(self._start)
+
+    def unbegun(self) -> list[Run]:
+        """Give up the jobs that have not begun; give them."""
+        runs: list[Run] = []
+        while self._waiting:
+            try:
+                runs.append(self._waiting.popleft())
+            except IndexError:  # the loop was faster
+                break
+        return runs
+
+    def close(self) -> None:
+        """Cancel what runs, and end the loop."""
+        self._loop.call_soon_threadsafe(self._cancel)
+        self._thread.join(1.0)
+
+    def _main(self, ready: threading.Event) -> None:
+        try:
+            import uvloop
+
+            self._loop = uvloop.new_event_loop()
+        except ImportError:
+            self._loop = asyncio.new_event_loop()
+        asyncio.set_event_loop(self._loop)
+        self._loop.call_soon(ready.set)
+        try:
+            self._loop.run_forever()
+        finally:
+            self._loop.close()
+
+    def _cancel(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+        self._loop.call_soon(self._loop.stop)
+
+    def _start(self) -> None:
+        while self._waiting and len(self._tasks) < self._most:
+            try:
+                run = self._waiting.popleft()
+            except IndexError:
+                return
+            task = self._loop.create_task(self._run(run))
+            self._tasks.add(task)
+            task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        self._start()
+
+    async def _run(self, run: Run) -> None:
+        lane, runner = self._lane, self._lane.worker.runner
+        slot = self._slots.pop() if self._slots else lane.worker.next_slot()
+        run.began_ns = time.perf_counter_ns()
+        lane.open[run.key] = run
+        lane.worker.begin(run, slot)
+        context = runner.context(run)
+        timeout_ms = None if run.task is None else run.task.options.timeout_ms
+        try:
+            limit = None if timeout_ms is None else timeout_ms / 1_000
+            async with asyncio.timeout(limit) as deadline:
+                value = await runner.acall(run, context)
+            runner.succeed(run, value)
+        except asyncio.CancelledError:
+            if not lane.open.get(run.key):
+                return  # the worker ends, and has given it back
+            runner.fail(run, context, RuntimeError("the handler was cancelled"))
+        except BaseException as error:
+            if isinstance(error, TimeoutError) and timeout_ms is not None and deadline.expired():
+                run.end(timed_out(run, lambda _: context, timeout_ms))
+            else:
+                runner.fail(run, context, error)
+        finally:
+            self._slots.append(slot)
+        if lane.is_open(run):
+            lane.ended(run)

@@ -1,0 +1,221 @@
+"""One run of one job: the handler is called, and what it does becomes an outcome."""
+
+from __future__ import annotations
+
+import logging
+import time
+import traceback
+from collections.abc import Callable
+from typing import Any
+
+from anew.errors import AnewError
+from anew.jobs import Cancelled, Failed, Outcome, Snoozed
+from anew.tasks.arguments import write_result
+from anew.tasks.context import Context, current
+from anew.tasks.signals import Cancel, Discard, JobSignal, Retry, Snooze
+from anew.tasks.task import Task
+
+log = logging.getLogger("anew.tasks")
+
+
+class Run:
+    """A job that this worker holds.
+
+    Attributes:
+        key: The job's, in the store.
+        token: Names this attempt.
+        job_id: Its public id.
+        attempts: Failures reported before.
+        task: What it is a call of; None if this application has no such task.
+        began_ns: When it began, by the performance counter; 0 before.
+        outcome: How it has ended; None: well.
+        result: What it has come to, as JSON, where that is kept.
+    """
+
+    __slots__ = (
+        "attempts",
+        "began_ns",
+        "ended_ns",
+        "job_id",
+        "key",
+        "max_attempts",
+        "name",
+        "outcome",
+        "payload",
+        "queue",
+        "result",
+        "task",
+        "token",
+    )
+
+    def __init__(
+        self,
+        *,
+        key: int,
+        token: int,
+        job_id: str,
+        name: str,
+        queue: str,
+        payload: bytes,
+        attempts: int,
+        max_attempts: int | None,
+        task: Task[Any, Any, Any] | None,
+    ) -> None:
+        self.key = key
+        self.token = token
+        self.job_id = job_id
+        self.name = name
+        self.queue = queue
+        self.payload = payload
+        self.attempts = attempts
+        self.max_attempts = max_attempts
+        self.task = task
+        self.began_ns = self.ended_ns = 0
+        self.outcome: Outcome | None = None
+        self.result: bytes | None = None
+
+    @property
+    def took_ms(self) -> float:
+        """How long it ran, in milliseconds."""
+        return (self.ended_ns - self.began_ns) / 1e6
+
+    def end(self, outcome: Outcome | None) -> None:
+        """Note how it has ended."""
+        self.outcome = outcome
+        self.ended_ns = time.perf_counter_ns()
+
+
+Progress = Callable[[str, int | None, str | None], None]
+"""Writes a job's progress: its id, a percentage, a text."""
+
+
+class Runner:
+    """Calls handlers.
+
+    Args:
+        now: The time, epoch ms.
+        progress: See `Progress`.
+    """
+
+    def __init__(self, now: Callable[[], int], progress: Progress) -> None:
+        self._now = now
+        self.progress = progress
+
+    def call(self, run: Run) -> None:
+        """Run a job whose handler is a plain function, here."""
+        context = self.context(run)
+        token = current.set(context)
+        try:
+            value = self._function(run)
+            self.succeed(run, value)
+        except BaseException as error:
+            self.fail(run, context, error)
+        finally:
+            current.reset(token)
+
+    def _function(self, run: Run) -> Any:
+        task = known(run)
+        args, kwargs = task.arguments.read(run.payload)
+        return task.function(*args, **kwargs)
+
+    async def acall(self, run: Run, context: Context) -> Any:
+        """Run a job whose handler is an `async def`; give what it returns."""
+        current.set(context)  # of this asyncio task alone
+        task = known(run)
+        args, kwargs = task.arguments.read(run.payload)
+        return await task.function(*args, **kwargs)
+
+    def context(self, run: Run) -> Context:
+        """Give what a run's handler may ask."""
+        return Context(
+            job_id=run.job_id,
+            task=run.name,
+            queue=run.queue,
+            attempt=run.attempts + 1,
+            max_attempts=run.max_attempts,
+            now=self._now,
+            progress=lambda percent, text: self.progress(run.job_id, percent, text),
+        )
+
+    def succeed(self, run: Run, value: Any) -> None:
+        """Note that a run has ended well."""
+        if value is not None and run.task is not None and run.task.options.keep_ms:
+            run.result = write_result(value)
+        run.end(None)
+
+    def fail(self, run: Run, context: Context, error: BaseException) -> None:
+        """Note that a run has raised."""
+        run.end(self._outcome(run, context, error))
+
+    def _outcome(self, run: Run, context: Context, error: BaseException) -> Outcome:
+        if isinstance(error, JobSignal):
+            return outcome_of_signal(error, self._now())
+        failure = failed_with(error)
+        if run.task is None:
+            return failure
+        try:
+            return run.task.options.retries.about(failure, error, context)
+        except Exception:
+            log.exception("a policy's function failed; the default policy decides", extra={"task": run.name})
+            return failure
+
+
+class UnknownTask(AnewError):
+    """This application has no task of that name."""
+
+    code = "unknown_task"
+
+
+def known(run: Run) -> Task[Any, Any, Any]:
+    """Give a run's task.
+
+    Raises:
+        UnknownTask: There is none here.
+    """
+    if run.task is None:
+        raise UnknownTask(
+            f"this application has no task {run.name!r}; expected it to be imported by the worker"
+        )
+    return run.task
+
+
+def outcome_of_signal(signal: JobSignal, now: int) -> Outcome:
+    """Give what a handler's signal is to the engine."""
+    match signal:
+        case Snooze():
+            return Snoozed(ready_at=now + signal.after_ms, reason=signal.reason, most=signal.most)
+        case Cancel():
+            return Cancelled(reason=signal.reason)
+        case Discard():
+            return Failed(message=signal.reason, error_type="Discard", kill=True)
+        case Retry() if signal.after_ms is not None:
+            return Failed(
+                message=signal.reason, error_type="Retry", retry_at=now + signal.after_ms, limited=True
+            )
+        case _:
+            return Failed(message=signal.reason, error_type="Retry")
+
+
+def failed_with(error: BaseException, *, timed_out: bool = False) -> Failed:
+    """Give the report of an error: its class, its message, where it was raised."""
+    kind = type(error)
+    name = kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
+    return Failed(
+        message=str(error),
+        error_type=name,
+        backtrace="".join(traceback.format_exception(error)),
+        outcome="timeout" if timed_out else "error",
+    )
+
+
+def timed_out(run: Run, context_of: Callable[[Run], Context], timeout_ms: int) -> Outcome:
+    """Give the outcome of a run that was stopped because it ran longer than it may; rules for TimeoutError hold."""
+    error = TimeoutError(f"it ran longer than {timeout_ms / 1_000:g} s")
+    failure = Failed(message=str(error), error_type="TimeoutError", outcome="timeout")
+    if run.task is None:
+        return failure
+    try:
+        return run.task.options.retries.about(failure, error, context_of(run))
+    except Exception:
+        log.exception("a policy's function failed; the default policy decides", extra={"task": run.name})
+        return failure

@@ -1,0 +1,364 @@
+"""A task: a function whose calls can be enqueued as jobs."""
+
+from __future__ import annotations
+
+import inspect
+import string
+import typing
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Final, Generic, ParamSpec, TypeVar
+
+from msgspec import UNSET, Raw, UnsetType
+
+from anew.errors import InvalidInput
+from anew.jobs import NewJob, Retention
+from anew.jobs.codec import DEFAULT_PRIORITY, JobHooks, PushedJob, UniqueKey
+from anew.jobs.unique import TIMED, Scope, lock_ends_at, parts_digest, text_digest
+from anew.tasks.arguments import Arguments
+from anew.tasks.policies import NO_POLICY, Retries, read_retries
+from anew.tasks.times import Wait, instant_ms, wait_ms
+from anew.units import refused
+
+if TYPE_CHECKING:
+    from anew.tasks.app import Anew
+    from anew.tasks.batch import JobBatch
+    from anew.tasks.handle import JobHandle
+
+P = ParamSpec("P")
+R = TypeVar("R")
+T = TypeVar("T")
+
+MOST_PRIORITY: Final = 65_535
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unique:
+    """While a job holds its key, enqueueing another one of the same key gives the first one's handle.
+
+    Args:
+        key: A text of which ``{name}`` is the argument of that name, or a function of the arguments. None: the task, its queue
+            and all arguments.
+        until: How long the key is held: ``"started"`` (while the job waits), ``"ended"`` (until it has succeeded, died or been
+            cancelled), or ``"removed"`` (as long as it is kept).
+        within: The key is held for this time from when the job may run, whatever becomes of it; it ends before that when the
+            job has ``"started"``, or has succeeded (``"ended"``).
+    """
+
+    key: str | Callable[..., str] | None = None
+    until: str = "ended"
+    within: Wait | None = None
+
+
+_SCOPES: Final = {"started": Scope.QUEUED, "ended": Scope.ACTIVE, "removed": Scope.EXISTS}
+_TIMED: Final = {"started": Scope.STARTED, "ended": Scope.SUCCEEDED}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """What holds for jobs of a task, or for those of one `Task.using`.
+
+    Attributes:
+        queue: Which they wait in.
+        priority: 0 to 65535, low first.
+        retries: When they run again.
+        max_attempts: Runs, the first included; None: as the policy says.
+        timeout_ms: How long one run may last; None: no limit.
+        unique: Their key.
+        expires_ms: They are not started later than this after they were enqueued.
+        keep_ms: How long a job and its result are kept after it has succeeded; 0: not at all.
+        process: They run in a process of their own.
+        at, delay_ms: When they may run: epoch ms, or so long after they were enqueued.
+        batch: What they belong to.
+    """
+
+    queue: str = "default"
+    priority: int = DEFAULT_PRIORITY
+    retries: Retries = NO_POLICY
+    max_attempts: int | None = None
+    timeout_ms: int | None = None
+    unique: Unique | None = None
+    expires_ms: int | None = None
+    keep_ms: int = 0
+    process: bool = False
+    at: int | None = None
+    delay_ms: int | None = None
+    batch: JobBatch | None = None
+
+    def is_plain(self) -> bool:
+        """Report whether their jobs say nothing beyond type, queue and payload."""
+        return (
+            self.priority == DEFAULT_PRIORITY
+            and self.retries.policy is None
+            and self.max_attempts is None
+            and not self.keep_ms
+            and (self.unique, self.expires_ms, self.at, self.delay_ms, self.batch)
+            == (None, None, None, None, None)
+        )
+
+
+def read_options(
+    before: Options,
+    *,
+    queue: str | UnsetType = UNSET,
+    priority: int | UnsetType = UNSET,
+    policy: object = UNSET,
+    max_attempts: int | UnsetType | None = UNSET,
+    timeout: Wait | UnsetType | None = UNSET,
+    unique: bool | str | Unique | UnsetType | None = UNSET,
+    expires: Wait | UnsetType | None = UNSET,
+    keep_result: Wait | UnsetType | None = UNSET,
+    process: bool | UnsetType = UNSET,
+    at: datetime | UnsetType | None = UNSET,
+    delay: Wait | UnsetType | None = UNSET,
+    batch: JobBatch | UnsetType | None = UNSET,
+) -> Options:
+    """Give options with some changed.
+
+    Raises:
+        InvalidInput: A value does not fit; names it.
+    """
+    changes: dict[str, Any] = {}
+    if not isinstance(queue, UnsetType):
+        changes["queue"] = _queue(queue)
+    if not isinstance(priority, UnsetType):
+        if isinstance(priority, bool) or not isinstance(priority, int) or not 0 <= priority <= MOST_PRIORITY:
+            raise refused("priority", priority, f"a number from 0 to {MOST_PRIORITY}, low first")
+        changes["priority"] = priority
+    if policy is not UNSET:
+        changes["retries"] = read_retries(policy)
+    if not isinstance(max_attempts, UnsetType):
+        if max_attempts is not None and (isinstance(max_attempts, bool) or not 1 <= max_attempts < 1 << 32):
+            raise refused("max_attempts", max_attempts, "a number of runs, 1 or more, the first included")
+        changes["max_attempts"] = max_attempts
+    for name, value in (("timeout", timeout), ("expires", expires), ("delay", delay)):
+        if not isinstance(value, UnsetType):
+            changes[f"{name}_ms"] = None if value is None else _positive(value, name)
+    if not isinstance(keep_result, UnsetType):
+        changes["keep_ms"] = 0 if keep_result is None else wait_ms(keep_result, "keep_result")
+    if not isinstance(unique, UnsetType):
+        changes["unique"] = _unique(unique)
+    if not isinstance(process, UnsetType):
+        changes["process"] = process
+    if not isinstance(at, UnsetType):
+        changes["at"] = None if at is None else instant_ms(at, "at")
+    if not isinstance(batch, UnsetType):
+        changes["batch"] = batch
+    if changes.get("at") is not None and changes.get("delay_ms") is not None:
+        raise InvalidInput("at and delay: expected one of them, not both", field="at")
+    return replace(before, **changes)
+
+
+def _queue(value: object) -> str:
+    if not isinstance(value, str) or not 1 <= len(value.encode("utf-8", "surrogatepass")) <= 255:
+        raise refused("queue", value, "a name of 1 to 255 bytes")
+    if any(character in value for character in ",*?[]{}\\") or not value.isprintable():
+        raise refused("queue", value, "a name without , * ? [ ] { } \\ and control characters")
+    return value
+
+
+def _positive(value: Wait, name: str) -> int:
+    ms = wait_ms(value, name)
+    if ms == 0 and name != "delay":
+        raise refused(name, value, "a duration above 0, or None for no limit")
+    return ms
+
+
+def _unique(value: object) -> Unique | None:
+    if value is None or value is False:
+        return None
+    unique = Unique() if value is True else Unique(key=value) if isinstance(value, str) else value
+    if not isinstance(unique, Unique):
+        raise refused("unique", value, 'True, a text such as "invoice {id}", or Unique(...)')
+    known = _SCOPES if unique.within is None else _TIMED
+    if unique.until not in known:
+        raise refused("unique.until", unique.until, f"one of {', '.join(known)}")
+    if unique.within is not None:
+        _positive(unique.within, "unique.within")
+    return unique
+
+
+class Task(Generic[P, R, T]):
+    """A function whose calls can be enqueued. Calling it runs it here and now.
+
+    Args:
+        app: Whose task it is.
+        function: The handler.
+        name: Names it in every process, whatever its function is called.
+        options: What holds for its jobs.
+
+    Attributes:
+        is_async: Its function is `async def`.
+    """
+
+    def __init__(self, app: Anew, function: Callable[P, R], name: str, options: Options) -> None:
+        self.app = app
+        self.function = function
+        self.name = name
+        self.options = options
+        self.is_async = inspect.iscoroutinefunction(function)
+        self.arguments = Arguments(function, name, packed=app.serializer == "msgpack")
+        self._default = Submission(self, options)
+        self.__name__ = getattr(function, "__name__", name)
+        self.__doc__ = function.__doc__
+        self.__wrapped__ = function
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        """Run the function; no job is made."""
+        return self.function(*args, **kwargs)
+
+    def __repr__(self) -> str:
+        return f"<task {self.name}>"
+
+    def call(self, *args: P.args, **kwargs: P.kwargs) -> Call:
+        """Give a call that somebody else enqueues, such as a batch when it has come so far."""
+        return self._default.call(*args, **kwargs)
+
+    def using(self, **changes: Any) -> Submission[P, T]:
+        """Give the task with other options for the jobs that are enqueued through it.
+
+        Args:
+            changes: ``at`` (a datetime with its time zone), ``delay``, ``queue``, ``priority``, ``policy``, ``max_attempts``,
+                ``unique``, ``expires``, ``keep_result``, ``batch``; see `Anew.task`.
+
+        Raises:
+            InvalidInput: A value does not fit.
+        """
+        return Submission(self, read_options(self.options, **changes))
+
+    def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> JobHandle[T]:
+        """Enqueue a call; when this returns, the job is on the disk.
+
+        Raises:
+            InvalidJob: The arguments do not fit the function's signature, or cannot be written.
+            StoreBusy, StoreFull, StoreFailed, Unreachable: Nothing is enqueued; see `AnewError`.
+        """
+        return self._default.enqueue(*args, **kwargs)
+
+    async def aenqueue(self, *args: P.args, **kwargs: P.kwargs) -> JobHandle[T]:
+        """Do the same in an event loop, which is not held up."""
+        return await self._default.aenqueue(*args, **kwargs)
+
+    def enqueue_many(self, calls: Iterable[Sequence[Any] | Mapping[str, Any]]) -> list[JobHandle[T]]:
+        """Enqueue many calls, all or none; see `Submission.enqueue_many`."""
+        return self._default.enqueue_many(calls)
+
+    def result_kind(self) -> Any:
+        """Give the type that the function says it returns; Any if it says none."""
+        try:
+            return typing.get_type_hints(self.function).get("return", Any)
+        except Exception:  # named for type checkers only
+            return Any
+
+
+class Submission(Generic[P, T]):
+    """A task with options for the jobs that are enqueued through it."""
+
+    def __init__(self, task: Task[P, Any, T], options: Options) -> None:
+        self._task = task
+        self._options = options
+        self._plain = options.is_plain()
+
+    def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> JobHandle[T]:
+        """Enqueue a call; see `Task.enqueue`."""
+        job = self.job(self._task.arguments.write(args, kwargs))
+        (handle,) = self._task.app.submit([job], self._task, plain=self._plain)
+        return handle
+
+    async def aenqueue(self, *args: P.args, **kwargs: P.kwargs) -> JobHandle[T]:
+        """Enqueue a call without holding up the event loop."""
+        job = self.job(self._task.arguments.write(args, kwargs))
+        (handle,) = await self._task.app.asubmit([job], self._task, plain=self._plain)
+        return handle
+
+    def enqueue_many(self, calls: Iterable[Sequence[Any] | Mapping[str, Any]]) -> list[JobHandle[T]]:
+        """Enqueue many calls in one transaction, all or none.
+
+        Args:
+            calls: Each a tuple or list of positional arguments, or a dict of named ones.
+        """
+        write = self._task.arguments.write
+        jobs = [
+            self.job(write((), call) if isinstance(call, Mapping) else write(_positional(call), {}))
+            for call in calls
+        ]
+        return self._task.app.submit(jobs, self._task, plain=self._plain) if jobs else []
+
+    def call(self, *args: P.args, **kwargs: P.kwargs) -> Call:
+        """Give a call that somebody else enqueues; see `Task.call`."""
+        return Call(self, self._task.arguments.write(args, kwargs))
+
+    def job(self, payload: bytes) -> NewJob:
+        """Give the job of a call."""
+        task, options = self._task, self._options
+        if self._plain:
+            return NewJob(task.name, options.queue, Raw(payload))
+        now = task.app.now()
+        ready_at = options.at if options.delay_ms is None else now + options.delay_ms
+        fields: dict[str, Any] = {
+            "priority": options.priority,
+            "ready_at": ready_at,
+            "retry_limit": None if options.max_attempts is None else options.max_attempts - 1,
+            "retention": Retention(completed_ms=options.keep_ms) if options.keep_ms else None,
+            "policy": UNSET if options.retries.policy is None else Raw(options.retries.policy),
+        }
+        if (options.unique, options.expires_ms, options.batch) == (None, None, None):
+            return NewJob(task.name, options.queue, Raw(payload), **fields)
+        unique = None
+        if options.unique is not None:
+            unique = _key(options.unique, task, options.queue, payload, ready_at, now)
+        ties = JobHooks(
+            unique=unique,
+            expires_at=None if options.expires_ms is None else max(now, ready_at or 0) + options.expires_ms,
+            batch=None if options.batch is None else options.batch.key,
+        )
+        return PushedJob(task.name, options.queue, Raw(payload), **fields, hooks=ties)
+
+
+class Call:
+    """A call of a task, with its arguments."""
+
+    def __init__(self, submission: Submission[Any, Any], payload: bytes) -> None:
+        self._submission = submission
+        self._payload = payload
+
+    def job(self) -> NewJob:
+        """Give the job that it makes."""
+        return self._submission.job(self._payload)
+
+
+def _positional(call: object) -> Sequence[Any]:
+    if not isinstance(call, tuple | list):
+        raise refused("calls", call, "for each call a tuple of positional arguments, or a dict of named ones")
+    return call
+
+
+def _key(
+    unique: Unique, task: Task[Any, Any, Any], queue: str, payload: bytes, ready_at: int | None, now: int
+) -> UniqueKey:
+    if unique.key is None:
+        digest = parts_digest(task.name, queue, payload)
+    else:
+        args, kwargs = task.arguments.read(payload)
+        digest = text_digest(f"{task.name}\0{_key_text(unique.key, task, args, kwargs)}")
+    if unique.within is None:
+        return UniqueKey(digest, _SCOPES[unique.until])
+    scope = _TIMED[unique.until]
+    assert scope in TIMED
+    return UniqueKey(digest, scope, lock_ends_at(wait_ms(unique.within, "within") / 1_000, ready_at, now))
+
+
+def _key_text(
+    key: str | Callable[..., str], task: Task[Any, Any, Any], args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> str:
+    if callable(key):
+        return key(*args, **kwargs)
+    bound = inspect.signature(task.function).bind(*args, **kwargs)
+    bound.apply_defaults()
+    try:
+        return string.Formatter().vformat(key, (), bound.arguments)
+    except (LookupError, AttributeError, ValueError) as error:
+        raise refused(
+            "unique", key, f"a text that names arguments of {task.name} in braces ({error})"
+        ) from None

@@ -1,0 +1,42 @@
+"""Durations and instants as Python programs write them."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+from anew.errors import InvalidInput
+from anew.units import MAX_DURATION_MS, parse_duration_with_unit, refused
+
+Wait = float | str | timedelta
+"""A duration: a number of seconds, text with its unit (``"90s"``, ``"1h30m"``), or a timedelta."""
+
+
+def wait_ms(value: Wait, field: str) -> int:
+    """Read a duration as whole milliseconds; a part of one counts as a whole one.
+
+    Raises:
+        InvalidInput: It is no duration, is negative, or is longer than a century.
+    """
+    if isinstance(value, str):
+        return parse_duration_with_unit(value, field)
+    seconds = value.total_seconds() if isinstance(value, timedelta) else value
+    if isinstance(seconds, bool) or not isinstance(seconds, int | float):
+        raise refused(field, value, 'a number of seconds, a timedelta, or text such as "90s"')
+    if not 0 <= seconds <= MAX_DURATION_MS / 1_000:  # NaN fails too
+        raise refused(field, value, "a duration of 0 or more, a century at most")
+    # Rounded to the nanosecond first: 64.1 * 1000 falls a hair above or below.
+    return -int(-round(seconds * 1_000, 6) // 1)
+
+
+def instant_ms(value: datetime, field: str) -> int:
+    """Read an instant as milliseconds since the Unix epoch.
+
+    Raises:
+        InvalidInput: It has no time zone: whose midnight is meant, nobody can say.
+    """
+    if not isinstance(value, datetime) or value.tzinfo is None:
+        raise refused(field, value, "a datetime with a time zone, such as datetime.now(UTC)")
+    at = int(value.timestamp() * 1_000)
+    if at < 0:
+        raise InvalidInput(f"{field}: expected a time after 1970", field=field, value=value)
+    return at

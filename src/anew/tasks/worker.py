@@ -1,0 +1,352 @@
+"""The worker: takes jobs, runs their handlers in threads, an event loop or processes, and settles them together.
+
+One thread exchanges with the store: what has ended is settled and new jobs are taken in one transaction, so that a sync is shared
+by all that ended meanwhile. Handlers never wait for it: while it runs, threads and loop go on with the jobs that are there.
+"""
+
+from __future__ import annotations
+
+import logging
+import signal
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from types import FrameType
+from typing import Any, Final
+
+from anew.errors import InvalidInput
+from anew.jobs import Cancelled, Failed, Interrupted, Job, Snoozed, State
+from anew.tasks.app import Anew
+from anew.tasks.events import Event
+from anew.tasks.lanes import Lane
+from anew.tasks.running import Run, Runner, timed_out
+from anew.tasks.source import EmbeddedSource, Source, Want
+from anew.tasks.times import Wait, wait_ms
+from anew.units import parse_size, refused
+
+log = logging.getLogger("anew.tasks")
+
+IDLE_S: Final = 0.05
+"""How long the exchanging thread sleeps at most, with nothing to do: it looks after time-outs and stops between."""
+
+BUSY_S: Final = 0.01
+GRACE_S: Final = 5.0
+"""How much longer than its time-out a run may take to obey: an `async def` that is cancelled, a process that is killed."""
+
+MOST_CONCURRENT: Final = 1_000
+MOST_ABANDONED: Final = 50
+"""Threads that never end: a worker with more of them stops, so that whoever keeps it alive starts a fresh one."""
+
+
+class Worker:
+    """Runs the jobs of one application until it is stopped.
+
+    Args:
+        app: Its tasks are known here; jobs of others fail as UnknownTask.
+        queues: From which; none means all. With numbers (``{"mail": 4}``) each queue has runs of its own.
+        concurrency: Runs at one time, of plain functions and processes, of all queues together.
+        coroutines: The same of `async def` handlers.
+        drain: How long runs may go on once the worker is stopped; then their jobs are given back, uncounted.
+        burst: Stop when nothing is ready any more.
+        most_jobs: Stop after so many runs, so that memory that handlers leak comes back; None: never.
+        process_jobs: Replace a process of a `process=True` task after so many runs; None: never.
+        process_memory: Replace one that has grown beyond this, such as ``"500MB"``, once its run has ended; None: never.
+
+    Attributes:
+        done: Runs that have ended, by outcome: ``succeeded``, ``failed``, ``discarded``, ``snoozed``, ``cancelled``, ``lost``.
+
+    Raises:
+        InvalidInput: A value does not fit.
+    """
+
+    def __init__(
+        self,
+        app: Anew,
+        *,
+        queues: Sequence[str] | Mapping[str, int] = (),
+        concurrency: int = 8,
+        coroutines: int = 100,
+        drain: Wait = 25,
+        burst: bool = False,
+        most_jobs: int | None = None,
+        process_jobs: int | None = None,
+        process_memory: int | str | None = None,
+    ) -> None:
+        self.app = app
+        self.done = dict.fromkeys(
+            ("succeeded", "failed", "discarded", "snoozed", "cancelled", "interrupted", "lost"), 0
+        )
+        self._drain_s = wait_ms(drain, "drain") / 1_000
+        self._burst = burst
+        self._most_jobs = most_jobs
+        self._source = source_of(app)
+        self._runner = Runner(self._source.now, self._source.progress)
+        self._ended: deque[Run] = deque()
+        self._sleeping = False
+        self._stop_at: float | None = None
+        size = None if process_memory is None else parse_size(process_memory, field="process_memory")
+        self.recycling = {"most_jobs": process_jobs, "most_kib": None if size is None else size // 1_024}
+        self._abandoned = 0
+        shares = _shares(queues, concurrency)
+        self._lanes = [
+            Lane(names, number, coroutines if names is None or len(shares) == 1 else number, self)
+            for names, number in shares
+        ]
+        self._slots = iter(range(1 << 30))
+
+    # -- for others
+
+    def run(self) -> None:
+        """Run jobs until `stop`, SIGTERM or SIGINT; a second signal stops at once.
+
+        Raises:
+            AnewError: The store failed; nothing more can be done.
+        """
+        self._put_crons()
+        with self._signals():
+            try:
+                while not self._is_over():
+                    self._turn()
+                self._give_back_rest()
+            finally:
+                for lane in self._lanes:
+                    lane.close()
+        self.app.events.close()
+
+    def stop(self) -> None:
+        """Take nothing more, and end when what runs has ended, or when `drain` is over. From any thread, or a signal's handler."""
+        if self._stop_at is None:
+            self._stop_at = time.monotonic() + self._drain_s
+
+    def stop_now(self) -> None:
+        """End at once; what runs is given back, and no failure is counted."""
+        self._stop_at = time.monotonic()
+
+    @property
+    def running(self) -> int:
+        """Jobs whose handlers run now."""
+        return sum(len(lane.open) for lane in self._lanes)
+
+    # -- for the lanes
+
+    def next_slot(self) -> int:
+        """Give the number of one more thing that runs one job at a time."""
+        return next(self._slots)
+
+    def begin(self, run: Run, slot: int) -> None:
+        """Called where a run begins: note it."""
+        self._source.note_begun(slot, run)
+        if self.app.events:
+            self._emit("started", run)
+
+    def ended(self, run: Run) -> None:
+        """Called from any thread when a run has ended: it is settled with whatever else has."""
+        self._ended.append(run)
+        if self._sleeping:
+            self._source.wake()
+
+    @property
+    def runner(self) -> Runner:
+        """What calls handlers."""
+        return self._runner
+
+    # -- one turn
+
+    def _turn(self) -> None:
+        """Settle what has ended and take what can run; sleep if there is neither."""
+        seen = self._source.seen
+        ended = self._claim()
+        wants = [] if self._stop_at is not None else [lane.want() for lane in self._lanes]
+        given_back = [run for lane in self._lanes for run in lane.unbegun()] if self._stop_at else []
+        taken = 0
+        if ended or given_back or any(want.limit for want in wants):
+            taken = self._exchange(ended, given_back, wants)
+        if self._burst and not (taken or ended or self._ended or self.running or self._waiting()):
+            self.stop()
+        if not (taken or ended):
+            self._sleep(seen, looks=any(want.limit for want in wants))
+        self._look_after_time_outs()
+
+    def _claim(self) -> list[Run]:
+        """Give the runs that have ended and are not settled yet."""
+        return [self._ended.popleft() for _ in range(len(self._ended))]
+
+    def _exchange(self, ended: list[Run], given_back: Sequence[Run], wants: Sequence[Want]) -> int:
+        done = self._source.exchange(ended, given_back, wants)
+        for lane, runs in zip(self._lanes, done.taken, strict=False):
+            lane.add(runs)
+        for run, job in done.settled:
+            self._settled(run, job)
+        for run in done.lost:
+            self.done["lost"] += 1
+            log.info("a job was no longer held when its run ended", extra=_about(run))
+        if done.again:
+            self._ended.extend(done.again)
+            time.sleep(BUSY_S)
+        return sum(map(len, done.taken))
+
+    def _sleep(self, seen: int, *, looks: bool) -> None:
+        self._sleeping = True
+        try:
+            if not self._ended:
+                self._source.sleep(IDLE_S, seen if looks else self._source.seen)
+        finally:
+            self._sleeping = False
+
+    def _waiting(self) -> int:
+        return sum(lane.backlog for lane in self._lanes)
+
+    # -- the end
+
+    def _is_over(self) -> bool:
+        if self._most_jobs is not None and sum(self.done.values()) >= self._most_jobs:
+            self.stop()
+        if self._abandoned > MOST_ABANDONED:
+            log.error("too many threads never end; the worker stops", extra={"threads": self._abandoned})
+            self.stop()
+        if self._stop_at is None:
+            return False
+        return time.monotonic() >= self._stop_at or not (self.running or self._ended or self._waiting())
+
+    def _give_back_rest(self) -> None:
+        """Settle what has ended, and give back what still runs: its report will find it held by nobody, or by another."""
+        rest = [run for lane in self._lanes for run in [*lane.unbegun(), *lane.abandon_all()]]
+        if rest:
+            log.warning("jobs are given back that had not ended in time", extra={"jobs": len(rest)})
+        ended = self._claim()
+        if rest or ended:
+            self._exchange(ended, rest, [])
+
+    # -- time-outs
+
+    def _look_after_time_outs(self) -> None:
+        now_ns = time.perf_counter_ns()
+        for lane in self._lanes:
+            for run, timeout_ms in lane.overdue(now_ns):
+                run.end(timed_out(run, self._runner.context, timeout_ms))
+                self._ended.append(run)
+                self._abandoned += 1
+                log.error(
+                    "a run is abandoned: it did not end in time, and its thread cannot be stopped",
+                    extra=_about(run) | {"timeout_ms": timeout_ms},
+                )
+
+    # -- events
+
+    def _settled(self, run: Run, job: Job | None) -> None:
+        name = outcome_name(run, job)
+        self.done[name] += 1
+        if name in ("failed", "discarded") or log.isEnabledFor(logging.INFO):
+            level = (
+                logging.WARNING
+                if name == "failed"
+                else logging.ERROR
+                if name == "discarded"
+                else logging.INFO
+            )
+            log.log(level, "job %s", name, extra=_about(run) | _facts(run, job))
+        if self.app.events:
+            self._emit("rescued" if name == "interrupted" else name, run, job)
+
+    def _emit(self, name: str, run: Run, job: Job | None = None) -> None:
+        facts = _facts(run, job)
+        self.app.events.emit(
+            Event(
+                name=name,
+                job_id=run.job_id,
+                task=run.name,
+                queue=run.queue,
+                attempt=run.attempts + 1,
+                duration_ms=None if name == "started" else run.took_ms,
+                error_type=facts.get("error_type"),
+                error=facts.get("reason"),
+                outcome=facts.get("outcome"),
+                next_at=facts.get("next_at"),
+            )
+        )
+
+    # -- the rest
+
+    def _put_crons(self) -> None:
+        if self.app.crons:
+            self.app.put_crons()
+
+    @contextmanager
+    def _signals(self) -> Iterator[None]:
+        """Stop at SIGTERM and SIGINT, at once at the second; only where this is the main thread."""
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+
+        def handle(number: int, frame: FrameType | None) -> None:
+            self.stop_now() if self._stop_at is not None else self.stop()
+
+        before = {number: signal.signal(number, handle) for number in (signal.SIGTERM, signal.SIGINT)}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+
+def source_of(app: Anew) -> Source:
+    """Give the place of an application's jobs as a worker sees it."""
+    backend = app.backend
+    make: Callable[[Anew], Source] | None = getattr(backend, "source", None)
+    if make is not None:
+        return make(app)
+    from anew.tasks.embedded import EmbeddedBackend
+
+    assert isinstance(backend, EmbeddedBackend)
+    return EmbeddedSource(app, backend.commit)
+
+
+def outcome_name(run: Run, job: Job | None) -> str:
+    """Name what a settled run has come to, as events and counters do."""
+    match run.outcome:
+        case None:
+            return "succeeded"
+        case Snoozed():
+            return "discarded" if job is not None and job.state is State.DEAD else "snoozed"
+        case Cancelled():
+            return "cancelled"
+        case Interrupted():
+            return "discarded" if job is not None and job.state is State.DEAD else "interrupted"
+        case Failed():
+            return "discarded" if job is not None and job.state is State.DEAD else "failed"
+
+
+def _facts(run: Run, job: Job | None) -> dict[str, Any]:
+    facts: dict[str, Any] = {}
+    outcome = run.outcome
+    if run.ended_ns:
+        facts["took_ms"] = round(run.took_ms, 3)
+    if isinstance(outcome, Failed):
+        facts |= {"error_type": outcome.error_type, "reason": outcome.message, "outcome": outcome.outcome}
+    elif isinstance(outcome, Snoozed | Cancelled):
+        facts["reason"] = outcome.reason
+    if job is not None and job.state in (State.RETRYING, State.SCHEDULED):
+        facts["next_at"] = job.ready_at
+    return facts
+
+
+def _about(run: Run) -> dict[str, Any]:
+    return {"job_id": run.job_id, "task": run.name, "queue": run.queue, "attempt": run.attempts + 1}
+
+
+def _shares(
+    queues: Sequence[str] | Mapping[str, int], concurrency: int
+) -> list[tuple[tuple[str, ...] | None, int]]:
+    if isinstance(queues, str):
+        raise refused("queues", queues, "a list of names, or a dict of names and numbers")
+    numbers = [*queues.values()] if isinstance(queues, Mapping) else [concurrency]
+    for number in numbers:
+        if isinstance(number, bool) or not isinstance(number, int) or not 1 <= number <= MOST_CONCURRENT:
+            raise refused("concurrency", number, f"a number from 1 to {MOST_CONCURRENT}")
+    if sum(numbers) > MOST_CONCURRENT:
+        raise InvalidInput(f"queues: expected at most {MOST_CONCURRENT} runs in all", field="queues")
+    if isinstance(queues, Mapping):
+        return [((name,), number) for name, number in queues.items()]
+    return [(tuple(queues) or None, concurrency)]
