@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import ipaddress
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -32,10 +32,12 @@ class Loaded:
         settings: The tree.
         origins: ``"server.port"`` (table and name) to ``"default"``, ``"--port"``, ``"ANEW_PORT"`` or
             ``"anew.toml: [server] port"``.
+        passed_over: The places of keys in Faktory's own files that Anew does not know, which have no effect.
     """
 
     settings: Settings
     origins: Mapping[str, str]
+    passed_over: Sequence[str] = ()
 
 
 def find_file(flag: str | None, environ: Mapping[str, str]) -> Path | None:
@@ -86,10 +88,17 @@ def load_settings(flags: Mapping[str, object], environ: Mapping[str, str], file:
     if full and not groups["store"].get("commit"):
         origins["server.commit"] = full
     _settle_retry(groups["retry"], origins)
+    passed_over: list[str] = []
     if not groups["fwp"].get("off"):
-        insecure = bool(groups["listen"].get("insecure"))
-        faktory.fill_in(groups["fwp"], groups["fwp_tables"], origins, environ, specs, insecure=insecure)
-    return Loaded(settings=_grow(groups), origins=origins)
+        passed_over = faktory.fill_in(
+            groups["fwp"],
+            groups["fwp_tables"],
+            origins,
+            environ,
+            specs,
+            insecure=bool(groups["listen"].get("insecure")),
+        )
+    return Loaded(settings=_grow(groups), origins=origins, passed_over=passed_over)
 
 
 def load_connect(flags: Mapping[str, object], environ: Mapping[str, str], file: Path | None) -> Connect:

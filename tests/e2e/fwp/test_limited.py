@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -79,6 +80,7 @@ def test_a_cron_entry_pushes_its_job_under_an_id_of_its_own(connect: Open, limit
     [
         ('[[fwp.cron]]\nschedule = "61 * * * *"\n[fwp.cron.job]\ntype = "T"\n', "61"),
         ('[[fwp.cron]]\nschedule = "* * * * *"\n[fwp.cron.job]\ntype = "T"\nqueue = "a b"\n', "expected letters, digits"),
+        ('[[fwp.cron]]\nschedule = "* * * * *"\n[fwp.cron.job]\ntype = "T"\ncustom = {unique_for = -1}\n', "[fwp] cron[1].job: "),
     ],
 )  # fmt: skip
 def test_an_entry_that_cannot_be_is_refused_at_the_start(tmp_path: Path, table: str, said: str) -> None:
@@ -88,6 +90,22 @@ def test_an_entry_that_cannot_be_is_refused_at_the_start(tmp_path: Path, table: 
     )
     assert ended.returncode == 2
     assert said in ended.stderr
+
+
+def test_a_key_of_faktorys_files_that_has_no_effect_is_logged_at_the_start_and_at_sighup(
+    tmp_path: Path,
+) -> None:
+    file = tmp_path / "conf.d" / "throttles.toml"
+    file.parent.mkdir()
+    file.write_text("[throttles]\nslow = { concurrency = 1, burst = 5 }\n")
+    server = ServerProcess(tmp_path / "data", fwp_port=0, faktory_dir=tmp_path)
+    said = "a key of Faktory's settings is not known and has no effect"
+    (record,) = [json.loads(line) for line in server.output if said in line]
+    assert (record["level"], record["fields"]["key"]) == ("WARN", f"{file}: [throttles].slow.burst")
+    file.write_text("[throttles]\nslow = { concurrency = 1, brust = 5 }\n")
+    server.process_signal(signal.SIGHUP)
+    assert server.await_record(said)["key"] == f"{file}: [throttles].slow.brust"
+    server.close()
 
 
 RELOADED = "cron entries and throttles were read again"
