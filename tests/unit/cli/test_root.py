@@ -51,7 +51,7 @@ def test_the_commands() -> None:
         "serve", "enqueue", "work", "jobs list", "jobs show", "jobs patch", "jobs retry", "jobs cancel", "jobs delete", "queues",
 
         "dead list", "dead retry", "policy explain", "policy lint", "policy list", "policy sample", "policy show", "config show",
-        "fwp info", "fwp ping", "health", "import faktory", "completion", "doctor", "backup", "restore",
+        "cron list", "cron next", "fwp info", "fwp ping", "health", "import faktory", "completion", "doctor", "backup", "restore",
         "lab chart", "lab compare", "lab fit", "lab open", "lab replay", "lab simulate", "lab report",
     }  # fmt: skip
 
