@@ -244,6 +244,19 @@ def test_zizq_96_a_certificate_without_its_key_is_refused(prefix: str) -> None:
         load({f"{prefix}tls-client-ca": "ca.pem"})
 
 
+@pytest.mark.parametrize(
+    ("flag", "words"),
+    [
+        ("tls-cert", "TLS is not in this build; leave it out, and end TLS in a reverse proxy"),
+        ("tls-client-ca", "TLS is not in this build; leave it out, and end TLS in a reverse proxy"),
+        ("admin-tls-key", "the admin listener is not in this build; leave it out"),
+    ],
+)
+def test_half_a_tls_configuration_says_at_once_that_none_is_in_this_build(flag: str, words: str) -> None:
+    with pytest.raises(InvalidConfig, match=words):
+        load({flag: "a.pem"})
+
+
 def test_tls_and_the_admin_listener_are_refused_as_not_in_this_build() -> None:
     with pytest.raises(NotSupported, match="--tls-cert: TLS is not in this build"):
         load({"tls-cert": "c", "tls-key": "k"})
