@@ -24,7 +24,7 @@ from anew.app.settled import (
     wire_limits,
 )
 from anew.clock import Clock, SystemClock
-from anew.config import Loaded, Settings, declared, require_safe_bind
+from anew.config import Loaded, Settings, declared, require_safe_bind, unsafe_binds
 from anew.engine import Batch, Call, Engine, GroupCommit, recover
 from anew.engine import Limits as EngineLimits
 from anew.engine.crontab import Replaced, replace_group
@@ -295,6 +295,11 @@ def serve(loaded: Loaded, load: Callable[[], Loaded]) -> int:
     require_safe_bind(settings)
     set_up_logs(settings)
     _told(loaded)
+    for name, host in unsafe_binds(settings).items():
+        log.warning(
+            "--insecure: whoever reaches this address owns the queue, because nothing asks who it is",
+            extra={"setting": name, "addr": host},
+        )
     store = open_store(settings)
     try:
         server = Server(settings, store, load=lambda: _told(load()))

@@ -127,22 +127,32 @@ def require_safe_bind(settings: Settings) -> None:
     Raises:
         InvalidConfig: The bind is not loopback, there is no token, and nobody said that this is meant.
     """
-    listen, fwp = settings.listen, settings.fwp
-    if listen.insecure:
+    if settings.listen.insecure:
         return
-    if not listen.token and not ipaddress.ip_address(listen.host).is_loopback:
-        raise _unsafe("host", listen.host, "a token (ANEW_TOKEN or --token @file)")
-    if not fwp.off and not fwp.password and not ipaddress.ip_address(fwp.host).is_loopback:
-        raise _unsafe("fwp-host", fwp.host, "a password (FAKTORY_PASSWORD or --fwp-password-file)")
+    for name, host in unsafe_binds(settings).items():
+        raise InvalidConfig(
+            f"--{name} {host}: others could reach this server and nothing protects it; set {_PROTECTIONS[name]}, "
+            "stay on 127.0.0.1, or say --insecure if the network itself is closed",
+            field=name,
+            value=host,
+        )
 
 
-def _unsafe(name: str, host: str, protection: str) -> InvalidConfig:
-    return InvalidConfig(
-        f"--{name} {host}: others could reach this server and nothing protects it; set {protection}, "
-        "stay on 127.0.0.1, or say --insecure if the network itself is closed",
-        field=name,
-        value=host,
-    )
+_PROTECTIONS: Final = {
+    "host": "a token (ANEW_TOKEN or --token @file)",
+    "fwp-host": "a password (FAKTORY_PASSWORD or --fwp-password-file)",
+}
+
+
+def unsafe_binds(settings: Settings) -> dict[str, str]:
+    """Give the addresses, by the name of their setting, that others can reach while nothing asks them who they are."""
+    listen, fwp = settings.listen, settings.fwp
+    open_hosts = {}
+    if not listen.token:
+        open_hosts["host"] = listen.host
+    if not fwp.off and not fwp.password:
+        open_hosts["fwp-host"] = fwp.host
+    return {name: host for name, host in open_hosts.items() if not ipaddress.ip_address(host).is_loopback}
 
 
 class _Sources:
