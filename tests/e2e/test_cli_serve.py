@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -101,6 +102,17 @@ def test_zizq_96_nonsense_is_refused_by_name(tmp_path: Path, options: list[str])
     assert ended.returncode != 0
     assert options[0] in ended.stderr or options[-1] in ended.stderr
     assert "Traceback" not in ended.stderr
+
+
+def test_an_insecure_bind_is_logged_once_for_each_open_door(tmp_path: Path) -> None:
+    server = ServerProcess(
+        tmp_path / "data", host="0.0.0.0", fwp_host="0.0.0.0", fwp_port=0, insecure=True, token="s3cret"
+    )
+    records = [json.loads(line) for line in server.output if "--insecure" in line]
+    assert [
+        (record["level"], record["fields"]["setting"], record["fields"]["addr"]) for record in records
+    ] == [("WARN", "fwp-host", "0.0.0.0")]
+    server.close()
 
 
 def test_a_public_bind_without_a_token_is_refused(tmp_path: Path) -> None:

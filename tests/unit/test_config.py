@@ -244,6 +244,19 @@ def test_zizq_96_a_certificate_without_its_key_is_refused(prefix: str) -> None:
         load({f"{prefix}tls-client-ca": "ca.pem"})
 
 
+@pytest.mark.parametrize(
+    ("flag", "words"),
+    [
+        ("tls-cert", "TLS is not in this build; leave it out, and end TLS in a reverse proxy"),
+        ("tls-client-ca", "TLS is not in this build; leave it out, and end TLS in a reverse proxy"),
+        ("admin-tls-key", "the admin listener is not in this build; leave it out"),
+    ],
+)
+def test_half_a_tls_configuration_says_at_once_that_none_is_in_this_build(flag: str, words: str) -> None:
+    with pytest.raises(InvalidConfig, match=words):
+        load({flag: "a.pem"})
+
+
 def test_tls_and_the_admin_listener_are_refused_as_not_in_this_build() -> None:
     with pytest.raises(NotSupported, match="--tls-cert: TLS is not in this build"):
         load({"tls-cert": "c", "tls-key": "k"})
@@ -399,6 +412,52 @@ def test_a_table_may_stand_in_one_of_faktorys_files_only(tmp_path: Path) -> None
     text = "[throttles]\nslow = {worker = 1}\n"
     with pytest.raises(InvalidConfig, match=r"b\.toml: \[throttles\]: stands in .*a\.toml"):
         load(faktory(tmp_path, a=text, b=text))
+
+
+JOB = "[fwp.cron.job]\ntype = 'x'\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("[[fwp.cron]]\nschedule = '@daily'\ntimezoen = 'UTC'\n" + JOB,
+         ['[fwp] cron[1].timezoen: "UTC" is not valid', "job, schedule, timezone"]),
+        ("[[fwp.cron]]\nschedule = '@daily'\n" + JOB + "retires = 3\n",
+         ["[fwp] cron[1].job.retires: 3 is not valid", "args, custom, jobtype, queue, reserve_for, retry, type"]),
+        ("[fwp.throttles]\nslow = {worker = 1, timout = 3}\n",
+         ["[fwp] throttles.slow.timout: 3 is not valid", "concurrency, timeout, worker"]),
+    ],
+)  # fmt: skip
+def test_a_key_that_nothing_knows_is_refused_in_our_own_tables(
+    tmp_path: Path, text: str, words: list[str]
+) -> None:
+    file = toml(tmp_path, text)
+    with pytest.raises(InvalidConfig) as caught:
+        load(file=file)
+    assert all(word in str(caught.value) for word in [str(file), *words]), str(caught.value)
+
+
+def test_a_key_that_nothing_knows_in_faktorys_files_is_passed_over_and_named(tmp_path: Path) -> None:
+    text = "[[cron]]\nschedule = '@daily'\nodd = 1\n[cron.job]\ntype = 'x'\npriority = 9\n"
+    loaded = load(faktory(tmp_path, a=text, b=text + "[throttles]\nslow = {worker = 1, burst = 2}\n"))
+    a, b = (f"{tmp_path}/conf.d/{name}.toml: " for name in "ab")
+    assert sorted(loaded.passed_over) == [
+        f"{a}[[cron]][1].job.priority", f"{a}[[cron]][1].odd",
+        f"{b}[[cron]][1].job.priority", f"{b}[[cron]][1].odd", f"{b}[throttles].slow.burst",
+    ]  # fmt: skip
+    assert [one.at for one in loaded.settings.fwp_tables.cron] == [f"{a}[[cron]][1]", f"{b}[[cron]][1]"]
+
+
+def test_a_cron_entry_may_call_its_jobs_type_as_a_push_does(tmp_path: Path) -> None:
+    file = toml(tmp_path, "[[fwp.cron]]\nschedule = '@daily'\njob = {jobtype = 'x'}\n")
+    assert load(file=file).settings.fwp_tables.cron[0].job["jobtype"] == "x"
+
+
+def test_a_throttle_may_do_without_a_time_out(tmp_path: Path) -> None:
+    """Faktory insists on one; here a slot is free again without."""
+    file = toml(tmp_path, "[fwp.throttles]\nslow = {concurrency = 3}\n")
+    (throttle,) = load(file=file).settings.fwp_tables.throttles
+    assert (throttle.concurrency, throttle.timeout_ms) == (3, None)
 
 
 def test_our_own_file_has_cron_and_throttles_too_and_they_count_first(tmp_path: Path) -> None:

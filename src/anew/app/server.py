@@ -24,7 +24,7 @@ from anew.app.settled import (
     wire_limits,
 )
 from anew.clock import Clock, SystemClock
-from anew.config import Settings, declared, require_safe_bind
+from anew.config import Loaded, Settings, declared, require_safe_bind, unsafe_binds
 from anew.engine import Batch, Call, Engine, GroupCommit, recover
 from anew.engine import Limits as EngineLimits
 from anew.engine.crontab import Replaced, replace_group
@@ -278,11 +278,11 @@ def add_routes(router: Router, context: Context, loop: asyncio.AbstractEventLoop
     return take.add_routes(router, context, loop)
 
 
-def serve(settings: Settings, load: Callable[[], Settings]) -> int:
+def serve(loaded: Loaded, load: Callable[[], Loaded]) -> int:
     """Run a server in this process until it is told to stop.
 
     Args:
-        settings: Everything that was said about it.
+        loaded: Everything that was said about it.
         load: Reads the settings again.
 
     Returns:
@@ -291,11 +291,18 @@ def serve(settings: Settings, load: Callable[[], Settings]) -> int:
     Raises:
         AnewError: It cannot start: the bind is not safe, the store is held or was written by a newer program.
     """
+    settings = loaded.settings
     require_safe_bind(settings)
     set_up_logs(settings)
+    _told(loaded)
+    for name, host in unsafe_binds(settings).items():
+        log.warning(
+            "--insecure: whoever reaches this address owns the queue, because nothing asks who it is",
+            extra={"setting": name, "addr": host},
+        )
     store = open_store(settings)
     try:
-        server = Server(settings, store, load=load)
+        server = Server(settings, store, load=lambda: _told(load()))
         returned = recover(server.engine)
         if returned:
             log.info("jobs in flight at the last stop are ready again", extra={"jobs": returned})
@@ -304,6 +311,13 @@ def serve(settings: Settings, load: Callable[[], Settings]) -> int:
         return run_loop(server.run(announce))
     finally:
         _close(store)
+
+
+def _told(loaded: Loaded) -> Settings:
+    """Give settings, and log what of Faktory's files has no effect."""
+    for key in loaded.passed_over:
+        log.warning("a key of Faktory's settings is not known and has no effect", extra={"key": key})
+    return loaded.settings
 
 
 def announce(doors: Mapping[str, str]) -> None:

@@ -95,7 +95,7 @@ def crons_of(settings: Settings, job_of: Callable[[Mapping[str, Any]], NewJob]) 
         try:
             job = job_of(table.job)
         except AnewError as error:
-            raise InvalidConfig(f"cron: {name}: {error}", field="cron") from error
+            raise InvalidConfig(f"{table.at}.job: {error}", field="cron") from error
         entries.append(NewCron(name=name, expression=table.schedule, timezone=table.timezone, job=job))
     return entries
 

@@ -33,6 +33,8 @@ def show_config(origin: bool, as_json: bool, **options: Any) -> None:
       anew config show --config /etc/anew.toml --json
     """
     loaded = load(options)
+    for key in loaded.passed_over:
+        click.echo(f"Warning: {key} is not known and has no effect", err=True)
     rows: list[tuple[str, str, str]] = []
     for group, field, setting in declared():
         key = f"{setting.table}.{setting.name}"

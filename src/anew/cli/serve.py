@@ -36,12 +36,12 @@ def serve(**options: Any) -> int:
     Exit codes: 0 stopped by a signal, 1 failure (the disk, above all), 2 a setting does not fit,
     5 refused (unsafe bind, TLS, store in use).
     """
-    settings = load(options).settings
+    loaded = load(options)
     try:
-        require_safe_bind(settings)
+        require_safe_bind(loaded.settings)
     except InvalidConfig as error:
         click.echo(f"Error: {error}", err=True)
         return REFUSED
     from anew.app.server import serve as serve_until_stopped
 
-    return serve_until_stopped(settings, lambda: load(options).settings)
+    return serve_until_stopped(loaded, lambda: load(options))

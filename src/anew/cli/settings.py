@@ -83,6 +83,7 @@ def load(options: Mapping[str, Any]) -> Loaded:
     }
     loaded = load_settings(flags, os.environ, find_file(options.get("config"), os.environ))
     _insist_on_a_policy(loaded)
+    _insist_on_schedules(loaded)
     return loaded
 
 
@@ -102,6 +103,14 @@ def _insist_on_a_policy(loaded: Loaded) -> None:
         except InvalidPolicy as error:
             source = loaded.origins[key] + (f"[{number}].policy" if key == "fwp.policies" else "")
             raise InvalidConfig(f"{source}: {error}", field=key.partition(".")[2], value=value) from error
+
+
+def _insist_on_schedules(loaded: Loaded) -> None:
+    # As with policies: `config` knows neither cron nor time zones.
+    if loaded.settings.fwp_tables.cron:
+        from anew.app.schedules import require_schedules
+
+        require_schedules(loaded.settings.fwp_tables.cron)
 
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]

@@ -3,10 +3,21 @@
 from anew.client.client import Client
 from anew.client.parameters import Filters
 from anew.client.stream import TakeStream
-from anew.client.views import Draft, ErrorView, Failure, FailureResult, JobView, LastError, Page, QueueCounts
+from anew.client.views import (
+    CronView,
+    Draft,
+    ErrorView,
+    Failure,
+    FailureResult,
+    JobView,
+    LastError,
+    Page,
+    QueueCounts,
+)
 
 __all__ = [
     "Client",
+    "CronView",
     "Draft",
     "ErrorView",
     "Failure",

@@ -21,6 +21,7 @@ from anew.client.parameters import (
 from anew.client.stream import TakeStream
 from anew.client.transport import Path, Transport
 from anew.client.views import (
+    CronView,
     Draft,
     ErrorView,
     Failure,
@@ -28,6 +29,7 @@ from anew.client.views import (
     JobView,
     Page,
     QueueCounts,
+    read_crons,
     read_errors,
     read_failure_results,
     read_job,
@@ -117,6 +119,10 @@ class Client:
         Ended jobs are counted until they are removed, which is soon after their retention is over.
         """
         return read_queue_counts(self._get("/v1/queues"))
+
+    def crons(self) -> Sequence[CronView]:
+        """The server's cron entries, sorted by group and name, at most the first 1,000 (Anew)."""
+        return read_crons(self._get("/v1/crons"))
 
     def enqueue(self, type: str, queue: str, payload: Any = None, **options: Any) -> JobView:
         """Store one job.

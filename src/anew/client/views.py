@@ -153,6 +153,28 @@ class QueueCounts:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CronView:
+    """A cron entry of the server.
+
+    Attributes:
+        group, name: Together they are different from those of all other entries.
+        schedule: The cron expression as it was given.
+        timezone: An IANA name; None is the server's own zone.
+        paused: It, or its group, enqueues nothing.
+        next_at: Its next slot, epoch ms; None if none comes any more.
+        last_fired_at: When it last enqueued its job, epoch ms; None if it has not.
+    """
+
+    group: str
+    name: str
+    schedule: str
+    timezone: str | None
+    paused: bool
+    next_at: int | None
+    last_fired_at: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Draft:
     """A job to be enqueued.
 
@@ -282,6 +304,10 @@ class _WireQueues(msgspec.Struct):
     queues: list[QueueCounts]
 
 
+class _WireCrons(msgspec.Struct):
+    crons: list[CronView]
+
+
 class _WireFailureResult(msgspec.Struct):
     id: str | None = None
     job: Raw | UnsetType = UNSET
@@ -298,6 +324,7 @@ _error = msgspec.json.Decoder(ErrorView)
 _page = msgspec.json.Decoder(_WirePage)
 _errors = msgspec.json.Decoder(_WireErrors)
 _queues = msgspec.json.Decoder(_WireQueues)
+_crons = msgspec.json.Decoder(_WireCrons)
 _failure_results = msgspec.json.Decoder(_WireFailureResults)
 _object = msgspec.json.Decoder(dict[str, Any])
 
@@ -349,6 +376,11 @@ def read_failure_results(document: bytes) -> list[FailureResult]:
 def read_queue_counts(document: bytes) -> list[QueueCounts]:
     """Read the queues with their counts."""
     return _read(_queues, document).queues
+
+
+def read_crons(document: bytes) -> list[CronView]:
+    """Read the cron entries."""
+    return _read(_crons, document).crons
 
 
 def read_object(document: bytes) -> dict[str, Any]:

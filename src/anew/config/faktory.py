@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
+from anew.config import tables as forms
 from anew.config.setting import SettingSpec
 from anew.errors import InvalidConfig
 from anew.units import shown
@@ -19,7 +20,6 @@ SYSTEM: Final = Path("/etc/faktory")
 _VARIABLE: Final = "FAKTORY_PASSWORD"
 _BY_TEXT: Final = "server.fwp-password"
 _BY_FILE: Final = "server.fwp-password-file"
-_TABLES: Final = ("cron", "throttles")
 _ALL: Final = "0.0.0.0"  # noqa: S104 what ":7419" means; whether it may be is for `require_safe_bind`
 _TRUE: Final = {"1", "true", "yes"}
 
@@ -35,7 +35,7 @@ def fill_in(
     specs: Mapping[str, SettingSpec],
     *,
     insecure: bool,
-) -> None:
+) -> list[str]:
     """Fill in what Faktory's own settings say, and settle the password.
 
     Args:
@@ -45,6 +45,9 @@ def fill_in(
         environ: The environment.
         specs: Settings by key.
         insecure: Whether a server that nothing protects is meant.
+
+    Returns:
+        The places of keys of cron entries and throttles that have no effect.
 
     Raises:
         InvalidConfig: A file cannot be read, a value does not fit, or there is no password where `FAKTORY_ENV` asks for one.
@@ -59,11 +62,16 @@ def fill_in(
         )
     found = _read(folder)
     _listen(fwp, origins, found, specs)
-    for name in _TABLES:
-        if name in found and origins[f"fwp.{name}"] == "default":
-            source, value = found[name]
-            tables[name] = specs[f"fwp.{name}"].parse(value, source)
-            origins[f"fwp.{name}"] = source
+    passed_over: list[str] = []
+    if "throttles" in found and origins["fwp.throttles"] == "default":
+        source, value = found["throttles"]
+        tables["throttles"] = forms.throttles(value, source, passed_over)
+        origins["fwp.throttles"] = source
+    if "cron" in found and origins["fwp.cron"] == "default":
+        origins["fwp.cron"], parts = found["cron"]
+        tables["cron"] = tuple(
+            entry for source, value in parts for entry in forms.cron(value, source, passed_over)
+        )
     skip = environ.get("FAKTORY_SKIP_PASSWORD", "").lower() in _TRUE
     _settle_password(fwp, origins, environ, found)
     if "password" not in fwp and environment != "development" and not skip:
@@ -77,6 +85,7 @@ def fill_in(
                 "FAKTORY_SKIP_PASSWORD=1",
                 field="fwp-password",
             )
+    return passed_over
 
 
 def _environment(environ: Mapping[str, str]) -> str | None:
@@ -142,12 +151,9 @@ def _add(found: Found, key: str, source: str, value: Any) -> None:
 
 
 def _add_entries(found: Found, file: Path, entries: Any) -> None:
-    """Put the ``[[cron]]`` of all files together."""
-    if "cron" in found and isinstance(entries, list):
-        source, before = found["cron"]
-        found["cron"] = (source, before + entries)
-    else:
-        found["cron"] = (f"{file}: [[cron]]", entries)
+    """Put the ``[[cron]]`` of all files together; each part keeps its source."""
+    source = f"{file}: [[cron]]"
+    found.setdefault("cron", (source, []))[1].append((source, entries))
 
 
 def _document(file: Path) -> dict[str, Any]:

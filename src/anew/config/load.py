@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import ipaddress
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -32,10 +32,12 @@ class Loaded:
         settings: The tree.
         origins: ``"server.port"`` (table and name) to ``"default"``, ``"--port"``, ``"ANEW_PORT"`` or
             ``"anew.toml: [server] port"``.
+        passed_over: The places of keys in Faktory's own files that Anew does not know, which have no effect.
     """
 
     settings: Settings
     origins: Mapping[str, str]
+    passed_over: Sequence[str] = ()
 
 
 def find_file(flag: str | None, environ: Mapping[str, str]) -> Path | None:
@@ -86,10 +88,17 @@ def load_settings(flags: Mapping[str, object], environ: Mapping[str, str], file:
     if full and not groups["store"].get("commit"):
         origins["server.commit"] = full
     _settle_retry(groups["retry"], origins)
+    passed_over: list[str] = []
     if not groups["fwp"].get("off"):
-        insecure = bool(groups["listen"].get("insecure"))
-        faktory.fill_in(groups["fwp"], groups["fwp_tables"], origins, environ, specs, insecure=insecure)
-    return Loaded(settings=_grow(groups), origins=origins)
+        passed_over = faktory.fill_in(
+            groups["fwp"],
+            groups["fwp_tables"],
+            origins,
+            environ,
+            specs,
+            insecure=bool(groups["listen"].get("insecure")),
+        )
+    return Loaded(settings=_grow(groups), origins=origins, passed_over=passed_over)
 
 
 def load_connect(flags: Mapping[str, object], environ: Mapping[str, str], file: Path | None) -> Connect:
@@ -118,22 +127,32 @@ def require_safe_bind(settings: Settings) -> None:
     Raises:
         InvalidConfig: The bind is not loopback, there is no token, and nobody said that this is meant.
     """
-    listen, fwp = settings.listen, settings.fwp
-    if listen.insecure:
+    if settings.listen.insecure:
         return
-    if not listen.token and not ipaddress.ip_address(listen.host).is_loopback:
-        raise _unsafe("host", listen.host, "a token (ANEW_TOKEN or --token @file)")
-    if not fwp.off and not fwp.password and not ipaddress.ip_address(fwp.host).is_loopback:
-        raise _unsafe("fwp-host", fwp.host, "a password (FAKTORY_PASSWORD or --fwp-password-file)")
+    for name, host in unsafe_binds(settings).items():
+        raise InvalidConfig(
+            f"--{name} {host}: others could reach this server and nothing protects it; set {_PROTECTIONS[name]}, "
+            "stay on 127.0.0.1, or say --insecure if the network itself is closed",
+            field=name,
+            value=host,
+        )
 
 
-def _unsafe(name: str, host: str, protection: str) -> InvalidConfig:
-    return InvalidConfig(
-        f"--{name} {host}: others could reach this server and nothing protects it; set {protection}, "
-        "stay on 127.0.0.1, or say --insecure if the network itself is closed",
-        field=name,
-        value=host,
-    )
+_PROTECTIONS: Final = {
+    "host": "a token (ANEW_TOKEN or --token @file)",
+    "fwp-host": "a password (FAKTORY_PASSWORD or --fwp-password-file)",
+}
+
+
+def unsafe_binds(settings: Settings) -> dict[str, str]:
+    """Give the addresses, by the name of their setting, that others can reach while nothing asks them who they are."""
+    listen, fwp = settings.listen, settings.fwp
+    open_hosts = {}
+    if not listen.token:
+        open_hosts["host"] = listen.host
+    if not fwp.off and not fwp.password:
+        open_hosts["fwp-host"] = fwp.host
+    return {name: host for name, host in open_hosts.items() if not ipaddress.ip_address(host).is_loopback}
 
 
 class _Sources:

@@ -36,11 +36,13 @@ class CronTable:
         timezone: An IANA name; None is the server's own zone.
         job: The members of a PUSH, apart from ``jid``: ``jobtype``, and where given ``queue``, ``retry``, ``args``,
             ``reserve_for``, ``custom``.
+        at: Where it stands, such as ``anew.toml: [fwp] cron[2]``, for what is said about it.
     """
 
     schedule: str
     timezone: str | None = None
     job: Mapping[str, Any] = field(hash=False)
+    at: str = field(default="cron", compare=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,45 +81,62 @@ def policies(value: object, source: str) -> tuple[PolicyRule, ...]:
     return tuple(rules)
 
 
-def cron(value: object, source: str) -> tuple[CronTable, ...]:
-    """Read ``[[cron]]`` as Faktory has it; unknown keys are passed over.
+def cron(value: object, source: str, passed_over: list[str] | None = None) -> tuple[CronTable, ...]:
+    """Read ``[[cron]]`` as Faktory has it.
+
+    Args:
+        value: The array of tables.
+        source: What to call it in an error.
+        passed_over: Gets the places of unknown keys; None: an unknown key is refused.
 
     Raises:
         InvalidConfig: An entry does not fit.
     """
-    return tuple(
-        CronTable(
-            schedule=_needed(_text(entry, "schedule", at), f"{at}.schedule"),
-            timezone=_text(entry, "timezone", at),
-            job=_job(entry.get("job"), f"{at}.job"),
-        )
-        for at, entry in _entries(value, source)
-    )
+    return tuple(_cron(entry, at, passed_over) for at, entry in _entries(value, source))
 
 
-def throttles(value: object, source: str) -> tuple[ThrottleTable, ...]:
+def throttles(value: object, source: str, passed_over: list[str] | None = None) -> tuple[ThrottleTable, ...]:
     """Read ``[throttles]`` as Faktory has it: a queue's name, and a table with ``concurrency``, ``worker``, ``timeout`` (seconds).
+
+    Faktory insists on a time-out. Here it may be left out, because a slot is free again without one: its job ends, its
+    reservation lapses, or its worker is gone.
+
+    Args:
+        value: The table.
+        source: What to call it in an error.
+        passed_over: As in `cron`.
 
     Raises:
         InvalidConfig: An entry does not fit.
     """
     if not isinstance(value, dict):
         raise _refused(source, value, "a table")
-    return tuple(_throttle(queue, entry, f"{source}.{queue}") for queue, entry in value.items())
+    return tuple(_throttle(queue, entry, f"{source}.{queue}", passed_over) for queue, entry in value.items())
 
 
 def show(value: object) -> str:
     """Write such a setting on one line."""
     assert isinstance(value, tuple)
-    entries = [{name: getattr(entry, name) for name in entry.__slots__} for entry in value]
+    entries = [{name: getattr(entry, name) for name in entry.__slots__ if name != "at"} for entry in value]
     return json.dumps([{name: item for name, item in entry.items() if item is not None} for entry in entries])
 
 
-def _throttle(queue: str, entry: object, at: str) -> ThrottleTable:
+def _cron(entry: Mapping[str, object], at: str, passed_over: list[str] | None) -> CronTable:
+    _only(entry, {"schedule", "timezone", "job"}, at, passed_over)
+    return CronTable(
+        schedule=_needed(_text(entry, "schedule", at), f"{at}.schedule"),
+        timezone=_text(entry, "timezone", at),
+        job=_job(entry.get("job"), f"{at}.job", passed_over),
+        at=at,
+    )
+
+
+def _throttle(queue: str, entry: object, at: str, passed_over: list[str] | None) -> ThrottleTable:
     if not _QUEUE.fullmatch(queue):
         raise _refused(at, queue, "the name of a queue")
     if not isinstance(entry, dict):
         raise _refused(at, entry, "a table such as { concurrency = 3, timeout = 45 }")
+    _only(entry, {"concurrency", "worker", "timeout"}, at, passed_over)
     concurrency, worker = (_whole(entry, name, at, low=0) for name in ("concurrency", "worker"))
     if concurrency is None and worker is None:
         raise _refused(at, entry, "concurrency, worker, or both")
@@ -131,11 +150,12 @@ def _throttle(queue: str, entry: object, at: str) -> ThrottleTable:
     )
 
 
-def _job(entry: object, at: str) -> Mapping[str, Any]:
+def _job(entry: object, at: str, passed_over: list[str] | None) -> Mapping[str, Any]:
     if not isinstance(entry, dict):
         raise _refused(at, entry, "a table with a type")
+    _only(entry, {"type", "jobtype", "queue", "retry", "args", "reserve_for", "custom"}, at, passed_over)
     job = {
-        "jobtype": _needed(_text(entry, "type", at), f"{at}.type"),
+        "jobtype": _needed(_text(entry, "type", at) or _text(entry, "jobtype", at), f"{at}.type"),
         "queue": _queue(entry, at),
         "retry": _whole(entry, "retry", at, low=-1),
         "args": _json(entry, "args", list, at),
@@ -154,9 +174,13 @@ def _entries(value: object, source: str) -> list[tuple[str, dict[str, object]]]:
     return [(f"{source}[{number}]", entry) for number, entry in enumerate(value, 1)]
 
 
-def _only(entry: Mapping[str, object], known: set[str], at: str) -> None:
-    for key in entry.keys() - known:
-        raise _refused(f"{at}.{key}", entry[key], "no such key; known are " + ", ".join(sorted(known)))
+def _only(
+    entry: Mapping[str, object], known: set[str], at: str, passed_over: list[str] | None = None
+) -> None:
+    for key in sorted(entry.keys() - known):
+        if passed_over is None:
+            raise _refused(f"{at}.{key}", entry[key], "no such key; known are " + ", ".join(sorted(known)))
+        passed_over.append(f"{at}.{key}")
 
 
 def _text(entry: Mapping[str, object], name: str, at: str) -> str | None:

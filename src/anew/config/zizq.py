@@ -77,13 +77,18 @@ def refuse_listeners(given: Given) -> None:
 
 
 def _insist_on_pairs(prefix: str, given: Given) -> None:
+    what, instead = (
+        ("the admin listener", "leave it out")
+        if prefix
+        else ("TLS", "leave it out, and end TLS in a reverse proxy")
+    )
     cert, key, client_ca = f"{prefix}tls-cert", f"{prefix}tls-key", f"{prefix}tls-client-ca"
     for name, needed in ((cert, (key,)), (key, (cert,)), (client_ca, (cert, key))):
         missing = [f"--{other}" for other in needed if other not in given]
         if name in given and missing:
             raise InvalidConfig(
-                f"{given[name][0]}: needs {' and '.join(missing)} beside it; "
-                "certificate and key go together or not at all",
+                # Who adds what is missing would only then read that none of it is here.
+                f"{given[name][0]}: needs {' and '.join(missing)} beside it, and {what} is not in this build; {instead}",
                 field=name,
                 value=given[name][1],
             )

@@ -36,6 +36,9 @@ MOST_AHEAD = 1_000
 AHEAD_BYTES = 1 << 20
 """Bytes of such lines, once there is one."""
 
+PASSWORDS_MS = 10_000
+"""How often at most the log says that a client has brought a wrong password: somebody may try very many."""
+
 _NEW_WORK = (b"PUSH ", b"PUSHB ")
 _FETCH = b"FETCH "
 _OVERLOADED = replies.error("the server is overloaded; try again in a second")
@@ -78,11 +81,29 @@ class FwpPort:
         self.enterprise = enterprise
         self.max_line = max_line
         self.executed = self.identified = 0
+        self._wrong = 0  # passwords since the last that was logged
+        self._wrong_ms = -PASSWORDS_MS
         self.start: Callable[[FwpConnection], None] = FwpConnection.execute
 
     def connection(self) -> FwpConnection:
         """Make the protocol of a new connection, for `NetServer.listen`."""
         return FwpConnection(self)
+
+    def wrong_password(self, peer: str) -> None:
+        """Count a HELLO whose password is wrong, and log it unless one was logged just before.
+
+        Args:
+            peer: Where it came from.
+        """
+        self.server.counters.refuse("password")
+        self._wrong += 1
+        now_ms = self.server.now_ms()
+        if now_ms - self._wrong_ms >= PASSWORDS_MS:
+            log.warning(
+                "a client has brought a wrong password, or none",
+                extra={"peer": peer, "since_the_last_line": self._wrong},
+            )
+            self._wrong, self._wrong_ms = 0, now_ms
 
     def size_of(self, request: FwpConnection) -> int:
         return len(request.line)
@@ -401,6 +422,8 @@ class FwpConnection(asyncio.Protocol):
         if self._asked is not None and not is_right(
             hello.pwdhash or "", self._port.password, self._asked, hello.v or 0
         ):
+            peer = self._transport.get_extra_info("peername") if self._transport else None
+            self._port.wrong_password(str(peer[0]) if peer else "unknown")
             self.close(replies.error(replies.BAD_PASSWORD))
             return
         if self._refused:

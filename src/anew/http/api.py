@@ -25,6 +25,8 @@ log = logging.getLogger("anew.http")
 LOOPBACK_NAMES = frozenset({b"localhost", b"127.0.0.1", b"[::1]", b"::1"})
 OPEN_PATHS = frozenset({b"/healthz", b"/readyz"})
 """Probes answer without a token; they say nothing but yes or no."""
+_MISSING = "a bearer token is required: Authorization: Bearer <token>"
+_WRONG = "the bearer token is wrong: it is not the one that this server was started with"
 _BASIC_REALM = b'Basic realm="Anew: any name, the token as password", charset="UTF-8"'
 """Asked for by pages. They may bring the token as the password of HTTP Basic, since nobody can teach a browser another header.
 Pages only: a browser adds a password to whatever another site's page makes it send, and pages change nothing."""
@@ -117,7 +119,7 @@ class Api:
         self._origins = Origins(settings.allowed_origins)
 
     def judge(self, method: bytes, path: bytes, headers: Mapping[bytes, bytes]) -> Refusal | None:
-        """Refuse by the head alone: a host that is not served, another site's page, a missing token, no such route."""
+        """Refuse by the head alone: a host that is not served, another site's page, a missing or wrong token, no such route."""
         host = headers.get(b"host")  # only HTTP/1.0, which no browser speaks, may come without one
         if host is not None and host not in self._hosts and not self._admit_host(host):
             message = "this server does not serve that host name; see --allowed-hosts"
@@ -133,7 +135,8 @@ class Api:
             shared = self._origins.answer_headers(headers)
         if self._bearer is not None and not self._authorised(path, headers):
             scheme = _BASIC_REALM if is_page(path) else b"Bearer"
-            message = "a bearer token is required: Authorization: Bearer <token>"
+            wrong = headers.get(b"authorization", b"").lower().startswith(b"bearer ")
+            message = _WRONG if wrong else _MISSING
             return _refused(JSON, 401, message, ((b"www-authenticate", scheme), *shared), reason="token")
         route = self._literal.get(path)
         if route is not None and method in route.unbounded:

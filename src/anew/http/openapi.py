@@ -44,7 +44,7 @@ REASONS = {
     201: "Stored.",
     204: "Done; there is no body.",
     400: "The request does not fit; the error names field, value and expectation.",
-    401: "A bearer token is required.",
+    401: "The bearer token is missing or wrong.",
     403: "This server does not serve that host name, or not that part of the protocol.",
     404: "There is no such job or record.",
     406: "`Accept` names nothing that is written here.",

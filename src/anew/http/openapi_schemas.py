@@ -206,6 +206,7 @@ def schemas() -> dict[str, Schema]:
         "Retried": record("retried", retried=integer(U64_MAX)),
         "ListedJobPage": record("jobs pages", jobs=list_of(ref("ListedJob")), pages=ref("Pages")),
         "QueueCounts": record("queues", queues=list_of(_QUEUE_COUNTS)),
+        "Crons": record("crons", crons=list_of(_CRON)),
         "Queues": record("queues", queues=list_of(text())),
         "Health": record("status commit", status=text(const="ok"), commit=text(enum=["full", "relaxed"])),
         "Alive": record("status", status=text(const="ok")),
@@ -217,6 +218,16 @@ def schemas() -> dict[str, Schema]:
 
 _STATUS_COUNTS: dict[str, Any] = {name: integer(U64_MAX) for name in STATES}
 _QUEUE_COUNTS = record(" ".join(("name", *STATES)), name=text(), **_STATUS_COUNTS)
+_CRON = record(
+    "group name schedule timezone paused next_at last_fired_at",
+    group=text(),
+    name=text(),
+    schedule=text(),
+    timezone=or_null(text()),
+    paused={"type": "boolean"},
+    next_at=or_null(integer(U64_MAX)),
+    last_fired_at=or_null(integer(U64_MAX)),
+)
 _CODE = text("Stable: programs match on it, not on the sentence.", pattern="^[a-z_]+$")
 _DECIDED = record("id status job", id=text(), status=text(enum=["scheduled", "dead"]), job=ref("Job"))
 _NOT_DECIDED = record("id error code", id=or_null(text()), error=text(), code=_CODE)

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from anew.engine import Call, verbs
+from anew.engine.crontab import list_crons
 from anew.engine.reads import Counts
 from anew.errors import AnewError, NotSupported, Unavailable
 from anew.http.api import Context
@@ -14,6 +15,7 @@ from anew.http.query_strings import STATES
 from anew.http.replies import answering
 from anew.http.router import Doc, Router
 from anew.net.seam import Kind, Request
+from anew.store.protocol import CronRow
 
 _CRONS = {
     "/crons": ("GET", "DELETE"),
@@ -62,9 +64,19 @@ class ServiceRoutes:
 
         self._reads.counts(encoded, answering(request, form, then))
 
+    def list_crons(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
+        """List the cron entries of all groups, in order of group and name."""
+
+        def then(rows: list[CronRow]) -> None:
+            form.reply(request, 200, {"crons": [_cron(row) for row in rows]})
+
+        self._submit(Call(list_crons(), answering(request, form, then), durable=False, waits=False))
+
     def crons(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
-        """Refuse schedules."""
-        raise NotSupported("cron schedules are not supported by this server yet")
+        """Refuse to change schedules, and Zizq's form of listing them."""
+        raise NotSupported(
+            "cron entries cannot be changed over HTTP: they stand in anew.toml, under [[fwp.cron]]; GET /v1/crons lists them"
+        )
 
     def alive(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
         """Say that the loop turns."""
@@ -94,12 +106,26 @@ def _with_counts(counts: Counts) -> list[dict[str, Any]]:
     ]
 
 
+def _cron(row: CronRow) -> dict[str, Any]:
+    entry = row.entry
+    return {
+        "group": row.group,
+        "name": row.name,
+        "schedule": entry.expression,
+        "timezone": entry.timezone,
+        "paused": entry.paused or row.group_paused,
+        "next_at": entry.next_at,
+        "last_fired_at": entry.last_fired_at,
+    }
+
+
 def add_routes(router: Router, context: Context) -> None:
     """Serve the small routes; the probes answer in JSON whatever ``Accept`` says, and say nothing but yes or no."""
     routes = ServiceRoutes(context)
     counts = Doc(
         "countQueues", "server", {200: "QueueCounts"}, about="List queues with their jobs by status."
     )
+    crons = Doc("listCrons", "server", {200: "Crons"}, about="List cron entries, at most the first 1,000.")
     alive = Doc(
         "alive",
         "server",
@@ -114,6 +140,7 @@ def add_routes(router: Router, context: Context) -> None:
     router.add("GET", "/version", routes.version, Doc("version", "server", {200: "Version"}))
     router.add("GET", "/queues", routes.queues, Doc("listQueues", "server", {200: "Queues"}))
     router.add("GET", "/v1/queues", routes.queue_counts, counts)
+    router.add("GET", "/v1/crons", routes.list_crons, crons)
     for path, methods in _CRONS.items():
         for method in methods:
             router.add(method, path, routes.crons)

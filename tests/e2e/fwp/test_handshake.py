@@ -114,6 +114,16 @@ def test_fwp_10_a_wrong_password_is_said_and_closes(locked_url: str, fields: str
             wire.read()
 
 
+def test_a_wrong_password_is_logged_with_where_it_came_from(tmp_path: Path) -> None:
+    server = ServerProcess(tmp_path / "data", fwp_port=0, fwp_password=PASSWORD)
+    with FaktoryWire(url_of(*server.address_of("fwp"), None)) as wire:
+        assert wire.say('HELLO {"v":2,"pwdhash":"5ecret"}') == "-ERR Invalid password"
+    record = server.await_record("a client has brought a wrong password, or none")
+    assert (record["peer"], record["since_the_last_line"]) == ("127.0.0.1", 1)
+    assert "5ecret" not in "".join(server.output)
+    server.close()
+
+
 def test_fwp_11_an_open_server_looks_at_no_hash(connect: Open) -> None:
     assert connect(pwdhash="00").say("FETCH") == "-ERR must call fetch with at least one queue"
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import signal
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
+from tests.e2e.command import anew, anew_json
 from tests.e2e.server import ServerProcess, run
 from tests.faktory_wire import FaktoryWire
 from tests.fwp_clients.servers import url_of
@@ -74,11 +77,44 @@ def test_a_cron_entry_pushes_its_job_under_an_id_of_its_own(connect: Open, limit
     assert jobs[0]["jid"] != jobs[1]["jid"]
 
 
+def test_the_entries_are_listed_with_their_next_fires_and_their_last(tmp_path: Path, connect: Open) -> None:
+    yearly = '[[fwp.cron]]\nschedule = "@yearly"\ntimezone = "UTC"\njob = {type = "Yearly"}\n'
+    (tmp_path / "anew.toml").write_text(TABLES + yearly)
+    server = ServerProcess(tmp_path / "data", fwp_port=0, config=tmp_path / "anew.toml")
+    began = datetime.now(UTC)
+    connect(to=url_of(*server.address_of("fwp"), None)).ask("FETCH ticks")
+    tick, year = anew_json(server.address, "cron", "list")["crons"]
+    assert (tick["name"], tick["timezone"], tick["paused"]) == ("Tick * * * * * *", None, False)
+    assert tick["last_fired_at"] < tick["next_at"]
+    assert year == {
+        "group": "faktory",
+        "name": "Yearly @yearly",
+        "schedule": "@yearly",
+        "timezone": "UTC",
+        "paused": False,
+        "next_at": datetime(began.year + 1, 1, 1, tzinfo=UTC).timestamp() * 1000,
+        "last_fired_at": None,
+    }
+    heading, first, second = anew(server.address, "cron", "list").stdout.splitlines()
+    assert heading.split() == ["ENTRY", "SCHEDULE", "ZONE", "NEXT", "LAST"]
+    assert first.startswith("Tick * * * * * *  * * * * * *  -     ")
+    assert second.startswith("Yearly @yearly    @yearly      UTC   in ")
+    server.close()
+
+
+def test_without_entries_the_list_says_where_they_stand(tmp_path: Path) -> None:
+    server = ServerProcess(tmp_path / "data", fwp_port=0)
+    said = anew(server.address, "cron", "list").stdout
+    assert said == "No cron entries: they stand in anew.toml, under [[fwp.cron]].\n"
+    server.close()
+
+
 @pytest.mark.parametrize(
     ("table", "said"),
     [
         ('[[fwp.cron]]\nschedule = "61 * * * *"\n[fwp.cron.job]\ntype = "T"\n', "61"),
         ('[[fwp.cron]]\nschedule = "* * * * *"\n[fwp.cron.job]\ntype = "T"\nqueue = "a b"\n', "expected letters, digits"),
+        ('[[fwp.cron]]\nschedule = "* * * * *"\n[fwp.cron.job]\ntype = "T"\ncustom = {unique_for = -1}\n', "[fwp] cron[1].job: "),
     ],
 )  # fmt: skip
 def test_an_entry_that_cannot_be_is_refused_at_the_start(tmp_path: Path, table: str, said: str) -> None:
@@ -88,6 +124,22 @@ def test_an_entry_that_cannot_be_is_refused_at_the_start(tmp_path: Path, table: 
     )
     assert ended.returncode == 2
     assert said in ended.stderr
+
+
+def test_a_key_of_faktorys_files_that_has_no_effect_is_logged_at_the_start_and_at_sighup(
+    tmp_path: Path,
+) -> None:
+    file = tmp_path / "conf.d" / "throttles.toml"
+    file.parent.mkdir()
+    file.write_text("[throttles]\nslow = { concurrency = 1, burst = 5 }\n")
+    server = ServerProcess(tmp_path / "data", fwp_port=0, faktory_dir=tmp_path)
+    said = "a key of Faktory's settings is not known and has no effect"
+    (record,) = [json.loads(line) for line in server.output if said in line]
+    assert (record["level"], record["fields"]["key"]) == ("WARN", f"{file}: [throttles].slow.burst")
+    file.write_text("[throttles]\nslow = { concurrency = 1, brust = 5 }\n")
+    server.process_signal(signal.SIGHUP)
+    assert server.await_record(said)["key"] == f"{file}: [throttles].slow.brust"
+    server.close()
 
 
 RELOADED = "cron entries and throttles were read again"

@@ -90,6 +90,16 @@ def test_the_servers_retention_is_known(capsys: pytest.CaptureFixture[str]) -> N
     assert rules("anew.toml", "--payload-retention", "1d") == ["payload-gone"]
 
 
+def test_policies_of_the_faktory_protocol_are_linted(capsys: pytest.CaptureFixture[str]) -> None:
+    rule = '[[fwp.policies]]\nqueue = "a"\npolicy = '
+    Path("anew.toml").write_text(rule + '{curve = {constant = "1s"}}\n' + rule + '"even"\n', "utf-8")
+    code, report = as_json(capsys, "anew.toml")
+    assert code == 5
+    assert [policy["name"] for policy in report["policies"]] == ["fwp.policies[1]", "fwp.policies[2]"]
+    assert {finding["policy"] for finding in report["findings"]} == {"fwp.policies[1]"}
+    assert run(["policy", "explain", "@anew.toml:fwp.policies[2]"]) == 0
+
+
 def test_json_tells_all(capsys: pytest.CaptureFixture[str]) -> None:
     code, report = as_json(capsys, "web.toml", "--policy", "zizq")
     assert code == 5

@@ -51,7 +51,7 @@ def test_the_commands() -> None:
         "serve", "enqueue", "work", "jobs list", "jobs show", "jobs patch", "jobs retry", "jobs cancel", "jobs delete", "queues",
 
         "dead list", "dead retry", "policy explain", "policy lint", "policy list", "policy sample", "policy show", "config show",
-        "fwp info", "fwp ping", "health", "import faktory", "completion", "doctor", "backup", "restore",
+        "cron list", "cron next", "fwp info", "fwp ping", "health", "import faktory", "completion", "doctor", "backup", "restore",
         "lab chart", "lab compare", "lab fit", "lab open", "lab replay", "lab simulate", "lab report",
     }  # fmt: skip
 
@@ -205,6 +205,36 @@ def test_config_show_tells_what_comes_from_faktorys_files(
         {"queue": "slow", "worker": 2, "timeout_ms": 9_000}
     ]
     assert answer["fwp.cron"] == {"value": "-", "origin": "default"}
+
+
+def test_config_show_warns_of_what_faktorys_files_have_for_nothing(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    file = tmp_path / "conf.d" / "faktory.toml"
+    file.parent.mkdir()
+    file.write_text("[throttles]\nslow = {worker = 2, burst = 9}\n")
+    assert run(["config", "show", "--faktory-dir", str(tmp_path)]) == 0
+    said = capsys.readouterr().err
+    assert said == f"Warning: {file}: [throttles].slow.burst is not known and has no effect\n"
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ('schedule = "@daily"\ntimezone = "Mars/Base"', '.timezone: "Mars/Base" is not valid; expected the IANA name'),
+        ('schedule = "61 * * * *"', '.schedule: cron expression: minute: "61" is not valid; expected 0 to 59'),
+    ],
+)  # fmt: skip
+def test_config_show_refuses_the_cron_entries_that_serve_refuses_and_names_them(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, line: str, words: str
+) -> None:
+    job = "[fwp.cron.job]\ntype = 'x'\n"
+    (tmp_path / "anew.toml").write_text(
+        f"[[fwp.cron]]\nschedule = '@hourly'\n{job}[[fwp.cron]]\n{line}\n{job}"
+    )
+    for command in (["config", "show"], ["serve"]):
+        assert run(command) == 2
+        assert f"Error: anew.toml: [fwp] cron[2]{words}" in capsys.readouterr().err
 
 
 def test_a_policy_rule_that_does_not_fit_is_told_with_its_place(

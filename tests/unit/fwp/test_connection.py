@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from anew.fwp.connection import FwpPort
-from anew.net.seam import Kind
+from anew.fwp.connection import PASSWORDS_MS, FwpPort
+from anew.net.seam import Kind, WireCounters
 
 
 @pytest.mark.parametrize(
@@ -27,3 +27,27 @@ def test_nothing_is_shed_for_its_age(line: bytes, kind: Kind) -> None:
     port = FwpPort(server, server, password="", enterprise=True, max_line=100)
     request: Any = SimpleNamespace(line=line)
     assert port.kind_of(request) is kind
+
+
+def test_wrong_passwords_are_counted_and_logged_no_more_than_once_in_a_while(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    now = [1]
+    server: Any = SimpleNamespace(counters=WireCounters(), now_ms=lambda: now[0])
+    port = FwpPort(server, server, password="x", enterprise=True, max_line=100)
+    for at, peer in (
+        (1, "10.0.0.1"),
+        (2, "10.0.0.2"),
+        (PASSWORDS_MS, "10.0.0.3"),
+        (PASSWORDS_MS + 1, "10.0.0.4"),
+    ):
+        now[0] = at
+        port.wrong_password(peer)
+    assert [
+        (record.levelname, vars(record)["peer"], vars(record)["since_the_last_line"])
+        for record in caplog.records
+    ] == [
+        ("WARNING", "10.0.0.1", 1),
+        ("WARNING", "10.0.0.4", 3),
+    ]
+    assert server.counters.refused == {"password": 4}

@@ -105,6 +105,22 @@ def test_without_the_token_nobody_comes_in(given: str | None) -> None:
     assert (answer.data["code"], answer.reason) == ("unauthorized", "token")
 
 
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (None, "a bearer token is required"),
+        ("", "a bearer token is required"),
+        ("Basic czNjcmV0", "a bearer token is required"),
+        ("Bearer other", "the bearer token is wrong"),
+        ("bearer S3CRET", "the bearer token is wrong"),
+    ],
+)
+def test_a_wrong_token_is_not_called_missing(given: str | None, said: str) -> None:
+    answer = Edge(token="s3cret").ask("GET", "/things/x", authorization=given)
+    assert (answer.status, answer.data["code"]) == (401, "unauthorized")
+    assert answer.data["error"].startswith(said)
+
+
 def test_with_the_token_everybody_comes_in() -> None:
     assert Edge(token="s3cret").ask("GET", "/things/x", authorization="Bearer s3cret").status == 200
 

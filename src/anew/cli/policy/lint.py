@@ -16,7 +16,7 @@ from anew.units import parse_duration_with_unit
 if TYPE_CHECKING:
     from anew.cli.policy.lint_report import Report
     from anew.lab.lint import Context
-    from anew.lab.lint.documents import Document
+    from anew.lab.lint.documents import Document, Entry
     from anew.lab.lint.table import Stated
 
 
@@ -71,7 +71,7 @@ def lint_policies(
     """Look for what a policy does that its author may not have meant.
 
     FILE is TOML or JSON: a policy, a list of policies, or names with a policy each; anew.toml, whose
-    default-policy counts; or - for stdin. What [lint] in a TOML file says holds for its policies; options win.
+    default-policy and [[fwp.policies]] count; or - for stdin. What [lint] in a TOML file says holds for its policies; options win.
 
     \b
     Exit codes: 0 nothing found, 2 something cannot be read (the rest is looked at all the same),
@@ -209,7 +209,7 @@ def _looked_at(documents: Sequence[Document], given: Stated) -> Report:
             report.entries.append(entry)
             found = lint(
                 entry.value,
-                _with_limit(context, entry.default_limit),
+                _context_of(entry, context),
                 name=entry.name,
                 select=given.select or document.stated.select,
                 ignore=given.ignore + document.stated.ignore,
@@ -238,7 +238,8 @@ def _context(given: Stated, own: Stated) -> Context:
     )
 
 
-def _with_limit(context: Context, limit: int | None) -> Context:
+def _context_of(entry: Entry, context: Context) -> Context:
     import msgspec
 
-    return msgspec.structs.replace(context, default_limit=limit)
+    dead = context.dead_retention_ms if entry.dead_retention_ms is None else entry.dead_retention_ms
+    return msgspec.structs.replace(context, default_limit=entry.default_limit, dead_retention_ms=dead)

@@ -1,8 +1,9 @@
 """Reads policies out of TOML and JSON text, with the names they have there and the lines they stand on.
 
-A document is a policy, a list of policies, or a mapping of names to policies. Five names of a mapping are
+A document is a policy, a list of policies, or a mapping of names to policies. Six names of a mapping are
 taken: ``policies`` (a mapping or a list), ``policy``, ``server`` (whose ``default-policy`` counts, so that
-``anew.toml`` can be given as it is), ``client`` (passed over) and ``lint`` (what to ignore, what to state).
+``anew.toml`` can be given as it is), ``fwp`` (likewise: its ``policies``), ``client`` (passed over) and ``lint`` (what to ignore,
+what to state).
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from anew.lab.lint import check_rules
 from anew.lab.lint.lines import Lines
 from anew.lab.lint.table import Stated, read_table
 from anew.lab.lint.texts import POLICIES, Unreadable, parse, strict_json
-from anew.units import parse_duration, refused, shown
+from anew.units import DAY_MS, parse_duration, refused, shown
 
 MAX_BYTES: Final = 1 << 20
 MAX_POLICIES: Final = 1_000
@@ -44,6 +45,10 @@ _ZIZQ: Final = {
 }
 
 
+_FAKTORY_DEAD_MS: Final = 180 * DAY_MS
+"""How long dead jobs of the Faktory Work Protocol are kept, whatever the server's setting. Source: Faktory 1.10."""
+
+
 class Entry(msgspec.Struct, frozen=True, kw_only=True):
     """One policy of a document.
 
@@ -53,6 +58,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
         value: Its JSON value.
         line: The line it begins on, 1 = first; None: not known.
         default_limit: Retries if it names no limit.
+        dead_retention_ms: How long its dead jobs are kept; None: as is stated for all.
     """
 
     file: str
@@ -60,6 +66,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
     value: Any
     line: int | None
     default_limit: int | None = DEFAULT_LIMIT
+    dead_retention_ms: int | None = None
 
     def policy(self) -> Policy:
         """Build the policy.
@@ -197,6 +204,8 @@ class _Reader:
             server = {key.replace("_", "-"): inner for key, inner in value["server"].items()}
             limit = _limit(server.get("default-retry-limit", DEFAULT_LIMIT))
             yield from self._default(server)
+        if isinstance(value.get("fwp"), Mapping):
+            yield from self._faktory(value["fwp"].get("policies", []))
         for key in ("policy", "policies"):
             if key in value:
                 yield from self._several(value[key], key, (key,), limit)
@@ -248,6 +257,24 @@ class _Reader:
         for own, inner, place in named:
             line = self._lines.of_path(place)
             yield Entry(file=self._file, name=own, value=inner, line=line, default_limit=limit)
+
+    def _faktory(self, rules: Any) -> Iterator[Entry]:
+        """Give the policies of ``[[fwp.policies]]``; they are counted from 1, as the server's errors count them."""
+        if not isinstance(rules, list):
+            raise refused("fwp.policies", rules, "an array of tables")
+        for index, rule in enumerate(rules):
+            value = rule.get("policy") if isinstance(rule, Mapping) else rule
+            own = {"preset": value} if isinstance(value, str) else value
+            if isinstance(own, Mapping):
+                # Each job of that protocol has a number of retries, so the policy's own says nothing.
+                own = {name: inner for name, inner in own.items() if name not in ("limit", "max_attempts")}
+            yield Entry(
+                file=self._file,
+                name=f"fwp.policies[{index + 1}]",
+                value=own,
+                line=self._lines.of_path(("fwp", "policies", index)),
+                dead_retention_ms=_FAKTORY_DEAD_MS,
+            )
 
     def _default(self, server: Mapping[str, Any]) -> Iterator[Entry]:
         """Give the default policy of ``anew.toml``: its own, or Zizq's three numbers."""

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from anew.backoff import Policy
+from anew.fwp.policies import DEAD_MS
 from anew.lab.lint.documents import MAX_BYTES, Document, read_document
 from anew.lab.lint.lines import Lines
 from anew.lab.lint.table import NAMES, Stated
@@ -76,8 +77,25 @@ def test_settings_without_a_policy_are_no_mistake() -> None:
     assert document == Document()
 
 
-def test_the_table_of_the_faktory_protocol_is_passed_over() -> None:
-    document = read('[[fwp.policies]]\nqueue = "mail"\npolicy = "even"\n[fwp.throttles]\nslow = {worker = 1}')
+def test_the_policies_of_the_faktory_protocol_are_read_as_the_server_reads_them() -> None:
+    document = read(
+        '[[fwp.policies]]\nqueue = "mail"\npolicy = "even"\n[fwp.throttles]\nslow = {worker = 1}\n'
+        '[[fwp.policies]]\ntype = "Sync"\npolicy = { preset = "zizq", limit = 3 }\n'
+        '[[fwp.policies]]\nqueue = "web"\npolicy = { preset = "nope" }\n'
+        "[server]\ndefault-retry-limit = 4\n",
+        "anew.toml",
+    )
+    found = {entry.name: entry.value for entry in document.entries}
+    assert found == {"fwp.policies[1]": {"preset": "even"}, "fwp.policies[2]": {"preset": "zizq"}}
+    assert [entry.policy().retries for entry in document.entries] == [25, 25]
+    assert [entry.dead_retention_ms for entry in document.entries] == [DEAD_MS, DEAD_MS]
+    assert [entry.line for entry in document.entries] == [1, 6]
+    (problem,) = document.problems
+    assert (problem.policy, problem.line) == ("fwp.policies[3]", 11)
+
+
+def test_the_other_tables_of_the_faktory_protocol_are_passed_over() -> None:
+    document = read("[fwp.throttles]\nslow = {worker = 1}")
     assert (document.entries, document.problems) == ((), ())
 
 
