@@ -294,18 +294,21 @@ class Loop:
         lane.worker.begin(run, slot)
         context = runner.context(run)
         timeout_ms = None if run.task is None else run.task.options.timeout_ms
+        deadline: asyncio.Timeout | None = None
         try:
-            limit = None if timeout_ms is None else timeout_ms / 1_000
-            async with asyncio.timeout(limit) as deadline:
+            if timeout_ms is None:
                 value = await runner.acall(run, context)
+            else:
+                async with asyncio.timeout(timeout_ms / 1_000) as deadline:
+                    value = await runner.acall(run, context)
             runner.succeed(run, value)
         except asyncio.CancelledError:
             if not lane.open.get(run.key):
                 return  # the worker ends, and has given it back
             runner.fail(run, context, RuntimeError("the handler was cancelled"))
         except BaseException as error:
-            if isinstance(error, TimeoutError) and timeout_ms is not None and deadline.expired():
-                run.end(timed_out(run, lambda _: context, timeout_ms))
+            if isinstance(error, TimeoutError) and deadline is not None and deadline.expired():
+                run.end(timed_out(run, lambda _: context, timeout_ms or 0))
             else:
                 runner.fail(run, context, error)
         finally:

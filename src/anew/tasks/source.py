@@ -90,6 +90,7 @@ class EmbeddedSource:
         self.now = self._engine.clock.now
         self.sleep = commit.sleep
         self.wake = commit.wake
+        self._engine.store.note_begun(0, 0)  # from now on jobs that are held and not noted have not begun
 
     @property
     def seen(self) -> int:

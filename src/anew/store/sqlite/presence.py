@@ -7,6 +7,7 @@ closes them, so that it cannot keep its parent's session alive.
 from __future__ import annotations
 
 import fcntl
+import mmap
 import os
 import select
 import socket
@@ -51,6 +52,7 @@ class Presence:
         # Open for both ends, so that neither waits for the other.
         self._free_fd = os.open(folder / _FREE, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
         self._fd: int | None = None
+        self._begun: memoryview | None = None
         self._session = 0
         self._outgoing = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         self._outgoing.setblocking(False)
@@ -66,19 +68,32 @@ class Presence:
 
     def note_begun(self, slot: int, key: int) -> None:
         """Write which job runs in a slot of this process, 0 for none; the system keeps it when the process dies."""
-        if self._fd is not None:
-            os.pwrite(self._fd, key.to_bytes(KEY_BYTES, "little"), slot * KEY_BYTES)
+        if self._begun is None:
+            self._begun = self._map()
+        if slot < len(self._begun):
+            self._begun[slot] = key
+
+    def _map(self) -> memoryview:
+        """Map the session's file into memory: a system call for each job would let go of the interpreter's lock."""
+        if self._fd is None:
+            return memoryview(b"")
+        try:
+            # Not sparse: to write into a hole of a full device is a signal that ends the process.
+            os.posix_fallocate(self._fd, 0, MOST_SLOTS * KEY_BYTES)
+            return memoryview(mmap.mmap(self._fd, MOST_SLOTS * KEY_BYTES)).cast("q")
+        except OSError:
+            return memoryview(b"")  # all that it holds is suspected then
 
     def begun(self, session: int) -> frozenset[int] | None:
         """Give the jobs that a session has noted; None if it has noted nothing, or its file cannot be read."""
         try:
-            noted = (self._folder / str(session)).read_bytes()[: MOST_SLOTS * KEY_BYTES]
+            with (self._folder / str(session)).open("rb") as file:
+                noted = file.read(MOST_SLOTS * KEY_BYTES)
         except OSError:
             return None
-        keys = (
-            int.from_bytes(noted[at : at + KEY_BYTES], "little") for at in range(0, len(noted), KEY_BYTES)
-        )
-        return frozenset(keys) - {0} if noted else None
+        if len(noted) < MOST_SLOTS * KEY_BYTES:
+            return None
+        return frozenset(memoryview(noted).cast("q")) - {0}
 
     def is_alive(self, session: int) -> bool:
         """Report whether the process of a session still runs."""
@@ -169,7 +184,7 @@ class Presence:
         for fd in (self._folder_fd, self._free_fd, self._fd):
             if fd is not None:
                 os.close(fd)
-        self._fd = self._incoming = None
+        self._fd = self._incoming = self._begun = None
 
     def _address(self, name: str) -> str:
         path = str(self._folder / name)
