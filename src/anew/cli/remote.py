@@ -74,7 +74,7 @@ def filter_options(*, status: bool = True, prefix: str = "") -> Callable[[F], F]
         def command(*args: Any, **options: Any) -> Any:
             given: dict[str, Any] = {name: options.pop(f"filter_{name}") for name in offered}
             several = {name: _split(value) for name, value in given.items() if isinstance(value, tuple)}
-            filters = Filters(**given | several)
+            filters = Filters(**_with_retrying(given | several, prefix))
             return function(*args, filters=filters, **options)
 
         wrapped: Any = command
@@ -91,7 +91,8 @@ _FILTERS: Final[Mapping[str, Mapping[str, Any]]] = {
     "status": {
         "multiple": True,
         "metavar": "STATUS",
-        "help": "Only these: scheduled, ready, in_flight, completed, dead; several with commas.",
+        "help": "Only these: scheduled, ready, in_flight, completed, dead; several with commas. "
+        "Or retrying: scheduled, and failed before.",
     },
     "queue": {"multiple": True, "metavar": "QUEUE", "help": "Only these queues."},
     "type": {"multiple": True, "metavar": "TYPE", "help": "Only these types."},
@@ -99,6 +100,23 @@ _FILTERS: Final[Mapping[str, Mapping[str, Any]]] = {
     "attempts": {"metavar": "RANGE", "help": "Only these numbers of failures: 0, ..2 or 3.."},
 }
 _SHORT: Final = {"status": ("-s",), "queue": ("-q",), "type": ("-t",)}
+
+
+def _with_retrying(given: dict[str, Any], prefix: str) -> dict[str, Any]:
+    """Give the filters as the API knows them: there, a job that is retrying is scheduled and has failures.
+
+    Raises:
+        InvalidInput: ``retrying`` stands beside another status or a number of failures, which one filter cannot say.
+    """
+    if "retrying" not in given.get("status", ()):
+        return given
+    if set(given["status"]) != {"retrying"} or given["attempts"] is not None:
+        raise InvalidInput(
+            f"--{prefix}status retrying: expected it alone, without another status and without --{prefix}attempts",
+            field="status",
+            value="retrying",
+        )
+    return given | {"status": ("scheduled",), "attempts": "1.."}
 
 
 def require_one_choice(

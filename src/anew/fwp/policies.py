@@ -8,6 +8,7 @@ from typing import Any, Final, TypeAlias
 import msgspec
 
 from anew.backoff import policy_from_json
+from anew.errors import InvalidPolicy
 from anew.fwp.enterprise import Custom, custom_of
 from anew.fwp.jobs import CheckedJob
 from anew.jobs.codec import JobHooks, PushedJob, Retention
@@ -90,10 +91,13 @@ def _own_policy(custom: Custom, otherwise: Any) -> Any:
     """Give the policy that a job names for itself.
 
     Raises:
-        InvalidPolicy: It is none.
+        InvalidPolicy: It is none; the message names the member.
     """
     own = custom.anew_policy
     if isinstance(own, msgspec.UnsetType):
         return otherwise
-    policy_from_json(bytes(own))
+    try:
+        policy_from_json(bytes(own))
+    except InvalidPolicy as error:
+        raise InvalidPolicy(f"custom.anew_policy: {error}", field="custom.anew_policy") from error
     return own
