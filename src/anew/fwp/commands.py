@@ -33,6 +33,9 @@ MOST_ERRTYPE_BYTES: Final = 100
 MOST_MESSAGE_BYTES: Final = 1000
 MOST_BACKTRACE_LINES: Final = 50
 
+MOST_NAMES_BYTES: Final = 64 << 10
+"""Of the queues that a FETCH or a QUEUE names: each costs many times its bytes, and a FETCH keeps them while it waits."""
+
 PUSHB: Final = b"PUSHB "
 
 INTERNAL_ERROR: Final = "internal error"
@@ -347,6 +350,8 @@ def _read_fetch(argument: Argument) -> Fetch:
 
 
 def _words(argument: Argument) -> list[str]:
+    if len(argument) > MOST_NAMES_BYTES:
+        raise MalformedRequest(f"queues are named in at most {MOST_NAMES_BYTES} bytes, not {len(argument)}")
     return str(argument, "utf-8").split(" ")
 
 
