@@ -331,13 +331,15 @@ def _read_push_bulk(argument: Argument) -> PushBulk:
 def jobs_in(text: Argument) -> list[SentJob]:
     """Read an array of jobs.
 
+    Those without a jid are one and the same job, empty.
+
     Raises:
         MalformedRequest: It is none, or a job has a member of another type; the message is the detail of an ``invalid JSON``.
     """
-    jobs = [job or SentJob() for job in decode(_push_bulk, text) or ()]
+    jobs = [job or _NO_JOB for job in decode(_push_bulk, text) or ()]
     for job in jobs:
         check_form(job)
-    return jobs
+    return [job if job.jid else _NO_JOB for job in jobs]
 
 
 def bad_json(error: MalformedRequest | str) -> MalformedRequest:
@@ -469,6 +471,8 @@ def _bad_action(verb: str, action: bytes) -> MalformedRequest:
     return MalformedRequest(f"no such {verb} subcommand: {echoed(action)}")
 
 
+_NO_JOB: Final = SentJob()
+"""Stands for every job of a bulk that has no jid: it is refused for that, and millions of them fit in a line."""
 _ABSENT: Final = object()
 _QUEUE_ACTIONS: Final = frozenset({"PAUSE", "RESUME", "REMOVE", "LATENCY"})
 _MUTATIONS: Final = frozenset({"clear", "kill", "discard", "requeue"})
