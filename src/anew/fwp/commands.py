@@ -36,6 +36,9 @@ MOST_BACKTRACE_LINES: Final = 50
 MOST_NAMES_BYTES: Final = 64 << 10
 """Of the queues that a FETCH or a QUEUE names: each costs many times its bytes, and a FETCH keeps them while it waits."""
 
+MOST_SHORT_BYTES: Final = 1 << 20
+"""Of an argument of a command in `_SHORT`: it is read in one go, and megabytes of it would hold everybody up for seconds."""
+
 PUSHB: Final = b"PUSHB "
 
 INTERNAL_ERROR: Final = "internal error"
@@ -301,6 +304,8 @@ def parse(line: bytes, *, enterprise: bool = False) -> Command:
         return _without_argument(verb)
     if argument is None:
         raise MalformedRequest(_MISSING.get(verb, INTERNAL_ERROR))
+    if len(argument) > MOST_SHORT_BYTES and verb in _SHORT:
+        raise MalformedRequest(f"{verb.decode()} takes at most {MOST_SHORT_BYTES} bytes, not {len(argument)}")
     return reader(argument)
 
 
@@ -496,6 +501,8 @@ _READERS: Final[dict[bytes, Callable[[Argument], Command]]] = {
 }
 _ALL_READERS: Final = {**_READERS, b"TRACK": _read_track, b"BATCH": _read_batch}
 _ALONE: Final[dict[bytes, Command]] = {b"INFO": Info(), b"FLUSH": Flush(), b"END": End()}
+_SHORT: Final = frozenset({b"ACK", b"BEAT", b"TRACK", b"BATCH"})
+"""Verbs whose argument nobody makes long."""
 _MISSING: Final = {b"FETCH": NO_QUEUE, b"MUTATE": NO_MUTATION}
 """What verbs without an argument get in place of `INTERNAL_ERROR`."""
 _NOT_SPOKEN: Final = {b"TRACK": NO_TRACKING, b"BATCH": NO_BATCHES}
