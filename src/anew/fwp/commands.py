@@ -33,6 +33,12 @@ MOST_ERRTYPE_BYTES: Final = 100
 MOST_MESSAGE_BYTES: Final = 1000
 MOST_BACKTRACE_LINES: Final = 50
 
+MOST_NAMES_BYTES: Final = 64 << 10
+"""Of the queues that a FETCH or a QUEUE names: each costs many times its bytes, and a FETCH keeps them while it waits."""
+
+MOST_SHORT_BYTES: Final = 1 << 20
+"""Of an argument of a command in `_SHORT`: it is read in one go, and megabytes of it would hold everybody up for seconds."""
+
 PUSHB: Final = b"PUSHB "
 
 INTERNAL_ERROR: Final = "internal error"
@@ -298,6 +304,8 @@ def parse(line: bytes, *, enterprise: bool = False) -> Command:
         return _without_argument(verb)
     if argument is None:
         raise MalformedRequest(_MISSING.get(verb, INTERNAL_ERROR))
+    if len(argument) > MOST_SHORT_BYTES and verb in _SHORT:
+        raise MalformedRequest(f"{verb.decode()} takes at most {MOST_SHORT_BYTES} bytes, not {len(argument)}")
     return reader(argument)
 
 
@@ -328,13 +336,15 @@ def _read_push_bulk(argument: Argument) -> PushBulk:
 def jobs_in(text: Argument) -> list[SentJob]:
     """Read an array of jobs.
 
+    Those without a jid are one and the same job, empty.
+
     Raises:
         MalformedRequest: It is none, or a job has a member of another type; the message is the detail of an ``invalid JSON``.
     """
-    jobs = [job or SentJob() for job in decode(_push_bulk, text) or ()]
+    jobs = [job or _NO_JOB for job in decode(_push_bulk, text) or ()]
     for job in jobs:
         check_form(job)
-    return jobs
+    return [job if job.jid else _NO_JOB for job in jobs]
 
 
 def bad_json(error: MalformedRequest | str) -> MalformedRequest:
@@ -347,6 +357,8 @@ def _read_fetch(argument: Argument) -> Fetch:
 
 
 def _words(argument: Argument) -> list[str]:
+    if len(argument) > MOST_NAMES_BYTES:
+        raise MalformedRequest(f"queues are named in at most {MOST_NAMES_BYTES} bytes, not {len(argument)}")
     return str(argument, "utf-8").split(" ")
 
 
@@ -464,6 +476,8 @@ def _bad_action(verb: str, action: bytes) -> MalformedRequest:
     return MalformedRequest(f"no such {verb} subcommand: {echoed(action)}")
 
 
+_NO_JOB: Final = SentJob()
+"""Stands for every job of a bulk that has no jid: it is refused for that, and millions of them fit in a line."""
 _ABSENT: Final = object()
 _QUEUE_ACTIONS: Final = frozenset({"PAUSE", "RESUME", "REMOVE", "LATENCY"})
 _MUTATIONS: Final = frozenset({"clear", "kill", "discard", "requeue"})
@@ -487,6 +501,8 @@ _READERS: Final[dict[bytes, Callable[[Argument], Command]]] = {
 }
 _ALL_READERS: Final = {**_READERS, b"TRACK": _read_track, b"BATCH": _read_batch}
 _ALONE: Final[dict[bytes, Command]] = {b"INFO": Info(), b"FLUSH": Flush(), b"END": End()}
+_SHORT: Final = frozenset({b"ACK", b"BEAT", b"TRACK", b"BATCH"})
+"""Verbs whose argument nobody makes long."""
 _MISSING: Final = {b"FETCH": NO_QUEUE, b"MUTATE": NO_MUTATION}
 """What verbs without an argument get in place of `INTERNAL_ERROR`."""
 _NOT_SPOKEN: Final = {b"TRACK": NO_TRACKING, b"BATCH": NO_BATCHES}

@@ -30,6 +30,9 @@ log = logging.getLogger("anew.fwp")
 HANDSHAKE_MS = 2_000
 """From the connection's first moment to the end of its HELLO. Source: Faktory 1.10."""
 
+HELLO_BYTES = 64 << 10
+"""Of a HELLO: nobody knows yet who sends it, and its worker's id is kept for as long as the connection lives."""
+
 MOST_AHEAD = 1_000
 """Lines behind the command under way that are kept; while there are more, nothing is read."""
 
@@ -215,7 +218,9 @@ class FwpConnection(asyncio.Protocol):
                 self._next()
             if len(self._ahead) > MOST_AHEAD or self._ahead_bytes > AHEAD_BYTES:
                 self._read(len(self._ahead) <= 1)
-        if self._lines.too_long and not self._busy:
+        if not self._identified and self._unfinished > HELLO_BYTES:
+            self.close(replies.error(replies.LINE_TOO_LONG))
+        elif self._lines.too_long and not self._busy:
             self._end_too_long()
 
     def pause_writing(self) -> None:
@@ -414,6 +419,9 @@ class FwpConnection(asyncio.Protocol):
         server.gate.hand(self, self._port)
 
     def _hello(self) -> None:
+        if len(self.line) > HELLO_BYTES:
+            self.close(replies.error(replies.LINE_TOO_LONG))
+            return
         try:
             hello = parse_hello(self.line)
         except MalformedRequest:

@@ -27,6 +27,8 @@ I64 = Annotated[int, Bounds(ge=-(2**63), le=2**63 - 1)]
 
 DEFAULT_RETRY: Final = 25
 DEFAULT_QUEUE: Final = "default"
+LONGEST_QUEUE: Final = 512
+"""Characters of a queue's name, as over HTTP: every INFO names all queues, and they are kept in memory."""
 LONGEST_RESERVATION: Final = 86_400
 """Seconds."""
 FEWEST_JID_BYTES: Final = 8
@@ -219,6 +221,10 @@ def checked(job: SentJob) -> CheckedJob:
     at = _at(job.at) if job.at else None
     if not _QUEUE.fullmatch(queue):
         raise InvalidJob(bad_queue(queue), field="queue")
+    if len(queue) > LONGEST_QUEUE:
+        raise InvalidJob(
+            f"queue names have at most {LONGEST_QUEUE} characters, not {len(queue)}", field="queue"
+        )
     return CheckedJob(
         jid,
         queue,

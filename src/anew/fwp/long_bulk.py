@@ -26,9 +26,9 @@ TRIES: Final = 8
 TAIL: Final = 32 << 10
 """Bytes at the end of a piece in which other beginnings are looked for."""
 
-_FIRST: Final = re.compile(rb'[ \t\r\n]*\[[ \t\r\n]*(\{[ \t\r\n]*"[^"\\]{0,64}"|null|)')
+_FIRST: Final = re.compile(rb'[ \t\r\n]*\[[ \t\r\n]*(\{[ \t\r\n]*(?:"[^"\\]{0,64}"|\})|null|)')
 _SPACE: Final = b" \t\r\n"
-_OTHER: Final = re.compile(rb',[ \t\r\n]*(\{[ \t\r\n]*"[^"\\]{0,64}"|null)')
+_OTHER: Final = re.compile(rb',[ \t\r\n]*(\{[ \t\r\n]*(?:"[^"\\]{0,64}"|\})|null)')
 _WIDEST_GAP: Final = 4_096
 _TRUNCATED: Final = "Input data was truncated"
 _PLACE: Final = re.compile(r"\$\[(\d+)\]")

@@ -195,3 +195,21 @@ def test_fwp_20_a_bulks_length_is_in_bytes(wire: FaktoryWire, queue: str) -> Non
     push(wire, queue, args=args)
     assert fetch(wire, queue)["args"] == args
     wire.expect("FETCH", "-ERR must call fetch with at least one queue")
+
+
+@pytest.mark.parametrize("end", [b"", b"\r\n"], ids=["half", "whole"])
+def test_a_long_hello_is_refused_before_it_is_kept(locked_url: str, end: bytes) -> None:
+    """Whoever has no password yet takes up no memory: of 64 MiB that a line may have, only 64 KiB are for a HELLO."""
+    with FaktoryWire(locked_url) as wire:
+        wire.send(b'HELLO {"v":2,"wid":"' + b"w" * (65 << 10) + b'"}', end=end)
+        assert wire.read() == "-ERR line too long"
+        with pytest.raises(Closed):
+            wire.read()
+
+
+def test_a_long_line_may_come_with_the_hello(url: str, queue: str) -> None:
+    """The bound is the HELLO's alone."""
+    pushed = compact(job(queue, args=["x" * (100 << 10)]))
+    with FaktoryWire(url) as wire:
+        wire.send(b'HELLO {"v":2}\r\n' + f"PUSH {pushed}".encode())
+        assert [wire.read(), wire.read()] == ["+OK", "+OK"]

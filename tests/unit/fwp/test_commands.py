@@ -309,6 +309,19 @@ def test_a_bulk_with_something_else_in_it_is_invalid(argument: bytes) -> None:
     assert refusal(b"PUSHB " + argument).startswith("invalid JSON: ")
 
 
+@pytest.mark.parametrize("verb", [b"FETCH ", b"QUEUE PAUSE "])
+def test_a_megabyte_of_names_is_refused(verb: bytes) -> None:
+    """Each of two characters would take some sixty bytes, for as long as the FETCH waits."""
+    assert refusal(verb + b"a " * (1 << 19)).startswith("queues are named in at most 65536 bytes, not ")
+
+
+@pytest.mark.parametrize("verb", ["ACK", "BEAT", "TRACK", "BATCH"])
+def test_a_short_command_of_megabytes_is_refused_unread(verb: str) -> None:
+    """A BATCH NEW of 20 MB held everybody up for two seconds."""
+    line = f"{verb} ".encode() + b"{" * ((1 << 20) + 1)
+    assert refusal(line, enterprise=True) == f"{verb} takes at most 1048576 bytes, not 1048577"
+
+
 def test_a_bulk_of_ten_megabytes_is_read() -> None:
     """Checklist 16."""
     one = b'{"jid":"job-0001","jobtype":"t","args":["%b"]}' % (b"x" * 10_000)

@@ -56,6 +56,7 @@ def test_a_minimal_job_gets_the_defaults() -> None:
         ),
         ({"queue": "c&c"}, 'cannot get "c&c" queue: queue names must match \\A[a-zA-Z0-9._-]+\\z'),
         ({"queue": "a\n"}, 'cannot get "a\\n" queue: queue names must match \\A[a-zA-Z0-9._-]+\\z'),
+        ({"queue": "q" * 513}, "queue names have at most 512 characters, not 513"),
         ({"queue": "é", "at": AT_TEXT}, 'cannot get "é" queue: queue names must match \\A[a-zA-Z0-9._-]+\\z'),
     ],
 )

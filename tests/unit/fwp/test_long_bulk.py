@@ -115,6 +115,7 @@ def test_others_have_their_turn_between_pieces() -> None:
         '[{ "jid":"first"},' + json.dumps(some(9_000))[1:],
         json.dumps(some(5_000), indent=40),
         json.dumps([{"args": NESTED}, *some(4_000, args=NESTED)]),
+        json.dumps([{}] * 150_000),
     ],
     ids=[
         "another member first",
@@ -123,6 +124,7 @@ def test_others_have_their_turn_between_pieces() -> None:
         "a space first",
         "far in",
         "arguments begin alike",
+        "nothing at all",
     ],
 )
 def test_one_odd_job_keeps_nobody_waiting(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
@@ -136,3 +138,10 @@ def test_one_odd_job_keeps_nobody_waiting(monkeypatch: pytest.MonkeyPatch, text:
     jobs = at_once(long_bulk.reading(b"PUSHB " + text.encode()))
     assert jids(jobs) == [(job or {}).get("jid") for job in json.loads(text)]
     assert max(read) <= 2 * long_bulk.PIECE < len(text) / 2
+
+
+def test_jobs_without_an_id_are_kept_as_one() -> None:
+    """Each is refused for that alone, and took forty times its bytes."""
+    jobs = commands.jobs_in(b'[{},null,{"queue":"a"},{"jid":""},{"jid":"a"}]')
+    assert jids(jobs) == [None, None, None, None, "a"]
+    assert len({id(job) for job in jobs}) == 2
