@@ -66,7 +66,8 @@ class Upkeep:
                 batch.end_holds(waiting, HoldEnd.NEVER_BEGUN)
             if len(held) == limit:
                 return True
-            log.warning("process %d has died; its jobs are given back", session.pid)
+            if held:
+                log.warning("process %d has died; its jobs are given back", session.pid)
             store.forget_session(session.id)
             store.staging.unstage_abandoned()
             batch.ask_for_recount()

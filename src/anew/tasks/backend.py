@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from anew.engine.crontab import NewCron
 from anew.jobs import NewJob, State
+
+if TYPE_CHECKING:  # an application that only enqueues need not load the engine before it does
+    from anew.engine.crontab import NewCron
 
 
 class Placed(NamedTuple):

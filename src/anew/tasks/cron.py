@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import inspect
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from anew.engine.crontab import NewCron
 from anew.errors import InvalidInput
 from anew.jobs.cron import parse_cron
-from anew.jobs.cron_entry import NO_CATCH_UP_MS
 from anew.tasks.task import Task
 from anew.zones import offsets
+
+if TYPE_CHECKING:
+    from anew.engine.crontab import NewCron
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,10 +52,12 @@ class CronTask:
 
     def entry(self, name: str) -> NewCron:
         """Give the entry as the store keeps it."""
+        from anew.engine.crontab import NewCron
+
         return NewCron(
             name=name,
             expression=self.expression,
             job=self.task.call().job(),
             timezone=self.timezone,
-            patience_ms=None if self.catch_up else NO_CATCH_UP_MS,
+            **{"patience_ms": None} if self.catch_up else {},
         )
