@@ -22,6 +22,9 @@ AHEAD_MS: Final = 20.0
 wait here while another worker is idle."""
 
 MOST_AHEAD: Final = 1_000
+LEAST_SHARE: Final = 1 / 16
+"""A kind of which no jobs have come for long may come again."""
+
 GRACE_NS: Final = 5_000_000_000
 """How much longer than its time-out a run may take to obey: an `async def` that is cancelled, a process that is killed."""
 
@@ -34,21 +37,27 @@ class Pace:
 
     Attributes:
         held: Taken and not ended.
+        share: Of the jobs that the lane takes, those that are of this kind, as it was until now.
     """
 
-    def __init__(self, concurrency: int) -> None:
+    def __init__(self, concurrency: int, share: float) -> None:
         self.concurrency = concurrency
         self.held = 0
+        self.share = share
         self._mean_ms = 1_000.0
 
     def note(self, took_ms: float) -> None:
         """Note how long a run took."""
         self._mean_ms += (took_ms - self._mean_ms) / 16
 
+    def note_share(self, share: float) -> None:
+        """Note how many of the jobs that were taken were of this kind."""
+        self.share += (share - self.share) / 4
+
     def free(self) -> int:
-        """Report how many more may be taken."""
+        """Report how many jobs of all kinds may be taken so that not too many are of this one."""
         ahead = min(MOST_AHEAD, int(self.concurrency * AHEAD_MS / max(self._mean_ms, 0.001)))
-        return max(0, self.concurrency + ahead - self.held)
+        return int(max(0, self.concurrency + ahead - self.held) / max(self.share, LEAST_SHARE))
 
 
 class Lane:
@@ -70,13 +79,13 @@ class Lane:
         self.queues = queues
         self.open: dict[int, Run] = {}
         self._worker = worker
-        self._plain = Pace(concurrency)
-        self._async = Pace(coroutines)
+        kinds = {task.is_async for task in worker.app.tasks.values()}
+        self._plain = Pace(concurrency, 1 / max(len(kinds), 1))
+        self._async = Pace(coroutines, 1 / max(len(kinds), 1))
         self._todo: queue.SimpleQueue[Run | None] = queue.SimpleQueue()
         self._threads = 0
         self._loop: Loop | None = None
         self._processes: Processes | None = None
-        kinds = {task.is_async for task in worker.app.tasks.values()}
         self._paces = [pace for kind, pace in ((False, self._plain), (True, self._async)) if kind in kinds]
 
     # -- for the worker's thread
@@ -89,6 +98,9 @@ class Lane:
         """Have jobs run that were taken."""
         coroutines = [run for run in runs if run.task is not None and run.task.is_async]
         plain = [run for run in runs if run.task is None or not run.task.is_async]
+        if runs:
+            self._async.note_share(len(coroutines) / len(runs))
+            self._plain.note_share(len(plain) / len(runs))
         self._async.held += len(coroutines)
         self._plain.held += len(plain)
         if coroutines:
