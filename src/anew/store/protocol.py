@@ -230,7 +230,7 @@ class Device(Protocol):
     """What a store has that lives on a disk of this machine."""
 
     def free_bytes(self) -> int:
-        """Report how much the disk can still hold."""
+        """Report how much can still be stored: on the disk, and in place of what was deleted."""
 
     def free_reserve(self) -> None:
         """Give up the space kept for a full disk, so that settling can go on."""

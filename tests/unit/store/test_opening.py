@@ -179,6 +179,25 @@ def test_with_the_reserve_the_log_is_emptied_into_the_database(tmp_path: Path) -
     store.close()
 
 
+def test_pages_that_deleted_jobs_have_left_are_space_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A disk that only this file has filled must not refuse jobs for ever: the file does not shrink."""
+    store = SqliteStore(tmp_path)
+    free = 100 << 20
+    monkeypatch.setattr(os, "statvfs", lambda path: SimpleNamespace(f_bavail=free, f_frsize=1))
+    assert store.free_bytes() == free
+    store._execute("CREATE TABLE filler (text TEXT)")
+    store._execute("INSERT INTO filler VALUES (zeroblob(4_096_000))")
+    assert store.free_bytes() == free
+    store._execute("DELETE FROM filler")
+    left = store.free_bytes() - free
+    assert 4_000_000 < left < 4_300_000
+    free = 4_095_999  # less than the log needs, 1,000 pages of 4,096 bytes
+    assert store.free_bytes() == free
+    store.close()
+
+
 def test_a_reserve_that_found_no_space_is_taken_later(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

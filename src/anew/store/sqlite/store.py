@@ -151,6 +151,7 @@ class SqliteStore:
         # Whoever opens may wait, for a program without a turnstile too.
         self._connection.set_busy_timeout(int(opening.OPENING_WAIT_S * 1_000))
         self._log = Log(self._connection)
+        self._page_bytes = int(self._connection.pragma("page_size"))
         opening.migrate(self._connection, self._sharing.require_alone)
         if self._reserve is not None:
             self.keep_reserve()
@@ -335,9 +336,15 @@ class SqliteStore:
         return None if self._reserve is None else self
 
     def free_bytes(self) -> int:
-        """Tell how much the disk can still hold."""
+        """Tell how much can still be stored: on the disk, and in pages of the file that deleted jobs have left.
+
+        Without space for the log nothing can be written into those either.
+        """
         device = os.statvfs(self._path)
-        return device.f_bavail * device.f_frsize
+        free = device.f_bavail * device.f_frsize
+        if free < opening.CHECKPOINT_PAGES * self._page_bytes:
+            return free
+        return free + int(self._connection.pragma("freelist_count")) * self._page_bytes
 
     def free_reserve(self) -> None:
         """Give up the space kept for a full disk, so that settling can go on; the log is emptied to be used again."""
