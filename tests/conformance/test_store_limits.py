@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from anew.jobs import HoldKind, State
-from anew.jobs.limits import Throttle
+from anew.jobs.limits import Origin, Throttle, rate
 from anew.store.protocol import Store
 
 from .conftest import Opened
@@ -145,3 +145,74 @@ def test_a_line_that_has_a_limit_is_in_order(store: Store) -> None:
     with batch(store):
         store.finish([2, 10])
     assert taken_keys(take(store)) == [3, 4]
+
+
+RATE = {"mail": Throttle(rate=rate(2, 1_000))}
+"""Two starts at once, then one each half second."""
+
+
+def started(store: Store, now: int) -> list[int]:
+    """Take what may start at an instant."""
+    with batch(store):
+        store.pass_time(now)
+        rows, *_ = store.take(["mail"], 100, 1 << 20, hold(now=now))
+    return taken_keys(rows)
+
+
+def next_start(store: Store, now: int) -> int | None:
+    """When somebody who wants all should look again."""
+    with batch(store):
+        store.pass_time(now)
+        store.takeable("mail", "")
+        return store.next_slot_end()
+
+
+def test_starts_keep_to_a_rate(store: Store) -> None:
+    limit(store, RATE)
+    put(store, *[new_job() for _ in range(6)])
+    assert started(store, NOW) == [1, 2]
+    assert started(store, NOW + 499) == []
+    assert next_start(store, NOW + 499) == NOW + 500
+    assert started(store, NOW + 500) == [3]
+    assert started(store, NOW + 2_000) == [4, 5]  # no more than two at once, however long it was quiet
+    assert started(store, NOW + 2_500) == [6]
+
+
+def test_the_end_of_a_job_gives_no_start_back(store: Store) -> None:
+    limit(store, RATE)
+    put(store, *[new_job() for _ in range(3)])
+    assert started(store, NOW) == [1, 2]
+    with batch(store):
+        store.finish([1, 2])
+    assert started(store, NOW) == []
+
+
+def test_a_rate_and_a_bound_hold_together(store: Store) -> None:
+    limit(store, {"mail": Throttle(concurrency=1, rate=rate(10, 1_000))})
+    put(store, *[new_job() for _ in range(3)])
+    assert started(store, NOW) == [1]
+    assert started(store, NOW + 1_000) == []
+    with batch(store):
+        store.finish([1])
+    assert started(store, NOW + 1_000) == [2]
+
+
+def test_an_undone_take_draws_nothing(store: Store) -> None:
+    limit(store, RATE)
+    put(store, *[new_job() for _ in range(2)])
+    store.begin(synced=True)
+    store.pass_time(NOW)
+    store.take(["mail"], 100, 1 << 20, hold(now=NOW))
+    store.rollback()
+    assert started(store, NOW) == [1, 2]
+
+
+def test_another_start_knows_what_was_drawn(lasting: Opened) -> None:
+    store = lasting.open()
+    limit(store, RATE)
+    put(store, *[new_job() for _ in range(4)])
+    assert started(store, NOW) == [1, 2]
+    store = lasting.reopen(store)
+    assert started(store, NOW + 500) == [3]
+    assert started(store, NOW + 600) == []
+    assert store.limits["mail"].origin is Origin.CONFIG

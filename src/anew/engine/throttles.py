@@ -9,11 +9,12 @@ from collections.abc import Mapping
 
 from anew.engine.batch import Batch
 from anew.engine.ops import Verb
-from anew.jobs.limits import Throttle, checked
+from anew.errors import Conflict
+from anew.jobs.limits import Origin, Throttle, checked, merged
 
 
 def set_throttles(throttles: Mapping[str, Throttle]) -> Verb:
-    """Have limits by queue, in place of all that there were; who waits for jobs of these queues looks again.
+    """Have the configuration's limits by queue, in place of all that it had; who waits for jobs of these queues looks again.
 
     Returns:
         A verb that gives None; where nothing changes it writes nothing.
@@ -22,13 +23,35 @@ def set_throttles(throttles: Mapping[str, Throttle]) -> Verb:
         InvalidInput: A limit bounds nothing, or a number in it is out of range; raised here, before anything is done.
     """
     limits = {queue: checked(throttle) for queue, throttle in throttles.items()}
+    return lambda batch: _write(batch, merged(batch.store.limits, limits, Origin.CONFIG))
+
+
+def limit_queue(queue: str, throttle: Throttle | None) -> Verb:
+    """Have a program's limit of one queue, or none any more.
+
+    Returns:
+        A verb that gives None. It raises Conflict where the server's configuration limits the queue.
+
+    Raises:
+        InvalidInput: The limit bounds nothing, or a number in it is out of range; raised here, before anything is done.
+    """
+    own = None if throttle is None else checked(throttle)
 
     def verb(batch: Batch) -> None:
-        if limits != batch.store.limits:
-            batch.store.limit(limits)
-            batch.store.pass_time(batch.now)
+        stored = batch.store.limits
+        limits = {name: one for name, one in stored.items() if one.origin is Origin.PROGRAM}
+        if queue in stored and queue not in limits:
+            raise Conflict(f"the server's configuration limits the queue {queue!r}; change it there")
+        limits.pop(queue, None)
+        _write(batch, merged(stored, limits if own is None else limits | {queue: own}, Origin.PROGRAM))
 
     return verb
+
+
+def _write(batch: Batch, limits: Mapping[str, Throttle]) -> None:
+    if limits != batch.store.limits:
+        batch.store.limit(limits)
+        batch.store.pass_time(batch.now)
 
 
 def free_slots_of(worker: str) -> Verb:

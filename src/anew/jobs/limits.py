@@ -6,6 +6,9 @@ bounds the jobs that run at one time, a rate the starts over a period.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from enum import StrEnum
+
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -14,8 +17,32 @@ from anew.jobs.transitions import Move
 from anew.units import refused
 
 
+class Rate(Struct, frozen=True, gc=False):
+    """A token bucket: `count` starts per period on average, and up to `burst` of them at once after a quiet time.
+
+    A bucket and no window: at the edge of two windows twice the limit can start together, and a window's counters need a row a
+    period. A bucket is two numbers.
+
+    Attributes:
+        count: Starts per period, 1 or more.
+        per_ms: The period in milliseconds, 1 or more.
+        burst: Tokens that the bucket holds, 1 or more.
+    """
+
+    count: int
+    per_ms: int
+    burst: int
+
+
+class Origin(StrEnum):
+    """Who has set a limit: the server's configuration, which replaces all of its own when it is read; or a program."""
+
+    CONFIG = "config"
+    PROGRAM = "program"
+
+
 class Throttle(Struct, frozen=True, gc=False, kw_only=True):
-    """The most jobs that may run at one time. A bound that is None does not hold; zero starts nothing.
+    """The most jobs that may run at one time, or start over a period. A bound that is None does not hold; zero starts nothing.
 
     A slot is taken when a job is taken, and free again with whatever ends the hold on it (`FREEING`, its removal, a holder that
     is gone), or when its time is over.
@@ -24,11 +51,15 @@ class Throttle(Struct, frozen=True, gc=False, kw_only=True):
         concurrency: Most slots in use, over all workers.
         per_worker: Most slots in use by one worker.
         timeout_ms: How long after the take a slot frees itself, though the job may still run; None: not before the hold ends.
+        rate: Starts over a period.
+        origin: Who has set it.
     """
 
     concurrency: int | None = None
     per_worker: int | None = None
     timeout_ms: int | None = None
+    rate: Rate | None = None
+    origin: Origin = Origin.CONFIG
 
 
 PAUSED = Throttle(concurrency=0)
@@ -45,7 +76,7 @@ def checked(throttle: Throttle) -> Throttle:
         InvalidInput: It bounds nothing, a bound is negative, or its time is not positive.
     """
     bounds = (throttle.concurrency, throttle.per_worker)
-    if bounds == (None, None):
+    if bounds == (None, None) and throttle.rate is None:
         raise refused("throttle", "", "a bound on all jobs of the queue, on those of one worker, or both")
     for name, bound in zip(("concurrency", "worker"), bounds, strict=True):
         if bound is not None and bound < 0:
@@ -78,23 +109,6 @@ def startable(throttle: Throttle, wanted: int, in_use: int, in_use_by_worker: in
 def slot_ends_at(throttle: Throttle, now: int) -> int | None:
     """Give the instant, epoch ms, at which a slot taken now frees itself; None: not before the hold ends."""
     return None if throttle.timeout_ms is None else min(now + throttle.timeout_ms, LAST_INSTANT)
-
-
-class Rate(Struct, frozen=True, gc=False):
-    """A token bucket: `count` starts per period on average, and up to `burst` of them at once after a quiet time.
-
-    A bucket and no window: at the edge of two windows twice the limit can start together, and a window's counters need a row a
-    period. A bucket is two numbers.
-
-    Attributes:
-        count: Starts per period, 1 or more.
-        per_ms: The period in milliseconds, 1 or more.
-        burst: Tokens that the bucket holds, 1 or more.
-    """
-
-    count: int
-    per_ms: int
-    burst: int
 
 
 class Bucket(Struct, frozen=True, gc=False):
@@ -166,3 +180,20 @@ def grant(limit: Rate, bucket: Bucket, wanted: int, now: int) -> Grant:
 def returned(limit: Rate, bucket: Bucket, number: int) -> Bucket:
     """Give a bucket as it is when starts it allowed did not happen: another limit held them, or there were no such jobs."""
     return replace(bucket, debt=max(bucket.debt - number * limit.per_ms, 0))
+
+
+def merged(
+    stored: Mapping[str, Throttle], own: Mapping[str, Throttle], origin: Origin
+) -> dict[str, Throttle]:
+    """Give all limits after one side has set its own, in place of those that it had.
+
+    Where both limit a queue, the configuration's holds.
+
+    Args:
+        stored: All that there are.
+        own: By queue, of this origin.
+        origin: Who sets them.
+    """
+    mine = {queue: replace(throttle, origin=origin) for queue, throttle in own.items()}
+    others = {queue: throttle for queue, throttle in stored.items() if throttle.origin is not origin}
+    return mine | others if origin is Origin.PROGRAM else others | mine

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeVar, overload
 
 from anew.errors import Conflict, ForkedStore, InvalidConfig, InvalidInput, NotFound
 from anew.jobs import NewJob, State
+from anew.jobs.limits import Throttle
 from anew.tasks.backend import Backend
 from anew.tasks.batch import JobBatch
 from anew.tasks.cron import CronTask
@@ -23,7 +24,7 @@ from anew.tasks.events import Events
 from anew.tasks.handle import JobHandle
 from anew.tasks.policies import read_policy
 from anew.tasks.task import Call, Options, Task, Unique, read_options
-from anew.tasks.times import Wait, instant_ms, wait_ms
+from anew.tasks.times import Wait, instant_ms, parse_rate, wait_ms
 from anew.units import refused
 
 if TYPE_CHECKING:
@@ -271,6 +272,33 @@ class Anew:
     def resume(self, queue: str) -> None:
         """Have a paused queue hand out its jobs again."""
         self.backend.pause(queue, False)
+
+    def limit(
+        self,
+        queue: str,
+        *,
+        concurrency: int | None = None,
+        rate: str | None = None,
+        burst: int | None = None,
+    ) -> None:
+        """Bound a queue's jobs in all workers and processes together. What is beyond it waits in the queue, and holds no worker.
+
+        Args:
+            queue: Its name. What was bounded before is replaced.
+            concurrency: Jobs that run at one time.
+            rate: Jobs that start over a period, such as ``"10/s"``, ``"100/m"`` or ``"5/30s"``.
+            burst: Of these, how many may start at once after a quiet time. None: as many as the rate has.
+
+        Raises:
+            InvalidInput: A value does not fit, or nothing is bounded; see `unlimit`.
+            Conflict: The server's configuration limits this queue.
+        """
+        throttle = Throttle(concurrency=concurrency, rate=None if rate is None else parse_rate(rate, burst))
+        self.backend.limit(queue, throttle)
+
+    def unlimit(self, queue: str) -> None:
+        """Bound a queue no longer."""
+        self.backend.limit(queue, None)
 
     def submit(
         self, jobs: Sequence[NewJob], task: Task[Any, Any, T], *, plain: bool = False

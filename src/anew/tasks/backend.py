@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from anew.jobs import NewJob, State
+from anew.jobs.limits import Throttle
 
 if TYPE_CHECKING:  # an application that only enqueues need not load the engine before it does
     from anew.engine.crontab import NewCron
@@ -99,6 +100,9 @@ class Backend(Protocol):
 
     def pause(self, queue: str, paused: bool) -> None:
         """Have a queue hand out nothing, or again what it has."""
+
+    def limit(self, queue: str, throttle: Throttle | None) -> None:
+        """Bound the jobs of a queue that run at one time or start over a period, or no longer."""
 
     def put_crons(self, group: str, entries: Sequence[NewCron]) -> None:
         """Have these cron entries in a group and no others."""

@@ -11,11 +11,13 @@ from anew.engine import Call, Enqueue, Enqueued, ThreadCommit
 from anew.engine.batch import Batch
 from anew.engine.crontab import NewCron, replace_group
 from anew.engine.groups import commit_batch, new_batch
+from anew.engine.throttles import limit_queue
 from anew.engine.verbs import cancel_one, delete_one, pause, redrive_one
 from anew.jobs import ENDED, ErrorRecord, Job, NewJob, State
 from anew.jobs.batches import Callback
 from anew.jobs.change import shown_decision
 from anew.jobs.codec import PushedJob
+from anew.jobs.limits import Throttle
 from anew.store.protocol import Filter, Page
 from anew.tasks.backend import JobError, JobInfo, Placed
 
@@ -99,6 +101,10 @@ class EmbeddedBackend:
             pause([queue], paused)(batch)
 
         self.call(verb)
+
+    def limit(self, queue: str, throttle: Throttle | None) -> None:
+        """Bound the jobs of a queue that run at one time or start over a period, or no longer."""
+        self.call(limit_queue(queue, throttle))
 
     def put_crons(self, group: str, entries: Sequence[NewCron]) -> None:
         """Have these cron entries in a group and no others."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 
 from anew.errors import InvalidInput
+from anew.jobs.limits import Rate, rate
 from anew.units import MAX_DURATION_MS, parse_duration_with_unit, refused
 
 Wait = float | str | timedelta
@@ -26,6 +27,22 @@ def wait_ms(value: Wait, field: str) -> int:
         raise refused(field, value, "a duration of 0 or more, a century at most")
     # Rounded to the nanosecond first: 64.1 * 1000 falls a hair above or below.
     return -int(-round(seconds * 1_000, 6) // 1)
+
+
+_PERIODS = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+
+
+def parse_rate(text: str, burst: int | None) -> Rate:
+    """Read a rate such as ``"10/s"``, ``"100/m"`` or ``"5/30s"``.
+
+    Raises:
+        InvalidInput: It is none.
+    """
+    count, _, period = text.partition("/") if isinstance(text, str) else ("", "", "")
+    if not (count.strip().isascii() and count.strip().isdigit()) or not period.strip():
+        raise refused("rate", text, 'a number and a period, such as "10/s", "100/m" or "5/30s"')
+    per_ms = _PERIODS.get(period.strip()) or parse_duration_with_unit(period.strip(), "rate")
+    return rate(int(count), per_ms, burst)
 
 
 def instant_ms(value: datetime, field: str) -> int:

@@ -10,12 +10,12 @@ import msgspec
 import pytest
 
 from anew.engine import Acknowledge, Fetch, Reject
-from anew.engine.throttles import free_slots_of, set_throttles
+from anew.engine.throttles import free_slots_of, limit_queue, set_throttles
 from anew.engine.verbs import cancel_one, delete_one, patch_one
-from anew.errors import InvalidInput, StoreFull
+from anew.errors import Conflict, InvalidInput, StoreFull
 from anew.jobs import Failed, HoldKind, Job, State
 from anew.jobs.codec import PushedJob
-from anew.jobs.limits import Throttle
+from anew.jobs.limits import Throttle, rate
 from anew.jobs.patch import Patch
 from anew.store.protocol import Hold
 from anew.store.sqlite import SqliteStore
@@ -416,3 +416,14 @@ def test_new_jobs_of_a_saturated_queue_tell_nobody(rig: Rig) -> None:
     assert rig.engine.made_ready is False
     ack(rig, "a")
     assert rig.engine.made_ready is True
+
+
+def test_a_programs_limit_outlives_the_configurations_and_gives_way_to_it(rig: Rig) -> None:
+    rig.do(call(limit_queue("mail", Throttle(rate=rate(1, 1_000)))))
+    rig.do(call(set_throttles({"news": Throttle(concurrency=1)})))
+    assert set(rig.store.limits) == {"mail", "news"}
+    refused = rig.do(call(limit_queue("news", None)))
+    assert isinstance(refused, Conflict)
+    assert "the server's configuration limits the queue 'news'" in str(refused)
+    rig.do(call(limit_queue("mail", None)))
+    assert set(rig.store.limits) == {"news"}

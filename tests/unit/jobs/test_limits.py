@@ -13,9 +13,11 @@ from anew.jobs.limits import (
     PAUSED,
     Bucket,
     Grant,
+    Origin,
     Throttle,
     checked,
     grant,
+    merged,
     rate,
     returned,
     slot_ends_at,
@@ -167,3 +169,22 @@ def test_no_period_has_more_starts_than_burst_and_rate_allow(
         for end, _ in starts[i:]:
             within = sum(number for at, number in starts if begin <= at <= end)
             assert within <= burst + (end - begin) * count // per_ms
+
+
+# -- who has set what
+
+
+def test_each_side_replaces_its_own_limits_and_the_configuration_wins() -> None:
+    config, program = Throttle(concurrency=1), Throttle(concurrency=2, origin=Origin.PROGRAM)
+    stored = {"a": config, "b": program}
+    assert merged(stored, {"c": Throttle(concurrency=3)}, Origin.CONFIG) == {
+        "b": program,
+        "c": Throttle(concurrency=3),
+    }
+    assert merged(stored, {"b": Throttle(concurrency=4)}, Origin.CONFIG) == {"b": Throttle(concurrency=4)}
+    assert merged(stored, {"a": Throttle(concurrency=5)}, Origin.PROGRAM) == {"a": config}
+    assert merged(stored, {}, Origin.PROGRAM) == {"a": config}
+
+
+def test_a_rate_alone_is_a_limit() -> None:
+    assert checked(Throttle(rate=rate(1, 1_000))) == Throttle(rate=rate(1, 1_000))

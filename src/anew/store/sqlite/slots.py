@@ -12,10 +12,11 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from anew.jobs.limits import Throttle, startable
+from anew.jobs.limits import FULL, Bucket, Throttle, grant, startable
 from anew.store.sqlite.sql import sql
 
 _LIMITS = msgspec.json.Decoder(dict[str, Throttle])
+_BUCKET = msgspec.json.Decoder(Bucket)
 
 
 class Slots:
@@ -39,6 +40,7 @@ class Slots:
         self._oldest: dict[str, int] = {}
         # Queues of which somebody has got less than was asked for: when their next slot's time is over.
         self._ends: dict[str, int] = {}
+        self._buckets: dict[str, Bucket] = {}
 
     def believe(self, text: str | None) -> Mapping[str, Throttle]:
         """Have the limits that are stored; give them."""
@@ -60,6 +62,7 @@ class Slots:
         self._in_use.clear()
         self._oldest.clear()
         self._ends.clear()
+        self._buckets.clear()
         self.over.clear()
 
     def pass_time(self, now: int) -> None:
@@ -87,6 +90,17 @@ class Slots:
             worker: For whom; None: for all workers together, without the bound of each.
         """
         throttle = self.limits[name]
+        free = self._free_slots(name, throttle, wanted, in_flight, worker)
+        if throttle.rate is None or not free:
+            return free
+        allowed = grant(throttle.rate, self._bucket(name), free, self._now)
+        if allowed.again_at is not None:
+            self._ends[name] = min(allowed.again_at, self._ends.get(name, allowed.again_at))
+        return allowed.number
+
+    def _free_slots(
+        self, name: str, throttle: Throttle, wanted: int, in_flight: int, worker: str | None
+    ) -> int:
         if throttle.per_worker is None and in_flight + wanted <= (throttle.concurrency or 0):
             return wanted
         in_use = self._in_use.get(name)
@@ -113,13 +127,29 @@ class Slots:
         return -1 if timeout_ms is None else now - timeout_ms
 
     def took(self, slots: Iterable[tuple[str, str]], now: int) -> None:
-        """Count slots that were taken: queue and worker."""
+        """Count slots that were taken, queue and worker, and write the buckets of those queues that have a rate."""
+        drawn: dict[str, int] = {}
         for name, worker in slots:
+            drawn[name] = drawn.get(name, 0) + 1
             in_use = self._in_use.get(name)
             if in_use is not None:
                 if not in_use:
                     self._oldest[name] = now
                 in_use[worker] = in_use.get(worker, 0) + 1
+
+        for name, count in drawn.items():
+            rate = self.limits[name].rate
+            if rate is not None:
+                bucket = self._buckets[name] = grant(rate, self._bucket(name), count, now).bucket
+                self._execute(sql("write_meta"), (f"bucket/{name}", msgspec.json.encode(bucket).decode()))
+
+    def _bucket(self, name: str) -> Bucket:
+        """Give the bucket of a queue that has a rate; one that has started nothing yet is full."""
+        bucket = self._buckets.get(name)
+        if bucket is None:
+            rows = self._execute(sql("note"), (f"bucket/{name}",)).fetchall()
+            bucket = self._buckets[name] = _BUCKET.decode(rows[0][0]) if rows else FULL
+        return bucket
 
     def freed(self, name: str) -> None:
         """Note that jobs of a queue are in flight no more."""
