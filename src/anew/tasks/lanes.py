@@ -8,6 +8,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Sequence
+from copy import copy
 from typing import TYPE_CHECKING, Final
 
 from anew.tasks.running import Run, failed_with, timed_out
@@ -36,7 +37,7 @@ class Pace:
         concurrency: Runs at one time.
 
     Attributes:
-        held: Taken and not ended.
+        held: Taken and not claimed by the worker's thread as ended. Only that thread changes it.
         share: Of the jobs that the lane takes, those that are of this kind, as it was until now.
     """
 
@@ -98,6 +99,8 @@ class Lane:
         """Have jobs run that were taken."""
         coroutines = [run for run in runs if run.task is not None and run.task.is_async]
         plain = [run for run in runs if run.task is None or not run.task.is_async]
+        for run in runs:
+            run.lane = self
         if runs:
             self._async.note_share(len(coroutines) / len(runs))
             self._plain.note_share(len(plain) / len(runs))
@@ -113,9 +116,15 @@ class Lane:
             self._start_thread()
 
     @property
-    def backlog(self) -> int:
-        """Jobs that are held and have not begun."""
-        return self._todo.qsize() + (0 if self._loop is None else self._loop.backlog)
+    def held(self) -> int:
+        """Jobs that were taken, and whose end the worker's thread has not seen."""
+        return self._plain.held + self._async.held
+
+    def claim(self, run: Run) -> None:
+        """Note that the worker's thread has seen the end of a run."""
+        pace = self._async if run.task is not None and run.task.is_async else self._plain
+        pace.held -= 1
+        pace.note(run.took_ms)
 
     def unbegun(self) -> list[Run]:
         """Give up the jobs that have not begun; give them."""
@@ -150,8 +159,8 @@ class Lane:
             if now_ns - run.began_ns < timeout_ms * 1_000_000 + (GRACE_NS if stops else 0):
                 continue
             if self.open.pop(run.key, None) is run:
-                late.append((run, timeout_ms))
-                self._pace_of(run).held -= 1
+                # A copy: whatever the handler comes to at last is written into the run that it knows.
+                late.append((copy(run), timeout_ms))
                 if not run.task.is_async:
                     self._threads -= 1
         return late
@@ -171,20 +180,10 @@ class Lane:
         """Take a run off the list of open ones; report whether it was there, so that nobody else has given it up."""
         return self.open.pop(run.key, None) is run
 
-    def ended(self, run: Run) -> None:
-        """Note the end of a run that was open."""
-        pace = self._pace_of(run)
-        pace.held -= 1
-        pace.note(run.took_ms)
-        self._worker.ended(run)
-
     @property
     def worker(self) -> Worker:
         """Whose lane it is."""
         return self._worker
-
-    def _pace_of(self, run: Run) -> Pace:
-        return self._async if run.task is not None and run.task.is_async else self._plain
 
     def _start_thread(self) -> None:
         self._threads += 1
@@ -204,7 +203,7 @@ class Lane:
                 runner.call(run)
             if not self.is_open(run):  # it took too long: another thread has this one's place
                 return
-            self.ended(run)
+            worker.ended(run)
 
     def _call_process(self, run: Run) -> None:
         try:
@@ -239,11 +238,6 @@ class Loop:
         self._thread = threading.Thread(target=self._main, args=(ready,), name="anew-loop", daemon=True)
         self._thread.start()
         ready.wait()
-
-    @property
-    def backlog(self) -> int:
-        """Jobs that have not begun."""
-        return len(self._waiting)
 
     def submit(self, runs: Sequence[Run]) -> None:
         """Have jobs run; from another thread."""
@@ -326,4 +320,4 @@ class Loop:
         finally:
             self._slots.append(slot)
         if lane.is_open(run):
-            lane.ended(run)
+            lane.worker.ended(run)

@@ -6,7 +6,7 @@ import logging
 import time
 import traceback
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from anew.errors import AnewError
 from anew.jobs import Cancelled, Failed, Outcome, Snoozed
@@ -14,6 +14,9 @@ from anew.tasks.arguments import write_result
 from anew.tasks.context import Context, current
 from anew.tasks.signals import Cancel, Discard, JobSignal, Retry, Snooze
 from anew.tasks.task import Task
+
+if TYPE_CHECKING:
+    from anew.tasks.lanes import Lane
 
 log = logging.getLogger("anew.tasks")
 
@@ -27,6 +30,7 @@ class Run:
         job_id: Its public id.
         attempts: Failures reported before.
         task: What it is a call of; None if this application has no such task.
+        lane: What runs it.
         began_ns: When it began, by the performance counter; 0 before.
         outcome: How it has ended; None: well.
         result: What it has come to, as JSON, where that is kept.
@@ -38,6 +42,7 @@ class Run:
         "ended_ns",
         "job_id",
         "key",
+        "lane",
         "max_attempts",
         "name",
         "outcome",
@@ -70,6 +75,7 @@ class Run:
         self.attempts = attempts
         self.max_attempts = max_attempts
         self.task = task
+        self.lane: Lane | None = None
         self.began_ns = self.ended_ns = 0
         self.outcome: Outcome | None = None
         self.result: bytes | None = None

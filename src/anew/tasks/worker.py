@@ -84,6 +84,7 @@ class Worker:
         self._source = source_of(app)
         self._runner = Runner(self._source.now, self._source.progress)
         self._ended: deque[Run] = deque()
+        self._again: list[Run] = []
         self._sleeping = False
         self._stop_at: float | None = None
         size = None if process_memory is None else parse_size(process_memory, field="process_memory")
@@ -163,7 +164,7 @@ class Worker:
         taken = 0
         if ended or given_back or any(want.limit for want in wants):
             taken = self._exchange(ended, given_back, wants)
-        if self._burst and not (taken or ended or self._ended or self.running or self._waiting()):
+        if self._burst and not (taken or ended or self._held()):
             self.stop()
         if not (taken or ended):
             self._sleep(seen, looks=any(want.limit for want in wants))
@@ -171,7 +172,12 @@ class Worker:
 
     def _claim(self) -> list[Run]:
         """Give the runs that have ended and are not settled yet."""
-        return [self._ended.popleft() for _ in range(len(self._ended))]
+        again, self._again = self._again, []
+        ended = [self._ended.popleft() for _ in range(len(self._ended))]
+        for run in ended:
+            if run.lane is not None:
+                run.lane.claim(run)
+        return again + ended
 
     def _exchange(self, ended: list[Run], given_back: Sequence[Run], wants: Sequence[Want]) -> int:
         done = self._source.exchange(ended, given_back, wants)
@@ -183,7 +189,7 @@ class Worker:
             self.done["lost"] += 1
             log.info("a job was no longer held when its run ended", extra=_about(run))
         if done.again:
-            self._ended.extend(done.again)
+            self._again = done.again
             time.sleep(BUSY_S)
         return sum(map(len, done.taken))
 
@@ -195,8 +201,8 @@ class Worker:
         finally:
             self._sleeping = False
 
-    def _waiting(self) -> int:
-        return sum(lane.backlog for lane in self._lanes)
+    def _held(self) -> int:
+        return len(self._again) + sum(lane.held for lane in self._lanes)
 
     # -- the end
 
@@ -208,7 +214,7 @@ class Worker:
             self.stop()
         if self._stop_at is None:
             return False
-        return time.monotonic() >= self._stop_at or not (self.running or self._ended or self._waiting())
+        return time.monotonic() >= self._stop_at or not self._held()
 
     def _give_back_rest(self) -> None:
         """Settle what has ended, and give back what still runs: its report will find it held by nobody, or by another."""
