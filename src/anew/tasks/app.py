@@ -20,7 +20,7 @@ from anew.jobs.limits import Throttle
 from anew.tasks.backend import Backend
 from anew.tasks.batch import JobBatch
 from anew.tasks.cron import CronTask
-from anew.tasks.events import Events
+from anew.tasks.events import Events, names_of
 from anew.tasks.handle import JobHandle
 from anew.tasks.policies import read_policy
 from anew.tasks.task import Call, Options, Task, Unique, read_options
@@ -223,10 +223,14 @@ class Anew:
         """Have a function called with each `Event` of these names, or of all; see `anew.tasks.events`.
 
         It is called in a thread of its own, after the change is on the disk. What it raises is logged, and changes nothing.
+
+        Raises:
+            InvalidInput: There is no such event.
         """
+        checked = names_of(names)
 
         def decorate(hook: F) -> F:
-            self.events.add(hook, names)
+            self.events.add(hook, checked)
             return hook
 
         return decorate

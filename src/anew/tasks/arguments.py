@@ -37,7 +37,7 @@ class Arguments:
         self._function = function
         self._name = name
         self._packed = packed
-        self._signature = inspect.signature(function)
+        self._signature = _signature_of(function)
         parameters = self._signature.parameters.values()
         self._names = [parameter.name for parameter in parameters]
         # `*args`, `**kwargs` and positional-only parameters have no names in a payload.
@@ -167,6 +167,13 @@ class Arguments:
 
 class _Packed(msgspec.Struct):
     msgpack: str
+
+
+def _signature_of(function: Callable[..., Any]) -> inspect.Signature:
+    try:
+        return inspect.signature(function, eval_str=True)
+    except Exception:  # types that do not exist yet, or for type checkers only
+        return inspect.signature(function)
 
 
 def _hints_of(function: Callable[..., Any]) -> dict[str, Any]:

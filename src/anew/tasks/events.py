@@ -63,6 +63,20 @@ class Event:
 Hook = Callable[[Event], object]
 
 
+def names_of(names: Sequence[str]) -> Sequence[str]:
+    """Give the names of events that somebody has asked for; none means all.
+
+    Raises:
+        InvalidInput: There is no such event.
+    """
+    for name in names:
+        if name not in NAMES:
+            raise InvalidInput(
+                f"on: {name!r} is no event; expected one of {', '.join(NAMES)}", field="name", value=name
+            )
+    return names or NAMES
+
+
 class Events:
     """The hooks of one application; false while there are none, so that nothing is built for nobody."""
 
@@ -77,16 +91,8 @@ class Events:
         return bool(self._hooks)
 
     def add(self, hook: Hook, names: Sequence[str]) -> None:
-        """Have a hook called for events of these names, or of all.
-
-        Raises:
-            InvalidInput: There is no such event.
-        """
-        for name in names or NAMES:
-            if name not in NAMES:
-                raise InvalidInput(
-                    f"on: {name!r} is no event; expected one of {', '.join(NAMES)}", field="name", value=name
-                )
+        """Have a hook called for events of these names; see `names_of`."""
+        for name in names:
             self._hooks.setdefault(name, []).append(hook)
 
     def emit(self, event: Event) -> None:

@@ -252,7 +252,9 @@ class Worker:
                 if name == "discarded"
                 else logging.INFO
             )
-            log.log(level, "job %s", name, extra=_about(run) | _facts(run, job))
+            facts = _facts(run, job)
+            why = f": {facts['error_type']}: {facts['reason']}" if "error_type" in facts else ""
+            log.log(level, "%s %s %s%s", run.name, run.job_id, name, why, extra=_about(run) | facts)
         if self.app.events:
             self._emit("rescued" if name == "interrupted" else name, run, job)
 

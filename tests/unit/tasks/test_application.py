@@ -1,0 +1,602 @@
+"""An application as its user meets it: tasks, jobs, a worker that runs what is ready and ends."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+import time
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from anew import Anew, Cancel, Discard, Event, JobFailed, Retry, Snooze, Unique, ctx
+from anew.errors import Conflict, ForkedStore, IllegalTransition, InvalidInput, InvalidJob, NotFound
+
+FAR = timedelta(days=1)
+
+
+@pytest.fixture
+def app() -> Iterator[Anew]:
+    """An application in memory."""
+    with Anew(":memory:") as made:
+        yield made
+
+
+def work(app: Anew, **options: object) -> dict[str, int]:
+    """Run what is ready; give what the runs have come to, without the kinds of which there were none."""
+    worker = app.worker(**({"burst": True} | options))
+    worker.run()
+    return {name: count for name, count in worker.done.items() if count}
+
+
+# -- a task
+
+
+def test_a_task_that_is_called_runs_here_and_now(app: Anew) -> None:
+    @app.task
+    def add(a: int, b: int) -> int:
+        return a + b
+
+    assert add(1, 2) == 3
+    assert app.counts()["ready"] == 0
+
+
+def test_plain_functions_and_coroutines_run_and_their_results_are_kept(app: Anew) -> None:
+    @app.task(keep_result="1h")
+    def add(a: int, b: int) -> int:
+        return a + b
+
+    @app.task(keep_result="1h")
+    async def later(at: datetime) -> datetime:
+        await asyncio.sleep(0)
+        return at + timedelta(hours=1)
+
+    noon = datetime(2026, 11, 22, 12, tzinfo=UTC)
+    one, two = add.enqueue(1, b=2), later.enqueue(noon)
+    assert work(app) == {"succeeded": 2}
+    assert (one.result(), one.status()) == (3, "completed")
+    assert two.result() == noon + timedelta(hours=1)
+
+
+def test_a_job_that_is_not_kept_is_gone_when_it_has_succeeded(app: Anew) -> None:
+    @app.task
+    def nothing() -> None: ...
+
+    handle = nothing.enqueue()
+    work(app)
+    assert handle.status() is None
+    assert handle.wait(timeout=1) is None
+    with pytest.raises(NotFound, match="keep_result"):
+        handle.result()
+
+
+def test_arguments_are_refused_where_they_are_enqueued(app: Anew) -> None:
+    @app.task(name="send")
+    def send(user: int, note: str = "") -> None: ...
+
+    for args, words in (
+        (("seven",), "Expected `int`, got `str` - at `user`"),
+        ((), "missing a required argument: 'user'"),
+        ((1, "a", 3), "too many positional arguments"),
+    ):
+        with pytest.raises(InvalidJob, match=r"^send: .*expected send\(user: int") as caught:
+            send.enqueue(*args)  # type: ignore[arg-type]
+        assert words in str(caught.value)
+    assert app.counts()["ready"] == 0
+
+
+def test_two_tasks_of_one_name_are_refused(app: Anew) -> None:
+    app.task(name="send")(lambda: None)
+    with pytest.raises(InvalidInput, match="two of the name 'send'"):
+        app.task(name="send")(lambda: 1)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"priority": 65_536}, "priority: 65536 is not valid; expected a number from 0 to 65535"),
+        ({"max_attempts": 0}, "max_attempts: 0 is not valid"),
+        ({"timeout": 0}, "timeout: 0 is not valid; expected a duration above 0"),
+        ({"timeout": -1}, "timeout: -1 is not valid"),
+        ({"queue": "a,b"}, 'queue: "a,b" is not valid'),
+        ({"unique": Unique(until="never")}, 'unique.until: "never" is not valid; expected one of'),
+        ({"policy": "evn"}, "evn"),
+        ({"policy": {int: "even"}}, "expected a class of exceptions"),
+        ({"policy": lambda attempt: 1}, "expected a function of two parameters"),
+    ],
+)
+def test_options_that_do_not_fit_are_refused_by_name(
+    app: Anew, options: dict[str, object], words: str
+) -> None:
+    with pytest.raises(InvalidInput) as caught:
+        app.task(**options)(print)  # type: ignore[arg-type]
+    assert words in str(caught.value)
+
+
+def test_a_time_without_its_zone_is_refused(app: Anew) -> None:
+    task = app.task(name="t")(lambda: None)
+    with pytest.raises(InvalidInput, match="a datetime with a time zone"):
+        task.using(at=datetime(2030, 1, 1))
+    with pytest.raises(InvalidInput, match="one of them, not both"):
+        task.using(at=datetime(2030, 1, 1, tzinfo=UTC), delay=1)
+
+
+# -- when a run fails
+
+
+def test_a_failed_job_runs_again_and_knows_which_run_it_is(app: Anew) -> None:
+    runs: list[tuple[int, bool]] = []
+
+    @app.task(policy=[0, 0], keep_result="1h")
+    def flaky() -> str:
+        runs.append((ctx.attempt, ctx.is_last))
+        if ctx.attempt < 3:
+            raise ValueError("not yet")
+        return "done"
+
+    handle = flaky.enqueue()
+    assert work(app) == {"failed": 2, "succeeded": 1}
+    assert runs == [(1, False), (2, False), (3, True)]
+    info = handle.info()
+    assert info is not None
+    assert [(one.attempt, one.outcome, one.error_type, one.message) for one in info.errors] == [
+        (1, "error", "ValueError", "not yet"),
+        (2, "error", "ValueError", "not yet"),
+    ]
+    assert "raise ValueError" in str(info.errors[0].backtrace)
+    assert handle.result() == "done"
+
+
+def test_a_job_without_attempts_left_is_dead_and_can_run_again(app: Anew) -> None:
+    broken = True
+
+    @app.task(max_attempts=1, keep_result="1h")
+    def once() -> str:
+        if broken:
+            raise ValueError("no")
+        return "yes"
+
+    handle = once.enqueue()
+    assert work(app) == {"discarded": 1}
+    assert handle.status() == "dead"
+    with pytest.raises(JobFailed, match="is dead: ValueError: no"):
+        handle.wait()
+    broken = False
+    handle.redrive()
+    assert work(app) == {"succeeded": 1}
+    assert handle.result() == "yes"
+    with pytest.raises(IllegalTransition):
+        handle.redrive()
+
+
+def test_the_jobs_own_limit_wins_over_its_tasks(app: Anew) -> None:
+    @app.task(max_attempts=5, policy=[0] * 10)
+    def never() -> None:
+        raise ValueError
+
+    never.using(max_attempts=2).enqueue()
+    assert work(app) == {"failed": 1, "discarded": 1}
+
+
+def test_rules_by_exception_name_the_narrowest_class(app: Anew) -> None:
+    @app.task(policy={LookupError: None, KeyError: [0], Exception: ["1d"]}, max_attempts=3)
+    def choose(kind: str) -> None:
+        raise {"key": KeyError, "index": IndexError, "value": ValueError}[kind]("x")
+
+    key, index, value = (choose.enqueue(kind) for kind in ("key", "index", "value"))
+    work(app)
+    assert (key.status(), index.status(), value.status()) == ("dead", "dead", "retrying")
+    found = [handle.info() for handle in (key, index, value)]
+    assert [one.attempts for one in found if one] == [2, 1, 1]
+
+
+def test_a_function_says_when_or_that_it_is_over(app: Anew) -> None:
+    asked: list[tuple[int, str]] = []
+
+    def policy(attempt: int, exception: BaseException) -> float | None:
+        asked.append((attempt, str(exception)))
+        return 0 if attempt < 3 else None
+
+    @app.task(policy=policy)
+    def never() -> None:
+        raise ValueError("x")
+
+    handle = never.enqueue()
+    work(app)
+    assert asked == [(1, "x"), (2, "x"), (3, "x")]
+    assert handle.status() == "dead"
+
+
+def test_a_function_in_djangos_shape_is_asked_with_the_exception_first(app: Anew) -> None:
+    asked: list[tuple[str, int]] = []
+
+    @app.task(policy=lambda exception, task_result: asked.append((str(exception), task_result.attempts)))
+    def never() -> None:
+        raise ValueError("x")
+
+    never.enqueue()
+    work(app)
+    assert asked == [("x", 1)]
+
+
+def test_a_function_that_fails_leaves_it_to_the_default(app: Anew, caplog: pytest.LogCaptureFixture) -> None:
+    @app.task(policy=lambda attempt, exception: 1 / 0)
+    def never() -> None:
+        raise ValueError("x")
+
+    handle = never.enqueue()
+    assert work(app) == {"failed": 1}
+    assert handle.status() == "retrying"
+    assert "a policy's function failed" in caplog.text
+
+
+# -- what a handler says
+
+
+def test_a_snoozed_job_burns_no_attempt(app: Anew) -> None:
+    runs: list[int] = []
+
+    @app.task(max_attempts=1)
+    def poll() -> None:
+        runs.append(ctx.attempt)
+        if len(runs) < 4:
+            raise Snooze(0, "not there yet")
+
+    poll.enqueue()
+    assert work(app) == {"snoozed": 3, "succeeded": 1}
+    assert runs == [1, 1, 1, 1]
+
+
+def test_so_many_snoozes_and_no_more(app: Anew) -> None:
+    @app.task
+    def poll() -> None:
+        raise Snooze(0, most=2)
+
+    handle = poll.enqueue()
+    assert work(app) == {"snoozed": 2, "discarded": 1}
+    assert handle.status() == "dead"
+
+
+def test_a_retry_names_its_time_and_keeps_to_the_limit(app: Anew) -> None:
+    @app.task(max_attempts=2)
+    def busy() -> None:
+        raise Retry("busy", after=0)
+
+    handle = busy.enqueue()
+    assert work(app) == {"failed": 1, "discarded": 1}
+    info = handle.info()
+    assert info is not None
+    assert [one.message for one in info.errors] == ["busy", "busy"]
+
+
+def test_discard_and_cancel_end_a_job_at_once(app: Anew) -> None:
+    @app.task
+    def hopeless() -> None:
+        raise Discard("no such user")
+
+    @app.task
+    async def unwanted() -> None:
+        raise Cancel("the user has left")
+
+    dead, cancelled = hopeless.enqueue(), unwanted.enqueue()
+    assert work(app) == {"discarded": 1, "cancelled": 1}
+    assert (dead.status(), cancelled.status()) == ("dead", "cancelled")
+    info = cancelled.info()
+    assert info is not None
+    assert (info.attempts, info.errors[0].outcome, info.errors[0].message) == (
+        0,
+        "cancelled",
+        "the user has left",
+    )
+
+
+def test_there_is_no_context_without_a_job() -> None:
+    with pytest.raises(Conflict, match="no job runs here"):
+        _ = ctx.attempt
+
+
+def test_a_job_of_no_known_task_fails_and_says_so(app: Anew) -> None:
+    handle = app.task(name="gone")(lambda: None).enqueue()
+    del app.tasks["gone"]
+    assert work(app) == {"failed": 1}
+    info = handle.info()
+    assert info is not None
+    assert "has no task 'gone'" in info.errors[0].message
+
+
+# -- time-outs and processes
+
+
+def test_a_coroutine_that_runs_too_long_is_cancelled(app: Anew) -> None:
+    stopped = threading.Event()
+
+    @app.task(timeout=0.01, policy={TimeoutError: None})
+    async def hang() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            stopped.set()
+
+    handle = hang.enqueue()
+    assert work(app) == {"discarded": 1}
+    assert stopped.is_set()
+    info = handle.info()
+    assert info is not None
+    assert (info.errors[0].outcome, info.errors[0].error_type) == ("timeout", "TimeoutError")
+
+
+def test_a_thread_that_runs_too_long_is_given_up_and_its_word_means_nothing(app: Anew) -> None:
+    go_on, after = threading.Event(), threading.Event()
+
+    @app.task(timeout=0.01, max_attempts=1)
+    def hang() -> None:
+        go_on.wait(20)
+        after.set()
+
+    handle = hang.enqueue()
+    assert work(app, concurrency=1) == {"discarded": 1}
+    go_on.set()
+    assert after.wait(20)
+    assert handle.status() == "dead"
+    assert app.task(name="next")(lambda: None).enqueue().created
+    assert work(app, concurrency=1) == {"succeeded": 1}
+
+
+# -- unique jobs
+
+
+def test_the_same_key_is_the_same_job_until_it_has_ended(app: Anew) -> None:
+    @app.task(unique="invoice {number}")
+    def bill(number: int, note: str = "") -> None: ...
+
+    first, again, other = bill.enqueue(1), bill.enqueue(1, "x"), bill.enqueue(2)
+    assert (first.created, again.created, other.created) == (True, False, True)
+    assert again.id == first.id
+    work(app)
+    assert bill.enqueue(1).created
+
+
+def test_a_key_can_be_all_arguments_or_a_function_of_them(app: Anew) -> None:
+    @app.task(unique=True)
+    def one(number: int) -> None: ...
+
+    @app.task(unique=Unique(key=lambda number: str(number % 2)))
+    def two(number: int) -> None: ...
+
+    assert [one.enqueue(n).created for n in (1, 1, 2)] == [True, False, True]
+    assert [two.enqueue(n).created for n in (1, 3, 2)] == [True, False, True]
+
+
+# -- queues, times, batches, cron
+
+
+def test_a_paused_queue_hands_out_nothing(app: Anew) -> None:
+    @app.task(queue="mail")
+    def send() -> None: ...
+
+    send.enqueue()
+    app.pause("mail")
+    assert work(app) == {}
+    app.resume("mail")
+    assert work(app) == {"succeeded": 1}
+
+
+def test_low_priorities_come_first(app: Anew) -> None:
+    order: list[int] = []
+
+    @app.task
+    def note(n: int) -> None:
+        order.append(n)
+
+    for n, priority in ((1, 10), (2, 5), (3, 10), (4, 0)):
+        note.using(priority=priority).enqueue(n)
+    work(app, concurrency=1)
+    assert order == [4, 2, 1, 3]
+
+
+def test_delayed_jobs_wait_and_expired_ones_do_not_run(app: Anew) -> None:
+    @app.task
+    def send() -> None: ...
+
+    later = send.using(delay=FAR).enqueue()
+    at = send.using(at=datetime.now(UTC) + FAR).enqueue()
+    expired = send.using(expires=0.001).enqueue()
+    time.sleep(0.01)  # the machine's clock, as there is no other for an application in memory
+    assert work(app) == {}
+    assert (later.status(), at.status(), expired.status()) == ("scheduled", "scheduled", "cancelled")
+
+
+def test_a_batch_calls_back_once_all_have_succeeded(app: Anew) -> None:
+    calls: list[str] = []
+
+    @app.task
+    def part(n: int) -> None:
+        calls.append(f"part {n}")
+
+    @app.task
+    def whole(name: str) -> None:
+        calls.append(name)
+
+    with app.batch(on_success=whole.call("success"), on_complete=whole.call("complete")) as batch:
+        for n in (1, 2):
+            part.using(batch=batch).enqueue(n)
+    work(app, concurrency=1)
+    assert sorted(calls[:2]) == ["part 1", "part 2"]
+    assert sorted(calls[2:]) == ["complete", "success"]
+
+
+def test_a_cron_task_needs_no_arguments_and_a_readable_expression(app: Anew) -> None:
+    with pytest.raises(InvalidInput, match="needs day"):
+        app.cron("@daily")(app.task(name="a")(lambda day: None))
+    with pytest.raises(InvalidInput):
+        app.cron("61 * * * *")(app.task(name="b")(lambda: None))
+    with pytest.raises(InvalidInput):
+        app.cron("@daily", tz="Nowhere/City")(app.task(name="c")(lambda: None))
+
+
+def test_removing_what_has_ended_before_a_time(app: Anew) -> None:
+    task = app.task(name="t", keep_result="1d")(lambda: 1)
+    task.enqueue_many([() for _ in range(1_200)])
+    work(app)
+    assert app.clear("completed", older_than="1h") == 0
+    assert app.clear("completed", queue="other") == 0
+    assert app.clear("completed") == 1_200
+    with pytest.raises(InvalidInput, match='states: "completd" is not valid'):
+        app.clear("completd")
+
+
+# -- many at once
+
+
+def test_many_calls_are_stored_all_or_none(app: Anew) -> None:
+    @app.task(keep_result="1h")
+    def double(n: int) -> int:
+        return 2 * n
+
+    handles = double.enqueue_many([(1,), {"n": 2}, [3]])
+    work(app)
+    assert [handle.result() for handle in handles] == [2, 4, 6]
+    with pytest.raises(InvalidJob):
+        double.enqueue_many([(1,), ("x",)])
+    with pytest.raises(InvalidInput, match="a tuple of positional arguments, or a dict"):
+        double.enqueue_many([1])  # type: ignore[list-item]
+    assert app.counts()["ready"] == 0
+    assert double.enqueue_many([]) == []
+
+
+# -- events
+
+
+def test_hooks_hear_what_happens_and_change_nothing(app: Anew, caplog: pytest.LogCaptureFixture) -> None:
+    heard: list[tuple[str, int, str | None]] = []
+
+    @app.on()
+    def note(event: Event) -> None:
+        heard.append((event.name, event.attempt, event.error))
+
+    @app.on("failed")
+    def broken(event: Event) -> None:
+        raise RuntimeError("a hook")
+
+    @app.task(policy=[0])
+    def never() -> None:
+        raise ValueError("x")
+
+    never.enqueue()
+    assert work(app) == {"failed": 1, "discarded": 1}
+    assert heard == [
+        ("enqueued", 0, None),
+        ("started", 1, None),
+        ("failed", 1, "x"),
+        ("started", 2, None),
+        ("discarded", 2, "x"),
+    ]
+    assert "a hook failed" in caplog.text
+    with pytest.raises(InvalidInput, match="is no event"):
+        app.on("faild")
+
+
+# -- processes of the machine
+
+
+def test_a_forked_child_opens_the_file_for_itself(tmp_path: Path) -> None:
+    with Anew(tmp_path / "jobs.db") as app:
+        task = app.task(name="t")(lambda: None)
+        task.enqueue()
+        child = os.fork()
+        if child == 0:
+            try:
+                task.enqueue()
+                app.close()
+                os._exit(0)
+            finally:
+                os._exit(1)
+        assert os.waitpid(child, 0)[1] == 0
+        assert app.counts()["ready"] == 2
+
+
+def test_jobs_in_memory_stay_with_the_process_that_made_them(app: Anew) -> None:
+    task = app.task(name="t")(lambda: None)
+    task.enqueue()
+    child = os.fork()
+    if child == 0:
+        try:
+            task.enqueue()
+        except ForkedStore:
+            os._exit(0)
+        finally:
+            os._exit(1)
+    assert os.waitpid(child, 0)[1] == 0
+
+
+# -- the end of a worker
+
+
+def test_what_has_not_begun_goes_back_and_what_runs_may_end(app: Anew) -> None:
+    begun, go_on = threading.Event(), threading.Event()
+
+    @app.task
+    def slow() -> None:
+        begun.set()
+        go_on.wait(20)
+
+    slow.enqueue_many([() for _ in range(5)])
+    worker = app.worker(concurrency=1)
+    thread = threading.Thread(target=worker.run)
+    thread.start()
+    assert begun.wait(20)
+    worker.stop()
+    go_on.set()
+    thread.join(20)
+    assert worker.done["succeeded"] == 1
+    assert (app.counts()["ready"], app.counts()["in_flight"]) == (4, 0)
+
+
+def test_what_does_not_end_in_time_is_given_back_uncounted(app: Anew) -> None:
+    begun, go_on = threading.Event(), threading.Event()
+
+    @app.task
+    def slow() -> None:
+        begun.set()
+        go_on.wait(20)
+
+    handle = slow.enqueue()
+    worker = app.worker(drain=0)
+    thread = threading.Thread(target=worker.run)
+    thread.start()
+    assert begun.wait(20)
+    worker.stop()
+    thread.join(20)
+    info = handle.info()
+    assert info is not None
+    assert (str(info.state), info.attempts, info.errors) == ("ready", 0, ())
+    go_on.set()
+
+
+def test_a_worker_can_stop_after_so_many_runs(app: Anew) -> None:
+    task = app.task(name="t")(lambda: None)
+    task.enqueue_many([() for _ in range(50)])
+    assert work(app, burst=False, most_jobs=10, concurrency=1)["succeeded"] >= 10
+    assert app.counts()["in_flight"] == 0
+
+
+def test_lanes_keep_to_their_queues(app: Anew) -> None:
+    running: list[str] = []
+    most: dict[str, int] = {"a": 0, "b": 0}
+    lock = threading.Lock()
+
+    @app.task
+    def note() -> None:
+        with lock:
+            running.append(ctx.queue)
+            most[ctx.queue] = max(most[ctx.queue], running.count(ctx.queue))
+        with lock:
+            running.remove(ctx.queue)
+
+    for queue in ("a", "b", "c"):
+        note.using(queue=queue).enqueue_many([() for _ in range(20)])
+    assert work(app, queues={"a": 1, "b": 2}) == {"succeeded": 40}
+    assert (most["a"], most["b"] <= 2, app.counts("c")["ready"]) == (1, True, 20)
