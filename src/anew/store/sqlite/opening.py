@@ -7,7 +7,6 @@ import re
 import secrets
 import time
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
@@ -162,9 +161,6 @@ def reserve_space(path: Path) -> None:
 
 def connect(path: str, *, vfs: str | None = None) -> apsw.Connection:
     """Open the writer's connection with the settings that everything else relies on."""
-    # Its own count of memory costs SQLite a lock at each allocation. Refused if SQLite was in use before, which does no harm.
-    with suppress(apsw.MisuseError):
-        apsw.config(apsw.SQLITE_CONFIG_MEMSTATUS, False)
     connection = apsw.Connection(path, vfs=vfs, statementcachesize=2_000)
     # Without this SQLite prepares a statement again whenever a bound value could change its plan; ours name their indexes.
     connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
