@@ -215,6 +215,10 @@ class ThreadCommit:
                     if other.is_answered() or other is self._leader:
                         other.wake()
 
+    def is_busy(self) -> bool:
+        """Report whether some thread is in a call just now."""
+        return self._leader is not None
+
     def close(self) -> None:
         """Close the store; no other thread may be in a call."""
         self.engine.store.close()

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import sys
 import threading
 import weakref
 from collections.abc import Awaitable, Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
@@ -371,6 +372,14 @@ class Anew:
             )
         return EmbeddedBackend(open_engine(None if self.location == MEMORY else Path(self.location)))
 
+    def opened_here(self) -> bool:
+        """Report whether this process has opened the place of the jobs, and not closed it."""
+        return self._backend is not None and self._pid == os.getpid()
+
+    def is_busy(self) -> bool:
+        """Report whether some thread is in a call just now."""
+        return self._backend is not None and self._backend.is_busy()
+
     def use(self, backend: Backend) -> None:
         """Have the jobs in another place, as a test does."""
         self._backend, self._pid = backend, os.getpid()
@@ -450,4 +459,13 @@ def _after_fork() -> None:
         app.events.forget_thread()
 
 
+def _at_exit() -> None:
+    """Leave no sign of a process that has ended well: `anew doctor` would find it dead."""
+    for app in list(_apps):
+        if app.opened_here() and not app.is_busy():
+            with suppress(Exception):
+                app.close()
+
+
 os.register_at_fork(after_in_child=_after_fork)
+atexit.register(_at_exit)

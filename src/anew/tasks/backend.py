@@ -113,5 +113,8 @@ class Backend(Protocol):
     def close_batch(self, key: int) -> None:
         """Let the callbacks of a batch go."""
 
+    def is_busy(self) -> bool:
+        """Report whether some thread is in a call just now."""
+
     def close(self) -> None:
         """Let go of it."""

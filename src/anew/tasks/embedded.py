@@ -125,6 +125,10 @@ class EmbeddedBackend:
         result: V = self.commit.apply(Call(verb, _nobody, durable=durable))
         return result
 
+    def is_busy(self) -> bool:
+        """Report whether some thread is in a call just now."""
+        return self.commit.is_busy()
+
     def close(self) -> None:
         """Close the engine."""
         self.commit.close()

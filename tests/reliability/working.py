@@ -1,0 +1,70 @@
+"""An application to be killed and stopped at any instant: producers and workers that write down what they know.
+
+    python -m tests.reliability.working produce DIRECTORY LOG
+    python -m tests.reliability.working work DIRECTORY LOG
+
+Each line of a log is one event: ``E id`` an enqueue has returned; ``b id pid ns``, ``e id pid ns`` a run has begun and ended, by
+the machine's monotonic clock. A line is one system call, so that a kill loses none that was written.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import sys
+import time
+
+from anew import Anew
+
+app = Anew(sys.argv[2] if len(sys.argv) > 2 else ":memory:")
+_log = -1
+
+
+def say(event: str, *words: object) -> None:
+    """Write one line."""
+    os.write(_log, f"{event} {' '.join(map(str, words))}\n".encode())
+
+
+@app.task(name="plain", policy=[0.05] * 50)
+def plain(one: str, ms: float) -> None:
+    """Take a while."""
+    say("b", one, os.getpid(), time.monotonic_ns())
+    time.sleep(ms / 1_000)
+    say("e", one, os.getpid(), time.monotonic_ns())
+
+
+@app.task(name="coroutine", policy=[0.05] * 50)
+async def coroutine(one: str, ms: float) -> None:
+    """Take a while in the loop."""
+    say("b", one, os.getpid(), time.monotonic_ns())
+    await asyncio.sleep(ms / 1_000)
+    say("e", one, os.getpid(), time.monotonic_ns())
+
+
+def produce() -> None:
+    """Enqueue until killed."""
+    chance = random.Random(os.getpid())
+    number = 0
+    while True:
+        task = chance.choice([plain, coroutine])
+        ids = [f"{os.getpid()}-{number + n}" for n in range(chance.choice([1, 1, 1, 10]))]
+        number += len(ids)
+        task.enqueue_many([(one, chance.choice([0, 1, 5, 60])) for one in ids])
+        for one in ids:
+            say("E", one)
+        time.sleep(chance.random() * 0.05)
+
+
+def main() -> None:
+    """Produce or work."""
+    global _log
+    _log = os.open(sys.argv[3], os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    if sys.argv[1] == "produce":
+        produce()
+    else:
+        app.run_worker(burst=sys.argv[1] == "drain")
+
+
+if __name__ == "__main__":
+    main()
