@@ -95,6 +95,10 @@ def test_the_variable_names_the_application(project: Project) -> None:
         ("raise SystemExit(0)\n", "bad:app cannot be imported: bad.py:1: SystemExit: 0"),
         ("from jobs import app\napp.run_worker()\n", 'expected such calls below: if __name__ == "__main__":'),
         ("x = 1\n", "the module has no 'app'; expected an application: app = Anew(...)"),
+        (
+            "from anew import Anew\napp = Anew()\n",
+            "bad:app: the application has no tasks; expected a module that",
+        ),
         ("app = 1\n", "bad:app is of the type int; expected an application"),
     ],
 )

@@ -71,11 +71,19 @@ def find_app(place: AppPlace) -> Anew:
     """Import an application.
 
     Raises:
-        InvalidInput: The module cannot be imported (with its own error, and where that was), or has no such application.
+        InvalidInput: The module cannot be imported (with its own error, and where that was), has no such application, or one
+            without tasks: a worker would fail every job as that of an unknown task.
     """
     module = _import(place)
-    if not place.name:
-        return _only_app(place, module)
+    app = _named_app(place, module) if place.name else _only_app(place, module)
+    if not app.tasks:
+        raise InvalidInput(
+            f"{place.text}: the application has no tasks; expected a module that imports them too"
+        )
+    return app
+
+
+def _named_app(place: AppPlace, module: ModuleType) -> Anew:
     try:
         found = attrgetter(place.name)(module)
     except AttributeError:
