@@ -24,7 +24,7 @@ def _leave_logging_alone() -> Iterator[None]:
 def write(folder: Path, rotation: str, lines: range, *, max_files: int) -> None:
     """Log numbered lines of some 150 bytes to files of at most 300."""
     handler = logs.rotating(folder, rotation, 300, max_files)
-    logs.set_up("json", "info", rotation=handler)
+    logs.set_up("json", "info", handler=handler)
     for number in lines:
         logging.getLogger("anew.test").info("line %03d %s", number, "x" * 60)
     handler.close()

@@ -48,8 +48,8 @@ class Anew:
     """An application.
 
     Args:
-        store: Where its jobs are: a file (made if it is missing), a server's data directory, or ``":memory:"``. None: the
-            variable ANEW_URL, or else the file ``anew.db`` here.
+        store: Where its jobs are: a file (``"jobs.db"``; .sqlite and .sqlite3 do too), a server's data directory (any other name),
+            each made if it is missing, or ``":memory:"``. None: the variable ANEW_URL, or else the file ``anew.db`` here.
         name: Names the application among others that share the store: the group of its cron entries.
         queue: Of tasks that name none.
         policy: Of tasks that name none; see `Anew.task`. None: the preset `even`, 25 retries in about 20 days.
