@@ -115,11 +115,11 @@ class TaskWorker:
         self._reader.start()
 
     def wait_for(self, message: str, **facts: Any) -> dict[str, Any]:
-        """Read the log up to an event, and give its fields; what is no event is passed over."""
+        """Read the log up to a message, or the event of a run, and give its fields; what is no log is passed over."""
         while True:
             line = self._line(message)
             fields = json.loads(line)["fields"] if line.startswith("{") else {}
-            if fields.get("message") == message and facts.items() <= fields.items():
+            if message in (fields.get("message"), fields.get("event")) and facts.items() <= fields.items():
                 return dict(fields)
 
     def wait_for_text(self, text: str) -> str:

@@ -57,9 +57,9 @@ def test_a_burst_runs_what_is_ready_and_logs_a_line_a_run_without_payloads(proje
     assert done.stdout == "hello Ada\n"
     records = [json.loads(line) for line in done.stderr.splitlines()]
     runs = {record["fields"]["job_id"]: record for record in records if "job_id" in record["fields"]}
-    assert runs[greeted]["fields"]["message"] == "job succeeded"
+    assert runs[greeted]["fields"]["event"] == "succeeded"
     assert runs[greeted]["fields"]["task"] == "jobs.greet"
-    assert (runs[failed]["level"], runs[failed]["fields"]["message"]) == ("ERROR", "job discarded")
+    assert (runs[failed]["level"], runs[failed]["fields"]["event"]) == ("ERROR", "discarded")
     assert (runs[failed]["fields"]["error_type"], runs[failed]["fields"]["reason"]) == ("ValueError", "no")
     assert [records[0]["fields"]["message"], records[-1]["fields"]["message"]] == [
         "worker started",
@@ -122,7 +122,7 @@ def test_a_signal_lets_what_runs_finish(
     project.enqueue("gated")
     running.signal(number)
     gate.let_through()
-    running.wait_for("job succeeded", job_id=job_id)
+    running.wait_for("succeeded", job_id=job_id)
     assert running.wait_for("worker stopped")["given_back"] == 0
     assert running.ended() == code
     assert project.counts() == {"ready": 1}
@@ -161,7 +161,7 @@ def test_a_killed_workers_job_runs_again(project: Project, gate: Pipes, worker: 
     other = worker("jobs:app")
     assert gate.begun() == job_id
     gate.let_through()
-    other.wait_for("job succeeded", job_id=job_id, attempt=1)
+    other.wait_for("succeeded", job_id=job_id, attempt=1)
 
 
 def test_a_quiet_worker_ends_what_it_has_and_takes_nothing_more(
@@ -174,11 +174,11 @@ def test_a_quiet_worker_ends_what_it_has_and_takes_nothing_more(
     quiet.wait_for("the worker takes no more")
     second = project.enqueue("gated")
     gate.let_through()
-    quiet.wait_for("job succeeded", job_id=first)
+    quiet.wait_for("succeeded", job_id=first)
     other = worker("jobs:app")
     assert gate.begun() == second
     gate.let_through()
-    other.wait_for("job succeeded", job_id=second)
+    other.wait_for("succeeded", job_id=second)
     quiet.signal(signal.SIGTERM)
     assert quiet.ended() == 143
 
@@ -192,9 +192,9 @@ def test_a_worker_that_a_shell_has_in_the_background_ignores_the_terminals_inter
     job_id = gate.begun()
     running.signal(signal.SIGINT)
     gate.let_through()
-    running.wait_for("job succeeded", job_id=job_id)
+    running.wait_for("succeeded", job_id=job_id)
     project.enqueue("greet", "Ada")
-    running.wait_for("job succeeded", task="jobs.greet")
+    running.wait_for("succeeded", task="jobs.greet")
     running.signal(signal.SIGTERM)
     assert running.ended() == 143
 
@@ -213,11 +213,11 @@ def test_queues_have_runs_of_their_own(project: Project, gate: Pipes, worker: St
     running = worker("jobs:app", "-q", "slow:1,fast", "--concurrency", "2")
     assert gate.begun() == first
     fast = project.enqueue("fast")
-    running.wait_for("job succeeded", job_id=fast)
+    running.wait_for("succeeded", job_id=fast)
     gate.let_through()
     assert gate.begun() == second
     gate.let_through()
-    running.wait_for("job succeeded", job_id=second)
+    running.wait_for("succeeded", job_id=second)
 
 
 QUEUES = """
@@ -267,8 +267,8 @@ def test_a_terminal_shows_a_status_line_and_failures_above_it(project: Project) 
     assert "4 tasks, jobs in jobs.db, queues: all (Ctrl-C stops)\r\n" in shown
     assert " running, " in shown
     assert "hello Ada\r\n" in shown
-    assert " ERROR job discarded " in shown
-    assert "job succeeded" not in shown
+    assert " ERROR jobs.fail " in shown
+    assert " succeeded" not in shown
     assert "stopped: 0 running, 1 done, 1 dead, " in shown
     assert "\x1b[31m" not in shown
 
@@ -307,10 +307,10 @@ def test_a_server_on_the_same_path_shows_and_steers_the_jobs_in_any_order_of_sta
         ]
         assert anew(server.address, "jobs", "cancel", waiting).returncode == 0
         gate.let_through()
-        running.wait_for("job succeeded", job_id=job_id)
+        running.wait_for("succeeded", job_id=job_id)
         done = anew(server.address, "enqueue", "jobs.fail", "--queue", "default", '{"secret": "Eve"}')
         assert done.returncode == 0, done.stderr
-        running.wait_for("job failed", error_type="ValueError")
+        running.wait_for("failed", error_type="ValueError")
         (retrying,) = anew_json(server.address, "jobs", "list", "--status", "retrying")["jobs"]
         assert (retrying["type"], retrying["attempts"]) == ("jobs.fail", 1)
         assert anew(server.address, "jobs", "delete", retrying["id"], "--yes").returncode == 0

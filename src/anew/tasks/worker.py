@@ -281,7 +281,8 @@ class Worker:
             )
             facts = _facts(run, job)
             why = f": {facts['error_type']}: {facts['reason']}" if "error_type" in facts else ""
-            log.log(level, "%s %s %s%s", run.name, run.job_id, name, why, extra=_about(run) | facts)
+            fields = {"event": name} | _about(run) | facts
+            log.log(level, "%s %s %s%s", run.name, run.job_id, name, why, extra=fields)
         if self.app.events:
             self._emit("rescued" if name == "interrupted" else name, run, job)
 
