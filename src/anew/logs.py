@@ -95,7 +95,13 @@ class TextFormatter(logging.Formatter):
         fields = fields_of(record)
         message = fields.pop("message").replace("\n", "\\n")
         exception = fields.pop("exception", "")
-        facts = "".join(f" {name}={json.dumps(value, ensure_ascii=True)}" for name, value in fields.items())
+        # What the message says is not said twice.
+        told = {
+            name: value
+            for name, value in fields.items()
+            if not isinstance(value, str) or value not in message
+        }
+        facts = "".join(f" {name}={json.dumps(value, ensure_ascii=True)}" for name, value in told.items())
         level = _NAMES.get(record.levelno, record.levelname)
         when = _timestamp(record)
         head = f"{when[11:23]} {level:5}" if self._short else f"{when} {level:5} {record.name}:"

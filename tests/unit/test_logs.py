@@ -102,3 +102,12 @@ def test_the_facts_of_a_tasks_run_follow_its_words_as_text() -> None:
         ' WARN  anew.tasks: job failed job_id="03h9" task="jobs.send" attempt=2 took_ms=1.5 '
         'error_type="ValueError" reason="two\\nlines \\\\u001b[31m"'
     )
+
+
+def test_a_line_for_people_says_nothing_twice() -> None:
+    facts = {"job_id": "0abc", "task": "app.greet", "queue": "mail", "attempt": 1, "reason": "no route"}
+    record = logging.makeLogRecord(
+        {"msg": "app.greet 0abc failed: OSError: no route", "levelno": logging.WARNING} | facts
+    )
+    line = logs.TextFormatter(short=False).format(record)
+    assert line.endswith(' app.greet 0abc failed: OSError: no route queue="mail" attempt=1')
