@@ -11,8 +11,10 @@ from anew.client.views import (
     FailureResult,
     JobView,
     LastError,
+    LimitView,
     Page,
     QueueCounts,
+    RateView,
 )
 
 __all__ = [
@@ -25,7 +27,9 @@ __all__ = [
     "Filters",
     "JobView",
     "LastError",
+    "LimitView",
     "Page",
     "QueueCounts",
+    "RateView",
     "TakeStream",
 ]

@@ -186,6 +186,17 @@ def job_path(job_id: str, verb: str = "") -> str:
     return f"/jobs/{quote(job_id, safe='')}" + (f"/{verb}" if verb else "")
 
 
+def queue_path(queue: str, verb: str) -> str:
+    """Give the path of something that is done to a queue.
+
+    Raises:
+        InvalidInput: The name is empty.
+    """
+    if not queue:
+        raise refused("queue", queue, "the name of a queue")
+    return f"/v1/queues/{quote(queue, safe='')}/{verb}"
+
+
 def local_path(link: str) -> str:
     """Give a link that the server gave, to be followed as it is.
 

@@ -141,8 +141,39 @@ class Page:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RateView:
+    """A limit of a queue's starts: `count` each `per_ms` on average, and up to `burst` at once after a quiet time."""
+
+    count: int
+    per_ms: int
+    burst: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LimitView:
+    """The limit of a queue; a bound that is None does not hold.
+
+    Attributes:
+        concurrency: Most jobs that run at one time, over all workers.
+        worker: The same for one worker.
+        timeout_ms: How long after its start a job counts as running.
+        rate: Starts over a period.
+    """
+
+    concurrency: int | None = None
+    worker: int | None = None
+    timeout_ms: int | None = None
+    rate: RateView | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class QueueCounts:
-    """How many jobs of each status a queue holds."""
+    """How many jobs of each status a queue holds, and what keeps it from handing them out.
+
+    Attributes:
+        paused: It hands out nothing.
+        limit: None if it has none.
+    """
 
     name: str
     ready: int
@@ -150,6 +181,8 @@ class QueueCounts:
     in_flight: int
     completed: int
     dead: int
+    paused: bool = False
+    limit: LimitView | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

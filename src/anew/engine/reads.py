@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 from anew.errors import AnewError, InternalError, Overloaded
 from anew.jobs import ENDED, ErrorRecord, Job, State
+from anew.jobs.limits import Throttle
 from anew.store.protocol import Filter, Page, Reader, Store
 
 log = logging.getLogger("anew.engine")
@@ -104,6 +105,10 @@ class Reads:
         if where.queues is None or len(where.queues) > FEW_QUEUES or not where.only_counts():
             return None
         return _known(where, self._store.counts(where.queues))
+
+    def limits(self) -> Mapping[str, Throttle]:
+        """Give the limits of queues as this process saw them last; queues without one are left out."""
+        return self._store.limits
 
     # -- beside the loop
 

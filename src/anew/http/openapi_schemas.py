@@ -206,6 +206,7 @@ def schemas() -> dict[str, Schema]:
         "Retried": record("retried", retried=integer(U64_MAX)),
         "ListedJobPage": record("jobs pages", jobs=list_of(ref("ListedJob")), pages=ref("Pages")),
         "QueueCounts": record("queues", queues=list_of(_QUEUE_COUNTS)),
+        "QueuePaused": record("name paused", name=text(), paused={"type": "boolean"}),
         "Crons": record("crons", crons=list_of(_CRON)),
         "Queues": record("queues", queues=list_of(text())),
         "Health": record("status commit", status=text(const="ok"), commit=text(enum=["full", "relaxed"])),
@@ -217,7 +218,21 @@ def schemas() -> dict[str, Schema]:
 
 
 _STATUS_COUNTS: dict[str, Any] = {name: integer(U64_MAX) for name in STATES}
-_QUEUE_COUNTS = record(" ".join(("name", *STATES)), name=text(), **_STATUS_COUNTS)
+_RATE = record("count per_ms burst", count=integer(U64_MAX), per_ms=integer(U64_MAX), burst=integer(U64_MAX))
+_LIMIT = record(
+    "concurrency worker timeout_ms rate",
+    concurrency=or_null(integer(U64_MAX)),
+    worker=or_null(integer(U64_MAX)),
+    timeout_ms=or_null(integer(U64_MAX)),
+    rate=or_null(_RATE),
+)
+_QUEUE_COUNTS = record(
+    " ".join(("name", *STATES, "paused", "limit")),
+    name=text(),
+    **_STATUS_COUNTS,
+    paused={"type": "boolean"},
+    limit=or_null(_LIMIT),
+)
 _CRON = record(
     "group name schedule timezone paused next_at last_fired_at",
     group=text(),

@@ -48,8 +48,8 @@ ALL = dict(commands())
 
 def test_the_commands() -> None:
     assert {" ".join(path) for path in ALL} == {
-        "serve", "enqueue", "work", "jobs list", "jobs show", "jobs patch", "jobs retry", "jobs cancel", "jobs delete", "queues",
-
+        "serve", "enqueue", "work", "jobs list", "jobs show", "jobs patch", "jobs retry", "jobs cancel", "jobs delete",
+        "queues list", "queues pause", "queues resume",
         "dead list", "dead retry", "policy explain", "policy lint", "policy list", "policy sample", "policy show", "config show",
         "cron list", "cron next", "fwp info", "fwp ping", "health", "import faktory", "completion", "doctor", "backup", "restore",
         "lab chart", "lab compare", "lab fit", "lab open", "lab replay", "lab simulate", "lab report",
