@@ -153,7 +153,7 @@ def patch_jobs(
 @click.argument("job_ids", nargs=-1, required=True, metavar="ID...")
 @remote
 def retry_jobs(session: ClientSession, job_ids: tuple[str, ...]) -> int:
-    """Make dead jobs ready now, cancelled ones too.
+    """Make dead jobs ready now, cancelled and expired ones too. Those expire no more.
 
     Their failures stay counted: one that was out of retries runs once more, and is dead again if that fails. To bring
     back many at once, or with all their retries, see: anew dead retry --help

@@ -15,6 +15,8 @@ from anew.client.views import (
     Page,
     QueueCounts,
     RateView,
+    Ties,
+    UniqueTie,
 )
 
 __all__ = [
@@ -32,4 +34,6 @@ __all__ = [
     "QueueCounts",
     "RateView",
     "TakeStream",
+    "Ties",
+    "UniqueTie",
 ]

@@ -33,6 +33,8 @@ class JobView:
         jid: The id that its producer gave it, if it came by the Faktory Work Protocol; not on a take stream.
         duplicate, folded: Whether an enqueue stored nothing new, and this is the job that it met.
         last_error: Its latest failure, where it was asked for and there is one.
+        expired: It ended because nobody started it in time.
+        ties: What it is tied to, on the answer to get; None if to nothing.
         document: The whole JSON object as the server sent it.
     """
 
@@ -59,6 +61,8 @@ class JobView:
     folded: bool = False
     state: str | None = None
     last_error: LastError | None = None
+    expired: bool = False
+    ties: Ties | None = None
     document: Raw = dataclasses.field(default_factory=Raw, repr=False)
 
     def payload_json(self) -> bytes:
@@ -105,6 +109,36 @@ class LastError:
     message: str
     failed_at: int
     error_type: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UniqueTie:
+    """A job's unique key.
+
+    Attributes:
+        scope: How long a job of the key holds it: ``queued``, ``active``, ``exists``, ``started`` or ``succeeded``.
+        held_by: Id of the job that holds it now; None if none does.
+        until: When that ends at the latest, epoch ms; None if no time ends it.
+    """
+
+    scope: str
+    held_by: str | None = None
+    until: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ties:
+    """What a job is tied to.
+
+    Attributes:
+        unique: Its unique key.
+        batch: Id of the batch that it belongs to, or whose callback it is.
+        expires_at: It is not started later than this, epoch ms.
+    """
+
+    unique: UniqueTie | None = None
+    batch: str | None = None
+    expires_at: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,7 +14,16 @@ import msgspec
 from anew.backoff import ALIASES, PRESETS
 from anew.http.changing import PatchBody, Redrive, RetentionBody
 from anew.http.query_strings import DEFAULT_LIMIT, MOST_LIMIT, STATES, U16_MAX
-from anew.http.render import ListedJob, ShownDropped, ShownError, ShownJob, ShownLastError, StoredJob
+from anew.http.render import (
+    ListedJob,
+    ShownDropped,
+    ShownError,
+    ShownJob,
+    ShownLastError,
+    ShownTies,
+    ShownUnique,
+    StoredJob,
+)
 from anew.http.settling import Ids, JobFailure
 from anew.jobs.change import Decision
 from anew.jobs.codec import U64_MAX, Backoff, FailureReport, NewJob, Retention
@@ -42,6 +51,8 @@ GENERATED: dict[type[msgspec.Struct], str] = {
     ShownJob: "Job",
     StoredJob: "StoredJob",
     ListedJob: "ListedJob",
+    ShownTies: "Ties",
+    ShownUnique: "UniqueTie",
     ShownLastError: "LastError",
     ShownError: "ErrorRecord",
     ShownDropped: "DroppedRecords",
