@@ -96,6 +96,7 @@ _FILTERS: Final[Mapping[str, Mapping[str, Any]]] = {
     },
     "queue": {"multiple": True, "metavar": "QUEUE", "help": "Only these queues."},
     "type": {"multiple": True, "metavar": "TYPE", "help": "Only these types."},
+    "jid": {"multiple": True, "metavar": "JID", "help": "Only jobs with these ids of their producers."},
     "priority": {"metavar": "RANGE", "help": "Only these priorities: 7, 10..20, ..5 or 9.."},
     "attempts": {"metavar": "RANGE", "help": "Only these numbers of failures: 0, ..2 or 3.."},
 }

@@ -57,3 +57,29 @@ def test_a_plain_job_is_tied_to_nothing(fwp_server: ServerProcess, wire: Faktory
     push(wire, queue)
     job_id = only(fwp_server, queue)["id"]
     assert "ties" not in anew_json(fwp_server.address, "jobs", "show", job_id)["job"]
+
+
+def test_a_job_is_found_by_the_id_that_its_producer_gave_it(
+    fwp_server: ServerProcess, wire: FaktoryWire, queue: str
+) -> None:
+    push(wire, queue, 1)
+    push(wire, queue, 2)
+    jid, other = f"{queue}-job-1", f"{queue}-job-2"
+    (job,) = anew_json(fwp_server.address, "jobs", "list", "--jid", jid)["jobs"]
+    assert (job["jid"], job["queue"]) == (jid, queue)
+    assert facts(fwp_server, jid)["job"] == job["id"]
+    assert anew_json(fwp_server.address, "jobs", "list", "--jid", f"{jid},{other}", "--count") == {"count": 2}
+    assert anew(fwp_server.address, "jobs", "delete", "--jid", other, "--yes").stdout == "1 deleted\n"
+    assert anew_json(fwp_server.address, "jobs", "list", "--queue", queue, "--count") == {"count": 1}
+
+
+def test_an_id_that_nobody_or_several_have_is_not_found(
+    fwp_server: ServerProcess, wire: FaktoryWire, queue: str
+) -> None:
+    done = anew(fwp_server.address, "jobs", "show", f"{queue}-none")
+    assert (done.returncode, "anew jobs list --jid JID" in done.stderr) == (4, True)
+    assert anew(fwp_server.address, "jobs", "show", "a,b").returncode == 4
+    push(wire, queue, jid=f"{queue}-twice")
+    push(wire, queue, jid=f"{queue}-twice")
+    done = anew(fwp_server.address, "jobs", "show", f"{queue}-twice")
+    assert (done.returncode, f"anew jobs list --jid {queue}-twice" in done.stderr) == (4, True)
