@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import ipaddress
 from collections.abc import Mapping, Sequence
@@ -104,6 +105,8 @@ def load_settings(flags: Mapping[str, object], environ: Mapping[str, str], file:
 def load_connect(flags: Mapping[str, object], environ: Mapping[str, str], file: Path | None) -> Connect:
     """Build the settings that a client needs; what is wrong with a server's settings does not concern it.
 
+    Where nothing says the address, it is that of the server that these variables and this file would start.
+
     Args:
         flags: Names such as ``"client.url"`` to values as given; None means not given.
         environ: The environment.
@@ -118,7 +121,17 @@ def load_connect(flags: Mapping[str, object], environ: Mapping[str, str], file: 
         for group, name, setting in declared()
         if group == "connect" and (found := sources.find(setting))
     }
+    given.setdefault("url", f"http://{_own_address(sources, 'listen')}")
     return _grow({"connect": given}).connect
+
+
+def fwp_address(environ: Mapping[str, str], file: Path | None) -> str:
+    """Give HOST:PORT of the Faktory Work Protocol, as a server would have it that these variables and this file start.
+
+    Raises:
+        InvalidConfig: The file cannot be read.
+    """
+    return _own_address(_Sources({}, environ, _read_file(file) if file else {}, str(file)), "fwp")
 
 
 def require_safe_bind(settings: Settings) -> None:
@@ -174,6 +187,21 @@ class _Sources:
         if setting.name in table:
             return f"{self._file}: [{setting.table}] {setting.name}", table[setting.name]
         return None
+
+
+def _own_address(sources: _Sources, group: str) -> str:
+    default = getattr(Settings(), group)
+    found: dict[str, object] = {"host": default.host, "port": default.port}
+    for of, name, setting in declared():
+        if of == group and name in found and (given := sources.find(setting)):
+            with contextlib.suppress(InvalidConfig):
+                found[name] = (
+                    setting.parse(given[1], given[0]) or default.port
+                )  # nobody knows which port 0 became
+    host = ipaddress.ip_address(str(found["host"]))
+    if host.is_unspecified:
+        host = ipaddress.ip_address("127.0.0.1" if host.version == 4 else "::1")
+    return f"{host}:{found['port']}" if host.version == 4 else f"[{host}]:{found['port']}"
 
 
 def _key(setting: SettingSpec) -> str:
