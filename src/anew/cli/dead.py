@@ -19,7 +19,13 @@ _ERROR_SHOWN: Final = 100
 
 @click.group(cls=CommandGroup)
 def dead() -> None:
-    """List dead jobs, and bring them back."""
+    """List dead jobs, and bring them back.
+
+    \b
+    Examples:
+      anew dead list --queue web
+      anew dead retry --queue web --spread 10m
+    """
 
 
 @dead.command("list", short_help="List dead jobs with their last errors.")

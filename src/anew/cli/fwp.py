@@ -16,7 +16,7 @@ from anew.cli.output import one_line, show_json, show_table
 from anew.client.fwp import FwpClient
 from anew.config import find_file, fwp_address
 from anew.errors import InvalidInput
-from anew.units import format_duration_about
+from anew.units import format_duration_about, reason_of
 
 
 @click.group(cls=CommandGroup)
@@ -26,6 +26,11 @@ def fwp() -> None:
     The address is --url, else FAKTORY_URL (or the variable that FAKTORY_PROVIDER names), else fwp-port and fwp-host
     of ./anew.toml. Its password stands in it, tcp://:PASSWORD@HOST:7419, or in FAKTORY_PASSWORD; a value that begins
     with a slash is the path of a file.
+
+    \b
+    Examples:
+      anew fwp ping
+      anew fwp info --url tcp://queue.example.org:7419
     """
 
 
@@ -129,5 +134,5 @@ def _password(environ: Mapping[str, str]) -> str:
         return Path(given).read_text(encoding="utf-8").strip()
     except (OSError, UnicodeDecodeError) as error:
         raise InvalidInput(
-            f"FAKTORY_PASSWORD: the file cannot be read: {error}", field="FAKTORY_PASSWORD"
+            f"FAKTORY_PASSWORD: the file cannot be read: {reason_of(error)}", field="FAKTORY_PASSWORD"
         ) from error

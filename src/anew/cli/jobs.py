@@ -31,7 +31,13 @@ _CLEARED: Final = {
 
 @click.group(cls=CommandGroup)
 def jobs() -> None:
-    """List, show, change, retry, cancel and delete jobs."""
+    """List, show, change, retry, cancel and delete jobs.
+
+    \b
+    Examples:
+      anew jobs list --queue web --status retrying
+      anew jobs show 03h9zfi18gdfi0z62rygn7z6c
+    """
 
 
 @jobs.command("list")

@@ -31,10 +31,15 @@ def queues() -> None:
     """Show the queues and what is in them; pause and resume them.
 
     Without a command: list.
+
+    \b
+    Examples:
+      anew queues
+      anew queues pause mail
     """
 
 
-@queues.command("list")
+@queues.command("list", short_help="Show the queues and what is in them.")
 @click.option("--names", is_flag=True, help="Only the names of those that hold jobs, one a line.")
 @remote
 def list_queues(session: ClientSession, names: bool) -> None:
@@ -60,7 +65,7 @@ def list_queues(session: ClientSession, names: bool) -> None:
         _show(counts)
 
 
-@queues.command("pause")
+@queues.command("pause", short_help="Have queues hand out nothing.")
 @click.argument("names", nargs=-1, required=True, metavar="QUEUE...")
 @remote
 def pause_queues(session: ClientSession, names: tuple[str, ...]) -> None:
@@ -81,7 +86,7 @@ def pause_queues(session: ClientSession, names: tuple[str, ...]) -> None:
         show_json({"paused": names})
 
 
-@queues.command("resume")
+@queues.command("resume", short_help="Have paused queues hand out their jobs again.")
 @click.argument("names", nargs=-1, required=True, metavar="QUEUE...")
 @remote
 def resume_queues(session: ClientSession, names: tuple[str, ...]) -> None:

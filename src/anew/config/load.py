@@ -15,7 +15,7 @@ from anew.config.setting import SettingSpec
 from anew.config.settings import Connect, Settings, declared
 from anew.config.zizq import FOREIGN, commit_of, refuse_listeners
 from anew.errors import InvalidConfig
-from anew.units import shown
+from anew.units import reason_of, shown
 
 FILE_NAME: Final = "anew.toml"
 
@@ -222,7 +222,7 @@ def _read_file(file: Path) -> Tables:
     try:
         document = tomllib.loads(file.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise InvalidConfig(f"{file}: cannot be read as TOML: {error}", field="config") from error
+        raise InvalidConfig(f"{file}: cannot be read as TOML: {reason_of(error)}", field="config") from error
     known: dict[str, set[str]] = {"server": set(FOREIGN)}
     for _, _, setting in declared():
         known.setdefault(setting.table, set()).add(setting.name)
