@@ -23,7 +23,7 @@ from anew.tasks.batch import JobBatch
 from anew.tasks.cron import CronTask
 from anew.tasks.events import Events, names_of
 from anew.tasks.handle import JobHandle
-from anew.tasks.policies import read_policy
+from anew.tasks.policies import NO_POLICY, read_retries
 from anew.tasks.task import Call, Options, Task, Unique, read_options
 from anew.tasks.times import Wait, instant_ms, parse_rate, wait_ms
 from anew.units import refused
@@ -52,7 +52,7 @@ class Anew:
             each made if it is missing, or ``":memory:"``. None: the variable ANEW_URL, or else the file ``anew.db`` here.
         name: Names the application among others that share the store: the group of its cron entries.
         queue: Of tasks that name none.
-        policy: Of tasks that name none; see `Anew.task`. None: the preset `even`, 25 retries in about 20 days.
+        policy: Of tasks that name none, in any form of `Anew.task`. None: the preset `even`, 25 retries in about 20 days.
         serializer: ``"json"``, or ``"msgpack"``, for arguments that JSON cannot carry as they are.
 
     Attributes:
@@ -79,7 +79,7 @@ class Anew:
         self.tasks: dict[str, Task[Any, Any, Any]] = {}
         self.events = Events()
         self._options = read_options(Options(), queue=queue)
-        self._policy = None if policy is None else read_policy(policy)
+        self._retries = read_retries(policy)
         self._lock = threading.Lock()
         self._backend: Backend | None = None
         self._pid = 0
@@ -143,8 +143,10 @@ class Anew:
             raise InvalidInput(
                 f"task: there are two of the name {name!r}; expected name= for one of them", field="name"
             )
-        if options.retries.policy is None and self._policy is not None:
-            options = replace(options, retries=replace(options.retries, policy=self._policy))
+        if options.retries == NO_POLICY:
+            options = replace(options, retries=self._retries)
+        elif options.retries.policy is None:
+            options = replace(options, retries=replace(options.retries, policy=self._retries.policy))
         task: Task[Any, Any, Any] = Task(self, function, name, options)
         self.tasks[name] = task
         return task
@@ -206,7 +208,7 @@ class Anew:
 
         Args:
             on_success: Enqueued when every job has succeeded.
-            on_complete: Enqueued when every job has run, with whatever result.
+            on_complete: Enqueued when every job has run once, with whatever result; those that failed may still be retrying.
             parent: The batch whose callbacks wait for this one's.
 
         Raises:
