@@ -160,7 +160,7 @@ class Worker:
         """Called where a run begins: note it."""
         self._source.note_begun(slot, run)
         if self.app.events:
-            self._emit("started", run)
+            self.app.events.emit(event_of("started", run))
 
     def ended(self, run: Run) -> None:
         """Called from any thread when a run has ended: it is settled with whatever else has."""
@@ -271,37 +271,9 @@ class Worker:
     def _settled(self, run: Run, job: Job | None) -> None:
         name = outcome_name(run, job)
         self.done[name] += 1
-        if name in ("failed", "discarded") or log.isEnabledFor(logging.INFO):
-            level = (
-                logging.WARNING
-                if name == "failed"
-                else logging.ERROR
-                if name == "discarded"
-                else logging.INFO
-            )
-            facts = _facts(run, job)
-            why = f": {facts['error_type']}: {facts['reason']}" if "error_type" in facts else ""
-            fields = {"event": name} | _about(run) | facts
-            log.log(level, "%s %s %s%s", run.name, run.job_id, name, why, extra=fields)
+        log_end(name, run, job)
         if self.app.events:
-            self._emit("rescued" if name == "interrupted" else name, run, job)
-
-    def _emit(self, name: str, run: Run, job: Job | None = None) -> None:
-        facts = _facts(run, job)
-        self.app.events.emit(
-            Event(
-                name=name,
-                job_id=run.job_id,
-                task=run.name,
-                queue=run.queue,
-                attempt=run.attempts + 1,
-                duration_ms=None if name == "started" else run.took_ms,
-                error_type=facts.get("error_type"),
-                error=facts.get("reason"),
-                outcome=facts.get("outcome"),
-                next_at=facts.get("next_at"),
-            )
-        )
+            self.app.events.emit(event_of(name, run, job))
 
     # -- the rest
 
@@ -359,6 +331,33 @@ def outcome_name(run: Run, job: Job | None) -> str:
             return "discarded" if job is not None and job.state is State.DEAD else "interrupted"
         case Failed():
             return "discarded" if job is not None and job.state is State.DEAD else "failed"
+
+
+def log_end(name: str, run: Run, job: Job | None) -> None:
+    """Log what a settled run has come to (`outcome_name`)."""
+    level = {"failed": logging.WARNING, "discarded": logging.ERROR}.get(name, logging.INFO)
+    if log.isEnabledFor(level):
+        facts = _facts(run, job)
+        why = f": {facts['error_type']}: {facts['reason']}" if "error_type" in facts else ""
+        fields = {"event": name} | _about(run) | facts
+        log.log(level, "%s %s %s%s", run.name, run.job_id, name, why, extra=fields)
+
+
+def event_of(name: str, run: Run, job: Job | None = None) -> Event:
+    """Give the event that a run has begun (``started``), or that it was settled (`outcome_name`)."""
+    facts = _facts(run, job)
+    return Event(
+        name="rescued" if name == "interrupted" else name,
+        job_id=run.job_id,
+        task=run.name,
+        queue=run.queue,
+        attempt=run.attempts + 1,
+        duration_ms=None if name == "started" else run.took_ms,
+        error_type=facts.get("error_type"),
+        error=facts.get("reason"),
+        outcome=facts.get("outcome"),
+        next_at=facts.get("next_at"),
+    )
 
 
 def _facts(run: Run, job: Job | None) -> dict[str, Any]:
