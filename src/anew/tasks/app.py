@@ -29,7 +29,10 @@ from anew.tasks.times import Wait, instant_ms, parse_rate, wait_ms
 from anew.units import refused
 
 if TYPE_CHECKING:
+    import sqlite3
+
     from anew.tasks.harness import AppTest
+    from anew.tasks.outbox import Outbox
     from anew.tasks.worker import Worker
 
 P = ParamSpec("P")
@@ -331,6 +334,36 @@ class Anew:
     def now(self) -> int:
         """Give the time, milliseconds since the Unix epoch."""
         return self.backend.now()
+
+    # -- jobs that are enqueued in a transaction of the user's own
+
+    def create_outbox(self, connection: sqlite3.Connection) -> None:
+        """Make the outbox in the user's own file if it is missing: the table `anew_outbox`."""
+        self.outbox(connection).create()
+
+    def outbox(self, connection: sqlite3.Connection) -> Outbox:
+        """Give the outbox of a connection: ``app.outbox(connection).enqueue(task, *args)`` commits or rolls back with it.
+
+        Raises:
+            InvalidInput: It is no connection of Python's `sqlite3`.
+            Conflict: It has the queue's own file open.
+        """
+        from anew.tasks.outbox import Outbox
+
+        return Outbox(self, connection)
+
+    def drain_outbox(self, path: str | os.PathLike[str]) -> int:
+        """Move the committed rows of an outbox into the queue, as a worker with ``outboxes=[path]`` does; report how many.
+
+        Each makes one job, also where this is killed on the way and done again within a day.
+
+        Raises:
+            NotFound: There is no such file, or no outbox in it.
+            StoreBusy: Another program writes the file and does not let go.
+        """
+        from anew.tasks.outbox import drain
+
+        return drain(self, path)
 
     # -- workers
 

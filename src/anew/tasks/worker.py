@@ -7,6 +7,7 @@ by all that ended meanwhile. Handlers never wait for it: while it runs, threads 
 from __future__ import annotations
 
 import logging
+import os
 import signal
 import threading
 import time
@@ -21,6 +22,7 @@ from anew.jobs import Cancelled, Failed, Interrupted, Job, Snoozed, State
 from anew.tasks.app import Anew
 from anew.tasks.events import Event
 from anew.tasks.lanes import Lane
+from anew.tasks.outbox import Drainer
 from anew.tasks.running import Run, Runner, timed_out
 from anew.tasks.source import EmbeddedSource, Source, Want
 from anew.tasks.times import Wait, wait_ms
@@ -53,6 +55,7 @@ class Worker:
         most_jobs: Stop after so many runs, so that memory that handlers leak comes back; None: never.
         process_jobs: Replace a process of a `process=True` task after so many runs; None: never.
         process_memory: Replace one that has grown beyond this, such as ``"500MB"``, once its run has ended; None: never.
+        outboxes: Files with an `Outbox`, from which jobs come into the queue while it runs.
 
     Attributes:
         done: Runs that have ended, by outcome: ``succeeded``, ``failed``, ``discarded``, ``snoozed``, ``cancelled``, ``lost``.
@@ -76,6 +79,7 @@ class Worker:
         most_jobs: int | None = None,
         process_jobs: int | None = None,
         process_memory: int | str | None = None,
+        outboxes: Sequence[str | os.PathLike[str]] = (),
     ) -> None:
         self.app = app
         self.done = dict.fromkeys(
@@ -96,6 +100,7 @@ class Worker:
         size = None if process_memory is None else parse_size(process_memory, field="process_memory")
         self.recycling = {"most_jobs": process_jobs, "most_kib": None if size is None else size // 1_024}
         self._abandoned = 0
+        self._drainer = Drainer(app, outboxes)
         shares = _shares(queues, concurrency)
         self._lanes = [
             Lane(names, number, coroutines if names is None or len(shares) == 1 else number, self)
@@ -114,10 +119,12 @@ class Worker:
         self._put_crons()
         with self._signals():
             try:
+                self._drainer.start()
                 while not self._is_over():
                     self._turn()
                 self._give_back_rest()
             finally:
+                self._drainer.stop()
                 for lane in self._lanes:
                     lane.close()
         self.app.events.close()
