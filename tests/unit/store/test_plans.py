@@ -201,7 +201,7 @@ BY_KEY = [
     "drop_slots", "crons", "group_crons",
     "read_cron", "drop_cron", "resume_crons", "close_session", "read_duty",
     "hooked", "add_hooks", "locks", "batches", "write_batch", "batch_parts", "delete_batches", "progress", "extend_hold",
-    "note", "notes", "forget_notes",
+    "note", "notes", "forget_notes", "drop_expiry",
 ]  # fmt: skip
 
 
