@@ -18,10 +18,11 @@ from typing import Any, Final
 
 from anew.errors import InvalidInput
 from anew.jobs import Cancelled, Failed, Interrupted, Job, Snoozed, State
+from anew.jobs.breaker import BreakerRow, BreakerState
 from anew.tasks.app import Anew
 from anew.tasks.events import Event
 from anew.tasks.lanes import Lane
-from anew.tasks.running import Run, Runner, timed_out
+from anew.tasks.running import HELD, Run, Runner, timed_out
 from anew.tasks.source import EmbeddedSource, Source, Want
 from anew.tasks.times import Wait, wait_ms
 from anew.units import parse_size, refused
@@ -96,6 +97,7 @@ class Worker:
             for names, number in shares
         ]
         self._slots = iter(range(1 << 30))
+        self._open: Mapping[str, int] = {}
 
     # -- for others
 
@@ -142,6 +144,15 @@ class Worker:
         if self.app.events:
             self._emit("started", run)
 
+    def holds(self, run: Run) -> bool:
+        """Called before a run begins: report whether it must not, as the breaker of the service that it calls has opened since."""
+        if not self._open or run.task is None or run.task.options.downstream is None:
+            return False
+        run.held = self._open.get(run.task.options.downstream.key, run.key) != run.key
+        if run.held:
+            run.end(Snoozed(ready_at=0, reason=HELD, outcome="rate_limited"))
+        return run.held
+
     def ended(self, run: Run) -> None:
         """Called from any thread when a run has ended: it is settled with whatever else has."""
         self._ended.append(run)
@@ -183,15 +194,19 @@ class Worker:
         done = self._source.exchange(ended, given_back, wants)
         for lane, runs in zip(self._lanes, done.taken, strict=False):
             lane.add(runs)
+        if done.open is not None:
+            self._open = done.open
         for run, job in done.settled:
             self._settled(run, job)
+        for row in done.turned:
+            self._turned(row)
         for run in done.lost:
             self.done["lost"] += 1
             log.info("a job was no longer held when its run ended", extra=_about(run))
         if done.again:
             self._again = done.again
             time.sleep(BUSY_S)
-        return sum(map(len, done.taken))
+        return sum(map(len, done.taken)) + done.held
 
     def _sleep(self, seen: int, *, looks: bool) -> None:
         self._sleeping = True
@@ -274,6 +289,20 @@ class Worker:
                 next_at=facts.get("next_at"),
             )
         )
+
+    def _turned(self, row: BreakerRow) -> None:
+        closed = row.state is BreakerState.CLOSED
+        next_at = None if closed else row.reopen_at
+        if closed:
+            log.info("jobs that call %s start again", row.key, extra={"downstream": row.key})
+        else:
+            facts = {"downstream": row.key, "runs": row.runs, "failures": row.failures, "next_at": next_at}
+            log.warning("jobs that call %s are held: too many fail", row.key, extra=facts)
+        if self.app.events:
+            name = "breaker_closed" if closed else "breaker_opened"
+            self.app.events.emit(
+                Event(name=name, job_id="", task="", queue="", downstream=row.key, next_at=next_at)
+            )
 
     # -- the rest
 
