@@ -94,7 +94,7 @@ class Breaking:
         changes = []
         for job in batch.in_flight(until):
             ready_at, reason = until[job.key]
-            snoozed = Snoozed(ready_at=ready_at, reason=reason, outcome="rate_limited")
+            snoozed = Snoozed(ready_at=ready_at, reason=reason, outcome="held")
             change = decide_snooze(job, snoozed, before=0, defaults=batch.defaults, now=now)
             changes.append(change)
             settled[job.key] = after(job, change)

@@ -9,6 +9,7 @@ Nothing is imported for it. These are known:
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable
 from datetime import UTC, timedelta
@@ -38,7 +39,7 @@ class ComeBack(NamedTuple):
 
     Attributes:
         status: What it answered; None: no number is known.
-        at: Epoch ms, from now to 365 days later.
+        at: Epoch ms, after now, 365 days later at most.
     """
 
     status: int | None
@@ -48,7 +49,8 @@ class ComeBack(NamedTuple):
 def come_back(error: BaseException, now: int) -> ComeBack | None:
     """Give what an exception says about when to come back; None: nothing that is understood.
 
-    `Retry-After` counts with any status, the headers of rate limits with 429 and 503 alone: they come with other answers too.
+    `Retry-After` counts with any status, the headers of rate limits with 429 and 503 alone: they come with other answers too. A
+    time that has passed, or a wait of zero, says nothing: a job that kept to it would ask again and again without a pause.
 
     Args:
         error: Whatever a handler has raised.
@@ -61,7 +63,9 @@ def come_back(error: BaseException, now: int) -> ComeBack | None:
             wait = _of_headers(status, header, now)
     except Exception:  # properties of somebody else's exception: what they raise says nothing
         return None
-    return None if wait is None else ComeBack(status, now + int(min(max(wait, 0), LONGEST_MS)))
+    if wait is None or wait <= 0:
+        return None
+    return ComeBack(status, now + math.ceil(min(wait, LONGEST_MS)))
 
 
 Header = Callable[[str], object]

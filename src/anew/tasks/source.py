@@ -159,7 +159,7 @@ class EmbeddedSource:
                 done.settled.append((run, job))
         for run in self._runs_of(breaking.kept, 0):
             job = breaking.settled[run.key]
-            run.outcome = Snoozed(ready_at=job.ready_at, reason=HELD, outcome="rate_limited")
+            run.outcome = Snoozed(ready_at=job.ready_at, reason=HELD, outcome="held")
             done.settled.append((run, job))
         done.held = len(breaking.kept)
 

@@ -150,7 +150,7 @@ class Worker:
             return False
         run.held = self._open.get(run.task.options.downstream.key, run.key) != run.key
         if run.held:
-            run.end(Snoozed(ready_at=0, reason=HELD, outcome="rate_limited"))
+            run.end(Snoozed(ready_at=0, reason=HELD, outcome="held"))
         return run.held
 
     def ended(self, run: Run) -> None:

@@ -102,7 +102,7 @@ def test_a_held_job_is_not_started_waits_for_its_instant_and_burns_no_attempt(be
         assert job is not None
         assert (job.state, job.attempts, job.ready_at) == (State.SCHEDULED, 0, now + 30_000 + n * 100)
         (error,) = job.errors
-        assert (error.outcome, error.message) == ("rate_limited", "stripe is failing")
+        assert (error.outcome, error.message) == ("held", "stripe is failing")
 
 
 def test_one_job_probes_and_the_others_follow_at_the_rate_once_it_has_succeeded(bench: Bench) -> None:
@@ -177,6 +177,28 @@ def test_a_backlog_is_spread_over_as_many_instants(bench: Bench, limit: int) -> 
     assert instants == [bench.clock.now() + 30_000 + n * 100 for n in range(50)]
 
 
+def test_holds_do_not_count_among_the_answers_of_429_that_a_job_may_have(bench: Bench) -> None:
+    handle = bench.call.enqueue(1)
+    (run,) = bench.start()
+    bench.open()
+    later = bench.clock.now() + 1
+    run.end(Snoozed(ready_at=later, outcome="rate_limited", most=2))
+    bench.take(0, [run])
+    for _ in range(3):
+        bench.clock.advance(2)
+        assert bench.take().held == 1
+        bench.app.close_breaker("stripe")
+        bench.clock.advance(40_000)
+        (run,) = bench.start()
+        bench.open()
+        run.end(Snoozed(ready_at=bench.clock.now() + 1, outcome="rate_limited", most=4))
+        bench.take(0, [run])
+    job = bench.app.backend.find(handle.id)
+    assert job is not None
+    assert [error.outcome for error in job.errors] == ["rate_limited", "held"] * 3 + ["rate_limited"]
+    assert job.state is State.SCHEDULED
+
+
 def test_signals_open_nothing_and_errors_and_time_outs_do(bench: Bench) -> None:
     def end(*outcomes: Any) -> str:
         bench.app.close_breaker("stripe")
@@ -228,7 +250,7 @@ def test_a_held_job_that_somebody_deleted_meanwhile_is_lost(bench: Bench) -> Non
     handle = bench.call.enqueue(1)
     (run,) = bench.start()
     run.held = True
-    run.end(Snoozed(ready_at=0, reason=HELD, outcome="rate_limited"))
+    run.end(Snoozed(ready_at=0, reason=HELD, outcome="held"))
     bench.app.backend.delete(handle.id)
     done = bench.take(0, [run])
     assert (done.lost, done.settled) == ([run], [])

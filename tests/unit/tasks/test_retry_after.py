@@ -10,7 +10,11 @@ from urllib.error import HTTPError
 
 import pytest
 
+from anew import Anew
+from anew.jobs import Failed, Snoozed
+from anew.tasks.downstream import Downstream
 from anew.tasks.retry_after import ComeBack, come_back
+from anew.tasks.running import Run, Runner
 
 NOW = 784_111_777_000
 """Sun, 06 Nov 1994 08:49:37 GMT, the date in RFC 9110."""
@@ -58,14 +62,16 @@ def test_the_libraries_are_known_by_their_shape(make: Any, status: int) -> None:
 @pytest.mark.parametrize(
     ("value", "wait_ms"),
     [
-        ("0", 0),
+        ("0", None),
+        ("0.0", None),
         ("120", 120_000),
         (" 120 ", 120_000),
         ("0.5", 500),  # some servers write it
         ("Sun, 06 Nov 1994 08:50:37 GMT", 60_000),
         ("Sunday, 06-Nov-94 08:50:37 GMT", 60_000),  # RFC 850
         ("Sun Nov  6 08:50:37 1994", 60_000),  # asctime
-        ("Sun, 06 Nov 1994 08:00:00 GMT", 0),  # it has passed
+        ("Sun, 06 Nov 1994 08:49:37 GMT", None),  # it is over
+        ("Sun, 06 Nov 1994 08:00:00 GMT", None),
         ("99999999999", YEAR_MS),
         ("999999999999999999", YEAR_MS),
         ("Fri, 31 Dec 9999 23:59:59 GMT", YEAR_MS),
@@ -123,6 +129,8 @@ def test_retry_after_goes_before_the_headers_of_rate_limits() -> None:
     [
         (7, 7_000),
         (0.25, 250),
+        (0, None),
+        (timedelta(0), None),
         ("7", 7_000),
         (timedelta(minutes=1), 60_000),
         (float("inf"), YEAR_MS),
@@ -154,3 +162,53 @@ def test_other_exceptions_say_nothing() -> None:
     botocore.response = {"ResponseMetadata": {"HTTPStatusCode": 429}}  # type: ignore[attr-defined]
     for error in (ValueError("no"), Odd(), botocore, KeyboardInterrupt(), HttpxError(429, {})):
         assert come_back(error, NOW) is None
+
+
+# -- what a run makes of it
+
+
+def outcome_of(error: BaseException, **options: Any) -> Any:
+    """The outcome of a run that raises an error."""
+    app = Anew()
+
+    @app.task(name="call", **options)
+    def call() -> None:
+        raise error
+
+    payload = call.arguments.write((), {})
+    run = Run(
+        key=1, token=1, job_id="j", name="call", queue="default", payload=payload, attempts=0, max_attempts=3, task=call
+    )  # fmt: skip
+    Runner(lambda: NOW, lambda job_id, percent, text: None).call(run)
+    return run.outcome
+
+
+def test_a_429_is_a_snooze_that_burns_no_attempt() -> None:
+    outcome = outcome_of(HttpxError(429, {"Retry-After": "120"}))
+    assert outcome == Snoozed(ready_at=NOW + 120_000, reason="429", outcome="rate_limited", most=1_000)
+
+
+def test_a_service_says_how_often_it_may_put_a_job_off() -> None:
+    outcome = outcome_of(AiohttpError(429, {"Retry-After": "1"}), downstream=Downstream("stripe", most=5))
+    assert outcome.most == 5
+
+
+@pytest.mark.parametrize("status", [503, 500])
+def test_other_answers_are_failures_with_a_time_of_their_own_within_the_limit(status: int) -> None:
+    outcome = outcome_of(urllib_error(status, {"Retry-After": "120"}))
+    assert isinstance(outcome, Failed)
+    assert (outcome.retry_at, outcome.limited, outcome.kill) == (NOW + 120_000, True, False)
+    assert outcome.error_type == "urllib.error.HTTPError"
+
+
+def test_what_the_service_says_goes_before_rules_and_functions() -> None:
+    error = HttpxError(503, {"Retry-After": "120"})
+    for policy in ({HttpxError: None}, lambda attempt, error: 5):
+        assert outcome_of(error, policy=policy).retry_at == NOW + 120_000
+
+
+def test_an_answer_without_a_time_is_left_to_the_policy() -> None:
+    outcome = outcome_of(HttpxError(429, {}))
+    assert isinstance(outcome, Failed)
+    assert outcome.retry_at is None
+    assert not outcome.limited
