@@ -98,6 +98,7 @@ class Worker:
         ]
         self._slots = iter(range(1 << 30))
         self._open: Mapping[str, int] = {}
+        self._kept = 0
 
     # -- for others
 
@@ -192,10 +193,11 @@ class Worker:
 
     def _exchange(self, ended: list[Run], given_back: Sequence[Run], wants: Sequence[Want]) -> int:
         done = self._source.exchange(ended, given_back, wants)
+        if done.open is not None:  # first: a probe must not find its breaker as it was before
+            self._open = done.open
         for lane, runs in zip(self._lanes, done.taken, strict=False):
             lane.add(runs)
-        if done.open is not None:
-            self._open = done.open
+        self._kept += done.held
         for run, job in done.settled:
             self._settled(run, job)
         for row in done.turned:
@@ -222,7 +224,7 @@ class Worker:
     # -- the end
 
     def _is_over(self) -> bool:
-        if self._most_jobs is not None and sum(self.done.values()) >= self._most_jobs:
+        if self._most_jobs is not None and sum(self.done.values()) - self._kept >= self._most_jobs:
             self.stop()
         if self._abandoned > MOST_ABANDONED:
             log.error("too many threads never end; the worker stops", extra={"threads": self._abandoned})

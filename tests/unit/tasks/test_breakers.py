@@ -10,7 +10,7 @@ import pytest
 
 from anew import Anew, Discard, Event, Retry, Snooze
 from anew.clock import ManualClock
-from anew.errors import InvalidInput
+from anew.errors import InvalidInput, StoreBusy
 from anew.jobs import Failed, Snoozed, State
 from anew.tasks.downstream import Downstream
 from anew.tasks.embedded import EmbeddedBackend
@@ -244,6 +244,50 @@ def test_the_probe_is_the_one_run_that_a_worker_does_not_hold(bench: Bench) -> N
     worker = bench.app.worker()
     worker._open = done.open
     assert not worker.holds(probe)
+
+
+def test_a_worker_knows_of_a_probe_before_it_can_begin(bench: Bench) -> None:
+    bench.open()
+    bench.call.enqueue(1)
+    bench.take()
+    bench.clock.advance(30_000)
+    worker = bench.app.worker()
+    worker._open = {"stripe": 0}
+    (lane,) = worker._lanes
+    held: list[bool] = []
+    lane.add = lambda runs: held.extend(worker.holds(run) for run in runs)  # type: ignore[method-assign]
+    worker._exchange([], [], [lane.want()])
+    assert held == [False]
+
+
+def test_jobs_that_were_held_are_no_runs_after_which_a_worker_is_replaced() -> None:
+    bench = Bench()
+    bench.open()
+    bench.call.enqueue_many([(n,) for n in range(20)])
+    bench.plain.enqueue_many([(n,) for n in range(5)])
+    worker = Worker(bench.app, burst=True, concurrency=1, most_jobs=5)
+    worker.run()
+    assert worker.done["succeeded"] == 5
+    bench.app.close()
+
+
+def test_what_a_busy_store_has_not_settled_is_settled_and_reported_later(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench.call.enqueue_many([(n,) for n in range(5)])
+    runs = bench.start()
+    for run in runs:
+        run.end(failed_with(OSError("no")))
+    runs[4].held = True
+    with monkeypatch.context() as patch:
+        patch.setattr(bench.commit, "apply_all", lambda ops: [StoreBusy("busy") for _ in ops])
+        done = bench.take(10, runs)
+    assert (done.settled, done.taken, done.held) == ([], [[]], 0)
+    assert sorted(run.key for run in done.again) == [run.key for run in runs]
+    again = bench.take(0, done.again)
+    assert len(again.settled) == 5
+    (breaker,) = bench.app.breakers()
+    assert (breaker.state, breaker.runs) == ("open", 4)
 
 
 def test_a_held_job_that_somebody_deleted_meanwhile_is_lost(bench: Bench) -> None:
