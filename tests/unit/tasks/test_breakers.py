@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import queue
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -258,6 +259,45 @@ def test_a_worker_knows_of_a_probe_before_it_can_begin(bench: Bench) -> None:
     lane.add = lambda runs: held.extend(worker.holds(run) for run in runs)  # type: ignore[method-assign]
     worker._exchange([], [], [lane.want()])
     assert held == [False]
+
+
+@pytest.mark.parametrize("kind", ["plain", "async"])
+def test_what_waits_in_a_worker_when_a_breaker_opens_is_not_called(bench: Bench, kind: str) -> None:
+    called: list[str] = []
+
+    @bench.app.task(name="sync", downstream="stripe")
+    def sync() -> None:
+        called.append("sync")
+
+    @bench.app.task(name="async", downstream="stripe")
+    async def coroutine() -> None:
+        called.append("async")
+
+    (sync if kind == "plain" else coroutine).enqueue_many([()] * 3)
+    runs = bench.start()
+    worker = bench.app.worker(concurrency=1)
+    ended: queue.SimpleQueue[Run] = queue.SimpleQueue()
+    worker.ended = ended.put  # type: ignore[method-assign]
+    worker._open = {"stripe": runs[1].key}  # the second one probes
+    (lane,) = worker._lanes
+    lane.add(runs)
+    for _ in range(3):
+        ended.get(timeout=30)
+    lane.close()
+    assert [run.held for run in runs] == [True, False, True]
+    assert len(called) == 1
+    assert lane.open == {}
+
+
+def test_a_job_that_another_has_meanwhile_is_not_held(bench: Bench) -> None:
+    bench.call.enqueue(1)
+    (mine,) = bench.start()
+    bench.take(0, (), [mine])
+    (theirs,) = bench.start()
+    mine.held = True
+    mine.end(Snoozed(ready_at=0, reason=HELD, outcome="held"))
+    assert bench.take(0, [mine]).lost == [mine]
+    assert bench.end([theirs]).settled == [(theirs, None)]
 
 
 def test_jobs_that_were_held_are_no_runs_after_which_a_worker_is_replaced() -> None:
