@@ -197,7 +197,7 @@ class Lane:
         while (run := self._todo.get()) is not None:
             run.began_ns = time.perf_counter_ns()
             self.open[run.key] = run
-            if worker.holds(run):
+            if worker.open_breakers and worker.holds(run):
                 if not self.is_open(run):
                     return
                 worker.ended(run)
@@ -303,7 +303,7 @@ class Loop:
         slot = self._slots.pop() if self._slots else lane.worker.next_slot()
         run.began_ns = time.perf_counter_ns()
         lane.open[run.key] = run
-        if lane.worker.holds(run):
+        if lane.worker.open_breakers and lane.worker.holds(run):
             self._slots.append(slot)
             if lane.is_open(run):
                 lane.worker.ended(run)

@@ -57,6 +57,7 @@ class Worker:
 
     Attributes:
         done: Runs that have ended, by outcome: ``succeeded``, ``failed``, ``discarded``, ``snoozed``, ``cancelled``, ``lost``.
+        open_breakers: By key: the breakers that were not closed at the last look, each with the key of the job that probes, or 0.
 
     Raises:
         InvalidInput: A value does not fit.
@@ -97,7 +98,7 @@ class Worker:
             for names, number in shares
         ]
         self._slots = iter(range(1 << 30))
-        self._open: Mapping[str, int] = {}
+        self.open_breakers: Mapping[str, int] = {}
         self._kept = 0
 
     # -- for others
@@ -146,10 +147,10 @@ class Worker:
             self._emit("started", run)
 
     def holds(self, run: Run) -> bool:
-        """Called before a run begins: report whether it must not, as the breaker of the service that it calls has opened since."""
-        if not self._open or run.task is None or run.task.options.downstream is None:
+        """Called before a run begins where `open_breakers` has any: report whether it must not, as that of its service is open."""
+        if run.task is None or run.task.options.downstream is None:
             return False
-        run.held = self._open.get(run.task.options.downstream.key, run.key) != run.key
+        run.held = self.open_breakers.get(run.task.options.downstream.key, run.key) != run.key
         if run.held:
             run.end(Snoozed(ready_at=0, reason=HELD, outcome="held"))
         return run.held
@@ -194,7 +195,7 @@ class Worker:
     def _exchange(self, ended: list[Run], given_back: Sequence[Run], wants: Sequence[Want]) -> int:
         done = self._source.exchange(ended, given_back, wants)
         if done.open is not None:  # first: a probe must not find its breaker as it was before
-            self._open = done.open
+            self.open_breakers = done.open
         for lane, runs in zip(self._lanes, done.taken, strict=False):
             lane.add(runs)
         self._kept += done.held

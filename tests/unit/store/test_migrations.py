@@ -149,6 +149,7 @@ def test_the_schema_is_strict_and_has_what_the_counters_need() -> None:
         "unique_lock",
         "batch",
         "progress",
+        "breaker",
     }
     assert set(tables) == own | {"sqlite_sequence"}
     del tables["sqlite_sequence"]  # SQLite's, for numbers of sessions that never come again

@@ -226,7 +226,7 @@ def test_a_run_that_has_not_begun_when_the_breaker_opens_is_held_too(bench: Benc
     worker = bench.app.worker()
     for run in runs[:4]:
         run.end(failed_with(OSError("no")))
-    worker._open = bench.take(0, runs[:4]).open or {}
+    worker.open_breakers = bench.take(0, runs[:4]).open or {}
     assert [worker.holds(run) for run in runs[4:]] == [True, True]
     done = bench.take(0, runs[4:])
     ready = sorted(job.ready_at for run, job in done.settled if run.held and job is not None)
@@ -243,7 +243,7 @@ def test_the_probe_is_the_one_run_that_a_worker_does_not_hold(bench: Bench) -> N
     ((probe,),) = done.taken
     assert done.open == {"stripe": probe.key}
     worker = bench.app.worker()
-    worker._open = done.open
+    worker.open_breakers = done.open
     assert not worker.holds(probe)
 
 
@@ -253,7 +253,7 @@ def test_a_worker_knows_of_a_probe_before_it_can_begin(bench: Bench) -> None:
     bench.take()
     bench.clock.advance(30_000)
     worker = bench.app.worker()
-    worker._open = {"stripe": 0}
+    worker.open_breakers = {"stripe": 0}
     (lane,) = worker._lanes
     held: list[bool] = []
     lane.add = lambda runs: held.extend(worker.holds(run) for run in runs)  # type: ignore[method-assign]
@@ -278,7 +278,7 @@ def test_what_waits_in_a_worker_when_a_breaker_opens_is_not_called(bench: Bench,
     worker = bench.app.worker(concurrency=1)
     ended: queue.SimpleQueue[Run] = queue.SimpleQueue()
     worker.ended = ended.put  # type: ignore[method-assign]
-    worker._open = {"stripe": runs[1].key}  # the second one probes
+    worker.open_breakers = {"stripe": runs[1].key}  # the second one probes
     (lane,) = worker._lanes
     lane.add(runs)
     for _ in range(3):
