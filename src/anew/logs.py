@@ -35,10 +35,10 @@ _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", 
 
 
 def fields_of(record: logging.LogRecord) -> dict[str, Any]:
-    """Give a record's facts: its message and what came as ``extra=``, made safe for one line."""
+    """Give a record's facts: its message and what came as ``extra=`` and is not None, made safe for one line."""
     fields: dict[str, Any] = {"message": _safe(record.getMessage())}
     for name, value in vars(record).items():
-        if name not in _STANDARD:
+        if name not in _STANDARD and value is not None:
             fields[name] = value if isinstance(value, (int, float, bool)) else _safe(str(value))
     if record.exc_info and record.exc_info[0] is not None:
         fields["exception"] = _safe(logging.Formatter().formatException(record.exc_info), most=8_192)
@@ -95,24 +95,30 @@ class TextFormatter(logging.Formatter):
         fields = fields_of(record)
         message = fields.pop("message").replace("\n", "\\n")
         exception = fields.pop("exception", "")
-        facts = "".join(f" {name}={json.dumps(value, ensure_ascii=True)}" for name, value in fields.items())
+        # What the message says is not said twice.
+        told = {
+            name: value
+            for name, value in fields.items()
+            if not isinstance(value, str) or value not in message
+        }
+        facts = "".join(f" {name}={json.dumps(value, ensure_ascii=True)}" for name, value in told.items())
         level = _NAMES.get(record.levelno, record.levelname)
         when = _timestamp(record)
         head = f"{when[11:23]} {level:5}" if self._short else f"{when} {level:5} {record.name}:"
         return f"{head} {message}{facts}" + (f"\n{exception}" if exception else "")
 
 
-def set_up(style: str, level: str, *, rotation: logging.Handler | None = None) -> None:
+def set_up(style: str, level: str, *, handler: logging.Handler | None = None) -> None:
     """Send the program's logs somewhere.
 
     Args:
         style: ``json``, ``pretty``, ``compact``, or ``auto``: pretty on a terminal, else compact.
         level: One of `LEVELS`.
-        rotation: What `rotating` has opened; None means standard output.
+        handler: Where they go, such as what `rotating` has opened; None means standard output.
     """
-    handler = rotation or logging.StreamHandler(sys.stdout)
     if style == "auto":
-        style = "pretty" if rotation is None and sys.stdout.isatty() else "compact"
+        style = "pretty" if handler is None and sys.stdout.isatty() else "compact"
+    handler = handler or logging.StreamHandler(sys.stdout)
     handler.setFormatter(JsonFormatter() if style == "json" else TextFormatter(short=style == "pretty"))
     logging.addLevelName(TRACE, "TRACE")
     root = logging.getLogger("anew")

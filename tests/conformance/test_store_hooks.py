@@ -40,6 +40,17 @@ def test_the_ties_of_jobs_are_read_and_plain_ones_have_none(store: Store) -> Non
         assert [job.hooks for job in store.load([1, 2, 3])] == [31, 0, 64]
 
 
+def test_a_dropped_expiry_leaves_the_other_ties(store: Store) -> None:
+    with batch(store):
+        insert(store, 1, [tied("a", expires_at=9, batch=3), tied("b", expires_at=9)])
+        store.hooks.add([1, 2], Hook.EXPIRED)
+        store.hooks.drop_expiry([1])
+        assert store.hooks.among([1, 2]) == [
+            Hooked(1, State.READY, 8, None, 3, None, None, "a"),
+            Hooked(2, State.READY, 258, 9, None, None, None, "b"),
+        ]
+
+
 def test_a_take_names_the_jobs_that_are_tied_and_a_plain_finish_leaves_them(store: Store) -> None:
     with batch(store):
         insert(store, 1, [new_job(), tied(expires_at=9), new_job()])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from urllib.parse import urlencode
+from urllib.parse import quote, urlencode
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
@@ -20,6 +20,42 @@ def dead(client: Client, queue: str, count: int = 1) -> list[str]:
         for job_id in ids:
             client.fail(job_id, kill=True)
     return ids
+
+
+@pytest.mark.parametrize("name", ["mail", "ä/b c"])
+def test_a_paused_queue_hands_out_nothing_until_it_is_resumed(
+    fresh: Callable[..., Client], name: str
+) -> None:
+    client = fresh()
+    path = f"/v1/queues/{quote(name, safe='')}"
+    for _ in range(2):
+        assert client.post(f"{path}/pause").data == {"name": name, "paused": True}
+    job_id = client.enqueue(name)["id"]
+    (listed,) = client.get("/v1/queues").data["queues"]
+    assert (listed["name"], listed["ready"], listed["paused"], listed["limit"]) == (name, 1, True, None)
+    with client.take(name) as stream:
+        client.post(f"/jobs/{client.enqueue('other')['id']}/success")
+        assert client.job(job_id)["status"] == "ready"
+        for _ in range(2):
+            assert client.post(f"{path}/resume").data == {"name": name, "paused": False}
+        assert stream.next_job()["id"] == job_id
+
+
+def test_a_paused_queue_is_listed_before_it_has_a_job_and_a_resumed_one_no_more(
+    fresh: Callable[..., Client],
+) -> None:
+    client = fresh()
+    client.post("/v1/queues/early/pause")
+    assert [queue["name"] for queue in client.get("/v1/queues").data["queues"]] == ["early"]
+    assert client.get("/queues").data == {"queues": []}
+    client.post("/v1/queues/early/resume")
+    assert client.get("/v1/queues").data == {"queues": []}
+
+
+@pytest.mark.parametrize("verb", ["pause", "resume"])
+def test_a_name_that_no_queue_can_have_is_neither_paused_nor_resumed(client: Client, verb: str) -> None:
+    response = client.post(f"/v1/queues/a%2Cb/{verb}")
+    assert (response.status, "must not contain ','" in response.error) == (400, True)
 
 
 def test_a_dead_job_is_retried(client: Client, queue: str) -> None:

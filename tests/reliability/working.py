@@ -14,8 +14,10 @@ import os
 import random
 import sys
 import time
+from contextlib import suppress
 
 from anew import Anew
+from anew.errors import StoreBusy
 
 app = Anew(sys.argv[2] if len(sys.argv) > 2 else ":memory:")
 _log = -1
@@ -50,9 +52,10 @@ def produce() -> None:
         task = chance.choice([plain, coroutine])
         ids = [f"{os.getpid()}-{number + n}" for n in range(chance.choice([1, 1, 1, 10]))]
         number += len(ids)
-        task.enqueue_many([(one, chance.choice([0, 1, 5, 60])) for one in ids])
-        for one in ids:
-            say("E", one)
+        with suppress(StoreBusy):  # who has the turn is stopped: nothing was stored
+            task.enqueue_many([(one, chance.choice([0, 1, 5, 60])) for one in ids])
+            for one in ids:
+                say("E", one)
         time.sleep(chance.random() * 0.05)
 
 

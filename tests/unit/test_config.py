@@ -12,6 +12,7 @@ from anew.config import (
     Settings,
     declared,
     find_file,
+    fwp_address,
     load_connect,
     load_settings,
     require_safe_bind,
@@ -288,6 +289,31 @@ def test_a_loopback_bind_needs_neither(host: str) -> None:
 def test_a_client_is_not_stopped_by_what_is_wrong_with_a_server() -> None:
     connect = load_connect({}, {"ANEW_PORT": "x", "ZIZQ_TLS_CERT": "c", "ANEW_URL": "http://h:1/"}, None)
     assert (connect.url, connect.token, connect.timeout_ms) == ("http://h:1", None, 30_000)
+
+
+@pytest.mark.parametrize(
+    ("text", "environ", "http", "fwp"),
+    [
+        ("", {}, "127.0.0.1:7890", "127.0.0.1:7419"),
+        ("[server]\nport = 8000\nfwp-port = 8001\n", {}, "127.0.0.1:8000", "127.0.0.1:8001"),
+        ("[server]\nport = 8000\n", {"ANEW_PORT": "9000", "ANEW_FWP_PORT": "9001"}, "127.0.0.1:9000", "127.0.0.1:9001"),
+        ('[server]\nhost = "0.0.0.0"\nfwp-host = "::"\n', {}, "127.0.0.1:7890", "[::1]:7419"),
+        ('[server]\nhost = "10.0.0.7"\nport = 0\nfwp-host = "::1"\n', {}, "10.0.0.7:7890", "[::1]:7419"),
+        ('[server]\nport = "many"\n', {}, "127.0.0.1:7890", "127.0.0.1:7419"),
+    ],
+)  # fmt: skip
+def test_without_an_address_clients_go_to_the_server_that_would_start_here(
+    tmp_path: Path, text: str, environ: dict[str, str], http: str, fwp: str
+) -> None:
+    file = toml(tmp_path, text)
+    assert load_connect({}, environ, file).url == f"http://{http}"
+    assert fwp_address(environ, file) == fwp
+
+
+def test_an_address_that_is_given_goes_before_the_servers_own(tmp_path: Path) -> None:
+    file = toml(tmp_path, '[server]\nport = 8000\n[client]\nurl = "http://far:1"\n')
+    assert load_connect({}, {}, file).url == "http://far:1"
+    assert load_connect({"client.url": "http://flag:2"}, {}, file).url == "http://flag:2"
 
 
 def test_the_file_is_the_one_asked_for_or_the_one_that_lies_here(

@@ -39,7 +39,7 @@ ARROWS: dict[str, set[str]] = {
     "client": {"jobs.codec", *LEAVES},
     "tasks": {"engine", "store.sqlite", *BELOW_ENGINE},
     "app": {"tasks", "http", "fwp", "net", "web", "worker", "engine", "store.sqlite", *BELOW_ENGINE},
-    "cli": {"app", "client", "worker", "lab", "backoff", *LEAVES},
+    "cli": {"app", "tasks", "client", "worker", "lab", "backoff", *LEAVES},
     "__main__": {"cli"},
 }
 """What each room may import, besides itself. A new room needs a line here."""

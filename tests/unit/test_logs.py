@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import Iterator
 from pathlib import Path
@@ -24,7 +25,7 @@ def _leave_logging_alone() -> Iterator[None]:
 def write(folder: Path, rotation: str, lines: range, *, max_files: int) -> None:
     """Log numbered lines of some 150 bytes to files of at most 300."""
     handler = logs.rotating(folder, rotation, 300, max_files)
-    logs.set_up("json", "info", rotation=handler)
+    logs.set_up("json", "info", handler=handler)
     for number in lines:
         logging.getLogger("anew.test").info("line %03d %s", number, "x" * 60)
     handler.close()
@@ -64,3 +65,49 @@ def test_a_folder_that_cannot_be_used_is_a_bad_setting(tmp_path: Path, rotation:
         InvalidConfig, match=r"--log-dir: .*file.* cannot be used \(.*\); expected a directory"
     ):
         logs.rotating(tmp_path / "file", rotation, 300, 4)
+
+
+RUN = {
+    "job_id": "03h9",
+    "task": "jobs.send",
+    "attempt": 2,
+    "took_ms": 1.5,
+    "error_type": "ValueError",
+    "reason": None,
+}
+
+
+def _record(**facts: object) -> logging.LogRecord:
+    return logging.getLogger("anew.tasks").makeRecord(
+        "anew.tasks", logging.WARNING, __file__, 1, "job %s", ("failed",), None, extra=facts
+    )
+
+
+def test_the_facts_of_a_tasks_run_are_fields_of_its_line() -> None:
+    line = json.loads(logs.JsonFormatter().format(_record(**RUN)))
+    assert (line["level"], line["target"]) == ("WARN", "anew.tasks")
+    assert line["fields"] == {
+        "message": "job failed",
+        "job_id": "03h9",
+        "task": "jobs.send",
+        "attempt": 2,
+        "took_ms": 1.5,
+        "error_type": "ValueError",
+    }
+
+
+def test_the_facts_of_a_tasks_run_follow_its_words_as_text() -> None:
+    text = logs.TextFormatter(short=False).format(_record(**RUN | {"reason": "two\nlines \x1b[31m"}))
+    assert text.endswith(
+        ' WARN  anew.tasks: job failed job_id="03h9" task="jobs.send" attempt=2 took_ms=1.5 '
+        'error_type="ValueError" reason="two\\nlines \\\\u001b[31m"'
+    )
+
+
+def test_a_line_for_people_says_nothing_twice() -> None:
+    facts = {"job_id": "0abc", "task": "app.greet", "queue": "mail", "attempt": 1, "reason": "no route"}
+    record = logging.makeLogRecord(
+        {"msg": "app.greet 0abc failed: OSError: no route", "levelno": logging.WARNING} | facts
+    )
+    line = logs.TextFormatter(short=False).format(record)
+    assert line.endswith(' app.greet 0abc failed: OSError: no route queue="mail" attempt=1')

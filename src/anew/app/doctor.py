@@ -30,7 +30,7 @@ def look_over(root_dir: Path) -> Examination:
         NotFound: There is no store.
         StoreFailed: It cannot be read at all.
     """
-    return examine(Places.in_directory(root_dir), SystemClock().now())
+    return examine(Places.at(root_dir), SystemClock().now())
 
 
 def make_anew(root_dir: Path, seen: Examination) -> Examination:
@@ -42,7 +42,7 @@ def make_anew(root_dir: Path, seen: Examination) -> Examination:
         StoreBusy: Another process is writing and does not let go.
         StoreFailed: The store failed.
     """
-    store = SqliteStore(Places.in_directory(root_dir), exclusive=False)
+    store = SqliteStore(Places.at(root_dir), exclusive=False)
     try:
         engine = Engine(store, clock=SystemClock(), defaults=DEFAULTS)
         apply_one(engine, _mend_texts)
@@ -70,14 +70,14 @@ def _mend_texts(batch: Batch) -> None:
 
 def copy_out(root_dir: Path, target: Path, progress: Callable[[int, int], None]) -> Copied:
     """Copy the store of a data directory into one file; see `back_up`."""
-    return back_up(Places.in_directory(root_dir), target, progress)
+    return back_up(Places.at(root_dir), target, progress)
 
 
 def copy_in(
     source: Path, root_dir: Path, progress: Callable[[int, int], None], *, force: bool = False
 ) -> Copied:
     """Make a copy the store of a data directory; see `restore`."""
-    return restore(source, Places.in_directory(root_dir), progress, force=force)
+    return restore(source, Places.at(root_dir), progress, force=force)
 
 
 def apply_one(engine: Engine, verb: Callable[..., Any]) -> Any:

@@ -132,7 +132,7 @@ class _Target:
 
     def __init__(self, settings: Settings) -> None:
         self._store = SqliteStore(
-            Places.in_directory(settings.store.root_dir),
+            Places.at(settings.store.root_dir),
             exclusive=False,
             keep_first=settings.retention.first_errors,
             keep_last=settings.retention.last_errors,

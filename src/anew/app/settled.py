@@ -19,7 +19,7 @@ from anew.jobs import Defaults, NewJob
 from anew.jobs.limits import Throttle
 from anew.net.seam import WireLimits
 from anew.store.protocol import Store
-from anew.store.sqlite import SqliteStore
+from anew.store.sqlite import Places, SqliteStore
 
 
 def open_store(settings: Settings) -> Store:
@@ -136,9 +136,14 @@ def set_up_logs(settings: Settings) -> None:
     if not chosen.to_disk and chosen.dir is None:
         logs.set_up(chosen.format, chosen.level)
         return
-    folder = chosen.dir or settings.store.root_dir / "log"
+    folder = chosen.dir or _data_directory(settings) / "log"
     handler = logs.rotating(folder, chosen.rotation, chosen.max_size, chosen.max_files)
-    logs.set_up(chosen.format, chosen.level, rotation=handler)
+    logs.set_up(chosen.format, chosen.level, handler=handler)
+
+
+def _data_directory(settings: Settings) -> Path:
+    """Give the folder of the store's file, which people may have named itself."""
+    return Places.at(settings.store.root_dir).database.parent
 
 
 def _bracketed(host: str) -> bytes:

@@ -24,7 +24,8 @@ def config() -> None:
 def show_config(origin: bool, as_json: bool, **options: Any) -> None:
     """Show what all settings come to; secrets as ***.
 
-    Takes the options of anew serve, and shows what they would do. No server is asked.
+    Takes the options of anew serve, and shows what they would do. No server is asked. A terminal gets lines that fit it;
+    --json and a pipe give all of a value.
 
     \b
     Examples:
@@ -45,6 +46,6 @@ def show_config(origin: bool, as_json: bool, **options: Any) -> None:
             {key: {"value": value, "origin": source} if origin else value for key, value, source in rows}
         )
     elif origin:
-        show_table(("SETTING", "VALUE", "ORIGIN"), rows)
+        show_table(("SETTING", "VALUE", "ORIGIN"), rows, fitted=True)
     else:
-        show_table(("SETTING", "VALUE"), [row[:2] for row in rows])
+        show_table(("SETTING", "VALUE"), [row[:2] for row in rows], fitted=True)

@@ -14,7 +14,13 @@ from anew.cli.remote import ClientSession, remote
 
 @click.group(cls=CommandGroup)
 def cron() -> None:
-    """List the cron entries of a server, and see when an expression fires."""
+    """List the cron entries of a server, and see when an expression fires.
+
+    \b
+    Examples:
+      anew cron list
+      anew cron next '30 2 * * 1-5'
+    """
 
 
 @cron.command("list", short_help="List the cron entries of the server.")

@@ -19,7 +19,13 @@ _ERROR_SHOWN: Final = 100
 
 @click.group(cls=CommandGroup)
 def dead() -> None:
-    """List dead jobs, and bring them back."""
+    """List dead jobs, and bring them back.
+
+    \b
+    Examples:
+      anew dead list --queue web
+      anew dead retry --queue web --spread 10m
+    """
 
 
 @dead.command("list", short_help="List dead jobs with their last errors.")
@@ -29,7 +35,7 @@ def dead() -> None:
 )
 @remote
 def list_dead(session: ClientSession, filters: Filters, limit: int) -> None:
-    """List dead jobs, the newest first, with the error that ended each. Cancelled jobs are among them.
+    """List dead jobs, the newest first, with the error that ended each. Cancelled and expired jobs are among them.
 
     --json gives each job as "anew jobs list --json" does, and its last failure as "last_error" beside.
 
@@ -80,8 +86,9 @@ def retry_dead(
 ) -> int:
     """Make dead jobs ready again: those named, those that match, or all.
 
-    Without --reset-attempts their failures stay counted: one that was out of retries runs once more, and is dead again
-    if that fails. After an outage, --spread keeps the jobs that return from overloading the same service again.
+    Without --reset-attempts their failures stay counted: one that was out of retries runs once more, and is dead
+    again if that fails. Expired jobs expire no more. After an outage, --spread keeps the jobs that return from
+    overloading the same service again.
 
     \b
     Examples:

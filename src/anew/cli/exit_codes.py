@@ -57,7 +57,7 @@ def _hint(error: AnewError, text: str) -> str:
     if error.code == Unauthorized.code:  # and not of a host name that is not served
         return "Give the server's token: --token, or ANEW_TOKEN"
     if isinstance(error, NotFound) and text.startswith("job not found"):
-        return "It may have ended and been removed; look for it with: anew jobs list"
+        return "It may have ended and been removed; with the id that its producer gave it: anew jobs list --jid JID"
     if isinstance(error, Overloaded):
         return "Nothing was stored; try again a little later"
     return ""

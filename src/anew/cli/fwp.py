@@ -7,32 +7,39 @@ import os
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import click
 
 from anew.cli.lazy import CommandGroup
 from anew.cli.output import one_line, show_json, show_table
 from anew.client.fwp import FwpClient
+from anew.config import find_file, fwp_address
 from anew.errors import InvalidInput
-from anew.units import format_duration_about
-
-_DEFAULT: Final = "tcp://127.0.0.1:7419"
+from anew.units import format_duration_about, reason_of
 
 
 @click.group(cls=CommandGroup)
 def fwp() -> None:
     """Ask a server by the Faktory Work Protocol whether and how it is.
 
-    The address is --url, else FAKTORY_URL (or the variable that FAKTORY_PROVIDER names). Its password stands in it,
-    tcp://:PASSWORD@HOST:7419, or in FAKTORY_PASSWORD; a value that begins with a slash is the path of a file.
+    The address is --url, else FAKTORY_URL (or the variable that FAKTORY_PROVIDER names), else fwp-port and fwp-host
+    of ./anew.toml. Its password stands in it, tcp://:PASSWORD@HOST:7419, or in FAKTORY_PASSWORD; a value that begins
+    with a slash is the path of a file.
+
+    \b
+    Examples:
+      anew fwp ping
+      anew fwp info --url tcp://queue.example.org:7419
     """
 
 
 def _connected(function: Callable[..., Any]) -> Callable[..., Any]:
     """Give a command ``--url`` and ``--json``, and a connection and the latter as its arguments."""
 
-    @click.option("--url", metavar="URL", help=f"Address of the server. [FAKTORY_URL, {_DEFAULT}]")
+    @click.option(
+        "--url", metavar="URL", help="Address of the server. [FAKTORY_URL, anew.toml, tcp://127.0.0.1:7419]"
+    )
     @click.option("--json", "as_json", is_flag=True, help="Answer in JSON.")
     @functools.wraps(function)
     def command(url: str | None, as_json: bool) -> Any:
@@ -103,10 +110,11 @@ def _members(faktory: Mapping[str, Any], name: str) -> Mapping[str, Any]:
 
 
 def address(environ: Mapping[str, str]) -> str:
-    """Give the server's address as Faktory's clients find it.
+    """Give the server's address as Faktory's clients find it, else that of the server that would start here.
 
     Raises:
         InvalidInput: FAKTORY_PROVIDER holds an address, and not the name of the variable that does.
+        InvalidConfig: The file of settings cannot be read.
     """
     provider = environ.get("FAKTORY_PROVIDER", "")
     if ":" in provider:
@@ -114,7 +122,8 @@ def address(environ: Mapping[str, str]) -> str:
             "FAKTORY_PROVIDER: the value is not valid; expected the name of the variable that holds the address",
             field="FAKTORY_PROVIDER",
         )
-    return environ.get(provider or "FAKTORY_URL") or _DEFAULT
+    given = environ.get(provider or "FAKTORY_URL")
+    return given or f"tcp://{fwp_address(environ, find_file(None, environ))}"
 
 
 def _password(environ: Mapping[str, str]) -> str:
@@ -125,5 +134,5 @@ def _password(environ: Mapping[str, str]) -> str:
         return Path(given).read_text(encoding="utf-8").strip()
     except (OSError, UnicodeDecodeError) as error:
         raise InvalidInput(
-            f"FAKTORY_PASSWORD: the file cannot be read: {error}", field="FAKTORY_PASSWORD"
+            f"FAKTORY_PASSWORD: the file cannot be read: {reason_of(error)}", field="FAKTORY_PASSWORD"
         ) from error

@@ -31,7 +31,13 @@ _CLEARED: Final = {
 
 @click.group(cls=CommandGroup)
 def jobs() -> None:
-    """List, show, change, retry, cancel and delete jobs."""
+    """List, show, change, retry, cancel and delete jobs.
+
+    \b
+    Examples:
+      anew jobs list --queue web --status retrying
+      anew jobs show 03h9zfi18gdfi0z62rygn7z6c
+    """
 
 
 @jobs.command("list")
@@ -58,6 +64,7 @@ def list_jobs(
       anew jobs list
       anew jobs list --queue web,mail --status scheduled --attempts 3..
       anew jobs list --status dead --newest --limit 10 --json
+      anew jobs list --jid 7b5f4f2c9d1e4a0b8c3d2e1f
       anew jobs list --queue web --count
     """
     chosen = filters.also(id=job_ids)
@@ -79,23 +86,45 @@ def list_jobs(
 @click.option("--backtrace", is_flag=True, help="Also the backtraces of the failures.")
 @remote
 def show_job(session: ClientSession, job_id: str, backtrace: bool) -> None:
-    """Show one job: its payload, its failures, and why it waits.
+    """Show one job: its payload, its failures, and why it waits. ID may be the one that its producer gave it.
 
     \b
     Examples:
       anew jobs show 03h9zfi18gdfi0z62rygn7z6c
       anew jobs show 03h9zfi18gdfi0z62rygn7z6c --json
+      anew jobs show 7b5f4f2c9d1e4a0b8c3d2e1f
     """
-    job = session.client.get(job_id)
+    job = _found(session.client, job_id)
     # The job may go between the two calls; what we have seen is still worth showing.
     errors = []
     with contextlib.suppress(NotFound):
-        errors = [] if job.failed_at is None else list(session.client.errors(job_id))
+        errors = [] if job.failed_at is None else list(session.client.errors(job.id))
     if session.as_json:
         show_json({"job": job.document, "errors": [error.document for error in errors]})
         return
     for line in describe_job(job, errors, now_ms(), backtrace=backtrace):
         click.echo(one_line(line))
+
+
+def _found(client: Client, job_id: str) -> JobView:
+    """Fetch a job by its id, else by its producer's.
+
+    Raises:
+        NotFound: No job has it, or several have it from their producers.
+    """
+    try:
+        return client.get(job_id)
+    except NotFound:
+        # A filter cannot name an id with a comma, and a server that is no Anew refuses to filter by it.
+        with contextlib.suppress(InvalidInput):
+            found = fetch(client, Filters(jid=job_id), 2, newest=True)
+            if len(found) == 1:
+                return client.get(found[0].id)
+            if found:
+                raise NotFound(
+                    f"several jobs have the id {job_id} of their producers; list them with: anew jobs list --jid {job_id}"
+                ) from None
+        raise
 
 
 @jobs.command("patch", short_help="Change jobs that have not ended.")
@@ -153,7 +182,7 @@ def patch_jobs(
 @click.argument("job_ids", nargs=-1, required=True, metavar="ID...")
 @remote
 def retry_jobs(session: ClientSession, job_ids: tuple[str, ...]) -> int:
-    """Make dead jobs ready now, cancelled ones too.
+    """Make dead jobs ready now, cancelled and expired ones too. Those expire no more.
 
     Their failures stay counted: one that was out of retries runs once more, and is dead again if that fails. To bring
     back many at once, or with all their retries, see: anew dead retry --help

@@ -25,6 +25,8 @@ def row(job: JobView, now: int, zone: datetime.tzinfo | None = None) -> tuple[st
 
 def when(job: JobView, now: int, zone: datetime.tzinfo | None = None) -> str:
     """Say when what matters now happened or will happen: ``retry 3 in 4 min 16 s (14:03:22)``."""
+    if job.expired:
+        return "expired"
     if job.state == "cancelled":
         return "cancelled"  # no instant of it is stored
     match job.status:
@@ -99,6 +101,31 @@ def decision_text(decision: dict[str, Any] | None) -> str:
     return ", ".join(parts)
 
 
+_SCOPES: Final = {
+    "queued": "while the job waits",
+    "active": "until the job ends",
+    "exists": "while the job's record exists",
+    "started": "until the job starts",
+    "succeeded": "until the job completes",
+}
+
+
+def _ties(job: JobView, now: int, zone: datetime.tzinfo | None) -> Iterator[tuple[str, str]]:
+    """Say what a job is tied to."""
+    ties = job.ties
+    if ties is None:
+        return
+    if ties.unique is not None:
+        holder = "this job" if ties.unique.held_by == job.id else ties.unique.held_by
+        until = "" if ties.unique.until is None else f", until {moment(ties.unique.until, now, zone)} at most"
+        scope = _SCOPES.get(ties.unique.scope, ties.unique.scope)
+        yield "unique key", f"{scope}; " + (f"held by {holder}{until}" if holder else "held by no job now")
+    if ties.batch is not None:
+        yield "batch", ties.batch
+    if ties.expires_at is not None:
+        yield "expires", moment(ties.expires_at, now, zone)
+
+
 def _facts(job: JobView, now: int, zone: datetime.tzinfo | None) -> Iterator[tuple[str, str]]:
     yield "job", job.id
     if job.jid is not None:
@@ -115,6 +142,7 @@ def _facts(job: JobView, now: int, zone: datetime.tzinfo | None) -> Iterator[tup
     for name, value in (("policy", job.policy), ("backoff", job.backoff), ("retention", job.retention)):
         if value is not None:
             yield name, msgspec.json.encode(value).decode()
+    yield from _ties(job, now, zone)
     instants = {
         "ready": job.ready_at,
         "taken": job.dequeued_at,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import json
 import os
+import shutil
 import sys
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
@@ -61,16 +62,33 @@ def table(heading: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
 
 
 def show_table(
-    heading: Sequence[str], rows: Sequence[Sequence[str]], *, status_column: int | None = None
+    heading: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    *,
+    status_column: int | None = None,
+    fitted: bool = False,
 ) -> None:
-    """Print a table; the heading dim and one column in the colours of its statuses, on a terminal."""
+    """Print a table; the heading dim and one column in the colours of its statuses, on a terminal.
+
+    Args:
+        heading, rows: As for `table`.
+        status_column: The column with a status.
+        fitted: On a terminal, cut the lines that are longer than it is wide.
+    """
     lines = table(heading, rows)
+    if fitted and sys.stdout.isatty():
+        lines = cut(lines, shutil.get_terminal_size().columns)
     colour = coloured(sys.stdout)
     click.echo(click.style(lines[0], dim=True) if colour else lines[0])
     for line, row in zip(lines[1:], rows, strict=True):
         status = "" if status_column is None else row[status_column]
         painted = paint(status, status, colour=colour)
         click.echo(line.replace(f" {status} ", f" {painted} ", 1) if status else line)
+
+
+def cut(lines: Iterable[str], width: int) -> list[str]:
+    """Give lines of at most so many characters; the last one of a line that goes on is an ellipsis."""
+    return [line if len(line) <= width else f"{line[: width - 1]}…" for line in lines]
 
 
 def percent(part: float, whole: float = 1) -> str:

@@ -36,7 +36,9 @@ class ClientSession:
 def remote(function: Callable[..., Any]) -> Callable[..., Any]:
     """Give a command the options that reach a server, ``--json``, and a `ClientSession` as its first argument."""
 
-    @click.option("--url", metavar="URL", help="Address of the server. [ANEW_URL, http://127.0.0.1:7890]")
+    @click.option(
+        "--url", metavar="URL", help="Address of the server. [ANEW_URL, anew.toml, http://127.0.0.1:7890]"
+    )
     @click.option("--token", metavar="TOKEN", help="Bearer token; @path reads it from a file. [ANEW_TOKEN]")
     @click.option("--ca", metavar="FILE", help="Certificates to trust, PEM. [ANEW_CA, the system's]")
     @click.option("--cert", metavar="FILE", help="Client certificate, PEM. [ANEW_CERT]")
@@ -96,6 +98,7 @@ _FILTERS: Final[Mapping[str, Mapping[str, Any]]] = {
     },
     "queue": {"multiple": True, "metavar": "QUEUE", "help": "Only these queues."},
     "type": {"multiple": True, "metavar": "TYPE", "help": "Only these types."},
+    "jid": {"multiple": True, "metavar": "JID", "help": "Only jobs with these ids of their producers."},
     "priority": {"metavar": "RANGE", "help": "Only these priorities: 7, 10..20, ..5 or 9.."},
     "attempts": {"metavar": "RANGE", "help": "Only these numbers of failures: 0, ..2 or 3.."},
 }

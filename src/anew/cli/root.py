@@ -17,9 +17,10 @@ from anew.errors import AnewError
 _COMMANDS: Final = {
     "serve": ("anew.cli.serve", "Run the server."),
     "enqueue": ("anew.cli.enqueue", "Put a job into a queue."),
+    "worker": ("anew.cli.worker", "Run the tasks of a Python application."),
     "work": ("anew.cli.work", "Run a program for each job of a queue."),
     "jobs": ("anew.cli.jobs", "List, show, change, retry, cancel and delete jobs."),
-    "queues": ("anew.cli.status", "Show the queues and what is in them."),
+    "queues": ("anew.cli.queues", "Show the queues and what is in them; pause and resume them."),
     "health": ("anew.cli.status", "Ask whether the server answers."),
     "dead": ("anew.cli.dead", "List dead jobs, and bring them back."),
     "cron": ("anew.cli.cron", "List cron entries, and see when an expression fires."),

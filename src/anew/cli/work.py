@@ -49,7 +49,7 @@ def work(
     once: bool,
     command: tuple[str, ...],
 ) -> int:
-    """Run a program for each job of a queue.
+    """Run a program for each job of a queue. (The tasks of a Python application are run by: anew worker)
 
     The payload is the program's stdin, byte for byte; ANEW_JOB_ID, ANEW_JOB_TYPE, ANEW_JOB_QUEUE and
     ANEW_JOB_ATTEMPTS (failures so far) are in its environment. Exit 0 is success. Anything else is a failure,

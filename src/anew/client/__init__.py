@@ -11,8 +11,12 @@ from anew.client.views import (
     FailureResult,
     JobView,
     LastError,
+    LimitView,
     Page,
     QueueCounts,
+    RateView,
+    Ties,
+    UniqueTie,
 )
 
 __all__ = [
@@ -25,7 +29,11 @@ __all__ = [
     "Filters",
     "JobView",
     "LastError",
+    "LimitView",
     "Page",
     "QueueCounts",
+    "RateView",
     "TakeStream",
+    "Ties",
+    "UniqueTie",
 ]

@@ -16,6 +16,7 @@ from anew.client.parameters import (
     local_path,
     names,
     period_ms,
+    queue_path,
     target,
 )
 from anew.client.stream import TakeStream
@@ -114,11 +115,20 @@ class Client:
         return [str(name) for name in read_object(self._get("/queues")).get("queues", [])]
 
     def queue_counts(self) -> Sequence[QueueCounts]:
-        """How many jobs of each status each queue holds, sorted by name (Anew).
+        """How many jobs of each status each queue holds, and whether it is paused or limited, sorted by name (Anew).
 
+        Queues without a job are among them if they are paused or limited.
         Ended jobs are counted until they are removed, which is soon after their retention is over.
         """
         return read_queue_counts(self._get("/v1/queues"))
+
+    def pause(self, queue: str) -> None:
+        """Have a queue hand out nothing, also if it has no job yet; what runs goes on (Anew)."""
+        self._send("POST", queue_path(queue, "pause"), None)
+
+    def resume(self, queue: str) -> None:
+        """Have a queue hand out its jobs again; one that is not paused stays as it is (Anew)."""
+        self._send("POST", queue_path(queue, "resume"), None)
 
     def crons(self) -> Sequence[CronView]:
         """The server's cron entries, sorted by group and name, at most the first 1,000 (Anew)."""

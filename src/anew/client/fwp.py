@@ -174,9 +174,9 @@ def _parts(url: str) -> tuple[str, str, int, str]:
         host = ""
     # The address may hold a password, so it is not repeated.
     if not host or parts.scheme not in ("tcp", "tcp+tls"):
-        raise InvalidInput(
-            "the address is not valid; expected tcp://HOST:PORT or tcp://:PASSWORD@HOST:PORT", field="url"
-        )
+        http = "; anew health asks an HTTP address" if url.startswith(("http://", "https://")) else ""
+        expected = "tcp://HOST:PORT or tcp://:PASSWORD@HOST:PORT"
+        raise InvalidInput(f"the address is not valid; expected {expected}{http}", field="url")
     return parts.scheme, host, port, unquote(parts.password or "")
 
 

@@ -120,7 +120,7 @@ class Filters:
     """A set of conditions that must all hold. Nothing set means every job.
 
     Attributes:
-        id, status, queue, type: Any of these values, one (``"mail"``) or several (``["mail", "web"]``); empty means all.
+        id, jid, status, queue, type: Any of these values, one (``"mail"``) or several (``["mail", "web"]``); empty means all.
         priority, attempts: A number or an inclusive range: ``7``, ``"10..20"``, ``"..5"``, ``"9.."``.
         ready_at: The same in epoch ms; or an aware datetime; or a pair of instants, each of which may be None.
 
@@ -129,6 +129,7 @@ class Filters:
     """
 
     id: Names = ()
+    jid: Names = ()
     status: Names = ()
     queue: Names = ()
     type: Names = ()
@@ -137,7 +138,7 @@ class Filters:
     attempts: str | int | None = None
 
     def __post_init__(self) -> None:
-        for field in ("id", "status", "queue", "type"):
+        for field in ("id", "jid", "status", "queue", "type"):
             object.__setattr__(self, field, names(getattr(self, field), field))
         object.__setattr__(self, "ready_at", _range_text(self.ready_at))
         for field, value in self.given().items():
@@ -184,6 +185,17 @@ def job_path(job_id: str, verb: str = "") -> str:
     if not job_id:
         raise InvalidInput("id: '' is not valid; expected the id of a job", field="id", value=job_id)
     return f"/jobs/{quote(job_id, safe='')}" + (f"/{verb}" if verb else "")
+
+
+def queue_path(queue: str, verb: str) -> str:
+    """Give the path of something that is done to a queue.
+
+    Raises:
+        InvalidInput: The name is empty.
+    """
+    if not queue:
+        raise refused("queue", queue, "the name of a queue")
+    return f"/v1/queues/{quote(queue, safe='')}/{verb}"
 
 
 def local_path(link: str) -> str:

@@ -33,6 +33,8 @@ class JobView:
         jid: The id that its producer gave it, if it came by the Faktory Work Protocol; not on a take stream.
         duplicate, folded: Whether an enqueue stored nothing new, and this is the job that it met.
         last_error: Its latest failure, where it was asked for and there is one.
+        expired: It ended because nobody started it in time.
+        ties: What it is tied to, on the answer to get; None if to nothing.
         document: The whole JSON object as the server sent it.
     """
 
@@ -59,6 +61,8 @@ class JobView:
     folded: bool = False
     state: str | None = None
     last_error: LastError | None = None
+    expired: bool = False
+    ties: Ties | None = None
     document: Raw = dataclasses.field(default_factory=Raw, repr=False)
 
     def payload_json(self) -> bytes:
@@ -108,6 +112,36 @@ class LastError:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class UniqueTie:
+    """A job's unique key.
+
+    Attributes:
+        scope: How long a job of the key holds it: ``queued``, ``active``, ``exists``, ``started`` or ``succeeded``.
+        held_by: Id of the job that holds it now; None if none does.
+        until: When that ends at the latest, epoch ms; None if no time ends it.
+    """
+
+    scope: str
+    held_by: str | None = None
+    until: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ties:
+    """What a job is tied to.
+
+    Attributes:
+        unique: Its unique key.
+        batch: Id of the batch that it belongs to, or whose callback it is.
+        expires_at: It is not started later than this, epoch ms.
+    """
+
+    unique: UniqueTie | None = None
+    batch: str | None = None
+    expires_at: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Page:
     """One page of a list of jobs; iterate it for its jobs.
 
@@ -141,8 +175,39 @@ class Page:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RateView:
+    """A limit of a queue's starts: `count` each `per_ms` on average, and up to `burst` at once after a quiet time."""
+
+    count: int
+    per_ms: int
+    burst: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LimitView:
+    """The limit of a queue; a bound that is None does not hold.
+
+    Attributes:
+        concurrency: Most jobs that run at one time, over all workers.
+        worker: The same for one worker.
+        timeout_ms: How long after its start a job counts as running.
+        rate: Starts over a period.
+    """
+
+    concurrency: int | None = None
+    worker: int | None = None
+    timeout_ms: int | None = None
+    rate: RateView | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class QueueCounts:
-    """How many jobs of each status a queue holds."""
+    """How many jobs of each status a queue holds, and what keeps it from handing them out.
+
+    Attributes:
+        paused: It hands out nothing.
+        limit: None if it has none.
+    """
 
     name: str
     ready: int
@@ -150,6 +215,8 @@ class QueueCounts:
     in_flight: int
     completed: int
     dead: int
+    paused: bool = False
+    limit: LimitView | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,7 +7,15 @@ From that come the flag (``--heartbeat-interval``), the variables (``ANEW_HEARTB
 default. Faktory's own variables and files fill in what was not given (`anew.config.faktory`).
 """
 
-from anew.config.load import Loaded, find_file, load_connect, load_settings, require_safe_bind, unsafe_binds
+from anew.config.load import (
+    Loaded,
+    find_file,
+    fwp_address,
+    load_connect,
+    load_settings,
+    require_safe_bind,
+    unsafe_binds,
+)
 from anew.config.setting import SettingSpec
 from anew.config.settings import Listen, Settings, declared
 from anew.config.tables import CronTable, PolicyRule, ThrottleTable
@@ -24,6 +32,7 @@ __all__ = [
     "ThrottleTable",
     "declared",
     "find_file",
+    "fwp_address",
     "load_connect",
     "load_settings",
     "require_safe_bind",

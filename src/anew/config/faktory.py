@@ -14,7 +14,7 @@ from typing import Any, Final
 from anew.config import tables as forms
 from anew.config.setting import SettingSpec
 from anew.errors import InvalidConfig
-from anew.units import shown
+from anew.units import reason_of, shown
 
 SYSTEM: Final = Path("/etc/faktory")
 _VARIABLE: Final = "FAKTORY_PASSWORD"
@@ -120,7 +120,7 @@ def _files(folder: Path) -> list[Path]:
         return []
     except OSError as error:
         raise InvalidConfig(
-            f"{folder / 'conf.d'}: cannot be read: {error}; name another directory (--faktory-dir)",
+            f"{folder / 'conf.d'}: cannot be read: {reason_of(error)}; name another directory (--faktory-dir)",
             field="faktory-dir",
         ) from error
     return [folder / "conf.d" / name for name in sorted(names) if name.endswith(".toml")]
@@ -163,7 +163,7 @@ def _document(file: Path) -> dict[str, Any]:
         return tomllib.loads(file.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise InvalidConfig(
-            f"{file}: cannot be read as TOML: {error}; mend it, or name another directory (--faktory-dir)",
+            f"{file}: cannot be read as TOML: {reason_of(error)}; mend it, or name another directory (--faktory-dir)",
             field="faktory-dir",
         ) from error
 
@@ -238,7 +238,9 @@ def _content(file: Path, source: str) -> str:
     try:
         text = file.read_text(encoding="utf-8").strip()
     except (OSError, ValueError) as error:
-        raise InvalidConfig(f"{source}: the file cannot be read: {error}", field="fwp-password") from error
+        raise InvalidConfig(
+            f"{source}: the file cannot be read: {reason_of(error)}", field="fwp-password"
+        ) from error
     if not text:
         raise InvalidConfig(f"{source}: {file} is empty; expected a password", field="fwp-password")
     return text

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import ipaddress
 from collections.abc import Mapping, Sequence
@@ -14,7 +15,7 @@ from anew.config.setting import SettingSpec
 from anew.config.settings import Connect, Settings, declared
 from anew.config.zizq import FOREIGN, commit_of, refuse_listeners
 from anew.errors import InvalidConfig
-from anew.units import shown
+from anew.units import reason_of, shown
 
 FILE_NAME: Final = "anew.toml"
 
@@ -104,6 +105,8 @@ def load_settings(flags: Mapping[str, object], environ: Mapping[str, str], file:
 def load_connect(flags: Mapping[str, object], environ: Mapping[str, str], file: Path | None) -> Connect:
     """Build the settings that a client needs; what is wrong with a server's settings does not concern it.
 
+    Where nothing says the address, it is that of the server that these variables and this file would start.
+
     Args:
         flags: Names such as ``"client.url"`` to values as given; None means not given.
         environ: The environment.
@@ -118,7 +121,17 @@ def load_connect(flags: Mapping[str, object], environ: Mapping[str, str], file: 
         for group, name, setting in declared()
         if group == "connect" and (found := sources.find(setting))
     }
+    given.setdefault("url", f"http://{_own_address(sources, 'listen')}")
     return _grow({"connect": given}).connect
+
+
+def fwp_address(environ: Mapping[str, str], file: Path | None) -> str:
+    """Give HOST:PORT of the Faktory Work Protocol, as a server would have it that these variables and this file start.
+
+    Raises:
+        InvalidConfig: The file cannot be read.
+    """
+    return _own_address(_Sources({}, environ, _read_file(file) if file else {}, str(file)), "fwp")
 
 
 def require_safe_bind(settings: Settings) -> None:
@@ -176,6 +189,21 @@ class _Sources:
         return None
 
 
+def _own_address(sources: _Sources, group: str) -> str:
+    default = getattr(Settings(), group)
+    found: dict[str, object] = {"host": default.host, "port": default.port}
+    for of, name, setting in declared():
+        if of == group and name in found and (given := sources.find(setting)):
+            with contextlib.suppress(InvalidConfig):
+                found[name] = (
+                    setting.parse(given[1], given[0]) or default.port
+                )  # nobody knows which port 0 became
+    host = ipaddress.ip_address(str(found["host"]))
+    if host.is_unspecified:
+        host = ipaddress.ip_address("127.0.0.1" if host.version == 4 else "::1")
+    return f"{host}:{found['port']}" if host.version == 4 else f"[{host}]:{found['port']}"
+
+
 def _key(setting: SettingSpec) -> str:
     return f"{setting.table}.{setting.name}"
 
@@ -194,7 +222,7 @@ def _read_file(file: Path) -> Tables:
     try:
         document = tomllib.loads(file.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise InvalidConfig(f"{file}: cannot be read as TOML: {error}", field="config") from error
+        raise InvalidConfig(f"{file}: cannot be read as TOML: {reason_of(error)}", field="config") from error
     known: dict[str, set[str]] = {"server": set(FOREIGN)}
     for _, _, setting in declared():
         known.setdefault(setting.table, set()).add(setting.name)

@@ -13,7 +13,7 @@ from typing import Final, Literal
 
 from anew.config import tables
 from anew.errors import InvalidConfig, InvalidInput
-from anew.units import format_duration_short, format_size, parse_duration, parse_size, shown
+from anew.units import format_duration_short, format_size, parse_duration, parse_size, reason_of, shown
 
 ValueKind = Literal[
     "choice",
@@ -154,7 +154,9 @@ def _given_or_read(setting: SettingSpec, value: object, source: str) -> str:
     try:
         return Path(text[1:]).read_text(encoding="utf-8").strip()
     except (OSError, UnicodeDecodeError) as error:
-        raise InvalidConfig(f"{source}: the file cannot be read: {error}", field=setting.name) from error
+        raise InvalidConfig(
+            f"{source}: the file cannot be read: {reason_of(error)}", field=setting.name
+        ) from error
 
 
 def _switch(_: SettingSpec, value: object, __: str) -> object:
@@ -240,9 +242,16 @@ def _policy(_: SettingSpec, value: object, __: str) -> object:
     return _Expected("a policy as JSON or the name of a preset")
 
 
+_FAKTORY: Final = ("tcp://", "tcp+tls://", "fwp://", "faktory://")
+
+
 def _url(_: SettingSpec, value: object, __: str) -> object:
     if isinstance(value, str) and re.fullmatch(r"https?://[^\s/?#@]+(/[^\s?#]*)?", value):
         return value.rstrip("/")
+    if isinstance(value, str) and value.startswith(_FAKTORY):
+        return _Expected(
+            "the HTTP address, such as http://127.0.0.1:7890; the Faktory protocol's is for: anew fwp"
+        )
     return _Expected("an address such as http://127.0.0.1:7890")
 
 

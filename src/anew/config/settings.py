@@ -88,7 +88,7 @@ class Store:
     """Where jobs are kept, and what a success reply promises."""
 
     root_dir: Path = _of(Path("anew-data"), "root-dir", "path",  # noqa: RUF009 it gives a field, as all do
-        "Directory of all data; made if it is missing.", zizq=True)
+        "Directory of all data, or a database file such as jobs.db; made if it is missing.", zizq=True)
     commit: Literal["full", "relaxed"] = _of("full", "commit", "choice",
         "full: every change is on the disk before it is answered. relaxed: a power cut may lose the last "
         "moments; a crash of the server alone loses nothing either way.", choices=("full", "relaxed"))

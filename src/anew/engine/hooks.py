@@ -35,7 +35,7 @@ from anew.jobs.ids import IdText
 from anew.jobs.progress import followed, is_over
 from anew.jobs.state import ENDED, State
 from anew.jobs.transitions import Move
-from anew.jobs.unique import Effect, Lock, Scope, conflicts, effect_of
+from anew.jobs.unique import Effect, End, Lock, Scope, conflicts, effect_of
 from anew.store.protocol import Store, TrackedProgress
 
 EXPIRED_JOBS = 500
@@ -96,6 +96,7 @@ class Hooks:
         released: list[int] = []
         claimed: list[Lock] = []
         failed: list[int] = []
+        expiring: list[int] = []
         for job in jobs:
             if job.digest is not None and job.scope is not None:
                 effect = effect_of(Scope(job.scope), event)
@@ -105,6 +106,8 @@ class Hooks:
                     claimed.append(Lock(job.digest, job.key, Scope(job.scope)))
             if job.batch is not None and self._count(job, job.batch, event):
                 failed.append(job.key)
+            if job.hooks & Hook.EXPIRES:
+                expiring.append(job.key)
             if job.hooks & Hook.TRACKED:
                 followers.append(job)
         if released:
@@ -113,6 +116,10 @@ class Hooks:
             self._rows.claim_locks(claimed, self._now)
         if failed:
             self._rows.add(failed, Hook.FAILED)
+        if event is End.EXPIRED:
+            self._rows.add(expiring, Hook.EXPIRED)
+        elif event is Move.REDRIVE:
+            self._rows.drop_expiry(expiring)
         if followers:
             self._follow(followers, state)
 

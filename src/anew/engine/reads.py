@@ -16,6 +16,9 @@ from typing import Any, NamedTuple
 
 from anew.errors import AnewError, InternalError, Overloaded
 from anew.jobs import ENDED, ErrorRecord, Job, State
+from anew.jobs.hooks import Hooked
+from anew.jobs.limits import Throttle
+from anew.jobs.unique import Lock
 from anew.store.protocol import Filter, Page, Reader, Store
 
 log = logging.getLogger("anew.engine")
@@ -45,6 +48,18 @@ class Overview(NamedTuple):
     counts: Counts
     listed: Mapping[str, bool]
     ended: Mapping[int, tuple[int, int]]
+
+
+class Ties(NamedTuple):
+    """What a job is tied to.
+
+    Attributes:
+        job: Its ties.
+        lock: The lock of its unique key, whoever holds it; None if nobody does, or it has no key.
+    """
+
+    job: Hooked
+    lock: Lock | None
 
 
 Then = Callable[[Any], None]
@@ -84,6 +99,13 @@ class Reads:
         """Give the bytes of jobs' payloads without reading them; unknown keys are left out."""
         return self._store.payload_sizes(keys)
 
+    def ties(self, key: int) -> Ties | None:
+        """Give what a job is tied to; None if to nothing."""
+        for job in self._store.hooks.among([key]):
+            locks = [] if job.digest is None else self._store.hooks.locks([job.digest])
+            return Ties(job, locks[0][0] if locks else None)
+        return None
+
     def errors(self, key: int, page: Page, most_bytes: int | None = None) -> list[ErrorRecord]:
         """Give the records of a job's failed attempts; `page.after` is an attempt's number.
 
@@ -104,6 +126,10 @@ class Reads:
         if where.queues is None or len(where.queues) > FEW_QUEUES or not where.only_counts():
             return None
         return _known(where, self._store.counts(where.queues))
+
+    def limits(self) -> Mapping[str, Throttle]:
+        """Give the limits of queues as this process saw them last; queues without one are left out."""
+        return self._store.limits
 
     # -- beside the loop
 

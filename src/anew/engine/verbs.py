@@ -196,6 +196,17 @@ def pause(queues: Collection[str] | None, paused: bool) -> Callable[[Batch], Non
     return lambda batch: batch.store.pause(queues, paused)
 
 
+def pause_one(queue: str, paused: bool) -> Callable[[Batch], None]:
+    """Have one queue hand out nothing, also if it has no job yet; or have it hand out again what it has."""
+
+    def verb(batch: Batch) -> None:
+        if paused:
+            batch.store.list_queues([queue])
+        batch.store.pause([queue], paused)
+
+    return verb
+
+
 def unlist(queues: Collection[str] | None) -> Callable[[Batch], None]:
     """Leave queues, some or all, out of the list when they have no job."""
     return lambda batch: batch.store.unlist(queues)

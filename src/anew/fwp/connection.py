@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol, cast
 
 from anew.errors import MalformedRequest
 from anew.fwp import replies
+from anew.fwp.bounded_log import SHOWN, BoundedLog
 from anew.fwp.commands import Command, End, Hello, parse, parse_hello
 from anew.fwp.lines import LineSplitter
 from anew.fwp.password import RANDOM_BYTES, Challenge, challenge, greeting, is_right
@@ -38,9 +39,6 @@ MOST_AHEAD = 1_000
 
 AHEAD_BYTES = 1 << 20
 """Bytes of such lines, once there is one."""
-
-PASSWORDS_MS = 10_000
-"""How often at most the log says that a client has brought a wrong password: somebody may try very many."""
 
 _NEW_WORK = (b"PUSH ", b"PUSHB ")
 _FETCH = b"FETCH "
@@ -84,8 +82,8 @@ class FwpPort:
         self.enterprise = enterprise
         self.max_line = max_line
         self.executed = self.identified = 0
-        self._wrong = 0  # passwords since the last that was logged
-        self._wrong_ms = -PASSWORDS_MS
+        self._passwords = BoundedLog("a client has brought a wrong password, or none", server.now_ms)
+        self.unread = BoundedLog("a PUSH was refused: it cannot be read", server.now_ms)
         self.start: Callable[[FwpConnection], None] = FwpConnection.execute
 
     def connection(self) -> FwpConnection:
@@ -99,14 +97,7 @@ class FwpPort:
             peer: Where it came from.
         """
         self.server.counters.refuse("password")
-        self._wrong += 1
-        now_ms = self.server.now_ms()
-        if now_ms - self._wrong_ms >= PASSWORDS_MS:
-            log.warning(
-                "a client has brought a wrong password, or none",
-                extra={"peer": peer, "since_the_last_line": self._wrong},
-            )
-            self._wrong, self._wrong_ms = 0, now_ms
+        self._passwords.warn(peer=peer)
 
     def size_of(self, request: FwpConnection) -> int:
         return len(request.line)
@@ -338,6 +329,8 @@ class FwpConnection(asyncio.Protocol):
             command = parse(self.line, enterprise=port.enterprise)
         except MalformedRequest as error:
             port.executed += not str(error).startswith("unknown command")
+            if self.line.startswith(b"PUSH"):
+                port.unread.warn(peer=self._peer(), reason=str(error)[:SHOWN])
             self.reply(replies.error(str(error)))
             return
         port.executed += 1
@@ -430,8 +423,7 @@ class FwpConnection(asyncio.Protocol):
         if self._asked is not None and not is_right(
             hello.pwdhash or "", self._port.password, self._asked, hello.v or 0
         ):
-            peer = self._transport.get_extra_info("peername") if self._transport else None
-            self._port.wrong_password(str(peer[0]) if peer else "unknown")
+            self._port.wrong_password(self._peer())
             self.close(replies.error(replies.BAD_PASSWORD))
             return
         if self._refused:
@@ -443,6 +435,10 @@ class FwpConnection(asyncio.Protocol):
         self._port.identified += 1
         self._port.commands.hello(self, hello)
         self.reply(replies.OK)
+
+    def _peer(self) -> str:
+        peer = self._transport.get_extra_info("peername") if self._transport else None
+        return str(peer[0]) if peer else "unknown"
 
     def _count_unfinished(self, *, begun: bool = False) -> None:
         """Count what is kept of an unfinished line among all that is coming in; above the limit this one is refused.

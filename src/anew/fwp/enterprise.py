@@ -54,11 +54,6 @@ class Custom(msgspec.Struct):
 custom_of = msgspec.json.Decoder(Custom).decode
 
 
-def bid_of(ids: IdText, key: int) -> str:
-    """Give the id of a batch."""
-    return f"b-{ids.write(key)}"
-
-
 def batch_key(ids: IdText, bid: object) -> int:
     """Give the key of a batch.
 
@@ -180,7 +175,7 @@ class Enterprise:
         """Give a callback's job, which says whose it is; no batch has it as a member."""
         custom: dict[str, Any] = msgspec.json.decode(job.custom) if bytes(job.custom)[:1] == b"{" else {}
         custom.pop("bid", None)
-        custom |= {"_bid": bid_of(self._ids, key), "_cb": str(callback)}
+        custom |= {"_bid": self._ids.write_batch(key), "_cb": str(callback)}
         if parent_bid:
             custom["_pbid"] = parent_bid
         return self._job_of(msgspec.structs.replace(job, custom=msgspec.Raw(msgspec.json.encode(custom))))
@@ -196,11 +191,11 @@ class Enterprise:
 
     def _shown(self, status: BatchStatus) -> bytes:
         row = status.row
-        parent = {} if row.parent is None else {"parent_bid": bid_of(self._ids, row.parent)}
+        parent = {} if row.parent is None else {"parent_bid": self._ids.write_batch(row.parent)}
         return replies.bulk(
             msgspec.json.encode(
                 {
-                    "bid": bid_of(self._ids, row.key),
+                    "bid": self._ids.write_batch(row.key),
                     **parent,
                     "description": (status.meta or b"").decode(),
                     "created_at": _end_of_millisecond(row.key >> COUNTER_BITS),
@@ -214,7 +209,7 @@ class Enterprise:
         )
 
     def _bid(self, key: int) -> bytes:
-        return replies.bulk(bid_of(self._ids, key).encode())
+        return replies.bulk(self._ids.write_batch(key).encode())
 
     def _with(
         self,

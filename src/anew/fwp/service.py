@@ -26,6 +26,7 @@ from anew.engine.throttles import free_slots_of
 from anew.engine.verbs import delete_chunk, pause, unlist
 from anew.errors import AnewError, InvalidInput, NotFound, Overloaded
 from anew.fwp import long_bulk, replies, times
+from anew.fwp.bounded_log import SHOWN, BoundedLog
 from anew.fwp.commands import (
     Ack,
     Beat,
@@ -136,6 +137,7 @@ class Service:
         self.mutations = Mutations(self.bulk, engine.clock.now, self._key, self.shown)
         self.workers = Workers(engine.clock.monotonic)
         self._waits = _Waits(loop)
+        self._refusals = BoundedLog("a pushed job was refused", engine.clock.monotonic)
         self._started_ms = engine.clock.monotonic()
         self.figures: Callable[[], tuple[int, int]] = lambda: (0, 0)
         self._verbs: dict[type[Any], Callable[[FwpConnection, Any], None]] = {
@@ -182,11 +184,32 @@ class Service:
         try:
             job = self._named(checked(command.job))
         except (InvalidInput, NotFound) as error:
+            self._log_refusal(command.job, str(error))
             connection.reply(replies.error(str(error)))
             return
         short = len(job.payload) <= PART_BYTES
         submit = self._commit.submit_new if short else self._commit.submit_long
-        submit(Enqueue((job,), partial(_answer_push, connection, command.job)))
+        submit(Enqueue((job,), partial(self._answer_push, connection, command.job)))
+
+    def _answer_push(self, connection: FwpConnection, sent: SentJob, result: Any) -> None:
+        if isinstance(result, AnewError) or result.existing.get(0, Entry.REPEATED) is Entry.REPEATED:
+            _answer_ok(connection, result)
+        else:
+            code, text = self._refused(result.existing[0], sent)
+            connection.reply(replies.error(text, code or "ERR"))
+
+    def _refused(self, entry: Entry, sent: SentJob) -> tuple[str, str]:
+        """Say why a job was not stored: the error's code, "" for the usual one, and its text."""
+        if entry is not Entry.NO_BATCH:
+            return replies.NOT_UNIQUE, "Job not unique"
+        reason = str(no_batch(custom_of(sent.custom).bid))
+        self._log_refusal(sent, reason)
+        return "", reason
+
+    def _log_refusal(self, sent: SentJob, reason: str) -> None:
+        """Log a job that a producer got wrong, once in a while; a duplicate of a unique job is nothing wrong."""
+        named = {"jid": sent.jid, "job_type": sent.jobtype, "queue": sent.queue, "reason": reason}
+        self._refusals.warn(**{name: (text or "")[:SHOWN] for name, text in named.items()})
 
     def _push_bulk(self, connection: FwpConnection, command: PushBulk) -> None:
         bulk = _Bulk(connection)
@@ -224,6 +247,7 @@ class Service:
             try:
                 jobs.append(self._named(checked(sent)))
             except (InvalidInput, NotFound) as error:
+                self._log_refusal(sent, str(error))
                 bulk.errors[sent.jid or ""] = str(error)
             else:
                 kept.append(sent)
@@ -249,7 +273,7 @@ class Service:
                 bulk.stored = True
                 for at, entry in result.existing.items():
                     if entry is not Entry.REPEATED:
-                        code, text = _refused(entry, kept[at])
+                        code, text = self._refused(entry, kept[at])
                         bulk.errors[kept[at].jid or ""] = f"{code} {text}".strip()
             self._store(bulk)
 
@@ -583,21 +607,6 @@ def _message(record: ErrorRecord) -> str:
 
 def _answer_ok(connection: FwpConnection, result: Any) -> None:
     connection.reply(_error(result) if isinstance(result, AnewError) else replies.OK)
-
-
-def _answer_push(connection: FwpConnection, sent: SentJob, result: Any) -> None:
-    if isinstance(result, AnewError) or result.existing.get(0, Entry.REPEATED) is Entry.REPEATED:
-        _answer_ok(connection, result)
-    else:
-        code, text = _refused(result.existing[0], sent)
-        connection.reply(replies.error(text, code or "ERR"))
-
-
-def _refused(entry: Entry, sent: SentJob) -> tuple[str, str]:
-    """Say why a job was not stored: the error's code, "" for the usual one, and its text."""
-    if entry is Entry.NO_BATCH:
-        return "", str(no_batch(custom_of(sent.custom).bid))
-    return replies.NOT_UNIQUE, "Job not unique"
 
 
 def _error(error: AnewError) -> bytes:

@@ -15,6 +15,7 @@ from anew.http.formats import JSON, SUPPORTED, Format
 from anew.http.openapi_schemas import (
     FILTER_PARAMETERS,
     ID_PATTERN,
+    NAME,
     PAGING_PARAMETERS,
     Schema,
     integer,
@@ -57,7 +58,7 @@ REASONS = {
     507: "No space left; settling goes on.",
 }
 
-PATH_PARAMETERS = {"id": text(pattern=ID_PATTERN), "attempt": integer(U32_MAX)}
+PATH_PARAMETERS = {"id": text(pattern=ID_PATTERN), "attempt": integer(U32_MAX), "queue": NAME}
 
 QUERIES: dict[str, dict[str, Schema]] = {
     "filters": FILTER_PARAMETERS,

@@ -14,7 +14,16 @@ import msgspec
 from anew.backoff import ALIASES, PRESETS
 from anew.http.changing import PatchBody, Redrive, RetentionBody
 from anew.http.query_strings import DEFAULT_LIMIT, MOST_LIMIT, STATES, U16_MAX
-from anew.http.render import ListedJob, ShownDropped, ShownError, ShownJob, ShownLastError, StoredJob
+from anew.http.render import (
+    ListedJob,
+    ShownDropped,
+    ShownError,
+    ShownJob,
+    ShownLastError,
+    ShownTies,
+    ShownUnique,
+    StoredJob,
+)
 from anew.http.settling import Ids, JobFailure
 from anew.jobs.change import Decision
 from anew.jobs.codec import U64_MAX, Backoff, FailureReport, NewJob, Retention
@@ -42,6 +51,8 @@ GENERATED: dict[type[msgspec.Struct], str] = {
     ShownJob: "Job",
     StoredJob: "StoredJob",
     ListedJob: "ListedJob",
+    ShownTies: "Ties",
+    ShownUnique: "UniqueTie",
     ShownLastError: "LastError",
     ShownError: "ErrorRecord",
     ShownDropped: "DroppedRecords",
@@ -107,6 +118,7 @@ FILTER_PARAMETERS: dict[str, Schema] = {
     "queue": list_of(text()),
     "type": list_of(text()),
     "id": list_of(text(pattern="^(?:[0-9a-z]{25})?$")),
+    "jid": list_of(text()),
     "priority": span(U16_TEXT, "Priorities"),
     "ready_at": span(U64_TEXT, "Instants, epoch ms"),
     "attempts": span(U32_TEXT, "Failures reported so far"),
@@ -206,6 +218,7 @@ def schemas() -> dict[str, Schema]:
         "Retried": record("retried", retried=integer(U64_MAX)),
         "ListedJobPage": record("jobs pages", jobs=list_of(ref("ListedJob")), pages=ref("Pages")),
         "QueueCounts": record("queues", queues=list_of(_QUEUE_COUNTS)),
+        "QueuePaused": record("name paused", name=text(), paused={"type": "boolean"}),
         "Crons": record("crons", crons=list_of(_CRON)),
         "Queues": record("queues", queues=list_of(text())),
         "Health": record("status commit", status=text(const="ok"), commit=text(enum=["full", "relaxed"])),
@@ -217,7 +230,21 @@ def schemas() -> dict[str, Schema]:
 
 
 _STATUS_COUNTS: dict[str, Any] = {name: integer(U64_MAX) for name in STATES}
-_QUEUE_COUNTS = record(" ".join(("name", *STATES)), name=text(), **_STATUS_COUNTS)
+_RATE = record("count per_ms burst", count=integer(U64_MAX), per_ms=integer(U64_MAX), burst=integer(U64_MAX))
+_LIMIT = record(
+    "concurrency worker timeout_ms rate",
+    concurrency=or_null(integer(U64_MAX)),
+    worker=or_null(integer(U64_MAX)),
+    timeout_ms=or_null(integer(U64_MAX)),
+    rate=or_null(_RATE),
+)
+_QUEUE_COUNTS = record(
+    " ".join(("name", *STATES, "paused", "limit")),
+    name=text(),
+    **_STATUS_COUNTS,
+    paused={"type": "boolean"},
+    limit=or_null(_LIMIT),
+)
 _CRON = record(
     "group name schedule timezone paused next_at last_fired_at",
     group=text(),

@@ -22,7 +22,7 @@ U32_MAX = (1 << 32) - 1
 RANGES = {"priority": U16_MAX, "ready_at": U64_MAX, "attempts": U32_MAX}
 """Range filters in the order of links, with the greatest value of each."""
 
-FILTERS = frozenset({"status", "queue", "type", "id", "filter", *RANGES})
+FILTERS = frozenset({"status", "queue", "type", "id", "jid", "filter", *RANGES})
 PAGING = frozenset({"from", "order", "limit"})
 
 STATES: dict[str, frozenset[State]] = {
@@ -74,7 +74,7 @@ class Selection:
 
     Attributes:
         status: Names as the API knows them, in the order of a job's life.
-        queue, type, id: Sorted by their bytes.
+        queue, type, id, jid: Sorted by their bytes.
         ranges: Inclusive ends by the parameter's name.
         jq: An expression over payloads was given.
     """
@@ -83,6 +83,7 @@ class Selection:
     queue: tuple[str, ...] = ()
     type: tuple[str, ...] = ()
     id: tuple[str, ...] = ()
+    jid: tuple[str, ...] = ()
     ranges: Mapping[str, Range]
     jq: bool = False
 
@@ -116,6 +117,7 @@ class Selection:
             queues=frozenset(self.queue) or None,
             types=frozenset(self.type) or None,
             keys=keys if self.id else None,
+            jids=frozenset(self.jid) or None,
             priority=self.ranges.get("priority"),
             ready_at=self.ranges.get("ready_at"),
             attempts=self.ranges.get("attempts"),
@@ -124,11 +126,12 @@ class Selection:
 
     def is_everything(self) -> bool:
         """Return whether no condition at all was given."""
-        return not (self.status or self.queue or self.type or self.id or self.ranges or self.jq)
+        named = self.queue or self.type or self.id or self.jid
+        return not (self.status or named or self.ranges or self.jq)
 
     def parameters(self) -> list[tuple[str, str]]:
         """Give the filters as they stand in links, percent-encoded."""
-        sets = (("status", self.status), ("queue", self.queue), ("type", self.type), ("id", self.id))
+        sets = [(name, getattr(self, name)) for name in ("status", "queue", "type", "id", "jid")]
         shown = [(name, ",".join(map(encoded, values))) for name, values in sets if values]
         shown += [
             (name, _range_text(self.ranges[name], RANGES[name])) for name in RANGES if name in self.ranges
@@ -191,6 +194,7 @@ def selection(given: Mapping[str, str]) -> Selection:
         queue=_sorted_set(given.get("queue")),
         type=_sorted_set(given.get("type")),
         id=_sorted_set(given.get("id")),
+        jid=_sorted_set(given.get("jid")),
         ranges=ranges,
         jq="filter" in given,
     )

@@ -19,7 +19,7 @@ from anew.http.query_strings import (
     query_pairs,
     selection,
 )
-from anew.http.render import ShownJob, shown_dropped, shown_error, shown_job, with_last_error
+from anew.http.render import ShownJob, shown_dropped, shown_error, shown_job, shown_ties, with_last_error
 from anew.http.replies import answering
 from anew.http.router import Doc, Router
 from anew.jobs import ErrorRecord, Job
@@ -86,6 +86,9 @@ class JobRoutes:
         """Show one job with its payload."""
         job = self._visible(params[0], payload=True)
         shown = shown_job(self._ids, job, payload=True)
+        ties = self._reads.ties(job.key) if job.hooks else None
+        if ties is not None:
+            shown.ties = shown_ties(self._ids, ties, self._now())
         self._reply(request, form, shown, [shown])
 
     def _reply(self, request: Request, form: Format, answer: object, jobs: Sequence[ShownJob]) -> None:

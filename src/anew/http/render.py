@@ -15,12 +15,14 @@ import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
 from anew.engine import Entry
+from anew.engine.reads import Ties
 from anew.http.embedded_json import Embedded, Float32
 from anew.http.formats import JSON
 from anew.jobs import ErrorRecord, IdText, Job, NewJob, State, initial_state
 from anew.jobs.change import shown_decision
 from anew.jobs.codec import DEFAULT_PRIORITY, U16, U32, At, Backoff
 from anew.jobs.decide import is_zizq_backoff
+from anew.jobs.expiry import has_expired
 from anew.store.protocol import TakenRow
 
 T = TypeVar("T")
@@ -40,6 +42,34 @@ STATUS: dict[State, Status] = {
     State.CANCELLED: "dead",
 }
 """What the API calls each state; it knows five."""
+
+
+class ShownUnique(Struct, kw_only=True):
+    """A job's unique key.
+
+    Attributes:
+        scope: How long a job of the key holds it.
+        held_by: The job that holds it now; null if none does.
+        until: When that ends at the latest, epoch ms; null if no time ends it.
+    """
+
+    scope: str
+    held_by: str | None
+    until: At | None
+
+
+class ShownTies(Struct, kw_only=True):
+    """What a job is tied to; without what it is not tied to.
+
+    Attributes:
+        unique: Its unique key.
+        batch: The batch that it belongs to, or whose callback it is.
+        expires_at: It is not started later than this, epoch ms.
+    """
+
+    unique: ShownUnique | UnsetType = UNSET
+    batch: str | UnsetType = UNSET
+    expires_at: At | UnsetType = UNSET
 
 
 class ShownJob(Struct, kw_only=True):
@@ -64,6 +94,8 @@ class ShownJob(Struct, kw_only=True):
         completed_at: When it was completed, epoch ms.
         jid: The id that its producer gave it, if it came by the Faktory Work Protocol; several jobs may have the same. Taken
             jobs are shown without it.
+        expired: True if it ended because nobody started it in time.
+        ties: What it is tied to, if to anything; shown by get only.
     """
 
     id: str
@@ -83,6 +115,8 @@ class ShownJob(Struct, kw_only=True):
     purge_at: At | UnsetType = UNSET
     completed_at: At | UnsetType = UNSET
     jid: str | UnsetType = UNSET
+    expired: bool | UnsetType = UNSET
+    ties: ShownTies | UnsetType = UNSET
 
 
 class StoredJob(ShownJob, kw_only=True):
@@ -190,10 +224,28 @@ def shown_job(ids: IdText, job: Job, *, payload: bool) -> ShownJob:
         purge_at=UNSET if job.purge_at is None else job.purge_at,
         completed_at=UNSET if job.completed_at is None else job.completed_at,
         jid=UNSET if job.jid is None else job.jid,
+        expired=True if job.hooks and has_expired(job) else UNSET,
     )
     for name, value in policy.items():
         setattr(shown, name, value)
     return shown
+
+
+def shown_ties(ids: IdText, ties: Ties, now: int) -> ShownTies | UnsetType:
+    """Give what a job is tied to; UNSET where nothing of it is shown."""
+    job, lock = ties
+    shown = ShownTies(
+        batch=UNSET if job.batch is None else ids.write_batch(job.batch), expires_at=_set(job.expires_at)
+    )
+    if job.scope is not None:
+        if lock is not None and lock.ends_at is not None and lock.ends_at <= now:
+            lock = None
+        shown.unique = ShownUnique(
+            scope=job.scope,
+            held_by=None if lock is None else ids.write(lock.job_key),
+            until=None if lock is None else lock.ends_at,
+        )
+    return UNSET if shown == ShownTies() else shown
 
 
 def stored_job(ids: IdText, key: int, job: NewJob, now: int, entry: Entry = Entry.CREATED) -> StoredJob:

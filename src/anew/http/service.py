@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from anew.engine import Call, verbs
 from anew.engine.crontab import list_crons
-from anew.engine.reads import Counts
+from anew.engine.reads import Counts, Overview
 from anew.errors import AnewError, NotSupported, Unavailable
 from anew.http.api import Context
 from anew.http.formats import JSON, SUPPORTED, Format
+from anew.http.jobrules import check_name
 from anew.http.query_strings import STATES
 from anew.http.replies import answering
 from anew.http.router import Doc, Router
+from anew.jobs.limits import Throttle
 from anew.net.seam import Kind, Request
 from anew.store.protocol import CronRow
 
@@ -47,22 +49,41 @@ class ServiceRoutes:
 
     def queues(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
         """List the queues that have jobs in any state, by their bytes."""
-        self._list(request, form, _names)
+        self._list(request, form, self._reads.counts, _names)
 
     def queue_counts(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
-        """List the same queues with their jobs by status."""
-        self._list(request, form, _with_counts)
+        """List these queues, and those that are paused or limited, with their jobs by status."""
+        limits = self._reads.limits()
+        self._list(request, form, self._reads.overview, lambda seen: _with_counts(seen, limits))
 
-    def _list(self, request: Request, form: Format, listed: Callable[[Counts], list[Any]]) -> None:
+    def _list(
+        self, request: Request, form: Format, read: Callable[..., None], listed: Callable[[Any], list[Any]]
+    ) -> None:
         """Answer with what is made of the counters, in the reader's thread: there may be very many."""
 
-        def encoded(counts: Counts) -> bytes:
-            return form.encode({"queues": listed(counts)})  # type: ignore[no-any-return]
+        def encoded(seen: Counts | Overview) -> bytes:
+            return form.encode({"queues": listed(seen)})  # type: ignore[no-any-return]
 
         def then(body: bytes) -> None:
             request.reply(200, body, form.content_type)
 
-        self._reads.counts(encoded, answering(request, form, then))
+        read(encoded, answering(request, form, then))
+
+    def pause(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
+        """Have a queue hand out nothing, also if it has no job yet; what runs goes on."""
+        self._set_paused(request, form, params[0], True)
+
+    def resume(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
+        """Have a queue hand out its jobs again."""
+        self._set_paused(request, form, params[0], False)
+
+    def _set_paused(self, request: Request, form: Format, queue: str, paused: bool) -> None:
+        check_name(queue, "queue")
+
+        def then(_: Any) -> None:
+            form.reply(request, 200, {"name": queue, "paused": paused})
+
+        self._submit(Call(verbs.pause_one(queue, paused), answering(request, form, then)))
 
     def list_crons(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
         """List the cron entries of all groups, in order of group and name."""
@@ -98,12 +119,28 @@ def _names(counts: Counts) -> list[str]:
     return sorted(counts, key=str.encode)
 
 
-def _with_counts(counts: Counts) -> list[dict[str, Any]]:
+def _with_counts(seen: Overview, limits: Mapping[str, Throttle]) -> list[dict[str, Any]]:
+    held = {queue for queue, paused in seen.listed.items() if paused} | limits.keys()
     return [
         {"name": queue}
-        | {name: sum(counts[queue][state] for state in states) for name, states in STATES.items()}
-        for queue in _names(counts)
+        | {
+            name: sum(seen.counts.get(queue, {}).get(state, 0) for state in states)
+            for name, states in STATES.items()
+        }
+        | {"paused": seen.listed.get(queue, False), "limit": _limit(limits.get(queue))}
+        for queue in sorted(seen.counts.keys() | held, key=str.encode)
     ]
+
+
+def _limit(throttle: Throttle | None) -> dict[str, Any] | None:
+    if throttle is None:
+        return None
+    return {
+        "concurrency": throttle.concurrency,
+        "worker": throttle.per_worker,
+        "timeout_ms": throttle.timeout_ms,
+        "rate": throttle.rate,
+    }
 
 
 def _cron(row: CronRow) -> dict[str, Any]:
@@ -122,9 +159,9 @@ def _cron(row: CronRow) -> dict[str, Any]:
 def add_routes(router: Router, context: Context) -> None:
     """Serve the small routes; the probes answer in JSON whatever ``Accept`` says, and say nothing but yes or no."""
     routes = ServiceRoutes(context)
-    counts = Doc(
-        "countQueues", "server", {200: "QueueCounts"}, about="List queues with their jobs by status."
-    )
+    about = "List queues with their jobs by status, and whether they are paused or limited."
+    counts = Doc("countQueues", "server", {200: "QueueCounts"}, about=about)
+    paused = {200: "QueuePaused"}
     crons = Doc("listCrons", "server", {200: "Crons"}, about="List cron entries, at most the first 1,000.")
     alive = Doc(
         "alive",
@@ -140,6 +177,8 @@ def add_routes(router: Router, context: Context) -> None:
     router.add("GET", "/version", routes.version, Doc("version", "server", {200: "Version"}))
     router.add("GET", "/queues", routes.queues, Doc("listQueues", "server", {200: "Queues"}))
     router.add("GET", "/v1/queues", routes.queue_counts, counts)
+    router.add("POST", "/v1/queues/{queue}/pause", routes.pause, Doc("pauseQueue", "server", paused))
+    router.add("POST", "/v1/queues/{queue}/resume", routes.resume, Doc("resumeQueue", "server", paused))
     router.add("GET", "/v1/crons", routes.list_crons, crons)
     for path, methods in _CRONS.items():
         for method in methods:

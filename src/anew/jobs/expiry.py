@@ -2,14 +2,16 @@
 
 It is judged where a job is taken and nowhere else, so a waiting job may stand past its time until somebody would get it. It
 ends in state CANCELLED with the outcome ``expired``, which is counted apart: it was neither processed nor did it fail. A batch
-counts it as failed.
+counts it as failed. Whoever redrives a job wants it to run: a redrive takes its expiry away.
 """
 
 from __future__ import annotations
 
 from anew.jobs.codec import LAST_INSTANT
+from anew.jobs.hooks import Hook
 from anew.jobs.job import Job
 from anew.jobs.patch import cancelled
+from anew.jobs.state import State
 from anew.units import milliseconds_of
 
 EXPIRED = "expired"
@@ -39,6 +41,11 @@ def expires_at(at: int | None, within_s: object, now: int) -> int | None:
 def is_expired(at: int | None, now: int) -> bool:
     """Report whether a job may no longer be started. At the very instant it still may."""
     return at is not None and now > at
+
+
+def has_expired(job: Job) -> bool:
+    """Report whether a job has ended because it was not started in time."""
+    return job.state is State.CANCELLED and bool(job.hooks & Hook.EXPIRED)
 
 
 def expired(job: Job, purge_at: int | None) -> Job:

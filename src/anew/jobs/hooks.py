@@ -20,7 +20,8 @@ class Hook(IntEnum):
 
     UNIQUE, EXPIRES, TRACKED and MEMBER (of a batch) say what it is tied to, for good. COMPLETE and SUCCESS: it is this callback
     of a batch. FAILED: its batch counts it as failed; set at its first report that is no success. ONCE: it is found by its
-    producer's id, so that it is not stored again; nothing that happens to it means anything for that.
+    producer's id, so that it is not stored again; nothing that happens to it means anything for that. EXPIRED: it was not started
+    in time, and ended by that; not set where its record goes with its end.
     """
 
     UNIQUE = 1
@@ -31,6 +32,7 @@ class Hook(IntEnum):
     COMPLETE = 32
     SUCCESS = 64
     ONCE = 128
+    EXPIRED = 256
 
 
 SEEN_BY_TAKES = int(Hook.UNIQUE | Hook.EXPIRES | Hook.TRACKED)

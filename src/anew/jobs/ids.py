@@ -41,6 +41,10 @@ class IdText:
         """Give the public id of a key in ASCII."""
         return b"%b%016x" % (self.tag_bytes, key)
 
+    def write_batch(self, key: int) -> str:
+        """Give the public id of a batch: that of its key behind ``b-``."""
+        return f"b-{self.write(key)}"
+
     def read(self, text: str) -> int:
         """Give the key of a public id, or -1 if the text is no id of this store."""
         found = self._match(text)

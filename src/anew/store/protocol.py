@@ -272,6 +272,9 @@ class HookRows(Protocol):
     def add(self, keys: Sequence[int], hook: Hook) -> None:
         """Set a bit in some jobs."""
 
+    def drop_expiry(self, keys: Sequence[int]) -> None:
+        """Have some jobs expire no more, and forget of those that have expired that they did."""
+
     def stored_once(self, jids: Sequence[str]) -> dict[str, int]:
         """Find jobs that were stored with the mark `once`, by their producers' ids; unknown ones are left out."""
 

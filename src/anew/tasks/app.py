@@ -25,7 +25,7 @@ from anew.tasks.cron import CronTask
 from anew.tasks.downstream import Breaker, Downstream, breakers_of, close_breaker_of
 from anew.tasks.events import Event, Events, names_of
 from anew.tasks.handle import JobHandle
-from anew.tasks.policies import read_policy
+from anew.tasks.policies import NO_POLICY, read_retries
 from anew.tasks.task import Call, Options, Task, Unique, read_options
 from anew.tasks.times import Wait, instant_ms, parse_rate, wait_ms
 from anew.units import refused
@@ -50,11 +50,11 @@ class Anew:
     """An application.
 
     Args:
-        store: Where its jobs are: a file (made if it is missing), a server's data directory, or ``":memory:"``. None: the
-            variable ANEW_URL, or else the file ``anew.db`` here.
+        store: Where its jobs are: a file (``"jobs.db"``; .sqlite and .sqlite3 do too), a server's data directory (any other name),
+            each made if it is missing, or ``":memory:"``. None: the variable ANEW_URL, or else the file ``anew.db`` here.
         name: Names the application among others that share the store: the group of its cron entries.
         queue: Of tasks that name none.
-        policy: Of tasks that name none; see `Anew.task`. None: the preset `even`, 25 retries in about 20 days.
+        policy: Of tasks that name none, in any form of `Anew.task`. None: the preset `even`, 25 retries in about 20 days.
         serializer: ``"json"``, or ``"msgpack"``, for arguments that JSON cannot carry as they are.
 
     Attributes:
@@ -83,7 +83,7 @@ class Anew:
         self.events = Events()
         self.downstreams: dict[str, BreakerSettings] = {}
         self._options = read_options(Options(), queue=queue)
-        self._policy = None if policy is None else read_policy(policy)
+        self._retries = read_retries(policy)
         self._lock = threading.Lock()
         self._backend: Backend | None = None
         self._pid = 0
@@ -149,8 +149,10 @@ class Anew:
             raise InvalidInput(
                 f"task: there are two of the name {name!r}; expected name= for one of them", field="name"
             )
-        if options.retries.policy is None and self._policy is not None:
-            options = replace(options, retries=replace(options.retries, policy=self._policy))
+        if options.retries == NO_POLICY:
+            options = replace(options, retries=self._retries)
+        elif options.retries.policy is None:
+            options = replace(options, retries=replace(options.retries, policy=self._retries.policy))
         if options.downstream is not None:
             self._add_downstream(options.downstream)
         task: Task[Any, Any, Any] = Task(self, function, name, options)
@@ -226,7 +228,7 @@ class Anew:
 
         Args:
             on_success: Enqueued when every job has succeeded.
-            on_complete: Enqueued when every job has run, with whatever result.
+            on_complete: Enqueued when every job has run once, with whatever result; those that failed may still be retrying.
             parent: The batch whose callbacks wait for this one's.
 
         Raises:

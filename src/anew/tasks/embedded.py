@@ -12,7 +12,7 @@ from anew.engine.batch import Batch
 from anew.engine.crontab import NewCron, replace_group
 from anew.engine.groups import commit_batch, new_batch
 from anew.engine.throttles import limit_queue
-from anew.engine.verbs import cancel_one, delete_one, pause, redrive_one
+from anew.engine.verbs import cancel_one, delete_one, pause_one, redrive_one
 from anew.jobs import ENDED, ErrorRecord, Job, NewJob, State
 from anew.jobs.batches import Callback
 from anew.jobs.change import shown_decision
@@ -95,12 +95,7 @@ class EmbeddedBackend:
 
     def pause(self, queue: str, paused: bool) -> None:
         """Have a queue hand out nothing, or again what it has."""
-
-        def verb(batch: Batch) -> None:
-            batch.store.list_queues([queue])
-            pause([queue], paused)(batch)
-
-        self.call(verb)
+        self.call(pause_one(queue, paused))
 
     def limit(self, queue: str, throttle: Throttle | None) -> None:
         """Bound the jobs of a queue that run at one time or start over a period, or no longer."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 from anew.backoff import Policy
@@ -29,7 +28,7 @@ def open_engine(
     A forked child must open an engine of its own: what it inherits refuses everything.
 
     Args:
-        path: The database file, or the data directory of a server; None keeps everything in memory.
+        path: The database file, or the data directory of a server, as `Places.at` has it; None keeps everything in memory.
         defaults: Policy and retention of jobs that set none.
         limits: What is bounded.
         clock: The time; None: the machine's.
@@ -40,9 +39,7 @@ def open_engine(
         NewerStore: A newer program wrote it.
         StoreFailed: The file is no database of ours, or a sync has failed in a process that has it open.
     """
-    places: Places | None = None
-    if path is not None:
-        places = Places.in_directory(Path(path)) if os.path.isdir(path) else Places.beside(Path(path))
+    places = None if path is None else Places.at(Path(path))
     store = SqliteStore(places, exclusive=False)
     try:
         engine = Engine(

@@ -12,9 +12,11 @@ from typing import TYPE_CHECKING, Any, Final, Generic, ParamSpec, TypeVar
 
 from msgspec import UNSET, Raw, UnsetType
 
+from anew.backoff import Policy
 from anew.errors import InvalidInput
 from anew.jobs import NewJob, Retention
 from anew.jobs.codec import DEFAULT_PRIORITY, JobHooks, PushedJob, UniqueKey
+from anew.jobs.terms import policy_of, rule_of
 from anew.jobs.unique import TIMED, Scope, lock_ends_at, parts_digest, text_digest
 from anew.tasks.arguments import Arguments
 from anew.tasks.downstream import Downstream, read_downstream
@@ -99,6 +101,27 @@ class Options:
             and (self.unique, self.expires_ms, self.at, self.delay_ms, self.batch)
             == (None, None, None, None, None)
         )
+
+
+def policies_of(options: Options, default: Policy) -> dict[str, Policy]:
+    """Give the policies that decide when jobs of these options run again, each with the options' own limit.
+
+    Args:
+        options: A task's.
+        default: Of jobs that have none of their own.
+
+    Returns:
+        By the name of the exception that a rule is for; "": of all others. What a function decides is not among them.
+    """
+    retries, most = options.retries, options.max_attempts
+    limit = None if most is None else most - 1
+    found: dict[str, Policy | None] = {}
+    if retries.function is None:
+        found[""] = policy_of(retries.policy, limit, default)
+    for kind, rule in (retries.rules or {}).items():
+        if rule is not None and rule != retries.policy:
+            found[kind.__name__] = rule_of(rule, limit, default)
+    return {name: policy for name, policy in found.items() if policy is not None}
 
 
 def read_options(

@@ -58,6 +58,9 @@ class Worker:
     Attributes:
         done: Runs that have ended, by outcome: ``succeeded``, ``failed``, ``discarded``, ``snoozed``, ``cancelled``, ``lost``.
         open_breakers: By key: the breakers that were not closed at the last look, each with the key of the job that probes, or 0.
+        stopped_by: The signal that has stopped it; None: none has.
+        is_quiet: Whether it takes nothing more; see `be_quiet`.
+        given_back: Jobs that it gave back at its end; their handlers may still run in threads that nobody can stop.
 
     Raises:
         InvalidInput: A value does not fit.
@@ -88,7 +91,10 @@ class Worker:
         self._ended: deque[Run] = deque()
         self._again: list[Run] = []
         self._sleeping = False
+        self.stopped_by: int | None = None
+        self.given_back = 0
         self._stop_at: float | None = None
+        self.is_quiet = self._said_quiet = False
         size = None if process_memory is None else parse_size(process_memory, field="process_memory")
         self.recycling = {"most_jobs": process_jobs, "most_kib": None if size is None else size // 1_024}
         self._abandoned = 0
@@ -128,6 +134,20 @@ class Worker:
     def stop_now(self) -> None:
         """End at once; what runs is given back, and no failure is counted."""
         self._stop_at = time.monotonic()
+
+    def be_quiet(self) -> None:
+        """Take nothing more, and go on until `stop`: what is new is left to other workers."""
+        self.is_quiet = True
+
+    @property
+    def is_stopping(self) -> bool:
+        """Whether it has been stopped and waits for what runs."""
+        return self._stop_at is not None
+
+    @property
+    def has_given_up(self) -> bool:
+        """Whether it stopped by itself because too many threads never end."""
+        return self._abandoned > MOST_ABANDONED
 
     @property
     def running(self) -> int:
@@ -170,9 +190,15 @@ class Worker:
 
     def _turn(self) -> None:
         """Settle what has ended and take what can run; sleep if there is neither."""
+        if self.is_quiet and not self._said_quiet:
+            self._said_quiet = (
+                True  # not logged by a signal's handler, which may interrupt a write to the log
+            )
+            log.info("the worker takes no more", extra={"running": self.running})
         seen = self._source.seen
         ended = self._claim()
-        wants = [] if self._stop_at is not None else [lane.want() for lane in self._lanes]
+        takes = self._stop_at is None and not self.is_quiet
+        wants = [lane.want() for lane in self._lanes] if takes else []
         given_back = [run for lane in self._lanes for run in lane.unbegun()] if self._stop_at else []
         taken = 0
         if ended or given_back or any(want.limit for want in wants):
@@ -227,7 +253,7 @@ class Worker:
     def _is_over(self) -> bool:
         if self._most_jobs is not None and sum(self.done.values()) - self._kept >= self._most_jobs:
             self.stop()
-        if self._abandoned > MOST_ABANDONED:
+        if self.has_given_up and self._stop_at is None:
             log.error("too many threads never end; the worker stops", extra={"threads": self._abandoned})
             self.stop()
         if self._stop_at is None:
@@ -237,6 +263,7 @@ class Worker:
     def _give_back_rest(self) -> None:
         """Settle what has ended, and give back what still runs: its report will find it held by nobody, or by another."""
         rest = [run for lane in self._lanes for run in [*lane.unbegun(), *lane.abandon_all()]]
+        self.given_back = len(rest)
         if rest:
             log.warning("jobs are given back that had not ended in time", extra={"jobs": len(rest)})
         ended = self._claim()
@@ -272,7 +299,8 @@ class Worker:
             )
             facts = _facts(run, job)
             why = f": {facts['error_type']}: {facts['reason']}" if "error_type" in facts else ""
-            log.log(level, "%s %s %s%s", run.name, run.job_id, name, why, extra=_about(run) | facts)
+            fields = {"event": name} | _about(run) | facts
+            log.log(level, "%s %s %s%s", run.name, run.job_id, name, why, extra=fields)
         if self.app.events:
             self._emit("rescued" if name == "interrupted" else name, run, job)
 
@@ -315,15 +343,22 @@ class Worker:
 
     @contextmanager
     def _signals(self) -> Iterator[None]:
-        """Stop at SIGTERM and SIGINT, at once at the second; only where this is the main thread."""
+        """Stop at SIGTERM and SIGINT, at once at the second; only where this is the main thread.
+
+        SIGINT is left alone where whoever started this process has it ignored, as a shell has for its background jobs.
+        """
         if threading.current_thread() is not threading.main_thread():
             yield
             return
 
         def handle(number: int, frame: FrameType | None) -> None:
-            self.stop_now() if self._stop_at is not None else self.stop()
+            again, self.stopped_by = self.stopped_by is not None, number
+            self.stop_now() if again else self.stop()
 
-        before = {number: signal.signal(number, handle) for number in (signal.SIGTERM, signal.SIGINT)}
+        numbers = [signal.SIGTERM]
+        if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
+            numbers.append(signal.SIGINT)
+        before = {number: signal.signal(number, handle) for number in numbers}
         try:
             yield
         finally:

@@ -22,7 +22,7 @@ from anew.units.durations import (
 )
 from anew.units.shares import format_share, parse_share
 from anew.units.sizes import MAX_SIZE, format_size, parse_size
-from anew.units.words import counted, refused, refused_as, shown
+from anew.units.words import counted, reason_of, refused, refused_as, shown
 
 __all__ = [
     "DAY_MS",
@@ -43,6 +43,7 @@ __all__ = [
     "parse_duration_with_unit",
     "parse_share",
     "parse_size",
+    "reason_of",
     "refused",
     "refused_as",
     "shown",

@@ -80,3 +80,8 @@ def refused_as(kind: type[Refusal], field: str, value: object, expected: str) ->
     """Build the same as `refused` with a narrower class of error."""
     message = f"{field}: {shown(value)} is not valid; expected {expected}"
     return kind(message, field=field, value=value)
+
+
+def reason_of(error: Exception) -> str:
+    """Say what went wrong, of an error of the system without its number and the name of the file."""
+    return error.strerror.lower() if isinstance(error, OSError) and error.strerror else str(error)

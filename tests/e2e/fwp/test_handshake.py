@@ -114,6 +114,15 @@ def test_fwp_10_a_wrong_password_is_said_and_closes(locked_url: str, fields: str
             wire.read()
 
 
+def test_a_push_that_cannot_be_read_is_logged_with_where_it_came_from(tmp_path: Path) -> None:
+    server = ServerProcess(tmp_path / "data", fwp_port=0)
+    with FaktoryWire.open(url_of(*server.address_of("fwp"), None)) as wire:
+        answer = wire.say('PUSH {"jid":')
+    record = server.await_record("a PUSH was refused: it cannot be read")
+    assert (record["peer"], record["reason"]) == ("127.0.0.1", answer.removeprefix("-ERR "))
+    server.close()
+
+
 def test_a_wrong_password_is_logged_with_where_it_came_from(tmp_path: Path) -> None:
     server = ServerProcess(tmp_path / "data", fwp_port=0, fwp_password=PASSWORD)
     with FaktoryWire(url_of(*server.address_of("fwp"), None)) as wire:

@@ -70,6 +70,37 @@ def test_fwp_100_a_limit_of_each_worker_leaves_others_their_own(connect: Open, l
     assert fetched(ada, "each") is None
 
 
+def test_a_limit_and_a_pause_are_seen_in_the_list_of_queues(tmp_path: Path, connect: Open) -> None:
+    (tmp_path / "anew.toml").write_text(TABLES.partition("[[")[0])
+    server = ServerProcess(tmp_path / "data", fwp_port=0, config=tmp_path / "anew.toml")
+    wire = connect(to=url_of(*server.address_of("fwp"), None))
+    push(wire, "slow", jid="slow-one")
+    push(wire, "plain", jid="plain-one")
+    assert (
+        anew(server.address, "queues", "pause", "plain", "empty").stdout
+        == "plain is paused\nempty is paused\n"
+    )
+    assert fetched(wire, "plain") is None
+    each, empty, plain, slow = anew_json(server.address, "queues")["queues"]
+    assert [queue["name"] for queue in (each, empty, plain, slow)] == ["each", "empty", "plain", "slow"]
+    assert [queue["paused"] for queue in (each, empty, plain, slow)] == [False, True, True, False]
+    assert slow["limit"] == {"concurrency": 1, "worker": None, "timeout_ms": 45_000, "rate": None}
+    assert plain["limit"] is None
+    lines = anew(server.address, "queues").stdout.splitlines()
+    assert [line.split()[0] for line in lines] == ["QUEUE", "each", "empty", "plain", "slow"]
+    assert [line.rpartition("   ")[2].strip() for line in lines[1:]] == [
+        "1 a worker",
+        "paused",
+        "paused",
+        "1 at a time",
+    ]
+    said = anew(server.address, "queues", "resume", "plain", "plane").stdout
+    assert said == "plain is resumed\nplane was not paused\n"
+    assert fetched(wire, "plain") == "plain-one"
+    assert anew_json(server.address, "queues", "resume", "empty", "slow") == {"resumed": ["empty"]}
+    server.close()
+
+
 def test_a_cron_entry_pushes_its_job_under_an_id_of_its_own(connect: Open, limited: str) -> None:
     wire = connect(to=limited)
     jobs = [wire.ask("FETCH ticks") for _ in range(2)]

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from anew.cli.jobview import decision_text, describe_job, when
-from anew.client import ErrorView, JobView
+from anew.client import ErrorView, JobView, Ties, UniqueTie
 
 NOW = 1_764_000_000_000
 UTC = datetime.UTC
@@ -41,11 +41,40 @@ def make_job(**fields: Any) -> JobView:
         ({"status": "dead", "state": "dead", "failed_at": NOW - 1_000}, "died 1 s ago (15:59:59)"),
         ({"status": "dead", "state": "cancelled"}, "cancelled"),
         ({"status": "dead", "state": "cancelled", "failed_at": NOW - 1_000}, "cancelled"),
+        ({"status": "dead", "expired": True, "failed_at": NOW - 1_000}, "expired"),
+        ({"status": "dead", "state": "cancelled", "expired": True}, "expired"),
         ({"status": "something new"}, ""),
     ],
 )
 def test_when_tells_what_matters_in_each_status(fields: dict[str, Any], text: str) -> None:
     assert when(make_job(**fields), NOW, UTC) == text
+
+
+@pytest.mark.parametrize(
+    ("ties", "lines"),
+    [
+        (Ties(), []),
+        (Ties(batch="b-1", expires_at=NOW + 60_000), ["batch       b-1", "expires     in 1 min (16:01:00)"]),
+        (
+            Ties(unique=UniqueTie(scope="succeeded", held_by="03h9", until=NOW + 60_000)),
+            ["unique key  until the job completes; held by this job, until in 1 min (16:01:00) at most"],
+        ),
+        (
+            Ties(unique=UniqueTie(scope="active", held_by="other")),
+            ["unique key  until the job ends; held by other"],
+        ),
+        (
+            Ties(unique=UniqueTie(scope="started")),
+            ["unique key  until the job starts; held by no job now"],
+        ),
+    ],
+)
+def test_a_report_says_what_the_job_is_tied_to(ties: Ties, lines: list[str]) -> None:
+    described = [" ".join(line.split()) for line in describe_job(make_job(ties=ties), [], NOW, UTC)]
+    names = ("unique", "batch", "expires")
+    assert [line for line in described if line.startswith(names)] == [
+        " ".join(line.split()) for line in lines
+    ]
 
 
 def test_a_report_does_not_say_the_status_twice() -> None:

@@ -154,7 +154,7 @@ def test_stdin_is_read(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFi
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ((), "FILE: is missing; expected a file, - for stdin, or --policy"),
+        ((), "FILE: is missing; expected a file, - for stdin, module:app, or --policy"),
         (("web.toml", "--outage", "soon"), "--outage: "),
         (("web.toml", "--payload-retention", "-1d"), "--payload-retention: "),
         (("web.toml", "--jobs", "0"), "jobs: 0 is not valid; expected a whole number from 1"),

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import datetime
 import json
+import sys
 
 import pytest
 
-from anew.cli.output import clock_time, encodable, moment, percent, show_json, table
+from anew.cli.output import clock_time, cut, encodable, moment, percent, show_json, show_table, table
 
 NOW = 1_764_000_000_000  # 2025-11-24 16:00:00 UTC
 UTC = datetime.UTC
@@ -67,3 +68,18 @@ def test_json_holds_whatever_somebody_called_a_file(capsysbinary: pytest.Capture
     """Bytes of an argument that are no UTF-8 come in as halves of surrogate pairs."""
     show_json({"file": "a\udcff.toml", "found": [1, None, "\u00e9"]})
     assert json.loads(capsysbinary.readouterr().out) == {"file": "a\ufffd.toml", "found": [1, None, "\u00e9"]}
+
+
+def test_a_line_longer_than_the_terminal_is_cut_there() -> None:
+    assert cut(["123456", "1234567", ""], 6) == ["123456", "12345…", ""]
+
+
+@pytest.mark.parametrize(("terminal", "line"), [(True, "a  0123456…"), (False, "a  0123456789")])
+def test_a_table_is_cut_on_a_terminal_and_nowhere_else(
+    terminal: bool, line: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: terminal)
+    monkeypatch.setenv("COLUMNS", "11")
+    monkeypatch.setenv("NO_COLOR", "1")
+    show_table(("A", "B"), [("a", "0123456789")], fitted=True)
+    assert capsys.readouterr().out.splitlines() == ["A  B", line]

@@ -48,8 +48,8 @@ ALL = dict(commands())
 
 def test_the_commands() -> None:
     assert {" ".join(path) for path in ALL} == {
-        "serve", "enqueue", "work", "jobs list", "jobs show", "jobs patch", "jobs retry", "jobs cancel", "jobs delete", "queues",
-
+        "serve", "enqueue", "work", "worker", "jobs list", "jobs show", "jobs patch", "jobs retry", "jobs cancel", "jobs delete",
+        "queues list", "queues pause", "queues resume",
         "dead list", "dead retry", "policy explain", "policy lint", "policy list", "policy sample", "policy show", "config show",
         "cron list", "cron next", "fwp info", "fwp ping", "health", "import faktory", "completion", "doctor", "backup", "restore",
         "lab chart", "lab compare", "lab fit", "lab open", "lab replay", "lab simulate", "lab report",
@@ -81,6 +81,14 @@ def test_every_setting_of_the_server_is_an_option(path: tuple[str, ...]) -> None
     assert {"-l", "-k"} <= offered
 
 
+@pytest.mark.parametrize("name", ["fwp", "dead", "jobs", "cron", "queues"])
+def test_a_group_that_speaks_to_a_server_has_examples_in_its_help(
+    name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run([name, "--help"]) == 0
+    assert f"  anew {name}" in capsys.readouterr().out.partition("Examples:")[2]
+
+
 def test_no_subcommand_prints_help(capsys: pytest.CaptureFixture[str]) -> None:
     assert run([]) == 0
     assert "Commands:" in capsys.readouterr().out
@@ -106,6 +114,9 @@ def test_the_version(capsys: pytest.CaptureFixture[str]) -> None:
         (["enqueue", "t", "-q", "q", "@/no/such/file"], 2, "No such file"),
         (["enqueue", "t", "-q", "q", "--url", "nowhere"], 2, "--url"),
         (["jobs", "list", "--url", "http://127.0.0.1:9"], 3, "anew serve"),
+        (["jobs", "list", "--url", "fwp://127.0.0.1:7419"], 2, "the Faktory protocol's is for: anew fwp"),
+        (["fwp", "ping", "--url", "http://127.0.0.1:7890"], 2, "anew health asks an HTTP address"),
+        (["health", "--token", "@/no/such/file"], 2, "cannot be read: no such file or directory\n"),
         (["jobs", "delete"], 2, "which jobs?"),
         (["jobs", "delete", "x", "--all"], 2, "which jobs?"),
         (["jobs", "list", "--queue", ""], 2, 'queue: ""'),

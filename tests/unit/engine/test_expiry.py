@@ -9,8 +9,10 @@ import pytest
 
 from anew.engine import Fetch, Reject, takers
 from anew.engine.takers import TURNED_AWAY
+from anew.engine.verbs import cancel_one, redrive_one
 from anew.jobs import Failed, HoldKind, State
 from anew.jobs.codec import JobHooks, PushedJob
+from anew.jobs.expiry import has_expired
 from anew.jobs.limits import Throttle
 from anew.store.protocol import Hold
 
@@ -46,6 +48,25 @@ def test_an_expired_job_is_passed_over_and_the_next_one_fetched(rig: Rig) -> Non
     assert rig.job(late).purge_at == NOW + 1_001 + MINUTE
     stats = rig.engine.stats
     assert (stats.expired, stats.taken, stats.completed, stats.failed) == (1, 1, 0, 0)
+
+
+def test_an_expired_job_says_so_and_runs_once_it_is_redriven(rig: Rig) -> None:
+    (late,) = rig.put(expiring("late", NOW + 1_000))
+    rig.advance(1_001)
+    assert fetch(rig) is None
+    assert has_expired(rig.job(late))
+    rig.do(call(redrive_one(late)))
+    assert not has_expired(rig.job(late))
+    assert fetch(rig) == "late"
+
+
+def test_a_redrive_takes_the_expiry_away_also_from_a_job_that_was_cancelled_before_its_time(rig: Rig) -> None:
+    (key,) = rig.put(expiring("a", NOW + 1_000))
+    rig.do(call(cancel_one(key)))
+    assert not has_expired(rig.job(key))
+    rig.do(call(redrive_one(key)))
+    rig.advance(1_001)
+    assert fetch(rig) == "a"
 
 
 def test_at_the_very_instant_it_still_starts(rig: Rig) -> None:

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from anew.fwp.connection import PASSWORDS_MS, FwpPort
+from anew.fwp.bounded_log import EVERY_MS
+from anew.fwp.connection import FwpPort
 from anew.net.seam import Kind, WireCounters
 
 
@@ -23,7 +24,7 @@ from anew.net.seam import Kind, WireCounters
 )
 def test_nothing_is_shed_for_its_age(line: bytes, kind: Kind) -> None:
     """A producer's library takes the error for a job that is lost."""
-    server: Any = SimpleNamespace()
+    server: Any = SimpleNamespace(now_ms=None)
     port = FwpPort(server, server, password="", enterprise=True, max_line=100)
     request: Any = SimpleNamespace(line=line)
     assert port.kind_of(request) is kind
@@ -38,8 +39,8 @@ def test_wrong_passwords_are_counted_and_logged_no_more_than_once_in_a_while(
     for at, peer in (
         (1, "10.0.0.1"),
         (2, "10.0.0.2"),
-        (PASSWORDS_MS, "10.0.0.3"),
-        (PASSWORDS_MS + 1, "10.0.0.4"),
+        (EVERY_MS, "10.0.0.3"),
+        (EVERY_MS + 1, "10.0.0.4"),
     ):
         now[0] = at
         port.wrong_password(peer)

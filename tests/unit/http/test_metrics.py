@@ -139,7 +139,8 @@ def test_lists_over_all_queues_are_made_in_the_readers_thread_and_may_be_shed() 
     asked: list[str] = []
     nobody: Any = SimpleNamespace(submit=None)
     reads: Any = SimpleNamespace()
-    reads.counts = reads.figures = lambda make, then: asked.append(request.path.decode())
+    reads.limits = dict
+    reads.counts = reads.figures = reads.overview = lambda make, then: asked.append(request.path.decode())
     router = Router()
     context = Context(nobody, nobody, reads, ApiSettings(), WireCounters())
     metrics.add_routes(router, context)

@@ -228,6 +228,7 @@ def test_zizq_68_neighbours_of_a_page() -> None:
 
 def test_zizq_80_what_counts_as_no_filter() -> None:
     assert select(b"").is_everything()
-    assert select(b"status=&queue=,&priority=&id=").is_everything()
+    assert select(b"status=&queue=,&priority=&id=&jid=").is_everything()
+    assert not select(b"jid=a").is_everything()
     for query in (b"status=dead", b"queue=a", b"type=a", b"id=a", b"priority=..", b"filter="):
         assert not select(query).is_everything()

@@ -24,6 +24,25 @@ def test_the_files_of_a_programs_own_database_have_its_name(tmp_path: Path) -> N
     assert Places.beside(tmp_path / "jobs.db") == Places(*(tmp_path / name for name in names))
 
 
+@pytest.mark.parametrize("name", ["jobs.db", "jobs.sqlite", "jobs.sqlite3"])
+def test_a_name_that_ends_as_a_databases_is_a_file(tmp_path: Path, name: str) -> None:
+    assert Places.at(tmp_path / name) == Places.beside(tmp_path / name)
+    (tmp_path / name).touch()
+    assert Places.at(tmp_path / name) == Places.beside(tmp_path / name)
+
+
+@pytest.mark.parametrize("name", ["anew-data", "anew.d", "v1.2"])
+def test_any_other_name_is_a_data_directory_there_or_not(tmp_path: Path, name: str) -> None:
+    assert Places.at(tmp_path / name) == Places.in_directory(tmp_path / name)
+    (tmp_path / name).mkdir()
+    assert Places.at(tmp_path / name) == Places.in_directory(tmp_path / name)
+
+
+def test_a_directory_may_have_the_name_of_a_database(tmp_path: Path) -> None:
+    (tmp_path / "data.db").mkdir()
+    assert Places.at(tmp_path / "data.db").database == tmp_path / "data.db" / "anew.db"
+
+
 def _directory_and_file(folder: Path) -> tuple[Path, Path]:
     (folder / "data").mkdir()
     return folder / "data", folder / "data" / "anew.db"

@@ -600,3 +600,39 @@ def test_lanes_keep_to_their_queues(app: Anew) -> None:
         note.using(queue=queue).enqueue_many([() for _ in range(20)])
     assert work(app, queues={"a": 1, "b": 2}) == {"succeeded": 40}
     assert (most["a"], most["b"] <= 2, app.counts("c")["ready"]) == (1, True, 20)
+
+
+# -- the application's own policy
+
+
+@pytest.mark.parametrize(
+    ("policy", "runs"),
+    [
+        ([0, 0], 3),
+        ({ValueError: None}, 1),
+        ({ValueError: [0], Exception: None}, 2),
+        (lambda attempt, exception: 0 if attempt < 3 else None, 3),
+    ],
+    ids=["waits", "never", "rules", "function"],
+)
+def test_an_applications_policy_has_every_form_and_holds_for_tasks_that_name_none(
+    policy: object, runs: int
+) -> None:
+    with Anew(":memory:", policy=policy) as app:
+        begun: list[str] = []
+
+        @app.task
+        def plain() -> None:
+            begun.append("plain")
+            raise ValueError
+
+        @app.task(policy=[])
+        def own() -> None:
+            begun.append("own")
+            raise ValueError
+
+        plain.enqueue()
+        own.enqueue()
+        while sum(app.counts().values()) > app.counts()["dead"]:
+            work(app)
+        assert (begun.count("plain"), begun.count("own")) == (runs, 1)

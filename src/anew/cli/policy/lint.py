@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from anew.cli.exit_codes import REFUSED, USAGE
+from anew.cli.policy.lint_app import is_app, read_app
 from anew.cli.policy.lint_snapshot import hold_against
 from anew.errors import InvalidInput
 from anew.units import parse_duration_with_unit
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 
 @click.command("lint")
-@click.argument("files", metavar="[FILE]...", nargs=-1)
+@click.argument("files", metavar="[FILE|MODULE:APP]...", nargs=-1)
 @click.option(
     "--policy", "specs", multiple=True, metavar="POLICY", help="A policy as JSON, or a preset's name."
 )
@@ -71,7 +72,8 @@ def lint_policies(
     """Look for what a policy does that its author may not have meant.
 
     FILE is TOML or JSON: a policy, a list of policies, or names with a policy each; anew.toml, whose
-    default-policy and [[fwp.policies]] count; or - for stdin. What [lint] in a TOML file says holds for its policies; options win.
+    default-policy and [[fwp.policies]] count; or - for stdin. MODULE:APP is an application, as anew worker takes it:
+    the policies of its tasks. What [lint] in a TOML file says holds for its policies; options win.
 
     \b
     Exit codes: 0 nothing found, 2 something cannot be read (the rest is looked at all the same),
@@ -83,6 +85,7 @@ def lint_policies(
       anew policy lint --policy zizq --jobs 50000 --outage 3d
       anew policy lint policies.toml --ignore thin-jitter --fail-on error --format github
       anew policy lint policies.toml --snapshot schedules.json
+      anew policy lint tasks:app --outage 1d
       anew policy lint --rules
     """
     from anew.cli.policy import lint_report
@@ -94,13 +97,18 @@ def lint_policies(
         lint_report.show_rules(form)
         return 0
     if not files and not specs:
-        raise click.UsageError("FILE: is missing; expected a file, - for stdin, or --policy POLICY")
+        raise click.UsageError(
+            "FILE: is missing; expected a file, - for stdin, module:app, or --policy POLICY"
+        )
     if update_snapshot and snapshot is None:
         raise click.UsageError("--snapshot: is missing; expected the FILE that --update-snapshot writes")
     given = _given(stated, select, ignore)
-    documents = [*_documents(files, specs)]
+    apps = [read_app(file) for file in files if is_app(file)]
+    documents = [*_documents([file for file in files if not is_app(file)], specs)]
+    documents += [app.document for app in apps]
     _check_policies(given, documents)
     report = _looked_at(documents, given)
+    report.unchecked.extend(policy for app in apps for policy in app.unchecked)
     if snapshot is not None:
         try:
             hold_against(report, Path(snapshot), write=update_snapshot)

@@ -32,6 +32,7 @@ class Report:
     Attributes:
         entries: The policies that were looked at.
         problems: What could not be read.
+        unchecked: What a function decides, so that there is no policy to look at.
         findings: What was found, each with the policy that it is about.
         changes: Schedules that are not the stored ones.
         written: The snapshot that was written, "" if none was.
@@ -40,6 +41,7 @@ class Report:
 
     entries: list[Entry] = field(default_factory=list)
     problems: list[Problem] = field(default_factory=list)
+    unchecked: list[Problem] = field(default_factory=list)
     findings: list[tuple[Entry, Finding]] = field(default_factory=list)
     changes: list[Change] = field(default_factory=list)
     written: str = ""
@@ -95,6 +97,7 @@ def _as_json(report: Report) -> dict[str, Any]:
             {"name": entry.name, "file": entry.file, "line": entry.line} for entry in report.entries
         ],
         "problems": report.problems,
+        "unchecked": report.unchecked,
         "findings": [
             {"file": entry.file, "line": entry.line, **msgspec.to_builtins(finding)}
             for entry, finding in report.findings
@@ -115,6 +118,8 @@ def _show_text(report: Report) -> None:
             click.style(finding.severity, fg=_COLOURS[finding.severity]) if colour else finding.severity
         )
         click.echo(f"{where}{severity}: {finding.rule}: {one_line(finding.message)}")
+    for policy in report.unchecked:
+        click.echo(one_line(f"{_place(policy.file, policy.line, policy.policy)}{policy.message}"))
     for change in report.changes:
         for line in _told(change, written=bool(report.written)):
             click.echo(one_line(line))
@@ -140,6 +145,8 @@ def _summary(report: Report) -> str:
     # Where nothing was looked at, nothing found is no good news.
     nothing = "nothing found" if report.entries or not report.problems else "nothing could be looked at"
     text = f"{counted(len(report.entries), 'policy', 'policies')}: {found or nothing}"
+    if report.unchecked:
+        text += f"; {counted(len(report.unchecked), 'function')} not checked"
     if report.written:
         text += f"; {len(report.entries)} written to {report.written}"
     elif report.unwritten:
@@ -157,6 +164,8 @@ def _annotations(report: Report) -> Iterator[str]:
     for entry, finding in report.findings:
         title = f"{entry.name}: {finding.rule}"
         yield _annotation(_ANNOTATIONS[finding.severity], entry.file, entry.line, title, finding.message)
+    for policy in report.unchecked:
+        yield _annotation("notice", policy.file, policy.line, policy.policy, policy.message)
     if report.written:
         return
     places = {entry.name: entry for entry in report.entries}

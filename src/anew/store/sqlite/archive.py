@@ -11,7 +11,7 @@ import apsw
 from anew.errors import NewerStore, NotFound, StoreFailed
 from anew.jobs.job import History, Span
 from anew.store.protocol import LAST_KEY
-from anew.store.sqlite.opening import APPLICATION_ID, FILE, migrations
+from anew.store.sqlite.opening import APPLICATION_ID, Places, migrations
 from anew.store.sqlite.rows import job_of
 from anew.store.sqlite.sql import in_widths, sql
 from anew.units import shown
@@ -21,7 +21,7 @@ class SqliteArchive:
     """A read-only connection to the store of a data directory. Each call is one short transaction.
 
     Args:
-        directory: The data directory.
+        directory: The data directory, or the database file.
 
     Raises:
         NotFound: It holds no store.
@@ -30,7 +30,7 @@ class SqliteArchive:
     """
 
     def __init__(self, directory: Path) -> None:
-        path = directory / FILE
+        path = Places.at(directory).database
         try:
             there = path.is_file()
         except OSError as error:

@@ -42,6 +42,11 @@ class SqliteHooks:
         for part in in_widths(keys):
             self._execute(sql("add_hooks", len(part)), (int(hook), *part))
 
+    def drop_expiry(self, keys: Sequence[int]) -> None:
+        """Have some jobs expire no more."""
+        for part in in_widths(keys):
+            self._execute(sql("drop_expiry", len(part)), (~(Hook.EXPIRES | Hook.EXPIRED), *part))
+
     def stored_once(self, jids: Sequence[str]) -> dict[str, int]:
         """Find jobs that were stored with the mark `once`, by their producers' ids; unknown ones are left out."""
         return {jid: key for part in in_widths(jids) for jid, key in self._rows("stored_once", part)}

@@ -27,6 +27,8 @@ CACHE_KIB = 8_000
 """Small on purpose: where a B-tree is rebalanced, SQLite reads its whole cache at the commit. The head and the tail of each
 queue fit in, and what else is read comes from the system's cache."""
 
+FILE_ENDINGS = (".db", ".sqlite", ".sqlite3")
+
 RESERVE_BYTES = 8 << 20
 """Enough for some thousand settled jobs in the write-ahead log while a full device is being cleared."""
 
@@ -59,6 +61,17 @@ class Places:
     sessions: Path
     reserve: Path
     server: Path
+
+    @classmethod
+    def at(cls, path: Path) -> Places:
+        """Give the files of the store that people name by a path: a data directory, or a database file.
+
+        The name decides, and not what is there, so that a server and programs mean the same by one path, whoever comes first: what
+        ends as a database's does is a file, unless a directory has that name.
+        """
+        # Never by a look into the file: whoever closes it drops all locks that SQLite has on it in this process.
+        is_file = path.suffix in FILE_ENDINGS and not os.path.isdir(path)
+        return cls.beside(path) if is_file else cls.in_directory(path)
 
     @classmethod
     def in_directory(cls, directory: Path) -> Places:

@@ -49,6 +49,10 @@ WHERE id IN (SELECT id FROM job WHERE state > @IN_FLIGHT AND purge_at <= ? ORDER
 -- Set bits.
 UPDATE job SET hooks = hooks | ? WHERE id IN (@marks);
 
+-- name: drop_expiry
+-- Clear bits, and the time that they are about.
+UPDATE job SET hooks = hooks & ?, expires_at = NULL WHERE id IN (@marks);
+
 -- name: stored_once
 -- Jobs that are not to be stored again, by their producers' ids.
 SELECT jid, id FROM job INDEXED BY job_once WHERE hooks & 128 AND jid IN (@marks);

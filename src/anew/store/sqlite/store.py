@@ -121,7 +121,7 @@ class SqliteStore:
         self._version = self._noted = -1
         self._unreadable: dict[int, str] = {}
         self._suspects_texts = False
-        places = opening.Places.in_directory(path) if isinstance(path, Path) else path
+        places = opening.Places.at(path) if isinstance(path, Path) else path
         self._reserve = None if places is None else places.reserve
         self._path = ":memory:" if places is None else str(places.database)
         self._connection: Any = None
