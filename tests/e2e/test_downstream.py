@@ -72,7 +72,7 @@ def app(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Anew]:
     """The application, on a file of its own, in this process and in those that it starts."""
     monkeypatch.setenv("ANEW_URL", str(tmp_path / "jobs.db"))
     app = downstream_app.app
-    app.use(EmbeddedBackend(open_engine(tmp_path / "jobs.db")))
+    monkeypatch.setattr(app, "location", str(tmp_path / "jobs.db"))
     yield app
     app.close()
 
@@ -86,7 +86,8 @@ def seen(handle: JobHandle[None]) -> JobInfo:
 def test_both_forms_of_retry_after_are_kept_to(service: Service, tmp_path: Path) -> None:
     clock = ManualClock(1_700_000_000_000)  # Tue, 14 Nov 2023 22:13:20 GMT
     app = downstream_app.app
-    app.use(EmbeddedBackend(open_engine(tmp_path / "jobs.db", clock=clock)))
+    backend = EmbeddedBackend(open_engine(tmp_path / "jobs.db", clock=clock))
+    before = app.replace_store(backend, app.events)
     forms = ["Retry-After/120", "Retry-After/Tue, 14 Nov 2023 22:15:20 GMT", "RateLimit-Reset/120"]
     paths = [f"/{status}/{form}".replace(" ", "%20") for status in (429, 503) for form in forms]
     handles = downstream_app.fetch.enqueue_many([(path,) for path in paths])
@@ -105,7 +106,8 @@ def test_both_forms_of_retry_after_are_kept_to(service: Service, tmp_path: Path)
     assert [job.state for job in found] == [waits, retries, waits, dead, retries, dead]
     assert [job.attempts for job in found] == [0, 1, 0, 3, 2, 3]
     assert len(service.asked) == 6 + 6 + 4
-    app.close()
+    app.replace_store(*before)
+    backend.close()
 
 
 def test_a_handler_in_a_process_of_its_own_is_heard_too(service: Service, app: Anew) -> None:

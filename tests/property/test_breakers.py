@@ -87,7 +87,7 @@ OUTCOMES = st.sampled_from(["ok", "error", "error", "snooze", "limited"])
 def test_only_reported_failures_are_attempts(turns: list[tuple[int, str, int]]) -> None:
     clock, app = ManualClock(), Anew()
     commit = open_engine(None, clock=clock)
-    app.use(EmbeddedBackend(commit))
+    app.replace_store(EmbeddedBackend(commit), app.events)
 
     @app.task(name="call", downstream=Downstream("k", least=3, cooldown="5s", release=2), policy=["1s"] * 9)
     def call() -> None: ...

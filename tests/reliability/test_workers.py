@@ -130,12 +130,6 @@ def disturb(site: Site, chance: random.Random) -> None:
         process.send_signal(signal.SIGCONT)
 
 
-def examine(site: Site) -> subprocess.CompletedProcess[str]:
-    """Have the store examined."""
-    words = [sys.executable, "-m", "anew", "doctor", "--root-dir", str(site.data)]
-    return subprocess.run(words, capture_output=True, text=True)
-
-
 def test_kills_and_stops_of_any_process_at_any_instant(site: Site) -> None:
     disturb(site, random.Random(KILLS))
     site.kill_all()
@@ -147,13 +141,8 @@ def test_kills_and_stops_of_any_process_at_any_instant(site: Site) -> None:
         assert process.wait(60) == 0, role
         return not any(app.counts()[state] for state in ("scheduled", "retrying", "ready", "in_flight"))
 
-    def sound() -> bool:
-        app.counts()  # whoever uses the file clears away what the dead have left, once a second
-        return examine(site).returncode == 0
-
     until(all_done, within_s=90)
     counts = app.counts()
-    until(sound, within_s=30)
     app.close()
     enqueued = {one for event, one, *_ in site.lines() if event == "E"}
     runs = site.runs()
@@ -166,6 +155,8 @@ def test_kills_and_stops_of_any_process_at_any_instant(site: Site) -> None:
             assert run.pid in site.killed_at, (
                 f"job {one} ran again though no worker of it was killed: {found}"
             )
-    examined = examine(site)
+    examined = subprocess.run(
+        [sys.executable, "-m", "anew", "doctor", "--root-dir", str(site.data)], capture_output=True, text=True
+    )
     assert examined.returncode == 0, examined.stdout
     assert len(enqueued) > 2 * KILLS

@@ -13,7 +13,7 @@ import pytest
 from click.testing import CliRunner
 
 import anew
-from anew import backoff, client, lab
+from anew import backoff, client, lab, testing
 from anew.backoff import PRESETS, Policy
 from anew.backoff.curves import CURVES
 from anew.backoff.form import SHARED
@@ -271,14 +271,14 @@ def test_the_flags_of_the_commands_that_speak_to_a_server_are_told_from_their_se
 
 
 def test_the_public_names_are_sorted_and_exist() -> None:
-    for module in (anew, client, backoff, lab):
+    for module in (anew, client, backoff, lab, testing):
         names = module.__all__
         assert len(set(names)) == len(names)
         for name in names:
             assert hasattr(module, name), name
 
 
-@pytest.mark.parametrize("name", [*client.__all__, *backoff.__all__, *lab.__all__])
+@pytest.mark.parametrize("name", [*client.__all__, *backoff.__all__, *lab.__all__, *testing.__all__])
 def test_every_public_name_is_documented(name: str) -> None:
     assert f"`{name}`" in EVERYTHING
 

@@ -38,6 +38,8 @@ ARROWS: dict[str, set[str]] = {
     "worker": {"client", "engine", *BELOW_ENGINE},
     "client": {"jobs.codec", *LEAVES},
     "tasks": {"engine", "store.sqlite", *BELOW_ENGINE},
+    "testing": {"tasks"},
+    "pytest_plugin": {"testing", "tasks"},
     "app": {"tasks", "http", "fwp", "net", "web", "worker", "engine", "store.sqlite", *BELOW_ENGINE},
     "cli": {"app", "tasks", "client", "worker", "lab", "backoff", *LEAVES},
     "__main__": {"cli"},

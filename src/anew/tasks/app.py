@@ -31,6 +31,10 @@ from anew.tasks.times import Wait, instant_ms, parse_rate, wait_ms
 from anew.units import refused
 
 if TYPE_CHECKING:
+    import sqlite3
+
+    from anew.tasks.harness import AppTest
+    from anew.tasks.outbox import Outbox
     from anew.tasks.worker import Worker
 
 P = ParamSpec("P")
@@ -87,6 +91,8 @@ class Anew:
         self._lock = threading.Lock()
         self._backend: Backend | None = None
         self._pid = 0
+        self._replaced: Backend | None = None
+        self._own: tuple[Backend | None, int] = (None, 0)
         self.crons: dict[str, CronTask] = {}
         _apps.add(self)
 
@@ -358,6 +364,36 @@ class Anew:
         """Give the time, milliseconds since the Unix epoch."""
         return self.backend.now()
 
+    # -- jobs that are enqueued in a transaction of the user's own
+
+    def create_outbox(self, connection: sqlite3.Connection) -> None:
+        """Make the outbox in the user's own file if it is missing: the table `anew_outbox`."""
+        self.outbox(connection).create()
+
+    def outbox(self, connection: sqlite3.Connection) -> Outbox:
+        """Give the outbox of a connection: ``app.outbox(connection).enqueue(task, *args)`` commits or rolls back with it.
+
+        Raises:
+            InvalidInput: It is no connection of Python's `sqlite3`.
+            Conflict: It has the queue's own file open.
+        """
+        from anew.tasks.outbox import Outbox
+
+        return Outbox(self, connection)
+
+    def drain_outbox(self, path: str | os.PathLike[str]) -> int:
+        """Move the committed rows of an outbox into the queue, as a worker with ``outboxes=[path]`` does; report how many.
+
+        Each makes one job, also where this is killed on the way and done again within a day.
+
+        Raises:
+            NotFound: There is no such file, or no outbox in it.
+            StoreBusy: Another program writes the file and does not let go.
+        """
+        from anew.tasks.outbox import drain
+
+        return drain(self, path)
+
     # -- workers
 
     def worker(self, **options: Any) -> Worker:
@@ -369,6 +405,22 @@ class Anew:
     def run_worker(self, **options: Any) -> None:
         """Run jobs until SIGTERM or SIGINT; see `Worker`."""
         self.worker(**options).run()
+
+    # -- tests
+
+    def test(self, *, now: datetime | None = None, seed: int = 0) -> AppTest:
+        """Test the application: ``with app.test() as test:`` its jobs are in memory, and its clock stands still until it is moved.
+
+        Args:
+            now: The time at first; None: 2026-01-01, 00:00 UTC.
+            seed: Where jitter comes from.
+
+        Raises:
+            InvalidInput: ``now`` has no time zone.
+        """
+        from anew.tasks.harness import AppTest
+
+        return AppTest(self, now=now, seed=seed)
 
     # -- where jobs are
 
@@ -392,6 +444,8 @@ class Anew:
             return self._backend
 
     def _open(self) -> Backend:
+        if self._replaced is not None:
+            return self._replaced
         from anew.tasks.embedded import EmbeddedBackend
         from anew.tasks.opening import open_engine
 
@@ -411,9 +465,20 @@ class Anew:
         """Report whether some thread is in a call just now."""
         return self._backend is not None and self._backend.is_busy()
 
-    def use(self, backend: Backend) -> None:
-        """Have the jobs in another place, as a test does."""
-        self._backend, self._pid = backend, os.getpid()
+    def replace_store(self, backend: Backend | None, events: Events) -> tuple[Backend | None, Events]:
+        """Have the jobs in another place until this is called again, as a test does; give what takes it back.
+
+        Args:
+            backend: The place, also for forked children and after `close`; None: what the application names.
+            events: What hears of them.
+        """
+        with self._lock:
+            before = self._replaced, self.events
+            if self._replaced is None:
+                self._own = self._backend, self._pid
+            self._replaced, self.events = backend, events
+            self._backend, self._pid = self._own if backend is None else (backend, os.getpid())
+        return before
 
     def close(self) -> None:
         """Let go of the file or the connection; the next call opens it again."""

@@ -59,7 +59,7 @@ class EmbeddedBackend:
             jobs = [job for job in batch.store.load([key]) if not job.is_over(batch.now)]
             if not jobs:
                 return None
-            return self._info(jobs[0], batch.store.errors(key, Page(limit=MOST_ERRORS)))
+            return self.info(batch, jobs[0])
 
         return self.call(verb, durable=False)
 
@@ -128,7 +128,9 @@ class EmbeddedBackend:
         """Close the engine."""
         self.commit.close()
 
-    def _info(self, job: Job, errors: Sequence[ErrorRecord]) -> JobInfo:
+    def info(self, batch: Batch, job: Job) -> JobInfo:
+        """Give a job as programs see it, inside a batch."""
+        errors = batch.store.errors(job.key, Page(limit=MOST_ERRORS))
         return JobInfo(
             id=self._ids.write(job.key),
             task=job.type,

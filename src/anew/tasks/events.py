@@ -143,8 +143,12 @@ class Events:
 
     def _run(self) -> None:
         while (event := self._waiting.get()) is not None:
-            for hook in self._hooks.get(event.name, ()):
-                try:
-                    hook(event)
-                except Exception:
-                    log.exception("a hook failed", extra={"event": event.name, "job_id": event.job_id})
+            self.call(event)
+
+    def call(self, event: Event) -> None:
+        """Call the hooks of an event, here and now; log what they raise."""
+        for hook in self._hooks.get(event.name, ()):
+            try:
+                hook(event)
+            except Exception:
+                log.exception("a hook failed", extra={"event": event.name, "job_id": event.job_id})

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from copy import copy
 from typing import TYPE_CHECKING, Final
 
-from anew.tasks.running import Run, failed_with, timed_out
+from anew.tasks.running import Run, failed_with
 from anew.tasks.source import Want
 
 if TYPE_CHECKING:
@@ -309,25 +309,8 @@ class Loop:
                 lane.worker.ended(run)
             return
         lane.worker.begin(run, slot)
-        context = runner.context(run)
-        timeout_ms = None if run.task is None else run.task.options.timeout_ms
-        deadline: asyncio.Timeout | None = None
         try:
-            if timeout_ms is None:
-                value = await runner.acall(run, context)
-            else:
-                async with asyncio.timeout(timeout_ms / 1_000) as deadline:
-                    value = await runner.acall(run, context)
-            runner.succeed(run, value)
-        except asyncio.CancelledError:
-            if not lane.open.get(run.key):
-                return  # the worker ends, and has given it back
-            runner.fail(run, context, RuntimeError("the handler was cancelled"))
-        except BaseException as error:
-            if isinstance(error, TimeoutError) and deadline is not None and deadline.expired():
-                run.end(timed_out(run, lambda _: context, timeout_ms or 0))
-            else:
-                runner.fail(run, context, error)
+            await runner.acall(run)
         finally:
             self._slots.append(slot)
         if lane.is_open(run):

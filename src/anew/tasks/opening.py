@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import random
+from dataclasses import replace
 from pathlib import Path
+from typing import Final
 
 from anew.backoff import Policy
 from anew.clock import Clock, SystemClock
@@ -13,6 +16,9 @@ from anew.store.sqlite import Places, SqliteStore
 CRASHES = 3
 """How often in a row a job's worker may die with it; then the job is dead, as what kills them."""
 
+SEEDED: Final = "0test0000"
+"""The tag of stores whose chance is seeded."""
+
 DEFAULTS = Defaults(policy=Policy.from_json({"preset": "even"}), interruption_limit=CRASHES)
 
 
@@ -22,6 +28,7 @@ def open_engine(
     defaults: Defaults = DEFAULTS,
     limits: Limits | None = None,
     clock: Clock | None = None,
+    seed: int | None = None,
 ) -> ThreadCommit:
     """Open the engine of a file, beside whichever other processes have it open, a server among them.
 
@@ -32,6 +39,7 @@ def open_engine(
         defaults: Policy and retention of jobs that set none.
         limits: What is bounded.
         clock: The time; None: the machine's.
+        seed: For tests, with a clock of their own: every wait and every job's id come from it. None: from the system's chance.
 
     Raises:
         InvalidConfig: The file cannot be used, or lies on a file system of the network.
@@ -41,12 +49,16 @@ def open_engine(
     """
     places = None if path is None else Places.at(Path(path))
     store = SqliteStore(places, exclusive=False)
+    chance = random.Random(seed)  # noqa: S311 - jitter is no secret
+    if seed is not None:
+        store.identity = replace(store.identity, tag=SEEDED, secret=chance.randbytes(32))
     try:
         engine = Engine(
             store,
             clock=clock or SystemClock(),
             defaults=defaults,
             limits=limits or Limits(global_in_flight=0),
+            rng=chance.random,
         )
     except BaseException:
         store.close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import time
 import traceback
@@ -135,9 +136,28 @@ class Runner:
         args, kwargs = task.arguments.read(run.payload)
         return task.function(*args, **kwargs)
 
-    async def acall(self, run: Run, context: Context) -> Any:
-        """Run a job whose handler is an `async def`; give what it returns."""
+    async def acall(self, run: Run) -> None:
+        """Run a job whose handler is an `async def`, in an asyncio task of its own, no longer than its time-out."""
+        context = self.context(run)
         current.set(context)  # of this asyncio task alone
+        timeout_ms = None if run.task is None else run.task.options.timeout_ms
+        deadline: asyncio.Timeout | None = None
+        try:
+            if timeout_ms is None:
+                value = await self._coroutine(run)
+            else:
+                async with asyncio.timeout(timeout_ms / 1_000) as deadline:
+                    value = await self._coroutine(run)
+            self.succeed(run, value)
+        except asyncio.CancelledError:
+            self.fail(run, context, RuntimeError("the handler was cancelled"))
+        except BaseException as error:
+            if isinstance(error, TimeoutError) and deadline is not None and deadline.expired():
+                run.end(timed_out(run, lambda _: context, timeout_ms or 0))
+            else:
+                self.fail(run, context, error)
+
+    async def _coroutine(self, run: Run) -> Any:
         task = known(run)
         args, kwargs = task.arguments.read(run.payload)
         return await task.function(*args, **kwargs)

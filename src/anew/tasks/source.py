@@ -254,9 +254,13 @@ class _Guarded:
         }
         self._reports = [
             report_of(run, key)
-            for runs in (ended, given_back)
-            for run in runs
+            for run in ended
             if (key := self._keys.get(run.name)) is not None and not run.held
+        ]
+        self._reports += [
+            RunReport(key, run.key, None, run.attempts > 0)
+            for run in given_back
+            if (key := self._keys.get(run.name)) is not None
         ]
         self.held = [run for run in ended if run.held]
         self.taken: list[TakenJobs] = []

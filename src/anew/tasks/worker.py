@@ -7,6 +7,7 @@ by all that ended meanwhile. Handlers never wait for it: while it runs, threads 
 from __future__ import annotations
 
 import logging
+import os
 import signal
 import threading
 import time
@@ -22,6 +23,7 @@ from anew.jobs.breaker import BreakerRow, BreakerState
 from anew.tasks.app import Anew
 from anew.tasks.events import Event
 from anew.tasks.lanes import Lane
+from anew.tasks.outbox import Drainer
 from anew.tasks.running import HELD, Run, Runner, timed_out
 from anew.tasks.source import EmbeddedSource, Source, Want
 from anew.tasks.times import Wait, wait_ms
@@ -54,6 +56,7 @@ class Worker:
         most_jobs: Stop after so many runs, so that memory that handlers leak comes back; None: never.
         process_jobs: Replace a process of a `process=True` task after so many runs; None: never.
         process_memory: Replace one that has grown beyond this, such as ``"500MB"``, once its run has ended; None: never.
+        outboxes: Files with an `Outbox`, from which jobs come into the queue while it runs.
 
     Attributes:
         done: Runs that have ended, by outcome: ``succeeded``, ``failed``, ``discarded``, ``snoozed``, ``cancelled``, ``lost``.
@@ -78,6 +81,7 @@ class Worker:
         most_jobs: int | None = None,
         process_jobs: int | None = None,
         process_memory: int | str | None = None,
+        outboxes: Sequence[str | os.PathLike[str]] = (),
     ) -> None:
         self.app = app
         self.done = dict.fromkeys(
@@ -98,6 +102,7 @@ class Worker:
         size = None if process_memory is None else parse_size(process_memory, field="process_memory")
         self.recycling = {"most_jobs": process_jobs, "most_kib": None if size is None else size // 1_024}
         self._abandoned = 0
+        self._drainer = Drainer(app, outboxes)
         shares = _shares(queues, concurrency)
         self._lanes = [
             Lane(names, number, coroutines if names is None or len(shares) == 1 else number, self)
@@ -118,10 +123,12 @@ class Worker:
         self._put_crons()
         with self._signals():
             try:
+                self._drainer.start()
                 while not self._is_over():
                     self._turn()
                 self._give_back_rest()
             finally:
+                self._drainer.stop()
                 for lane in self._lanes:
                     lane.close()
         self.app.events.close()
@@ -164,7 +171,7 @@ class Worker:
         """Called where a run begins: note it."""
         self._source.note_begun(slot, run)
         if self.app.events:
-            self._emit("started", run)
+            self.app.events.emit(event_of("started", run))
 
     def holds(self, run: Run) -> bool:
         """Called before a run begins where `open_breakers` has any: report whether it must not, as that of its service is open."""
@@ -289,37 +296,9 @@ class Worker:
     def _settled(self, run: Run, job: Job | None) -> None:
         name = outcome_name(run, job)
         self.done[name] += 1
-        if name in ("failed", "discarded") or log.isEnabledFor(logging.INFO):
-            level = (
-                logging.WARNING
-                if name == "failed"
-                else logging.ERROR
-                if name == "discarded"
-                else logging.INFO
-            )
-            facts = _facts(run, job)
-            why = f": {facts['error_type']}: {facts['reason']}" if "error_type" in facts else ""
-            fields = {"event": name} | _about(run) | facts
-            log.log(level, "%s %s %s%s", run.name, run.job_id, name, why, extra=fields)
+        log_end(name, run, job)
         if self.app.events:
-            self._emit("rescued" if name == "interrupted" else name, run, job)
-
-    def _emit(self, name: str, run: Run, job: Job | None = None) -> None:
-        facts = _facts(run, job)
-        self.app.events.emit(
-            Event(
-                name=name,
-                job_id=run.job_id,
-                task=run.name,
-                queue=run.queue,
-                attempt=run.attempts + 1,
-                duration_ms=None if name == "started" else run.took_ms,
-                error_type=facts.get("error_type"),
-                error=facts.get("reason"),
-                outcome=facts.get("outcome"),
-                next_at=facts.get("next_at"),
-            )
-        )
+            self.app.events.emit(event_of(name, run, job))
 
     def _turned(self, row: BreakerRow) -> None:
         closed = row.state is BreakerState.CLOSED
@@ -391,6 +370,33 @@ def outcome_name(run: Run, job: Job | None) -> str:
             return "discarded" if job is not None and job.state is State.DEAD else "interrupted"
         case Failed():
             return "discarded" if job is not None and job.state is State.DEAD else "failed"
+
+
+def log_end(name: str, run: Run, job: Job | None) -> None:
+    """Log what a settled run has come to (`outcome_name`)."""
+    level = {"failed": logging.WARNING, "discarded": logging.ERROR}.get(name, logging.INFO)
+    if log.isEnabledFor(level):
+        facts = _facts(run, job)
+        why = f": {facts['error_type']}: {facts['reason']}" if "error_type" in facts else ""
+        fields = {"event": name} | _about(run) | facts
+        log.log(level, "%s %s %s%s", run.name, run.job_id, name, why, extra=fields)
+
+
+def event_of(name: str, run: Run, job: Job | None = None) -> Event:
+    """Give the event that a run has begun (``started``), or that it was settled (`outcome_name`)."""
+    facts = _facts(run, job)
+    return Event(
+        name="rescued" if name == "interrupted" else name,
+        job_id=run.job_id,
+        task=run.name,
+        queue=run.queue,
+        attempt=run.attempts + 1,
+        duration_ms=None if name == "started" else run.took_ms,
+        error_type=facts.get("error_type"),
+        error=facts.get("reason"),
+        outcome=facts.get("outcome"),
+        next_at=facts.get("next_at"),
+    )
 
 
 def _facts(run: Run, job: Job | None) -> dict[str, Any]:

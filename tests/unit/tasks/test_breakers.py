@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import queue
 from collections.abc import Iterator, Sequence
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +36,7 @@ class Bench:
         self.clock = clock or ManualClock()
         self.app = Anew()
         self.commit = open_engine(path, clock=self.clock)
-        self.app.use(EmbeddedBackend(self.commit))
+        self.app.replace_store(EmbeddedBackend(self.commit), self.app.events)
 
         @self.app.task(name="call", downstream=Downstream("stripe", **SETTINGS | settings), policy=["1h"])
         def call(n: int) -> None: ...
@@ -427,6 +428,27 @@ def test_async_handlers_are_held_as_well() -> None:
     assert worker.done["snoozed"] > 0
     assert worker.done["discarded"] + worker.done["snoozed"] == 300
     bench.app.close()
+
+
+def test_a_test_drains_what_is_behind_a_held_job_and_lets_its_time_pass() -> None:
+    app, bad = Anew(), True
+
+    @app.task(name="flaky", downstream=Downstream("stripe", **SETTINGS), policy=["1h"])
+    def flaky() -> None:
+        if bad:
+            raise OSError("no")
+
+    @app.task(name="plain")
+    def plain() -> None: ...
+
+    with app.test() as test:
+        flaky.enqueue_many([()] * 6)
+        plain.enqueue()
+        assert [ran.task for ran in test.drain()] == ["flaky"] * 4 + ["plain"]
+        bad = False
+        later = test.clock.advance("31s")
+        assert [ran.outcome for ran in later] == ["succeeded"] * 2
+        assert later[1].at - later[0].at == timedelta(milliseconds=100)
 
 
 @pytest.mark.parametrize("signal", [Retry(after=60), Snooze(60), Discard("no")])
