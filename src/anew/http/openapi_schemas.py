@@ -177,7 +177,9 @@ _ADDED: dict[str, dict[str, Schema]] = {
         "backoff": ref("Backoff"),
         "policy": or_unreadable("Policy"),
         "retention": or_unreadable("Retention"),
+        "ties": ref("Ties"),
     },
+    "Ties": {"unique": ref("UniqueTie")},
     "ErrorRecord": {"decision": or_unreadable("Decision")},
     "Decision": {"verdict": text(enum=["retry", "dead", "cancelled"])},
 }

@@ -201,9 +201,8 @@ BY_KEY = [
     "read_queues", "drop_queues", "select_reserved", "reserve_by_key", "occupy", "slots", "drop_left_slots", "free_slots",
     "drop_slots", "crons", "group_crons",
     "read_cron", "drop_cron", "resume_crons", "close_session", "read_duty",
-    "drop_expiry",
     "hooked", "add_hooks", "locks", "batches", "write_batch", "batch_parts", "delete_batches", "progress", "extend_hold",
-    "note", "notes", "forget_notes", "breakers",
+    "note", "notes", "forget_notes", "drop_expiry", "breakers",
 ]  # fmt: skip
 
 
