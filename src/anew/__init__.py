@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from anew.backoff import Policy
     from anew.tasks.app import Anew
     from anew.tasks.context import ctx
+    from anew.tasks.downstream import Downstream
     from anew.tasks.events import Event
     from anew.tasks.handle import JobFailed, JobHandle
     from anew.tasks.signals import Cancel, Discard, Retry, Snooze
@@ -20,6 +21,7 @@ __all__ = [
     "Anew",
     "Cancel",
     "Discard",
+    "Downstream",
     "Event",
     "JobFailed",
     "JobHandle",
@@ -37,6 +39,7 @@ _HOMES = {
     "Anew": "anew.tasks.app",
     "Cancel": "anew.tasks.signals",
     "Discard": "anew.tasks.signals",
+    "Downstream": "anew.tasks.downstream",
     "Event": "anew.tasks.events",
     "JobFailed": "anew.tasks.handle",
     "JobHandle": "anew.tasks.handle",

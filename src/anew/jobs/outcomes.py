@@ -41,13 +41,14 @@ class Snoozed(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     Attributes:
         ready_at: When to run again, epoch ms.
         reason: Why; may be empty.
-        outcome: ``rate_limited``: what the handler calls has refused it for the time being.
+        outcome: ``rate_limited``: what the handler calls has refused it for the time being. ``held``: the handler was not called,
+            since what it calls is failing. Each is counted by itself.
         most: The most snoozes of the job; one more ends it. None: no limit.
     """
 
     ready_at: int
     reason: str = ""
-    outcome: Literal["snoozed", "rate_limited"] = "snoozed"
+    outcome: Literal["snoozed", "rate_limited", "held"] = "snoozed"
     most: int | None = None
 
 

@@ -9,7 +9,11 @@ from anew.jobs.job import Job
 from anew.jobs.outcomes import Cancelled, Failed, Snoozed
 from anew.jobs.transitions import Move
 
-_WORDS = {"snoozed": "the worker asked to run it later", "rate_limited": "what it calls is limited now"}
+_WORDS = {
+    "snoozed": "the worker asked to run it later",
+    "rate_limited": "what it calls is limited now",
+    "held": "what it calls is failing",
+}
 
 
 def decide_snooze(job: Job, snoozed: Snoozed, *, before: int, defaults: Defaults, now: int) -> Change:

@@ -18,6 +18,7 @@ from msgspec import Struct
 
 from anew.errors import AnewError, StoreBusy
 from anew.jobs.batches import BatchRow
+from anew.jobs.breaker import BreakerRow
 from anew.jobs.change import Change
 from anew.jobs.codec import NewJob
 from anew.jobs.cron_entry import CronEntry
@@ -651,6 +652,12 @@ class Store(Protocol):
 
     def pause_crons(self, group: str, paused: bool) -> None:
         """Pause or resume a group of cron entries, whether or not it has any."""
+
+    def breakers(self, keys: Sequence[str] | None) -> list[BreakerRow]:
+        """Read circuit breakers by key, or all of them, by key; those that have no row yet are left out."""
+
+    def write_breakers(self, rows: Sequence[BreakerRow]) -> None:
+        """Write circuit breakers, new ones and others."""
 
     def sessions(self) -> list[Session]:
         """List the processes that have this store open, and those that have died with it."""

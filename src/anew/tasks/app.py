@@ -17,11 +17,13 @@ from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeVar, overload
 
 from anew.errors import Conflict, ForkedStore, InvalidConfig, InvalidInput, NotFound
 from anew.jobs import NewJob, State
+from anew.jobs.breaker import BreakerSettings
 from anew.jobs.limits import Throttle
 from anew.tasks.backend import Backend
 from anew.tasks.batch import JobBatch
 from anew.tasks.cron import CronTask
-from anew.tasks.events import Events, names_of
+from anew.tasks.downstream import Breaker, Downstream, breakers_of, close_breaker_of
+from anew.tasks.events import Event, Events, names_of
 from anew.tasks.handle import JobHandle
 from anew.tasks.policies import NO_POLICY, read_retries
 from anew.tasks.task import Call, Options, Task, Unique, read_options
@@ -64,6 +66,7 @@ class Anew:
         crons: What runs at times of its own, by name; see `Anew.cron`.
         events: What others do when something happens; see `Anew.on`.
         serializer: See there.
+        downstreams: When the circuit breakers open of the services that its tasks call, by name.
     """
 
     def __init__(
@@ -82,6 +85,7 @@ class Anew:
         self.serializer = serializer
         self.tasks: dict[str, Task[Any, Any, Any]] = {}
         self.events = Events()
+        self.downstreams: dict[str, BreakerSettings] = {}
         self._options = read_options(Options(), queue=queue)
         self._retries = read_retries(policy)
         self._lock = threading.Lock()
@@ -116,6 +120,7 @@ class Anew:
         expires: Wait | None = None,
         keep_result: Wait | None = None,
         process: bool = False,
+        downstream: str | Downstream | None = None,
     ) -> _Decorator: ...
 
     def task(self, function: Any = None, /, *, name: str | None = None, **options: Any) -> Any:
@@ -128,7 +133,8 @@ class Anew:
                 a list of waits, rules by exception, or a function (see docs/python.md); ``max_attempts``: runs, the first
                 included; ``timeout`` of one run; ``unique``: True, a text such as ``"invoice {id}"``, or `Unique`; ``expires``:
                 not started later than this after it was enqueued; ``keep_result``: how long a job and what it returned are
-                kept after it has succeeded; ``process``: run in a process of its own.
+                kept after it has succeeded; ``process``: run in a process of its own; ``downstream``: the service that it calls,
+                a name or `Downstream`, whose circuit breaker and retry budget hold (see docs/downstream.md).
 
         Raises:
             InvalidInput: A value does not fit.
@@ -153,9 +159,23 @@ class Anew:
             options = replace(options, retries=self._retries)
         elif options.retries.policy is None:
             options = replace(options, retries=replace(options.retries, policy=self._retries.policy))
+        if options.downstream is not None:
+            self._add_downstream(options.downstream)
         task: Task[Any, Any, Any] = Task(self, function, name, options)
         self.tasks[name] = task
         return task
+
+    def _add_downstream(self, given: Downstream) -> None:
+        """Keep the settings of a service; a bare name says none."""
+        known = self.downstreams.get(given.key)
+        usual = Downstream(given.key).settings
+        if known is None or known == usual:
+            self.downstreams[given.key] = given.settings
+        elif given.settings not in (known, usual):
+            raise InvalidInput(
+                f"downstream: there are two settings of {given.key!r}; expected them once, and the bare name elsewhere",
+                field="downstream",
+            )
 
     def cron(
         self,
@@ -312,6 +332,15 @@ class Anew:
     def unlimit(self, queue: str) -> None:
         """Bound a queue no longer."""
         self.backend.limit(queue, None)
+
+    def breakers(self) -> list[Breaker]:
+        """Give the circuit breakers of the services that tasks have called, by name; see docs/downstream.md."""
+        return breakers_of(self.backend)
+
+    def close_breaker(self, key: str) -> None:
+        """Close a service's circuit breaker by hand; jobs start again, and those that are held keep their times."""
+        if close_breaker_of(self.backend, key) and self.events:
+            self.events.emit(Event(name="breaker_closed", job_id="", task="", queue="", downstream=key))
 
     def submit(
         self, jobs: Sequence[NewJob], task: Task[Any, Any, T], *, plain: bool = False

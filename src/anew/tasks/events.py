@@ -9,6 +9,8 @@
     cancelled     a handler called its own job off
     rescued       a job came back that had been taken from a process that died
 
+    breaker_opened, breaker_closed    of a service that handlers call; see docs/downstream.md
+
 Hooks are called in a thread of their own, one after the other, after the change is on the disk. What they raise is logged and
 changes nothing. Where they are slower than the jobs for long, events are dropped, and that is logged too.
 """
@@ -28,7 +30,10 @@ from anew.tasks.backend import Placed
 
 log = logging.getLogger("anew.tasks")
 
-NAMES: Final = ("enqueued", "started", "succeeded", "failed", "discarded", "snoozed", "cancelled", "rescued")
+NAMES: Final = (
+    "enqueued", "started", "succeeded", "failed", "discarded", "snoozed", "cancelled", "rescued",
+    "breaker_opened", "breaker_closed",
+)  # fmt: skip
 
 MOST_WAITING: Final = 10_000
 """Events that may wait for slow hooks."""
@@ -36,16 +41,17 @@ MOST_WAITING: Final = 10_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Event:
-    """One thing that happened to one job.
+    """One thing that happened to one job, or to a circuit breaker.
 
     Attributes:
         name: One of the list above.
-        job_id, task, queue: The job.
+        job_id, task, queue: The job; empty where it is about a breaker.
         attempt: The run that it is about, 1 for the first; 0 for ``enqueued``.
         duration_ms: How long that run took; None where it has not ended.
         error_type, error: What it failed with, or why it was snoozed or cancelled.
         outcome: For a failure ``error`` or ``timeout``.
-        next_at: When it runs again, epoch ms; None if it does not.
+        next_at: When it runs again, epoch ms; None if it does not. For ``breaker_opened``: when the first job may try again.
+        downstream: The key of the breaker that it is about.
     """
 
     name: str
@@ -58,6 +64,7 @@ class Event:
     error: str | None = None
     outcome: str | None = None
     next_at: int | None = None
+    downstream: str | None = None
 
 
 Hook = Callable[[Event], object]

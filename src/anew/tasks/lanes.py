@@ -124,7 +124,8 @@ class Lane:
         """Note that the worker's thread has seen the end of a run."""
         pace = self._async if run.task is not None and run.task.is_async else self._plain
         pace.held -= 1
-        pace.note(run.took_ms)
+        if not run.held:
+            pace.note(run.took_ms)
 
     def unbegun(self) -> list[Run]:
         """Give up the jobs that have not begun; give them."""
@@ -196,6 +197,11 @@ class Lane:
         while (run := self._todo.get()) is not None:
             run.began_ns = time.perf_counter_ns()
             self.open[run.key] = run
+            if worker.open_breakers and worker.holds(run):
+                if not self.is_open(run):
+                    return
+                worker.ended(run)
+                continue
             worker.begin(run, slot)
             if run.task is not None and run.task.options.process:
                 self._call_process(run)
@@ -297,6 +303,11 @@ class Loop:
         slot = self._slots.pop() if self._slots else lane.worker.next_slot()
         run.began_ns = time.perf_counter_ns()
         lane.open[run.key] = run
+        if lane.worker.open_breakers and lane.worker.holds(run):
+            self._slots.append(slot)
+            if lane.is_open(run):
+                lane.worker.ended(run)
+            return
         lane.worker.begin(run, slot)
         try:
             await runner.acall(run)

@@ -7,12 +7,14 @@ import logging
 import time
 import traceback
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from anew.errors import AnewError
 from anew.jobs import Cancelled, Failed, Outcome, Snoozed
 from anew.tasks.arguments import write_result
 from anew.tasks.context import Context, current
+from anew.tasks.downstream import MOST_LIMITED
+from anew.tasks.retry_after import TOO_MANY, come_back
 from anew.tasks.signals import Cancel, Discard, JobSignal, Retry, Snooze
 from anew.tasks.task import Task
 
@@ -20,6 +22,12 @@ if TYPE_CHECKING:
     from anew.tasks.lanes import Lane
 
 log = logging.getLogger("anew.tasks")
+
+HELD: Final = "the service that it calls is failing"
+RETRY: Final = "Retry"
+DISCARD: Final = "Discard"
+SIGNALS: Final = frozenset({RETRY, DISCARD})
+"""The types of failures that a handler has decided itself; those of errors have a module's name, but for the builtin ones."""
 
 
 class Run:
@@ -35,12 +43,14 @@ class Run:
         began_ns: When it began, by the performance counter; 0 before.
         outcome: How it has ended; None: well.
         result: What it has come to, as JSON, where that is kept.
+        held: Its handler was not called, as the breaker of the service that it calls had opened.
     """
 
     __slots__ = (
         "attempts",
         "began_ns",
         "ended_ns",
+        "held",
         "job_id",
         "key",
         "lane",
@@ -80,6 +90,7 @@ class Run:
         self.began_ns = self.ended_ns = 0
         self.outcome: Outcome | None = None
         self.result: bytes | None = None
+        self.held = False
 
     @property
     def took_ms(self) -> float:
@@ -176,7 +187,12 @@ class Runner:
     def _outcome(self, run: Run, context: Context, error: BaseException) -> Outcome:
         if isinstance(error, JobSignal):
             return outcome_of_signal(error, self._now())
-        failure = failed_with(error)
+        asked = come_back(error, self._now())
+        if asked is not None and asked.status == TOO_MANY:
+            downstream = None if run.task is None else run.task.options.downstream
+            most = MOST_LIMITED if downstream is None else downstream.most
+            return Snoozed(ready_at=asked.at, reason=str(error), outcome="rate_limited", most=most)
+        failure = failed_with(error, retry_at=None if asked is None else asked.at)
         if run.task is None:
             return failure
         try:
@@ -213,24 +229,25 @@ def outcome_of_signal(signal: JobSignal, now: int) -> Outcome:
         case Cancel():
             return Cancelled(reason=signal.reason)
         case Discard():
-            return Failed(message=signal.reason, error_type="Discard", kill=True)
+            return Failed(message=signal.reason, error_type=DISCARD, kill=True)
         case Retry() if signal.after_ms is not None:
             return Failed(
-                message=signal.reason, error_type="Retry", retry_at=now + signal.after_ms, limited=True
+                message=signal.reason, error_type=RETRY, retry_at=now + signal.after_ms, limited=True
             )
         case _:
-            return Failed(message=signal.reason, error_type="Retry")
+            return Failed(message=signal.reason, error_type=RETRY)
 
 
-def failed_with(error: BaseException, *, timed_out: bool = False) -> Failed:
-    """Give the report of an error: its class, its message, where it was raised."""
+def failed_with(error: BaseException, *, retry_at: int | None = None) -> Failed:
+    """Give the report of an error: its class, its message, where it was raised, and when it asks to be tried again."""
     kind = type(error)
     name = kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
     return Failed(
         message=str(error),
         error_type=name,
         backtrace="".join(traceback.format_exception(error)),
-        outcome="timeout" if timed_out else "error",
+        retry_at=retry_at,
+        limited=retry_at is not None,
     )
 
 

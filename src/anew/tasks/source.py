@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from anew.engine import Call, Fail, Op, Succeed, TakenJobs, ThreadCommit, take_for_session
 from anew.engine.batch import Batch
+from anew.engine.breakers import Asking, Breaking, RunReport
 from anew.engine.progress import report_progress
 from anew.errors import AnewError, NotFound, StoreBusy
-from anew.jobs import Job
+from anew.jobs import Failed, Job, Snoozed
+from anew.jobs.breaker import BreakerRow, BreakerSettings, BreakerState
 from anew.jobs.terms import policy_of
+from anew.store.protocol import TakenRow
 from anew.tasks.app import Anew
-from anew.tasks.running import Run
+from anew.tasks.running import HELD, SIGNALS, Run
+from anew.tasks.task import Task
 
 
 class Want(NamedTuple):
@@ -37,12 +41,18 @@ class Exchanged:
         settled: The runs whose end is on the disk, each with its job as it is now; None: it has completed, or was no longer held.
         lost: Of those, runs whose jobs were no longer held: somebody had cancelled or deleted them.
         again: Runs that could not be settled yet, because another program writes.
+        held: How many of the settled ones were taken and never begun, as the breakers of the services that they call are open.
+        open: The breakers that are not closed, by key, each with the key of the job that may run all the same; None: nobody looked.
+        turned: Breakers that were closed and are no longer, or the other way round.
     """
 
     taken: list[list[Run]]
     settled: list[tuple[Run, Job | None]]
     lost: list[Run]
     again: list[Run]
+    held: int = 0
+    open: Mapping[str, int] | None = None
+    turned: Sequence[BreakerRow] = ()
 
 
 class Source(Protocol):
@@ -85,6 +95,7 @@ class EmbeddedSource:
 
     def __init__(self, app: Anew, commit: ThreadCommit) -> None:
         self._tasks = app.tasks
+        self._downstreams = app.downstreams
         self._commit = commit
         self._engine = commit.engine
         self.now = self._engine.clock.now
@@ -99,8 +110,8 @@ class EmbeddedSource:
 
     def exchange(self, ended: Sequence[Run], given_back: Sequence[Run], wants: Sequence[Want]) -> Exchanged:
         """Settle and take; see `Source`."""
-        well = [run for run in ended if run.outcome is None]
-        badly = [run for run in ended if run.outcome is not None]
+        well = [run for run in ended if run.outcome is None and not run.held]
+        badly = [run for run in ended if run.outcome is not None and not run.held]
         ops: list[Op] = []
         if well:
             results = {run.key: run.result for run in well if run.result is not None}
@@ -111,7 +122,10 @@ class EmbeddedSource:
             held = [(run.key, run.token) for run in given_back]
             ops.append(Call(lambda batch: _give_back(batch, held), _nobody, durable=False))
         wanted = [want for want in wants if want.limit > 0]
-        if wanted:
+        breaking = _Guarded(self._tasks, self._downstreams, ended, given_back) if self._downstreams else None
+        if breaking is not None and (wanted or breaking.is_wanted()):
+            ops.append(Call(lambda batch: breaking.run(batch, wanted), _nobody, durable=False))
+        elif wanted:
             # No sync for this part: in a power cut a lost take only offers the jobs again.
             ops.append(Call(lambda batch: _take(batch, wanted), _nobody, durable=False))
         answers = iter(self._commit.apply_all(ops))
@@ -122,9 +136,32 @@ class EmbeddedSource:
             self._failed(run, next(answers), done)
         if given_back:
             next(answers)
-        taken = iter(self._taken(next(answers)) if wanted else ())
+        answer = next(answers, None)
+        if breaking is not None and isinstance(answer, _Guarded):
+            self._held(breaking, done)
+            answer = breaking.taken
+        elif breaking is not None and isinstance(answer, StoreBusy):
+            done.again += breaking.held
+        elif isinstance(answer, AnewError):
+            raise answer
+        taken = iter(self._taken(answer) if wanted else ())
         done.taken = [next(taken, []) if want.limit > 0 else [] for want in wants]
         return done
+
+    def _held(self, breaking: _Guarded, done: Exchanged) -> None:
+        """Note what breakers have made of jobs."""
+        done.open, done.turned = breaking.open, breaking.turned
+        for run in breaking.held:
+            job = breaking.settled.get(run.key)
+            if job is None:
+                done.lost.append(run)
+            else:
+                done.settled.append((run, job))
+        for run in self._runs_of(breaking.kept, 0):
+            job = breaking.settled[run.key]
+            run.outcome = Snoozed(ready_at=job.ready_at, reason=HELD, outcome="held")
+            done.settled.append((run, job))
+        done.held = len(breaking.kept)
 
     def note_begun(self, slot: int, run: Run) -> None:
         """See `Source`."""
@@ -164,9 +201,12 @@ class EmbeddedSource:
         return [self._runs(taken) for taken in answer]
 
     def _runs(self, taken: TakenJobs) -> list[Run]:
-        write, find, token = self._engine.ids.write, self._tasks.get, taken.token
+        return self._runs_of(taken.rows, taken.token)
+
+    def _runs_of(self, rows: Sequence[TakenRow], token: int) -> list[Run]:
+        write, find = self._engine.ids.write, self._tasks.get
         runs = []
-        for key, queue, name, _, _, attempts, _, limit, policy, _, _, payload in taken.rows:
+        for key, queue, name, _, _, attempts, _, limit, policy, _, _, payload in rows:
             holds = policy_of(policy, limit, self._engine.parts.defaults.policy)
             retries = None if holds is None else holds.retries
             runs.append(
@@ -183,6 +223,98 @@ class EmbeddedSource:
                 )
             )
         return runs
+
+
+class _Guarded:
+    """An exchange of an application whose tasks call services that have breakers: as `_take`, inside the transaction.
+
+    Args:
+        tasks: By name.
+        settings: Of the breakers, by key.
+        ended, given_back: The runs.
+
+    Attributes:
+        held: Runs whose handlers were not called, as their breaker had opened meanwhile.
+        taken: What was taken and may start.
+        kept: Rows that were taken and may not.
+        settled: Those of `held` and `kept` as they are now, by key.
+        open, turned: See `Exchanged`.
+    """
+
+    def __init__(
+        self,
+        tasks: Mapping[str, Task[Any, Any, Any]],
+        settings: Mapping[str, BreakerSettings],
+        ended: Sequence[Run],
+        given_back: Sequence[Run],
+    ) -> None:
+        self._settings = settings
+        self._keys = {
+            name: task.options.downstream.key for name, task in tasks.items() if task.options.downstream
+        }
+        self._reports = [
+            report_of(run, key)
+            for run in ended
+            if (key := self._keys.get(run.name)) is not None and not run.held
+        ]
+        self._reports += [
+            RunReport(key, run.key, None, run.attempts > 0)
+            for run in given_back
+            if (key := self._keys.get(run.name)) is not None
+        ]
+        self.held = [run for run in ended if run.held]
+        self.taken: list[TakenJobs] = []
+        self.kept: list[TakenRow] = []
+        self.settled: dict[int, Job] = {}
+        self.open: dict[str, int] | None = None
+        self.turned: list[BreakerRow] = []
+
+    def is_wanted(self) -> bool:
+        """Report whether there is anything to do but to take."""
+        return bool(self._reports or self.held)
+
+    def run(self, batch: Batch, wants: Sequence[Want]) -> _Guarded:
+        """Report, take, and hold what may not start."""
+        breaking = Breaking(batch, self._settings)
+        for report in self._reports:
+            breaking.ran(report)
+        still = {key for key, _ in batch.store.held_under([(run.key, run.token) for run in self.held])}
+        asking = [
+            Asking(self._keys[run.name], run.key, run.attempts > 0) for run in self.held if run.key in still
+        ]
+        self.settled = breaking.hold_all(asking)
+        self.taken = _take(batch, wants)
+        rows = [row for taken in self.taken for row in taken.rows]
+        # By place, as in `EmbeddedSource._runs_of`: key, type, attempts.
+        wanting = [
+            Asking(key, row[0], row[5] > 0) for row in rows if (key := self._keys.get(row[2])) is not None
+        ]
+        kept = breaking.hold_some(wanting)
+        self.kept = [row for row in rows if row[0] in kept]
+        self.settled |= kept
+        for taken in self.taken:
+            taken.rows = [row for row in taken.rows if row[0] not in kept]
+        seen = breaking.write()
+        if seen:
+            closed = BreakerState.CLOSED
+            self.open = {row.key: row.probe for _, row in seen if row.state is not closed}
+            self.turned = [row for before, row in seen if (before is closed) != (row.state is closed)]
+        return self
+
+
+def report_of(run: Run, key: str) -> RunReport:
+    """Say what a run tells of the service that it calls; a signal of its handler tells nothing, nor does a run that was cut off."""
+    outcome, retry = run.outcome, run.attempts > 0
+    match outcome:
+        case None if run.ended_ns:
+            return RunReport(key, run.key, True, retry)
+        case Failed() if outcome.error_type not in SIGNALS:
+            asked = run.task is not None and run.task.options.retries.function is None
+            return RunReport(key, run.key, False, retry, outcome.retry_at if asked else None)
+        case Snoozed(outcome="rate_limited"):
+            return RunReport(key, run.key, False, retry, outcome.ready_at)
+        case _:
+            return RunReport(key, run.key, None, retry)
 
 
 def _take(batch: Batch, wants: Sequence[Want]) -> list[TakenJobs]:

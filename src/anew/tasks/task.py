@@ -19,6 +19,7 @@ from anew.jobs.codec import DEFAULT_PRIORITY, JobHooks, PushedJob, UniqueKey
 from anew.jobs.terms import policy_of, rule_of
 from anew.jobs.unique import TIMED, Scope, lock_ends_at, parts_digest, text_digest
 from anew.tasks.arguments import Arguments
+from anew.tasks.downstream import Downstream, read_downstream
 from anew.tasks.policies import NO_POLICY, Retries, read_retries
 from anew.tasks.times import Wait, instant_ms, wait_ms
 from anew.units import refused
@@ -73,6 +74,7 @@ class Options:
         process: They run in a process of their own.
         at, delay_ms: When they may run: epoch ms, or so long after they were enqueued.
         batch: What they belong to.
+        downstream: The service that their handler calls.
     """
 
     queue: str = "default"
@@ -87,6 +89,7 @@ class Options:
     at: int | None = None
     delay_ms: int | None = None
     batch: JobBatch | None = None
+    downstream: Downstream | None = None
 
     def is_plain(self) -> bool:
         """Report whether their jobs say nothing beyond type, queue and payload."""
@@ -136,6 +139,7 @@ def read_options(
     at: datetime | UnsetType | None = UNSET,
     delay: Wait | UnsetType | None = UNSET,
     batch: JobBatch | UnsetType | None = UNSET,
+    downstream: str | Downstream | UnsetType | None = UNSET,
 ) -> Options:
     """Give options with some changed.
 
@@ -168,6 +172,8 @@ def read_options(
         changes["at"] = None if at is None else instant_ms(at, "at")
     if not isinstance(batch, UnsetType):
         changes["batch"] = batch
+    if not isinstance(downstream, UnsetType):
+        changes["downstream"] = None if downstream is None else read_downstream(downstream)
     if changes.get("at") is not None and changes.get("delay_ms") is not None:
         raise InvalidInput("at and delay: expected one of them, not both", field="at")
     return replace(before, **changes)

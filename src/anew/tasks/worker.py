@@ -19,11 +19,12 @@ from typing import Any, Final
 
 from anew.errors import InvalidInput
 from anew.jobs import Cancelled, Failed, Interrupted, Job, Snoozed, State
+from anew.jobs.breaker import BreakerRow, BreakerState
 from anew.tasks.app import Anew
 from anew.tasks.events import Event
 from anew.tasks.lanes import Lane
 from anew.tasks.outbox import Drainer
-from anew.tasks.running import Run, Runner, timed_out
+from anew.tasks.running import HELD, Run, Runner, timed_out
 from anew.tasks.source import EmbeddedSource, Source, Want
 from anew.tasks.times import Wait, wait_ms
 from anew.units import parse_size, refused
@@ -59,6 +60,7 @@ class Worker:
 
     Attributes:
         done: Runs that have ended, by outcome: ``succeeded``, ``failed``, ``discarded``, ``snoozed``, ``cancelled``, ``lost``.
+        open_breakers: By key: the breakers that were not closed at the last look, each with the key of the job that probes, or 0.
         stopped_by: The signal that has stopped it; None: none has.
         is_quiet: Whether it takes nothing more; see `be_quiet`.
         given_back: Jobs that it gave back at its end; their handlers may still run in threads that nobody can stop.
@@ -107,6 +109,8 @@ class Worker:
             for names, number in shares
         ]
         self._slots = iter(range(1 << 30))
+        self.open_breakers: Mapping[str, int] = {}
+        self._kept = 0
 
     # -- for others
 
@@ -169,6 +173,15 @@ class Worker:
         if self.app.events:
             self.app.events.emit(event_of("started", run))
 
+    def holds(self, run: Run) -> bool:
+        """Called before a run begins where `open_breakers` has any: report whether it must not, as that of its service is open."""
+        if run.task is None or run.task.options.downstream is None:
+            return False
+        run.held = self.open_breakers.get(run.task.options.downstream.key, run.key) != run.key
+        if run.held:
+            run.end(Snoozed(ready_at=0, reason=HELD, outcome="held"))
+        return run.held
+
     def ended(self, run: Run) -> None:
         """Called from any thread when a run has ended: it is settled with whatever else has."""
         self._ended.append(run)
@@ -214,17 +227,22 @@ class Worker:
 
     def _exchange(self, ended: list[Run], given_back: Sequence[Run], wants: Sequence[Want]) -> int:
         done = self._source.exchange(ended, given_back, wants)
+        if done.open is not None:  # first: a probe must not find its breaker as it was before
+            self.open_breakers = done.open
         for lane, runs in zip(self._lanes, done.taken, strict=False):
             lane.add(runs)
+        self._kept += done.held
         for run, job in done.settled:
             self._settled(run, job)
+        for row in done.turned:
+            self._turned(row)
         for run in done.lost:
             self.done["lost"] += 1
             log.info("a job was no longer held when its run ended", extra=_about(run))
         if done.again:
             self._again = done.again
             time.sleep(BUSY_S)
-        return sum(map(len, done.taken))
+        return sum(map(len, done.taken)) + done.held
 
     def _sleep(self, seen: int, *, looks: bool) -> None:
         self._sleeping = True
@@ -240,7 +258,7 @@ class Worker:
     # -- the end
 
     def _is_over(self) -> bool:
-        if self._most_jobs is not None and sum(self.done.values()) >= self._most_jobs:
+        if self._most_jobs is not None and sum(self.done.values()) - self._kept >= self._most_jobs:
             self.stop()
         if self.has_given_up and self._stop_at is None:
             log.error("too many threads never end; the worker stops", extra={"threads": self._abandoned})
@@ -281,6 +299,20 @@ class Worker:
         log_end(name, run, job)
         if self.app.events:
             self.app.events.emit(event_of(name, run, job))
+
+    def _turned(self, row: BreakerRow) -> None:
+        closed = row.state is BreakerState.CLOSED
+        next_at = None if closed else row.reopen_at
+        if closed:
+            log.info("jobs that call %s start again", row.key, extra={"downstream": row.key})
+        else:
+            facts = {"downstream": row.key, "runs": row.runs, "failures": row.failures, "next_at": next_at}
+            log.warning("jobs that call %s are held: too many fail", row.key, extra=facts)
+        if self.app.events:
+            name = "breaker_closed" if closed else "breaker_opened"
+            self.app.events.emit(
+                Event(name=name, job_id="", task="", queue="", downstream=row.key, next_at=next_at)
+            )
 
     # -- the rest
 

@@ -38,6 +38,7 @@ WHOLE_TABLE = {
     "staged_by_nobody": "a row for each long payload that is being written just now",
     "leftovers": "ends at its limit",
     "sessions": "one row a process",
+    "all_breakers": "one row a service, for somebody who lists them",
     "recount": "counts every row, in the reader's thread and after a crash alone",
     "heads_amiss": "a row a queue, for somebody who looks the store over",
     "records_amiss": "every job, for somebody who looks the store over",
@@ -201,7 +202,7 @@ BY_KEY = [
     "drop_slots", "crons", "group_crons",
     "read_cron", "drop_cron", "resume_crons", "close_session", "read_duty",
     "hooked", "add_hooks", "locks", "batches", "write_batch", "batch_parts", "delete_batches", "progress", "extend_hold",
-    "note", "notes", "forget_notes", "drop_expiry",
+    "note", "notes", "forget_notes", "drop_expiry", "breakers",
 ]  # fmt: skip
 
 
@@ -235,6 +236,7 @@ def test_every_statement_is_accounted_for() -> None:
         "write_queues",
         "write_flags",
         "write_crons",
+        "write_breakers",
         "pause_crons",
         "insert_pushed",
         "insert_hooked",

@@ -572,6 +572,19 @@ INSERT OR IGNORE INTO cron_paused (group_name) VALUES (?);
 -- A group of entries goes on.
 DELETE FROM cron_paused WHERE group_name = ?;
 
+-- name: breakers
+-- Circuit breakers by key.
+SELECT @breaker FROM breaker WHERE key IN (@marks);
+
+-- name: all_breakers
+-- All of them, for somebody who lists them.
+SELECT @breaker FROM breaker ORDER BY key;
+
+-- name: write_breakers
+-- Circuit breakers as they are now.
+INSERT INTO breaker (@breaker) VALUES @rows(10)
+ON CONFLICT (key) DO UPDATE SET @new_breaker;
+
 -- name: open_session
 -- A process that may hold jobs from now on; its number is never given again.
 INSERT INTO session (pid, started_at) VALUES (?, ?) RETURNING id;

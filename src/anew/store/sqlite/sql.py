@@ -8,6 +8,7 @@ from functools import lru_cache
 from importlib import resources
 from typing import TypeVar
 
+from anew.jobs.breaker import BreakerRow
 from anew.jobs.cron_entry import CronEntry
 from anew.store.sqlite.rows import CODE, JOB_COLUMNS, RESERVED_COLUMNS, TAKEN_COLUMNS
 
@@ -26,6 +27,10 @@ _WORDS = {f"@{state.name}": str(code) for state, code in CODE.items()} | {
     "@reserved": RESERVED_COLUMNS,
     "@cron": ", ".join(CronEntry.__struct_fields__),
     "@new_cron": ", ".join(f"{name} = excluded.{name}" for name in CronEntry.__struct_fields__),
+    "@breaker": ", ".join(BreakerRow.__struct_fields__),
+    "@new_breaker": ", ".join(
+        f"{name} = excluded.{name}" for name in BreakerRow.__struct_fields__ if name != "key"
+    ),
     "@counters": ", ".join(CODE),
     "@new_counters": ", ".join(f"{state} = excluded.{state}" for state in CODE),
     "@a_row_a_counter": " UNION ALL ".join(

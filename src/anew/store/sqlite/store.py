@@ -34,6 +34,7 @@ from anew.store.protocol import (
     TakenRow,
 )
 from anew.store.sqlite import opening
+from anew.store.sqlite.breakers import Breakers
 from anew.store.sqlite.checkpoint import Checkpointer, Log
 from anew.store.sqlite.crontab import Crontab
 from anew.store.sqlite.hooks import TABLES as HOOK_TABLES
@@ -167,6 +168,8 @@ class SqliteStore:
         self.due_crons, self.next_slot, self.crons = crontab.due_crons, crontab.next_slot, crontab.crons
         self.cron, self.write_crons = crontab.cron, crontab.write_crons
         self.drop_crons, self.pause_crons = crontab.drop_crons, crontab.pause_crons
+        breakers = Breakers(self._execute)
+        self.breakers, self.write_breakers = breakers.breakers, breakers.write_breakers
         self._payloads = Payloads(self._execute)
         self._hooks = SqliteHooks(self._execute)
         self._records = Records(self._execute, self._payloads, *self._keep)

@@ -1,0 +1,51 @@
+"""Circuit breakers: one row each, found by key."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import chain
+from typing import Any
+
+from msgspec.structs import astuple
+
+from anew.jobs.breaker import BreakerRow, BreakerState
+from anew.store.sqlite.sql import in_widths, sql
+
+_FIELDS = BreakerRow.__struct_fields__
+_STATES = frozenset(BreakerState)
+_STATE_AT = _FIELDS.index("state")
+
+
+class Breakers:
+    """The breakers of one store.
+
+    Args:
+        execute: Runs a statement on the writer's connection.
+    """
+
+    def __init__(self, execute: Callable[..., Any]) -> None:
+        self._execute = execute
+
+    def breakers(self, keys: Sequence[str] | None) -> list[BreakerRow]:
+        """Read breakers by key, or all; those that have no row yet are left out."""
+        if keys is None:
+            return [_row_of(row) for row in self._execute(sql("all_breakers")).fetchall()]
+        rows: list[BreakerRow] = []
+        for part in in_widths(keys):
+            found = self._execute(sql("breakers", len(part)), tuple(part)).fetchall()
+            rows += [_row_of(row) for row in found]
+        return rows
+
+    def write_breakers(self, rows: Sequence[BreakerRow]) -> None:
+        """Write breakers, new ones and others."""
+        for part in in_widths(rows):
+            values = chain.from_iterable(astuple(row) for row in part)
+            self._execute(sql("write_breakers", len(part)), tuple(values))
+
+
+def _row_of(row: Sequence[Any]) -> BreakerRow:
+    fields = dict(zip(_FIELDS, row, strict=True))
+    if row[_STATE_AT] not in _STATES:  # a damaged row must not stop the workers
+        return BreakerRow(key=row[0])
+    fields["state"] = BreakerState(row[_STATE_AT])
+    return BreakerRow(**fields)

@@ -1,0 +1,47 @@
+"""Circuit breakers, as every store keeps them: by key."""
+
+from __future__ import annotations
+
+from anew.jobs.breaker import BreakerRow, BreakerState
+from anew.store.protocol import Store
+
+from .conftest import Opened
+from .helpers import batch
+
+FULL = BreakerRow(
+    key="café",
+    state=BreakerState.HALF_OPEN,
+    runs=1.5,
+    failures=0.1,
+    retries=1e-300,
+    at=1,
+    opened=2,
+    reopen_at=3,
+    probe=(1 << 63) - 1,
+    next_release_at=5,
+)
+
+
+def write(store: Store, *rows: BreakerRow) -> None:
+    with batch(store):
+        store.write_breakers(rows)
+
+
+def test_a_breaker_is_read_back_as_it_was_written(lasting: Opened) -> None:
+    store = lasting.open()
+    write(store, FULL, BreakerRow(key="bare"))
+    store = lasting.reopen(store)
+    assert store.breakers(["bare", "none", "café"]) == [BreakerRow(key="bare"), FULL]
+    assert store.breakers(["none"]) == store.breakers([]) == []
+
+
+def test_a_breaker_is_written_over(store: Store) -> None:
+    write(store, BreakerRow(key="a"), BreakerRow(key="b"))
+    write(store, BreakerRow(key="a", state=BreakerState.OPEN))
+    assert store.breakers(None) == [BreakerRow(key="a", state=BreakerState.OPEN), BreakerRow(key="b")]
+
+
+def test_more_breakers_than_one_statement_names(store: Store) -> None:
+    rows = [BreakerRow(key=f"{n:03}") for n in range(250)]
+    write(store, *rows)
+    assert store.breakers([row.key for row in rows]) == store.breakers(None) == rows
