@@ -41,6 +41,8 @@ class Exchanged:
         settled: The runs whose end is on the disk, each with its job as it is now; None: it has completed, or was no longer held.
         lost: Of those, runs whose jobs were no longer held: somebody had cancelled or deleted them.
         again: Runs that could not be settled yet, because another program writes.
+        kept: Runs that could not be given back yet, for the same reason.
+        busy: Nothing could be taken, for the same reason.
         held: How many of the settled ones were taken and never begun, as the breakers of the services that they call are open.
         open: The breakers that are not closed, by key, each with the key of the job that may run all the same; None: nobody looked.
         turned: Breakers that were closed and are no longer, or the other way round.
@@ -50,6 +52,8 @@ class Exchanged:
     settled: list[tuple[Run, Job | None]]
     lost: list[Run]
     again: list[Run]
+    kept: Sequence[Run] = ()
+    busy: bool = False
     held: int = 0
     open: Mapping[str, int] | None = None
     turned: Sequence[BreakerRow] = ()
@@ -135,14 +139,15 @@ class EmbeddedSource:
         for run in badly:
             self._failed(run, next(answers), done)
         if given_back:
-            next(answers)
+            self._given_back(given_back, next(answers), done)
         answer = next(answers, None)
+        done.busy = isinstance(answer, StoreBusy)
         if breaking is not None and isinstance(answer, _Guarded):
             self._held(breaking, done)
             answer = breaking.taken
         elif breaking is not None and isinstance(answer, StoreBusy):
             done.again += breaking.held
-        elif isinstance(answer, AnewError):
+        elif isinstance(answer, AnewError) and not done.busy:
             raise answer
         taken = iter(self._taken(answer) if wanted else ())
         done.taken = [next(taken, []) if want.limit > 0 else [] for want in wants]
@@ -170,6 +175,12 @@ class EmbeddedSource:
     def progress(self, job_id: str, percent: int | None, text: str | None) -> None:
         """Write how far a job has come; it need not outlive a power cut."""
         self._commit.apply(Call(report_progress(job_id, percent, text), _nobody, durable=False))
+
+    def _given_back(self, runs: Sequence[Run], answer: object, done: Exchanged) -> None:
+        if isinstance(answer, StoreBusy):
+            done.kept = runs
+        elif isinstance(answer, AnewError):
+            raise answer
 
     def _succeeded(self, runs: Sequence[Run], answer: object, done: Exchanged) -> None:
         if isinstance(answer, StoreBusy):

@@ -31,6 +31,9 @@ from anew.units import parse_size, refused
 
 log = logging.getLogger("anew.tasks")
 
+LAST_TRIES: Final = 5
+"""How often a worker that ends tries to say so while another program keeps the file, 2 s each."""
+
 IDLE_S: Final = 0.05
 """How long the exchanging thread sleeps at most, with nothing to do: it looks after time-outs and stops between."""
 
@@ -94,6 +97,8 @@ class Worker:
         self._runner = Runner(self._source.now, self._source.progress)
         self._ended: deque[Run] = deque()
         self._again: list[Run] = []
+        self._kept_back: Sequence[Run] = ()
+        self._is_busy = False
         self._sleeping = False
         self.stopped_by: int | None = None
         self.given_back = 0
@@ -206,11 +211,13 @@ class Worker:
         ended = self._claim()
         takes = self._stop_at is None and not self.is_quiet
         wants = [lane.want() for lane in self._lanes] if takes else []
-        given_back = [run for lane in self._lanes for run in lane.unbegun()] if self._stop_at else []
+        given_back = [*self._kept_back]
+        if self._stop_at is not None:
+            given_back += [run for lane in self._lanes for run in lane.unbegun()]
         taken = 0
         if ended or given_back or any(want.limit for want in wants):
             taken = self._exchange(ended, given_back, wants)
-        if self._burst and not (taken or ended or self._held()):
+        if self._burst and not (taken or ended or self._is_busy or self._held()):
             self.stop()
         if not (taken or ended):
             self._sleep(seen, looks=any(want.limit for want in wants))
@@ -239,8 +246,9 @@ class Worker:
         for run in done.lost:
             self.done["lost"] += 1
             log.info("a job was no longer held when its run ended", extra=_about(run))
-        if done.again:
-            self._again = done.again
+        self._again, self._kept_back = done.again, done.kept
+        self._is_busy = done.busy
+        if done.again or done.kept or done.busy:
             time.sleep(BUSY_S)
         return sum(map(len, done.taken)) + done.held
 
@@ -253,7 +261,7 @@ class Worker:
             self._sleeping = False
 
     def _held(self) -> int:
-        return len(self._again) + sum(lane.held for lane in self._lanes)
+        return len(self._again) + len(self._kept_back) + sum(lane.held for lane in self._lanes)
 
     # -- the end
 
@@ -273,9 +281,12 @@ class Worker:
         self.given_back = len(rest)
         if rest:
             log.warning("jobs are given back that had not ended in time", extra={"jobs": len(rest)})
-        ended = self._claim()
-        if rest or ended:
-            self._exchange(ended, rest, [])
+        self._kept_back = [*self._kept_back, *rest]
+        for _ in range(LAST_TRIES):
+            ended = self._claim()
+            if not (ended or self._kept_back):
+                return
+            self._exchange(ended, self._kept_back, [])
 
     # -- time-outs
 

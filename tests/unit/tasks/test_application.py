@@ -9,11 +9,14 @@ import time
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
+import apsw
 import pytest
 
 from anew import Anew, Cancel, Discard, Event, JobFailed, Retry, Snooze, Unique, ctx
 from anew.errors import Conflict, ForkedStore, IllegalTransition, InvalidInput, InvalidJob, NotFound
+from anew.tasks.embedded import EmbeddedBackend
 
 FAR = timedelta(days=1)
 
@@ -636,3 +639,71 @@ def test_an_applications_policy_has_every_form_and_holds_for_tasks_that_name_non
         while sum(app.counts().values()) > app.counts()["dead"]:
             work(app)
         assert (begun.count("plain"), begun.count("own")) == (runs, 1)
+
+
+# -- a file that another program keeps
+
+
+def test_a_worker_outlasts_a_program_that_keeps_the_file(tmp_path: Path) -> None:
+    with Anew(tmp_path / "jobs.db") as app:
+        begun, go_on = threading.Event(), threading.Event()
+
+        @app.task
+        def gated() -> None:
+            begun.set()
+            go_on.wait(20)
+
+        gated.enqueue_many([() for _ in range(3)])
+        backend = app.backend
+        assert isinstance(backend, EmbeddedBackend)
+        backend.commit._busy_s = 0.05
+        other = apsw.Connection(str(tmp_path / "jobs.db"))
+        worker = app.worker(concurrency=1, burst=True)
+        refused = threading.Event()
+        exchange = worker._source.exchange
+
+        def watched(*args: Any) -> Any:
+            done = exchange(*args)
+            if done.busy or done.again or done.kept:
+                refused.set()
+            return done
+
+        worker._source.exchange = watched  # type: ignore[method-assign]
+        thread = threading.Thread(target=worker.run)
+        thread.start()
+        assert begun.wait(20)
+        other.execute("BEGIN IMMEDIATE")
+        go_on.set()
+        assert refused.wait(20)  # the first run has ended, and that cannot be written
+        other.execute("COMMIT")
+        other.close()
+        thread.join(20)
+        assert (worker.done["succeeded"], worker.done["lost"]) == (3, 0)
+
+
+def test_a_worker_that_begins_while_the_file_is_kept_waits_for_it(tmp_path: Path) -> None:
+    with Anew(tmp_path / "jobs.db") as app:
+        app.task(name="t")(lambda: None).enqueue()
+        backend = app.backend
+        assert isinstance(backend, EmbeddedBackend)
+        backend.commit._busy_s = 0.05
+        worker = app.worker(burst=True)
+        other = apsw.Connection(str(tmp_path / "jobs.db"))
+        other.execute("BEGIN IMMEDIATE")
+        refused = threading.Event()
+        exchange = worker._source.exchange
+
+        def watched(*args: Any) -> Any:
+            done = exchange(*args)
+            if done.busy:
+                refused.set()
+            return done
+
+        worker._source.exchange = watched  # type: ignore[method-assign]
+        thread = threading.Thread(target=worker.run)
+        thread.start()
+        assert refused.wait(20)
+        other.execute("COMMIT")
+        other.close()
+        thread.join(20)
+        assert worker.done["succeeded"] == 1
