@@ -37,7 +37,7 @@ ARROWS: dict[str, set[str]] = {
     "web": {"http", "net", "lab", *BELOW_ENGINE},
     "worker": {"client", "engine", *BELOW_ENGINE},
     "client": {"jobs.codec", *LEAVES},
-    "tasks": {"engine", "store.sqlite", *BELOW_ENGINE},
+    "tasks": {"client", "engine", "store.sqlite", *BELOW_ENGINE},
     "testing": {"tasks"},
     "pytest_plugin": {"testing", "tasks"},
     "app": {"tasks", "http", "fwp", "net", "web", "worker", "engine", "store.sqlite", *BELOW_ENGINE},

@@ -55,7 +55,8 @@ class Anew:
 
     Args:
         store: Where its jobs are: a file (``"jobs.db"``; .sqlite and .sqlite3 do too), a server's data directory (any other name),
-            each made if it is missing, or ``":memory:"``. None: the variable ANEW_URL, or else the file ``anew.db`` here.
+            each made if it is missing; ``"http://…"`` of a server, to enqueue and to look (its token in ANEW_TOKEN); or
+            ``":memory:"``. None: the variable ANEW_URL, or else the file ``anew.db`` here.
         name: Names the application among others that share the store: the group of its cron entries.
         queue: Of tasks that name none.
         policy: Of tasks that name none, in any form of `Anew.task`. None: the preset `even`, 25 retries in about 20 days.
@@ -446,12 +447,16 @@ class Anew:
     def _open(self) -> Backend:
         if self._replaced is not None:
             return self._replaced
+        if self.location.startswith(("http://", "https://")):
+            from anew.tasks.remote import RemoteBackend
+
+            return RemoteBackend(self.location, os.environ.get("ANEW_TOKEN"))
         from anew.tasks.embedded import EmbeddedBackend
         from anew.tasks.opening import open_engine
 
         if "://" in self.location:
             raise InvalidConfig(
-                f"store: {self.location!r} is not valid; expected a file, a directory or {MEMORY}",
+                f"store: {self.location!r} is not valid; expected a file, a directory, http://… or {MEMORY}",
                 field="store",
                 value=self.location,
             )

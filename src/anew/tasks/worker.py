@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Any, Final
 
-from anew.errors import InvalidInput
+from anew.errors import InvalidInput, NotSupported
 from anew.jobs import Cancelled, Failed, Interrupted, Job, Snoozed, State
 from anew.jobs.breaker import BreakerRow, BreakerState
 from anew.tasks.app import Anew
@@ -364,7 +364,10 @@ def source_of(app: Anew) -> Source:
         return make(app)
     from anew.tasks.embedded import EmbeddedBackend
 
-    assert isinstance(backend, EmbeddedBackend)
+    if not isinstance(backend, EmbeddedBackend):
+        raise NotSupported(
+            f"{app.location} is a server's address; expected the file or the data directory, beside which a worker runs"
+        )
     return EmbeddedSource(app, backend.commit)
 
 
