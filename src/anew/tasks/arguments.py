@@ -52,7 +52,8 @@ class Arguments:
         """Give the payload of a call.
 
         Raises:
-            InvalidJob: The signature does not allow the call, a value has another type, or none that a payload can carry.
+            InvalidJob: The signature does not allow the call, a value has another type, or none that a payload can carry, or the
+                signature names types that no payload can be read into.
         """
         if not kwargs and len(args) == len(self._names) == len(self._positional):
             values: dict[str, Any] = dict(zip(self._names, args, strict=True))
@@ -120,7 +121,7 @@ class Arguments:
             return values, {}
         try:
             found = msgspec.convert(named, shape, dec_hook=_read_model)
-        except (msgspec.ValidationError, RecursionError) as error:
+        except (msgspec.ValidationError, ValueError, NotImplementedError, RecursionError) as error:
             raise self._unfit(str(error)) from error
         return (), {name: getattr(found, name) for name in named}
 
@@ -130,7 +131,7 @@ class Arguments:
                 inner = base64.b64decode(msgspec.json.decode(payload, type=_Packed).msgpack)
                 return msgspec.msgpack.decode(inner, type=shape, dec_hook=_read_model)
             return self._decoder.decode(payload)
-        except (msgspec.DecodeError, ValueError, RecursionError) as error:
+        except (msgspec.DecodeError, ValueError, NotImplementedError, RecursionError) as error:
             raise self._unfit(str(error)) from error
 
     def _unfit(self, why: str) -> InvalidInput:
@@ -144,20 +145,26 @@ class Arguments:
     def _build(self) -> type[msgspec.Struct]:
         """Make the type that payloads are read into; only at the first call, since types may be named before they exist."""
         if self._loose:
-            fields: list[tuple[str, Any, Any]] = [("args", list[Any], ()), ("kwargs", dict[str, Any], UNSET)]
-            fields = [("args", list[Any], msgspec.field(default_factory=list))]
-            fields.append(("kwargs", dict[str, Any], msgspec.field(default_factory=dict)))
+            fields: list[Any] = [
+                ("args", list[Any], msgspec.field(default_factory=list)),
+                ("kwargs", dict[str, Any], msgspec.field(default_factory=dict)),
+            ]
         else:
             hints = _hints_of(self._function)
             fields = [self._field(parameter, hints) for parameter in self._signature.parameters.values()]
             self._typed = bool(hints.keys() & set(self._names))
-        shape = msgspec.defstruct("Arguments", fields, kw_only=True, forbid_unknown_fields=True)
-        self._decoder = msgspec.json.Decoder(shape, dec_hook=_read_model)
+        try:
+            shape = msgspec.defstruct("Arguments", fields, kw_only=True, forbid_unknown_fields=True)
+            self._decoder = msgspec.json.Decoder(shape, dec_hook=_read_model)
+        except TypeError as error:  # a union whose members look alike in JSON
+            raise self._unfit(str(error)) from error
         self._shape = shape
         return shape
 
     def _field(self, parameter: inspect.Parameter, hints: Mapping[str, Any]) -> Any:
         kind = hints.get(parameter.name, Any)
+        if kind is object:
+            kind = Any
         if parameter.default is inspect.Parameter.empty:
             return (parameter.name, kind)
         # Left out of the payload, the function's own default holds, also one that changes later.

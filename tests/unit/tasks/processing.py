@@ -1,0 +1,56 @@
+"""An application whose tasks run in processes of their own, which import this module."""
+
+from __future__ import annotations
+
+import os
+import threading
+from pathlib import Path
+
+from anew import Anew, Snooze, ctx
+
+app = Anew(":memory:")
+
+
+@app.task(process=True, keep_result="1h")
+def where() -> int:
+    """Say in which process it runs."""
+    return os.getpid()
+
+
+@app.task(process=True)
+def vanish(notes: str) -> None:
+    """End its process."""
+    with Path(notes).open("a") as file:
+        file.write(f"{os.getpid()}\n")
+    os._exit(3)
+
+
+@app.task(process=True, timeout=0.05, policy={TimeoutError: None})
+def hang(notes: str) -> None:
+    """Never end."""
+    Path(notes).write_text(str(os.getpid()))
+    threading.Event().wait()
+
+
+@app.task(process=True, policy={LookupError: None, Exception: ["1h"]})
+def fail(kind: str) -> None:
+    """Raise what is asked for."""
+    raise {"key": KeyError, "value": ValueError}[kind](kind)
+
+
+@app.task(process=True)
+def later() -> None:
+    """Ask to run later."""
+    raise Snooze("1d", reason=f"attempt {ctx.attempt}")
+
+
+@app.task(keep_result="1h")
+def here() -> int:
+    """Say in which process a plain task runs."""
+    return os.getpid()
+
+
+@app.task(keep_result="1h")
+async def in_loop() -> int:
+    """Say in which process an async task runs."""
+    return os.getpid()

@@ -1,0 +1,71 @@
+"""Hooks that raise, and hooks that are slower than what happens."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from anew.errors import InvalidInput
+from anew.tasks import events
+from anew.tasks.events import Event, Events, names_of
+
+
+def event(number: int) -> Event:
+    """Make one."""
+    return Event(name="enqueued", job_id=str(number), task="t", queue="default")
+
+
+def test_a_hook_that_raises_is_logged_and_the_others_are_called(caplog: pytest.LogCaptureFixture) -> None:
+    heard: list[str] = []
+    hooks = Events()
+    hooks.add(lambda one: 1 // 0, ["enqueued"])
+    hooks.add(lambda one: heard.append(one.job_id), ["enqueued"])
+    hooks.emit(event(1))
+    hooks.emit(event(2))
+    hooks.close()
+    assert heard == ["1", "2"]
+    assert [record.message for record in caplog.records] == ["a hook failed"] * 2
+
+
+def test_events_are_dropped_and_logged_once_where_hooks_are_too_slow(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(events, "MOST_WAITING", 2)
+    begun, go_on = threading.Event(), threading.Event()
+    heard: list[str] = []
+
+    def slow(one: Event) -> None:
+        begun.set()
+        assert go_on.wait(20)
+        heard.append(one.job_id)
+
+    hooks = Events()
+    hooks.add(slow, ["enqueued"])
+    hooks.emit(event(1))
+    assert begun.wait(20)
+    for number in range(2, 7):
+        hooks.emit(event(number))
+    go_on.set()
+    hooks.close()
+    assert heard == ["1", "2", "3"]
+    assert [record.message for record in caplog.records] == ["hooks are too slow: events are dropped"]
+
+
+def test_the_thread_ends_and_the_next_event_starts_another() -> None:
+    heard: list[str] = []
+    hooks = Events()
+    hooks.add(lambda one: heard.append(one.job_id), ["enqueued"])
+    for number in (1, 2):
+        hooks.emit(event(number))
+        hooks.close()
+        assert "anew-events" not in [thread.name for thread in threading.enumerate()]
+    assert heard == ["1", "2"]
+
+
+def test_an_event_that_does_not_exist_is_refused_with_those_that_do() -> None:
+    with pytest.raises(
+        InvalidInput, match=r"on: 'done' is no event; expected one of enqueued, started"
+    ) as caught:
+        names_of(["started", "done"])
+    assert caught.value.field == "name"

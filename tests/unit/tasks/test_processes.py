@@ -1,0 +1,113 @@
+"""Tasks that run in processes of their own: real processes, which die as they like."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from anew.clock import ManualClock
+from anew.tasks.embedded import EmbeddedBackend
+from anew.tasks.opening import open_engine
+from anew.tasks.worker import Worker
+from tests.unit.tasks import processing
+from tests.unit.tasks.processing import app
+
+
+@pytest.fixture(autouse=True)
+def clock() -> Iterator[ManualClock]:
+    """An empty engine for each test, and its clock."""
+    made = ManualClock()
+    commit = open_engine(None, clock=made)
+    before = app.replace_store(EmbeddedBackend(commit), app.events)
+    yield made
+    app.replace_store(*before)
+    commit.close()
+
+
+def work(**options: int) -> dict[str, int]:
+    """Run what is ready; give what the runs have come to, without the kinds of which there were none."""
+    worker: Worker = app.worker(burst=True, concurrency=1, **options)
+    worker.run()
+    return {name: count for name, count in worker.done.items() if count}
+
+
+def is_there(pid: int) -> bool:
+    """Report whether there is a process."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def test_one_worker_runs_threads_a_loop_and_processes() -> None:
+    apart, plain, coroutine = (
+        processing.where.enqueue(),
+        processing.here.enqueue(),
+        processing.in_loop.enqueue(),
+    )
+    assert work() == {"succeeded": 3}
+    assert plain.result() == coroutine.result() == os.getpid()
+    assert apart.result() != os.getpid()
+    assert not is_there(apart.result())
+
+
+def test_a_process_runs_one_job_after_the_other_until_it_has_had_its_number() -> None:
+    kept = [processing.where.enqueue() for _ in range(4)]
+    assert work() == {"succeeded": 4}
+    assert len({handle.result() for handle in kept}) == 1
+    fresh = [processing.where.enqueue() for _ in range(4)]
+    assert work(process_jobs=2) == {"succeeded": 4}
+    assert len({handle.result() for handle in fresh}) == 2
+
+
+def test_a_job_that_ends_its_process_three_times_is_dead(clock: ManualClock, tmp_path: Path) -> None:
+    notes = tmp_path / "notes"
+    handle = processing.vanish.enqueue(str(notes))
+    assert work() == {"interrupted": 2}, "the first time it goes back to its place at once"
+    info = handle.info()
+    assert info is not None
+    assert (info.state, info.ready_at) == ("retrying", clock.now() + 2_000)
+    clock.advance(2_000)
+    assert work() == {"discarded": 1}
+    info = handle.info()
+    assert info is not None
+    assert (info.state, info.attempts) == ("dead", 0)
+    assert [error.outcome for error in info.errors] == ["interrupted"] * 3
+    assert len(set(notes.read_text().split())) == 3, "each run in a process of its own"
+
+
+def test_jobs_beside_one_that_ends_its_process_go_on(tmp_path: Path) -> None:
+    handles = [processing.where.enqueue(), processing.where.enqueue()]
+    processing.vanish.enqueue(str(tmp_path / "notes"))
+    handles += [processing.where.enqueue(), processing.where.enqueue()]
+    assert work() == {"interrupted": 2, "succeeded": 4}
+    assert all(handle.result() != os.getpid() for handle in handles)
+
+
+def test_a_process_whose_job_runs_too_long_is_killed(tmp_path: Path) -> None:
+    notes = tmp_path / "pid"
+    handle = processing.hang.enqueue(str(notes))
+    assert work() == {"discarded": 1}
+    assert not is_there(int(notes.read_text()))
+    info = handle.info()
+    assert info is not None
+    assert (info.errors[0].outcome, info.errors[0].error_type) == ("timeout", "TimeoutError")
+
+
+def test_rules_and_signals_hold_for_processes() -> None:
+    never, again, later = (
+        processing.fail.enqueue("key"),
+        processing.fail.enqueue("value"),
+        processing.later.enqueue(),
+    )
+    assert work() == {"discarded": 1, "failed": 1, "snoozed": 1}
+    assert (never.status(), again.status(), later.status()) == ("dead", "retrying", "scheduled")
+    info, snoozed = again.info(), later.info()
+    assert info is not None
+    assert snoozed is not None
+    assert info.errors[0].error_type == "ValueError"
+    assert snoozed.attempts == 0
