@@ -71,11 +71,7 @@ class Processes:
 
     def call(self, run: Run) -> None:
         """Run a job in a process that is free, or in a new one; note how it has ended."""
-        try:
-            child = self._idle.get_nowait()
-        except queue.Empty:
-            child = _Child()
-            self._all.add(child)
+        child = self._free_child()
         try:
             self._talk(child, run)
         except (OSError, EOFError, msgspec.DecodeError):
@@ -87,6 +83,19 @@ class Processes:
                 self._drop(child)
             else:
                 self._idle.put(child)
+
+    def _free_child(self) -> _Child:
+        """Give a process that waits for a job, or a new one. One that has died meanwhile must not count against its next job."""
+        while True:
+            try:
+                child = self._idle.get_nowait()
+            except queue.Empty:
+                child = _Child()
+                self._all.add(child)
+                return child
+            if child.process.poll() is None:
+                return child
+            self._drop(child)
 
     def close(self) -> None:
         """End all of them."""

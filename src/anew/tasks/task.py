@@ -387,7 +387,7 @@ def _key_text(
     bound.apply_defaults()
     try:
         return string.Formatter().vformat(key, (), bound.arguments)
-    except (LookupError, AttributeError, ValueError) as error:
+    except (LookupError, AttributeError, TypeError, ValueError) as error:
         raise refused(
             "unique", key, f"a text that names arguments of {task.name} in braces ({error})"
         ) from None

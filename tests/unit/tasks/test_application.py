@@ -373,6 +373,14 @@ def test_a_key_can_be_all_arguments_or_a_function_of_them(app: Anew) -> None:
     assert [two.enqueue(n).created for n in (1, 3, 2)] == [True, False, True]
 
 
+def test_a_key_that_cannot_be_made_of_the_arguments_is_refused(app: Anew) -> None:
+    @app.task(unique="{numbers:x} {missing}")
+    def one(numbers: list[int]) -> None: ...
+
+    with pytest.raises(InvalidInput, match="a text that names arguments of"):
+        one.enqueue([1])
+
+
 # -- queues, times, batches, cron
 
 

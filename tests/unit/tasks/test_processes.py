@@ -11,6 +11,8 @@ import pytest
 from anew.clock import ManualClock
 from anew.tasks.embedded import EmbeddedBackend
 from anew.tasks.opening import open_engine
+from anew.tasks.processes import Processes
+from anew.tasks.running import Run, Runner
 from anew.tasks.worker import Worker
 from tests.unit.tasks import processing
 from tests.unit.tasks.processing import app
@@ -111,3 +113,23 @@ def test_rules_and_signals_hold_for_processes() -> None:
     assert snoozed is not None
     assert info.errors[0].error_type == "ValueError"
     assert snoozed.attempts == 0
+
+
+def test_a_process_that_has_died_while_it_waited_costs_the_next_job_nothing() -> None:
+    children = Processes(app, Runner(lambda: 0, lambda job_id, percent, text: None))
+    try:
+        pids = []
+        for _ in range(2):
+            run = Run(
+                key=1, token=1, job_id="j", name=processing.where.name, queue="default", payload=b"{}",
+                attempts=0, max_attempts=None, task=processing.where,
+            )  # fmt: skip
+            children.call(run)
+            assert run.outcome is None
+            pids.append(int(run.result or b"0"))
+            (child,) = children._all
+            child.process.kill()
+            child.process.wait()
+        assert pids[0] != pids[1]
+    finally:
+        children.close()
