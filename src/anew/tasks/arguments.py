@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import base64
 import inspect
+import math
 import typing
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
@@ -71,6 +72,12 @@ class Arguments:
             raise InvalidJob(
                 f"{self._name}: the arguments come to {len(payload)} bytes; expected at most {MOST_BYTES}; "
                 "store them elsewhere and pass where",
+                field="arguments",
+            )
+        if b"null" in payload and not self._packed and _holds_nan(values):
+            raise InvalidJob(
+                f"{self._name}: an argument holds NaN or an infinity, which JSON does not have; expected finite numbers, "
+                'or Anew(..., serializer="msgpack")',
                 field="arguments",
             )
         shape = self._shape or self._build()
@@ -188,6 +195,15 @@ def _hints_of(function: Callable[..., Any]) -> dict[str, Any]:
         return typing.get_type_hints(function, include_extras=True)
     except Exception:  # a type that exists for type checkers only: nothing of the function is checked
         return {}
+
+
+def _holds_nan(value: Any) -> bool:
+    """Report whether there is a number in it that JSON would make null of, in silence."""
+    if isinstance(value, float):
+        return not math.isfinite(value)
+    if isinstance(value, Mapping):
+        return any(_holds_nan(one) for one in value.values())
+    return isinstance(value, list | tuple | set | frozenset) and any(_holds_nan(one) for one in value)
 
 
 def _write_model(value: Any) -> Any:

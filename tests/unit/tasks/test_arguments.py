@@ -219,3 +219,13 @@ def test_what_json_has_is_read_back_equal(a: Any, c: Any, packed: bool) -> None:
 def test_loose_arguments_are_read_back_equal(a: int, rest: list[int], more: dict[str, int]) -> None:
     expected = {"a": a} | ({"rest": tuple(rest)} if rest else {}) | ({"more": more} if more else {})
     assert passed(loose, written(loose, a, *rest, **more)) == expected
+
+
+@pytest.mark.parametrize("value", [float("nan"), [1.0, float("inf")], {"a": (float("-inf"),)}])
+def test_a_number_that_json_does_not_have_is_refused_and_not_made_null(value: object) -> None:
+    def plot(points): ...  # type: ignore[no-untyped-def]
+
+    with pytest.raises(InvalidJob, match="plot: an argument holds NaN or an infinity"):
+        Arguments(plot, "plot").write((value,), {})
+    assert Arguments(plot, "plot", packed=True).write((value,), {}).startswith(b'{"msgpack":')
+    assert Arguments(plot, "plot").write((None,), {}) == b'{"points":null}'
