@@ -339,6 +339,7 @@ def _release(batch: Batch, keys: Sequence[int], token: int) -> None:
 def take_for_session(batch: Batch, queues: Sequence[str] | None, limit: int) -> TakenJobs:
     """Take the first ready jobs for this process, inside a batch's transaction; see `ThreadCommit.take`."""
     store = batch.store
+    batch.unblock()  # for jobs that were settled in this transaction
     token = batch.new_token()
     ready = queues if queues is None else [queue for queue in queues if store.takeable(queue)]
     if ready is not None and not ready:
