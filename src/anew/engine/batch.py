@@ -520,7 +520,7 @@ class Batch:
             rows += self._parts.dispatcher.take_readable(
                 queues, limit - len(rows), max_bytes, hold, corrupt, hooks.admit
             )
-        self.take_goes_on = hooks.turned_away >= before + EXPIRED_JOBS
+        self.take_goes_on |= hooks.turned_away >= before + EXPIRED_JOBS
         self.end_expired()
         if corrupt:
             self.set_aside(corrupt)

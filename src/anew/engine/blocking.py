@@ -14,15 +14,15 @@ from anew.jobs.codec import LimitKey
 from anew.jobs.key_limits import (
     AHEAD,
     KeyLimit,
+    KeyStanding,
     Place,
-    Standing,
     full_at,
     held_back,
     may_start,
     throttle_of,
     to_unblock,
 )
-from anew.jobs.limits import FULL
+from anew.jobs.limits import FULL, Throttle
 from anew.store.protocol import LimitedJob, LimitRows
 
 LOOKS = 100
@@ -50,13 +50,13 @@ class Blocking:
         """Tie new jobs that are stored to their keys, and block those that others stand before.
 
         Args:
-            jobs: With the bounds of their keys; the last ones hold. Standing UNBLOCKED: it is ready.
+            jobs: With the bounds of their keys; the last ones hold. KeyStanding UNBLOCKED: it is ready.
         """
         self._rows.add([(job.key, job.name) for job, _ in jobs])
         limits = self._bound({key.name: key for _, key in jobs})
         ready: dict[tuple[str, str], list[Place]] = {}
         for job, _ in jobs:
-            if job.standing is Standing.UNBLOCKED:
+            if job.standing is KeyStanding.UNBLOCKED:
                 ready.setdefault((job.name, job.queue), []).append((job.priority, job.key))
         if not ready:
             return
@@ -64,7 +64,7 @@ class Blocking:
         blocked: list[int] = []
         for (name, queue), places in ready.items():
             free = may_start(limits[name], running.get(name, 0), len(places), self._now).number
-            first = self._rows.first(name, Standing.BLOCKED, queue, 1)
+            first = self._rows.first(name, KeyStanding.BLOCKED, queue, 1)
             back = held_back(places, free, first[0] if first else None)
             if back:
                 self._touched[name] = None
@@ -89,7 +89,7 @@ class Blocking:
         jobs = self._rows.among(keys)
         if not jobs:
             return set()
-        if any(job.standing is Standing.RUNNING for job in jobs):  # an earlier run's
+        if any(job.standing is KeyStanding.RUNNING for job in jobs):  # an earlier run's
             self._rows.leave(keys)
         by_name: dict[str, list[Place]] = {}
         for job in jobs:
@@ -140,7 +140,8 @@ class Blocking:
         unblocked: list[int] = []
         written: list[KeyLimit] = []
         dropped: list[str] = []
-        for limit in limits.values():
+        for name in names:
+            limit = limits.get(name, KeyLimit(name, Throttle(), FULL))  # a lost row bounds nothing
             allowed = may_start(limit, running.get(limit.name, 0), AHEAD, self._now)
             queues = self._rows.blocked_queues(limit.name)
             for queue in queues if allowed.number else ():
@@ -158,6 +159,6 @@ class Blocking:
         return self._rows.unblock(unblocked)
 
     def _next(self, name: str, queue: str, free: int) -> list[int]:
-        blocked = self._rows.first(name, Standing.BLOCKED, queue, free)
-        ahead = self._rows.first(name, Standing.UNBLOCKED, queue, free)
+        blocked = self._rows.first(name, KeyStanding.BLOCKED, queue, free)
+        ahead = self._rows.first(name, KeyStanding.UNBLOCKED, queue, free)
         return to_unblock(blocked, ahead, free)

@@ -33,7 +33,7 @@ from anew.jobs.decide import initial_state
 from anew.jobs.expiry import is_expired
 from anew.jobs.hooks import Event, Hook, Hooked, result_of, standing_of
 from anew.jobs.ids import IdText
-from anew.jobs.key_limits import Standing
+from anew.jobs.key_limits import KeyStanding
 from anew.jobs.progress import followed, is_over
 from anew.jobs.state import ENDED, State
 from anew.jobs.transitions import Move
@@ -227,7 +227,7 @@ class Hooks:
             limit = job.hooks.limit if isinstance(job, PushedJob) and job.hooks is not None else None
             if limit is not None:
                 is_ready = initial_state(job.ready_at, self._now) is State.READY
-                standing = Standing.UNBLOCKED if is_ready else Standing.FREE
+                standing = KeyStanding.UNBLOCKED if is_ready else KeyStanding.FREE
                 limited.append((LimitedJob(key, limit.name, standing, job.queue, job.priority), limit))
         if limited:
             self.blocking.came(limited)

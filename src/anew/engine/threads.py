@@ -42,14 +42,19 @@ TAKE_BYTES = 4 << 20
 
 
 class TakenJobs:
-    """Jobs that were taken together, under one token."""
+    """Jobs that were taken together, under one token.
 
-    __slots__ = ("now", "rows", "token")
+    Attributes:
+        goes_on: So many were met that may not start that others were left; the next take goes on behind them.
+    """
 
-    def __init__(self, rows: list[TakenRow], token: int, now: int) -> None:
+    __slots__ = ("goes_on", "now", "rows", "token")
+
+    def __init__(self, rows: list[TakenRow], token: int, now: int, *, goes_on: bool = False) -> None:
         self.rows = rows
         self.token = token
         self.now = now
+        self.goes_on = goes_on
 
 
 class _Waiter:
@@ -140,7 +145,8 @@ class ThreadCommit:
             left = until - time.monotonic()
             if taken.rows or left <= 0:
                 return taken
-            self.sleep(left, seen)
+            if not taken.goes_on:
+                self.sleep(left, seen)
 
     def succeed(self, keys: Sequence[int], token: int | None = None) -> list[int]:
         """Complete jobs; give those that were no longer in flight (or no longer under this token)."""
@@ -345,7 +351,8 @@ def take_for_session(batch: Batch, queues: Sequence[str] | None, limit: int) -> 
     if ready is not None and not ready:
         return TakenJobs([], token, batch.now)
     hold = Hold(HoldKind.SESSION, token, store.session, None, batch.now)
-    return TakenJobs(batch.take_under(hold, ready, limit, TAKE_BYTES), token, batch.now)
+    rows = batch.take_under(hold, ready, limit, TAKE_BYTES)
+    return TakenJobs(rows, token, batch.now, goes_on=batch.take_goes_on)
 
 
 def _nobody(result: object) -> None:

@@ -36,7 +36,7 @@ Place = tuple[int, int]
 """A job's place among those of its queue: priority, key."""
 
 
-class Standing(IntEnum):
+class KeyStanding(IntEnum):
     """How a job stands with its key, as stored. FREE: it waits for something else, has ended, or was never looked at."""
 
     FREE = 0

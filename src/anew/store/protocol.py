@@ -25,7 +25,7 @@ from anew.jobs.codec import NewJob
 from anew.jobs.cron_entry import CronEntry
 from anew.jobs.hooks import Hook, Hooked
 from anew.jobs.job import ErrorRecord, Job
-from anew.jobs.key_limits import KeyLimit, Place, Standing
+from anew.jobs.key_limits import KeyLimit, KeyStanding, Place
 from anew.jobs.limits import Throttle
 from anew.jobs.moved import MovedJob
 from anew.jobs.outcomes import HoldKind
@@ -331,7 +331,7 @@ class LimitedJob(NamedTuple):
 
     key: int
     name: str
-    standing: Standing
+    standing: KeyStanding
     queue: str
     priority: int
 
@@ -366,7 +366,7 @@ class LimitRows(Protocol):
     def blocked_queues(self, name: str) -> list[str]:
         """List the queues in which jobs of a key are blocked."""
 
-    def first(self, name: str, standing: Standing, queue: str, limit: int) -> list[Place]:
+    def first(self, name: str, standing: KeyStanding, queue: str, limit: int) -> list[Place]:
         """Give the first places of the jobs of a key in one queue that stand so: BLOCKED or UNBLOCKED."""
 
     def any_of(self, name: str) -> bool:
@@ -376,7 +376,7 @@ class LimitRows(Protocol):
         """Note that jobs run, which are in flight."""
 
     def block(self, keys: Sequence[int], *, taken: bool) -> None:
-        """Block jobs that are ready, or were taken in this transaction: they are ready, stand in no line, and are held by nobody."""
+        """Block jobs that are ready, or were taken in this transaction: they are ready, in no line, and held by nobody."""
 
     def unblock(self, keys: Sequence[int]) -> int:
         """Put those of some jobs that are blocked into their queues' lines; report how many."""
@@ -387,8 +387,8 @@ class LimitRows(Protocol):
     def remove(self, keys: Sequence[int]) -> list[str]:
         """Forget jobs that are removed; give their keys."""
 
-    def mend(self) -> None:
-        """Make anew what is derived of jobs' standings; their keys are to be looked at."""
+    def mend(self) -> list[str]:
+        """Make anew what is derived of jobs' standings; give the keys that are to be looked at then."""
 
 
 class Recount(NamedTuple):
@@ -399,7 +399,7 @@ class Recount(NamedTuple):
         counters: By queue and state: by how much the counter is too low (or, if negative, too high).
         heads: Queues whose stored head is not their first ready job.
         blocked: By queue: by how much the number of its blocked jobs is too low; they are not among those of `counters`.
-        forgotten: Keys whose blocked jobs nothing would ever have looked at.
+        forgotten: Keys that nothing would ever have looked at, though jobs of theirs are blocked, or none is stored any more.
     """
 
     number: int
@@ -543,7 +543,7 @@ class Store(Protocol):
         """Write who has the slots of jobs that were reserved now: (key, queue, worker). Queues without a limit have none."""
 
     def return_slots(self, queues: Mapping[str, int]) -> None:
-        """Note that so many jobs that `take` or `take_each` has put in flight do not start; the queues' rates count them no more."""
+        """Note that so many jobs that `take` or `take_each` has put in flight do not start: rates count them no more."""
 
     def free_slots(self, worker: str) -> None:
         """Free the slots of a worker that is gone; what it holds stays in flight."""

@@ -129,7 +129,7 @@ class RemoteBackend:
 
 def _draft(job: NewJob) -> Draft:
     if isinstance(job, PushedJob) and job.hooks is not None:
-        raise _unsupported("unique, expires and batch")
+        raise _unsupported("unique, limit, expires and batch")
     retention = None if job.retention is None else {"completed_ms": job.retention.completed_ms}
     return Draft(
         type=job.type,

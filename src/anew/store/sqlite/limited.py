@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from anew.jobs.key_limits import KeyLimit, Place, Standing
+from anew.jobs.key_limits import KeyLimit, KeyStanding, Place
 from anew.jobs.limits import Bucket, Throttle
 from anew.store.protocol import LimitedJob
 from anew.store.sqlite.queues import Queues, tally
@@ -77,7 +77,7 @@ class LimitedRows:
         parts = in_widths(keys)
         rows = chain.from_iterable(self._rows("limited_jobs", part) for part in parts)
         return [
-            LimitedJob(key, name, Standing(standing), queue, priority)
+            LimitedJob(key, name, KeyStanding(standing), queue, priority)
             for key, name, standing, queue, priority in rows
         ]
 
@@ -93,7 +93,7 @@ class LimitedRows:
         rows = self._execute(sql("blocked_queues"), (name,)).fetchall()
         return [queue for (queue,) in rows]
 
-    def first(self, name: str, standing: Standing, queue: str, limit: int) -> list[Place]:
+    def first(self, name: str, standing: KeyStanding, queue: str, limit: int) -> list[Place]:
         """Give the first places of the jobs of a key in one queue that stand so."""
         rows: list[Place] = self._execute(
             sql("first_limited"), (name, int(standing), queue, limit)
@@ -107,7 +107,7 @@ class LimitedRows:
     def run(self, keys: Sequence[int]) -> None:
         """Note that jobs run, which are in flight."""
         for part in in_widths(keys):
-            self._execute(sql("stand"), (int(Standing.RUNNING), msgspec.json.encode(part).decode()))
+            self._execute(sql("stand", len(part)), (int(KeyStanding.RUNNING), *part))
 
     def block(self, keys: Sequence[int], *, taken: bool) -> None:
         """Block jobs that are ready, or were taken in this transaction: they stand in no line."""
@@ -120,7 +120,7 @@ class LimitedRows:
                 self._change(counted)
             if rows:
                 places = chain.from_iterable(rows)
-                self._execute(sql("stand_blocked", len(rows)), (int(Standing.BLOCKED), *places))
+                self._execute(sql("stand_blocked", len(rows)), (int(KeyStanding.BLOCKED), *places))
 
     def unblock(self, keys: Sequence[int]) -> int:
         """Put those of some jobs that are blocked into their queues' lines; report how many."""
@@ -130,8 +130,9 @@ class LimitedRows:
             counted = tally([queue for _, queue in rows])
             self._queues.move(counted, BLOCKED, READY)
             self._change(counted)
-            unblocked = msgspec.json.encode([key for key, _ in rows]).decode()
-            self._execute(sql("stand"), (int(Standing.UNBLOCKED), unblocked))
+            if rows:
+                values = (int(KeyStanding.UNBLOCKED), *(key for key, _ in rows))
+                self._execute(sql("stand", len(rows)), values)
             found += len(rows)
         return found
 
@@ -145,11 +146,13 @@ class LimitedRows:
 
     # -- for the doctor, and after a process has died
 
-    def mend(self) -> None:
+    def mend(self) -> list[str]:
         """Put jobs into line that are blocked and not known to be, and forget jobs that are gone."""
-        self._execute(sql("remove_limited_of_nobody"))
-        self.unblock([key for (key,) in self._execute(sql("blocked_amiss")).fetchall()])
-        self._execute(sql("free_limited_amiss"))
+        names = [name for (name,) in self._execute(sql("remove_limited_of_nobody")).fetchall()]
+        amiss = [key for (key,) in self._execute(sql("blocked_amiss")).fetchall()]
+        amiss += [key for (key,) in self._execute(sql("limited_amiss")).fetchall()]
+        self.unblock(amiss)
+        return list(dict.fromkeys([*names, *self.leave(amiss)]))
 
     def _change(self, queues: Iterable[str]) -> None:
         for queue in queues:

@@ -737,8 +737,8 @@ SELECT priority, job_id FROM limited WHERE name = ? AND standing = ? AND queue =
 SELECT 1 FROM limited WHERE name = ? LIMIT 1;
 
 -- name: stand
--- How jobs, a JSON list, stand with their keys.
-UPDATE limited SET standing = ? WHERE job_id IN (SELECT value FROM json_each(?));
+-- How jobs stand with their keys.
+UPDATE limited SET standing = ? WHERE job_id IN (@marks);
 
 -- name: block
 -- Jobs that are ready, or were taken just now, leave line and hold.
@@ -761,16 +761,12 @@ UPDATE limited SET standing = 0, queue = NULL, priority = NULL WHERE job_id IN (
 -- Jobs that are removed.
 DELETE FROM limited WHERE job_id IN (@marks) RETURNING name;
 
--- name: limited_keys
--- All keys of jobs.
-SELECT DISTINCT name FROM limited UNION SELECT name FROM limit_key;
-
 -- name: limited_of_nobody
 -- For the doctor: jobs of keys that are gone.
 SELECT job_id FROM limited WHERE job_id NOT IN (SELECT id FROM job);
 
 -- name: remove_limited_of_nobody
-DELETE FROM limited WHERE job_id NOT IN (SELECT id FROM job);
+DELETE FROM limited WHERE job_id NOT IN (SELECT id FROM job) RETURNING name;
 
 -- name: blocked_amiss
 -- For the doctor: blocked jobs of which that is not known, so that nothing would ever put them into line.
@@ -779,18 +775,16 @@ SELECT id FROM job WHERE state = @BLOCKED AND NOT EXISTS (SELECT 1 FROM limited
 
 -- name: limited_amiss
 -- For the doctor: jobs that stand otherwise with their keys than their rows say.
-SELECT job_id FROM limited CROSS JOIN job ON job.id = limited.job_id
+SELECT limited.job_id FROM limited CROSS JOIN job ON job.id = limited.job_id
 WHERE (standing = 1) <> (state = @BLOCKED) OR standing = 2 AND state <> @IN_FLIGHT OR standing = 3 AND state <> @READY;
 
--- name: free_limited_amiss
-UPDATE limited SET standing = 0, queue = NULL, priority = NULL WHERE job_id IN (SELECT job_id FROM limited CROSS JOIN job
-    ON job.id = limited.job_id
-    WHERE (standing = 1) <> (state = @BLOCKED) OR standing = 2 AND state <> @IN_FLIGHT OR standing = 3 AND state <> @READY);
-
 -- name: keys_forgotten
--- Keys that have blocked jobs and nothing that would have them looked at: no job that runs or was unblocked, and no time.
-SELECT name FROM limit_key WHERE look_at IS NULL
-    AND EXISTS (SELECT 1 FROM limited WHERE limited.name = limit_key.name AND standing = 1)
-    AND NOT EXISTS (SELECT 1 FROM limited WHERE limited.name = limit_key.name AND standing = 3)
-    AND NOT EXISTS (SELECT 1 FROM limited CROSS JOIN job ON job.id = limited.job_id
-        WHERE limited.name = limit_key.name AND standing = 2 AND job.state = @IN_FLIGHT);
+-- Keys with blocked jobs that nothing would have looked at: no job that runs or was unblocked, and no time. Keys without a job
+-- that nothing would have removed.
+SELECT DISTINCT l.name FROM limited AS l WHERE l.standing = 1
+    AND NOT EXISTS (SELECT 1 FROM limit_key WHERE name = l.name AND look_at IS NOT NULL)
+    AND NOT EXISTS (SELECT 1 FROM limited AS u WHERE u.name = l.name AND u.standing = 3)
+    AND NOT EXISTS (SELECT 1 FROM limited AS r CROSS JOIN job ON job.id = r.job_id
+        WHERE r.name = l.name AND r.standing = 2 AND job.state = @IN_FLIGHT)
+UNION ALL
+SELECT name FROM limit_key WHERE look_at IS NULL AND NOT EXISTS (SELECT 1 FROM limited WHERE limited.name = limit_key.name);

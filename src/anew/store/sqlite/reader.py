@@ -98,11 +98,11 @@ class SqliteReader:
         """Count all jobs row by row, and look for each queue's first; see `Recount`."""
         number = recounted(self._connection)  # first: what is written meanwhile only makes the recount void
         # Rows and counters are read in one statement, so that both are of one moment.
-        rows = self._connection.execute(sql("recount")).fetchall()
+        rows: list[tuple[Any, ...]] = self._connection.execute(sql("recount")).fetchall()
         counters = {(queue, STATE[code]): n for queue, code, n in rows if code in STATE and code != BLOCKED}
         blocked = {queue: n for queue, code, n in rows if code == BLOCKED}
-        heads = [queue for (queue,) in self._connection.execute(sql("heads_amiss"))]
-        forgotten = [name for (name,) in self._connection.execute(sql("keys_forgotten"))]
+        heads = [str(queue) for (queue,) in self._connection.execute(sql("heads_amiss"))]
+        forgotten = [str(name) for (name,) in self._connection.execute(sql("keys_forgotten"))]
         return Recount(number, counters, heads, blocked, forgotten)
 
     def damaged_texts(self) -> dict[int, tuple[str, str]]:

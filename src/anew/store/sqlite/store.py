@@ -811,7 +811,16 @@ class SqliteStore:
         deleted = self._queues.total()
         self.forget_notes()  # what was moved in is gone, and may be moved in again
         self._uncovered = True
-        for table in ("job", "attempt", "attempt_count", "leftover", "day", "slot", *HOOK_TABLES, *LIMIT_TABLES):
+        for table in (
+            "job",
+            "attempt",
+            "attempt_count",
+            "leftover",
+            "day",
+            "slot",
+            *HOOK_TABLES,
+            *LIMIT_TABLES,
+        ):
             self._execute(f"DELETE FROM {table}")  # noqa: S608 - fixed names
         self._payloads.delete_all()
         self._queues.clear()
