@@ -511,17 +511,18 @@ class Batch:
     ) -> list[TakenRow]:
         """Take ready jobs for a holder that keeps no connection; what cannot be read is set aside."""
         corrupt: dict[int, str] = {}
-        hooks = self.hooks
-        before = hooks.turned_away
+        hooks, take = self.hooks, self._parts.dispatcher.take_readable
+        last = hooks.turned_away + EXPIRED_JOBS
         rows: list[TakenRow] = []
-        met = -1
-        while len(rows) < limit and met < hooks.turned_away < before + EXPIRED_JOBS:
-            met = hooks.turned_away
-            rows += self._parts.dispatcher.take_readable(
-                queues, limit - len(rows), max_bytes, hold, corrupt, hooks.admit
-            )
-        self.take_goes_on |= hooks.turned_away >= before + EXPIRED_JOBS
-        self.end_expired()
+        while len(rows) < limit:
+            before = hooks.turned_away
+            rows += take(queues, limit - len(rows), max_bytes, hold, corrupt, hooks.admit)
+            ended = self.end_expired()
+            if not (ended + self.unblock() or hooks.turned_away > before):
+                break
+            if hooks.turned_away >= last:
+                self.take_goes_on = True
+                break
         if corrupt:
             self.set_aside(corrupt)
         self.stats.taken += len(rows)

@@ -50,9 +50,9 @@ class Blocking:
         """Tie new jobs that are stored to their keys, and block those that others stand before.
 
         Args:
-            jobs: With the bounds of their keys; the last ones hold. KeyStanding UNBLOCKED: it is ready.
+            jobs: With the bounds of their keys; the last ones hold. Those that are ready stand as UNBLOCKED.
         """
-        self._rows.add([(job.key, job.name) for job, _ in jobs])
+        self._rows.add([job for job, _ in jobs])
         limits = self._bound({key.name: key for _, key in jobs})
         ready: dict[tuple[str, str], list[Place]] = {}
         for job, _ in jobs:

@@ -354,7 +354,7 @@ class LimitRows(Protocol):
     def next_look(self) -> int | None:
         """Give when the next one is to be looked at, epoch ms."""
 
-    def add(self, jobs: Sequence[tuple[int, str]]) -> None:
+    def add(self, jobs: Sequence[LimitedJob]) -> None:
         """Note the keys of new jobs."""
 
     def among(self, keys: Sequence[int]) -> list[LimitedJob]:

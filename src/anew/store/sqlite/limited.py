@@ -67,7 +67,7 @@ class LimitedRows:
 
     # -- their jobs
 
-    def add(self, jobs: Sequence[tuple[int, str]]) -> None:
+    def add(self, jobs: Sequence[LimitedJob]) -> None:
         """Note the keys of new jobs."""
         for part in in_widths(jobs):
             self._execute(sql("add_limited", len(part)), tuple(chain.from_iterable(part)))

@@ -707,7 +707,7 @@ SELECT look_at FROM limit_key WHERE look_at IS NOT NULL ORDER BY look_at LIMIT 1
 
 -- name: add_limited
 -- Jobs of keys.
-INSERT INTO limited (job_id, name, standing) SELECT column1, column2, 0 FROM (VALUES @rows(2));
+INSERT INTO limited (job_id, name, standing, queue, priority) VALUES @rows(5);
 
 -- name: limited_jobs
 -- Those of some jobs that have a key, with their places.
