@@ -17,6 +17,8 @@ from anew.jobs import ENDED, ErrorRecord, Job, NewJob, State
 from anew.jobs.batches import Callback
 from anew.jobs.change import shown_decision
 from anew.jobs.codec import PushedJob
+from anew.jobs.hooks import Hook
+from anew.jobs.key_limits import KeyStanding
 from anew.jobs.limits import Throttle
 from anew.store.protocol import Filter, Page
 from anew.tasks.backend import JobError, JobInfo, Placed
@@ -142,7 +144,17 @@ class EmbeddedBackend:
             completed_at=job.completed_at,
             result=job.meta if job.state is State.COMPLETED and job.jid is None else None,
             errors=tuple(_error(record) for record in errors),
+            waits_for=_waits_for(batch, job),
         )
+
+
+def _waits_for(batch: Batch, job: Job) -> str | None:
+    if not job.hooks & Hook.LIMITED:
+        return None
+    for limited in batch.store.key_limits.among([job.key]):
+        if limited.standing is KeyStanding.BLOCKED:
+            return f"limit {limited.name}"
+    return None
 
 
 def _pushed(job: NewJob) -> PushedJob:

@@ -157,6 +157,7 @@ def _info(view: JobView, errors: Sequence[ErrorView]) -> JobInfo:
         ready_at=view.ready_at,
         completed_at=view.completed_at,
         errors=tuple(_error(one) for one in errors),
+        waits_for=f"limit {view.ties.limit}" if view.ties is not None and view.ties.blocked else None,
     )
 
 
