@@ -512,7 +512,7 @@ class Batch:
         """Take ready jobs for a holder that keeps no connection; what cannot be read is set aside."""
         corrupt: dict[int, str] = {}
         hooks, take = self.hooks, self._parts.dispatcher.take_readable
-        last = hooks.turned_away + EXPIRED_JOBS
+        first = hooks.turned_away
         rows: list[TakenRow] = []
         while len(rows) < limit:
             before = hooks.turned_away
@@ -520,9 +520,12 @@ class Batch:
             ended = self.end_expired()
             if not (ended + self.unblock() or hooks.turned_away > before):
                 break
-            if hooks.turned_away >= last:
+            if hooks.turned_away >= first + EXPIRED_JOBS:
                 self.take_goes_on = True
                 break
+        if not rows and hooks.turned_away > first:  # a batch promotes only some of those that are due
+            due_at = self.store.next_due()
+            self.take_goes_on |= due_at is not None and due_at <= self.now
         if corrupt:
             self.set_aside(corrupt)
         self.stats.taken += len(rows)
