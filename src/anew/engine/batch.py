@@ -203,15 +203,17 @@ class Batch:
         """Write what is written once in a transaction, at its end."""
         if self._hooks is not None:
             self._hooks.write()
-            self._hooks.blocking.settle()
+            self.unblock()
 
     def unblock(self) -> int:
         """Put jobs into line whose keys let them start now; report how many."""
-        return 0 if self._hooks is None else self._hooks.blocking.settle()
+        limits = None if self._hooks is None else self._hooks.limits
+        return 0 if limits is None else limits.settle()
 
     def looked(self) -> bool:
         """Report whether keys may be due to be looked at at other times than before."""
-        return self._hooks is not None and self._hooks.blocking.looked
+        limits = None if self._hooks is None else self._hooks.limits
+        return limits is not None and limits.looked
 
     def ask_for_recount(self) -> None:
         """Have the counters checked against the rows, beside the work that goes on."""
@@ -221,7 +223,8 @@ class Batch:
         """Put right what a recount has found; whoever waits for jobs looks again."""
         if not self.store.correct(found):
             self.ask_for_recount()  # something else was put right meanwhile, perhaps the same
-        self.hooks.blocking.look(found.forgotten)
+        if found.forgotten:
+            self.hooks.blocking.look(found.forgotten)
         self._parts.dispatcher.look_again()
 
     @property
@@ -517,6 +520,8 @@ class Batch:
         while len(rows) < limit:
             before = hooks.turned_away
             rows += take(queues, limit - len(rows), max_bytes, hold, corrupt, hooks.admit)
+            if hooks.limits is None and hooks.turned_away == before:
+                break
             ended = self.end_expired()
             if not (ended + self.unblock() or hooks.turned_away > before):
                 break

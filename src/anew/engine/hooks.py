@@ -72,7 +72,7 @@ class Hooks:
 
     Attributes:
         expired: Jobs that `admit` has found to be expired; they are in flight, held by nobody, and are to be ended.
-        blocking: The limits of keys.
+        limits: What happens to the limits of keys; None as long as nothing has.
         turned_away: How many jobs `admit` has given, these and those that it has blocked.
     """
 
@@ -85,8 +85,15 @@ class Hooks:
         self._batches: dict[int, BatchRow | None] = {}
         self._changed: set[int] = set()
         self.expired: list[int] = []
-        self.blocking = Blocking(store.key_limits, now)
+        self.limits: Blocking | None = None
         self.turned_away = 0
+
+    @property
+    def blocking(self) -> Blocking:
+        """The limits of keys."""
+        if self.limits is None:
+            self.limits = Blocking(self._store.key_limits, self._now)
+        return self.limits
 
     # -- what happens to jobs
 
