@@ -115,6 +115,8 @@ class ThreadCommit:
         self._readied = 0
         self._listening = threading.Lock()
         self._wakes: int | None = None
+        # When something was due that a sleep has been cut short for, epoch ms.
+        self._passed: int | None = None
 
     # -- verbs
 
@@ -300,7 +302,14 @@ class ThreadCommit:
     def _until_due(self) -> float:
         """Give how long to sleep at most, in seconds: until the next waiting job is due, and no longer than a poll's interval."""
         due_at = self.engine.wake_at
-        return POLL_S if due_at is None else min(POLL_S, max(0, due_at - self.engine.clock.now()) / 1_000)
+        if due_at is None:
+            return POLL_S
+        left_ms = due_at - self.engine.clock.now()
+        if left_ms > 0:
+            return min(POLL_S, left_ms / 1_000)
+        # Nobody has looked since it was due: a worker without a free slot sleeps on, and does not spin.
+        passed, self._passed = self._passed, due_at
+        return POLL_S if passed == due_at else 0.0
 
     def _sleep(self, seconds: float, seen: int) -> None:
         """Wait until jobs may have come, here or in another process: one thread listens for all.
