@@ -471,7 +471,7 @@ class Batch:
                 move = move_between(before.state, after.state)
                 self.hooks.happened(self.hooks.among([before.key]), move, after.state)
             elif before.hooks & Hook.LIMITED and before.state is State.READY:
-                self.hooks.blocking.leave([before.key], removed=False)
+                self.hooks.blocking.leave({before.key: before.state}, removed=False)
         return self.store.rewrite([Rewrite(after, before.queue, before.state) for before, after in real])
 
     def delete(self, keys: Sequence[int]) -> list[int]:

@@ -23,6 +23,7 @@ from anew.jobs.key_limits import (
     to_unblock,
 )
 from anew.jobs.limits import FULL, Throttle
+from anew.jobs.state import State
 from anew.store.protocol import LimitedJob, LimitRows
 
 LOOKS = 100
@@ -114,10 +115,16 @@ class Blocking:
         self._rows.block(away, taken=True)
         return set(away)
 
-    def leave(self, keys: Sequence[int], *, removed: bool) -> None:
-        """Note that something else is about to happen to jobs, wherever they stand; `removed`: their records go."""
-        self._rows.unblock(keys)
-        names = self._rows.remove(keys) if removed else self._rows.leave(keys)
+    def leave(self, jobs: Mapping[int, State], *, removed: bool) -> None:
+        """Note that something else happens to jobs, wherever they stand.
+
+        Args:
+            jobs: By key: their states before that.
+            removed: Their records go.
+        """
+        if ready := [key for key, state in jobs.items() if state is State.READY]:
+            self._rows.unblock(ready)  # what follows finds them as ready as any others
+        names = self._rows.remove(list(jobs)) if removed else self._rows.leave(list(jobs))
         self._touched.update(dict.fromkeys(names))
 
     def look(self, names: Sequence[str]) -> None:

@@ -110,10 +110,10 @@ class Hooks:
         claimed: list[Lock] = []
         failed: list[int] = []
         expiring: list[int] = []
-        limited: list[int] = []
+        limited: dict[int, State] = {}
         for job in jobs:
             if job.hooks & Hook.LIMITED and event is not Move.TAKE:
-                limited.append(job.key)
+                limited[job.key] = job.state
             if job.digest is not None and job.scope is not None:
                 effect = effect_of(Scope(job.scope), event)
                 if effect is Effect.RELEASE:
