@@ -153,7 +153,8 @@ class Blocking:
             queues = self._rows.blocked_queues(limit.name)
             for queue in queues if allowed.number else ():
                 unblocked += self._next(limit.name, queue, allowed.number)
-            look_at = allowed.again_at if queues else None
+            # Where some may start, those in line have the key looked at when they are taken: no clock is needed for more tokens.
+            look_at = allowed.again_at if queues and not allowed.number else None
             if not queues and not self._rows.any_of(limit.name):
                 look_at = full_at(limit, self._now)
                 if look_at is None:

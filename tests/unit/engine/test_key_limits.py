@@ -279,6 +279,18 @@ def test_a_rate_has_its_key_looked_at_when_the_next_one_may_start(rig: Rig) -> N
     check(rig)
 
 
+def test_a_rate_wakes_nobody_again_and_again_where_nobody_takes(rig: Rig) -> None:
+    ten = LimitKey("a", None, (10, MINUTE, 2))
+    keys = rig.put(*[limited(ten) for _ in range(5)])
+    assert take(rig) == keys[:2]
+    rig.advance(6_000)
+    assert rig.engine.wake_at is None
+    rig.advance(MINUTE)
+    assert take(rig) == keys[2:4]
+    assert rig.engine.wake_at == NOW + 6_000 + MINUTE + 6_000
+    check(rig)
+
+
 def test_a_key_goes_when_no_job_of_it_is_stored_and_its_bucket_is_full(rig: Rig) -> None:
     ten = LimitKey("a", None, (10, MINUTE, 2))
     (key,) = rig.put(limited(ten))
