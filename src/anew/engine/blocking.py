@@ -64,9 +64,11 @@ class Blocking:
         running = self._rows.running(list(limits))
         blocked: list[int] = []
         for (name, queue), places in ready.items():
-            free = may_start(limits[name], running.get(name, 0), len(places), self._now).number
+            most = max(len(places), AHEAD)
+            free = may_start(limits[name], running.get(name, 0), most, self._now).number
+            in_line = self._rows.first(name, KeyStanding.UNBLOCKED, queue, free)
             first = self._rows.first(name, KeyStanding.BLOCKED, queue, 1)
-            back = held_back(places, free, first[0] if first else None)
+            back = held_back(places, in_line, first[0] if first else None)
             if back:
                 self._touched[name] = None
                 blocked += back

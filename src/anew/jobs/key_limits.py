@@ -8,7 +8,7 @@ The rows are the truth, and each transaction leaves them so that no blocked job 
 
 * A take asks for each job of a key whether it may start. The first ones by priority and age may, as far as the bounds go. The
   others are blocked in the transaction of the take. This is the only place that decides who starts.
-* A new job is blocked at once where that changes nothing: its key is full, or a blocked one stands before it.
+* A new job is blocked at once where that changes nothing: its key is full, or others of it stand before it.
 * Whatever happens to a job of a key (its hold ends in any way, it is changed, moved or removed) has the key looked at again in the
   same transaction. As many blocked jobs as may start now are *unblocked*: they stand in their queue's line again. Each queue gets
   so many, since one of them may be paused, full, or without a worker. That may be too many together: the take decides.
@@ -84,19 +84,18 @@ def may_start(limit: KeyLimit, running: int, wanted: int, now: int) -> Grant:
     return grant(limit.throttle.rate, limit.bucket, free, now)
 
 
-def held_back(new: Sequence[Place], free: int, first_blocked: Place | None) -> list[int]:
-    """Choose which new jobs of a key are blocked at once, so that those before them in their queue start no later for it.
+def held_back(new: Sequence[Place], in_line: Sequence[Place], first_blocked: Place | None) -> list[int]:
+    """Choose which new jobs of a key are blocked at once: those that would start after others of their queue anyway.
 
     Args:
         new: Their places in one queue.
-        free: How many jobs of the key may start now.
-        first_blocked: The first place among those of the queue that are blocked already.
+        in_line: The first places there of unblocked jobs, the new ones among them: as many as may start now.
+        first_blocked: The first place of those that are blocked already.
 
     Returns:
         The jobs' keys.
     """
-    ahead = sorted(place for place in new if first_blocked is None or place < first_blocked)[:free]
-    let_in = set(ahead)
+    let_in = {place for place in in_line if first_blocked is None or place < first_blocked}
     return [place[1] for place in new if place not in let_in]
 
 

@@ -124,11 +124,19 @@ def test_of_one_key_the_first_by_priority_and_age_starts(rig: Rig) -> None:
 def test_a_crowd_of_one_key_is_blocked_when_it_comes_and_the_next_customer_is_served_at_once(
     rig: Rig,
 ) -> None:
-    rig.put(*[limited() for _ in range(2_000)])
+    rig.put(*[limited() for _ in range(1_000)])
+    for _ in range(1_000):
+        rig.put(limited())
     (other,) = rig.put(limited(LimitKey("b", 1)))
     assert len(blocked(rig)) == 1_999
     assert take(rig)[1:] == [other]
     check(rig)
+
+
+def test_what_may_start_is_not_blocked_when_it_comes(rig: Rig) -> None:
+    three = LimitKey("a", 3)
+    keys = [key for _ in range(4) for key in rig.put(limited(three))]
+    assert blocked(rig) == keys[3:]
 
 
 def test_a_take_goes_on_where_very_many_become_due_at_once(rig: Rig) -> None:

@@ -45,19 +45,20 @@ def test_a_key_without_a_rate_is_always_full() -> None:
 
 
 @pytest.mark.parametrize(
-    ("new", "free", "first_blocked", "held"),
+    ("new", "in_line", "first_blocked", "held"),
     [
-        ([(5, 1), (5, 2), (5, 3)], 2, None, [3]),
-        ([(5, 1), (5, 2), (1, 3)], 2, None, [2]),
-        ([(5, 1), (5, 2)], 0, None, [1, 2]),
-        ([(5, 8), (4, 9)], 2, (5, 3), [8]),
-        ([], 2, None, []),
+        ([(5, 1), (5, 2), (5, 3)], [(5, 1), (5, 2)], None, [3]),
+        ([(5, 1), (5, 2), (1, 3)], [(1, 3), (5, 1)], None, [2]),
+        ([(5, 8), (5, 9)], [(5, 1), (5, 8)], None, [9]),
+        ([(5, 1), (5, 2)], [], None, [1, 2]),
+        ([(5, 8), (4, 9)], [(4, 9), (5, 8)], (5, 3), [8]),
+        ([], [(5, 1)], None, []),
     ],
 )
 def test_a_new_job_is_blocked_behind_others_and_never_before_them(
-    new: list[Place], free: int, first_blocked: Place | None, held: list[int]
+    new: list[Place], in_line: list[Place], first_blocked: Place | None, held: list[int]
 ) -> None:
-    assert held_back(new, free, first_blocked) == held
+    assert held_back(new, in_line, first_blocked) == held
 
 
 @pytest.mark.parametrize(
