@@ -321,7 +321,9 @@ class Service:
         args = payload if payload[:1] == b"[" else b"[" + payload + b"]"
         created_at = job.key >> COUNTER_BITS
         if job.jid is None:
-            jid, meta, given_attempts = self._engine.ids.write(job.key), meta_of(b""), 0
+            # Not what a completed one has come to, which stands in its place.
+            carried = b"" if job.state is State.COMPLETED else job.meta or b""
+            jid, meta, given_attempts = self._engine.ids.write(job.key), meta_of(carried), 0
         else:
             jid, meta = job.jid, meta_of(job.meta or b"")
             given_attempts = 0 if meta.failure is None else meta.failure.retry_count + 1

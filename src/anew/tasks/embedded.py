@@ -15,6 +15,7 @@ from anew.engine.throttles import limit_queue
 from anew.engine.verbs import cancel_one, delete_one, pause_one, redrive_one
 from anew.jobs import ENDED, ErrorRecord, Job, NewJob, State
 from anew.jobs.batches import Callback
+from anew.jobs.carried import result_of
 from anew.jobs.change import shown_decision
 from anew.jobs.codec import PushedJob
 from anew.jobs.limits import Throttle
@@ -140,7 +141,7 @@ class EmbeddedBackend:
             attempts=job.attempts,
             ready_at=job.ready_at,
             completed_at=job.completed_at,
-            result=job.meta if job.state is State.COMPLETED and job.jid is None else None,
+            result=result_of(job),
             errors=tuple(_error(record) for record in errors),
         )
 

@@ -47,6 +47,7 @@ class Event:
         name: One of the list above.
         job_id, task, queue: The job; empty where it is about a breaker.
         attempt: The run that it is about, 1 for the first; 0 for ``enqueued``.
+        waited_ms: For ``started``: how long the job had waited since it might run; None otherwise.
         duration_ms: How long that run took; None where it has not ended.
         error_type, error: What it failed with, or why it was snoozed or cancelled.
         outcome: For a failure ``error`` or ``timeout``.
@@ -59,6 +60,7 @@ class Event:
     task: str
     queue: str
     attempt: int = 0
+    waited_ms: int | None = None
     duration_ms: float | None = None
     error_type: str | None = None
     error: str | None = None
@@ -82,6 +84,16 @@ def names_of(names: Sequence[str]) -> Sequence[str]:
                 f"on: {name!r} is no event; expected one of {', '.join(NAMES)}", field="name", value=name
             )
     return names or NAMES
+
+
+def log_enqueued(task: str, jobs: Sequence[NewJob], placed: Sequence[Placed]) -> None:
+    """Log, for those who look for faults, what has become of new jobs of a task."""
+    if not log.isEnabledFor(logging.DEBUG):
+        return
+    for job, one in zip(jobs, placed, strict=True):
+        name = "enqueued" if one.created else "duplicate"
+        fields = {"event": name, "job_id": one.id, "task": task, "queue": job.queue, "ready_at": job.ready_at}
+        log.debug("%s %s %s", task, one.id, name, extra=fields)
 
 
 class Events:

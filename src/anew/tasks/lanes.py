@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from copy import copy
 from typing import TYPE_CHECKING, Final
 
-from anew.tasks.running import Run, failed_with
+from anew.tasks.running import Run
 from anew.tasks.source import Want
 
 if TYPE_CHECKING:
@@ -212,10 +212,7 @@ class Lane:
             worker.ended(run)
 
     def _call_process(self, run: Run) -> None:
-        try:
-            self._processes_of().call(run)
-        except Exception as error:  # no process can be started; the thread must go on
-            run.end(failed_with(error))
+        self._worker.runner.call_elsewhere(run, lambda run: self._processes_of().call(run))
 
     def _processes_of(self) -> Processes:
         if self._processes is None:

@@ -123,6 +123,7 @@ class Processes:
                     payload=run.payload,
                     attempts=run.attempts,
                     max_attempts=run.max_attempts,
+                    carried={**run.carried},
                 )
             )
         )

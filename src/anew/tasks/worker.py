@@ -175,8 +175,9 @@ class Worker:
     def begin(self, run: Run, slot: int) -> None:
         """Called where a run begins: note it."""
         self._source.note_begun(slot, run)
+        log_start(run)
         if self.app.events:
-            self.app.events.emit(event_of("started", run))
+            self.app.events.emit(event_of("started", run, now=self._source.now()))
 
     def holds(self, run: Run) -> bool:
         """Called before a run begins where `open_breakers` has any: report whether it must not, as that of its service is open."""
@@ -392,19 +393,30 @@ def log_end(name: str, run: Run, job: Job | None) -> None:
     if log.isEnabledFor(level):
         facts = _facts(run, job)
         why = f": {facts['error_type']}: {facts['reason']}" if "error_type" in facts else ""
-        fields = {"event": name} | _about(run) | facts
+        fields = {"event": _event_name(name)} | _about(run) | facts
         log.log(level, "%s %s %s%s", run.name, run.job_id, name, why, extra=fields)
 
 
-def event_of(name: str, run: Run, job: Job | None = None) -> Event:
-    """Give the event that a run has begun (``started``), or that it was settled (`outcome_name`)."""
+def log_start(run: Run) -> None:
+    """Log, for those who look for faults, that a run begins."""
+    if log.isEnabledFor(logging.DEBUG):
+        log.debug("%s %s started", run.name, run.job_id, extra={"event": "started"} | _about(run))
+
+
+def _event_name(name: str) -> str:
+    return "rescued" if name == "interrupted" else name
+
+
+def event_of(name: str, run: Run, job: Job | None = None, *, now: int | None = None) -> Event:
+    """Give the event that a run has begun (``started``, at an instant, epoch ms), or that it was settled (`outcome_name`)."""
     facts = _facts(run, job)
     return Event(
-        name="rescued" if name == "interrupted" else name,
+        name=_event_name(name),
         job_id=run.job_id,
         task=run.name,
         queue=run.queue,
         attempt=run.attempts + 1,
+        waited_ms=None if now is None else max(0, now - run.ready_at),
         duration_ms=None if name == "started" else run.took_ms,
         error_type=facts.get("error_type"),
         error=facts.get("reason"),
