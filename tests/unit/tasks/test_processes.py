@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -55,6 +57,23 @@ def test_one_worker_runs_threads_a_loop_and_processes() -> None:
     assert plain.result() == coroutine.result() == os.getpid()
     assert apart.result() != os.getpid()
     assert not is_there(apart.result())
+
+
+def test_threads_that_begin_together_share_the_processes_of_their_lane(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    makers: list[str] = []
+    make = Processes.__init__
+
+    def noted(self: Processes, *args: Any, **options: Any) -> None:
+        makers.append(threading.current_thread().name)
+        make(self, *args, **options)
+
+    monkeypatch.setattr(Processes, "__init__", noted)
+    pids = processing.where.enqueue_many([()] * 4)
+    app.worker(burst=True, concurrency=4).run()
+    assert makers == [threading.current_thread().name]
+    assert not any(is_there(job.result()) for job in pids)
 
 
 def test_a_process_runs_one_job_after_the_other_until_it_has_had_its_number() -> None:
