@@ -78,9 +78,15 @@ class EmbeddedBackend:
 
     def counts(self, queue: str | None) -> Mapping[State, int]:
         """Count the jobs of a queue, or of all, by state."""
-        queues = None if queue is None else [queue]
-        by_queue = self.call(lambda batch: dict(batch.store.counts(queues)), durable=False)
+        by_queue = self._counts(None if queue is None else [queue])
         return {state: sum(counts.get(state, 0) for counts in by_queue.values()) for state in State}
+
+    def counts_by_queue(self) -> Mapping[str, Mapping[State, int]]:
+        """Count the jobs of each queue by state."""
+        return self._counts(None)
+
+    def _counts(self, queues: Sequence[str] | None) -> Mapping[str, Mapping[State, int]]:
+        return self.call(lambda batch: dict(batch.store.counts(queues)), durable=False)
 
     def clear(self, states: Sequence[State], queue: str | None, before: int | None) -> int:
         """Remove jobs in some states, so many in each transaction that nobody waits long; report how many."""

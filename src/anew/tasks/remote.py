@@ -28,6 +28,8 @@ MOST_AT_ONCE = 1_000
 
 MOST_ERRORS = 100
 
+_COUNTED = (State.READY, State.SCHEDULED, State.IN_FLIGHT, State.COMPLETED, State.DEAD)
+
 
 class RemoteBackend:
     """The verbs over HTTP.
@@ -77,10 +79,15 @@ class RemoteBackend:
 
     def counts(self, queue: str | None) -> Mapping[State, int]:
         """Count jobs by state; a server counts those that are retrying among the scheduled, and cancelled ones among the dead."""
-        queues = [one for one in self._client.queue_counts() if queue in (None, one.name)]
-        known = ("ready", "scheduled", "in_flight", "completed", "dead")
+        by_queue = self.counts_by_queue()
+        queues = [counts for name, counts in by_queue.items() if queue in (None, name)]
+        return {state: sum(counts.get(state, 0) for counts in queues) for state in State}
+
+    def counts_by_queue(self) -> Mapping[str, Mapping[State, int]]:
+        """Count the jobs of each queue by state, as `counts` does."""
         return {
-            state: sum(getattr(one, state) for one in queues) if str(state) in known else 0 for state in State
+            one.name: {state: getattr(one, state) for state in _COUNTED}
+            for one in self._client.queue_counts()
         }
 
     def clear(self, states: Sequence[State], queue: str | None, before: int | None) -> int:

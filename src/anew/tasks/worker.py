@@ -417,7 +417,7 @@ def event_of(name: str, run: Run, job: Job | None = None, *, now: int | None = N
         queue=run.queue,
         attempt=run.attempts + 1,
         waited_ms=None if now is None else max(0, now - run.ready_at),
-        duration_ms=None if name == "started" else run.took_ms,
+        duration_ms=run.took_ms if run.ended_ns and not run.held else None,
         error_type=facts.get("error_type"),
         error=facts.get("reason"),
         outcome=facts.get("outcome"),
@@ -428,12 +428,16 @@ def event_of(name: str, run: Run, job: Job | None = None, *, now: int | None = N
 def _facts(run: Run, job: Job | None) -> dict[str, Any]:
     facts: dict[str, Any] = {}
     outcome = run.outcome
-    if run.ended_ns:
+    if run.ended_ns and not run.held:
         facts["took_ms"] = round(run.took_ms, 3)
     if isinstance(outcome, Failed):
         facts |= {"error_type": outcome.error_type, "reason": outcome.message, "outcome": outcome.outcome}
-    elif isinstance(outcome, Snoozed | Cancelled):
+    elif isinstance(outcome, Snoozed):
+        facts |= {"reason": outcome.reason, "outcome": outcome.outcome}
+    elif isinstance(outcome, Cancelled):
         facts["reason"] = outcome.reason
+    elif isinstance(outcome, Interrupted):
+        facts |= {"reason": outcome.cause, "outcome": "interrupted"}
     if job is not None and job.state in (State.RETRYING, State.SCHEDULED):
         facts["next_at"] = job.ready_at
     return facts
