@@ -150,6 +150,7 @@ def enqueue_around(
         raise
     finally:
         around.leave()
+        del subject  # its exception knows this frame, and would keep itself alive
     return stored
 
 

@@ -136,16 +136,17 @@ class Runner:
         context = self.context(run)
         token = current.set(context)
         around = self._around(run)
-        raised: BaseException | None = None
         try:
             value = self._function(run)
             self.succeed(run, value)
         except BaseException as error:
-            raised = error
             self.fail(run, context, error)
+            if around is not None:
+                around.raised(error)
         finally:
             if around is not None:
-                around.leave(run, raised)
+                around.leave(run)
+            del around  # its exception knows this frame, and would keep itself alive
             current.reset(token)
 
     def call_elsewhere(self, run: Run, call: Callable[[Run], None]) -> None:
@@ -163,7 +164,7 @@ class Runner:
             run.end(failed_with(error))
         finally:
             if around is not None:
-                around.leave(run, None)
+                around.leave(run)
             current.reset(token)
 
     def _around(self, run: Run) -> _Around | None:
@@ -184,7 +185,6 @@ class Runner:
         timeout_ms = None if run.task is None else run.task.options.timeout_ms
         deadline: asyncio.Timeout | None = None
         around = self._around(run)
-        raised: BaseException | None = None
         try:
             if timeout_ms is None:
                 value = await self._coroutine(run)
@@ -193,17 +193,20 @@ class Runner:
                     value = await self._coroutine(run)
             self.succeed(run, value)
         except asyncio.CancelledError as error:
-            raised = error
             self.fail(run, context, RuntimeError("the handler was cancelled"))
+            if around is not None:
+                around.raised(error)
         except BaseException as error:
-            raised = error
+            if around is not None:
+                around.raised(error)
             if isinstance(error, TimeoutError) and deadline is not None and deadline.expired():
                 run.end(timed_out(run, lambda _: context, timeout_ms or 0))
             else:
                 self.fail(run, context, error)
         finally:
             if around is not None:
-                around.leave(run, raised)
+                around.leave(run)
+            del around  # as in `call`
 
     async def _coroutine(self, run: Run) -> Any:
         task = known(run)
@@ -267,10 +270,13 @@ class _Around:
         run.carried = self._subject.carried
         self._surrounding = Surrounding(task.app.around_runs, self._subject)
 
-    def leave(self, run: Run, raised: BaseException | None) -> None:
+    def raised(self, error: BaseException) -> None:
+        """Note what the handler has raised."""
+        self._subject.exception = error
+
+    def leave(self, run: Run) -> None:
         """Say how the run has ended, and leave."""
         subject, outcome = self._subject, run.outcome
-        subject.exception = raised
         match outcome:
             case None:
                 subject.outcome = "succeeded"

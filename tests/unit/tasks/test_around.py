@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import sqlite3
 import threading
+import weakref
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from contextvars import ContextVar
@@ -323,3 +325,57 @@ def test_threads_go_on_after_a_hook_has_left(app: Anew) -> None:
     task.enqueue_many([()] * 3)
     assert work(app, concurrency=1) == {"succeeded": 3}
     assert len(set(names)) == 1
+
+
+class Mistake(Exception):
+    """What a weak reference can name."""
+
+
+def test_what_an_enqueue_raised_is_freed_at_once(app: Anew, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(jobs: object, *, plain: bool) -> None:
+        raise Mistake
+
+    app.around("enqueue")(lambda jobs: nullcontext())
+    task = app.task(lambda: None, name="t")
+    monkeypatch.setattr(app.backend, "enqueue", refuse)
+    gc.collect()
+    gc.disable()
+    try:
+        try:
+            task.enqueue()
+        except Mistake as error:
+            raised = weakref.ref(error)
+        assert raised() is None
+    finally:
+        gc.enable()
+
+
+@pytest.mark.parametrize("hooks", [0, 1])
+@pytest.mark.parametrize("kind", ["plain", "async"])
+def test_what_a_handler_raised_is_freed_at_once_with_all_that_its_frames_hold(
+    app: Anew, hooks: int, kind: str
+) -> None:
+    """Sockets and responses among them: they must not wait for the collector of cycles."""
+    for _ in range(hooks):
+        app.around("run")(lambda run: nullcontext())
+    raised: list[weakref.ref[Mistake]] = []
+
+    def handle() -> None:
+        error = Mistake()
+        raised.append(weakref.ref(error))
+        try:
+            raise error
+        finally:
+            del error
+
+    async def ahandle() -> None:
+        handle()
+
+    app.task(handle if kind == "plain" else ahandle).enqueue()
+    gc.collect()
+    gc.disable()
+    try:
+        work(app)
+        assert [one() for one in raised] == [None]
+    finally:
+        gc.enable()
