@@ -10,6 +10,11 @@ from pathlib import Path
 
 import pytest
 
+from anew import Anew
+from anew.tasks.around import Enqueuing, Running
+from tests.faktory_wire import FaktoryWire
+
+from .server import ServerProcess
 from .task_worker import Project, TaskWorker
 
 TRACED = """
@@ -102,3 +107,47 @@ def test_a_trace_goes_from_the_producers_process_to_the_workers(project: Project
     assert (inside[2], inside[4]) == (first[2], first[3])
     assert (second[4], second[5]) == (None, [producer[2]])
     assert (again[2], again[4]) == (second[2], second[3])
+
+
+PARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+
+
+def test_what_a_job_carries_goes_through_the_faktory_door_both_ways(tmp_path: Path) -> None:
+    server = ServerProcess(tmp_path / "data")
+    host, port = server.address_of("fwp")
+    try:
+        with (
+            Anew(tmp_path / "data") as app,
+            FaktoryWire.open(f"tcp://{host}:{port}", wid="w", labels=[]) as wire,
+        ):
+            heard: list[Running] = []
+
+            @app.around("run")
+            def hear(run: Running) -> Iterator[None]:
+                yield
+                heard.append(run)
+
+            @app.around("enqueue")
+            def trace(jobs: Enqueuing) -> Iterator[None]:
+                jobs.carried["traceparent"] = PARENT
+                yield
+
+            @app.task(name="Work", queue="ours")
+            def work(n: int) -> None: ...
+
+            custom = {"traceparent": PARENT, "n": 1}
+            wire.expect(
+                "PUSH "
+                + json.dumps(
+                    {"jid": "two-doors-1", "jobtype": "Work", "queue": "ours", "args": [7], "custom": custom}
+                )
+            )
+            app.run_worker(burst=True)
+            assert [(run.outcome, run.carried) for run in heard] == [("succeeded", {"traceparent": PARENT})]
+
+            job = work.using(queue="theirs").enqueue(7)
+            shown = wire.ask("FETCH theirs")
+            assert (shown["jid"], shown["custom"]) == (job.id, {"traceparent": PARENT})
+            wire.expect("ACK " + json.dumps({"jid": job.id}))
+    finally:
+        server.close()
