@@ -246,7 +246,7 @@ class Worker:
             self._turned(row)
         for run in done.lost:
             self.done["lost"] += 1
-            log.info("a job was no longer held when its run ended", extra=_about(run))
+            log.info("a job was no longer held when its run ended", extra={"event": "lost"} | _about(run))
         self._again, self._kept_back = done.again, done.kept
         self._is_busy = done.busy
         if done.again or done.kept or done.busy:
@@ -314,14 +314,15 @@ class Worker:
 
     def _turned(self, row: BreakerRow) -> None:
         closed = row.state is BreakerState.CLOSED
+        name = "breaker_closed" if closed else "breaker_opened"
         next_at = None if closed else row.reopen_at
+        facts: dict[str, Any] = {"event": name, "downstream": row.key}
         if closed:
-            log.info("jobs that call %s start again", row.key, extra={"downstream": row.key})
+            log.info("jobs that call %s start again", row.key, extra=facts)
         else:
-            facts = {"downstream": row.key, "runs": row.runs, "failures": row.failures, "next_at": next_at}
+            facts |= {"runs": row.runs, "failures": row.failures, "next_at": next_at}
             log.warning("jobs that call %s are held: too many fail", row.key, extra=facts)
         if self.app.events:
-            name = "breaker_closed" if closed else "breaker_opened"
             self.app.events.emit(
                 Event(name=name, job_id="", task="", queue="", downstream=row.key, next_at=next_at)
             )
