@@ -16,7 +16,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Literal, ParamSpec, TypeVar, overload
 
 from anew.errors import Conflict, ForkedStore, InvalidConfig, InvalidInput, NotFound
-from anew.jobs import NewJob, State
+from anew.jobs import Job, NewJob, State
 from anew.jobs.breaker import BreakerSettings
 from anew.jobs.limits import Throttle
 from anew.tasks.around import Enqueuing, Hook, Running, enqueue_around, hook_of
@@ -24,7 +24,7 @@ from anew.tasks.backend import Backend, Placed
 from anew.tasks.batch import JobBatch
 from anew.tasks.cron import CronTask
 from anew.tasks.downstream import Breaker, Downstream, breakers_of, close_breaker_of
-from anew.tasks.events import Event, Events, log_enqueued, names_of
+from anew.tasks.events import Event, Events, interrupted, log_enqueued, names_of
 from anew.tasks.handle import JobHandle
 from anew.tasks.policies import NO_POLICY, read_retries
 from anew.tasks.task import Call, Options, Task, Unique, read_options
@@ -34,6 +34,7 @@ from anew.units import refused
 if TYPE_CHECKING:
     import sqlite3
 
+    from anew.tasks.embedded import EmbeddedBackend
     from anew.tasks.harness import AppTest
     from anew.tasks.outbox import Outbox
     from anew.tasks.worker import Worker
@@ -498,7 +499,15 @@ class Anew:
                 field="store",
                 value=self.location,
             )
-        return EmbeddedBackend(open_engine(None if self.location == MEMORY else Path(self.location)))
+        backend = EmbeddedBackend(open_engine(None if self.location == MEMORY else Path(self.location)))
+        backend.commit.on_interrupted = lambda jobs: self._interrupted(backend, jobs)
+        return backend
+
+    def _interrupted(self, backend: EmbeddedBackend, jobs: Sequence[Job]) -> None:
+        for job in jobs:
+            event = interrupted(job, backend.id_of(job))
+            if self.events:
+                self.events.emit(event)
 
     def opened_here(self) -> bool:
         """Report whether this process has opened the place of the jobs, and not closed it."""

@@ -127,6 +127,10 @@ class EmbeddedBackend:
         result: V = self.commit.apply(Call(verb, _nobody, durable=durable))
         return result
 
+    def id_of(self, job: Job) -> str:
+        """Give a job's public id."""
+        return self._ids.write(job.key)
+
     def is_busy(self) -> bool:
         """Report whether some thread is in a call just now."""
         return self.commit.is_busy()

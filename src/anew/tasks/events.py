@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from anew.errors import InvalidInput
-from anew.jobs import NewJob
+from anew.jobs import WAITING, Job, NewJob, State
 from anew.tasks.backend import Placed
 
 log = logging.getLogger("anew.tasks")
@@ -85,6 +85,25 @@ def names_of(names: Sequence[str]) -> Sequence[str]:
                 f"on: {name!r} is no event; expected one of {', '.join(NAMES)}", field="name", value=name
             )
     return names or NAMES
+
+
+def interrupted(job: Job, job_id: str) -> Event:
+    """Give the event that a job's process has died while it ran, and that it was given back or is dead; log it too."""
+    name, level = ("discarded", logging.ERROR) if job.state is State.DEAD else ("rescued", logging.WARNING)
+    event = Event(
+        name=name,
+        job_id=job_id,
+        task=job.type,
+        queue=job.queue,
+        attempt=job.attempts + 1,
+        outcome="interrupted",
+        next_at=job.ready_at if job.state in WAITING else None,
+    )
+    fields = {"event": name} | {
+        one: getattr(event, one) for one in ("job_id", "task", "queue", "attempt", "outcome", "next_at")
+    }
+    log.log(level, "%s %s %s: its process died", job.type, job_id, name, extra=fields)
+    return event
 
 
 def log_enqueued(task: str, jobs: Sequence[NewJob], placed: Sequence[Placed]) -> None:
