@@ -88,16 +88,23 @@ class _Spans:
             yield
             context.detach(token)
             return
-        parent, links = (sent, []) if run.attempt == 1 else (context.Context(), _links(sent))
+        links: Sequence[Link] = ()
+        if run.attempt > 1:  # a trace of its own; the baggage stays
+            links = _links(sent)
+            sent = trace.set_span_in_context(trace.INVALID_SPAN, sent)
         facts = _facts(run.task, run.queue, "run", "process")
         facts |= {"messaging.message.id": run.job_id, "anew.attempt": run.attempt}
-        with self._tracer.start_as_current_span(
-            f"run {run.task}", parent, kind=SpanKind.CONSUMER, attributes=facts, links=links
-        ) as span:
-            if run.process:
-                propagate.inject(run.carried)
-            yield
-            _end(span, run)
+        token = context.attach(sent)
+        try:
+            with self._tracer.start_as_current_span(
+                f"run {run.task}", kind=SpanKind.CONSUMER, attributes=facts, links=links
+            ) as span:
+                if run.process:
+                    propagate.inject(run.carried)
+                yield
+                _end(span, run)
+        finally:
+            context.detach(token)
 
 
 def _facts(task: str, queue: str, name: str, kind: str) -> dict[str, AttributeValue]:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from anew import Anew, JobFailed
+from anew import Anew, Enqueuing, JobFailed, Running
 from anew.errors import InvalidInput, NotSupported, Unreachable
 
 from .server import ServerProcess
@@ -33,6 +33,28 @@ def apps(fresh_server: Callable[..., ServerProcess], tmp_path: Path) -> Iterator
     host, port = server.address
     with Anew(f"http://{host}:{port}") as remote, Anew(tmp_path / "data") as near:
         yield tasks_of(remote), tasks_of(near)
+
+
+def test_what_a_job_would_carry_does_not_go_over_http_and_the_job_does(apps: tuple[Anew, Anew]) -> None:
+    remote, near = apps
+    enqueued: list[Enqueuing] = []
+    ran: list[Running] = []
+
+    @remote.around("enqueue")
+    def trace(jobs: Enqueuing) -> Iterator[None]:
+        jobs.carried["user"] = "ada"
+        enqueued.append(jobs)
+        yield
+
+    @near.around("run")
+    def hear(run: Running) -> Iterator[None]:
+        ran.append(run)
+        yield
+
+    job = remote.tasks["double"].enqueue(4)
+    near.run_worker(burst=True)
+    assert [jobs.job_ids for jobs in enqueued] == [[job.id]]
+    assert [(run.outcome, run.carried) for run in ran] == [("succeeded", {})]
 
 
 def test_what_is_enqueued_over_http_runs_beside_the_server(apps: tuple[Anew, Anew]) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from opentelemetry import context, propagate, trace
+from opentelemetry import baggage, context, propagate, trace
 from opentelemetry.sdk.trace import ReadableSpan, SpanProcessor, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor, SpanExporter, SpanExportResult
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
@@ -117,6 +117,24 @@ def test_a_retry_has_a_trace_of_its_own_with_a_link_to_the_enqueue(app: Anew) ->
     assert [link.context.span_id for link in second.links] == [enqueue.context.span_id]
     assert [link.context.trace_id for link in second.links] == [enqueue.context.trace_id]
     assert [(span.attributes or {})["anew.attempt"] for span in (first, second)] == [1, 2]
+
+
+def test_baggage_reaches_every_attempt(app: Anew) -> None:
+    seen: list[tuple[int, object]] = []
+
+    @app.task
+    async def flaky() -> None:
+        seen.append((ctx.attempt, baggage.get_baggage("tenant")))
+        if ctx.attempt == 1:
+            raise Retry(after=0)
+
+    token = context.attach(baggage.set_baggage("tenant", "acme"))
+    flaky.enqueue()
+    context.detach(token)
+    while sum(app.counts().values()):
+        work(app)
+    assert seen == [(1, "acme"), (2, "acme")]
+    assert baggage.get_baggage("tenant") is None
 
 
 def test_a_failure_is_recorded_with_its_exception(app: Anew) -> None:

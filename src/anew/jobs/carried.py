@@ -57,9 +57,12 @@ def _with_meta(job: NewJob, meta: bytes) -> PushedJob:
     return PushedJob(**{name: getattr(job, name) for name in NewJob.__struct_fields__}, meta=meta)
 
 
+def is_carried(meta: bytes | None) -> bool:
+    """Report whether the `meta` of a job without a `jid` is what it carries, and not what it has come to."""
+    return meta is not None and meta[:1] == _HEAD[:1]
+
+
 def result_of(job: Job) -> bytes | None:
     """Give what a job has come to, as JSON; None if that is not kept, or it has not completed."""
-    meta = job.meta
-    if job.state is not State.COMPLETED or job.jid is not None or meta is None or meta.startswith(b" "):
-        return None
-    return meta
+    kept = job.state is State.COMPLETED and job.jid is None and not is_carried(job.meta)
+    return job.meta if kept else None

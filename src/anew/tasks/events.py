@@ -138,8 +138,12 @@ class Events:
         """Have the hooks of an event called soon."""
         if event.name not in self._hooks:
             return
-        if self._thread is None:
-            self._start()
+        try:
+            if self._thread is None:
+                self._start()
+        except RuntimeError:  # no thread can be started, as at the interpreter's end
+            log.exception("hooks cannot be called: an event is dropped", extra={"event": event.name})
+            return
         try:
             self._waiting.put_nowait(event)
             self._dropping = False
@@ -170,8 +174,9 @@ class Events:
     def _start(self) -> None:
         with self._lock:
             if self._thread is None:
-                self._thread = threading.Thread(target=self._run, name="anew-events", daemon=True)
-                self._thread.start()
+                thread = threading.Thread(target=self._run, name="anew-events", daemon=True)
+                thread.start()
+                self._thread = thread
 
     def _run(self) -> None:
         while (event := self._waiting.get()) is not None:

@@ -57,6 +57,24 @@ def test_events_are_dropped_and_logged_once_where_hooks_are_too_slow(
     assert [record.message for record in caplog.records] == ["hooks are too slow: events are dropped"]
 
 
+def test_an_event_for_which_no_thread_can_be_started_is_dropped_and_logged(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def refuse(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    heard: list[str] = []
+    hooks = Events()
+    hooks.add(lambda one: heard.append(one.job_id), ["enqueued"])
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", refuse)
+        hooks.emit(event(1))
+    hooks.emit(event(2))
+    hooks.close()
+    assert heard == ["2"]
+    assert [record.message for record in caplog.records] == ["hooks cannot be called: an event is dropped"]
+
+
 def test_the_thread_ends_and_the_next_event_starts_another() -> None:
     heard: list[str] = []
     hooks = Events()
