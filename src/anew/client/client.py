@@ -102,6 +102,16 @@ class Client:
         """Close its idle connections."""
         self._transport.close()
 
+    def request(self, method: str, path: str, body: object = None) -> bytes:
+        """Use a route that has no method of its own here; give the answer's body.
+
+        Args:
+            method: Such as ``"PUT"``.
+            path: With its query, as the server documents it (``/openapi.json``).
+            body: What is sent as JSON; None: nothing.
+        """
+        return self._transport.request(method, path, None if body is None else json_body(body))[1]
+
     def health(self) -> dict[str, Any]:
         """Ask whether the server is well: ``{"status": "ok", ...}``."""
         return read_object(self._get("/health"))
@@ -124,11 +134,11 @@ class Client:
 
     def pause(self, queue: str) -> None:
         """Have a queue hand out nothing, also if it has no job yet; what runs goes on (Anew)."""
-        self._send("POST", queue_path(queue, "pause"), None)
+        self.request("POST", queue_path(queue, "pause"), None)
 
     def resume(self, queue: str) -> None:
         """Have a queue hand out its jobs again; one that is not paused stays as it is (Anew)."""
-        self._send("POST", queue_path(queue, "resume"), None)
+        self.request("POST", queue_path(queue, "resume"), None)
 
     def crons(self) -> Sequence[CronView]:
         """The server's cron entries, sorted by group and name, at most the first 1,000 (Anew)."""
@@ -147,7 +157,7 @@ class Client:
             The job as stored, without payload.
         """
         draft = Draft(type=type, queue=queue, payload=payload, **options)
-        return read_job(self._send("POST", "/jobs", draft.body()))
+        return read_job(self.request("POST", "/jobs", draft.body()))
 
     def enqueue_many(self, jobs: Iterable[Draft]) -> Sequence[JobView]:
         """Store jobs in one call: all of them or none.
@@ -155,7 +165,7 @@ class Client:
         Returns:
             The jobs as stored, in the order given, without payloads.
         """
-        answer = self._send("POST", "/jobs/bulk", {"jobs": [job.body() for job in jobs]})
+        answer = self.request("POST", "/jobs/bulk", {"jobs": [job.body() for job in jobs]})
         return [read_job(job) for job in read_list(answer, "jobs")]
 
     def get(self, job_id: str) -> JobView:
@@ -248,7 +258,7 @@ class Client:
         Raises:
             IllegalTransition: It has ended.
         """
-        return read_job(self._send("PATCH", job_path(job_id), changes_body(changes)))
+        return read_job(self.request("PATCH", job_path(job_id), changes_body(changes)))
 
     def patch_many(self, changes: Mapping[str, Any], filters: Filters, *, everything: bool = False) -> int:
         """Change all jobs that match and have not ended; give their number.
@@ -260,7 +270,7 @@ class Client:
         """
         filters.require_some(everything=everything)
         body = changes_body(changes)
-        return read_number(self._send("PATCH", target("/jobs", filters.query()), body), "patched")
+        return read_number(self.request("PATCH", target("/jobs", filters.query()), body), "patched")
 
     def delete(self, job_id: str) -> None:
         """Remove a job in whatever state, with its error records."""
@@ -311,7 +321,7 @@ class Client:
             NotFound: It is not in flight (any more).
         """
         report = Failure(id=job_id, message=message, **details)
-        return read_job(self._send("POST", job_path(job_id, "failure"), report.body()))
+        return read_job(self.request("POST", job_path(job_id, "failure"), report.body()))
 
     def failure_many(self, failures: Iterable[Failure]) -> Sequence[FailureResult]:
         """Report that jobs in flight failed (Anew). Each is decided by itself: a refused one does not hinder the others.
@@ -320,7 +330,7 @@ class Client:
             What became of each, in the order given.
         """
         reports = [{"id": failure.id} | failure.body() for failure in failures]
-        return read_failure_results(self._send("POST", "/v1/jobs/failure", {"failures": reports}))
+        return read_failure_results(self.request("POST", "/v1/jobs/failure", {"failures": reports}))
 
     def take(
         self,
@@ -350,7 +360,7 @@ class Client:
         Raises:
             Conflict: It is not dead.
         """
-        return read_job(self._send("POST", "/v1" + job_path(job_id, "retry"), None))
+        return read_job(self.request("POST", "/v1" + job_path(job_id, "retry"), None))
 
     def cancel(self, job_id: str) -> JobView:
         """End a job before its time (Anew).
@@ -358,7 +368,7 @@ class Client:
         Raises:
             Conflict: It has ended already.
         """
-        return read_job(self._send("POST", "/v1" + job_path(job_id, "cancel"), None))
+        return read_job(self.request("POST", "/v1" + job_path(job_id, "cancel"), None))
 
     def redrive(
         self, filters: Filters = _ALL, *, spread: Period | None = None, reset_attempts: bool = False
@@ -372,13 +382,10 @@ class Client:
         """
         spread_ms = None if spread is None else period_ms(spread, "spread")
         body = {"spread": spread_ms, "reset_attempts": reset_attempts}
-        return read_number(self._send("POST", target("/v1/jobs/retry", filters.query()), body), "retried")
+        return read_number(self.request("POST", target("/v1/jobs/retry", filters.query()), body), "retried")
 
     def _get(self, path: str) -> bytes:
         return self._transport.request("GET", path)[1]
-
-    def _send(self, method: str, path: str, body: object) -> bytes:
-        return self._transport.request(method, path, None if body is None else json_body(body))[1]
 
 
 def _goes_on(page: Page, following: Page, order: Order) -> bool:

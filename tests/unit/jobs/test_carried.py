@@ -6,9 +6,10 @@ import pytest
 from msgspec import Raw
 
 from anew.fwp.jobs import meta_of
-from anew.jobs import NewJob
-from anew.jobs.carried import carrying, read_carried, write_carried
+from anew.jobs import NewJob, State
+from anew.jobs.carried import carrying, read_carried, result_of, write_carried
 from anew.jobs.codec import JobHooks, PushedJob
+from tests.unit.jobs.helpers import make_job
 
 TRACE = {"traceparent": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"}
 
@@ -60,3 +61,20 @@ def test_a_job_that_carries_something_is_otherwise_the_same() -> None:
     assert one == PushedJob("t", "q", Raw(b"{}"), priority=7, ready_at=9, meta=meta)
     assert two == PushedJob("t", "q", Raw(b"{}"), jid="j" * 8, hooks=ties, meta=meta)
     assert tied.meta == b""
+
+
+@pytest.mark.parametrize(
+    ("state", "jid", "meta", "expected"),
+    [
+        (State.COMPLETED, None, b"7", b"7"),
+        (State.COMPLETED, None, b'["",0,{"a":"b"}]', b'["",0,{"a":"b"}]'),
+        (State.COMPLETED, None, None, None),
+        (State.COMPLETED, None, write_carried(TRACE), None),
+        (State.COMPLETED, "two-doors-1", b'["2026-01-31T23:59:59Z"]', None),
+        (State.READY, None, write_carried(TRACE), None),
+    ],
+)
+def test_a_result_stands_where_it_was_carried(
+    state: State, jid: str | None, meta: bytes | None, expected: bytes | None
+) -> None:
+    assert result_of(make_job(state=state, jid=jid, meta=meta)) == expected
