@@ -75,28 +75,6 @@ def apps(server: ServerProcess, tmp_path: Path) -> Iterator[tuple[Anew, Anew]]:
         yield tasks_of(remote), tasks_of(near)
 
 
-def test_what_a_job_would_carry_does_not_go_over_http_and_the_job_does(apps: tuple[Anew, Anew]) -> None:
-    remote, near = apps
-    enqueued: list[Enqueuing] = []
-    ran: list[Running] = []
-
-    @remote.around("enqueue")
-    def trace(jobs: Enqueuing) -> Iterator[None]:
-        jobs.carried["user"] = "ada"
-        enqueued.append(jobs)
-        yield
-
-    @near.around("run")
-    def hear(run: Running) -> Iterator[None]:
-        ran.append(run)
-        yield
-
-    job = remote.tasks["double"].enqueue(4)
-    near.run_worker(burst=True)
-    assert [jobs.job_ids for jobs in enqueued] == [[job.id]]
-    assert [(run.outcome, run.carried) for run in ran] == [("succeeded", {})]
-
-
 def run_until(app: Anew, done: Callable[[], bool]) -> None:
     """Run a worker in another thread until something is so; every event that it emits is a moment to look."""
     moved = threading.Semaphore(0)
@@ -110,6 +88,37 @@ def run_until(app: Anew, done: Callable[[], bool]) -> None:
     finally:
         worker.stop()
         thread.join()
+
+
+@pytest.mark.parametrize("producer", [0, 1], ids=["remote", "near"])
+@pytest.mark.parametrize("worker", [0, 1], ids=["remote", "near"])
+def test_what_jobs_carry_goes_over_http_both_ways(
+    apps: tuple[Anew, Anew], producer: int, worker: int
+) -> None:
+    carried = {"user": "ada", "path": "\u00fc/\u2603"}
+    ran: list[Running] = []
+
+    @apps[producer].around("enqueue")
+    def send(jobs: Enqueuing) -> Iterator[None]:
+        jobs.carried |= carried
+        yield
+
+    @apps[worker].around("run")
+    def hear(run: Running) -> Iterator[None]:
+        yield
+        ran.append(run)
+
+    double = apps[producer].tasks["double"]
+    plain, tied = double.enqueue(4), double.using(unique=True, expires="1h").enqueue(5)
+    many = double.enqueue_many([(n,) for n in range(150)])
+    apps[producer].around_enqueues.clear()
+    bare = double.enqueue(6)
+    apps[worker].run_worker(burst=True)
+    heard = {run.job_id: run.carried for run in ran}
+    assert len(ran) == len(many) + 3
+    assert heard.pop(bare.id) == {}
+    assert [*heard.values()] == [carried] * 152
+    assert (plain.result(), tied.result(), bare.result()) == (8, 10, 12)
 
 
 def test_a_worker_over_http_runs_what_was_enqueued_anywhere(apps: tuple[Anew, Anew]) -> None:

@@ -19,11 +19,23 @@ from anew.jobs.state import State
 MOST_BYTES: Final = 8_192
 """Bytes of names and texts that a job may carry: as much as W3C's baggage, the longest that is usual."""
 
+LONGEST: Final = 6 * MOST_BYTES + 1_024
+"""Bytes of a `meta` that may have so much: JSON writes some characters as six."""
+
 _HEAD: Final = b' ["",0,'
 _CUSTOM: Final = 2
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(list[msgspec.Raw]).decode
 _texts = msgspec.json.Decoder(dict[str, object]).decode
+
+
+def size_of(carried: Mapping[str, str]) -> int:
+    """Count the bytes of names and texts.
+
+    Raises:
+        UnicodeEncodeError: One cannot be written.
+    """
+    return sum(len(name.encode()) + len(text.encode()) for name, text in carried.items())
 
 
 def write_carried(carried: Mapping[str, str]) -> bytes:
@@ -32,8 +44,8 @@ def write_carried(carried: Mapping[str, str]) -> bytes:
 
 
 def read_carried(meta: bytes | None) -> dict[str, str]:
-    """Give what a job carries by its `meta`; what is no text is left out."""
-    if not meta:
+    """Give what a job carries by its `meta`; what is no text is left out, and all of it if it is much too long."""
+    if not meta or len(meta) > LONGEST:
         return {}
     try:
         members = _decode(meta)
@@ -60,6 +72,11 @@ def _with_meta(job: NewJob, meta: bytes) -> PushedJob:
 def is_carried(meta: bytes | None) -> bool:
     """Report whether the `meta` of a job without a `jid` is what it carries, and not what it has come to."""
     return meta is not None and meta[:1] == _HEAD[:1]
+
+
+def carried_of(job: Job) -> dict[str, str]:
+    """Give what a job carries; nothing once its result has taken the place."""
+    return read_carried(job.meta) if job.jid is not None or is_carried(job.meta) else {}
 
 
 def result_of(job: Job) -> bytes | None:

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from anew.jobs import NewJob
-from anew.jobs.carried import MOST_BYTES, carrying
+from anew.jobs.carried import MOST_BYTES, carrying, size_of
 
 log = logging.getLogger("anew.tasks")
 
@@ -158,7 +158,7 @@ def _fitting(subject: Enqueuing) -> dict[str, str]:
     """Give what jobs are to carry, if it is texts and not too many."""
     carried = subject.carried
     try:
-        size = sum(len(name.encode()) + len(text.encode()) for name, text in carried.items())
+        size = size_of(carried)
     except (AttributeError, UnicodeEncodeError, TypeError):
         log.error("jobs carry nothing: expected texts by name", extra={"task": subject.task})
         return {}

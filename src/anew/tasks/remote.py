@@ -15,6 +15,7 @@ from anew.client.views import read_job
 from anew.errors import NotFound
 from anew.jobs import ENDED, NewJob, State
 from anew.jobs.breaker import BreakerRow
+from anew.jobs.carried import read_carried
 from anew.jobs.codec import PushedJob
 from anew.jobs.limits import Throttle
 from anew.tasks.backend import JobError, JobInfo, Placed
@@ -68,7 +69,7 @@ class RemoteBackend:
         Raises:
             TooLarge: They are more than a request may have.
         """
-        if not any(isinstance(job, PushedJob) and job.hooks is not None for job in jobs):
+        if not any(isinstance(job, PushedJob) and (job.hooks or job.meta) for job in jobs):
             views = self._client.enqueue_many([_draft(job) for job in jobs])
             return [Placed(view.id, not view.duplicate) for view in views]
         answer = self._ask("POST", "/v1/jobs/bulk", {"jobs": [self._tied(job) for job in jobs]})
@@ -184,8 +185,10 @@ class RemoteBackend:
         return msgspec.json.decode(self._client.request(method, path, body))
 
     def _tied(self, job: NewJob) -> dict[str, Any]:
-        """Give a job with its ties as the server reads it."""
+        """Give a job with its ties and what it carries, as the server reads it."""
         body = _draft(job).body()
+        if isinstance(job, PushedJob) and job.meta:
+            body = body | {"carried": read_carried(job.meta)}
         hooks = job.hooks if isinstance(job, PushedJob) else None
         if hooks is None:
             return body

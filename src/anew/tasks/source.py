@@ -13,7 +13,7 @@ from anew.engine.progress import report_progress
 from anew.errors import AnewError, NotFound, StoreBusy
 from anew.jobs import Failed, Job, Snoozed, State
 from anew.jobs.breaker import BreakerRow, BreakerSettings, BreakerState
-from anew.jobs.carried import read_carried
+from anew.jobs.carried import carried_of
 from anew.jobs.terms import policy_of
 from anew.store.protocol import TakenRow
 from anew.tasks.app import Anew
@@ -181,7 +181,7 @@ class EmbeddedSource:
         taken = [take_for_session(batch, want.queues, want.limit) for want in wants]
         if self._around_runs:  # who else would ask what the jobs carry? It is no part of what a take reads.
             jobs = batch.store.load([row[0] for one in taken for row in one.rows])
-            self._carried = {job.key: read_carried(job.meta) for job in jobs if job.meta}
+            self._carried = {job.key: carried_of(job) for job in jobs if job.meta}
         return taken
 
     def _held(self, breaking: _Guarded, done: Exchanged) -> None:
