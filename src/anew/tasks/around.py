@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import inspect
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
@@ -143,7 +143,7 @@ def enqueue_around(
     subject = Enqueuing(task=task, queue=jobs[0].queue, count=len(jobs))
     around = Surrounding(hooks, subject)
     try:
-        stored = store(carrying(jobs, _fitting(subject)))
+        stored = store(carrying(jobs, fitting(subject.carried, task)))
         subject.job_ids = ids(stored)
     except BaseException as error:
         subject.exception = error
@@ -154,18 +154,16 @@ def enqueue_around(
     return stored
 
 
-def _fitting(subject: Enqueuing) -> dict[str, str]:
-    """Give what jobs are to carry, if it is texts and not too many."""
-    carried = subject.carried
+def fitting(carried: Mapping[str, str], task: str) -> dict[str, str]:
+    """Give what hooks want carried if it is texts and not too many, or else nothing, and log that."""
     try:
         size = size_of(carried)
     except (AttributeError, UnicodeEncodeError, TypeError):
-        log.error("jobs carry nothing: expected texts by name", extra={"task": subject.task})
+        log.error("jobs carry nothing: expected texts by name", extra={"task": task})
         return {}
     if size > MOST_BYTES:
         log.error(
-            "jobs carry nothing: it is too much",
-            extra={"task": subject.task, "bytes": size, "most": MOST_BYTES},
+            "jobs carry nothing: it is too much", extra={"task": task, "bytes": size, "most": MOST_BYTES}
         )
         return {}
-    return carried
+    return {**carried}

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from anew.clock import ManualClock
+from anew.tasks.around import Running
 from anew.tasks.embedded import EmbeddedBackend
 from anew.tasks.opening import open_engine
 from anew.tasks.processes import Processes
@@ -74,6 +75,24 @@ def test_threads_that_begin_together_share_the_processes_of_their_lane(
     app.worker(burst=True, concurrency=4).run()
     assert makers == [threading.current_thread().name]
     assert not any(is_there(job.result()) for job in pids)
+
+
+def test_what_cannot_be_carried_into_a_process_is_logged_and_the_job_runs(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    outcomes: list[str | None] = []
+
+    def spoil(run: Running) -> Iterator[None]:
+        run.carried["a"] = 7  # type: ignore[assignment]
+        yield
+        outcomes.append(run.outcome)
+
+    monkeypatch.setattr(app, "around_runs", [])
+    app.around("run")(spoil)
+    processing.where.enqueue()
+    assert work() == {"succeeded": 1}
+    assert outcomes == ["succeeded"]
+    assert "jobs carry nothing: expected texts by name" in [record.message for record in caplog.records]
 
 
 def test_a_process_runs_one_job_after_the_other_until_it_has_had_its_number() -> None:
