@@ -98,6 +98,9 @@ class Backend(Protocol):
     def counts(self, queue: str | None) -> Mapping[State, int]:
         """Count the jobs of a queue, or of all, by state."""
 
+    def counts_by_queue(self) -> Mapping[str, Mapping[State, int]]:
+        """Count the jobs of each queue by state; states without any may be left out."""
+
     def clear(self, states: Sequence[State], queue: str | None, before: int | None) -> int:
         """Remove jobs in some states; of ended ones those that ended before an instant, epoch ms. Reports how many."""
 

@@ -30,6 +30,7 @@ class Request(msgspec.Struct):
         path: Where to look for modules.
         place: What to import: a module's name, or a script's path.
         name: The task's.
+        carried: See `anew.tasks.around.Running`.
     """
 
     path: list[str]
@@ -40,6 +41,7 @@ class Request(msgspec.Struct):
     payload: bytes
     attempts: int
     max_attempts: int | None
+    carried: dict[str, str] = {}
 
 
 class Reply(msgspec.Struct):
@@ -123,9 +125,10 @@ def _run(connection: Connection, request: Request) -> Reply:
         attempts=request.attempts,
         max_attempts=request.max_attempts,
         task=task,
+        carried=request.carried,
     )
     connection.send_bytes(encode(Reply(progress=BEGUN)))
-    Runner(lambda: time.time_ns() // 1_000_000, progress).call(run)
+    Runner(lambda: time.time_ns() // 1_000_000, progress, in_child=True).call(run)
     reply = Reply(result=run.result, kib=_kib())
     match run.outcome:
         case Failed():
