@@ -41,6 +41,7 @@ ARROWS: dict[str, set[str]] = {
     "testing": {"tasks"},
     "opentelemetry": {"tasks", "version"},
     "prometheus": {"tasks", "jobs", *LEAVES},
+    "django": {"tasks", "cli", "jobs", "errors"},
     "pytest_plugin": {"testing", "tasks"},
     "app": {"tasks", "http", "fwp", "net", "web", "worker", "engine", "store.sqlite", *BELOW_ENGINE},
     "cli": {"app", "tasks", "prometheus", "client", "worker", "lab", "backoff", *LEAVES},
@@ -66,6 +67,9 @@ OWNERS = {
     "matplotlib": "lab",
     "jinja2": "web",
     "opentelemetry": "opentelemetry",
+    "django": "django",
+    "django_tasks": "django",
+    "asgiref": "django",
     "prometheus_client": "http prometheus",
 }
 """Packages that one room alone may know, or a few."""

@@ -73,6 +73,7 @@ class Anew:
         events: What others do when something happens; see `Anew.on`.
         around_enqueues, around_runs: What others do around both; see `Anew.around`.
         serializer: See there.
+        first_module: What a process imports that runs handlers, before their modules; "": nothing.
         downstreams: When the circuit breakers open of the services that its tasks call, by name.
     """
 
@@ -95,6 +96,7 @@ class Anew:
         self.around_enqueues: list[Hook] = []
         self.around_runs: list[Hook] = []
         self.downstreams: dict[str, BreakerSettings] = {}
+        self.first_module = ""
         self._options = read_options(Options(), queue=queue)
         self._retries = read_retries(policy)
         self._lock = threading.Lock()

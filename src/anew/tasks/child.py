@@ -30,6 +30,7 @@ class Request(msgspec.Struct):
         path: Where to look for modules.
         place: What to import: a module's name, or a script's path.
         name: The task's.
+        first: A module to import before that; "": none.
         carried: See `anew.tasks.around.Running`.
     """
 
@@ -42,6 +43,7 @@ class Request(msgspec.Struct):
     attempts: int
     max_attempts: int | None
     carried: dict[str, str] = {}
+    first: str = ""
 
 
 class Reply(msgspec.Struct):
@@ -151,6 +153,8 @@ def _find(request: Request) -> Any:
         sys.path[:] = request.path
         app.importing = True  # a script that is not guarded by `if __name__ == "__main__"` would enqueue, or work, once more
         try:
+            if request.first:
+                importlib.import_module(request.first)
             if os.path.isabs(request.place):
                 _scripts.append(runpy.run_path(request.place, run_name="__anew__"))
             else:

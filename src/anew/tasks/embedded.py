@@ -63,7 +63,7 @@ class EmbeddedBackend:
         key = self._ids.read(job_id)
 
         def verb(batch: Batch) -> JobInfo | None:
-            jobs = [job for job in batch.store.load([key]) if not job.is_over(batch.now)]
+            jobs = [job for job in batch.store.load([key], payload=True) if not job.is_over(batch.now)]
             if not jobs:
                 return None
             return self.info(batch, jobs[0])
@@ -173,6 +173,8 @@ class EmbeddedBackend:
             completed_at=job.completed_at,
             result=result_of(job),
             errors=tuple(_error(record) for record in errors),
+            payload=job.payload,
+            taken_at=job.dequeued_at,
         )
 
 

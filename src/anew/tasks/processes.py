@@ -125,6 +125,7 @@ class Processes:
                     attempts=run.attempts,
                     max_attempts=run.max_attempts,
                     carried=fitting(run.carried, run.name),
+                    first=self._app.first_module,
                 )
             )
         )

@@ -249,6 +249,8 @@ def _info(view: JobView, errors: Sequence[ErrorView], result: bytes | None) -> J
         completed_at=view.completed_at,
         result=result,
         errors=tuple(_error(one) for one in errors),
+        payload=view.payload_json(),
+        taken_at=view.dequeued_at,
     )
 
 
