@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import socket
 import threading
 from collections.abc import Callable, Iterator
@@ -12,17 +13,24 @@ import pytest
 from anew.client import Client, Draft, Filters
 from anew.errors import IllegalTransition, InvalidInput, NotFound, Unreachable
 
+from .blocked import BlockedClient
 from .command import url_of
 from .server import ServerProcess
 
 IMMEDIATE = {"exponent": 0, "base_ms": 0, "jitter_ms": 0}
 
 
+@pytest.fixture(params=[Client, BlockedClient], ids=["blocking", "awaited"])
+def connect(request: pytest.FixtureRequest) -> Iterator[Callable[..., Client]]:
+    """Make a client, of each kind in turn."""
+    with contextlib.ExitStack() as stack:
+        yield lambda *args, **options: stack.enter_context(request.param(*args, **options))
+
+
 @pytest.fixture
-def anew(server: ServerProcess) -> Iterator[Client]:
+def anew(server: ServerProcess, connect: Callable[..., Client]) -> Client:
     """Our client of the shared server."""
-    with Client(url_of(server.address)) as client:
-        yield client
+    return connect(url_of(server.address))
 
 
 def die(anew: Client, queue: str) -> str:
@@ -189,17 +197,17 @@ def test_closing_a_stream_ends_a_reader_that_waits(anew: Client, queue: str) -> 
 
 
 def test_a_server_that_restarts_costs_no_request(
-    fresh_server: Callable[..., ServerProcess],
+    fresh_server: Callable[..., ServerProcess], connect: Callable[..., Client]
 ) -> None:
     first = fresh_server()
-    with Client(url_of(first.address)) as client:
-        client.enqueue("t", "q")
-        first.terminate()
-        # The connection that was kept is dead, and nothing may be sent on it: who could tell what became of it?
-        second = fresh_server(root_dir=first.root_dir, port=first.address[1])
-        assert second.address == first.address
-        client.enqueue("t", "q")
-        assert client.count() == 2
+    client = connect(url_of(first.address))
+    client.enqueue("t", "q")
+    first.terminate()
+    # The connection that was kept is dead, and nothing may be sent on it: who could tell what became of it?
+    second = fresh_server(root_dir=first.root_dir, port=first.address[1])
+    assert second.address == first.address
+    client.enqueue("t", "q")
+    assert client.count() == 2
 
 
 class Peer:
@@ -249,9 +257,9 @@ def peer() -> Iterator[Callable[..., Peer]]:
 STREAM = b"HTTP/1.1 200 OK\r\ncontent-type: application/x-ndjson\r\ntransfer-encoding: chunked\r\n\r\n"
 
 
-def test_a_silent_stream_is_given_up(peer: Callable[..., Peer]) -> None:
+def test_a_silent_stream_is_given_up(peer: Callable[..., Peer], connect: Callable[..., Client]) -> None:
     silent = peer(STREAM + b"1\r\n\n\r\n", hang_up=False)
-    with Client(silent.url).take(idle_timeout="200ms") as stream:
+    with connect(silent.url, retry=None).take(idle_timeout="200ms") as stream:
         events = stream.events()
         assert next(events) is None
         with pytest.raises(Unreachable, match="silent for 200 ms"):
@@ -266,13 +274,20 @@ def test_a_silent_stream_is_given_up(peer: Callable[..., Peer]) -> None:
         (b'5\r\n{"id"\r\n0\r\n\r\n', "ended inside a job"),
     ],
 )
-def test_a_stream_that_breaks_is_no_clean_end(peer: Callable[..., Peer], rest: bytes, said: str) -> None:
-    with Client(peer(STREAM + rest).url).take() as stream, pytest.raises(Unreachable, match=said):
+def test_a_stream_that_breaks_is_no_clean_end(
+    peer: Callable[..., Peer], connect: Callable[..., Client], rest: bytes, said: str
+) -> None:
+    with (
+        connect(peer(STREAM + rest).url, retry=None).take() as stream,
+        pytest.raises(Unreachable, match=said),
+    ):
         next(iter(stream))
 
 
-def test_a_stream_that_the_server_ends_is_one(peer: Callable[..., Peer]) -> None:
-    with Client(peer(STREAM + b"1\r\n\n\r\n0\r\n\r\n").url).take() as stream:
+def test_a_stream_that_the_server_ends_is_one(
+    peer: Callable[..., Peer], connect: Callable[..., Client]
+) -> None:
+    with connect(peer(STREAM + b"1\r\n\n\r\n0\r\n\r\n").url, retry=None).take() as stream:
         assert list(stream.events()) == [None]
 
 
@@ -286,11 +301,15 @@ def test_a_stream_that_the_server_ends_is_one(peer: Callable[..., Peer]) -> None
         (b"HTTP/1.1 201 Created\r\ncontent-length: 2\r\n\r\n{}", "is it an Anew server"),
     ],
 )
-def test_what_is_no_answer(peer: Callable[..., Peer], answer: bytes, said: str) -> None:
-    with Client(peer(answer).url) as client, pytest.raises(Unreachable, match=said):
-        client.enqueue("t", "q")
+def test_what_is_no_answer(
+    peer: Callable[..., Peer], connect: Callable[..., Client], answer: bytes, said: str
+) -> None:
+    with pytest.raises(Unreachable, match=said):
+        connect(peer(answer).url).enqueue("t", "q")
 
 
-def test_a_server_that_does_not_answer_in_time(peer: Callable[..., Peer]) -> None:
+def test_a_server_that_does_not_answer_in_time(
+    peer: Callable[..., Peer], connect: Callable[..., Client]
+) -> None:
     with pytest.raises(Unreachable, match=r"no answer from .* within 200 ms"):
-        Client(peer(b"", hang_up=False).url, timeout=timedelta(milliseconds=200)).health()
+        connect(peer(b"", hang_up=False).url, timeout=timedelta(milliseconds=200)).health()

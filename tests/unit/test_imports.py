@@ -36,7 +36,7 @@ ARROWS: dict[str, set[str]] = {
     "fwp": {"net", "engine", *BELOW_ENGINE},
     "web": {"http", "net", "lab", *BELOW_ENGINE},
     "worker": {"client", "engine", *BELOW_ENGINE},
-    "client": {"jobs.codec", *LEAVES},
+    "client": {"jobs.codec", "backoff", *LEAVES},
     "tasks": {"client", "engine", "store.sqlite", *BELOW_ENGINE},
     "testing": {"tasks"},
     "pytest_plugin": {"testing", "tasks"},

@@ -38,7 +38,7 @@ class RemoteBackend:
     """
 
     def __init__(self, url: str, token: str | None) -> None:
-        self._client = Client(url, token=token)
+        self._client = Client(url, token=token, retry=None)
 
     def now(self) -> int:
         """Give the time of this machine, epoch ms."""
