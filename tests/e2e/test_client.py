@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from anew.client import Client, Draft, Filters
-from anew.errors import IllegalTransition, InvalidInput, NotFound, Unreachable
+from anew.errors import IllegalTransition, InvalidInput, NotFound, Unauthorized, Unreachable
 
 from .blocked import BlockedClient
 from .command import url_of
@@ -210,6 +210,23 @@ def test_a_server_that_restarts_costs_no_request(
     assert client.count() == 2
 
 
+def test_a_stream_is_opened_again_by_a_server_that_has_restarted(
+    fresh_server: Callable[..., ServerProcess], connect: Callable[..., Client]
+) -> None:
+    first = fresh_server()
+    at_once = {"curve": {"constant": "20ms"}, "limit": None}
+    client = connect(url_of(first.address), retry=at_once)
+    job = client.enqueue("t", "q")
+    with client.take("q") as stream:
+        jobs = iter(stream)
+        assert next(jobs).id == job.id
+        first.terminate()
+        fresh_server(root_dir=first.root_dir, port=first.address[1])
+        assert next(jobs).id == job.id  # it was not settled
+        assert stream.opened == 2
+        client.success(job.id)
+
+
 class Peer:
     """A server that sends the same bytes to everybody, and then says nothing or hangs up."""
 
@@ -313,3 +330,104 @@ def test_a_server_that_does_not_answer_in_time(
 ) -> None:
     with pytest.raises(Unreachable, match=r"no answer from .* within 200 ms"):
         connect(peer(b"", hang_up=False).url, timeout=timedelta(milliseconds=200)).health()
+
+
+class Script(Peer):
+    """A server that gives each request the next answer; after an empty one it hangs up.
+
+    Attributes:
+        heard: First lines of requests.
+    """
+
+    def __init__(self, *answers: bytes) -> None:
+        self.heard: list[str] = []
+        self._answers = iter(answers)
+        super().__init__(b"", hang_up=True)
+
+    def _serve(self) -> None:
+        for answer in self._answers:
+            try:
+                peer, _ = self._socket.accept()
+            except OSError:
+                return
+            with peer:
+                self.heard.append(peer.recv(65536).split(b"\r\n")[0].decode())
+                peer.sendall(answer)
+
+
+@pytest.fixture
+def script() -> Iterator[Callable[..., Script]]:
+    """Start servers that give these answers."""
+    with contextlib.ExitStack() as stack:
+
+        def start(*answers: bytes) -> Script:
+            server = Script(*answers)
+            stack.callback(server.close)
+            return server
+
+        yield start
+
+
+QUICK = {"curve": {"constant": "5ms"}, "limit": 3}
+NOT_IN_FLIGHT = (
+    b"HTTP/1.1 404 Not Found\r\nconnection: close\r\ncontent-length: 42\r\n\r\n"
+    b'{"error":"job not found in in-flight set"}'
+)
+LOOKED_AT = (
+    b'{"id":"x","type":"t","queue":"q","status":"dead","priority":1,"ready_at":0,"attempts":1,"payload":null}'
+)
+
+
+def test_a_success_that_was_heard_and_not_answered_counts(
+    script: Callable[..., Script], connect: Callable[..., Client]
+) -> None:
+    server = script(b"", NOT_IN_FLIGHT)
+    connect(server.url, retry=QUICK).success("x")
+    assert server.heard == ["POST /jobs/x/success HTTP/1.1"] * 2
+    server = script(
+        b"", b'HTTP/1.1 422 X\r\nconnection: close\r\ncontent-length: 19\r\n\r\n{"not_found":["x"]}'
+    )
+    assert connect(server.url, retry=QUICK).success_many("x") == []
+
+
+def test_a_failure_that_was_not_answered_is_looked_up(
+    script: Callable[..., Script], connect: Callable[..., Client]
+) -> None:
+    head = b"HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: %d\r\n\r\n" % len(LOOKED_AT)
+    server = script(b"", head + LOOKED_AT)
+    assert connect(server.url, retry=QUICK).failure("x", "wrong").status == "dead"
+    assert server.heard == ["POST /jobs/x/failure HTTP/1.1", "GET /jobs/x HTTP/1.1"]
+
+
+def test_without_a_policy_a_report_is_made_once(
+    script: Callable[..., Script], connect: Callable[..., Client]
+) -> None:
+    server = script(b"", NOT_IN_FLIGHT)
+    with pytest.raises(Unreachable):
+        connect(server.url, retry=None).success("x")
+    assert len(server.heard) == 1
+
+
+def test_a_stream_that_is_refused_is_not_opened_again(
+    script: Callable[..., Script], connect: Callable[..., Client]
+) -> None:
+    refused = b'HTTP/1.1 401 X\r\nconnection: close\r\ncontent-length: 17\r\n\r\n{"error":"token"}'
+    server = script(STREAM + b"1\r\n\n\r\n", b"", refused)
+    with connect(server.url, retry=QUICK).take() as stream:
+        events = stream.events()
+        assert next(events) is None
+        with pytest.raises(Unauthorized):
+            next(events)
+    assert len(server.heard) == 3
+
+
+def test_a_stream_that_does_not_come_back_is_given_up(
+    script: Callable[..., Script], connect: Callable[..., Client]
+) -> None:
+    server = script(STREAM + b"1\r\n\n\r\n", b"", b"", b"", b"")
+    with connect(server.url, retry=QUICK).take() as stream:
+        events = stream.events()
+        assert next(events) is None
+        with pytest.raises(Unreachable):
+            next(events)
+    assert len(server.heard) == 4  # the first, and three tries

@@ -6,7 +6,6 @@ import functools
 from collections.abc import Callable, Coroutine, Generator
 from dataclasses import dataclass
 from itertools import count
-from types import MethodType
 from typing import Any, Concatenate, Generic, ParamSpec, TypeAlias, TypeVar, overload
 
 from anew.backoff import Policy
@@ -77,9 +76,11 @@ class verb(Generic[P, T]):
     def __get__(self, client: Awaiting, owner: type | None = None) -> Callable[P, Coroutine[Any, Any, T]]: ...
 
     def __get__(self, client: Any, owner: type | None = None) -> Any:
-        kind = owner or type(client)
-        method = _awaited(self._ask) if issubclass(kind, Awaiting) else _blocking(self._ask)
-        return method if client is None else MethodType(method, client)
+        return self.method(owner or type(client)).__get__(client, owner)
+
+    def method(self, kind: type) -> Callable[..., Any]:
+        """Give the method that it is in a class of clients."""
+        return (_awaited if issubclass(kind, Awaiting) else _blocking)(self._ask)
 
 
 def _blocking(ask: Callable[..., Asked[T]]) -> Callable[..., T]:

@@ -59,6 +59,11 @@ class Verbs:
 
     _retry: Policy | None
 
+    def __init_subclass__(cls) -> None:
+        for name, made in vars(Verbs).items():
+            if isinstance(made, verb):  # real functions: for whoever inspects, documents or doubles them
+                setattr(cls, name, made.method(cls))
+
     @verb
     def health(self) -> Exchange[dict[str, Any]]:
         """Ask whether the server is well: ``{"status": "ok", ...}``."""
