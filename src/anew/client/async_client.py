@@ -86,7 +86,7 @@ class AsyncClient(Verbs, Awaiting):
         last_errors: bool = False,
     ) -> AsyncPage:
         """One page of the jobs that match; see `Client.page`."""
-        return await self.perform(
+        return await self._perform(
             page_request(
                 filters, self._read_page, limit=limit, order=order, after=after, last_errors=last_errors
             )
@@ -132,7 +132,7 @@ class AsyncClient(Verbs, Awaiting):
         opened = partial(self._transport.open_stream, *take_request(queues, prefetch, worker_id))
         return AsyncTakeStream(opened, idle_timeout_ms, self._retry)
 
-    async def perform(self, asked: Asked[T]) -> T:
+    async def _perform(self, asked: Asked[T]) -> T:
         """Do what a verb asks."""
         if isinstance(asked, Exchange):
             return await self._exchange(asked)

@@ -53,7 +53,7 @@ class Client(Verbs, Blocking):
         key: File of its private key, without a password; None means that it stands in the file of `cert`.
         retry: Policy by which a take stream that breaks is opened again, and `success`, `success_many` and `failure` are
             repeated while no answer comes: a preset's name, a policy's JSON form, or a `Policy`. The usual one gives up after
-            20 tries, about two minutes. None leaves all tries to the caller.
+            20 tries, 78 to 156 s. None leaves all tries to the caller.
 
     Raises:
         InvalidConfig: The address is none, or one of the files cannot be used.
@@ -111,7 +111,7 @@ class Client(Verbs, Blocking):
             after: Id of the job after which the page begins.
             last_errors: Also the latest failure of each job (Anew).
         """
-        return self.perform(
+        return self._perform(
             page_request(
                 filters, self._read_page, limit=limit, order=order, after=after, last_errors=last_errors
             )
@@ -174,7 +174,7 @@ class Client(Verbs, Blocking):
         opened = partial(self._transport.open_stream, *take_request(queues, prefetch, worker_id))
         return TakeStream(opened, idle_timeout_ms, self._retry)
 
-    def perform(self, asked: Asked[T]) -> T:
+    def _perform(self, asked: Asked[T]) -> T:
         """Do what a verb asks."""
         if isinstance(asked, Exchange):
             return self._exchange(asked)

@@ -49,7 +49,7 @@ Asked: TypeAlias = Exchange[T] | Steps[T]
 class Blocking:
     """A client whose verbs block."""
 
-    def perform(self, asked: Asked[T]) -> T:
+    def _perform(self, asked: Asked[T]) -> T:
         """Do what a verb asks."""
         raise NotImplementedError
 
@@ -57,7 +57,7 @@ class Blocking:
 class Awaiting:
     """A client whose verbs are awaited."""
 
-    async def perform(self, asked: Asked[T]) -> T:
+    async def _perform(self, asked: Asked[T]) -> T:
         """Do what a verb asks."""
         raise NotImplementedError
 
@@ -86,7 +86,7 @@ class verb(Generic[P, T]):
 def _blocking(ask: Callable[..., Asked[T]]) -> Callable[..., T]:
     @functools.wraps(ask)
     def method(client: Blocking, /, *args: Any, **options: Any) -> T:
-        return client.perform(ask(client, *args, **options))
+        return client._perform(ask(client, *args, **options))
 
     return method
 
@@ -94,7 +94,7 @@ def _blocking(ask: Callable[..., Asked[T]]) -> Callable[..., T]:
 def _awaited(ask: Callable[..., Asked[T]]) -> Callable[..., Coroutine[Any, Any, T]]:
     @functools.wraps(ask)
     async def method(client: Awaiting, /, *args: Any, **options: Any) -> T:
-        return await client.perform(ask(client, *args, **options))
+        return await client._perform(ask(client, *args, **options))
 
     return method
 

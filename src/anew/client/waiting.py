@@ -11,7 +11,7 @@ from anew.backoff import Draws, Policy, Wait, next_wait
 from anew.errors import AnewError, Unavailable
 
 RETRY: Final = Policy.from_json({"preset": "aws_equal", "base": "250ms", "cap": "10s", "limit": 20})
-"""Waits of about two minutes in all. Half of each is certain, so none is zero; half is chance, so that clients which lost
+"""Waits of 78 to 156 s in all. Half of each is certain, so none is zero; half is chance, so that clients which lost
 one server together do not come back together."""
 
 _LONGEST_ASKED_MS: Final = 60_000
