@@ -14,9 +14,9 @@ class BlockedClient:
     """An `AsyncClient` on an event loop in a thread, with the look of a `Client`."""
 
     def __init__(self, *args: Any, **options: Any) -> None:
+        self._client = AsyncClient(*args, **options)
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever)
-        self._client = AsyncClient(*args, **options)
         self._thread.start()
 
     def __enter__(self) -> BlockedClient:

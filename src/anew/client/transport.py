@@ -155,13 +155,15 @@ class Site:
         except TimeoutError as error:
             wait = format_duration(round(self.timeout_s * 1000))
             raise Unreachable(f"no answer from {self.url} within {wait}") from error
-        except ssl.SSLError as error:
-            # In TLS 1.3 a server that wants a certificate says so only after the handshake.
-            raise Unreachable(
-                f"{self.url} broke off the secure connection ({error.reason or error}), as a server does that asks for "
-                "another client certificate; what was asked for may or may not have been done"
-            ) from error
         except (OSError, http.client.HTTPException, EOFError) as error:
+            if self.tls is not None and isinstance(error, ssl.SSLError | ConnectionResetError):
+                # In TLS 1.3 a server that wants a certificate says so only after the handshake, and its reset may
+                # overtake what it said.
+                why = error.reason if isinstance(error, ssl.SSLError) and error.reason else _reason(error)
+                raise Unreachable(
+                    f"{self.url} broke off the secure connection ({why}), as a server does that asks for "
+                    "another client certificate; what was asked for may or may not have been done"
+                ) from error
             raise Unreachable(
                 f"{self.url} closed the connection before its answer to {target.partition('?')[0]} ({_reason(error)}); "
                 "what was asked for may or may not have been done"
