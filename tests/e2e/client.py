@@ -105,6 +105,10 @@ class Client:
         """``PATCH`` with a JSON body."""
         return self.request("PATCH", target, data=data, **options)
 
+    def put(self, target: str, data: Any = None, **options: Any) -> Response:
+        """``PUT`` with a JSON body."""
+        return self.request("PUT", target, data=data, **options)
+
     def delete(self, target: str, **options: Any) -> Response:
         """``DELETE``."""
         return self.request("DELETE", target, **options)

@@ -244,3 +244,167 @@ def test_a_count_does_not_show_what_is_over(client: Client, queue: str) -> None:
     assert client.get(f"/jobs/{job_id}/errors").status == 404
     assert client.request("POST", f"/v1/jobs/{job_id}/retry").status == 404
     assert client.patch(f"/jobs/{job_id}", {}).status in (404, 422)  # 404 once the reaper was there
+
+
+def report(client: Client, *reports: dict[str, object]) -> list[dict[str, object]]:
+    response = client.post("/v1/jobs/reports", {"reports": list(reports)})
+    assert response.status == 200
+    return response.data["results"]
+
+
+def test_a_report_ends_the_attempt_that_it_names_and_no_other(fresh: Callable[..., Client]) -> None:
+    client = fresh()
+    client.enqueue("q")
+    with client.take("q") as stream:
+        first = stream.next_job()
+        named = {"id": first["id"], "taken_at": first["dequeued_at"]}
+        (released,) = report(client, named | {"end": "released"})
+        assert (released["state"], client.job(first["id"])["attempts"]) == ("ready", 0)
+        second = stream.next_job()
+        (late,) = report(
+            client, {"id": first["id"], "taken_at": second["dequeued_at"] + 1, "end": "succeeded"}
+        )
+        assert late["code"] == "not_found"
+        (done,) = report(client, {"id": second["id"], "taken_at": second["dequeued_at"], "end": "succeeded"})
+    assert done == {"id": first["id"], "state": "completed"}
+
+
+def test_ends_of_every_kind_are_reported_together(fresh: Callable[..., Client]) -> None:
+    client = fresh()
+    ids = client.enqueue_many("q", 7)
+    with client.take("q", prefetch=7) as stream:
+        stream.next_jobs(7)
+        results = report(
+            client,
+            {
+                "id": ids[0],
+                "end": "failed",
+                "message": "slow",
+                "outcome": "timeout",
+                "policy": {"curve": {"table": ["1h"]}},
+            },
+            {
+                "id": ids[1],
+                "end": "failed",
+                "message": "no",
+                "retry_at": FAR_MS,
+                "limited": True,
+                "policy": {"preset": "even", "limit": 0},
+            },
+            {"id": ids[2], "end": "snoozed", "ready_at": FAR_MS, "reason": "later", "most": 0},
+            {"id": ids[3], "end": "snoozed", "ready_at": FAR_MS, "outcome": "rate_limited"},
+            {"id": ids[4], "end": "cancelled", "reason": "gone"},
+            {"id": ids[5], "end": "gone"},
+            {"id": ids[5], "end": "failed"},
+            {"id": ids[5], "end": "interrupted"},
+            {"id": ids[6], "end": "succeeded", "result": {"sum": 3}},
+            {"id": ids[6], "end": "succeeded"},
+        )
+    shown = [result.get("state") or result["error"] for result in results]
+    assert shown == [
+        "retrying", "dead", "dead", "scheduled", "cancelled",
+        'reports[5].end: "gone" is not valid; expected one of succeeded, failed, snoozed, cancelled, interrupted, released',
+        "reports[6]: object missing required field message", "ready", "completed",
+        "job not found in in-flight set",
+    ]  # fmt: skip
+    assert results[3]["ready_at"] == FAR_MS
+    errors = [client.get(f"/jobs/{job_id}/errors").data["errors"] for job_id in ids[:5]]
+    outcomes = [[error["outcome"] for error in listed] for listed in errors]
+    assert outcomes == [["timeout"], ["error"], ["snoozed"], ["rate_limited"], ["cancelled"]]
+
+
+def test_a_kept_job_shows_its_result_and_its_own_state(fresh: Callable[..., Client]) -> None:
+    client = fresh()
+    job_id = client.enqueue("q", retention={"completed_ms": 3_600_000})["id"]
+    with client.take("q") as stream:
+        stream.next_job()
+        report(client, {"id": job_id, "end": "succeeded", "result": [1, {"a": None}]})
+    shown = client.get(f"/v1/jobs/{job_id}").data
+    assert (shown["state"], shown["result"], shown["last_error"]) == ("completed", [1, {"a": None}], None)
+    other = client.enqueue("q")["id"]
+    client.post(f"/v1/jobs/{other}/cancel")
+    assert client.get(f"/v1/jobs/{other}").data["state"] == "cancelled"
+
+
+def test_a_quiet_worker_gets_nothing_more_and_keeps_what_it_has(fresh: Callable[..., Client]) -> None:
+    client = fresh()
+    first = client.enqueue("q")["id"]
+    with client.take("q", headers=[("worker-id", "w 1")], prefetch=5) as stream:
+        assert stream.next_job()["id"] == first
+        assert client.post("/v1/workers/w%201/quiet").data == {"streams": 1}
+        assert client.post("/v1/workers/other/quiet").data == {"streams": 0}
+        second = client.enqueue("q")["id"]
+        with client.take("q") as other:
+            assert other.next_job()["id"] == second
+            client.post(f"/jobs/{second}/success")
+        assert report(client, {"id": first, "end": "succeeded"})[0]["state"] == "completed"
+
+
+def test_jobs_with_ties_are_stored_all_or_none(fresh: Callable[..., Client]) -> None:
+    client = fresh()
+
+    def tied(**ties: object) -> dict[str, object]:
+        return {"type": "t", "queue": "q", "payload": 1, "ties": ties}
+
+    key = {"digest": "0" * 32, "scope": "active"}
+    stored = client.post(
+        "/v1/jobs/bulk", {"jobs": [tied(unique=key), tied(unique=key), tied(expires_at=FAR_MS)]}
+    )
+    jobs = stored.data["jobs"]
+    assert [job["duplicate"] for job in jobs] == [False, True, False]
+    assert jobs[0]["id"] == jobs[1]["id"]
+    assert client.get(f"/jobs/{jobs[2]['id']}").data["ties"] == {"expires_at": FAR_MS}
+    refused = [
+        ({"unique": {"digest": "xyz"}}, "unique.digest"),
+        (
+            {"unique": key | {"ends_at": 5}},
+            "jobs[1]: ties.unique.ends_at: expected with the scopes started and succeeded",
+        ),
+        ({"batch": "b-nothing"}, "no such batch"),
+    ]
+    for ties, words in refused:
+        response = client.post("/v1/jobs/bulk", {"jobs": [tied(), tied(**ties)]})
+        assert response.status in (400, 404), ties
+        assert words in response.error
+    assert client.get("/v1/queues").data["queues"][0]["ready"] == 2
+
+
+def test_a_batchs_callback_comes_once_all_have_ended_and_it_is_closed(fresh: Callable[..., Client]) -> None:
+    client = fresh()
+    assert client.post("/v1/batches", {}).error == "batch must have a success or complete callback"
+    callback = {"type": "report", "queue": "reports", "payload": 7}
+    batch = client.post("/v1/batches", {"on_success": callback}).data["id"]
+    client.post(
+        "/v1/jobs/bulk", {"jobs": [{"type": "t", "queue": "q", "payload": 1, "ties": {"batch": batch}}]}
+    )
+    with client.take("q") as stream:
+        client.post(f"/jobs/{stream.next_job()['id']}/success")
+    assert client.get("/jobs?queue=reports").data["jobs"] == []
+    assert client.post(f"/v1/batches/{batch}/close").status == 204
+    (job,) = client.get("/jobs?queue=reports").data["jobs"]
+    assert (job["type"], job["payload"]) == ("report", 7)
+    assert client.post("/v1/batches/b-1/close").status == 404
+
+
+def test_a_groups_cron_entries_are_replaced(fresh: Callable[..., Client]) -> None:
+    client = fresh()
+    job = {"type": "t", "queue": "q", "payload": None}
+    entries = [{"name": name, "schedule": "@daily", "job": job} for name in ("a", "b")]
+    assert client.put("/v1/crons/mine", {"entries": entries}).data == {"written": ["a", "b"], "removed": []}
+    assert client.put("/v1/crons/mine", {"entries": entries[:1]}).data == {"written": [], "removed": ["b"]}
+    refused = client.put("/v1/crons/mine", {"entries": [entries[0] | {"schedule": "never"}]})
+    assert (refused.status, '"never" is not valid' in refused.error) == (400, True)
+    assert [entry["name"] for entry in client.get("/v1/crons").data["crons"]] == ["a"]
+
+
+def test_a_limit_needs_a_bound(fresh: Callable[..., Client]) -> None:
+    client = fresh()
+    assert client.put("/v1/queues/q/limit", {}).status == 400
+    assert client.put("/v1/queues/q/limit", {"rate": {"count": 0, "per_ms": 5}}).status == 400
+    limited = client.put("/v1/queues/q/limit", {"concurrency": 1})
+    assert limited.data["limit"]["concurrency"] == 1
+    client.enqueue_many("q", 2)
+    with client.take("q", prefetch=2) as stream:
+        stream.next_job()
+        assert client.get("/v1/queues").data["queues"][0]["ready"] == 1
+    assert client.delete("/v1/queues/q/limit").data == {"name": "q", "limit": None}

@@ -1,15 +1,19 @@
-"""An application whose jobs are a server's: it enqueues and looks over HTTP; a worker runs beside the server, on its directory."""
+"""An application whose jobs are a server's, and its workers: everything over HTTP, as it is with a file."""
 
 from __future__ import annotations
 
+import asyncio
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from anew import Anew, JobFailed
-from anew.errors import InvalidInput, NotSupported, Unreachable
+from anew import Anew, Cancel, Discard, Downstream, JobFailed, Retry, Snooze, ctx
+from anew.client import Client
+from anew.client.views import RateView
+from anew.errors import InvalidInput, TooLarge, Unreachable
+from anew.tasks.events import Event
 
 from .server import ServerProcess
 
@@ -23,39 +27,179 @@ def tasks_of(app: Anew) -> Anew:
             raise ValueError("below zero")
         return 2 * n
 
+    @app.task(name="triple", queue="sums", keep_result="1h")
+    async def triple(n: int) -> int:
+        await asyncio.sleep(0)
+        return 3 * n
+
+    @app.task(name="signal", queue="signals", policy=["1ms", "1ms"], keep_result="1h")
+    def signal(what: str) -> str:
+        if ctx.attempt > 1 or what == "nothing":
+            return f"attempt {ctx.attempt}"
+        if what == "snooze" and ctx.job_id not in snoozed:
+            snoozed.add(ctx.job_id)
+            raise Snooze("1ms", reason="later")
+        if what == "cancel":
+            raise Cancel("no longer wanted")
+        if what == "discard":
+            raise Discard("never")
+        if what == "retry":
+            raise Retry("soon", after="1ms")
+        return "slept"
+
+    @app.task(name="late", queue="late", timeout="1ms", max_attempts=1)
+    async def late() -> None:
+        await asyncio.Event().wait()
+
+    @app.task(name="ruled", queue="ruled", policy={KeyError: None, ValueError: ["1ms"]})
+    def ruled(kind: str) -> None:
+        raise {"key": KeyError, "value": ValueError}[kind](kind)
+
+    snoozed: set[str] = set()
+    seen: list[Event] = []
+    app.on()(seen.append)
+    app.seen = seen  # type: ignore[attr-defined]
     return app
 
 
 @pytest.fixture
-def apps(fresh_server: Callable[..., ServerProcess], tmp_path: Path) -> Iterator[tuple[Anew, Anew]]:
+def server(fresh_server: Callable[..., ServerProcess], tmp_path: Path) -> ServerProcess:
+    return fresh_server(root_dir=tmp_path / "data")
+
+
+@pytest.fixture
+def apps(server: ServerProcess, tmp_path: Path) -> Iterator[tuple[Anew, Anew]]:
     """One application over HTTP, and one on the server's directory."""
-    server = fresh_server(root_dir=tmp_path / "data")
     host, port = server.address
     with Anew(f"http://{host}:{port}") as remote, Anew(tmp_path / "data") as near:
         yield tasks_of(remote), tasks_of(near)
 
 
-def test_what_is_enqueued_over_http_runs_beside_the_server(apps: tuple[Anew, Anew]) -> None:
+def run_until(app: Anew, done: Callable[[], bool]) -> None:
+    """Run a worker in another thread until something is so; every event that it emits is a moment to look."""
+    moved = threading.Semaphore(0)
+    app.on()(lambda event: moved.release())
+    worker = app.worker()
+    thread = threading.Thread(target=worker.run)
+    thread.start()
+    try:
+        while not done():
+            assert moved.acquire(timeout=30), f"nothing happens any more: {app.counts()}"
+    finally:
+        worker.stop()
+        thread.join()
+
+
+def test_a_worker_over_http_runs_what_was_enqueued_anywhere(apps: tuple[Anew, Anew]) -> None:
     remote, near = apps
-    double: Any = remote.tasks["double"]
-    good, bad = double.enqueue_many([(4,), {"n": -1}])
-    waiting = double.using(delay="1d", priority=7, max_attempts=4).enqueue(1)
-    assert remote.counts("sums")["ready"] == 2
-    while near.counts()["ready"] + near.counts()["retrying"]:
-        near.run_worker(burst=True)
-    assert (good.status(), bad.status(), waiting.status()) == ("completed", "dead", "scheduled")
+    good = remote.tasks["double"].enqueue(4)
+    other = near.tasks["triple"].enqueue(5)
+    bad = remote.tasks["double"].enqueue(n=-1)
+    run_until(remote, lambda: bad.status() == "dead" and other.status() == "completed")
+    assert (good.wait(), near.job(good.id).result(), remote.tasks["triple"].app.job(other.id).result()) == (
+        8,
+        8,
+        15,
+    )
     with pytest.raises(JobFailed, match="is dead: ValueError: below zero"):
         bad.wait(timeout=5)
-    info = waiting.info()
+    info = bad.info()
     assert info is not None
-    assert (info.task, info.queue, info.priority, info.attempts) == ("double", "sums", 7, 0)
+    assert [(one.attempt, one.outcome, one.error_type) for one in info.errors] == [
+        (1, "error", "ValueError"),
+        (2, "error", "ValueError"),
+    ]
+    assert "below zero" in (info.errors[0].backtrace or "")
     bad.redrive()
     assert bad.status() == "ready"
+
+
+def test_what_handlers_say_is_the_same_over_http(apps: tuple[Anew, Anew]) -> None:
+    remote, _ = apps
+    jobs = {what: remote.tasks["signal"].enqueue(what) for what in ("snooze", "cancel", "discard", "retry")}
+    ended = ("completed", "dead", "cancelled")
+    run_until(remote, lambda: all(job.status() in ended for job in jobs.values()))
+    infos = {what: job.info() for what, job in jobs.items()}
+    assert {what: info and (str(info.state), info.attempts) for what, info in infos.items()} == {
+        "snooze": ("completed", 0),
+        "cancel": ("cancelled", 0),
+        "discard": ("dead", 1),
+        "retry": ("completed", 1),
+    }
+    snoozed = infos["snooze"]
+    assert snoozed is not None
+    assert [one.outcome for one in snoozed.errors] == ["snoozed"]
+
+
+def test_rules_and_time_outs_hold_over_http(apps: tuple[Anew, Anew]) -> None:
+    remote, _ = apps
+    late = remote.tasks["late"].enqueue()
+    never, twice = (remote.tasks["ruled"].enqueue(kind) for kind in ("key", "value"))
+    run_until(remote, lambda: {job.status() for job in (late, never, twice)} == {"dead"})
+    outcomes = {}
+    for name, job in (("late", late), ("never", never), ("twice", twice)):
+        info = job.info()
+        assert info is not None
+        outcomes[name] = [one.outcome for one in info.errors]
+    assert outcomes == {"late": ["timeout"], "never": ["error"], "twice": ["error", "error"]}
+
+
+def test_a_burst_ends_when_the_server_has_nothing_more(fresh_server: Callable[..., ServerProcess]) -> None:
+    host, port = fresh_server().address
+    with Anew(f"http://{host}:{port}") as app:
+        tasks_of(app)
+        jobs = app.tasks["double"].enqueue_many([(n,) for n in range(50)])
+        app.run_worker(burst=True)
+        assert [job.result() for job in jobs] == [2 * n for n in range(50)]
+
+
+def test_keys_ties_and_batches_hold_over_http(apps: tuple[Anew, Anew]) -> None:
+    remote, near = apps
+    unique = remote.tasks["double"].using(unique="n {n}", delay="1h").enqueue(1)
+    again = near.tasks["double"].using(unique="n {n}").enqueue(1)
+    assert (unique.created, again.created, again.id) == (True, False, unique.id)
+    timed = {"unique": True, "delay": "1h"}
+    first, second = (remote.tasks["double"].using(**timed).enqueue(2) for _ in range(2))
+    assert (first.created, second.created) == (True, False)
+    with remote.batch(on_success=remote.tasks["triple"].call(7)) as batch:
+        parts = remote.tasks["double"].using(batch=batch).enqueue_many([(1,), (2,)])
+        expiring = remote.tasks["double"].using(expires="1d").enqueue(3)
+    run_until(remote, lambda: len([e for e in remote.seen if e.name == "succeeded"]) == 4)  # type: ignore[attr-defined]
+    assert [part.result() for part in (*parts, expiring)] == [2, 4, 6]
+    assert remote.counts("sums")["completed"] == 4
+
+
+def test_crons_limits_and_counts_are_steered_over_http(
+    apps: tuple[Anew, Anew], server: ServerProcess
+) -> None:
+    remote, near = apps
+
+    @remote.cron("0 4 * * *", tz="Europe/Berlin", catch_up=True)
+    @remote.task(name="nightly")
+    def nightly() -> None: ...
+
+    remote.put_crons()
+    with Client("http://{}:{}".format(*server.address)) as client:
+        (shown,) = client.crons()
+        assert (shown.group, shown.name, shown.schedule, shown.timezone) == (
+            "app", "nightly", "0 4 * * *", "Europe/Berlin"
+        )  # fmt: skip
+        remote.limit("sums", concurrency=2, rate="10/m", burst=3)
+        (queue,) = [one for one in client.queue_counts() if one.name == "sums"]
+        assert queue.limit is not None
+        assert (queue.limit.concurrency, queue.limit.rate) == (2, RateView(count=10, per_ms=60_000, burst=3))
+        remote.unlimit("sums")
+        assert [one.limit for one in client.queue_counts() if one.name == "sums"] in ([], [None])
+    waiting = remote.tasks["double"].using(delay="1d", priority=7, max_attempts=4).enqueue(1)
+    remote.tasks["double"].enqueue(2)
     waiting.cancel()
-    assert waiting.status() == "dead"  # the server's word for a job that was called off
-    waiting.delete()
+    assert waiting.status() == "cancelled"
+    assert remote.counts("sums") == near.counts("sums")
+    assert remote.counts()["cancelled"] == 1
+    assert remote.clear("cancelled", older_than="1d") == 0
+    assert remote.clear("cancelled", "completed") == 1
+    waiting.delete() if waiting.status() else None
     assert waiting.status() is None
-    assert remote.clear("completed") == 1
 
 
 def test_a_queue_is_paused_over_http(apps: tuple[Anew, Anew]) -> None:
@@ -69,20 +213,89 @@ def test_a_queue_is_paused_over_http(apps: tuple[Anew, Anew]) -> None:
     assert near.counts("sums")["ready"] == 0
 
 
-def test_what_a_servers_api_has_no_words_for_is_refused_by_name(apps: tuple[Anew, Anew]) -> None:
+def test_a_breaker_opens_for_workers_over_http(apps: tuple[Anew, Anew]) -> None:
     remote, _ = apps
-    double: Any = remote.tasks["double"]
-    refused: list[tuple[str, Callable[[], object]]] = [
-        ("unique, expires and batch", lambda: double.using(unique=True).enqueue(1)),
-        ("limits", lambda: remote.limit("sums", concurrency=1)),
-        ("batches", lambda: remote.batch(on_success=double.call(1)).__enter__()),
-        ("by their age", lambda: remote.clear("dead", older_than="1d")),
-        ("1001 jobs at once", lambda: double.enqueue_many([(1,)] * 1_001)),
-        ("beside which a worker runs", lambda: remote.run_worker()),
-    ]
-    for words, call in refused:
-        with pytest.raises(NotSupported, match=words):
-            call()
+    stripe = Downstream("stripe", least=3, failures=0.5, cooldown="1h", budget=None)
+
+    @remote.task(name="charge", queue="charges", policy=["1h"], downstream=stripe)
+    def charge(n: int) -> None:
+        raise ConnectionError("refused")
+
+    charge.enqueue_many([(n,) for n in range(60)])
+
+    def is_over() -> bool:
+        counts = remote.counts("charges")
+        return not (counts["ready"] or counts["in_flight"])
+
+    run_until(remote, is_over)
+    assert [breaker.state for breaker in remote.breakers()] == ["open"]
+    failed = remote.counts("charges")["retrying"]
+    assert 3 <= failed < 60  # the others were held, and not called
+    assert remote.counts("charges")["scheduled"] == 60 - failed
+    remote.close_breaker("stripe")
+    assert [breaker.state for breaker in remote.breakers()] == ["closed"]
+
+
+def test_jobs_that_have_not_begun_are_given_back_at_the_end(apps: tuple[Anew, Anew]) -> None:
+    remote, _ = apps
+    begun, go = threading.Event(), threading.Event()
+
+    @remote.task(name="gated", queue="gated", keep_result="1h")
+    def gated(n: int) -> int:
+        begun.set()
+        go.wait(30)
+        return n
+
+    gated.enqueue_many([(n,) for n in range(3)])
+    worker = remote.worker(concurrency=1)
+    thread = threading.Thread(target=worker.run)
+    thread.start()
+    assert begun.wait(30)
+    worker.stop()
+    states = []
+    while not states or states[-1]["in_flight"] > 1:
+        states.append(remote.counts("gated"))
+    assert (states[-1]["ready"], states[-1]["in_flight"]) == (2, 1)
+    go.set()
+    thread.join()
+    assert remote.counts("gated") | {} == states[-1] | {"in_flight": 0, "completed": 1}
+
+
+def test_a_run_outlives_a_restart_of_its_server(
+    fresh_server: Callable[..., ServerProcess], tmp_path: Path
+) -> None:
+    server = fresh_server(root_dir=tmp_path / "data")
+    host, port = server.address
+    with Anew(f"http://{host}:{port}") as app:
+        begun, go, ran = threading.Event(), threading.Event(), []
+
+        @app.task(name="gated", keep_result="1h", policy=[])
+        def gated() -> str:
+            ran.append(ctx.attempt)
+            begun.set()
+            go.wait(60)
+            return "done"
+
+        job = gated.enqueue()
+        worker = app.worker()
+        thread = threading.Thread(target=worker.run)
+        thread.start()
+        assert begun.wait(30)
+        server.kill()
+        fresh_server(port=port, root_dir=tmp_path / "data")
+        while job.status() != "in_flight":
+            pass  # the worker opens its stream again, and the job comes back to the run
+        go.set()
+        assert job.wait(timeout=30) == "done"
+        worker.stop()
+        thread.join()
+        assert ran == [1]
+
+
+def test_more_jobs_than_a_request_may_have_are_refused(apps: tuple[Anew, Anew]) -> None:
+    remote, _ = apps
+    with pytest.raises(TooLarge, match="expected at most 10000 in one request"):
+        remote.tasks["double"].enqueue_many([(1,)] * 10_001)
     assert remote.counts("sums")["ready"] == 0
 
 

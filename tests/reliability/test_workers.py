@@ -9,10 +9,11 @@ from __future__ import annotations
 import os
 import random
 import signal
+import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
@@ -24,8 +25,11 @@ from anew import Anew
 from .test_processes import until
 
 KILLS = 600 if os.environ.get("ANEW_NIGHTLY") else 60
-STEP_S = 0.2
+STEP_S, REMOTE_STEP_S = 0.2, 0.6
+"""Between two kills; a server and those that connect to it need longer to begin."""
 ROLES = ["produce", "produce", "work", "work", "work", "serve"]
+REMOTE_KILLS = 200 if os.environ.get("ANEW_NIGHTLY") else 16
+REMOTE_ROLES = ["http produce", "http produce", "http work", "http work", "work", "serve"]
 
 
 class Run(NamedTuple):
@@ -46,6 +50,10 @@ class Site:
         self.data.mkdir(mode=0o700)
         self.running: list[tuple[str, subprocess.Popen[bytes]]] = []
         self.killed_at: dict[int, int] = {}
+        self.server_killed_at: list[int] = []
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            self._port = free.getsockname()[1]
         self._started = 0
 
     def start(self, role: str) -> None:
@@ -53,10 +61,12 @@ class Site:
         self._started += 1
         log = str(self.folder / f"log-{self._started}")
         if role == "serve":
-            ports = ["--port", "0", "--no-fwp", "--log-level", "error"]
+            ports = ["--port", str(self._port), "--no-fwp", "--log-level", "error"]
             words = ["-m", "anew", "serve", "--root-dir", str(self.data), *ports]
         else:
-            words = ["-m", "tests.reliability.working", role, str(self.data), log]
+            *over, verb = role.split()
+            store = f"http://127.0.0.1:{self._port}" if over else str(self.data)
+            words = ["-m", "tests.reliability.working", verb, store, log]
         process = subprocess.Popen(
             [sys.executable, *words], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
         )
@@ -68,6 +78,8 @@ class Site:
         process.kill()
         process.wait()
         self.killed_at[process.pid] = time.monotonic_ns()
+        if role == "serve":
+            self.server_killed_at.append(self.killed_at[process.pid])
         return role
 
     def kill_all(self) -> None:
@@ -107,15 +119,15 @@ def site(tmp_path: Path) -> Iterator[Site]:
     one.kill_all()
 
 
-def disturb(site: Site, chance: random.Random) -> None:
+def disturb(site: Site, chance: random.Random, most: int, roles: Sequence[str], step_s: float) -> None:
     """Kill processes, stop others for a while."""
     stopped: list[tuple[float, subprocess.Popen[bytes]]] = []
     kills = 0
-    while kills < KILLS:
-        for role in ROLES:
-            if [one for one, _ in site.running].count(role) < ROLES.count(role):
+    while kills < most:
+        for role in roles:
+            if [one for one, _ in site.running].count(role) < roles.count(role):
                 site.start(role)
-        time.sleep(chance.random() * 2 * STEP_S)  # the instant is what is tried here
+        time.sleep(chance.random() * 2 * step_s)  # the instant is what is tried here
         for until_s, process in [one for one in stopped if one[0] <= time.monotonic()]:
             process.send_signal(signal.SIGCONT)
             stopped.remove((until_s, process))
@@ -136,8 +148,8 @@ def examine(site: Site) -> subprocess.CompletedProcess[str]:
     return subprocess.run(words, capture_output=True, text=True)
 
 
-def test_kills_and_stops_of_any_process_at_any_instant(site: Site) -> None:
-    disturb(site, random.Random(KILLS))
+def settle(site: Site) -> int:
+    """Have what is left done; gives how many jobs are dead."""
     site.kill_all()
     app = Anew(site.data)
 
@@ -155,17 +167,37 @@ def test_kills_and_stops_of_any_process_at_any_instant(site: Site) -> None:
     counts = app.counts()
     until(sound, within_s=30)
     app.close()
+    examined = examine(site)
+    assert examined.returncode == 0, examined.stdout
+    return counts["dead"]
+
+
+def check_nothing_is_lost(site: Site, dead: int, least: int) -> None:
+    """Every job that was accepted has run to its end."""
     enqueued = {one for event, one, *_ in site.lines() if event == "E"}
-    runs = site.runs()
-    whole = {one for one, found in runs.items() if any(run.whole for run in found)}
+    whole = {one for one, found in site.runs().items() if any(run.whole for run in found)}
     # A job that was at work in three kills in a row is dead as poison, and still there.
-    assert len(enqueued - whole) <= counts["dead"], "an accepted job is lost"
-    for one, found in runs.items():
+    assert len(enqueued - whole) <= dead, "an accepted job is lost"
+    assert len(enqueued) > least
+
+
+def test_kills_and_stops_of_any_process_at_any_instant(site: Site) -> None:
+    disturb(site, random.Random(KILLS), KILLS, ROLES, STEP_S)
+    check_nothing_is_lost(site, settle(site), 2 * KILLS)
+    for one, found in site.runs().items():
         for run, after in pairwise(found):
             assert after.begin >= run.end, f"job {one} ran in two places at once: {found}"
             assert run.pid in site.killed_at, (
                 f"job {one} ran again though no worker of it was killed: {found}"
             )
-    examined = examine(site)
-    assert examined.returncode == 0, examined.stdout
-    assert len(enqueued) > 2 * KILLS
+
+
+def test_kills_and_stops_of_workers_over_http_and_of_their_server(site: Site) -> None:
+    """A job is given to a second worker only when its first one, or the server that knew of it, was killed."""
+    disturb(site, random.Random(REMOTE_KILLS), REMOTE_KILLS, REMOTE_ROLES, REMOTE_STEP_S)
+    check_nothing_is_lost(site, settle(site), REMOTE_KILLS)
+    for one, found in site.runs().items():
+        for run, after in pairwise(found):
+            killed = site.killed_at.get(run.pid, after.begin + 1) <= after.begin
+            cut_off = any(run.begin <= at <= after.begin for at in site.server_killed_at)
+            assert killed or cut_off, f"job {one} ran again though nobody was killed: {found}"

@@ -1,7 +1,7 @@
 """An application to be killed and stopped at any instant: producers and workers that write down what they know.
 
-    python -m tests.reliability.working produce DIRECTORY LOG
-    python -m tests.reliability.working work DIRECTORY LOG
+    python -m tests.reliability.working produce STORE LOG
+    python -m tests.reliability.working work STORE LOG
 
 Each line of a log is one event: ``E id`` an enqueue has returned; ``b id pid ns``, ``e id pid ns`` a run has begun and ended, by
 the machine's monotonic clock. A line is one system call, so that a kill loses none that was written.
@@ -17,7 +17,7 @@ import time
 from contextlib import suppress
 
 from anew import Anew
-from anew.errors import StoreBusy
+from anew.errors import StoreBusy, Unavailable
 
 app = Anew(sys.argv[2] if len(sys.argv) > 2 else ":memory:")
 _log = -1
@@ -52,7 +52,8 @@ def produce() -> None:
         task = chance.choice([plain, coroutine])
         ids = [f"{os.getpid()}-{number + n}" for n in range(chance.choice([1, 1, 1, 10]))]
         number += len(ids)
-        with suppress(StoreBusy):  # who has the turn is stopped: nothing was stored
+        # Who has the turn is stopped, and nothing was stored; or the server was killed, and nobody knows.
+        with suppress(StoreBusy, Unavailable):
             task.enqueue_many([(one, chance.choice([0, 1, 5, 60])) for one in ids])
             for one in ids:
                 say("E", one)

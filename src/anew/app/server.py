@@ -35,7 +35,20 @@ from anew.engine.upkeep import wait_and_apply
 from anew.errors import AnewError, InvalidConfig, InvalidInput
 from anew.fwp.connection import FwpPort
 from anew.fwp.service import Service
-from anew.http import changing, enqueuing, metrics, openapi, querying, service, settling, take
+from anew.http import (
+    batches,
+    breakers,
+    changing,
+    crons,
+    enqueuing,
+    metrics,
+    openapi,
+    querying,
+    reports,
+    service,
+    settling,
+    take,
+)
 from anew.http.api import Api, Context
 from anew.http.router import Router
 from anew.net.chunks import Chunks
@@ -271,9 +284,14 @@ def _tell_kept(error: AnewError) -> None:
     )
 
 
+_ROUTES = (
+    enqueuing, batches, settling, reports, querying, changing, service, crons, breakers, metrics, openapi
+)  # fmt: skip
+
+
 def add_routes(router: Router, context: Context, loop: asyncio.AbstractEventLoop) -> take.TakeRoutes:
     """Serve every route; give the one that holds streams."""
-    for module in (enqueuing, settling, querying, changing, service, metrics, openapi):
+    for module in _ROUTES:
         module.add_routes(router, context)
     return take.add_routes(router, context, loop)
 

@@ -65,6 +65,17 @@ class Verbs:
                 setattr(cls, name, made.method(cls))
 
     @verb
+    def request(self, method: str, path: str, body: object = None) -> Exchange[bytes]:
+        """Use a route that has no method of its own here; give the answer's body.
+
+        Args:
+            method: Such as ``"PUT"``.
+            path: With its query, as the server documents it (``/openapi.json``).
+            body: What is sent as JSON; None: nothing.
+        """
+        return _send(method, path, body, bytes)
+
+    @verb
     def health(self) -> Exchange[dict[str, Any]]:
         """Ask whether the server is well: ``{"status": "ok", ...}``."""
         return _get("/health", read_object)

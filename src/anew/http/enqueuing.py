@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from anew.engine import Enqueue, Enqueued, Entry
 from anew.errors import AnewError, Overloaded
 from anew.http.api import Context
 from anew.http.formats import JSON, Format, body_format, unsupported_media_type, written_in
-from anew.http.long_lists import LONG_LIST
+from anew.http.long_lists import LONG_LIST, reading_list
 from anew.http.newjobs import LONG_BODY, reading_many, reading_one, short_job
 from anew.http.render import StoredJob, plain_answer, plain_answers, stored_job
 from anew.http.replies import answering, reply_error
 from anew.http.router import Doc, Router
+from anew.http.tied import reading_tied
 from anew.jobs import NewJob
 from anew.net.chunks import Work, at_once
 from anew.net.seam import Kind, Request
@@ -103,6 +105,23 @@ class EnqueueRoutes:
         else:
             self._read_long(work, request, form, store)
 
+    def many_tied(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
+        """Store many jobs that may be tied to something, all or none."""
+        self._counters.check_unread()
+        written = written_in(request)
+        if written is None:
+            return
+
+        def store(jobs: list[NewJob]) -> None:
+            self._store_many(jobs, False, request, form)
+
+        read = partial(reading_tied, self.ids, written, self._max_bytes)
+        work: Work[list[NewJob]] = reading_list(request.body, written, "jobs", self._max_bulk, read)
+        if len(request.body) <= LONG_LIST:
+            store(at_once(work))
+        else:
+            self._read_long(work, request, form, store)
+
     def _read_long(
         self, work: Work[Any], request: Request, form: Format, store: Callable[[Any], None]
     ) -> None:
@@ -152,3 +171,5 @@ def add_routes(router: Router, context: Context) -> None:
     many = Doc("enqueueMany", "jobs", {200: "StoredJobs", 201: "StoredJobs"}, "NewJobs")
     router.add("POST", "/jobs", routes.one, one, kind=Kind.new_work)
     router.add("POST", "/jobs/bulk", routes.many, many, kind=Kind.new_work)
+    tied = Doc("enqueueTied", "jobs", {201: "StoredJobs"}, "NewTiedJobs", errors=(404,))
+    router.add("POST", "/v1/jobs/bulk", routes.many_tied, tied, kind=Kind.new_work)

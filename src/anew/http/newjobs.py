@@ -68,13 +68,16 @@ def short_job(body: bytes, max_bytes: int) -> NewJob | None:
     return job if len(body) - len(kind) - len(queue) - size < BARE + SLACK else None
 
 
-def reading_one(body: bytes, form: Format, max_bytes: int) -> Work[tuple[NewJob, bool]]:
+def reading_one(
+    body: bytes, form: Format, max_bytes: int, kind: type[NewJob] = NewJob
+) -> Work[tuple[NewJob, bool]]:
     """Read the body of ``POST /jobs``.
 
     Args:
         body: As it came.
         form: How it is written.
         max_bytes: Bytes that its payload may have.
+        kind: What is read of it.
 
     Returns:
         The job, and whether it says nothing beyond type, queue and payload.
@@ -83,7 +86,7 @@ def reading_one(body: bytes, form: Format, max_bytes: int) -> Work[tuple[NewJob,
         InvalidInput: Something does not fit; nothing is stored.
         NotSupported: It asks for a part that this build does not support.
     """
-    job = decode(body, form, NewJob, null_is_absent=_PRIORITY)
+    job = decode(body, form, kind, null_is_absent=_PRIORITY)
     yield
     if form is not JSON:
         yield from _unpacking(job, max_bytes)
@@ -158,7 +161,7 @@ class _BulkReader:
             try:
                 job, plain = yield from reading_one(bytes(member), self._form, self._max_bytes)
             except InvalidInput as error:
-                raise _placed(error, at) from None
+                raise placed(error, f"jobs[{at}]") from None
             jobs.append(job)
             self.plain = self.plain and plain
             yield
@@ -192,6 +195,6 @@ def _is_plain(job: NewJob) -> bool:
     return msgspec.structs.astuple(job)[3:] == _PLAIN
 
 
-def _placed(error: InvalidInput, at: int) -> InvalidInput:
-    """Say which job of a bulk an error is about."""
-    return type(error)(f"jobs[{at}]: {error}", field=f"jobs[{at}].{error.field}", value=error.value)
+def placed(error: InvalidInput, where: str) -> InvalidInput:
+    """Say which job of a body, such as ``jobs[1]``, an error is about."""
+    return type(error)(f"{where}: {error}", field=f"{where}.{error.field}", value=error.value)

@@ -58,7 +58,15 @@ REASONS = {
     507: "No space left; settling goes on.",
 }
 
-PATH_PARAMETERS = {"id": text(pattern=ID_PATTERN), "attempt": integer(U32_MAX), "queue": NAME}
+PATH_PARAMETERS = {
+    "id": text(pattern=ID_PATTERN),
+    "attempt": integer(U32_MAX),
+    "queue": NAME,
+    "batch": text(pattern=f"^b-{ID_PATTERN[1:]}"),
+    "worker": text(),
+    "group": NAME,
+    "breaker": text(),
+}
 
 QUERIES: dict[str, dict[str, Schema]] = {
     "filters": FILTER_PARAMETERS,

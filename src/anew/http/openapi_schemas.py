@@ -12,10 +12,14 @@ from typing import Any
 import msgspec
 
 from anew.backoff import ALIASES, PRESETS
+from anew.http.batches import NewBatch
+from anew.http.breakers import BreakerQuestion, BreakerTerms, EndedRun, WaitingRun
 from anew.http.changing import PatchBody, Redrive, RetentionBody
+from anew.http.crons import CronEntries, NewCronEntry
 from anew.http.query_strings import DEFAULT_LIMIT, MOST_LIMIT, STATES, U16_MAX
 from anew.http.render import (
     ListedJob,
+    OwnJob,
     ShownDropped,
     ShownError,
     ShownJob,
@@ -24,7 +28,18 @@ from anew.http.render import (
     ShownUnique,
     StoredJob,
 )
+from anew.http.reports import (
+    CancelledReport,
+    FailedReport,
+    InterruptedReport,
+    ProgressReport,
+    ReleasedReport,
+    SnoozedReport,
+    SucceededReport,
+)
+from anew.http.service import NewLimit, NewRate
 from anew.http.settling import Ids, JobFailure
+from anew.http.tied import NewTiedJob, NewTies, NewUnique
 from anew.jobs.change import Decision
 from anew.jobs.codec import U64_MAX, Backoff, FailureReport, NewJob, Retention
 
@@ -56,7 +71,27 @@ GENERATED: dict[type[msgspec.Struct], str] = {
     ShownLastError: "LastError",
     ShownError: "ErrorRecord",
     ShownDropped: "DroppedRecords",
+    OwnJob: "OwnJob",
     Decision: "Decision",
+    NewTiedJob: "NewTiedJob",
+    NewTies: "NewTies",
+    NewUnique: "NewUnique",
+    NewBatch: "NewBatch",
+    NewLimit: "NewLimit",
+    NewRate: "NewRate",
+    CronEntries: "CronEntries",
+    NewCronEntry: "NewCronEntry",
+    SucceededReport: "SucceededReport",
+    FailedReport: "FailedReport",
+    SnoozedReport: "SnoozedReport",
+    CancelledReport: "CancelledReport",
+    InterruptedReport: "InterruptedReport",
+    ReleasedReport: "ReleasedReport",
+    ProgressReport: "Progress",
+    BreakerQuestion: "BreakerQuestion",
+    BreakerTerms: "BreakerTerms",
+    EndedRun: "EndedRun",
+    WaitingRun: "WaitingRun",
 }
 """By Struct: what its schema is called."""
 
@@ -185,7 +220,13 @@ _ADDED: dict[str, dict[str, Schema]] = {
 }
 """What replaces members whose Structs say less, with the description that they have there."""
 _ADDED["StoredJob"] = _ADDED["Job"]
-_ADDED["ListedJob"] = _ADDED["Job"] | {"last_error": or_null(ref("LastError"))}
+_ADDED["NewTiedJob"] = _ADDED["NewJob"]
+_ADDED["NewBatch"] = {name: or_null(ref("NewTiedJob")) for name in ("on_success", "on_complete")}
+_ADDED["CronEntries"] = {"entries": list_of(ref("NewCronEntry"))}
+_ADDED["NewCronEntry"] = {"job": ref("NewTiedJob"), "name": NAME}
+_ADDED["FailedReport"] = {"policy": ref("Policy")}
+_ADDED["BreakerTerms"] = {"cooldown": ref("Policy")}
+_ADDED["ListedJob"] = _ADDED["OwnJob"] = _ADDED["Job"] | {"last_error": or_null(ref("LastError"))}
 
 _REFUSED = ("unique_key", "unique_while", "batch")
 """Members of a new job that are read so that they can be refused by name."""
@@ -195,9 +236,13 @@ def schemas() -> dict[str, Schema]:
     """Give every shared schema by name."""
     found = _generated()
     for name in _REFUSED:
-        del found["NewJob"]["properties"][name]
-    for kind in ("NewJob", "Patch"):
+        for kind in ("NewJob", "NewTiedJob"):
+            del found[kind]["properties"][name]
+    for kind in ("NewJob", "NewTiedJob", "Patch"):
         found[kind] |= _ONE_POLICY
+    found["NewUnique"] |= _ENDS
+    found["NewBatch"] |= _one_of_both(on_success=ref("NewTiedJob"), on_complete=ref("NewTiedJob"))
+    found["NewLimit"] |= _one_of_both(concurrency={"type": "integer"}, rate=ref("NewRate"))
     return found | {
         "Policy": _POLICY,
         "Unreadable": record("unreadable", unreadable=text("What a damaged file has left.")),
@@ -214,6 +259,21 @@ def schemas() -> dict[str, Schema]:
         "NotFoundIds": record("not_found", not_found=list_of(text())),
         "Failures": record("failures", failures=list_of(ref("JobFailure"))),
         "FailureResults": record("results", results=list_of({"anyOf": [_DECIDED, _NOT_DECIDED]})),
+        "NewTiedJobs": record("jobs", jobs=list_of(ref("NewTiedJob"))),
+        "Batch": record("id", id=_BATCH_ID),
+        "Reports": record("reports", reports=list_of({"anyOf": [ref(name) for name in _REPORTS]})),
+        "ReportResults": record("results", results=list_of({"anyOf": [_REPORTED, _NOT_DECIDED]})),
+        "QuietStreams": record("streams", streams=integer(U64_MAX)),
+        "QueueLimited": record("name limit", name=text(), limit=or_null(_LIMIT)),
+        "CronsReplaced": record("written removed", written=list_of(text()), removed=list_of(text())),
+        "BreakerAnswer": record(
+            "held open turned",
+            held=list_of(record("id ready_at", id=text(pattern=ID_PATTERN), ready_at=integer(U64_MAX))),
+            open={"type": "object", "additionalProperties": or_null(text(pattern=ID_PATTERN))},
+            turned=list_of(_BREAKER),
+        ),
+        "Breakers": record("breakers", breakers=list_of(_BREAKER)),
+        "BreakerClosed": record("key closed", key=text(), closed={"type": "boolean"}),
         "Count": record("count", count=integer(U64_MAX)),
         "Patched": record("patched", patched=integer(U64_MAX)),
         "Deleted": record("deleted", deleted=integer(U64_MAX)),
@@ -231,6 +291,41 @@ def schemas() -> dict[str, Schema]:
     }
 
 
+_REPORTS = (
+    "SucceededReport", "FailedReport", "SnoozedReport", "CancelledReport", "InterruptedReport", "ReleasedReport"
+)  # fmt: skip
+_ENDS = {
+    "oneOf": [
+        {
+            "properties": {
+                "scope": text(enum=["queued", "active", "exists"]),
+                "ends_at": {"type": "null"},
+            }
+        },
+        {
+            "properties": {"scope": text(enum=["started", "succeeded"]), "ends_at": integer(U64_MAX)},
+            "required": ["scope", "ends_at"],
+        },
+    ]
+}
+
+
+def _one_of_both(**members: Schema) -> Schema:
+    """Say that one of some members must be there, and not null."""
+    return {"anyOf": [record(name, **{name: schema}) for name, schema in members.items()]}
+
+
+_BATCH_ID = text(pattern=f"^b-{ID_PATTERN[1:]}")
+_BREAKER = record(
+    "key state runs failures opened reopens_at released_until",
+    key=text(),
+    state=text(enum=["closed", "open", "half_open"]),
+    runs={"type": "number"},
+    failures={"type": "number"},
+    opened=integer(U64_MAX),
+    reopens_at=or_null(integer(U64_MAX)),
+    released_until=or_null(integer(U64_MAX)),
+)
 _STATUS_COUNTS: dict[str, Any] = {name: integer(U64_MAX) for name in STATES}
 _RATE = record("count per_ms burst", count=integer(U64_MAX), per_ms=integer(U64_MAX), burst=integer(U64_MAX))
 _LIMIT = record(
@@ -241,9 +336,11 @@ _LIMIT = record(
     rate=or_null(_RATE),
 )
 _QUEUE_COUNTS = record(
-    " ".join(("name", *STATES, "paused", "limit")),
+    " ".join(("name", *STATES, "retrying", "cancelled", "paused", "limit")),
     name=text(),
     **_STATUS_COUNTS,
+    retrying=integer(U64_MAX, "Of the scheduled: those that have failed before."),
+    cancelled=integer(U64_MAX, "Of the dead: those that were cancelled."),
     paused={"type": "boolean"},
     limit=or_null(_LIMIT),
 )
@@ -259,6 +356,12 @@ _CRON = record(
 )
 _CODE = text("Stable: programs match on it, not on the sentence.", pattern="^[a-z_]+$")
 _DECIDED = record("id status job", id=text(), status=text(enum=["scheduled", "dead"]), job=ref("Job"))
+_REPORTED = record(
+    "id state",
+    id=text(),
+    state=text(enum=["scheduled", "retrying", "ready", "completed", "dead", "cancelled"]),
+    ready_at=integer(U64_MAX),
+)
 _NOT_DECIDED = record("id error code", id=or_null(text()), error=text(), code=_CODE)
 
 

@@ -19,7 +19,15 @@ from anew.http.query_strings import (
     query_pairs,
     selection,
 )
-from anew.http.render import ShownJob, shown_dropped, shown_error, shown_job, shown_ties, with_last_error
+from anew.http.render import (
+    ShownJob,
+    own_job,
+    shown_dropped,
+    shown_error,
+    shown_job,
+    shown_ties,
+    with_last_error,
+)
 from anew.http.replies import answering
 from anew.http.router import Doc, Router
 from anew.jobs import ErrorRecord, Job
@@ -84,12 +92,22 @@ class JobRoutes:
 
     def one(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
         """Show one job with its payload."""
-        job = self._visible(params[0], payload=True)
+        _, shown = self._one(params[0])
+        self._reply(request, form, shown, [shown])
+
+    def own(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
+        """Show one job with its payload, its state by Anew's own name, its latest failure, and what it has come to."""
+        job, shown = self._one(params[0])
+        own = own_job(shown, job, self._reads.last_errors([job.key]).get(job.key))
+        self._reply(request, form, own, [own])
+
+    def _one(self, job_id: str) -> tuple[Job, ShownJob]:
+        job = self._visible(job_id, payload=True)
         shown = shown_job(self._ids, job, payload=True)
         ties = self._reads.ties(job.key) if job.hooks else None
         if ties is not None:
             shown.ties = shown_ties(self._ids, ties, self._now())
-        self._reply(request, form, shown, [shown])
+        return job, shown
 
     def _reply(self, request: Request, form: Format, answer: object, jobs: Sequence[ShownJob]) -> None:
         """Answer with jobs and their payloads; those are translated in chunks where that is needed."""
@@ -210,5 +228,6 @@ def add_routes(router: Router, context: Context) -> None:
     router.add("GET", "/v1/jobs", routes.many_with_errors, with_errors)
     router.add("GET", "/jobs/count", routes.count, count)
     router.add("GET", "/jobs/{id}", routes.one, Doc("getJob", "queries", {200: "Job"}))
+    router.add("GET", "/v1/jobs/{id}", routes.own, Doc("getOwnJob", "queries", {200: "OwnJob"}))
     router.add("GET", "/jobs/{id}/errors", routes.errors, errors)
     router.add("GET", "/jobs/{id}/errors/{attempt}", routes.error, error)

@@ -159,11 +159,23 @@ class ListedJob(ShownJob, kw_only=True):
     last_error: ShownLastError | None
 
 
+class OwnJob(ListedJob, kw_only=True):
+    """A job with its state by Anew's own name, and what it has come to.
+
+    Attributes:
+        result: What a completed job has come to, if that is kept.
+    """
+
+    result: Any = UNSET
+
+
 class ShownError(Struct, kw_only=True):
     """The record of one failed attempt.
 
     Attributes:
         attempt: 1 for the first failure.
+        outcome: How the attempt ended: `error`, `timeout`, `interrupted`, `snoozed`, `rate_limited`, `held`, `cancelled` or
+            `corrupt`.
         message: What went wrong.
         error_type: The error's class.
         backtrace: Where it happened.
@@ -173,6 +185,7 @@ class ShownError(Struct, kw_only=True):
     """
 
     attempt: U32
+    outcome: str
     message: str
     error_type: str | UnsetType = UNSET
     backtrace: str | UnsetType = UNSET
@@ -299,6 +312,7 @@ def shown_error(record: ErrorRecord) -> ShownError:
     """Give the record of a failed attempt as an answer shows it; ``decision`` is Anew's own."""
     return ShownError(
         attempt=record.attempt,
+        outcome=record.outcome,
         message=record.message,
         error_type=_set(record.error_type),
         backtrace=_set(record.backtrace),
@@ -318,15 +332,28 @@ def shown_dropped(outcome: str, error_type: str, attempts: int) -> ShownDropped:
 def with_last_error(job: ShownJob, state: State, record: ErrorRecord | None) -> ListedJob:
     """Give a shown job with its state by Anew's own name and its latest failure beside."""
     own_state: Any = state.value
+    return ListedJob(**msgspec.structs.asdict(job), state=own_state, last_error=_last_error(record))
+
+
+def own_job(shown: ShownJob, job: Job, record: ErrorRecord | None) -> OwnJob:
+    """Give a shown job with its state by Anew's own name, its latest failure, and what it has come to."""
+    own_state: Any = job.state.value
+    result: Any = UNSET
+    if job.state is State.COMPLETED and job.jid is None and job.meta:
+        result = as_stored(job.meta)
+    fields = msgspec.structs.asdict(shown)
+    return OwnJob(**fields, state=own_state, last_error=_last_error(record), result=result)
+
+
+def _last_error(record: ErrorRecord | None) -> ShownLastError | None:
     if record is None:
-        return ListedJob(**msgspec.structs.asdict(job), state=own_state, last_error=None)
-    last = ShownLastError(
+        return None
+    return ShownLastError(
         attempt=record.attempt,
         message=record.message,
         error_type=_set(record.error_type),
         failed_at=record.failed_at,
     )
-    return ListedJob(**msgspec.structs.asdict(job), state=own_state, last_error=last)
 
 
 @lru_cache(maxsize=1024)

@@ -1,30 +1,56 @@
-"""The small routes about the server: health, version, queues, probes, and what Zizq's API has that this build has not."""
+"""The small routes about the server and its queues: health, version, probes; counts, pauses and limits."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Annotated, Any
+
+from msgspec import Meta, Struct
 
 from anew.engine import Call, verbs
-from anew.engine.crontab import list_crons
 from anew.engine.reads import Counts, Overview
-from anew.errors import AnewError, NotSupported, Unavailable
+from anew.engine.throttles import limit_queue
+from anew.errors import AnewError, Unavailable
 from anew.http.api import Context
+from anew.http.bodies import body_as
 from anew.http.formats import JSON, SUPPORTED, Format
 from anew.http.jobrules import check_name
 from anew.http.query_strings import STATES
 from anew.http.replies import answering
 from anew.http.router import Doc, Router
-from anew.jobs.limits import Throttle
+from anew.jobs import State
+from anew.jobs.codec import U32
+from anew.jobs.limits import Rate, Throttle, rate
 from anew.net.seam import Kind, Request
-from anew.store.protocol import CronRow
 
-_CRONS = {
-    "/crons": ("GET", "DELETE"),
-    "/crons/{group}": ("GET", "PUT", "PATCH", "DELETE"),
-    "/crons/{group}/entries": ("POST",),
-    "/crons/{group}/entries/{entry}": ("GET", "PUT", "PATCH", "DELETE"),
-}
+MAX_LIMIT = 16 << 10
+"""Bytes of a limit."""
+
+
+class NewRate(Struct, frozen=True):
+    """Starts over a period, as a token bucket.
+
+    Attributes:
+        count: Per period, on average.
+        per_ms: The period in milliseconds.
+        burst: How many may start at once after a quiet time; null: as many as `count`.
+    """
+
+    count: Annotated[int, Meta(ge=1, le=1 << 31)]
+    per_ms: Annotated[int, Meta(ge=1, le=1 << 40)]
+    burst: Annotated[int, Meta(ge=1, le=1 << 31)] | None = None
+
+
+class NewLimit(Struct, frozen=True):
+    """What bounds a queue's jobs in all workers together; one of the two, or both.
+
+    Attributes:
+        concurrency: Jobs that run at one time; 0: none.
+        rate: Jobs that start over a period.
+    """
+
+    concurrency: U32 | None = None
+    rate: NewRate | None = None
 
 
 class ServiceRoutes:
@@ -85,19 +111,25 @@ class ServiceRoutes:
 
         self._submit(Call(verbs.pause_one(queue, paused), answering(request, form, then)))
 
-    def list_crons(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
-        """List the cron entries of all groups, in order of group and name."""
+    def limit(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
+        """Bound a queue's jobs, in place of what bounded them before."""
+        check_name(params[0], "queue")
+        body = body_as(request, NewLimit)
+        if body is not None:
+            self._set_limit(
+                request, form, params[0], Throttle(concurrency=body.concurrency, rate=_rate(body.rate))
+            )
 
-        def then(rows: list[CronRow]) -> None:
-            form.reply(request, 200, {"crons": [_cron(row) for row in rows]})
+    def unlimit(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
+        """Bound a queue's jobs no longer."""
+        check_name(params[0], "queue")
+        self._set_limit(request, form, params[0], None)
 
-        self._submit(Call(list_crons(), answering(request, form, then), durable=False, waits=False))
+    def _set_limit(self, request: Request, form: Format, queue: str, throttle: Throttle | None) -> None:
+        def then(_: Any) -> None:
+            form.reply(request, 200, {"name": queue, "limit": _limit(throttle)})
 
-    def crons(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
-        """Refuse to change schedules, and Zizq's form of listing them."""
-        raise NotSupported(
-            "cron entries cannot be changed over HTTP: they stand in anew.toml, under [[fwp.cron]]; GET /v1/crons lists them"
-        )
+        self._submit(Call(limit_queue(queue, throttle), answering(request, form, then)))
 
     def alive(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
         """Say that the loop turns."""
@@ -115,6 +147,10 @@ class ServiceRoutes:
         self._submit(Call(verbs.touch, done, waits=False))
 
 
+_PARTS = (State.RETRYING, State.CANCELLED)
+"""States that `STATES` counts with others: what has failed before among the scheduled, what was cancelled among the dead."""
+
+
 def _names(counts: Counts) -> list[str]:
     return sorted(counts, key=str.encode)
 
@@ -127,9 +163,14 @@ def _with_counts(seen: Overview, limits: Mapping[str, Throttle]) -> list[dict[st
             name: sum(seen.counts.get(queue, {}).get(state, 0) for state in states)
             for name, states in STATES.items()
         }
+        | {state.value: seen.counts.get(queue, {}).get(state, 0) for state in _PARTS}
         | {"paused": seen.listed.get(queue, False), "limit": _limit(limits.get(queue))}
         for queue in sorted(seen.counts.keys() | held, key=str.encode)
     ]
+
+
+def _rate(given: NewRate | None) -> Rate | None:
+    return None if given is None else rate(given.count, given.per_ms, given.burst)
 
 
 def _limit(throttle: Throttle | None) -> dict[str, Any] | None:
@@ -143,26 +184,12 @@ def _limit(throttle: Throttle | None) -> dict[str, Any] | None:
     }
 
 
-def _cron(row: CronRow) -> dict[str, Any]:
-    entry = row.entry
-    return {
-        "group": row.group,
-        "name": row.name,
-        "schedule": entry.expression,
-        "timezone": entry.timezone,
-        "paused": entry.paused or row.group_paused,
-        "next_at": entry.next_at,
-        "last_fired_at": entry.last_fired_at,
-    }
-
-
 def add_routes(router: Router, context: Context) -> None:
     """Serve the small routes; the probes answer in JSON whatever ``Accept`` says, and say nothing but yes or no."""
     routes = ServiceRoutes(context)
     about = "List queues with their jobs by status, and whether they are paused or limited."
     counts = Doc("countQueues", "server", {200: "QueueCounts"}, about=about)
     paused = {200: "QueuePaused"}
-    crons = Doc("listCrons", "server", {200: "Crons"}, about="List cron entries, at most the first 1,000.")
     alive = Doc(
         "alive",
         "server",
@@ -179,9 +206,10 @@ def add_routes(router: Router, context: Context) -> None:
     router.add("GET", "/v1/queues", routes.queue_counts, counts)
     router.add("POST", "/v1/queues/{queue}/pause", routes.pause, Doc("pauseQueue", "server", paused))
     router.add("POST", "/v1/queues/{queue}/resume", routes.resume, Doc("resumeQueue", "server", paused))
-    router.add("GET", "/v1/crons", routes.list_crons, crons)
-    for path, methods in _CRONS.items():
-        for method in methods:
-            router.add(method, path, routes.crons)
+    limited = {200: "QueueLimited"}
+    limit = Doc("limitQueue", "server", limited, "NewLimit", errors=(409,))
+    router.add("PUT", "/v1/queues/{queue}/limit", routes.limit, limit, most_bytes=MAX_LIMIT)
+    unlimit = Doc("unlimitQueue", "server", limited, errors=(409,))
+    router.add("DELETE", "/v1/queues/{queue}/limit", routes.unlimit, unlimit)
     router.add("GET", "/healthz", routes.alive, alive, streams=True, kind=Kind.settling)
     router.add("GET", "/readyz", routes.ready, ready, streams=True, kind=Kind.settling)

@@ -49,7 +49,7 @@ class OpenTake:
         worker: What the log calls it.
     """
 
-    __slots__ = ("_framing", "_routes", "_stream", "_unpacked", "last_sent", "taker", "worker")
+    __slots__ = ("_framing", "_quiet", "_routes", "_stream", "_unpacked", "last_sent", "taker", "worker")
 
     def __init__(
         self,
@@ -64,6 +64,7 @@ class OpenTake:
         self.worker = worker
         self._stream = stream
         self._framing = framing
+        self._quiet = False
         self._unpacked: list[list[ShownJob]] = []  # deliveries that are being translated to MessagePack
         self.taker = Taker(queues, prefetch, self._deliver, self._broken)
         self.last_sent = routes.now()
@@ -75,6 +76,11 @@ class OpenTake:
         if self._stream.writable:
             self.last_sent = self._routes.now()
             self._stream.write(_HEARTBEATS[self._framing])
+
+    def be_quiet(self) -> None:
+        """Deliver nothing more; what it holds it keeps."""
+        self._quiet = True
+        self._routes.commit.pause_taker(self.taker)
 
     def end(self) -> None:
         """End the stream from our side and give back what it holds."""
@@ -125,7 +131,7 @@ class OpenTake:
         self._routes.forget(self, interrupted=False)
 
     def _drained(self) -> None:
-        if not self._unpacked:
+        if not (self._unpacked or self._quiet):
             self._routes.commit.resume_taker(self.taker)
 
     def _closed(self) -> None:
@@ -175,6 +181,13 @@ class TakeRoutes:
         self.commit.add_taker(taking.taker)
         if self._timer is None:
             self._arm()
+
+    def quiet(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
+        """Deliver nothing more on the streams of a worker, by its `Worker-Id`; what they hold stays theirs."""
+        meant = [taking for taking in self.open if taking.worker == params[0]]
+        for taking in meant:
+            taking.be_quiet()
+        form.reply(request, 200, {"streams": len(meant)})
 
     def forget(self, taking: OpenTake, *, interrupted: bool = True) -> None:
         """Give back what a stream that has ended still holds."""
@@ -227,4 +240,6 @@ def add_routes(router: Router, context: Context, loop: asyncio.AbstractEventLoop
     about = "Open an endless stream of jobs; what is not settled when it ends is ready again."
     doc = Doc("take", "work", {200: ""}, query="take", forms=STREAMS, about=about)
     router.add("GET", "/jobs/take", routes.take, doc, streams=True, kind=Kind.settling)
+    quiet = Doc("quietWorker", "work", {200: "QuietStreams"})
+    router.add("POST", "/v1/workers/{worker}/quiet", routes.quiet, quiet, kind=Kind.settling)
     return routes

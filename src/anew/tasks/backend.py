@@ -7,10 +7,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from anew.jobs import NewJob, State
+from anew.jobs.breaker import BreakerRow
 from anew.jobs.limits import Throttle
 
 if TYPE_CHECKING:  # an application that only enqueues need not load the engine before it does
     from anew.engine.crontab import NewCron
+    from anew.tasks.app import Anew
+    from anew.tasks.source import Source
 
 
 class Placed(NamedTuple):
@@ -112,6 +115,15 @@ class Backend(Protocol):
 
     def close_batch(self, key: int) -> None:
         """Let the callbacks of a batch go."""
+
+    def breakers(self) -> list[BreakerRow]:
+        """Give the circuit breakers that have a row, by key."""
+
+    def close_breaker(self, key: str) -> bool:
+        """Close a breaker; report whether it was not."""
+
+    def source(self, app: Anew) -> Source:
+        """Give a worker's side of it."""
 
     def is_busy(self) -> bool:
         """Report whether some thread is in a call just now."""

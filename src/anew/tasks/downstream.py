@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from anew.backoff.policy import policy_from_json
-from anew.errors import InvalidConfig
 from anew.jobs.breaker import BreakerRow, BreakerSettings
 from anew.tasks.policies import read_policy
 from anew.tasks.times import Wait, wait_ms
@@ -116,29 +115,13 @@ class Breaker:
 
 
 def breakers_of(backend: Backend) -> list[Breaker]:
-    """Read the breakers of an application's file."""
-    from anew.engine.breakers import all_breakers
-
-    return [_shown(row) for row in _embedded(backend).call(all_breakers, durable=False)]
+    """Read the breakers of an application's services."""
+    return [_shown(row) for row in backend.breakers()]
 
 
 def close_breaker_of(backend: Backend, key: str) -> bool:
     """Close a breaker; report whether it was not."""
-    from anew.engine.breakers import close_breaker
-
-    return bool(_embedded(backend).call(close_breaker(_key(key))))
-
-
-def _embedded(backend: Backend) -> EmbeddedBackend:
-    from anew.tasks.embedded import EmbeddedBackend
-
-    if not isinstance(backend, EmbeddedBackend):
-        raise InvalidConfig("breakers stand in the file that workers share; expected a file, and no server")
-    return backend
-
-
-if TYPE_CHECKING:
-    from anew.tasks.embedded import EmbeddedBackend
+    return backend.close_breaker(_key(key))
 
 
 def _shown(row: BreakerRow) -> Breaker:

@@ -3,23 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
 from anew.engine import Call, Enqueue, Enqueued, ThreadCommit
 from anew.engine.batch import Batch
+from anew.engine.breakers import all_breakers, close_breaker
 from anew.engine.crontab import NewCron, replace_group
 from anew.engine.groups import commit_batch, new_batch
 from anew.engine.throttles import limit_queue
 from anew.engine.verbs import cancel_one, delete_one, pause_one, redrive_one
 from anew.jobs import ENDED, ErrorRecord, Job, NewJob, State
 from anew.jobs.batches import Callback
+from anew.jobs.breaker import BreakerRow
 from anew.jobs.change import shown_decision
 from anew.jobs.codec import PushedJob
 from anew.jobs.limits import Throttle
 from anew.store.protocol import Filter, Page
 from anew.tasks.backend import JobError, JobInfo, Placed
+
+if TYPE_CHECKING:
+    from anew.tasks.app import Anew
+    from anew.tasks.source import Source
 
 V = TypeVar("V")
 
@@ -114,6 +120,20 @@ class EmbeddedBackend:
     def close_batch(self, key: int) -> None:
         """Let the callbacks of a batch go."""
         self.call(commit_batch(key))
+
+    def breakers(self) -> list[BreakerRow]:
+        """Give the circuit breakers that have a row, by key."""
+        return self.call(all_breakers, durable=False)
+
+    def close_breaker(self, key: str) -> bool:
+        """Close a breaker; report whether it was not."""
+        return bool(self.call(close_breaker(key)))
+
+    def source(self, app: Anew) -> Source:
+        """Give a worker's side of it."""
+        from anew.tasks.source import EmbeddedSource
+
+        return EmbeddedSource(app, self.commit)
 
     def call(self, verb: Callable[[Batch], V], *, durable: bool = True) -> V:
         """Run a verb in a transaction; see `Call`."""

@@ -1,32 +1,49 @@
-"""Jobs of a server: the verbs of an application over HTTP.
-
-What a server's API has no words for is refused by name, before anything is stored. Workers are not remote: they run beside the
-server, on its data directory.
-"""
+"""Jobs of a server: the verbs of an application over HTTP."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import quote
 
 import msgspec
-from msgspec import UnsetType
+from msgspec import UNSET, UnsetType
 
 from anew.client import Client, Draft, ErrorView, Filters, JobView
-from anew.errors import NotFound, NotSupported
-from anew.jobs import NewJob, State
+from anew.client.views import read_job
+from anew.errors import NotFound
+from anew.jobs import ENDED, NewJob, State
+from anew.jobs.breaker import BreakerRow
 from anew.jobs.codec import PushedJob
 from anew.jobs.limits import Throttle
 from anew.tasks.backend import JobError, JobInfo, Placed
+from anew.tasks.remote_source import RemoteSource, breaker_row, key_of
 
 if TYPE_CHECKING:
     from anew.engine.crontab import NewCron
-
-MOST_AT_ONCE = 1_000
-"""Jobs in one request."""
+    from anew.tasks.app import Anew
+    from anew.tasks.source import Source
 
 MOST_ERRORS = 100
+
+CLEARED = 500
+"""Jobs that are looked at together where the server cannot tell which are meant."""
+
+BATCH, TAG = "b-", 9
+"""A batch's public id: this, then as many characters as are the same in all ids of a store, then its key."""
+
+_STATUS: Final = {State.RETRYING: "scheduled", State.CANCELLED: "dead"}
+"""States that a server's filter does not tell from others."""
+
+_SHARED: Final = frozenset(_STATUS.values())
+
+
+class _Result(msgspec.Struct):
+    result: msgspec.Raw | UnsetType = UNSET
+
+
+_result = msgspec.json.Decoder(_Result)
 
 
 class RemoteBackend:
@@ -39,6 +56,7 @@ class RemoteBackend:
 
     def __init__(self, url: str, token: str | None) -> None:
         self._client = Client(url, token=token, retry=None)
+        self._tag = ""
 
     def now(self) -> int:
         """Give the time of this machine, epoch ms."""
@@ -48,20 +66,24 @@ class RemoteBackend:
         """Store new jobs, all or none.
 
         Raises:
-            NotSupported: They are tied to something, or more than a request may have.
+            TooLarge: They are more than a request may have.
         """
-        if len(jobs) > MOST_AT_ONCE:
-            raise _unsupported(f"{len(jobs)} jobs at once; expected at most {MOST_AT_ONCE} in a request")
-        views = self._client.enqueue_many([_draft(job) for job in jobs])
-        return [Placed(view.id, not view.duplicate) for view in views]
+        if not any(isinstance(job, PushedJob) and job.hooks is not None for job in jobs):
+            views = self._client.enqueue_many([_draft(job) for job in jobs])
+            return [Placed(view.id, not view.duplicate) for view in views]
+        answer = self._ask("POST", "/v1/jobs/bulk", {"jobs": [self._tied(job) for job in jobs]})
+        return [Placed(job["id"], not job["duplicate"]) for job in answer["jobs"]]
 
     def find(self, job_id: str) -> JobInfo | None:
         """Read a job; None if there is none, or no longer."""
         try:
-            view = self._client.get(job_id)
+            document = self._client.request("GET", f"/v1/jobs/{quote(job_id, safe='')}")
         except NotFound:
             return None
-        return _info(view, [*self._client.errors(job_id, limit=MOST_ERRORS)])
+        result = _result.decode(document).result
+        view = read_job(document)
+        errors = [*self._client.errors(job_id, limit=MOST_ERRORS)] if view.last_error is not None else []
+        return _info(view, errors, None if isinstance(result, UnsetType) else bytes(result))
 
     def cancel(self, job_id: str) -> None:
         """Call a job off."""
@@ -76,24 +98,31 @@ class RemoteBackend:
         self._client.delete(job_id)
 
     def counts(self, queue: str | None) -> Mapping[State, int]:
-        """Count jobs by state; a server counts those that are retrying among the scheduled, and cancelled ones among the dead."""
-        queues = [one for one in self._client.queue_counts() if queue in (None, one.name)]
-        known = ("ready", "scheduled", "in_flight", "completed", "dead")
-        return {
-            state: sum(getattr(one, state) for one in queues) if str(state) in known else 0 for state in State
-        }
+        """Count the jobs of a queue, or of all, by state."""
+        queues = [one for one in self._ask("GET", "/v1/queues")["queues"] if queue in (None, one["name"])]
+        counts = {state: sum(one[state.value] for one in queues) for state in State}
+        counts[State.SCHEDULED] -= counts[State.RETRYING]
+        counts[State.DEAD] -= counts[State.CANCELLED]
+        return counts
 
     def clear(self, states: Sequence[State], queue: str | None, before: int | None) -> int:
-        """Remove jobs in some states; report how many.
-
-        Raises:
-            NotSupported: Only those are meant that ended before an instant.
-        """
-        if before is not None:
-            raise _unsupported("the removal of jobs by their age; expected no older_than and no before")
-        return self._client.delete_many(
-            Filters(status=[_status(state) for state in states], queue=queue or ())
-        )
+        """Remove jobs in some states, page by page; report how many."""
+        wanted = {state.value for state in states}
+        statuses = sorted({_STATUS.get(state, state.value) for state in states})
+        filters = Filters(status=statuses, queue=queue or ())
+        if before is None and _STATUS.keys().isdisjoint(states) and not _SHARED & set(statuses):
+            return self._client.delete_many(filters)
+        removed, after = 0, None
+        while True:
+            page = self._client.page(filters, limit=CLEARED, after=after, last_errors=True)
+            meant = [
+                job.id for job in page if job.state in wanted and (before is None or _ended_at(job) < before)
+            ]
+            if meant:
+                removed += self._client.delete_many(Filters(id=meant))
+            if page.next_path is None:
+                return removed
+            after = page.jobs[-1].id
 
     def pause(self, queue: str, paused: bool) -> None:
         """Have a queue hand out nothing, or again what it has."""
@@ -103,20 +132,75 @@ class RemoteBackend:
             self._client.resume(queue)
 
     def limit(self, queue: str, throttle: Throttle | None) -> None:
-        """Refused: a server's limits stand in its configuration."""
-        raise _unsupported("limits; they stand in the server's configuration")
+        """Bound the jobs of a queue that run at one time or start over a period, or no longer."""
+        path = f"/v1/queues/{quote(queue, safe='')}/limit"
+        if throttle is None:
+            self._ask("DELETE", path)
+        else:
+            self._ask("PUT", path, {"concurrency": throttle.concurrency, "rate": throttle.rate})
 
     def put_crons(self, group: str, entries: Sequence[NewCron]) -> None:
-        """Refused: cron entries are put by a worker, on the server's directory."""
-        raise _unsupported("cron entries; a worker puts them, on the server's directory")
+        """Have these cron entries in a group and no others."""
+        shown = [
+            {
+                "name": entry.name,
+                "schedule": entry.expression,
+                "timezone": entry.timezone,
+                "catch_up": entry.patience_ms is None,
+                "job": self._tied(entry.job),
+            }
+            for entry in entries
+        ]
+        self._ask("PUT", f"/v1/crons/{quote(group, safe='')}", {"entries": shown})
 
     def open_batch(self, on_success: NewJob | None, on_complete: NewJob | None, parent: int | None) -> int:
-        """Refused."""
-        raise _unsupported("batches")
+        """Make a batch; give its key."""
+        jobs = {"on_success": on_success, "on_complete": on_complete}
+        body: dict[str, Any] = {name: self._tied(job) for name, job in jobs.items() if job is not None}
+        if parent is not None:
+            body["parent"] = self._batch_id(parent)
+        batch: str = self._ask("POST", "/v1/batches", body)["id"]
+        self._tag = batch.removeprefix(BATCH)[:TAG]
+        return key_of(batch)
 
     def close_batch(self, key: int) -> None:
-        """Refused."""
-        raise _unsupported("batches")
+        """Let the callbacks of a batch go."""
+        self._client.request("POST", f"/v1/batches/{self._batch_id(key)}/close")
+
+    def breakers(self) -> list[BreakerRow]:
+        """Give the circuit breakers that have a row, by key."""
+        return [breaker_row(one) for one in self._ask("GET", "/v1/breakers")["breakers"]]
+
+    def close_breaker(self, key: str) -> bool:
+        """Close a breaker; report whether it was not."""
+        return bool(self._ask("POST", f"/v1/breakers/{quote(key, safe='')}/close")["closed"])
+
+    def source(self, app: Anew) -> Source:
+        """Give a worker's side of it."""
+        return RemoteSource(app, self._client)
+
+    def _ask(self, method: str, path: str, body: object = None) -> Any:
+        return msgspec.json.decode(self._client.request(method, path, body))
+
+    def _tied(self, job: NewJob) -> dict[str, Any]:
+        """Give a job with its ties as the server reads it."""
+        body = _draft(job).body()
+        hooks = job.hooks if isinstance(job, PushedJob) else None
+        if hooks is None:
+            return body
+        ties: dict[str, Any] = {"expires_at": hooks.expires_at}
+        if hooks.unique is not None:
+            unique = hooks.unique
+            ties["unique"] = {
+                "digest": unique.digest.hex(), "scope": unique.scope, "ends_at": unique.ends_at
+            }  # fmt: skip
+        if hooks.batch is not None:
+            ties["batch"] = self._batch_id(hooks.batch)
+        return body | {"ties": ties}
+
+    def _batch_id(self, key: int) -> str:
+        """Give the public id of a batch that was opened here."""
+        return f"{BATCH}{self._tag}{key:016x}"
 
     def is_busy(self) -> bool:
         """Report whether some thread is in a call just now."""
@@ -128,8 +212,6 @@ class RemoteBackend:
 
 
 def _draft(job: NewJob) -> Draft:
-    if isinstance(job, PushedJob) and job.hooks is not None:
-        raise _unsupported("unique, expires and batch")
     retention = None if job.retention is None else {"completed_ms": job.retention.completed_ms}
     return Draft(
         type=job.type,
@@ -143,19 +225,17 @@ def _draft(job: NewJob) -> Draft:
     )
 
 
-def _info(view: JobView, errors: Sequence[ErrorView]) -> JobInfo:
-    state = State(view.state or view.status)
-    if state is State.SCHEDULED and view.attempts:
-        state = State.RETRYING
+def _info(view: JobView, errors: Sequence[ErrorView], result: bytes | None) -> JobInfo:
     return JobInfo(
         id=view.id,
         task=view.type,
         queue=view.queue,
         priority=view.priority,
-        state=state,
+        state=State(view.state or view.status),
         attempts=view.attempts,
         ready_at=view.ready_at,
         completed_at=view.completed_at,
+        result=result,
         errors=tuple(_error(one) for one in errors),
     )
 
@@ -173,14 +253,8 @@ def _error(record: ErrorView) -> JobError:
     )
 
 
-def _status(state: State) -> str:
-    """Give the word of a server's filter for jobs in a state."""
-    if state in (State.RETRYING, State.CANCELLED):
-        raise _unsupported(
-            f"the state {state} in a filter; expected one of scheduled, ready, completed, dead"
-        )
-    return str(state)
-
-
-def _unsupported(what: str) -> NotSupported:
-    return NotSupported(f"a server's API does not take {what}")
+def _ended_at(view: JobView) -> int:
+    """Give when a job ended; one that has not ended is as old as its last time."""
+    if view.state not in ENDED:
+        return view.ready_at
+    return max(view.completed_at or 0, view.failed_at or 0) or view.ready_at

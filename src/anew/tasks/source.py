@@ -11,7 +11,7 @@ from anew.engine.batch import Batch
 from anew.engine.breakers import Asking, Breaking, RunReport
 from anew.engine.progress import report_progress
 from anew.errors import AnewError, NotFound, StoreBusy
-from anew.jobs import Failed, Job, Snoozed
+from anew.jobs import Failed, Job, Snoozed, State
 from anew.jobs.breaker import BreakerRow, BreakerSettings, BreakerState
 from anew.jobs.terms import policy_of
 from anew.store.protocol import TakenRow
@@ -32,13 +32,25 @@ class Want(NamedTuple):
     limit: int
 
 
+class SettledJob(Protocol):
+    """A job after the end of a run, as far as a worker looks at it."""
+
+    @property
+    def state(self) -> State:
+        """Its state now."""
+
+    @property
+    def ready_at(self) -> int:
+        """When it may run, epoch ms."""
+
+
 @dataclass(slots=True)
 class Exchanged:
     """What an exchange has come to.
 
     Attributes:
         taken: For each want the jobs, which the worker holds now.
-        settled: The runs whose end is on the disk, each with its job as it is now; None: it has completed, or was no longer held.
+        settled: The runs whose end is on the disk, each with its job as it is now; None: it has completed.
         lost: Of those, runs whose jobs were no longer held: somebody had cancelled or deleted them.
         again: Runs that could not be settled yet, because another program writes.
         kept: Runs that could not be given back yet, for the same reason.
@@ -46,10 +58,11 @@ class Exchanged:
         held: How many of the settled ones were taken and never begun, as the breakers of the services that they call are open.
         open: The breakers that are not closed, by key, each with the key of the job that may run all the same; None: nobody looked.
         turned: Breakers that were closed and are no longer, or the other way round.
+        is_drained: Nothing more was ready; False: that is not known yet.
     """
 
     taken: list[list[Run]]
-    settled: list[tuple[Run, Job | None]]
+    settled: list[tuple[Run, SettledJob | None]]
     lost: list[Run]
     again: list[Run]
     kept: Sequence[Run] = ()
@@ -57,6 +70,7 @@ class Exchanged:
     held: int = 0
     open: Mapping[str, int] | None = None
     turned: Sequence[BreakerRow] = ()
+    is_drained: bool = True
 
 
 class Source(Protocol):
@@ -87,6 +101,9 @@ class Source(Protocol):
 
     def now(self) -> int:
         """Give the time, epoch ms."""
+
+    def close(self) -> None:
+        """Let go of what it has of its own; the worker has ended."""
 
 
 class EmbeddedSource:
@@ -175,6 +192,9 @@ class EmbeddedSource:
     def progress(self, job_id: str, percent: int | None, text: str | None) -> None:
         """Write how far a job has come; it need not outlive a power cut."""
         self._commit.apply(Call(report_progress(job_id, percent, text), _nobody, durable=False))
+
+    def close(self) -> None:
+        """Nothing: the file stays open for the application."""
 
     def _given_back(self, runs: Sequence[Run], answer: object, done: Exchanged) -> None:
         if isinstance(answer, StoreBusy):

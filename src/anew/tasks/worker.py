@@ -12,20 +12,20 @@ import signal
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from types import FrameType
 from typing import Any, Final
 
-from anew.errors import InvalidInput, NotSupported
-from anew.jobs import Cancelled, Failed, Interrupted, Job, Snoozed, State
+from anew.errors import InvalidInput
+from anew.jobs import Cancelled, Failed, Interrupted, Snoozed, State
 from anew.jobs.breaker import BreakerRow, BreakerState
 from anew.tasks.app import Anew
 from anew.tasks.events import Event
 from anew.tasks.lanes import Lane
 from anew.tasks.outbox import Drainer
 from anew.tasks.running import HELD, Run, Runner, timed_out
-from anew.tasks.source import EmbeddedSource, Source, Want
+from anew.tasks.source import SettledJob, Want
 from anew.tasks.times import Wait, wait_ms
 from anew.units import parse_size, refused
 
@@ -96,12 +96,13 @@ class Worker:
         self._drain_s = wait_ms(drain, "drain") / 1_000
         self._burst = burst
         self._most_jobs = most_jobs
-        self._source = source_of(app)
+        self._source = app.backend.source(app)
         self._runner = Runner(self._source.now, self._source.progress)
         self._ended: deque[Run] = deque()
         self._again: list[Run] = []
         self._kept_back: Sequence[Run] = ()
         self._is_busy = False
+        self._is_drained = True
         self._sleeping = False
         self.stopped_by: int | None = None
         self.given_back = 0
@@ -141,6 +142,7 @@ class Worker:
                 self._drainer.stop()
                 for lane in self._lanes:
                     lane.close()
+                self._source.close()
         self.app.events.close()
 
     def start(self) -> None:
@@ -276,7 +278,7 @@ class Worker:
         taken = 0
         if ended or given_back or any(want.limit for want in wants):
             taken = self._exchange(ended, given_back, wants)
-        if self._burst and not (taken or ended or self._is_busy or self._held()):
+        if self._burst and self._is_drained and not (taken or ended or self._is_busy or self._held()):
             self.stop()
         if not (taken or ended):
             self._sleep(seen, looks=any(want.limit for want in wants))
@@ -305,6 +307,7 @@ class Worker:
         for run in done.lost:
             self.done["lost"] += 1
             log.info("a job was no longer held when its run ended", extra=_about(run))
+        self._is_drained = done.is_drained
         self._again, self._kept_back = done.again, done.kept
         self._is_busy = done.busy
         if done.again or done.kept or done.busy:
@@ -363,7 +366,7 @@ class Worker:
 
     # -- events
 
-    def _settled(self, run: Run, job: Job | None) -> None:
+    def _settled(self, run: Run, job: SettledJob | None) -> None:
         name = outcome_name(run, job)
         self.done[name] += 1
         log_end(name, run, job)
@@ -415,22 +418,7 @@ class Worker:
                 signal.signal(number, handler)
 
 
-def source_of(app: Anew) -> Source:
-    """Give the place of an application's jobs as a worker sees it."""
-    backend = app.backend
-    make: Callable[[Anew], Source] | None = getattr(backend, "source", None)
-    if make is not None:
-        return make(app)
-    from anew.tasks.embedded import EmbeddedBackend
-
-    if not isinstance(backend, EmbeddedBackend):
-        raise NotSupported(
-            f"{app.location} is a server's address; expected the file or the data directory, beside which a worker runs"
-        )
-    return EmbeddedSource(app, backend.commit)
-
-
-def outcome_name(run: Run, job: Job | None) -> str:
+def outcome_name(run: Run, job: SettledJob | None) -> str:
     """Name what a settled run has come to, as events and counters do."""
     match run.outcome:
         case None:
@@ -445,7 +433,7 @@ def outcome_name(run: Run, job: Job | None) -> str:
             return "discarded" if job is not None and job.state is State.DEAD else "failed"
 
 
-def log_end(name: str, run: Run, job: Job | None) -> None:
+def log_end(name: str, run: Run, job: SettledJob | None) -> None:
     """Log what a settled run has come to (`outcome_name`)."""
     level = {"failed": logging.WARNING, "discarded": logging.ERROR}.get(name, logging.INFO)
     if log.isEnabledFor(level):
@@ -455,7 +443,7 @@ def log_end(name: str, run: Run, job: Job | None) -> None:
         log.log(level, "%s %s %s%s", run.name, run.job_id, name, why, extra=fields)
 
 
-def event_of(name: str, run: Run, job: Job | None = None) -> Event:
+def event_of(name: str, run: Run, job: SettledJob | None = None) -> Event:
     """Give the event that a run has begun (``started``), or that it was settled (`outcome_name`)."""
     facts = _facts(run, job)
     return Event(
@@ -472,7 +460,7 @@ def event_of(name: str, run: Run, job: Job | None = None) -> Event:
     )
 
 
-def _facts(run: Run, job: Job | None) -> dict[str, Any]:
+def _facts(run: Run, job: SettledJob | None) -> dict[str, Any]:
     facts: dict[str, Any] = {}
     outcome = run.outcome
     if run.ended_ns:

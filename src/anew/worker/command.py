@@ -15,9 +15,9 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from anew.client import Client, Filters, JobView
+from anew.client.feed import Connected, Delivered, Feed, FeedMessage, Heartbeat, Lost
 from anew.errors import AnewError, InternalError
 from anew.units import format_duration
-from anew.worker.feed import Connected, Delivered, Feed, FeedMessage, Heartbeat, Lost
 from anew.worker.process import MESSAGE_LIMIT, Ended, Run
 from anew.worker.reports import Level, Notice, Reported, is_another_attempt, notice_of, report_until_heard
 

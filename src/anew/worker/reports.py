@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import Final, Literal, assert_never
 
 from anew.client import Client, JobView
+from anew.client.feed import PASSING, retry_wait_ms
 from anew.errors import AnewError, InternalError, NotFound
 from anew.units import format_duration
-from anew.worker.feed import PASSING, retry_wait_ms
 from anew.worker.process import Ended
 
 Verdict = Literal["completed", "failed", "gone", "refused", "unreported"]

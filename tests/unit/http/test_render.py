@@ -233,7 +233,10 @@ def test_an_error_record_with_and_without_details() -> None:
         failed_at=6,
         decision=None,
     )
-    assert JSON.encode(shown_error(record)) == b'{"attempt":1,"message":"","dequeued_at":5,"failed_at":6}'
+    assert (
+        JSON.encode(shown_error(record))
+        == b'{"attempt":1,"outcome":"error","message":"","dequeued_at":5,"failed_at":6}'
+    )
     record = ErrorRecord(
         attempt=2,
         outcome="error",
@@ -245,7 +248,7 @@ def test_an_error_record_with_and_without_details() -> None:
         decision=b'{"verdict":"dead","reason":"r"}',
     )
     assert JSON.encode(shown_error(record)) == (
-        b'{"attempt":2,"message":"m","error_type":"E","backtrace":"b","dequeued_at":5,"failed_at":6,'
+        b'{"attempt":2,"outcome":"error","message":"m","error_type":"E","backtrace":"b","dequeued_at":5,"failed_at":6,'
         b'"decision":{"verdict":"dead","reason":"r"}}'
     )
     wordless = replace(

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from anew.client import Filters, JobView
+from anew.client.feed import Connected, Delivered, FeedMessage, Heartbeat, Lost, retry_wait_ms
 from anew.errors import InternalError, NotFound, Overloaded, Unreachable
 from anew.worker import reports
 from anew.worker.command import CommandWorker, Share, WorkOptions, _Done, _FromFeed
-from anew.worker.feed import Connected, Delivered, FeedMessage, Heartbeat, Lost, retry_wait_ms
 from anew.worker.process import Ended, Run, without_secrets
 from anew.worker.reports import Notice, Reported, Verdict, is_another_attempt, report_until_heard
 

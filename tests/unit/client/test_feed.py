@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from anew.client import JobView
+from anew.client import feed as feeds
+from anew.client.feed import Connected, Delivered, Feed, Heartbeat, Lost
 from anew.errors import AnewError, StoreFull, Unauthorized, Unreachable
-from anew.worker import feed as feeds
-from anew.worker.feed import Connected, Delivered, Feed, Heartbeat, Lost
 
 DOWN = Unreachable("no server")
 REFUSED = Unauthorized("who are you?")

@@ -1,0 +1,97 @@
+"""Batches: groups of jobs whose callbacks are enqueued when all have succeeded, or have all run once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgspec import UNSET, Raw, Struct, UnsetType
+
+from anew.engine import Call
+from anew.engine.groups import commit_batch, new_batch
+from anew.http.api import Context
+from anew.http.bodies import body_as
+from anew.http.formats import Format, written_in
+from anew.http.replies import answering
+from anew.http.router import Doc, Router
+from anew.http.tied import batch_key, reading_tied_job
+from anew.jobs import NewJob
+from anew.jobs.batches import Callback
+from anew.jobs.codec import PushedJob
+from anew.net.chunks import at_once
+from anew.net.seam import Kind, Request
+
+MAX_BODY = 4 << 20
+"""Bytes of a new batch with its callbacks."""
+
+
+_NULLS = (b"null", b"\xc0")
+"""Nothing, in JSON and in MessagePack."""
+
+
+class NewBatch(Struct, frozen=True):
+    """A batch.
+
+    Attributes:
+        on_success: The job that is enqueued when all of the batch have succeeded.
+        on_complete: The job that is enqueued when all of the batch have run once, with whatever result.
+        parent: Id of the batch whose callbacks wait for this one's.
+    """
+
+    on_success: Raw | UnsetType = UNSET
+    on_complete: Raw | UnsetType = UNSET
+    parent: str | None = None
+
+
+class BatchRoutes:
+    """Makes batches.
+
+    Args:
+        context: What handlers use.
+    """
+
+    def __init__(self, context: Context) -> None:
+        self._submit = context.commit.submit
+        self._ids = context.engine.ids
+        self._max_bytes = context.settings.max_job_bytes
+
+    def create(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
+        """Make a batch, open: jobs join it by their ties, and its callbacks wait until it is closed."""
+        written, body = written_in(request), body_as(request, NewBatch)
+        if written is None or body is None:
+            return
+        given = {Callback.SUCCESS: body.on_success, Callback.COMPLETE: body.on_complete}
+        jobs = {
+            callback: self._callback(bytes(job), written, callback)
+            for callback, job in given.items()
+            if not isinstance(job, UnsetType) and bytes(job) not in _NULLS
+        }
+        parent = None if body.parent is None else batch_key(self._ids, body.parent)
+
+        def then(key: int) -> None:
+            form.reply(request, 201, {"id": self._ids.write_batch(key)})
+
+        self._submit(Call(new_batch(lambda key: jobs, parent=parent), answering(request, form, then)))
+
+    def _callback(self, job: bytes, form: Format, callback: Callback) -> PushedJob:
+        work = reading_tied_job(self._ids, form, self._max_bytes, job, f"on_{callback}")
+        read: NewJob = at_once(work)
+        fields = {name: getattr(read, name) for name in NewJob.__struct_fields__}
+        return read if isinstance(read, PushedJob) else PushedJob(**fields)
+
+    def close(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
+        """Let the callbacks of a batch go; those that are due already are enqueued at once."""
+
+        def then(_: Any) -> None:
+            request.reply(204, b"", None)
+
+        key = batch_key(self._ids, params[0])
+        self._submit(Call(commit_batch(key), answering(request, form, then)))
+
+
+def add_routes(router: Router, context: Context) -> None:
+    """Serve the batches' routes."""
+    routes = BatchRoutes(context)
+    create = Doc("createBatch", "jobs", {201: "Batch"}, "NewBatch", errors=(404,))
+    close = Doc("closeBatch", "jobs", errors=(404,))
+    router.add("POST", "/v1/batches", routes.create, create, kind=Kind.new_work, most_bytes=MAX_BODY)
+    router.add("POST", "/v1/batches/{batch}/close", routes.close, close)

@@ -1,0 +1,149 @@
+"""Cron entries: listed, and replaced a group at a time."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgspec import Raw, Struct
+
+from anew.engine import Call
+from anew.engine.crontab import NewCron, Replaced, list_crons, replace_group
+from anew.errors import InvalidInput, NotSupported
+from anew.http.api import Context
+from anew.http.bodies import body_as, decode
+from anew.http.formats import Format, written_in
+from anew.http.jobrules import check_name
+from anew.http.long_lists import check_count
+from anew.http.newjobs import placed
+from anew.http.replies import answering
+from anew.http.router import Doc, Router
+from anew.http.tied import reading_tied_job
+from anew.jobs.cron_entry import NO_CATCH_UP_MS
+from anew.net.chunks import at_once
+from anew.net.seam import Request
+from anew.store.protocol import CronRow
+
+MOST_ENTRIES = 1_000
+"""Entries that a group may have which is replaced over HTTP."""
+
+MAX_BODY = 4 << 20
+"""Bytes of a group's entries."""
+
+_ZIZQ = {
+    "/crons": ("GET", "DELETE"),
+    "/crons/{group}": ("GET", "PUT", "PATCH", "DELETE"),
+    "/crons/{group}/entries": ("POST",),
+    "/crons/{group}/entries/{entry}": ("GET", "PUT", "PATCH", "DELETE"),
+}
+
+
+class CronEntries(Struct, frozen=True):
+    """What a group is to have, and nothing else.
+
+    Attributes:
+        entries: Different in their names.
+    """
+
+    entries: list[Raw]
+
+
+class NewCronEntry(Struct, frozen=True):
+    """A cron entry.
+
+    Attributes:
+        name: Different from all others in its group.
+        schedule: A cron expression of five or six fields (seconds first), or a name such as `@daily`.
+        job: What it enqueues each time; instants of its ties count from the firing.
+        timezone: An IANA name; null: the server's own.
+        catch_up: Where no process ran at the time, enqueue the latest that was missed.
+    """
+
+    name: str
+    schedule: str
+    job: Raw
+    timezone: str | None = None
+    catch_up: bool = False
+
+
+class CronRoutes:
+    """Lists and replaces cron entries.
+
+    Args:
+        context: What handlers use.
+    """
+
+    def __init__(self, context: Context) -> None:
+        self._submit = context.commit.submit
+        self._ids = context.engine.ids
+        self._max_bytes = context.settings.max_job_bytes
+
+    def list(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
+        """List the cron entries of all groups, in order of group and name."""
+
+        def then(rows: list[CronRow]) -> None:
+            form.reply(request, 200, {"crons": [_cron(row) for row in rows]})
+
+        self._submit(Call(list_crons(), answering(request, form, then), durable=False, waits=False))
+
+    def replace(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
+        """Have these entries in a group and no others; those that have not changed keep their schedule."""
+        check_name(params[0], "group")
+        written, body = written_in(request), body_as(request, CronEntries)
+        if written is None or body is None:
+            return
+        check_count("entries", len(body.entries), MOST_ENTRIES)
+        entries = [self._entry(raw, written, at) for at, raw in enumerate(body.entries)]
+
+        def then(replaced: Replaced) -> None:
+            form.reply(request, 200, {"written": replaced.written, "removed": replaced.removed})
+
+        self._submit(Call(replace_group(params[0], entries), answering(request, form, then)))
+
+    def _entry(self, raw: Raw, form: Format, at: int) -> NewCron:
+        where = f"entries[{at}]"
+        entry = decode(raw, form, NewCronEntry, where=where)
+        try:
+            check_name(entry.name, "name")
+        except InvalidInput as error:
+            raise placed(error, where) from None
+        job = at_once(reading_tied_job(self._ids, form, self._max_bytes, bytes(entry.job), f"{where}.job"))
+        patience_ms = None if entry.catch_up else NO_CATCH_UP_MS
+        return NewCron(
+            name=entry.name,
+            expression=entry.schedule,
+            job=job,
+            timezone=entry.timezone,
+            patience_ms=patience_ms,
+        )
+
+    def zizq(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
+        """Refuse Zizq's form of schedules."""
+        raise NotSupported(
+            "Zizq's form of cron entries is not supported by this server yet; GET /v1/crons lists entries, "
+            "PUT /v1/crons/{group} replaces those of a group"
+        )
+
+
+def _cron(row: CronRow) -> dict[str, Any]:
+    entry = row.entry
+    return {
+        "group": row.group,
+        "name": row.name,
+        "schedule": entry.expression,
+        "timezone": entry.timezone,
+        "paused": entry.paused or row.group_paused,
+        "next_at": entry.next_at,
+        "last_fired_at": entry.last_fired_at,
+    }
+
+
+def add_routes(router: Router, context: Context) -> None:
+    """Serve the cron routes."""
+    routes = CronRoutes(context)
+    listed = Doc("listCrons", "server", {200: "Crons"}, about="List cron entries, at most the first 1,000.")
+    replaced = Doc("replaceCrons", "server", {200: "CronsReplaced"}, "CronEntries", errors=(409,))
+    router.add("GET", "/v1/crons", routes.list, listed)
+    router.add("PUT", "/v1/crons/{group}", routes.replace, replaced, most_bytes=MAX_BODY)
+    for path, methods in _ZIZQ.items():
+        for method in methods:
+            router.add(method, path, routes.zizq)

@@ -1,0 +1,278 @@
+"""``POST /v1/jobs/reports``: how attempts have ended, of whatever kind; and a word about one that still runs."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import UNSET, Meta, Raw, Struct, UnsetType
+
+from anew.backoff import policy_from_json
+from anew.engine import Call
+from anew.engine.progress import report_progress
+from anew.engine.reports import RELEASE, Report, Reports
+from anew.errors import AnewError, InvalidInput, InvalidJob
+from anew.http.api import Context
+from anew.http.bodies import MAX_MEMBER, body_as, decode
+from anew.http.formats import Format, written_in
+from anew.http.jobrules import check_u64
+from anew.http.long_lists import LONG_LIST, members_of, reading_list
+from anew.http.repacking import repacking
+from anew.http.replies import answering, error_words
+from anew.http.router import Doc, Router
+from anew.http.settling import SHOWN_ID, failed
+from anew.jobs import Cancelled, Failed, Interrupted, Job, Snoozed, State
+from anew.jobs.codec import U32, At, FailureReport
+from anew.jobs.records import MESSAGE_BYTES, cut_middle
+from anew.net.chunks import Work, at_once
+from anew.net.seam import Kind, Request
+from anew.units import refused
+
+MOST_RESULT = 1 << 20
+"""Bytes of one job's result."""
+
+
+MAX_PROGRESS = 16 << 10
+"""Bytes of a word about progress."""
+
+
+class _Ended(Struct, frozen=True, kw_only=True, tag_field="end"):
+    """An attempt that has ended.
+
+    Attributes:
+        id: The job.
+        taken_at: Its `dequeued_at` as the take showed it, so that a late report ends no other attempt; absent: whichever runs.
+    """
+
+    id: str
+    taken_at: At | None = None
+
+
+class SucceededReport(_Ended, frozen=True, kw_only=True, tag="succeeded"):
+    """It has done its work.
+
+    Attributes:
+        result: What it has come to; kept with the job, if that is kept.
+    """
+
+    result: Raw | UnsetType = UNSET
+
+
+class FailedReport(FailureReport, frozen=True, kw_only=True, tag_field="end", tag="failed"):
+    """It has failed.
+
+    Attributes:
+        id: The job.
+        taken_at: As in the other reports.
+        outcome: `timeout`: it was stopped because it ran longer than it may.
+        policy: What decides about this failure, in Anew's own form, in place of the job's.
+        limited: The limit of retries holds for `retry_at` too.
+    """
+
+    id: str
+    taken_at: At | None = None
+    outcome: Literal["error", "timeout"] = "error"
+    policy: Raw | UnsetType = UNSET
+    limited: bool = False
+
+
+class SnoozedReport(_Ended, frozen=True, kw_only=True, tag="snoozed"):
+    """It asks to run later, which is no failure.
+
+    Attributes:
+        ready_at: When, epoch ms.
+        reason: Why.
+        outcome: `rate_limited`: what it calls has refused it for the time being.
+        most: The most snoozes of the job; one more ends it.
+    """
+
+    ready_at: At
+    reason: str = ""
+    outcome: Literal["snoozed", "rate_limited"] = "snoozed"
+    most: U32 | None = None
+
+
+class CancelledReport(_Ended, frozen=True, kw_only=True, tag="cancelled"):
+    """It calls its own job off.
+
+    Attributes:
+        reason: Why.
+    """
+
+    reason: str = ""
+
+
+class InterruptedReport(_Ended, frozen=True, kw_only=True, tag="interrupted"):
+    """What ran it has died."""
+
+
+class ReleasedReport(_Ended, frozen=True, kw_only=True, tag="released"):
+    """It was not begun: the job goes back to its place, and nothing is counted."""
+
+
+AttemptReport = (
+    SucceededReport | FailedReport | SnoozedReport | CancelledReport | InterruptedReport | ReleasedReport
+)
+
+
+class ProgressReport(Struct, frozen=True):
+    """How far a job has come.
+
+    Attributes:
+        percent: 0 to 100; null leaves what was said before.
+        text: A line about it; null leaves what was said before.
+    """
+
+    percent: Annotated[int, Meta(ge=0, le=100)] | None = None
+    text: str | None = None
+
+
+class _Tag(Struct):
+    id: str
+    end: str
+
+
+_KINDS: dict[str, type[Any]] = {
+    str(kind.__struct_config__.tag): kind
+    for kind in (
+        SucceededReport, FailedReport, SnoozedReport, CancelledReport, InterruptedReport, ReleasedReport
+    )
+}  # fmt: skip
+
+_Read = tuple[str | None, Report | AnewError]
+"""A report's job, as far as it can be read, and what it says or why it is refused."""
+
+
+class ReportRoutes:
+    """Takes reports of workers.
+
+    Args:
+        context: What handlers use.
+    """
+
+    def __init__(self, context: Context) -> None:
+        self._submit = context.commit.submit
+        self._chunks = context.chunks
+        self._key_of = context.key_of
+        self._ids = context.engine.ids
+        self._max_bulk = context.settings.max_bulk
+
+    def reports(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
+        """Settle attempts of whatever end, each decided by itself and named by the instant of its take."""
+        written = written_in(request)
+        if written is None:
+            return
+        work = reading_list(request.body, written, "reports", self._max_bulk, partial(self._reading, written))
+
+        def then(reports: list[_Read]) -> None:
+            self._settle(reports, request, form)
+
+        if len(request.body) <= LONG_LIST:
+            then(at_once(work))
+        else:
+            self._chunks.run(work, answering(request, form, then), len(request.body))
+
+    def _settle(self, reports: list[_Read], request: Request, form: Format) -> None:
+        asked = [report for _, report in reports if isinstance(report, Report)]
+
+        def then(answers: list[Any]) -> None:
+            decided = iter(answers)
+            results = [
+                {"id": job_id} | _result(next(decided) if isinstance(report, Report) else report)
+                for job_id, report in reports
+            ]
+            form.reply(request, 200, {"results": results})
+
+        self._submit(Reports(asked, answering(request, form, then)))
+
+    def _reading(self, form: Format, piece: bytes, first: int) -> Work[list[_Read]]:
+        """Read some reports; one that does not fit is refused by itself."""
+        reports: list[_Read] = []
+        for at, member in enumerate(members_of(piece, form), first):
+            job_id = None
+            try:
+                where = f"reports[{at}]"
+                tag = decode(member, form, _Tag, where=where)
+                job_id = tag.id[:SHOWN_ID]
+                kind = _KINDS.get(tag.end)
+                if kind is None:
+                    raise refused(f"{where}.end", tag.end, f"one of {', '.join(_KINDS)}")
+                report = decode(member, form, kind, where=where)
+                check_u64(report.taken_at, "taken_at")
+                reports.append(
+                    (job_id, Report(self._ids.read(report.id), report.taken_at, *_end_of(report, form)))
+                )
+            except InvalidInput as error:
+                reports.append((job_id, error))
+            if not len(reports) % 100:
+                yield
+        return reports
+
+    def progress(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
+        """Write how far a job that runs has come."""
+        body = body_as(request, ProgressReport)
+        if body is None:
+            return
+        job_id = self._ids.write(self._key_of(params[0]))
+        verb = report_progress(job_id, body.percent, body.text)
+        done = answering(request, form, lambda _: request.reply(204, b"", None))
+        self._submit(Call(verb, done, durable=False))
+
+
+def _end_of(report: AttemptReport, form: Format) -> tuple[Any, bytes | None]:
+    """Give a report's outcome, as `Report` has it, and its result."""
+    match report:
+        case SucceededReport():
+            return None, _json_of(report.result, form, "result", MOST_RESULT)
+        case FailedReport():
+            return _failed(report, form), None
+        case SnoozedReport():
+            check_u64(report.ready_at, "ready_at")
+            reason = cut_middle(report.reason, MESSAGE_BYTES)
+            return Snoozed(
+                ready_at=report.ready_at, reason=reason, outcome=report.outcome, most=report.most
+            ), None
+        case CancelledReport():
+            return Cancelled(reason=cut_middle(report.reason, MESSAGE_BYTES)), None
+        case InterruptedReport():
+            return Interrupted("worker gone"), None
+        case _:
+            return RELEASE, None
+
+
+def _failed(report: FailedReport, form: Format) -> Failed:
+    policy = _json_of(report.policy, form, "policy", MAX_MEMBER)
+    if policy is not None:
+        policy_from_json(policy)  # raises in its own words
+    return msgspec.structs.replace(
+        failed(report), outcome=report.outcome, policy=policy, limited=report.limited
+    )
+
+
+def _json_of(value: Raw | UnsetType, form: Format, field: str, most: int) -> bytes | None:
+    """Give a member as JSON in one line, whatever the request is written in."""
+    if isinstance(value, UnsetType):
+        return None
+    if len(value) > most:
+        raise InvalidJob(f"{field}: expected at most {most} bytes, got {len(value)}", field=field)
+    text = bytes(value) if form.is_json else at_once(repacking(bytes(value), most, field))
+    return text.translate(None, b"\r\n")
+
+
+def _result(outcome: Job | AnewError | None) -> dict[str, Any]:
+    if isinstance(outcome, AnewError):
+        return error_words(outcome)
+    if outcome is None:
+        return {"state": State.COMPLETED.value}
+    return {"state": outcome.state.value, "ready_at": outcome.ready_at}
+
+
+def add_routes(router: Router, context: Context) -> None:
+    """Serve the reporting routes."""
+    routes = ReportRoutes(context)
+    reports = Doc("report", "work", {200: "ReportResults"}, "Reports")
+    progress = Doc("reportProgress", "work", body="Progress")
+    path = "/v1/jobs/{id}/progress"
+    router.add("POST", "/v1/jobs/reports", routes.reports, reports, kind=Kind.settling)
+    router.add("POST", path, routes.progress, progress, kind=Kind.settling, most_bytes=MAX_PROGRESS)

@@ -1,0 +1,117 @@
+"""New jobs that are tied to something beside them: a unique key, a time to start by, a batch."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from msgspec import Meta, Struct
+
+from anew.errors import InvalidInput, InvalidJob, NotFound
+from anew.http.formats import Format
+from anew.http.jobrules import check_u64
+from anew.http.long_lists import members_of
+from anew.http.newjobs import placed, reading_one
+from anew.jobs import IdText, NewJob
+from anew.jobs.codec import At, JobHooks, PushedJob, UniqueKey
+from anew.jobs.unique import TIMED
+from anew.net.chunks import Work
+
+BATCH = "b-"
+"""What a batch's public id begins with."""
+
+
+class NewUnique(Struct, frozen=True):
+    """A unique key of a new job.
+
+    Attributes:
+        digest: 32 hexadecimal digits that stand for the key; equal keys have equal digests, over all queues and types.
+        scope: How long a job of the key holds it: while it waits (`queued`), until it ends (`active`), as long as it is kept
+            (`exists`); until it starts (`started`) or succeeds (`succeeded`), and then no longer than `ends_at`.
+        ends_at: When that ends at the latest, epoch ms; for `started` and `succeeded` only, which need it.
+    """
+
+    digest: Annotated[str, Meta(pattern="^[0-9a-f]{32}$")]
+    scope: Literal["queued", "active", "exists", "started", "succeeded"] = "active"
+    ends_at: At | None = None
+
+
+class NewTies(Struct, frozen=True):
+    """What a new job is tied to.
+
+    Attributes:
+        unique: While another job holds this key, the new one is a duplicate of it.
+        expires_at: It is not started later than this, epoch ms.
+        batch: Id of the batch that it joins.
+    """
+
+    unique: NewUnique | None = None
+    expires_at: At | None = None
+    batch: str | None = None
+
+
+class NewTiedJob(NewJob):
+    """A new job with what it is tied to.
+
+    Attributes:
+        ties: Null: to nothing.
+    """
+
+    ties: NewTies | None = None
+
+
+def reading_tied(ids: IdText, form: Format, max_bytes: int, piece: bytes, first: int) -> Work[list[NewJob]]:
+    """Read some jobs of a list.
+
+    Args:
+        ids: Reads batches' ids.
+        form: How they are written.
+        max_bytes: Bytes that each payload may have.
+        piece: An array.
+        first: The place of its first member.
+
+    Raises:
+        InvalidInput, NotFound, NotSupported: One does not fit, which is named, or there is no such batch.
+    """
+    jobs: list[NewJob] = []
+    for at, member in enumerate(members_of(piece, form), first):
+        jobs.append((yield from reading_tied_job(ids, form, max_bytes, bytes(member), f"jobs[{at}]")))
+        if not len(jobs) % 100:
+            yield
+    return jobs
+
+
+def reading_tied_job(ids: IdText, form: Format, max_bytes: int, body: bytes, where: str) -> Work[NewJob]:
+    """Read one job; see `reading_tied`. `where` names it in errors."""
+    try:
+        job, _ = yield from reading_one(body, form, max_bytes, NewTiedJob)
+        assert isinstance(job, NewTiedJob)
+        ties = None if job.ties is None else _hooks(ids, job.ties)
+    except InvalidInput as error:
+        raise placed(error, where) from None
+    fields = {name: getattr(job, name) for name in NewJob.__struct_fields__}
+    return NewJob(**fields) if ties is None else PushedJob(**fields, hooks=ties)
+
+
+def _hooks(ids: IdText, ties: NewTies) -> JobHooks:
+    check_u64(ties.expires_at, "ties.expires_at")
+    unique = None
+    if ties.unique is not None:
+        check_u64(ties.unique.ends_at, "ties.unique.ends_at")
+        if (ties.unique.scope in TIMED) != (ties.unique.ends_at is not None):
+            expected = f"expected with the scopes {' and '.join(sorted(TIMED))}, and with no other"
+            raise InvalidJob(f"ties.unique.ends_at: {expected}", field="ties.unique.ends_at")
+        unique = UniqueKey(bytes.fromhex(ties.unique.digest), ties.unique.scope, ties.unique.ends_at)
+    batch = None if ties.batch is None else batch_key(ids, ties.batch)
+    return JobHooks(unique=unique, expires_at=ties.expires_at, batch=batch)
+
+
+def batch_key(ids: IdText, batch: str) -> int:
+    """Give the key of a batch's public id.
+
+    Raises:
+        NotFound: It is no id of this store.
+    """
+    key = ids.read(batch.removeprefix(BATCH)) if batch.startswith(BATCH) else -1
+    if key < 0:
+        raise NotFound("no such batch")
+    return key

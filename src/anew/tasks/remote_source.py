@@ -1,0 +1,503 @@
+"""Where a worker's jobs come from that works for a server: they arrive on take streams, and reports go back by requests.
+
+A stream holds its jobs for as long as it is open. When it breaks, the server offers them to whoever takes, and this worker opens
+another; where the server gives it a job again that it still runs, the run goes on and holds the job anew, and where it has done the
+job meanwhile it says so.
+"""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import os
+import socket
+import threading
+import time
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final, NamedTuple
+from urllib.parse import quote
+
+import msgspec
+
+from anew.backoff import policy_from_json
+from anew.client import Client, JobView
+from anew.client.feed import PASSING, Connected, Delivered, Feed, FeedMessage, Heartbeat, Lost, retry_wait_ms
+from anew.errors import AnewError, NotFound
+from anew.jobs import Cancelled, Failed, Interrupted, Snoozed, State
+from anew.jobs.breaker import BreakerRow, BreakerSettings, BreakerState
+from anew.tasks.app import Anew
+from anew.tasks.running import HELD, Run
+from anew.tasks.source import Exchanged, Want, report_of
+
+log = logging.getLogger("anew.tasks")
+
+MOST_REPORTS: Final = 500
+REPORT_BYTES: Final = 1 << 20
+"""Reports and their bytes in one request, if it has more than one."""
+
+MOST_DONE: Final = 1_000
+"""Runs that are kept which have done their jobs and could not say so in time."""
+
+IDLE_TIMEOUT_MS: Final = 30_000
+"""Silence, the server's heartbeats included, after which a stream counts as broken."""
+
+_numbers = itertools.count(1)
+
+
+class Settled(NamedTuple):
+    """A job as it is after a report."""
+
+    state: State
+    ready_at: int
+
+
+class RemoteSource:
+    """Jobs of a server.
+
+    Args:
+        app: Whose tasks they are calls of.
+        client: The server's.
+    """
+
+    def __init__(self, app: Anew, client: Client) -> None:
+        self._tasks = app.tasks
+        self._downstreams = app.downstreams
+        self._client = client
+        self._worker_id = f"{socket.gethostname()}:{os.getpid()}:{next(_numbers)}"
+        self._streams: dict[Sequence[str] | None, _Stream] = {}
+        self._changed = threading.Condition()
+        self._seen = 0
+        self._tries = 0
+        self._again_at = 0.0
+        self._is_quiet = False
+        self._unsaid: list[
+            dict[str, Any]
+        ] = []  # what breakers have not been told, as the server could not be reached
+
+    def now(self) -> int:
+        """Give the time of this machine, epoch ms."""
+        return time.time_ns() // 1_000_000
+
+    @property
+    def seen(self) -> int:
+        """For `sleep`: how often something had come before the worker looked for jobs."""
+        return self._seen
+
+    def sleep(self, seconds: float, seen: int) -> None:
+        """Wait until something has come, or `wake` is called."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._seen != seen, seconds)
+
+    def wake(self) -> None:
+        """End a `sleep`."""
+        with self._changed:
+            self._seen += 1
+            self._changed.notify_all()
+
+    def note_begun(self, slot: int, run: Run) -> None:
+        """Nothing: the server sees only that a worker has gone."""
+
+    def progress(self, job_id: str, percent: int | None, text: str | None) -> None:
+        """Write how far a job has come."""
+        self._client.request("POST", f"/v1/jobs/{job_id}/progress", {"percent": percent, "text": text})
+
+    def close(self) -> None:
+        """Close the streams: the server gives back at once what they still hold."""
+        for stream in self._streams.values():
+            stream.close()
+
+    # -- exchanges
+
+    def exchange(self, ended: Sequence[Run], given_back: Sequence[Run], wants: Sequence[Want]) -> Exchanged:
+        """Report what has ended, and give what has come; see `Source`."""
+        done = Exchanged([], [], [], [])
+        for stream in self._streams.values():
+            stream.check()
+        if not wants and not self._is_quiet:
+            given_back = [*given_back, *self._be_quiet()]
+        ended = [*ended, *(run for stream in self._streams.values() for run in stream.come_back())]
+        if time.monotonic() < self._again_at:
+            self._put_off(ended, given_back, done)
+        else:
+            self._report(ended, given_back, done)
+        done.taken = [self._taken(want) for want in wants]
+        if self._downstreams:
+            again = set(map(id, done.again))
+            self._ask([run for run in ended if id(run) not in again], done)
+        done.is_drained = all(stream.is_drained for stream in self._streams.values())
+        return done
+
+    def _taken(self, want: Want) -> list[Run]:
+        stream = self._streams.get(want.queues)
+        if stream is None:
+            stream = self._streams[want.queues] = _Stream(self, want, self._client, self._worker_id)
+        return stream.take(want.limit)
+
+    def _be_quiet(self) -> list[Run]:
+        """Have the server deliver nothing more; give what has come and was not begun."""
+        self._is_quiet = True
+        try:
+            self._client.request("POST", f"/v1/workers/{quote(self._worker_id, safe='')}/quiet")
+        except AnewError as error:
+            log.warning("the server could not be told to deliver nothing more", extra={"reason": str(error)})
+        return [run for stream in self._streams.values() for run in stream.take(None)]
+
+    def _put_off(self, ended: Sequence[Run], given_back: Sequence[Run], done: Exchanged) -> None:
+        done.again += [run for run in ended if not run.held]
+        done.kept = given_back
+
+    def _report(self, ended: Sequence[Run], given_back: Sequence[Run], done: Exchanged) -> None:
+        reports = [(run, _report_of(run)) for run in ended if not run.held]
+        reports += [(run, _named(run, "released")) for run in given_back]
+        parts = _parts(reports)
+        for part in parts:
+            # From now on a job that comes again is a new attempt of it: the answer to a report may come later than the job.
+            runs = {run.key: run for run, _ in part}
+            known = [(stream, stream.forget(runs)) for stream in self._streams.values()]
+            try:
+                answer = self._client.request(
+                    "POST", "/v1/jobs/reports", {"reports": [one for _, one in part]}
+                )
+            except PASSING as error:
+                for stream, forgotten in known:
+                    stream.remember(forgotten)
+                rest = [*part, *(one for more in parts for one in more)]
+                back = set(map(id, given_back))
+                self._put_off(
+                    [run for run, _ in rest if id(run) not in back],
+                    [run for run, _ in rest if id(run) in back],
+                    done,
+                )
+                self._wait(error)
+                return
+            self._tries = 0
+            origins = {key: (stream, at) for stream, forgotten in known for key, (_, at) in forgotten.items()}
+            for (run, report), result in zip(part, msgspec.json.decode(answer)["results"], strict=True):
+                self._reported(run, report, result, origins.get(run.key), done)
+
+    def _wait(self, error: AnewError) -> None:
+        """Try again after a while, as the policy of streams says."""
+        self._tries += 1
+        wait_ms = retry_wait_ms(self._tries, error)
+        self._again_at = time.monotonic() + wait_ms / 1_000
+        log.warning(
+            "the server takes no reports; they are kept", extra={"reason": str(error), "wait_ms": wait_ms}
+        )
+
+    def _reported(
+        self,
+        run: Run,
+        report: Mapping[str, Any],
+        result: Mapping[str, Any],
+        origin: tuple[_Stream, int] | None,
+        done: Exchanged,
+    ) -> None:
+        if "error" not in result:
+            if report["end"] == "released":
+                return
+            state = State(result["state"])
+            job = None if state is State.COMPLETED else Settled(state, result["ready_at"])
+            done.settled.append((run, job))
+        elif result["code"] == NotFound.code and origin is not None and origin[0].keep(run, origin[1]):
+            return
+        elif result["code"] == NotFound.code or report["end"] == "released":
+            done.lost.append(run)
+        elif isinstance(run.outcome, Failed) and not (run.outcome.policy or run.outcome.retry_at):
+            log.error(
+                "the server refuses a report; the job comes back when this worker ends",
+                extra={"job_id": run.job_id, "reason": result["error"]},
+            )
+            done.lost.append(run)
+        else:  # it must not stay in flight: it failed, with the reason why it could not be reported
+            run.outcome, run.result = Failed(message=result["error"], error_type=result["code"]), None
+            done.again.append(run)
+
+    # -- breakers
+
+    def _ask(self, ended: Sequence[Run], done: Exchanged) -> None:
+        """Say how runs have ended, and keep back those whose service fails."""
+        keys = {
+            name: task.options.downstream.key for name, task in self._tasks.items() if task.options.downstream
+        }
+        told = [_ended_run(run, keys[run.name]) for run in ended if run.name in keys and not run.held]
+        self._unsaid += told
+        held = [run for run in ended if run.held]
+        waiting = [*held, *(run for runs in done.taken for run in runs if run.name in keys)]
+        if not (self._unsaid or waiting):
+            return
+        question = {
+            "settings": {key: _terms(settings) for key, settings in self._downstreams.items()},
+            "ended": self._unsaid,
+            "waiting": [
+                _named(run, None) | {"breaker": keys[run.name], "retry": run.attempts > 0, "held": run.held}
+                for run in waiting
+            ],
+        }
+        try:
+            answer = msgspec.json.decode(self._client.request("POST", "/v1/breakers", question))
+        except PASSING as error:
+            self._unsaid = self._unsaid[-MOST_REPORTS:]
+            done.again += held
+            for stream_runs in done.taken:  # their handlers must not be called before that is known
+                kept = [run for run in stream_runs if run.name in keys]
+                stream_runs[:] = [run for run in stream_runs if run.name not in keys]
+                for run in kept:
+                    self._put_back(run)
+            self._wait(error)
+            return
+        self._unsaid = []
+        self._answered(answer, held, done)
+
+    def _answered(self, answer: Mapping[str, Any], held: Sequence[Run], done: Exchanged) -> None:
+        until = {one["id"]: one["ready_at"] for one in answer["held"]}
+        done.open = {key: 0 if probe is None else key_of(probe) for key, probe in answer["open"].items()}
+        done.turned = [breaker_row(one) for one in answer["turned"]]
+        kept = [run for runs in done.taken for run in runs if run.job_id in until]
+        for runs in done.taken:
+            runs[:] = [run for run in runs if run.job_id not in until]
+        for stream in self._streams.values():
+            stream.forget({run.key: run for run in (*held, *kept)})
+        for run in (*held, *kept):
+            ready_at = until.get(run.job_id)
+            if ready_at is None:
+                done.lost.append(run)
+                continue
+            run.outcome = Snoozed(ready_at=ready_at, reason=HELD, outcome="held")
+            done.settled.append((run, Settled(State.SCHEDULED, ready_at)))
+        done.held = len(kept)
+
+    def _put_back(self, run: Run) -> None:
+        for stream in self._streams.values():
+            if stream.forget({run.key: run}):
+                stream.put_back(run)
+
+    # -- for the streams
+
+    def run_of(self, job: JobView) -> Run:
+        """Make a run of a job that has come."""
+        return Run(
+            key=key_of(job.id),
+            token=job.dequeued_at or 0,
+            job_id=job.id,
+            name=job.type,
+            queue=job.queue,
+            payload=job.payload_json(),
+            attempts=job.attempts,
+            max_attempts=_most_attempts(job),
+            task=self._tasks.get(job.type),
+        )
+
+
+class _Stream:
+    """One take stream, over all its connections.
+
+    Args:
+        source: Told when something has come.
+        want: Its queues, and how many jobs it may hold.
+        client: The server's.
+        worker_id: What the server calls it.
+
+    Attributes:
+        is_drained: The server has had nothing more to deliver.
+    """
+
+    def __init__(self, source: RemoteSource, want: Want, client: Client, worker_id: str) -> None:
+        self._source = source
+        self._waiting: deque[Run] = deque()
+        self._lock = threading.Lock()
+        self._lost: AnewError | None = None
+        self._connections = 0
+        self._done: dict[int, Run] = {}  # by key: done, and not said in time, as the connection had broken
+        self._back: list[Run] = []  # of those, what holds its job anew
+        self._running: dict[
+            int, tuple[Run, int]
+        ] = {}  # by key: not reported, and over which connection it came
+        self.is_drained = False
+        self._feed = Feed(
+            client,
+            self._tell,
+            queues=want.queues or (),
+            prefetch=max(want.limit, 1),
+            idle_timeout_ms=IDLE_TIMEOUT_MS,
+            wait_for_server=True,
+            worker_id=worker_id,
+        )
+        self._feed.start()
+
+    def take(self, limit: int | None) -> list[Run]:
+        """Give runs that have come, at most so many."""
+        with self._lock:
+            number = len(self._waiting) if limit is None else min(limit, len(self._waiting))
+            runs = [self._waiting.popleft() for _ in range(number)]
+            self._running |= {run.key: (run, self._connections) for run in runs}
+            return runs
+
+    def forget(self, runs: Mapping[int, Run]) -> dict[int, tuple[Run, int]]:
+        """Know some runs no longer, by key; give what `remember` takes."""
+        with self._lock:
+            return {key: self._running.pop(key) for key, run in runs.items() if self._knows(run)}
+
+    def _knows(self, run: Run) -> bool:
+        known = self._running.get(run.key)
+        return known is not None and known[0].token == run.token
+
+    def remember(self, runs: Mapping[int, tuple[Run, int]]) -> None:
+        """Know runs again that were not reported after all."""
+        with self._lock:
+            self._running |= runs
+
+    def keep(self, run: Run, connection: int) -> bool:
+        """Keep a run that has done its job, and lost its hold with its connection; report whether that is so."""
+        with self._lock:
+            if run.outcome is not None or connection == self._connections:
+                return False
+            self._done[run.key] = run
+            while len(self._done) > MOST_DONE:
+                del self._done[next(iter(self._done))]
+            for come in [one for one in self._waiting if one.key == run.key]:
+                self._waiting.remove(come)
+                self._delivered(come)
+            return True
+
+    def come_back(self) -> list[Run]:
+        """Give runs that have done their jobs, and hold them anew."""
+        with self._lock:
+            runs, self._back = self._back, []
+            return runs
+
+    def put_back(self, run: Run) -> None:
+        """Have a run that was taken and not begun be taken again."""
+        with self._lock:
+            self._waiting.appendleft(run)
+
+    def check(self) -> None:
+        """Raise what has ended it for good.
+
+        Raises:
+            AnewError: The server refuses it.
+        """
+        if self._lost is not None:
+            raise self._lost
+
+    def close(self) -> None:
+        """Close it; what it holds returns to the queue."""
+        self._feed.close()
+
+    def _tell(self, message: FeedMessage) -> None:
+        """Called by the feed's thread."""
+        with self._lock:
+            match message:
+                case Connected():
+                    self._connections += 1
+                    self.is_drained = False
+                case Heartbeat():
+                    self.is_drained = not self._waiting
+                case Delivered(job):
+                    self._delivered(self._source.run_of(job))
+                case Lost(error, wait_ms):
+                    self._waiting.clear()  # the server has them back
+                    if error is not None:
+                        log.warning(
+                            "the stream of jobs broke", extra={"reason": str(error), "wait_ms": wait_ms}
+                        )
+                    if wait_ms is None:
+                        self._lost = error
+        self._source.wake()
+
+    def _delivered(self, run: Run) -> None:
+        self.is_drained = False
+        finished = self._done.pop(run.key, None)
+        if finished is not None and finished.attempts == run.attempts:
+            finished.token = run.token
+            self._back.append(finished)
+            return
+        running, connection = self._running.get(run.key, (None, 0))
+        if running is None or connection == self._connections:
+            self._waiting.append(run)
+        else:  # the connection broke, and the job has come back to the run that goes on
+            running.token = run.token
+            self._running[run.key] = running, self._connections
+
+
+def key_of(job_id: str) -> int:
+    """Give a number for a job that no other job of the server has."""
+    return int(job_id[-16:], 16)
+
+
+def _parts(reports: Sequence[tuple[Run, dict[str, Any]]]) -> Iterator[list[tuple[Run, dict[str, Any]]]]:
+    """Cut reports into requests."""
+    part: list[tuple[Run, dict[str, Any]]] = []
+    size = 0
+    for run, report in reports:
+        part.append((run, report))
+        size += 200 + sum(
+            len(value) for value in report.values() if isinstance(value, str | bytes | msgspec.Raw)
+        )
+        if len(part) == MOST_REPORTS or size > REPORT_BYTES:
+            yield part
+            part, size = [], 0
+    if part:
+        yield part
+
+
+def _named(run: Run, end: str | None) -> dict[str, Any]:
+    named: dict[str, Any] = {"id": run.job_id, "taken_at": run.token}
+    return named if end is None else named | {"end": end}
+
+
+def _report_of(run: Run) -> dict[str, Any]:
+    """Say how a run has ended, as the server reads it."""
+    match run.outcome:
+        case None:
+            result = {} if run.result is None else {"result": msgspec.Raw(run.result)}
+            return _named(run, "succeeded") | result
+        case Failed() as failed:
+            report = {name: getattr(failed, name) for name in Failed.__struct_fields__ if name != "policy"}
+            if failed.policy is not None:
+                report["policy"] = msgspec.Raw(failed.policy)
+            return _named(run, "failed") | report
+        case Snoozed() as snoozed:
+            return _named(run, "snoozed") | msgspec.structs.asdict(snoozed)
+        case Cancelled() as cancelled:
+            return _named(run, "cancelled") | {"reason": cancelled.reason}
+        case Interrupted():
+            return _named(run, "interrupted")
+
+
+def _ended_run(run: Run, key: str) -> dict[str, Any]:
+    report = report_of(run, key)
+    return {
+        "breaker": key, "id": run.job_id, "ok": report.ok, "retry": report.retry, "until": report.until
+    }  # fmt: skip
+
+
+def _terms(settings: BreakerSettings) -> dict[str, Any]:
+    terms = {name: getattr(settings, name) for name in BreakerSettings.__struct_fields__}
+    return terms | {"cooldown": settings.cooldown.to_json()}
+
+
+def breaker_row(shown: Mapping[str, Any]) -> BreakerRow:
+    """Read a breaker as the server shows it."""
+    return BreakerRow(
+        key=shown["key"],
+        state=BreakerState(shown["state"]),
+        runs=shown["runs"],
+        failures=shown["failures"],
+        opened=shown["opened"],
+        reopen_at=shown["reopens_at"] or 0,
+        next_release_at=shown["released_until"] or 0,
+    )
+
+
+def _most_attempts(job: JobView) -> int | None:
+    """Give how often a job runs at most, as far as it says so itself: the server's defaults are not known here."""
+    if job.retry_limit is not None:
+        return job.retry_limit + 1
+    if job.policy is None:
+        return None
+    try:
+        retries = policy_from_json(msgspec.json.encode(job.policy)).retries
+    except AnewError:
+        return None
+    return None if retries is None else retries + 1
