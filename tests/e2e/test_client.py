@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from anew.client import Client, Draft, Filters
+from anew.client import Client, Draft, Filters, async_transport, stream, transport
 from anew.errors import IllegalTransition, InvalidInput, NotFound, Unauthorized, Unreachable
 
 from .blocked import BlockedClient
@@ -323,6 +323,38 @@ def test_what_is_no_answer(
 ) -> None:
     with pytest.raises(Unreachable, match=said):
         connect(peer(answer).url).enqueue("t", "q")
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"content-length: 30\r\n\r\n" + b" " * 30,
+        b"transfer-encoding: chunked\r\n\r\n1e\r\n" + b" " * 30 + b"\r\n0\r\n\r\n",
+    ],
+    ids=["length", "chunks"],
+)
+def test_an_answer_that_would_fill_the_memory_is_given_up(
+    peer: Callable[..., Peer],
+    connect: Callable[..., Client],
+    answer: bytes,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for module in (transport, async_transport):
+        monkeypatch.setattr(module, "LONGEST_ANSWER", 29)
+    with pytest.raises(Unreachable, match="longer than 29 bytes"):
+        connect(peer(b"HTTP/1.1 200 OK\r\n" + answer).url).health()
+
+
+def test_a_job_that_would_fill_the_memory_ends_the_stream(
+    peer: Callable[..., Peer], connect: Callable[..., Client], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stream, "LONGEST_ANSWER", 29)
+    endless = peer(STREAM + b"1e\r\n" + b" " * 30 + b"\r\n", hang_up=False)
+    with (
+        connect(endless.url, retry=None).take() as taken,
+        pytest.raises(Unreachable, match="more than 29 bytes"),
+    ):
+        next(iter(taken))
 
 
 def test_a_server_that_does_not_answer_in_time(

@@ -10,9 +10,8 @@ from functools import partial
 from types import TracebackType
 from typing import TypeVar
 
-from anew.backoff import Policy
 from anew.client.async_transport import Answer, AsyncTransport, Connection
-from anew.client.client import DEFAULT_URL, read_retry
+from anew.client.client import DEFAULT_URL
 from anew.client.exchange import Asked, Awaiting, Exchange
 from anew.client.parameters import Filters, Names, Period, period_ms
 from anew.client.stream import Jobs, broken_stream
@@ -30,7 +29,7 @@ from anew.client.verbs import (
     take_request,
 )
 from anew.client.views import AsyncPage, ErrorView, JobView, read_async_page
-from anew.client.waiting import RETRY, wait_before
+from anew.client.waiting import USUAL, Waits, waits_of
 from anew.errors import AnewError, Unavailable
 
 T = TypeVar("T")
@@ -51,11 +50,11 @@ class AsyncClient(Verbs, Awaiting):
         ca: Path | None = None,
         cert: Path | None = None,
         key: Path | None = None,
-        retry: object = RETRY,
+        retry: object = USUAL,
     ) -> None:
         timeout_ms = period_ms(timeout, "timeout", low=1)
         self._site = Site(url, token, timeout_ms, ca=ca, cert=cert, key=key)
-        self._retry = read_retry(retry)
+        self._retry = waits_of(retry)
         self._transport = AsyncTransport(self._site)
 
     @property
@@ -190,7 +189,7 @@ class AsyncTakeStream:
         self,
         open_one: Callable[[], Awaitable[tuple[Connection, Answer]]],
         idle_timeout_ms: int,
-        retry: Policy | None = None,
+        retry: Waits | None = None,
     ) -> None:
         self._open_one, self._retry = open_one, retry
         self._idle_timeout_ms = idle_timeout_ms
@@ -290,7 +289,7 @@ class AsyncTakeStream:
         if not self.opened:
             raise error or AssertionError("a stream that was not opened does not end")
         self._tries += 1
-        wait_ms = None if self._retry is None else wait_before(self._retry, self._tries, error)
+        wait_ms = None if self._retry is None else self._retry.before(self._tries, error)
         if wait_ms is None:
             self._closed = True
             if error is not None:

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Final, TypeVar
 
-from anew.backoff import Policy
 from anew.client.exchange import Asked, Blocking, Exchange
 from anew.client.parameters import Filters, Names, Period, period_ms
 from anew.client.stream import TakeStream
@@ -25,7 +24,7 @@ from anew.client.verbs import (
     take_request,
 )
 from anew.client.views import ErrorView, JobView, Page, read_page
-from anew.client.waiting import RETRY
+from anew.client.waiting import USUAL, waits_of
 from anew.errors import AnewError
 
 DEFAULT_URL: Final = "http://127.0.0.1:7890"
@@ -69,11 +68,11 @@ class Client(Verbs, Blocking):
         ca: Path | None = None,
         cert: Path | None = None,
         key: Path | None = None,
-        retry: object = RETRY,
+        retry: object = USUAL,
     ) -> None:
         timeout_ms = period_ms(timeout, "timeout", low=1)
         self._site = Site(url, token, timeout_ms, ca=ca, cert=cert, key=key)
-        self._retry = read_retry(retry)
+        self._retry = waits_of(retry)
         self._transport = Transport(self._site)
 
     @property
@@ -207,12 +206,3 @@ class Client(Verbs, Blocking):
 
     def _read_page(self, answer: bytes) -> Page:
         return read_page(answer, lambda path: self._transport.request("GET", path)[1])
-
-
-def read_retry(value: object) -> Policy | None:
-    """Read a client's policy; one without a limit gets the usual one's.
-
-    Raises:
-        InvalidPolicy: It is none.
-    """
-    return None if value is None else Policy.from_json(value, default_limit=RETRY.limit)

@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from itertools import count
 from typing import Any, Concatenate, Generic, ParamSpec, TypeAlias, TypeVar, overload
 
-from anew.backoff import Policy
 from anew.client.views import JobView
-from anew.client.waiting import wait_before
+from anew.client.waiting import Waits
 from anew.errors import NotFound, Unavailable, Unreachable
 
 P = ParamSpec("P")
@@ -99,7 +98,7 @@ def _awaited(ask: Callable[..., Asked[T]]) -> Callable[..., Coroutine[Any, Any, 
     return method
 
 
-def report_success(report: Exchange[T], policy: Policy, gone: Callable[[T | None], T]) -> Steps[T]:
+def report_success(report: Exchange[T], waits: Waits, gone: Callable[[T | None], T]) -> Steps[T]:
     """Repeat the report that jobs are done until it is answered.
 
     Repeating does no harm: what is done is done. After a try without an answer, that a job is no longer in flight means that
@@ -107,7 +106,7 @@ def report_success(report: Exchange[T], policy: Policy, gone: Callable[[T | None
 
     Args:
         report: The request.
-        policy: How long to wait between, and how often.
+        waits: How long to wait between, and how often.
         gone: Gives the result then: of the answer, or of None where it was that there is no such job.
     """
     unheard = False
@@ -119,7 +118,7 @@ def report_success(report: Exchange[T], policy: Policy, gone: Callable[[T | None
                 raise
             return gone(None)
         except Unavailable as error:
-            wait_ms = wait_before(policy, retry, error)
+            wait_ms = waits.before(retry, error)
             if wait_ms is None:
                 raise
             unheard = unheard or _may_be_done(error)
@@ -129,7 +128,7 @@ def report_success(report: Exchange[T], policy: Policy, gone: Callable[[T | None
     raise AssertionError("a policy's tries end")
 
 
-def report_failure(report: Exchange[JobView], look: Exchange[JobView], policy: Policy) -> Steps[JobView]:
+def report_failure(report: Exchange[JobView], look: Exchange[JobView], waits: Waits) -> Steps[JobView]:
     """Repeat the report that a job failed until it is answered, but not where it may have been heard.
 
     A report that was heard has ended its attempt, and a second one would end the next attempt. So after a try without an
@@ -138,14 +137,14 @@ def report_failure(report: Exchange[JobView], look: Exchange[JobView], policy: P
     Args:
         report: The request.
         look: Gives the job.
-        policy: How long to wait between, and how often.
+        waits: How long to wait between, and how often.
     """
     unheard: Unavailable | None = None
     for retry in count(1):
         try:
             job: JobView = yield report if unheard is None else look
         except Unavailable as error:
-            wait_ms = wait_before(policy, retry, error)
+            wait_ms = waits.before(retry, error)
             if wait_ms is None:
                 raise unheard or error from None
             if unheard is None and _may_be_done(error):

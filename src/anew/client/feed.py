@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import datetime
 import os
 import random
@@ -13,10 +12,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from anew.client import Client, JobView, TakeStream
-from anew.client.waiting import RETRY, wait_before
+from anew.client.waiting import USUAL, Waits
 from anew.errors import AnewError, InternalError, Unavailable
 
-RECONNECT: Final = dataclasses.replace(RETRY, limit=None)
+RECONNECT: Final = Waits(USUAL | {"limit": None})
 """Waits between tries to reach the server, for as long as it takes."""
 
 _JOIN_S: Final = 2.0
@@ -36,7 +35,7 @@ def retry_wait_ms(
         error: What the last try met.
         rng: Gives numbers in [0, 1).
     """
-    wait_ms = wait_before(RECONNECT, retry, error, rng)
+    wait_ms = RECONNECT.before(retry, error, rng)
     assert wait_ms is not None, "a policy without limit always waits"
     return wait_ms
 

@@ -10,10 +10,9 @@ from collections.abc import Callable, Iterator
 from types import TracebackType
 from typing import Final
 
-from anew.backoff import Policy
 from anew.client.transport import LONGEST_ANSWER
 from anew.client.views import JobView, read_job
-from anew.client.waiting import wait_before
+from anew.client.waiting import Waits
 from anew.errors import AnewError, Unavailable, Unreachable
 from anew.units import format_duration
 
@@ -83,7 +82,7 @@ class TakeStream:
     """
 
     def __init__(
-        self, open_one: Callable[[], Opened], idle_timeout_ms: int, retry: Policy | None = None
+        self, open_one: Callable[[], Opened], idle_timeout_ms: int, retry: Waits | None = None
     ) -> None:
         self._open_one, self._retry = open_one, retry
         self._idle_timeout_ms = idle_timeout_ms
@@ -134,7 +133,7 @@ class TakeStream:
             if self._closing.is_set():
                 return
             retry, broken = retry + 1, True
-            wait_ms = None if self._retry is None else wait_before(self._retry, retry, error)
+            wait_ms = None if self._retry is None else self._retry.before(retry, error)
             if wait_ms is None:
                 if error is not None:
                     raise error

@@ -7,7 +7,6 @@ from itertools import count
 from typing import Any, Final, Literal, TypeVar
 from urllib.parse import quote
 
-from anew.backoff import Policy
 from anew.client.exchange import Asked, Exchange, report_failure, report_success, verb
 from anew.client.parameters import (
     Filters,
@@ -40,6 +39,7 @@ from anew.client.views import (
     read_object,
     read_queue_counts,
 )
+from anew.client.waiting import Waits
 from anew.errors import InvalidInput, Unreachable
 
 T = TypeVar("T")
@@ -55,9 +55,9 @@ ALL: Final = Filters()
 
 
 class Verbs:
-    """What both clients are asked; ``_retry`` is the policy by which reports are repeated, or None."""
+    """What both clients are asked; ``_retry`` says how long to wait before a report is repeated, or is None."""
 
-    _retry: Policy | None
+    _retry: Waits | None
 
     def __init_subclass__(cls) -> None:
         for name, made in vars(Verbs).items():

@@ -8,14 +8,13 @@ from unittest.mock import create_autospec
 
 import pytest
 
-from anew.backoff import Policy
 from anew.client import AsyncClient, Client
 from anew.client.exchange import Exchange, NotSent, Steps, report_failure, report_success
 from anew.client.views import JobView
-from anew.client.waiting import RETRY, wait_before
+from anew.client.waiting import Waits
 from anew.errors import NotFound, Overloaded, Unreachable
 
-EVERY_SECOND = Policy.from_json({"curve": {"constant": "1s"}, "limit": 2})
+EVERY_SECOND = Waits({"curve": {"constant": "1s"}, "limit": 2})
 REPORT: Exchange[Any] = Exchange("POST", "/jobs/x/report", None, lambda _: None)
 LOOK: Exchange[Any] = Exchange("GET", "/jobs/x", None, lambda _: None)
 
@@ -90,10 +89,10 @@ def test_a_failure_is_not_reported_twice_where_the_second_may_end_the_next_attem
 
 def test_the_usual_waits_are_of_two_minutes_and_end() -> None:
     # 250 ms, doubled up to 10 s at the seventh, and 14 times that: 0.25 + 0.5 + 1 + 2 + 4 + 8 + 14 * 10 = 155.75 s at most.
-    waits = [wait_before(RETRY, retry, rng=lambda: 0.999999) for retry in range(1, 22)]
+    waits = [Waits().before(retry, rng=lambda: 0.999999) for retry in range(1, 22)]
     assert waits[-1] is None
     assert sum(wait or 0 for wait in waits) == pytest.approx(155_750, abs=20)
-    least = [wait_before(RETRY, retry, rng=lambda: 0.0) for retry in range(1, 21)]
+    least = [Waits().before(retry, rng=lambda: 0.0) for retry in range(1, 21)]
     assert sum(wait or 0 for wait in least) == pytest.approx(155_750 / 2, abs=20)
 
 
