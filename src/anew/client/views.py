@@ -35,6 +35,7 @@ class JobView:
         last_error: Its latest failure, where it was asked for and there is one.
         expired: It ended because nobody started it in time.
         ties: What it is tied to, on the answer to get; None if to nothing.
+        carried: Texts that travel with it, where last failures were asked for; None if there are none.
         document: The whole JSON object as the server sent it.
     """
 
@@ -63,6 +64,7 @@ class JobView:
     last_error: LastError | None = None
     expired: bool = False
     ties: Ties | None = None
+    carried: dict[str, str] | None = None
     document: Raw = dataclasses.field(default_factory=Raw, repr=False)
 
     def payload_json(self) -> bytes:
