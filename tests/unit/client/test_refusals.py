@@ -137,3 +137,11 @@ def test_a_wait_of_an_age_is_cut_to_a_day() -> None:
     error = error_of(503, "", b"", {"retry-after": "9" * 30}, "/jobs")
     assert isinstance(error, Unavailable)
     assert error.retry_after == timedelta(days=1)
+
+
+def test_what_a_server_refuses_for_want_of_a_license_is_not_supported() -> None:
+    body = b'{"error":"cron scheduling requires a pro license"}'
+    refused = error_of(403, "", body, {}, "/crons", "http://h:1")
+    assert type(refused) is NotSupported
+    assert str(refused) == "http://h:1 refuses: cron scheduling requires a pro license"
+    assert type(error_of(403, "", b'{"error":"who are you"}', {}, "/crons")) is Unauthorized
