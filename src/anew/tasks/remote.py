@@ -56,7 +56,7 @@ class RemoteBackend:
     """
 
     def __init__(self, url: str, token: str | None) -> None:
-        self._client = Client(url, token=token)
+        self._client = Client(url, token=token, retry=None)
         self._tag = ""
 
     def now(self) -> int:

@@ -49,6 +49,9 @@ MOST_ABANDONED: Final = 50
 class Worker:
     """Runs the jobs of one application until it is stopped.
 
+    Either `run` does so here, or ``with`` (in an event loop ``async with``) has a thread do so for as long as the block lasts, and
+    drains at its end; signals are then left to the program.
+
     Args:
         app: Its tasks are known here; jobs of others fail as UnknownTask.
         queues: From which; none means all. With numbers (``{"mail": 4}``) each queue has runs of its own.
@@ -117,6 +120,8 @@ class Worker:
         self._slots = iter(range(1 << 30))
         self.open_breakers: Mapping[str, int] = {}
         self._kept = 0
+        self._thread: threading.Thread | None = None
+        self._error: BaseException | None = None
 
     # -- for others
 
@@ -139,6 +144,53 @@ class Worker:
                     lane.close()
                 self._source.close()
         self.app.events.close()
+
+    def start(self) -> None:
+        """Run jobs in a thread until `stop`."""
+        self._thread = threading.Thread(target=self._run_beside, name="anew-worker", daemon=True)
+        self._thread.start()
+
+    def join(self) -> None:
+        """Wait until the thread has ended.
+
+        Raises:
+            AnewError: What has ended it before `stop`, as for `run`.
+        """
+        if self._thread is not None:
+            self._thread.join()
+        if self._error is not None:
+            raise self._error
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether its thread runs."""
+        return self._thread is not None and self._thread.is_alive()
+
+    def __enter__(self) -> Worker:
+        """Start."""
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Stop, and wait for what runs."""
+        self.stop()
+        self.join()
+
+    async def __aenter__(self) -> Worker:
+        """Start."""
+        self.start()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        """Stop, and wait beside the event loop for what runs; where the wait is cancelled, give it back at once."""
+        import asyncio
+
+        self.stop()
+        try:
+            await asyncio.to_thread(self.join)
+        except asyncio.CancelledError:
+            self.stop_now()
+            raise
 
     def stop(self) -> None:
         """Take nothing more, and end when what runs has ended, or when `drain` is over. From any thread, or a signal's handler."""
@@ -167,6 +219,13 @@ class Worker:
     def running(self) -> int:
         """Jobs whose handlers run now."""
         return sum(len(lane.open) for lane in self._lanes)
+
+    def _run_beside(self) -> None:
+        try:
+            self.run()
+        except BaseException as error:  # kept for whoever joins, who may do so much later
+            self._error = error
+            log.exception("the worker has ended")
 
     # -- for the lanes
 
