@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from anew.tasks.events import Event
     from anew.tasks.handle import JobFailed, JobHandle
     from anew.tasks.signals import Cancel, Discard, Retry, Snooze
-    from anew.tasks.task import Task, Unique
+    from anew.tasks.task import Limit, Task, Unique
     from anew.tasks.worker import Worker
 
 __all__ = [
@@ -27,6 +27,7 @@ __all__ = [
     "Event",
     "JobFailed",
     "JobHandle",
+    "Limit",
     "Policy",
     "Retry",
     "Running",
@@ -47,6 +48,7 @@ _HOMES = {
     "Event": "anew.tasks.events",
     "JobFailed": "anew.tasks.handle",
     "JobHandle": "anew.tasks.handle",
+    "Limit": "anew.tasks.task",
     "Policy": "anew.backoff",
     "Retry": "anew.tasks.signals",
     "Running": "anew.tasks.around",

@@ -230,4 +230,4 @@ def test_what_two_recounts_have_found_is_put_right_once(pair: tuple[Store, Store
     reader = other.reader()
     again = reader.recount()
     reader.close()
-    assert again == (2, {}, [])
+    assert again == (2, {}, [], {}, [])

@@ -361,12 +361,32 @@ def test_jobs_with_ties_are_stored_all_or_none(fresh: Callable[..., Client]) -> 
             "jobs[1]: ties.unique.ends_at: expected with the scopes started and succeeded",
         ),
         ({"batch": "b-nothing"}, "no such batch"),
+        ({"limit": {"key": "a"}}, "jobs[1]: ties.limit: expected a concurrency, a rate, or both"),
+        ({"limit": {"key": "", "concurrency": 1}}, "limit.key"),
+        ({"limit": {"key": "a", "concurrency": 0}}, "limit.concurrency"),
     ]
     for ties, words in refused:
         response = client.post("/v1/jobs/bulk", {"jobs": [tied(), tied(**ties)]})
         assert response.status in (400, 404), ties
         assert words in response.error
     assert client.get("/v1/queues").data["queues"][0]["ready"] == 2
+
+
+def test_jobs_of_a_key_are_bounded_together_and_say_so(fresh: Callable[..., Client]) -> None:
+    client = fresh()
+    limit = {"key": "customer 7", "concurrency": 1}
+    job = {"type": "t", "queue": "q", "payload": 1, "ties": {"limit": limit}}
+    free = {"type": "t", "queue": "q", "payload": 1}
+    stored = client.post("/v1/jobs/bulk", {"jobs": [job, job, free]}).data["jobs"]
+    first, second, third = (one["id"] for one in stored)
+    with client.take(prefetch=5) as stream:
+        assert [stream.next_job()["id"], stream.next_job()["id"]] == [first, third]
+        ties = client.get(f"/jobs/{second}").data["ties"]
+        assert ties == {"limit": "customer 7", "blocked": True}
+        assert client.get("/v1/queues").data["queues"][0]["ready"] == 1
+        client.post(f"/jobs/{first}/success")
+        assert stream.next_job()["id"] == second
+        assert client.get(f"/jobs/{second}").data["ties"] == {"limit": "customer 7"}
 
 
 def test_a_batchs_callback_comes_once_all_have_ended_and_it_is_closed(fresh: Callable[..., Client]) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from anew import Anew, Cancel, Discard, Downstream, Enqueuing, JobFailed, Retry, Running, Snooze, ctx
+from anew import Anew, Cancel, Discard, Downstream, Enqueuing, JobFailed, Limit, Retry, Running, Snooze, ctx
 from anew.client import Client
 from anew.client.views import RateView
 from anew.errors import InvalidInput, TooLarge, Unreachable
@@ -182,6 +182,16 @@ def test_a_burst_ends_when_the_server_has_nothing_more(fresh_server: Callable[..
         jobs = app.tasks["double"].enqueue_many([(n,) for n in range(50)])
         app.run_worker(burst=True)
         assert [job.result() for job in jobs] == [2 * n for n in range(50)]
+
+
+def test_limits_of_keys_hold_over_http(apps: tuple[Anew, Anew]) -> None:
+    remote, near = apps
+    limit = Limit("key {n}", concurrency=1, rate="1000/s", burst=1000)
+    first = near.tasks["double"].using(limit=limit).enqueue(1)
+    jobs = [first, *remote.tasks["double"].using(limit=limit).enqueue_many([(1,), (1,)])]
+    infos = [remote.job(job.id).info() for job in jobs]
+    assert [info and info.waits_for for info in infos] == [None, "limit key 1", "limit key 1"]
+    run_until(remote, lambda: all(job.status() == "completed" for job in jobs))
 
 
 def test_keys_ties_and_batches_hold_over_http(apps: tuple[Anew, Anew]) -> None:

@@ -1,7 +1,7 @@
 """Producers, workers and a server on one file, killed and stopped at random instants.
 
 Nothing accepted is lost, nothing is stuck, what ended well in a worker that lived does not run again, and no job runs in two places
-at once, a stopped worker's neither.
+at once, a stopped worker's neither. Of jobs that a key bounds, no more run at one time.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
-from itertools import pairwise
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import NamedTuple
 
@@ -23,6 +23,7 @@ import pytest
 from anew import Anew
 
 from .test_processes import until
+from .working import BOUND, key_of
 
 KILLS = 600 if os.environ.get("ANEW_NIGHTLY") else 60
 STEP_S, REMOTE_STEP_S = 0.2, 0.6
@@ -190,6 +191,16 @@ def test_kills_and_stops_of_any_process_at_any_instant(site: Site) -> None:
             assert run.pid in site.killed_at, (
                 f"job {one} ran again though no worker of it was killed: {found}"
             )
+    keyed = ((key_of(one), run) for one, found in site.runs().items() for run in found)
+    assert max(most_at_once((key, run) for key, run in keyed if key).values()) == BOUND
+
+
+def most_at_once(runs: Iterable[tuple[str, Run]]) -> dict[str, int]:
+    """Count by key how many runs there were at one time at most."""
+    turns: dict[str, list[tuple[int, int]]] = {}
+    for key, run in runs:
+        turns.setdefault(key, []).extend([(run.begin, 1), (run.end, -1)])
+    return {key: max(accumulate(step for _, step in sorted(found))) for key, found in turns.items()}
 
 
 def test_kills_and_stops_of_workers_over_http_and_of_their_server(site: Site) -> None:

@@ -16,8 +16,11 @@ import sys
 import time
 from contextlib import suppress
 
-from anew import Anew
+from anew import Anew, Limit
 from anew.errors import StoreBusy, Unavailable
+
+BOUND = 2
+"""Most jobs of one key that run at one time."""
 
 app = Anew(sys.argv[2] if len(sys.argv) > 2 else ":memory:")
 _log = -1
@@ -44,13 +47,27 @@ async def coroutine(one: str, ms: float) -> None:
     say("e", one, os.getpid(), time.monotonic_ns())
 
 
+@app.task(name="bounded", policy=[0.05] * 50, limit=Limit(lambda one, ms: key_of(one), concurrency=BOUND))
+def bounded(one: str, ms: float) -> None:
+    """Take a while, beside few others of the same key."""
+    say("b", one, os.getpid(), time.monotonic_ns())
+    time.sleep(ms / 1_000)
+    say("e", one, os.getpid(), time.monotonic_ns())
+
+
+def key_of(one: str) -> str:
+    """Give the key of a job of `bounded`, "" for others."""
+    return one.partition("/")[0] if "/" in one else ""
+
+
 def produce() -> None:
     """Enqueue until killed."""
     chance = random.Random(os.getpid())
     number = 0
     while True:
-        task = chance.choice([plain, coroutine])
-        ids = [f"{os.getpid()}-{number + n}" for n in range(chance.choice([1, 1, 1, 10]))]
+        task = chance.choice([plain, coroutine, bounded])
+        key = f"key-{chance.randrange(8)}/" if task is bounded else ""
+        ids = [f"{key}{os.getpid()}-{number + n}" for n in range(chance.choice([1, 1, 1, 10]))]
         number += len(ids)
         # Who has the turn is stopped, and nothing was stored; or the server was killed, and nobody knows.
         with suppress(StoreBusy, Unavailable):

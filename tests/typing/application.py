@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable
 from typing import assert_type
 
-from anew import Anew, JobHandle, Policy, ctx
+from anew import Anew, JobHandle, Limit, Policy, ctx
 
 app = Anew("jobs.db")
 
@@ -20,7 +20,9 @@ async def send(to: str) -> bytes:
     return to.encode()
 
 
-@app.task(policy=Policy.from_json("even"), unique="{day}")
+@app.task(
+    policy=Policy.from_json("even"), unique="{day}", limit=Limit("{day}", concurrency=2, rate="10/m", burst=3)
+)
 def report(day: str) -> None:
     assert_type(ctx.attempt, int)
 

@@ -53,6 +53,7 @@ def make_anew(root_dir: Path, seen: Examination) -> Examination:
         while apply_one(engine, lambda batch: store.sweep(SWEPT)):
             pass
         apply_one(engine, lambda batch: store.recount_records(keys.get("records", ())))
+        apply_one(engine, _mend_limits)
         reader = store.reader()
         try:
             found = reader.recount()
@@ -66,6 +67,10 @@ def make_anew(root_dir: Path, seen: Examination) -> Examination:
 
 def _mend_texts(batch: Batch) -> None:
     batch.set_aside_unreadable(limit=batch.store.mend_texts())
+
+
+def _mend_limits(batch: Batch) -> None:
+    batch.hooks.blocking.look(batch.store.key_limits.mend())
 
 
 def copy_out(root_dir: Path, target: Path, progress: Callable[[int, int], None]) -> Copied:

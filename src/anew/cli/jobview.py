@@ -124,6 +124,8 @@ def _ties(job: JobView, now: int, zone: datetime.tzinfo | None) -> Iterator[tupl
         yield "batch", ties.batch
     if ties.expires_at is not None:
         yield "expires", moment(ties.expires_at, now, zone)
+    if ties.limit is not None:
+        yield "limit", ties.limit + ("; waits for it" if ties.blocked else "")
 
 
 def _facts(job: JobView, now: int, zone: datetime.tzinfo | None) -> Iterator[tuple[str, str]]:

@@ -136,11 +136,15 @@ class Ties:
         unique: Its unique key.
         batch: Id of the batch that it belongs to, or whose callback it is.
         expires_at: It is not started later than this, epoch ms.
+        limit: The key with whose jobs it is bounded.
+        blocked: It is ready, and its key lets no more jobs start.
     """
 
     unique: UniqueTie | None = None
     batch: str | None = None
     expires_at: int | None = None
+    limit: str | None = None
+    blocked: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

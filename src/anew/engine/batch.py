@@ -38,7 +38,7 @@ from anew.jobs.decide import (
     decide_failure,
 )
 from anew.jobs.expiry import expired
-from anew.jobs.hooks import Event, move_between
+from anew.jobs.hooks import Event, Hook, move_between
 from anew.jobs.ids import COUNTER_BITS
 from anew.jobs.interruption import decide_interruption
 from anew.jobs.patch import released
@@ -144,6 +144,7 @@ class Batch:
     Attributes:
         cron_changed: Cron entries may have other slots before them.
         due_changed: Waiting jobs may be due at other times than before.
+        take_goes_on: A take has met so many jobs that may not start that it has left others in line for the next batch.
         deliveries: What was taken, to be handed out after the commit.
         on_undo: Called if the transaction does not last.
         undo: Holds that were let go of, to be put back if the transaction does not last.
@@ -161,6 +162,7 @@ class Batch:
         "on_undo",
         "stats",
         "store",
+        "take_goes_on",
         "undo",
     )
 
@@ -170,7 +172,7 @@ class Batch:
         self.store = parts.store
         self.defaults = parts.defaults
         self.stats = parts.stats
-        self.due_changed = self.cron_changed = False
+        self.due_changed = self.cron_changed = self.take_goes_on = False
         self.deliveries: list[tuple[Taker, list[TakenRow]]] = []
         self.on_undo: list[Callable[[], None]] = []
         self.undo: Undo = []
@@ -201,6 +203,17 @@ class Batch:
         """Write what is written once in a transaction, at its end."""
         if self._hooks is not None:
             self._hooks.write()
+            self.unblock()
+
+    def unblock(self) -> int:
+        """Put jobs into line whose keys let them start now; report how many."""
+        limits = None if self._hooks is None else self._hooks.limits
+        return 0 if limits is None else limits.settle()
+
+    def looked(self) -> bool:
+        """Report whether keys may be due to be looked at at other times than before."""
+        limits = None if self._hooks is None else self._hooks.limits
+        return limits is not None and limits.looked
 
     def ask_for_recount(self) -> None:
         """Have the counters checked against the rows, beside the work that goes on."""
@@ -210,6 +223,8 @@ class Batch:
         """Put right what a recount has found; whoever waits for jobs looks again."""
         if not self.store.correct(found):
             self.ask_for_recount()  # something else was put right meanwhile, perhaps the same
+        if found.forgotten:
+            self.hooks.blocking.look(found.forgotten)
         self._parts.dispatcher.look_again()
 
     @property
@@ -259,6 +274,7 @@ class Batch:
         if created:
             own = [keys[at] for at in created]
             self.store.insert(own, [jobs[at] for at in created], self.now, staged=staged)
+            self.hooks.came(own, [jobs[at] for at in created])
             self.due_changed = True
             self.stats.enqueued += len(created)
         if not out:
@@ -454,6 +470,8 @@ class Batch:
             if before.hooks and before.state is not after.state:
                 move = move_between(before.state, after.state)
                 self.hooks.happened(self.hooks.among([before.key]), move, after.state)
+            elif before.hooks & Hook.LIMITED and before.state is State.READY:
+                self.hooks.blocking.leave({before.key: before.state}, removed=False)
         return self.store.rewrite([Rewrite(after, before.queue, before.state) for before, after in real])
 
     def delete(self, keys: Sequence[int]) -> list[int]:
@@ -496,14 +514,23 @@ class Batch:
     ) -> list[TakenRow]:
         """Take ready jobs for a holder that keeps no connection; what cannot be read is set aside."""
         corrupt: dict[int, str] = {}
+        hooks, take = self.hooks, self._parts.dispatcher.take_readable
+        first = hooks.turned_away
         rows: list[TakenRow] = []
-        met = -1
-        while not rows and met < len(self.hooks.expired) < EXPIRED_JOBS:
-            met = len(self.hooks.expired)
-            rows = self._parts.dispatcher.take_readable(
-                queues, limit, max_bytes, hold, corrupt, self.hooks.admit
-            )
-        self.end_expired()
+        while len(rows) < limit:
+            before = hooks.turned_away
+            rows += take(queues, limit - len(rows), max_bytes, hold, corrupt, hooks.admit)
+            if hooks.limits is None and hooks.turned_away == before:
+                break
+            ended = self.end_expired()
+            if not (ended + self.unblock() or hooks.turned_away > before):
+                break
+            if hooks.turned_away >= first + EXPIRED_JOBS:
+                self.take_goes_on = True
+                break
+        if not rows and hooks.turned_away > first:  # a batch promotes only some of those that are due
+            due_at = self.store.next_due()
+            self.take_goes_on |= due_at is not None and due_at <= self.now
         if corrupt:
             self.set_aside(corrupt)
         self.stats.taken += len(rows)
@@ -512,14 +539,16 @@ class Batch:
     def take(self) -> None:
         """Hand ready jobs to whoever waits for some."""
         ended = 0
+        self.unblock()
         while ended < EXPIRED_JOBS:
             corrupt = self._parts.dispatcher.run(self.now, self.deliveries, self.admit)
             if corrupt:
                 self.set_aside(corrupt)
-            expired_jobs = self.end_expired()
-            if not expired_jobs:
+            # Slots are free again, a callback may have come, or a key's next jobs.
+            found = self.end_expired() + self.unblock()
+            if not found:
                 return
-            ended += expired_jobs  # their slots are free again, and a callback may have come
+            ended += found
         self._parts.dispatcher.look_again()
 
     def end_expired(self) -> int:

@@ -106,12 +106,14 @@ class Engine:
         self.due_at = store.next_due()
         self._slot_ends_at: int | None = None
         self._cron_at = store.next_slot()
+        self._limit_at = store.key_limits.next_look()
 
     @property
     def wake_at(self) -> int | None:
         """When the next batch is to come by itself, epoch ms; None: not before something is asked for."""
         cron_at = None if self.parts.full else self._cron_at
-        return min((at for at in (self.due_at, self._slot_ends_at, cron_at) if at is not None), default=None)
+        times = (self.due_at, self._slot_ends_at, cron_at, self._limit_at)
+        return min((at for at in times if at is not None), default=None)
 
     # -- the batch
 
@@ -181,6 +183,8 @@ class Engine:
                     None  # until it is read again; where the entries cannot be read, jobs go on without them
                 )
                 fire_due(batch)
+            if self._limit_at is not None and self._limit_at <= batch.now:
+                batch.hooks.blocking.look_at_due()
             promoted = self._promote(batch, PROMOTE_JOBS)  # first, so that a take finds what is due
             _run(groups, batch, answers)
             self._promote(batch, PROMOTE_JOBS - promoted)
@@ -191,6 +195,10 @@ class Engine:
                 self.due_at = self.store.next_due()
             if batch.cron_changed:
                 self._cron_at = self.store.next_slot()
+            if batch.looked():
+                self._limit_at = self.store.key_limits.next_look()
+            if batch.take_goes_on:
+                self._limit_at = batch.now
             self._slot_ends_at = self.store.next_slot_end() if self.store.limits else None
             completed, failed = self.stats.completed - counted[2], self.stats.failed - counted[3]
             if completed or failed:
@@ -218,6 +226,7 @@ class Engine:
         """Another process has written: what is remembered of the rows is read again."""
         self.due_at = self.store.next_due()
         self._cron_at = self.store.next_slot()
+        self._limit_at = self.store.key_limits.next_look()
         self.dispatcher.notice_others()
         self.fetches.notice_others()
 
@@ -227,6 +236,7 @@ class Engine:
             self.store.rollback()
             self.due_at = self.store.next_due()
             self._cron_at = self.store.next_slot()
+            self._limit_at = self.store.key_limits.next_look()
         except Exception as error:
             raise StoreFailed("the store could not undo a batch") from error
         self._slot_ends_at = None
@@ -240,6 +250,7 @@ class Engine:
         """Reserve jobs for those that fetch one; before takers that keep a connection, because these wait for one job alone."""
         if not fetches and not self.fetches.waiting():
             return
+        batch.unblock()
         corrupt: dict[int, str] = {}
         given = self.fetches.run(fetches, batch.now, corrupt, batch.admit)
         batch.on_undo.append(partial(self.fetches.undo, fetches, given))
@@ -247,8 +258,8 @@ class Engine:
         self.stats.taken += len(given)
         if corrupt:
             batch.set_aside(corrupt)
-        if batch.end_expired():
-            self.fetches.notice_others()  # a callback of a batch, perhaps for one of them
+        if batch.end_expired() + batch.unblock():
+            self.fetches.notice_others()  # a callback of a batch, or a key's next job, perhaps for one of them
 
     def _promote(self, batch: Batch, most: int) -> int:
         """Make some jobs ready whose time has come; give how many."""

@@ -1,4 +1,4 @@
-"""What happens to jobs that are tied to something: unique keys, expiry, batches and progress, inside a batch's transaction.
+"""What happens to jobs that are tied to something: unique keys, expiry, batches, progress, limits, inside a batch's transaction.
 
 `anew.jobs` decides, `Store.hooks` writes, and this joins the two. `Batch` calls `happened` for whatever it makes of such jobs, just
 before it writes that, `insert` for new ones, and `admit` for those that are taken. Jobs without ties never come here.
@@ -14,6 +14,7 @@ from enum import StrEnum
 
 import msgspec
 
+from anew.engine.blocking import Blocking
 from anew.jobs.batches import (
     BatchRow,
     Callback,
@@ -27,16 +28,17 @@ from anew.jobs.batches import (
     pending_succeeded,
     purge_at,
 )
-from anew.jobs.codec import JobHooks, NewJob, PushedJob, UniqueKey
+from anew.jobs.codec import JobHooks, LimitKey, NewJob, PushedJob, UniqueKey
 from anew.jobs.decide import initial_state
 from anew.jobs.expiry import is_expired
 from anew.jobs.hooks import Event, Hook, Hooked, result_of, standing_of
 from anew.jobs.ids import IdText
+from anew.jobs.key_limits import KeyStanding
 from anew.jobs.progress import followed, is_over
 from anew.jobs.state import ENDED, State
 from anew.jobs.transitions import Move
 from anew.jobs.unique import Effect, End, Lock, Scope, conflicts, effect_of
-from anew.store.protocol import Store, TrackedProgress
+from anew.store.protocol import LimitedJob, Store, TrackedProgress
 
 EXPIRED_JOBS = 500
 """Expired jobs that one take of an embedded worker meets before it leaves the rest to the next one: some milliseconds' work."""
@@ -70,6 +72,8 @@ class Hooks:
 
     Attributes:
         expired: Jobs that `admit` has found to be expired; they are in flight, held by nobody, and are to be ended.
+        limits: What happens to the limits of keys; None as long as nothing has.
+        turned_away: How many jobs `admit` has given, these and those that it has blocked.
     """
 
     def __init__(self, store: Store, ids: IdText, now: int, enqueue: Callable[[PushedJob], object]) -> None:
@@ -81,6 +85,15 @@ class Hooks:
         self._batches: dict[int, BatchRow | None] = {}
         self._changed: set[int] = set()
         self.expired: list[int] = []
+        self.limits: Blocking | None = None
+        self.turned_away = 0
+
+    @property
+    def blocking(self) -> Blocking:
+        """The limits of keys."""
+        if self.limits is None:
+            self.limits = Blocking(self._store.key_limits, self._now)
+        return self.limits
 
     # -- what happens to jobs
 
@@ -97,7 +110,10 @@ class Hooks:
         claimed: list[Lock] = []
         failed: list[int] = []
         expiring: list[int] = []
+        limited: dict[int, State] = {}
         for job in jobs:
+            if job.hooks & Hook.LIMITED and event is not Move.TAKE:
+                limited[job.key] = job.state
             if job.digest is not None and job.scope is not None:
                 effect = effect_of(Scope(job.scope), event)
                 if effect is Effect.RELEASE:
@@ -122,6 +138,8 @@ class Hooks:
             self._rows.drop_expiry(expiring)
         if followers:
             self._follow(followers, state)
+        if limited:
+            self.blocking.leave(limited, removed=state is None)
 
     def members_succeeded(self, batch: int, jobs: int) -> None:
         """Count so many pending members of a batch as succeeded; their records are gone."""
@@ -134,12 +152,16 @@ class Hooks:
         return self._rows.among(keys) if keys else []
 
     def admit(self, keys: Sequence[int]) -> set[int]:
-        """Look at jobs that were just taken; give those that have expired, which nobody may get."""
+        """Look at jobs that were just taken; give those that nobody may get: they have expired, or their key is full."""
         jobs = self._rows.among(keys)
-        late = {job.key for job in jobs if is_expired(job.expires_at, self._now)}
-        self.expired += late
-        self.happened([job for job in jobs if job.key not in late], Move.TAKE, State.IN_FLIGHT)
-        return late
+        away = {job.key for job in jobs if is_expired(job.expires_at, self._now)}
+        self.expired += away
+        limited = [job.key for job in jobs if job.hooks & Hook.LIMITED and job.key not in away]
+        if limited:
+            away |= self.blocking.admit(limited)
+        self.happened([job for job in jobs if job.key not in away], Move.TAKE, State.IN_FLIGHT)
+        self.turned_away += len(away)
+        return away
 
     def _follow(self, jobs: Sequence[Hooked], state: State | None) -> None:
         """Write the state of tracked jobs; of one whose record goes after its end, its last state stays."""
@@ -205,6 +227,18 @@ class Hooks:
         self._rows.write_progress(list(dict(records).items()))
         return out
 
+    def came(self, keys: Sequence[int], jobs: Sequence[NewJob]) -> None:
+        """Tie those of some jobs, which are stored now, to their limits' keys that have one."""
+        limited: list[tuple[LimitedJob, LimitKey]] = []
+        for key, job in zip(keys, jobs, strict=True):
+            limit = job.hooks.limit if isinstance(job, PushedJob) and job.hooks is not None else None
+            if limit is not None:
+                is_ready = initial_state(job.ready_at, self._now) is State.READY
+                standing = KeyStanding.UNBLOCKED if is_ready else KeyStanding.FREE
+                limited.append((LimitedJob(key, limit.name, standing, job.queue, job.priority), limit))
+        if limited:
+            self.blocking.came(limited)
+
     # -- batches
 
     def batch(self, key: int) -> BatchRow:
@@ -245,7 +279,11 @@ class Hooks:
         )
         given = job.hooks or JobHooks()
         job.hooks = JobHooks(
-            expires_at=given.expires_at, tracked=given.tracked, batch=batch, callback=callback.value
+            expires_at=given.expires_at,
+            tracked=given.tracked,
+            batch=batch,
+            callback=callback.value,
+            limit=given.limit,
         )
         self._enqueue(job)
 

@@ -16,10 +16,10 @@ from typing import Any, NamedTuple
 
 from anew.errors import AnewError, InternalError, Overloaded
 from anew.jobs import ENDED, ErrorRecord, Job, State
-from anew.jobs.hooks import Hooked
+from anew.jobs.hooks import Hook, Hooked
 from anew.jobs.limits import Throttle
 from anew.jobs.unique import Lock
-from anew.store.protocol import Filter, Page, Reader, Store
+from anew.store.protocol import Filter, LimitedJob, Page, Reader, Store
 
 log = logging.getLogger("anew.engine")
 
@@ -56,10 +56,12 @@ class Ties(NamedTuple):
     Attributes:
         job: Its ties.
         lock: The lock of its unique key, whoever holds it; None if nobody does, or it has no key.
+        limited: How it stands with the key that bounds it; None if none does.
     """
 
     job: Hooked
     lock: Lock | None
+    limited: LimitedJob | None = None
 
 
 Then = Callable[[Any], None]
@@ -103,7 +105,8 @@ class Reads:
         """Give what a job is tied to; None if to nothing."""
         for job in self._store.hooks.among([key]):
             locks = [] if job.digest is None else self._store.hooks.locks([job.digest])
-            return Ties(job, locks[0][0] if locks else None)
+            limited = self._store.key_limits.among([key]) if job.hooks & Hook.LIMITED else []
+            return Ties(job, locks[0][0] if locks else None, limited[0] if limited else None)
         return None
 
     def errors(self, key: int, page: Page, most_bytes: int | None = None) -> list[ErrorRecord]:

@@ -12,6 +12,7 @@ same however many queues it names and however many takers there are.
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from itertools import count, islice
 
@@ -350,6 +351,8 @@ class Dispatcher:
         self._turned_away += len(away)
         for key in away:
             corrupt.pop(key, None)
+        if away and self._store.limits:
+            self._store.return_slots(Counter(row[1] for row in rows if row[0] in away))
         return [row for row in rows if row[0] not in away]
 
     def _serve(self, now: int, deliveries: Deliveries, corrupt: dict[int, str], admit: Admit) -> int:

@@ -42,14 +42,19 @@ TAKE_BYTES = 4 << 20
 
 
 class TakenJobs:
-    """Jobs that were taken together, under one token."""
+    """Jobs that were taken together, under one token.
 
-    __slots__ = ("now", "rows", "token")
+    Attributes:
+        goes_on: So many were met that may not start that others were left; the next take goes on behind them.
+    """
 
-    def __init__(self, rows: list[TakenRow], token: int, now: int) -> None:
+    __slots__ = ("goes_on", "now", "rows", "token")
+
+    def __init__(self, rows: list[TakenRow], token: int, now: int, *, goes_on: bool = False) -> None:
         self.rows = rows
         self.token = token
         self.now = now
+        self.goes_on = goes_on
 
 
 class _Waiter:
@@ -115,6 +120,8 @@ class ThreadCommit:
         self._readied = 0
         self._listening = threading.Lock()
         self._wakes: int | None = None
+        # When something was due that a sleep has been cut short for, epoch ms.
+        self._passed: int | None = None
 
     # -- verbs
 
@@ -145,7 +152,8 @@ class ThreadCommit:
             left = until - time.monotonic()
             if taken.rows or left <= 0:
                 return taken
-            self.sleep(left, seen)
+            if not taken.goes_on:
+                self.sleep(left, seen)
 
     def succeed(self, keys: Sequence[int], token: int | None = None) -> list[int]:
         """Complete jobs; give those that were no longer in flight (or no longer under this token)."""
@@ -301,7 +309,14 @@ class ThreadCommit:
     def _until_due(self) -> float:
         """Give how long to sleep at most, in seconds: until the next waiting job is due, and no longer than a poll's interval."""
         due_at = self.engine.wake_at
-        return POLL_S if due_at is None else min(POLL_S, max(0, due_at - self.engine.clock.now()) / 1_000)
+        if due_at is None:
+            return POLL_S
+        left_ms = due_at - self.engine.clock.now()
+        if left_ms > 0:
+            return min(POLL_S, left_ms / 1_000)
+        # Nobody has looked since it was due: a worker without a free slot sleeps on, and does not spin.
+        passed, self._passed = self._passed, due_at
+        return POLL_S if passed == due_at else 0.0
 
     def _sleep(self, seconds: float, seen: int) -> None:
         """Wait until jobs may have come, here or in another process: one thread listens for all.
@@ -346,12 +361,14 @@ def _release(batch: Batch, keys: Sequence[int], token: int) -> None:
 def take_for_session(batch: Batch, queues: Sequence[str] | None, limit: int) -> TakenJobs:
     """Take the first ready jobs for this process, inside a batch's transaction; see `ThreadCommit.take`."""
     store = batch.store
+    batch.unblock()  # for jobs that were settled in this transaction
     token = batch.new_token()
     ready = queues if queues is None else [queue for queue in queues if store.takeable(queue)]
     if ready is not None and not ready:
         return TakenJobs([], token, batch.now)
     hold = Hold(HoldKind.SESSION, token, store.session, None, batch.now)
-    return TakenJobs(batch.take_under(hold, ready, limit, TAKE_BYTES), token, batch.now)
+    rows = batch.take_under(hold, ready, limit, TAKE_BYTES)
+    return TakenJobs(rows, token, batch.now, goes_on=batch.take_goes_on)
 
 
 def _nobody(result: object) -> None:

@@ -116,8 +116,9 @@ def _recount(store: Store, correct: Callable[[Verb], None]) -> None:
     except Exception:
         log.exception("the counters could not be checked; `anew doctor` checks them too")
         return
-    if found.counters or found.heads:
-        about = {"counters": len(found.counters), "heads": len(found.heads)}
+    if found.counters or found.heads or found.blocked or found.forgotten:
+        about = {"counters": len(found.counters) + len(found.blocked), "heads": len(found.heads)}
+        about["limits"] = len(found.forgotten)
         log.warning("counters or heads of lines differ from the rows and are put right", extra=about)
         correct(lambda batch: batch.correct(found))
 

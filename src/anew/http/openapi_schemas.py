@@ -39,7 +39,7 @@ from anew.http.reports import (
 )
 from anew.http.service import NewLimit, NewRate
 from anew.http.settling import Ids, JobFailure
-from anew.http.tied import NewTiedJob, NewTies, NewUnique
+from anew.http.tied import NewKeyLimit, NewTiedJob, NewTies, NewUnique
 from anew.jobs.change import Decision
 from anew.jobs.codec import U64_MAX, Backoff, FailureReport, NewJob, Retention
 
@@ -76,6 +76,7 @@ GENERATED: dict[type[msgspec.Struct], str] = {
     NewTiedJob: "NewTiedJob",
     NewTies: "NewTies",
     NewUnique: "NewUnique",
+    NewKeyLimit: "NewKeyLimit",
     NewBatch: "NewBatch",
     NewLimit: "NewLimit",
     NewRate: "NewRate",
@@ -242,6 +243,7 @@ def schemas() -> dict[str, Schema]:
         found[kind] |= _ONE_POLICY
     found["NewUnique"] |= _ENDS
     found["NewBatch"] |= _one_of_both(on_success=ref("NewTiedJob"), on_complete=ref("NewTiedJob"))
+    found["NewKeyLimit"] |= _one_of_both(concurrency={"type": "integer"}, rate=ref("NewRate"))
     found["NewLimit"] |= _one_of_both(concurrency={"type": "integer"}, rate=ref("NewRate"))
     return found | {
         "Policy": _POLICY,

@@ -24,6 +24,7 @@ from anew.jobs.change import shown_decision
 from anew.jobs.codec import DEFAULT_PRIORITY, U16, U32, At, Backoff
 from anew.jobs.decide import is_zizq_backoff
 from anew.jobs.expiry import has_expired
+from anew.jobs.key_limits import KeyStanding
 from anew.store.protocol import TakenRow
 
 T = TypeVar("T")
@@ -66,11 +67,15 @@ class ShownTies(Struct, kw_only=True):
         unique: Its unique key.
         batch: The batch that it belongs to, or whose callback it is.
         expires_at: It is not started later than this, epoch ms.
+        limit: The key with whose jobs it is bounded.
+        blocked: True while it is ready and may not start, as its key lets no more jobs start.
     """
 
     unique: ShownUnique | UnsetType = UNSET
     batch: str | UnsetType = UNSET
     expires_at: At | UnsetType = UNSET
+    limit: str | UnsetType = UNSET
+    blocked: bool | UnsetType = UNSET
 
 
 class ShownJob(Struct, kw_only=True):
@@ -249,7 +254,7 @@ def shown_job(ids: IdText, job: Job, *, payload: bool) -> ShownJob:
 
 def shown_ties(ids: IdText, ties: Ties, now: int) -> ShownTies | UnsetType:
     """Give what a job is tied to; UNSET where nothing of it is shown."""
-    job, lock = ties
+    job, lock, limited = ties
     shown = ShownTies(
         batch=UNSET if job.batch is None else ids.write_batch(job.batch), expires_at=_set(job.expires_at)
     )
@@ -261,6 +266,9 @@ def shown_ties(ids: IdText, ties: Ties, now: int) -> ShownTies | UnsetType:
             held_by=None if lock is None else ids.write(lock.job_key),
             until=None if lock is None else lock.ends_at,
         )
+    if limited is not None:
+        shown.limit = limited.name
+        shown.blocked = True if limited.standing is KeyStanding.BLOCKED else UNSET
     return UNSET if shown == ShownTies() else shown
 
 

@@ -117,7 +117,7 @@ class ServiceRoutes:
         body = body_as(request, NewLimit)
         if body is not None:
             self._set_limit(
-                request, form, params[0], Throttle(concurrency=body.concurrency, rate=_rate(body.rate))
+                request, form, params[0], Throttle(concurrency=body.concurrency, rate=rate_of(body.rate))
             )
 
     def unlimit(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
@@ -169,7 +169,8 @@ def _with_counts(seen: Overview, limits: Mapping[str, Throttle]) -> list[dict[st
     ]
 
 
-def _rate(given: NewRate | None) -> Rate | None:
+def rate_of(given: NewRate | None) -> Rate | None:
+    """Give a rate as it came."""
     return None if given is None else rate(given.count, given.per_ms, given.burst)
 
 

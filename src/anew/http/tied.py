@@ -12,9 +12,10 @@ from anew.http.formats import Format
 from anew.http.jobrules import check_u64
 from anew.http.long_lists import members_of
 from anew.http.newjobs import placed, reading_one
+from anew.http.service import NewRate, rate_of
 from anew.jobs import IdText, NewJob
 from anew.jobs.carried import MOST_BYTES, size_of, write_carried
-from anew.jobs.codec import At, JobHooks, PushedJob, UniqueKey
+from anew.jobs.codec import At, JobHooks, LimitKey, PushedJob, UniqueKey
 from anew.jobs.unique import TIMED
 from anew.net.chunks import Work
 
@@ -37,6 +38,20 @@ class NewUnique(Struct, frozen=True):
     ends_at: At | None = None
 
 
+class NewKeyLimit(Struct, frozen=True):
+    """The key of a new job's limit, with the bounds of all jobs of the key; one of the two, or both.
+
+    Attributes:
+        key: Jobs of the same key are bounded together, in whichever queues they are.
+        concurrency: Jobs that run at one time.
+        rate: Jobs that start over a period.
+    """
+
+    key: Annotated[str, Meta(min_length=1, max_length=255)]
+    concurrency: Annotated[int, Meta(ge=1, le=1 << 31)] | None = None
+    rate: NewRate | None = None
+
+
 class NewTies(Struct, frozen=True):
     """What a new job is tied to.
 
@@ -44,11 +59,13 @@ class NewTies(Struct, frozen=True):
         unique: While another job holds this key, the new one is a duplicate of it.
         expires_at: It is not started later than this, epoch ms.
         batch: Id of the batch that it joins.
+        limit: The key with whose jobs it is bounded; the bounds of the job that came last hold for all of them.
     """
 
     unique: NewUnique | None = None
     expires_at: At | None = None
     batch: str | None = None
+    limit: NewKeyLimit | None = None
 
 
 class NewTiedJob(NewJob):
@@ -114,7 +131,17 @@ def _hooks(ids: IdText, ties: NewTies) -> JobHooks:
             raise InvalidJob(f"ties.unique.ends_at: {expected}", field="ties.unique.ends_at")
         unique = UniqueKey(bytes.fromhex(ties.unique.digest), ties.unique.scope, ties.unique.ends_at)
     batch = None if ties.batch is None else batch_key(ids, ties.batch)
-    return JobHooks(unique=unique, expires_at=ties.expires_at, batch=batch)
+    limit = None if ties.limit is None else _limit(ties.limit)
+    return JobHooks(unique=unique, expires_at=ties.expires_at, batch=batch, limit=limit)
+
+
+def _limit(limit: NewKeyLimit) -> LimitKey:
+    if limit.concurrency is None and limit.rate is None:
+        raise InvalidJob("ties.limit: expected a concurrency, a rate, or both", field="ties.limit")
+    rate = rate_of(limit.rate)
+    return LimitKey(
+        limit.key, limit.concurrency, None if rate is None else (rate.count, rate.per_ms, rate.burst)
+    )
 
 
 def batch_key(ids: IdText, batch: str) -> int:

@@ -88,6 +88,20 @@ class UniqueKey(Struct, frozen=True, gc=False):
     ends_at: int | None = None
 
 
+class LimitKey(Struct, frozen=True, gc=False, omit_defaults=True):
+    """A key whose jobs are bounded together; see `anew.jobs.key_limits`.
+
+    Attributes:
+        name: The key.
+        concurrency: Most of its jobs that run at one time; None: any number.
+        rate: Starts over a period: the fields of `anew.jobs.limits.Rate`; None: any number.
+    """
+
+    name: str
+    concurrency: int | None = None
+    rate: tuple[int, int, int] | None = None
+
+
 class JobHooks(Struct, frozen=True, gc=False, omit_defaults=True):
     """What ties a new job to something beside it; see `anew.jobs.hooks`.
 
@@ -98,6 +112,7 @@ class JobHooks(Struct, frozen=True, gc=False, omit_defaults=True):
         tracked: A record of its state and progress is kept.
         callback: A `Callback`, where it is that of `batch` and not a member; the engine's own.
         once: It is not stored while a job is there that was stored with this mark under the same `jid`.
+        limit: The key with whose jobs it is bounded.
     """
 
     unique: UniqueKey | None = None
@@ -106,6 +121,7 @@ class JobHooks(Struct, frozen=True, gc=False, omit_defaults=True):
     tracked: bool = False
     callback: str | None = None
     once: bool = False
+    limit: LimitKey | None = None
 
 
 class PushedJob(NewJob, gc=False):

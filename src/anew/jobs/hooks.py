@@ -1,4 +1,4 @@
-"""What ties a job to something beside it: a unique key, a time to start by, a record of its progress, a batch.
+"""What ties a job to something beside it: a unique key, a time to start by, a record of its progress, a batch, a limit's key.
 
 A job with no ties has `hooks` 0, and nothing of this is ever looked at for it.
 """
@@ -21,7 +21,7 @@ class Hook(IntEnum):
     UNIQUE, EXPIRES, TRACKED and MEMBER (of a batch) say what it is tied to, for good. COMPLETE and SUCCESS: it is this callback
     of a batch. FAILED: its batch counts it as failed; set at its first report that is no success. ONCE: it is found by its
     producer's id, so that it is not stored again; nothing that happens to it means anything for that. EXPIRED: it was not started
-    in time, and ended by that; not set where its record goes with its end.
+    in time, and ended by that; not set where its record goes with its end. LIMITED: a key bounds it (`anew.jobs.key_limits`).
     """
 
     UNIQUE = 1
@@ -33,9 +33,10 @@ class Hook(IntEnum):
     SUCCESS = 64
     ONCE = 128
     EXPIRED = 256
+    LIMITED = 512
 
 
-SEEN_BY_TAKES = int(Hook.UNIQUE | Hook.EXPIRES | Hook.TRACKED)
+SEEN_BY_TAKES = int(Hook.UNIQUE | Hook.EXPIRES | Hook.TRACKED | Hook.LIMITED)
 """A take changes nothing for jobs that have none of these."""
 
 CALLBACKS = {Callback.COMPLETE: Hook.COMPLETE, Callback.SUCCESS: Hook.SUCCESS}
@@ -75,6 +76,8 @@ def bits_of(ties: JobHooks) -> int:
         bits |= Hook.TRACKED
     if ties.once:
         bits |= Hook.ONCE
+    if ties.limit is not None:
+        bits |= Hook.LIMITED
     if ties.batch is not None:
         bits |= Hook.MEMBER if ties.callback is None else CALLBACKS[Callback(ties.callback)]
     return bits

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Literal, NamedTuple, Protocol
 
 from msgspec import Struct
@@ -24,6 +25,7 @@ from anew.jobs.codec import NewJob
 from anew.jobs.cron_entry import CronEntry
 from anew.jobs.hooks import Hook, Hooked
 from anew.jobs.job import ErrorRecord, Job
+from anew.jobs.key_limits import KeyLimit, KeyStanding, Place
 from anew.jobs.limits import Throttle
 from anew.jobs.moved import MovedJob
 from anew.jobs.outcomes import HoldKind
@@ -324,6 +326,71 @@ class HookRows(Protocol):
         """Let a reservation last until an instant, if that is later than it would."""
 
 
+class LimitedJob(NamedTuple):
+    """A job that a key bounds, and how it stands with it."""
+
+    key: int
+    name: str
+    standing: KeyStanding
+    queue: str
+    priority: int
+
+
+class LimitRows(Protocol):
+    """Keys that have a limit, and the jobs of each; see `anew.jobs.key_limits`. All inside the open transaction."""
+
+    def limits(self, names: Sequence[str]) -> dict[str, KeyLimit]:
+        """Read the limits of keys; those that have none are left out."""
+
+    def write_limits(self, limits: Sequence[KeyLimit]) -> None:
+        """Write limits, new ones and others."""
+
+    def drop_limits(self, names: Sequence[str]) -> None:
+        """Remove keys."""
+
+    def looks(self, now: int, limit: int) -> list[str]:
+        """List keys that are to be looked at by now, the one that waits longest first."""
+
+    def next_look(self) -> int | None:
+        """Give when the next one is to be looked at, epoch ms."""
+
+    def add(self, jobs: Sequence[LimitedJob]) -> None:
+        """Note the keys of new jobs."""
+
+    def among(self, keys: Sequence[int]) -> list[LimitedJob]:
+        """Read those of some jobs that have a key."""
+
+    def running(self, names: Sequence[str]) -> Mapping[str, int]:
+        """Count the jobs of keys that run; keys without one are left out."""
+
+    def blocked_queues(self, name: str) -> list[str]:
+        """List the queues in which jobs of a key are blocked."""
+
+    def first(self, name: str, standing: KeyStanding, queue: str, limit: int) -> list[Place]:
+        """Give the first places of the jobs of a key in one queue that stand so: BLOCKED or UNBLOCKED."""
+
+    def any_of(self, name: str) -> bool:
+        """Report whether a job of a key is stored."""
+
+    def run(self, keys: Sequence[int]) -> None:
+        """Note that jobs run, which are in flight."""
+
+    def block(self, keys: Sequence[int], *, taken: bool) -> None:
+        """Block jobs that are ready, or were taken in this transaction: they are ready, in no line, and held by nobody."""
+
+    def unblock(self, keys: Sequence[int]) -> int:
+        """Put those of some jobs that are blocked into their queues' lines; report how many."""
+
+    def leave(self, keys: Sequence[int]) -> list[str]:
+        """Note that jobs are neither blocked, unblocked nor running any more; give their keys."""
+
+    def remove(self, keys: Sequence[int]) -> list[str]:
+        """Forget jobs that are removed; give their keys."""
+
+    def mend(self) -> list[str]:
+        """Make anew what is derived of jobs' standings; give the keys that are to be looked at then."""
+
+
 class Recount(NamedTuple):
     """What a count of all rows has found.
 
@@ -331,11 +398,15 @@ class Recount(NamedTuple):
         number: How often such a finding had been put right before it.
         counters: By queue and state: by how much the counter is too low (or, if negative, too high).
         heads: Queues whose stored head is not their first ready job.
+        blocked: By queue: by how much the number of its blocked jobs is too low; they are not among those of `counters`.
+        forgotten: Keys that nothing would ever have looked at, though jobs of theirs are blocked, or none is stored any more.
     """
 
     number: int
     counters: dict[tuple[str, State], int]
     heads: list[str]
+    blocked: Mapping[str, int] = MappingProxyType({})
+    forgotten: Sequence[str] = ()
 
 
 class Reader(Protocol):
@@ -387,6 +458,10 @@ class Store(Protocol):
     @property
     def hooks(self) -> HookRows:
         """What jobs are tied to."""
+
+    @property
+    def key_limits(self) -> LimitRows:
+        """Keys that bound jobs."""
 
     @property
     def device(self) -> Device | None:
@@ -466,6 +541,9 @@ class Store(Protocol):
 
     def occupy(self, slots: Iterable[tuple[int, str, str]], now: int) -> None:
         """Write who has the slots of jobs that were reserved now: (key, queue, worker). Queues without a limit have none."""
+
+    def return_slots(self, queues: Mapping[str, int]) -> None:
+        """Note that so many jobs that `take` or `take_each` has put in flight do not start: rates count them no more."""
 
     def free_slots(self, worker: str) -> None:
         """Free the slots of a worker that is gone; what it holds stays in flight."""

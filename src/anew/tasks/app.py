@@ -27,7 +27,7 @@ from anew.tasks.downstream import Breaker, Downstream, breakers_of, close_breake
 from anew.tasks.events import Event, Events, interrupted, log_enqueued, names_of
 from anew.tasks.handle import JobHandle
 from anew.tasks.policies import NO_POLICY, read_retries
-from anew.tasks.task import Call, Options, Task, Unique, read_options
+from anew.tasks.task import Call, Limit, Options, Task, Unique, read_options
 from anew.tasks.times import Wait, instant_ms, parse_rate, wait_ms
 from anew.units import refused
 
@@ -132,6 +132,7 @@ class Anew:
         keep_result: Wait | None = None,
         process: bool = False,
         downstream: str | Downstream | None = None,
+        limit: Limit | None = None,
     ) -> _Decorator: ...
 
     def task(self, function: Any = None, /, *, name: str | None = None, **options: Any) -> Any:
@@ -145,7 +146,8 @@ class Anew:
                 included; ``timeout`` of one run; ``unique``: True, a text such as ``"invoice {id}"``, or `Unique`; ``expires``:
                 not started later than this after it was enqueued; ``keep_result``: how long a job and what it returned are
                 kept after it has succeeded; ``process``: run in a process of its own; ``downstream``: the service that it calls,
-                a name or `Downstream`, whose circuit breaker and retry budget hold (see docs/downstream.md).
+                a name or `Downstream`, whose circuit breaker and retry budget hold (see docs/downstream.md); ``limit``: a
+                `Limit` of the jobs of one key, such as a customer.
 
         Raises:
             InvalidInput: A value does not fit.

@@ -62,6 +62,8 @@ class JobInfo:
         state: ``scheduled``, ``retrying``, ``ready``, ``in_flight``, ``completed``, ``dead`` or ``cancelled``.
         attempts: Failures so far.
         ready_at: When it may run, epoch ms.
+        waits_for: Why it is ready and does not start, as far as that is known of a single job: ``limit customer 7`` where its key
+            lets no more jobs start; else None.
         result: What it has come to, as JSON; None if that is not kept, or it has not completed.
         errors: Its attempts that did not succeed, the first first; the middle of very many is left out.
         payload: Its arguments as stored; None where they cannot be read.
@@ -78,6 +80,7 @@ class JobInfo:
     completed_at: int | None = None
     result: bytes | None = None
     errors: tuple[JobError, ...] = ()
+    waits_for: str | None = None
     payload: bytes | None = None
     taken_at: int | None = None
 

@@ -20,6 +20,8 @@ from anew.jobs.breaker import BreakerRow
 from anew.jobs.carried import result_of
 from anew.jobs.change import shown_decision
 from anew.jobs.codec import PushedJob
+from anew.jobs.hooks import Hook
+from anew.jobs.key_limits import KeyStanding
 from anew.jobs.limits import Throttle
 from anew.store.protocol import Filter, Page
 from anew.tasks.backend import JobError, JobInfo, Placed
@@ -173,9 +175,19 @@ class EmbeddedBackend:
             completed_at=job.completed_at,
             result=result_of(job),
             errors=tuple(_error(record) for record in errors),
+            waits_for=_waits_for(batch, job),
             payload=job.payload,
             taken_at=job.dequeued_at,
         )
+
+
+def _waits_for(batch: Batch, job: Job) -> str | None:
+    if not job.hooks & Hook.LIMITED:
+        return None
+    for limited in batch.store.key_limits.among([job.key]):
+        if limited.standing is KeyStanding.BLOCKED:
+            return f"limit {limited.name}"
+    return None
 
 
 def _pushed(job: NewJob) -> PushedJob:

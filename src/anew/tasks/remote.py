@@ -17,7 +17,7 @@ from anew.jobs import ENDED, NewJob, State
 from anew.jobs.breaker import BreakerRow
 from anew.jobs.carried import read_carried
 from anew.jobs.codec import PushedJob
-from anew.jobs.limits import Throttle
+from anew.jobs.limits import Rate, Throttle
 from anew.tasks.backend import JobError, JobInfo, Placed
 from anew.tasks.remote_source import RemoteSource, breaker_row, key_of
 
@@ -200,6 +200,9 @@ class RemoteBackend:
             }  # fmt: skip
         if hooks.batch is not None:
             ties["batch"] = self._batch_id(hooks.batch)
+        if hooks.limit is not None:
+            rate = None if hooks.limit.rate is None else Rate(*hooks.limit.rate)
+            ties["limit"] = {"key": hooks.limit.name, "concurrency": hooks.limit.concurrency, "rate": rate}
         return body | {"ties": ties}
 
     def _batch_id(self, key: int) -> str:
@@ -249,6 +252,7 @@ def _info(view: JobView, errors: Sequence[ErrorView], result: bytes | None) -> J
         completed_at=view.completed_at,
         result=result,
         errors=tuple(_error(one) for one in errors),
+        waits_for=f"limit {view.ties.limit}" if view.ties is not None and view.ties.blocked else None,
         payload=view.payload_json(),
         taken_at=view.dequeued_at,
     )

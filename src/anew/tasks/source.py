@@ -58,6 +58,7 @@ class Exchanged:
         busy: Nothing could be taken, for the same reason.
         held: How many of the settled ones were taken and never begun, as the breakers of the services that they call are open.
         open: The breakers that are not closed, by key, each with the key of the job that may run all the same; None: nobody looked.
+        goes_on: Jobs may be left behind very many that may not start; the next exchange takes them.
         turned: Breakers that were closed and are no longer, or the other way round.
         is_drained: Nothing more was ready; False: that is not known yet.
     """
@@ -71,6 +72,7 @@ class Exchanged:
     held: int = 0
     open: Mapping[str, int] | None = None
     turned: Sequence[BreakerRow] = ()
+    goes_on: bool = False
     is_drained: bool = True
 
 
@@ -174,6 +176,7 @@ class EmbeddedSource:
         elif isinstance(answer, AnewError) and not done.busy:
             raise answer
         taken = iter(self._taken(answer) if wanted else ())
+        done.goes_on = bool(wanted) and isinstance(answer, list) and any(one.goes_on for one in answer)
         done.taken = [next(taken, []) if want.limit > 0 else [] for want in wants]
         return done
 

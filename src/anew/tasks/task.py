@@ -6,7 +6,7 @@ import inspect
 import string
 import typing
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final, Generic, ParamSpec, TypeVar
 
@@ -15,13 +15,13 @@ from msgspec import UNSET, Raw, UnsetType
 from anew.backoff import Policy
 from anew.errors import InvalidInput
 from anew.jobs import NewJob, Retention
-from anew.jobs.codec import DEFAULT_PRIORITY, JobHooks, PushedJob, UniqueKey
+from anew.jobs.codec import DEFAULT_PRIORITY, JobHooks, LimitKey, PushedJob, UniqueKey
 from anew.jobs.terms import policy_of, rule_of
 from anew.jobs.unique import TIMED, Scope, lock_ends_at, parts_digest, text_digest
 from anew.tasks.arguments import Arguments
 from anew.tasks.downstream import Downstream, read_downstream
 from anew.tasks.policies import NO_POLICY, Retries, read_retries
-from anew.tasks.times import Wait, instant_ms, wait_ms
+from anew.tasks.times import Wait, instant_ms, parse_rate, wait_ms
 from anew.units import refused
 
 if TYPE_CHECKING:
@@ -54,6 +54,26 @@ class Unique:
     within: Wait | None = None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limit:
+    """Jobs of one key are bounded together, in all workers and processes. What is beyond it waits, and holds no worker.
+
+    Args:
+        key: A text of which ``{name}`` is the argument of that name, such as ``"customer {customer_id}"``, or a function of the
+            arguments. Tasks whose keys are the same text share its bounds; those of the job that was enqueued last hold.
+        concurrency: Jobs of the key that run at one time.
+        rate: Jobs of the key that start over a period, such as ``"10/s"``, ``"100/m"`` or ``"5/30s"``.
+        burst: Of these, how many may start at once after a quiet time. None: as many as the rate has.
+    """
+
+    key: str | Callable[..., str] = field(kw_only=False)
+    concurrency: int | None = None
+    rate: str | None = None
+    burst: int | None = None
+
+
+MOST_KEY_BYTES: Final = 255
+
 _SCOPES: Final = {"started": Scope.QUEUED, "ended": Scope.ACTIVE, "removed": Scope.EXISTS}
 _TIMED: Final = {"started": Scope.STARTED, "ended": Scope.SUCCEEDED}
 
@@ -75,6 +95,7 @@ class Options:
         at, delay_ms: When they may run: epoch ms, or so long after they were enqueued.
         batch: What they belong to.
         downstream: The service that their handler calls.
+        limit: The key with whose jobs they are bounded.
     """
 
     queue: str = "default"
@@ -90,6 +111,7 @@ class Options:
     delay_ms: int | None = None
     batch: JobBatch | None = None
     downstream: Downstream | None = None
+    limit: Limit | None = None
 
     def is_plain(self) -> bool:
         """Report whether their jobs say nothing beyond type, queue and payload."""
@@ -98,8 +120,8 @@ class Options:
             and self.retries.policy is None
             and self.max_attempts is None
             and not self.keep_ms
-            and (self.unique, self.expires_ms, self.at, self.delay_ms, self.batch)
-            == (None, None, None, None, None)
+            and (self.unique, self.expires_ms, self.at, self.delay_ms, self.batch, self.limit)
+            == (None, None, None, None, None, None)
         )
 
 
@@ -140,6 +162,7 @@ def read_options(
     delay: Wait | UnsetType | None = UNSET,
     batch: JobBatch | UnsetType | None = UNSET,
     downstream: str | Downstream | UnsetType | None = UNSET,
+    limit: Limit | UnsetType | None = UNSET,
 ) -> Options:
     """Give options with some changed.
 
@@ -174,6 +197,8 @@ def read_options(
         changes["batch"] = batch
     if not isinstance(downstream, UnsetType):
         changes["downstream"] = None if downstream is None else read_downstream(downstream)
+    if not isinstance(limit, UnsetType):
+        changes["limit"] = None if limit is None else _checked(limit)
     if changes.get("at") is not None and changes.get("delay_ms") is not None:
         raise InvalidInput("at and delay: expected one of them, not both", field="at")
     return replace(before, **changes)
@@ -206,6 +231,21 @@ def _unique(value: object) -> Unique | None:
     if unique.within is not None:
         _positive(unique.within, "unique.within")
     return unique
+
+
+def _checked(limit: object) -> Limit:
+    if not isinstance(limit, Limit):
+        raise refused("limit", limit, 'Limit("customer {customer_id}", concurrency=2)')
+    if limit.concurrency is None and limit.rate is None:
+        raise refused("limit", limit.key, "a concurrency, a rate, or both")
+    number = limit.concurrency
+    if number is not None and (isinstance(number, bool) or not isinstance(number, int) or number < 1):
+        raise refused("limit.concurrency", number, "a number of jobs, 1 or more")
+    if limit.rate is not None:
+        parse_rate(limit.rate, limit.burst)
+    elif limit.burst is not None:
+        raise refused("limit.burst", limit.burst, "a rate with it")
+    return limit
 
 
 class Task(Generic[P, R, T]):
@@ -249,7 +289,7 @@ class Task(Generic[P, R, T]):
 
         Args:
             changes: ``at`` (a datetime with its time zone), ``delay``, ``queue``, ``priority``, ``policy``, ``max_attempts``,
-                ``unique``, ``expires``, ``keep_result``, ``batch``; see `Anew.task`.
+                ``unique``, ``limit``, ``expires``, ``keep_result``, ``batch``; see `Anew.task`.
 
         Raises:
             InvalidInput: A value does not fit.
@@ -332,7 +372,7 @@ class Submission(Generic[P, T]):
             "retention": Retention(completed_ms=options.keep_ms) if options.keep_ms else None,
             "policy": UNSET if options.retries.policy is None else Raw(options.retries.policy),
         }
-        if (options.unique, options.expires_ms, options.batch) == (None, None, None):
+        if (options.unique, options.expires_ms, options.batch, options.limit) == (None, None, None, None):
             return NewJob(task.name, options.queue, Raw(payload), **fields)
         unique = None
         if options.unique is not None:
@@ -341,6 +381,7 @@ class Submission(Generic[P, T]):
             unique=unique,
             expires_at=None if options.expires_ms is None else max(now, ready_at or 0) + options.expires_ms,
             batch=None if options.batch is None else options.batch.key,
+            limit=None if options.limit is None else _limit_key(options.limit, task, payload),
         )
         return PushedJob(task.name, options.queue, Raw(payload), **fields, hooks=ties)
 
@@ -369,8 +410,7 @@ def _key(
     if unique.key is None:
         digest = parts_digest(task.name, queue, payload)
     else:
-        args, kwargs = task.arguments.read(payload)
-        digest = text_digest(f"{task.name}\0{_key_text(unique.key, task, args, kwargs)}")
+        digest = text_digest(f"{task.name}\0{_key_text('unique', unique.key, task, payload)}")
     if unique.within is None:
         return UniqueKey(digest, _SCOPES[unique.until])
     scope = _TIMED[unique.until]
@@ -378,9 +418,17 @@ def _key(
     return UniqueKey(digest, scope, lock_ends_at(wait_ms(unique.within, "within") / 1_000, ready_at, now))
 
 
-def _key_text(
-    key: str | Callable[..., str], task: Task[Any, Any, Any], args: Sequence[Any], kwargs: Mapping[str, Any]
-) -> str:
+def _limit_key(limit: Limit, task: Task[Any, Any, Any], payload: bytes) -> LimitKey:
+    text = _key_text("limit", limit.key, task, payload)
+    if not isinstance(text, str) or not 1 <= len(text.encode("utf-8", "replace")) <= MOST_KEY_BYTES:
+        raise refused("limit", text, f"a key of 1 to {MOST_KEY_BYTES} bytes")
+    rate = None if limit.rate is None else parse_rate(limit.rate, limit.burst)
+    return LimitKey(text, limit.concurrency, None if rate is None else (rate.count, rate.per_ms, rate.burst))
+
+
+def _key_text(name: str, key: str | Callable[..., str], task: Task[Any, Any, Any], payload: bytes) -> str:
+    """Give the text of a key for a call; `name`: the option that it is given with."""
+    args, kwargs = task.arguments.read(payload)
     if callable(key):
         return key(*args, **kwargs)
     bound = inspect.signature(task.function).bind(*args, **kwargs)
@@ -388,6 +436,4 @@ def _key_text(
     try:
         return string.Formatter().vformat(key, (), bound.arguments)
     except (LookupError, AttributeError, TypeError, ValueError) as error:
-        raise refused(
-            "unique", key, f"a text that names arguments of {task.name} in braces ({error})"
-        ) from None
+        raise refused(name, key, f"a text that names arguments of {task.name} in braces ({error})") from None

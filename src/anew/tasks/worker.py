@@ -313,7 +313,7 @@ class Worker:
         self._is_busy = done.busy
         if done.again or done.kept or done.busy:
             time.sleep(BUSY_S)
-        return sum(map(len, done.taken)) + done.held
+        return sum(map(len, done.taken)) + done.held + done.goes_on
 
     def _sleep(self, seen: int, *, looks: bool) -> None:
         self._sleeping = True

@@ -527,3 +527,21 @@ def test_takes_and_releases_are_not_synced() -> None:
     engine.release([key], engine.take(None, 1).token)
     engine.succeed([key], engine.take(None, 1).token)
     assert asked == [True, False, False, False, True]
+
+
+def test_a_sleeper_that_does_not_look_is_woken_once_for_what_is_due(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As a worker without a free slot: it would spin until one is free. Whoever looks is woken for the next one again."""
+    rig = Rig()
+    engine = ThreadCommit(rig.engine)
+    slept: list[float] = []
+    monkeypatch.setattr(engine, "_sleep", lambda seconds, seen: slept.append(seconds))
+    engine.enqueue([new_job(ready_at=NOW + 20), new_job(ready_at=NOW + 70)])
+    engine.sleep(1.0, engine.seen)
+    rig.clock.advance(20)
+    for _ in range(3):
+        engine.sleep(1.0, engine.seen)
+    assert len(engine.take(None, 5).rows) == 1
+    engine.sleep(1.0, engine.seen)
+    rig.clock.advance(50)
+    engine.sleep(1.0, engine.seen)
+    assert slept == [0.02, 0.0, threads.POLL_S, threads.POLL_S, 0.05, 0.0]

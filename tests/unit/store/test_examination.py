@@ -54,7 +54,7 @@ def found(directory: Path) -> dict[str, str]:
 def test_a_store_that_is_well(directory: Path) -> None:
     seen = look_over(directory)
     assert seen.findings == []
-    assert (seen.facts["jobs"], seen.facts["processes"], seen.facts["schema"]) == ("6", "none", "5")
+    assert (seen.facts["jobs"], seen.facts["processes"], seen.facts["schema"]) == ("6", "none", "6")
     assert seen.facts["store"] == str(directory / "anew.db")
 
 
@@ -76,6 +76,10 @@ DERIVED = {
     "holds": (["UPDATE job SET state = 40, hold_kind = 10, hold_owner = 4711 WHERE id = 2",
         "UPDATE queue SET ready = ready - 1, in_flight = 1, head_id = 4 WHERE name = 'b'"],
         "1 jobs are held by processes that nobody knows"),
+    "limits": (["INSERT INTO limit_key VALUES ('a', x'7b22636f6e63757272656e6379223a317d', 0, 0, NULL)",
+        "INSERT INTO limited VALUES (2, 'a', 1, 'b', 32768), (4, 'a', 2, NULL, NULL), (99, 'a', 3, 'b', 1)",
+        "UPDATE job SET state = 32 WHERE id = 6", "UPDATE queue SET ready = ready - 1, blocked = 1 WHERE name = 'b'"],
+        "4 jobs stand otherwise with their limits' keys than the rows say, 0 keys are forgotten"),
     "sessions": (["INSERT INTO session (id, pid, started_at) VALUES (4711, 99, 0)",
         "UPDATE job SET state = 40, hold_kind = 30, hold_owner = 4711 WHERE id = 2",
         "UPDATE queue SET ready = ready - 1, in_flight = 1, head_id = 4 WHERE name = 'b'"],
@@ -142,9 +146,9 @@ def test_a_clock_that_was_set_back_is_told(directory: Path) -> None:
 
 def test_another_schema_is_told_and_nothing_more_is_read(directory: Path) -> None:
     execute(directory, "PRAGMA user_version = 99")
-    assert found(directory) == {"schema": "the store has schema 99, this program knows up to 5"}
+    assert found(directory) == {"schema": "the store has schema 99, this program knows up to 6"}
     execute(directory, "PRAGMA user_version = 1")
-    assert found(directory) == {"schema": "the store has schema 1, this program writes 5"}
+    assert found(directory) == {"schema": "the store has schema 1, this program writes 6"}
 
 
 def test_the_machine_is_looked_at(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:

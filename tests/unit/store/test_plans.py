@@ -12,11 +12,12 @@ import pytest
 
 from anew.jobs import HoldKind, NewJob, State
 from anew.jobs.hooks import Hook
+from anew.jobs.key_limits import KeyStanding
 from anew.store.protocol import Filter, Page
 from anew.store.sqlite import SqliteStore
 from anew.store.sqlite.filters import find_statement
 from anew.store.sqlite.opening import connect, migrate
-from anew.store.sqlite.rows import CODE
+from anew.store.sqlite.rows import BLOCKED, CODE, IN_FLIGHT, READY
 from anew.store.sqlite.sql import sql, statements
 
 NOW = 1_700_000_000_000
@@ -45,6 +46,12 @@ WHOLE_TABLE = {
     "parts_of_nobody": "every payload that is kept apart, for somebody who looks the store over",
     "records_of_nobody": "every record, for somebody who looks the store over",
     "damaged": "every job, for somebody who looks the store over",
+    "blocked_amiss": "every job, for somebody who looks the store over",
+    "blocked_queues": "a row a queue in which a key has blocked jobs",
+    "keys_forgotten": "every key and its jobs, in the reader's thread and after a crash alone",
+    "limited_amiss": "every job of a key, for somebody who looks the store over",
+    "limited_of_nobody": "every job of a key, for somebody who looks the store over",
+    "remove_limited_of_nobody": "every job of a key, for somebody who has the store mended",
 }
 """Statements that read a table from end to end, and why they may."""
 
@@ -104,6 +111,11 @@ def fill(connection: apsw.Connection, jobs: int) -> None:
     connection.execute(
         "INSERT INTO slot SELECT queue, ready_at, id, hold_token, '' FROM job WHERE state = 40 AND queue = 'q3'"
     )
+    connection.execute(
+        "INSERT INTO limited SELECT id, 'k' || (id % 99), id % 4, queue, priority FROM job WHERE id % 2"
+    )
+    connection.execute("INSERT INTO limit_key SELECT DISTINCT name, x'7b7d', 0, 0, NULL FROM limited")
+    connection.execute("UPDATE limit_key SET look_at = 7 WHERE name < 'k5'")
     connection.execute("INSERT INTO session VALUES (1, 100, 0), (2, 200, 0)")
 
 
@@ -183,6 +195,12 @@ SEARCHES = {
     "reap_locks": "unique_lock_end",
     "purgeable_batches": "batch_purge",
     "reap_progress": "progress_age",
+    "limit_looks": "limit_key_look",
+    "next_limit_look": "limit_key_look",
+    "limited_running": "limited_name",
+    "blocked_queues": "limited_name",
+    "first_limited": "limited_name",
+    "any_limited": "limited_name",
 }
 """Which index carries which statement."""
 
@@ -203,6 +221,8 @@ BY_KEY = [
     "read_cron", "drop_cron", "resume_crons", "close_session", "read_duty",
     "hooked", "add_hooks", "locks", "batches", "write_batch", "batch_parts", "delete_batches", "progress", "extend_hold",
     "note", "notes", "forget_notes", "drop_expiry", "breakers",
+    "limit_keys", "drop_limit_keys", "limited_jobs", "stand", "block", "stand_blocked", "unblock", "free_limited",
+    "remove_limited",
 ]  # fmt: skip
 
 
@@ -248,6 +268,8 @@ def test_every_statement_is_accounted_for() -> None:
         "count_ended",
         "write_duty",
         "write_meta",
+        "write_limit_keys",
+        "add_limited",
         "open_session",
     }
     one_end_of_the_table = {"read_numbers"}
@@ -271,6 +293,14 @@ def test_state_codes_agree_with_the_partial_indexes() -> None:
     assert {CODE[state] for state in (State.SCHEDULED, State.RETRYING)} == {10, 20}
     assert (CODE[State.READY], CODE[State.IN_FLIGHT]) == (30, 40)
     assert {CODE[state] for state in (State.COMPLETED, State.DEAD, State.CANCELLED)} == {50, 60, 70}
+
+
+def test_the_codes_of_blocked_jobs_and_of_standings_are_those_that_the_statements_name() -> None:
+    """A blocked job is in no index of `job`: its code is none that one names, and stands between those of ready and in flight."""
+    assert READY < BLOCKED < IN_FLIGHT
+    assert [
+        int(standing) for standing in (KeyStanding.BLOCKED, KeyStanding.RUNNING, KeyStanding.UNBLOCKED)
+    ] == [1, 2, 3]
 
 
 def test_a_reservations_code_is_the_one_that_the_statements_leave_out() -> None:

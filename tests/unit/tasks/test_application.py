@@ -6,6 +6,7 @@ import asyncio
 import os
 import threading
 import time
+from collections import Counter
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -14,7 +15,7 @@ from typing import Any
 import apsw
 import pytest
 
-from anew import Anew, Cancel, Discard, Event, JobFailed, Retry, Snooze, Unique, ctx
+from anew import Anew, Cancel, Discard, Event, JobFailed, Limit, Retry, Snooze, Unique, ctx
 from anew.errors import Conflict, ForkedStore, IllegalTransition, InvalidInput, InvalidJob, NotFound
 from anew.tasks.embedded import EmbeddedBackend
 
@@ -105,6 +106,17 @@ def test_two_tasks_of_one_name_are_refused(app: Anew) -> None:
         ({"timeout": 0}, "timeout: 0 is not valid; expected a duration above 0"),
         ({"timeout": -1}, "timeout: -1 is not valid"),
         ({"queue": "a,b"}, 'queue: "a,b" is not valid'),
+        ({"limit": "customer"}, 'limit: "customer" is not valid; expected Limit('),
+        ({"limit": Limit("a")}, 'limit: "a" is not valid; expected a concurrency, a rate, or both'),
+        (
+            {"limit": Limit("a", concurrency=0)},
+            "limit.concurrency: 0 is not valid; expected a number of jobs, 1",
+        ),
+        ({"limit": Limit("a", rate="often")}, 'rate: "often" is not valid'),
+        (
+            {"limit": Limit("a", concurrency=1, burst=2)},
+            "limit.burst: 2 is not valid; expected a rate with it",
+        ),
         ({"unique": Unique(until="never")}, 'unique.until: "never" is not valid; expected one of'),
         ({"policy": "evn"}, "evn"),
         ({"policy": {int: "even"}}, "expected a class of exceptions"),
@@ -379,6 +391,55 @@ def test_a_key_that_cannot_be_made_of_the_arguments_is_refused(app: Anew) -> Non
 
     with pytest.raises(InvalidInput, match="a text that names arguments of"):
         one.enqueue([1])
+
+
+# -- limits of keys
+
+
+def test_a_key_bounds_its_jobs_in_one_worker_whatever_their_tasks(app: Anew) -> None:
+    """Eight slots, and of one customer never more than two at a time; all run in the end."""
+    running: Counter[int] = Counter()
+    most: Counter[int] = Counter()
+    lock = threading.Lock()
+
+    def run(customer: int) -> None:
+        with lock:
+            running[customer] += 1
+            most[customer] = max(most[customer], running[customer])
+        with lock:
+            running[customer] -= 1
+
+    by_two = Limit("customer {customer}", concurrency=2)
+    one = app.task(name="one", limit=by_two)(run)
+    two = app.task(name="two", limit=Limit(lambda customer: f"customer {customer}", concurrency=2))(run)
+    one.enqueue_many([(n % 3,) for n in range(60)])
+    two.enqueue_many([(n % 3,) for n in range(60)])
+    assert work(app, concurrency=8) == {"succeeded": 120}
+    assert max(most.values()) <= 2
+
+
+def test_a_job_that_waits_for_its_key_says_so_and_can_be_called_off(app: Anew) -> None:
+    @app.task(limit=Limit("customer {customer}", rate="1/h"))
+    def sync(customer: int) -> None: ...
+
+    sync.enqueue(7)
+    waits, free = sync.enqueue(7), sync.using(limit=None).enqueue(7)
+    assert work(app) == {"succeeded": 2}
+    info = waits.info()
+    assert info is not None
+    assert (info.state, info.waits_for) == ("ready", "limit customer 7")
+    assert free.status() is None
+    waits.cancel()
+    assert (waits.status(), app.counts()["ready"]) == ("cancelled", 0)
+
+
+@pytest.mark.parametrize("key", ["{customer:x}{missing}", "", "x" * 256])
+def test_a_limits_key_that_cannot_be_is_refused(app: Anew, key: str) -> None:
+    @app.task(limit=Limit(key, concurrency=1))
+    def sync(customer: int) -> None: ...
+
+    with pytest.raises(InvalidInput, match="limit"):
+        sync.enqueue(7)
 
 
 # -- queues, times, batches, cron

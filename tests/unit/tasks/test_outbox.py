@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from anew import Anew
+from anew import Anew, Limit
 from anew.errors import Conflict, InvalidInput, InvalidJob, NotFound, NotSupported
 from anew.tasks.outbox import CHUNK
 
@@ -105,6 +105,18 @@ def test_options_go_with_the_job(app: Anew, shop: sqlite3.Connection, tmp_path: 
     assert app.drain_outbox(tmp_path / "shop.db") == 2
     assert app.counts("slow")["scheduled"] == 1
     assert sum(app.counts().values()) == 1
+
+
+def test_a_limit_goes_with_the_job(app: Anew, shop: sqlite3.Connection, tmp_path: Path) -> None:
+    @app.task(limit=Limit("customer {customer}", concurrency=1, rate="10/m"))
+    def ship(customer: int) -> None: ...
+
+    with app.test() as test:
+        with shop:
+            for _ in range(2):
+                app.outbox(shop).enqueue(ship, 7)
+        assert app.drain_outbox(tmp_path / "shop.db") == 2
+        assert [job.waits_for for job in test.jobs()] == [None, "limit customer 7"]
 
 
 def test_a_drainer_that_is_killed_between_the_files_makes_each_job_once(

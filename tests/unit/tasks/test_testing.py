@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from anew import Anew, Cancel, Discard, Event, Retry, Snooze, Unique, ctx
+from anew import Anew, Cancel, Discard, Event, Limit, Retry, Snooze, Unique, ctx
 from anew.errors import Conflict, ForkedStore, InvalidInput
 from anew.testing import AppTest, Ran
 from tests.unit.docs import ROOT, blocks
@@ -280,6 +280,34 @@ def test_a_limit_lets_jobs_start_at_its_rate(app: Anew, test: AppTest) -> None:
     call.enqueue_many([()] * 3)
     report = test.clock.advance("5m")
     assert [(ran.at - START).total_seconds() for ran in report] == [0, 30, 60]
+
+
+def test_jobs_of_a_key_start_at_its_rate_and_hold_up_no_others(app: Anew, test: AppTest) -> None:
+    """Ten a minute, two at once: at 0, 0 and then every 6 s."""
+    seen: list[tuple[int, float]] = []
+
+    @app.task(limit=Limit("customer {customer}", rate="10/m", burst=2))
+    def sync(customer: int) -> None:
+        seen.append((customer, (ctx.now() - START.timestamp() * 1_000) / 1_000))
+
+    for customer in (1, 1, 1, 1, 2):
+        sync.enqueue(customer)
+    test.drain()
+    assert seen == [(1, 0), (1, 0), (2, 0)]
+    assert [job.waits_for for job in test.jobs("ready")] == ["limit customer 1"] * 2
+    test.clock.advance("5m")
+    assert seen[3:] == [(1, 6), (1, 12)]
+
+
+def test_drain_goes_on_behind_very_many_jobs_that_wait_for_their_key(app: Anew, test: AppTest) -> None:
+    @app.task(limit=Limit("all", rate="1/h"))
+    def sync(number: int) -> None: ...
+
+    sync.using(delay="1m").enqueue_many([(number,) for number in range(1_200)])
+    other = sync.using(delay="61s", limit=None).enqueue(1)
+    test.clock.advance("2m", run=False)
+    assert len(test.drain()) == 2
+    assert other.status() is None
 
 
 def test_a_paused_queue_waits(app: Anew, test: AppTest) -> None:

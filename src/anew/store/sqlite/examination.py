@@ -202,9 +202,11 @@ def _content(
 
 
 def _derived(connection: apsw.Connection) -> Iterator[Finding]:
-    _, wrong, queues = SqliteReader(connection, shared=True).recount()
+    _, counters, queues, blocked, forgotten = SqliteReader(connection, shared=True).recount()
+    wrong = [(queue, str(state), n) for (queue, state), n in counters.items()]
+    wrong += [(queue, "blocked", n) for queue, n in blocked.items()]
     if wrong:
-        few = ", ".join(f"{queue} {state} by {n:+d}" for (queue, state), n in list(wrong.items())[:FEW])
+        few = ", ".join(f"{queue} {state} by {n:+d}" for queue, state, n in wrong[:FEW])
         yield Finding(
             "counters", f"{len(wrong)} counters are not what the rows say: {few}", REPAIR, derived=True
         )
@@ -213,6 +215,11 @@ def _derived(connection: apsw.Connection) -> Iterator[Finding]:
         yield Finding(
             "heads", f"{len(queues)} queues have a wrong head of their line: {few}", REPAIR, derived=True
         )
+    amiss = {*_keys(connection, "blocked_amiss"), *_keys(connection, "limited_amiss")}
+    amiss.update(_keys(connection, "limited_of_nobody"))
+    if amiss or forgotten:
+        found = f"{len(amiss)} jobs stand otherwise with their limits' keys than the rows say, {len(forgotten)} keys are forgotten"
+        yield Finding("limits", found, REPAIR, derived=True)
     keys = _keys(connection, "records_amiss")
     if keys:
         found = f"{len(keys)} jobs have another number of records than their rows say"

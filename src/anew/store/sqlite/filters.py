@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Collection
 
-from anew.jobs.state import ENDED
+from anew.jobs.state import ENDED, State
 from anew.store.protocol import Filter, Page, Range
-from anew.store.sqlite.rows import CODE
+from anew.store.sqlite.rows import STATE
 
 Bound = list[object]
 
@@ -22,7 +23,7 @@ def where_clause(where: Filter) -> tuple[str, Bound]:
     """
     parts: list[str] = []
     bound: Bound = []
-    _any_of(parts, bound, "state", None if where.states is None else sorted(CODE[s] for s in where.states))
+    _any_of(parts, bound, "state", None if where.states is None else _codes(where.states))
     _any_of(parts, bound, "queue", None if where.queues is None else sorted(where.queues))
     _any_of(parts, bound, "type", None if where.types is None else sorted(where.types))
     _any_of(parts, bound, "id", None if where.keys is None else sorted(where.keys))
@@ -34,6 +35,11 @@ def where_clause(where: Filter) -> tuple[str, Bound]:
         parts.append("(purge_at IS NULL OR purge_at > ?)")
         bound.append(where.visible_at)
     return " AND ".join(parts) or "1", bound
+
+
+def _codes(states: Collection[State]) -> list[int]:
+    """Give all codes of some states."""
+    return sorted(code for code, state in STATE.items() if state in states)
 
 
 def page_clause(page: Page) -> tuple[str, Bound]:

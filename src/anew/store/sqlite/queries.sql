@@ -186,12 +186,12 @@ SELECT name, @counters FROM queue;
 
 -- name: write_counters
 -- Queues whose numbers of jobs have changed and whose heads have not; their index stays as it is.
-INSERT INTO queue (name, @counters) VALUES @rows(8)
+INSERT INTO queue (name, @counters) VALUES @rows(9)
 ON CONFLICT (name) DO UPDATE SET @new_counters;
 
 -- name: write_queues
 -- Queues whose heads have changed.
-INSERT INTO queue (name, @counters, head_priority, head_id) VALUES @rows(10)
+INSERT INTO queue (name, @counters, head_priority, head_id) VALUES @rows(11)
 ON CONFLICT (name) DO UPDATE SET @new_counters, head_priority = excluded.head_priority, head_id = excluded.head_id;
 
 -- name: write_flags
@@ -208,7 +208,7 @@ SELECT name, paused FROM queue WHERE listed;
 
 -- name: known_queues
 -- Queues that are listed or have a job to hand out.
-SELECT name FROM queue WHERE listed OR head_id IS NOT NULL;
+SELECT name FROM queue WHERE listed OR head_id IS NOT NULL OR blocked;
 
 -- name: flagged_queues
 -- Queues that are listed or paused.
@@ -683,3 +683,108 @@ SELECT id FROM job WHERE (
     state NOT IN (@STATES) OR NOT json_valid(CAST(coalesce(policy, '1') AS TEXT)) OR (payload IS NULL AND payload_bytes IS NULL)
     OR payload_bytes <> coalesce((SELECT sum(length(data)) FROM payload WHERE job_id = job.id), 0)
 ) AND id NOT IN (SELECT job_id FROM attempt WHERE outcome = 'corrupt');
+
+-- name: limit_keys
+-- The limits of keys.
+SELECT name, bounds, debt, at, look_at FROM limit_key WHERE name IN (@marks);
+
+-- name: write_limit_keys
+-- Limits of keys as they are now.
+INSERT INTO limit_key (name, bounds, debt, at, look_at) VALUES @rows(5)
+ON CONFLICT (name) DO UPDATE SET bounds = excluded.bounds, debt = excluded.debt, at = excluded.at, look_at = excluded.look_at;
+
+-- name: drop_limit_keys
+-- Keys that no job has any more.
+DELETE FROM limit_key WHERE name IN (@marks);
+
+-- name: limit_looks
+-- Keys that are to be looked at by now.
+SELECT name FROM limit_key WHERE look_at <= ? ORDER BY look_at LIMIT ?;
+
+-- name: next_limit_look
+-- When the next one is.
+SELECT look_at FROM limit_key WHERE look_at IS NOT NULL ORDER BY look_at LIMIT 1;
+
+-- name: add_limited
+-- Jobs of keys.
+INSERT INTO limited (job_id, name, standing, queue, priority) VALUES @rows(5);
+
+-- name: limited_jobs
+-- Those of some jobs that have a key, with their places.
+SELECT limited.job_id, limited.name, limited.standing, job.queue, job.priority FROM limited CROSS JOIN job ON job.id = limited.job_id
+WHERE limited.job_id IN (@marks);
+
+-- name: limited_running
+-- How many jobs of keys run: what stands so and is in flight. A row that was left standing so counts for nothing.
+SELECT limited.name, count(*) FROM limited CROSS JOIN job ON job.id = limited.job_id
+WHERE limited.name IN (@marks) AND limited.standing = 2 AND job.state = @IN_FLIGHT GROUP BY limited.name;
+
+-- name: blocked_queues
+-- The queues in which jobs of a key are blocked; as many entries of the index are read as there are queues.
+WITH RECURSIVE found (queue) AS (
+    SELECT min(queue) FROM limited WHERE name = ?1 AND standing = 1
+    UNION ALL
+    SELECT (SELECT min(queue) FROM limited WHERE name = ?1 AND standing = 1 AND queue > found.queue) FROM found WHERE queue IS NOT NULL
+)
+SELECT queue FROM found WHERE queue IS NOT NULL;
+
+-- name: first_limited
+-- The first jobs of a key in one queue that stand so.
+SELECT priority, job_id FROM limited WHERE name = ? AND standing = ? AND queue = ? ORDER BY priority, job_id LIMIT ?;
+
+-- name: any_limited
+-- Whether a job of a key is stored.
+SELECT 1 FROM limited WHERE name = ? LIMIT 1;
+
+-- name: stand
+-- How jobs stand with their keys.
+UPDATE limited SET standing = ? WHERE job_id IN (@marks);
+
+-- name: block
+-- Jobs that are ready, or were taken just now, leave line and hold.
+UPDATE job SET state = @BLOCKED, hold_kind = NULL, hold_token = NULL, hold_owner = NULL, hold_deadline = NULL, dequeued_at = NULL
+WHERE id IN (@marks) AND state = ? RETURNING id, queue, priority;
+
+-- name: stand_blocked
+-- The places of jobs that are blocked.
+UPDATE limited SET standing = ?, queue = v.column2, priority = v.column3 FROM (VALUES @rows(3)) AS v WHERE limited.job_id = v.column1;
+
+-- name: unblock
+-- Blocked jobs go into their lines.
+UPDATE job SET state = @READY WHERE id IN (@marks) AND state = @BLOCKED RETURNING id, queue;
+
+-- name: free_limited
+-- Jobs to which something else happens.
+UPDATE limited SET standing = 0, queue = NULL, priority = NULL WHERE job_id IN (@marks) RETURNING name;
+
+-- name: remove_limited
+-- Jobs that are removed.
+DELETE FROM limited WHERE job_id IN (@marks) RETURNING name;
+
+-- name: limited_of_nobody
+-- For the doctor: jobs of keys that are gone.
+SELECT job_id FROM limited WHERE job_id NOT IN (SELECT id FROM job);
+
+-- name: remove_limited_of_nobody
+DELETE FROM limited WHERE job_id NOT IN (SELECT id FROM job) RETURNING name;
+
+-- name: blocked_amiss
+-- For the doctor: blocked jobs of which that is not known, so that nothing would ever put them into line.
+SELECT id FROM job WHERE state = @BLOCKED AND NOT EXISTS (SELECT 1 FROM limited
+    WHERE job_id = job.id AND standing = 1 AND queue = job.queue AND priority = job.priority);
+
+-- name: limited_amiss
+-- For the doctor: jobs that stand otherwise with their keys than their rows say.
+SELECT limited.job_id FROM limited CROSS JOIN job ON job.id = limited.job_id
+WHERE (standing = 1) <> (state = @BLOCKED) OR standing = 2 AND state <> @IN_FLIGHT OR standing = 3 AND state <> @READY;
+
+-- name: keys_forgotten
+-- Keys with blocked jobs that nothing would have looked at: no job that runs or was unblocked, and no time. Keys without a job
+-- that nothing would have removed.
+SELECT DISTINCT l.name FROM limited AS l WHERE l.standing = 1
+    AND NOT EXISTS (SELECT 1 FROM limit_key WHERE name = l.name AND look_at IS NOT NULL)
+    AND NOT EXISTS (SELECT 1 FROM limited AS u WHERE u.name = l.name AND u.standing = 3)
+    AND NOT EXISTS (SELECT 1 FROM limited AS r CROSS JOIN job ON job.id = r.job_id
+        WHERE r.name = l.name AND r.standing = 2 AND job.state = @IN_FLIGHT)
+UNION ALL
+SELECT name FROM limit_key WHERE look_at IS NULL AND NOT EXISTS (SELECT 1 FROM limited WHERE limited.name = limit_key.name);

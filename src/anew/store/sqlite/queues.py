@@ -12,7 +12,7 @@ from itertools import chain, islice
 from typing import Any, TypeVar
 
 from anew.jobs.state import State
-from anew.store.sqlite.rows import CODE, IN_FLIGHT, READY
+from anew.store.sqlite.rows import BLOCKED, CODE, COUNTED, IN_FLIGHT, READY
 from anew.store.sqlite.slots import Slots
 from anew.store.sqlite.sql import in_widths, sql
 
@@ -43,8 +43,8 @@ SHORT = 8
 FEW = 8
 """Up to so many long queues are each read from the start; of more the second places are found together, mostly enough."""
 
-_AT: dict[int | None, int] = {code: at for at, code in enumerate(CODE.values())}
-_READY_AT, _IN_FLIGHT_AT = _AT[READY], _AT[IN_FLIGHT]
+_AT: dict[int | None, int] = {code: at for at, code in enumerate(COUNTED.values())}
+_READY_AT, _IN_FLIGHT_AT, _BLOCKED_AT = _AT[READY], _AT[IN_FLIGHT], _AT[BLOCKED]
 _EMPTY = [0] * len(_AT)
 _UNSEEN: Place = (-1, -1)
 
@@ -53,7 +53,7 @@ class _Queue:
     """One queue, as the open transaction has made it.
 
     Attributes:
-        jobs: How many it has in each state, in the order of `CODE`.
+        jobs: How many it has in each state, in the order of `COUNTED`.
         head: The place of its first ready job; None if it has none, `_UNSEEN` if it must be looked up.
         flags: Whether it is listed without a job, and whether it is paused: its line has no head then.
         stored_jobs, stored_flags, stored_head: What its row says. A queue without jobs and flags has no row.
@@ -67,6 +67,10 @@ class _Queue:
         self.head: Place | None = None if row[-1] is None else (row[-2], row[-1])
         self.stored_jobs: list[int] = self.jobs.copy()
         self.stored_head = self.head
+
+    def ready(self) -> int:
+        """Give how many of its jobs are ready, in its line or blocked."""
+        return self.jobs[_READY_AT] + self.jobs[_BLOCKED_AT]
 
     def in_line(self) -> int:
         """Give how many jobs stand in its line."""
@@ -266,7 +270,7 @@ class Queues:
         self.read(names)
         for name in names:
             queue = self._get(name)
-            if queue.flags[1] != paused and (queue.flags[0] or queue.jobs[_READY_AT] > 0):
+            if queue.flags[1] != paused and (queue.flags[0] or queue.ready() > 0):
                 self._set_flags(name, (1, int(paused)))
 
     def unlist(self, names: Collection[str] | None) -> None:
@@ -445,12 +449,15 @@ class Queues:
 
 
 def counted(rows: Iterable[Sequence[Any]]) -> Counted:
-    """Give counters by queue and state from rows that begin with a queue's name and its counters in the order of `CODE`.
+    """Give counters by queue and state from rows that begin with a queue's name and its counters in the order of `COUNTED`.
 
-    Of a queue that comes twice the last row counts, and queues without a job are left out.
+    Of a queue that comes twice the last row counts, and queues without a job are left out. Blocked jobs count as ready.
     """
     found = {row[0]: row[1 : 1 + len(_AT)] for row in rows}
-    return {name: dict(zip(CODE, jobs, strict=True)) for name, jobs in found.items() if any(jobs)}
+    by_state = {name: dict(zip(CODE, jobs, strict=False)) for name, jobs in found.items() if any(jobs)}
+    for name, states in by_state.items():
+        states[State.READY] += found[name][_BLOCKED_AT]
+    return by_state
 
 
 def tally(names: Iterable[T]) -> dict[T, int]:

@@ -10,7 +10,7 @@ import apsw
 from anew.store.protocol import Filter, Page, Recount
 from anew.store.sqlite.filters import Bound, count_statement, find_statement
 from anew.store.sqlite.queues import Counted, counted
-from anew.store.sqlite.rows import STATE
+from anew.store.sqlite.rows import BLOCKED, STATE
 from anew.store.sqlite.sql import in_widths, sql
 
 RECOUNTED = "recount"
@@ -98,9 +98,12 @@ class SqliteReader:
         """Count all jobs row by row, and look for each queue's first; see `Recount`."""
         number = recounted(self._connection)  # first: what is written meanwhile only makes the recount void
         # Rows and counters are read in one statement, so that both are of one moment.
-        rows = self._connection.execute(sql("recount"))
-        counters = {(queue, STATE[code]): n for queue, code, n in rows if code in STATE}
-        return Recount(number, counters, [queue for (queue,) in self._connection.execute(sql("heads_amiss"))])
+        rows: list[tuple[Any, ...]] = self._connection.execute(sql("recount")).fetchall()
+        counters = {(queue, STATE[code]): n for queue, code, n in rows if code in STATE and code != BLOCKED}
+        blocked = {queue: n for queue, code, n in rows if code == BLOCKED}
+        heads = [str(queue) for (queue,) in self._connection.execute(sql("heads_amiss"))]
+        forgotten = [str(name) for (name,) in self._connection.execute(sql("keys_forgotten"))]
+        return Recount(number, counters, heads, blocked, forgotten)
 
     def damaged_texts(self) -> dict[int, tuple[str, str]]:
         """Look through all jobs for queues and types that are no UTF-8; give what is left of them, by key."""

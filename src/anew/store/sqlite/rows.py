@@ -29,7 +29,13 @@ CODE: Final[dict[State, int]] = {
 }
 """How states are written in the file: waiting ones below READY, ended ones above IN_FLIGHT, with free numbers between them."""
 
-STATE: Final[dict[int, State]] = {code: state for state, code in CODE.items()}
+BLOCKED: Final = 32
+"""A ready job that stands in no line, as its key lets it start no more (`anew.jobs.key_limits`): no index of `job` holds it."""
+
+STATE: Final[dict[int, State]] = {code: state for state, code in CODE.items()} | {BLOCKED: State.READY}
+COUNTED: Final[dict[str, int]] = {str(state): code for state, code in CODE.items()} | {"blocked": BLOCKED}
+"""What is counted in each queue: the columns of the counters, and the codes of the jobs that each counts."""
+
 READY, IN_FLIGHT, COMPLETED, DEAD = (
     CODE[state] for state in (State.READY, State.IN_FLIGHT, State.COMPLETED, State.DEAD)
 )

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from anew.jobs.limits import FULL, Bucket, Throttle, grant, startable
+from anew.jobs.limits import FULL, Bucket, Throttle, grant, returned, startable
 from anew.store.sqlite.sql import sql
 
 _LIMITS = msgspec.json.Decoder(dict[str, Throttle])
@@ -140,8 +140,18 @@ class Slots:
         for name, count in drawn.items():
             rate = self.limits[name].rate
             if rate is not None:
-                bucket = self._buckets[name] = grant(rate, self._bucket(name), count, now).bucket
-                self._execute(sql("write_meta"), (f"bucket/{name}", msgspec.json.encode(bucket).decode()))
+                self._write_bucket(name, grant(rate, self._bucket(name), count, now).bucket)
+
+    def untook(self, counted: Mapping[str, int]) -> None:
+        """Give the rates of queues back what they have counted for jobs that do not start after all."""
+        for name, count in counted.items():
+            throttle = self.limits.get(name)
+            if throttle is not None and throttle.rate is not None:
+                self._write_bucket(name, returned(throttle.rate, self._bucket(name), count))
+
+    def _write_bucket(self, name: str, bucket: Bucket) -> None:
+        self._buckets[name] = bucket
+        self._execute(sql("write_meta"), (f"bucket/{name}", msgspec.json.encode(bucket).decode()))
 
     def _bucket(self, name: str) -> Bucket:
         """Give the bucket of a queue that has a rate; one that has started nothing yet is full."""

@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from anew.jobs.breaker import BreakerRow
 from anew.jobs.cron_entry import CronEntry
-from anew.store.sqlite.rows import CODE, JOB_COLUMNS, RESERVED_COLUMNS, TAKEN_COLUMNS
+from anew.store.sqlite.rows import BLOCKED, CODE, COUNTED, JOB_COLUMNS, RESERVED_COLUMNS, STATE, TAKEN_COLUMNS
 
 T = TypeVar("T")
 
@@ -21,7 +21,8 @@ _NAME = re.compile(r"^-- name: (\w+)\n", re.MULTILINE)
 _ROWS = re.compile(r"@rows\((\d+)\)")
 
 _WORDS = {f"@{state.name}": str(code) for state, code in CODE.items()} | {
-    "@STATES": ", ".join(map(str, CODE.values())),
+    "@BLOCKED": str(BLOCKED),
+    "@STATES": ", ".join(map(str, STATE)),
     "@job": JOB_COLUMNS,
     "@taken": TAKEN_COLUMNS,
     "@reserved": RESERVED_COLUMNS,
@@ -31,10 +32,10 @@ _WORDS = {f"@{state.name}": str(code) for state, code in CODE.items()} | {
     "@new_breaker": ", ".join(
         f"{name} = excluded.{name}" for name in BreakerRow.__struct_fields__ if name != "key"
     ),
-    "@counters": ", ".join(CODE),
-    "@new_counters": ", ".join(f"{state} = excluded.{state}" for state in CODE),
+    "@counters": ", ".join(COUNTED),
+    "@new_counters": ", ".join(f"{state} = excluded.{state}" for state in COUNTED),
     "@a_row_a_counter": " UNION ALL ".join(
-        map("SELECT name, {1}, {0} FROM queue".format, CODE, CODE.values())
+        map("SELECT name, {1}, {0} FROM queue".format, COUNTED, COUNTED.values())
     ),
 }
 _WORD = re.compile("|".join(rf"{word}\b" for word in _WORDS))

@@ -39,11 +39,14 @@ from anew.store.sqlite.checkpoint import Checkpointer, Log
 from anew.store.sqlite.crontab import Crontab
 from anew.store.sqlite.hooks import TABLES as HOOK_TABLES
 from anew.store.sqlite.hooks import SqliteHooks
+from anew.store.sqlite.limited import TABLES as LIMIT_TABLES
+from anew.store.sqlite.limited import LimitedRows
 from anew.store.sqlite.payloads import Payloads
 from anew.store.sqlite.queues import Heads, Queues, tally
 from anew.store.sqlite.reader import RECOUNTED, SqliteReader, recounted
 from anew.store.sqlite.records import Records
 from anew.store.sqlite.rows import (
+    BLOCKED,
     CODE,
     COMPLETED,
     DEAD,
@@ -172,6 +175,7 @@ class SqliteStore:
         self.breakers, self.write_breakers = breakers.breakers, breakers.write_breakers
         self._payloads = Payloads(self._execute)
         self._hooks = SqliteHooks(self._execute)
+        self._key_limits = LimitedRows(self._execute, self._queues)
         self._records = Records(self._execute, self._payloads, *self._keep)
         self.errors, self.last_errors = self._records.errors, self._records.last_errors
         self.dropped_errors, self.sweep = self._records.dropped_errors, self._records.sweep
@@ -332,6 +336,11 @@ class SqliteStore:
     def hooks(self) -> SqliteHooks:
         """What jobs are tied to."""
         return self._hooks
+
+    @property
+    def key_limits(self) -> LimitedRows:
+        """Keys that bound jobs."""
+        return self._key_limits
 
     @property
     def device(self) -> SqliteStore | None:
@@ -614,6 +623,10 @@ class SqliteStore:
         self._many("occupy", [(key, worker) for key, _, worker in taken])
         self._queues.slots.took([slot[1:] for slot in taken], now)
 
+    def return_slots(self, queues: Mapping[str, int]) -> None:
+        """Note that jobs that were taken do not start."""
+        self._queues.slots.untook(queues)
+
     def free_slots(self, worker: str) -> None:
         """Free the slots of a worker that is gone; what it holds stays in flight."""
         self._queues.touch(self.limits)
@@ -798,7 +811,16 @@ class SqliteStore:
         deleted = self._queues.total()
         self.forget_notes()  # what was moved in is gone, and may be moved in again
         self._uncovered = True
-        for table in ("job", "attempt", "attempt_count", "leftover", "day", "slot", *HOOK_TABLES):
+        for table in (
+            "job",
+            "attempt",
+            "attempt_count",
+            "leftover",
+            "day",
+            "slot",
+            *HOOK_TABLES,
+            *LIMIT_TABLES,
+        ):
             self._execute(f"DELETE FROM {table}")  # noqa: S608 - fixed names
         self._payloads.delete_all()
         self._queues.clear()
@@ -923,6 +945,8 @@ class SqliteStore:
         self._execute(sql("write_duty"), (RECOUNTED, found.number + 1))
         for (queue, state), n in found.counters.items():
             self._queues.move({queue: n}, None, CODE[state])
+        for queue, n in found.blocked.items():
+            self._queues.move({queue: n}, None, BLOCKED)
         for queue in found.heads:
             self._queues.change(queue)
         return True

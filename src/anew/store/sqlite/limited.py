@@ -1,0 +1,167 @@
+"""Keys that have a limit, and the jobs of each. See `anew.store.protocol.LimitRows`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import chain
+from typing import Any
+
+import msgspec
+
+from anew.jobs.key_limits import KeyLimit, KeyStanding, Place
+from anew.jobs.limits import Bucket, Throttle
+from anew.store.protocol import LimitedJob
+from anew.store.sqlite.queues import Queues, tally
+from anew.store.sqlite.rows import BLOCKED, IN_FLIGHT, READY
+from anew.store.sqlite.sql import in_widths, sql
+
+TABLES = ("limited", "limit_key")
+
+_bounds = msgspec.json.Decoder(Throttle)
+
+
+class LimitedRows:
+    """The rows of one file. Nothing of them is cached.
+
+    Args:
+        execute: Runs a statement of the connection that writes.
+        queues: What is derived by queue.
+    """
+
+    def __init__(self, execute: Callable[..., Any], queues: Queues) -> None:
+        self._execute = execute
+        self._queues = queues
+
+    # -- keys
+
+    def limits(self, names: Sequence[str]) -> dict[str, KeyLimit]:
+        """Read the limits of keys; those that have none are left out."""
+        rows = chain.from_iterable(self._rows("limit_keys", part) for part in in_widths(names))
+        return {
+            name: KeyLimit(name, _bounds.decode(bounds), Bucket(debt, at), look_at)
+            for name, bounds, debt, at, look_at in rows
+        }
+
+    def write_limits(self, limits: Sequence[KeyLimit]) -> None:
+        """Write limits, new ones and others."""
+        for part in in_widths(limits):
+            values = [
+                (one.name, msgspec.json.encode(one.throttle), one.bucket.debt, one.bucket.at, one.look_at)
+                for one in part
+            ]
+            self._execute(sql("write_limit_keys", len(part)), tuple(chain.from_iterable(values)))
+
+    def drop_limits(self, names: Sequence[str]) -> None:
+        """Remove keys."""
+        for part in in_widths(names):
+            self._execute(sql("drop_limit_keys", len(part)), part)
+
+    def looks(self, now: int, limit: int) -> list[str]:
+        """List keys that are to be looked at by now, the one that waits longest first."""
+        return [name for (name,) in self._execute(sql("limit_looks"), (now, limit)).fetchall()]
+
+    def next_look(self) -> int | None:
+        """Give when the next one is to be looked at, epoch ms."""
+        rows: list[tuple[int]] = self._execute(sql("next_limit_look")).fetchall()
+        return rows[0][0] if rows else None
+
+    # -- their jobs
+
+    def add(self, jobs: Sequence[LimitedJob]) -> None:
+        """Note the keys of new jobs."""
+        for part in in_widths(jobs):
+            self._execute(sql("add_limited", len(part)), tuple(chain.from_iterable(part)))
+
+    def among(self, keys: Sequence[int]) -> list[LimitedJob]:
+        """Read those of some jobs that have a key."""
+        parts = in_widths(keys)
+        rows = chain.from_iterable(self._rows("limited_jobs", part) for part in parts)
+        return [
+            LimitedJob(key, name, KeyStanding(standing), queue, priority)
+            for key, name, standing, queue, priority in rows
+        ]
+
+    def running(self, names: Sequence[str]) -> Mapping[str, int]:
+        """Count the jobs of keys that run; keys without one are left out."""
+        found: dict[str, int] = {}
+        for part in in_widths(names):
+            found.update(self._rows("limited_running", part))
+        return found
+
+    def blocked_queues(self, name: str) -> list[str]:
+        """List the queues in which jobs of a key are blocked."""
+        rows = self._execute(sql("blocked_queues"), (name,)).fetchall()
+        return [queue for (queue,) in rows]
+
+    def first(self, name: str, standing: KeyStanding, queue: str, limit: int) -> list[Place]:
+        """Give the first places of the jobs of a key in one queue that stand so."""
+        rows: list[Place] = self._execute(
+            sql("first_limited"), (name, int(standing), queue, limit)
+        ).fetchall()
+        return rows
+
+    def any_of(self, name: str) -> bool:
+        """Report whether a job of a key is stored."""
+        return bool(self._execute(sql("any_limited"), (name,)).fetchall())
+
+    def run(self, keys: Sequence[int]) -> None:
+        """Note that jobs run, which are in flight."""
+        for part in in_widths(keys):
+            self._execute(sql("stand", len(part)), (int(KeyStanding.RUNNING), *part))
+
+    def block(self, keys: Sequence[int], *, taken: bool) -> None:
+        """Block jobs that are ready, or were taken in this transaction: they stand in no line."""
+        before = IN_FLIGHT if taken else READY
+        for part in in_widths(keys):
+            rows = self._execute(sql("block", len(part)), (*part, before)).fetchall()
+            counted = tally([queue for _, queue, _ in rows])
+            self._queues.move(counted, before, BLOCKED)
+            if not taken:
+                self._change(counted)
+            if rows:
+                places = chain.from_iterable(rows)
+                self._execute(sql("stand_blocked", len(rows)), (int(KeyStanding.BLOCKED), *places))
+
+    def unblock(self, keys: Sequence[int]) -> int:
+        """Put those of some jobs that are blocked into their queues' lines; report how many."""
+        found = 0
+        for part in in_widths(keys):
+            rows = self._execute(sql("unblock", len(part)), part).fetchall()
+            counted = tally([queue for _, queue in rows])
+            self._queues.move(counted, BLOCKED, READY)
+            self._change(counted)
+            if rows:
+                values = (int(KeyStanding.UNBLOCKED), *(key for key, _ in rows))
+                self._execute(sql("stand", len(rows)), values)
+            found += len(rows)
+        return found
+
+    def leave(self, keys: Sequence[int]) -> list[str]:
+        """Note that jobs are neither blocked, unblocked nor running any more; give their keys."""
+        return self._names("free_limited", keys)
+
+    def remove(self, keys: Sequence[int]) -> list[str]:
+        """Forget jobs that are removed; give their keys."""
+        return self._names("remove_limited", keys)
+
+    # -- for the doctor, and after a process has died
+
+    def mend(self) -> list[str]:
+        """Put jobs into line that are blocked and not known to be, and forget jobs that are gone."""
+        names = [name for (name,) in self._execute(sql("remove_limited_of_nobody")).fetchall()]
+        amiss = [key for (key,) in self._execute(sql("blocked_amiss")).fetchall()]
+        amiss += [key for (key,) in self._execute(sql("limited_amiss")).fetchall()]
+        self.unblock(amiss)
+        return list(dict.fromkeys([*names, *self.leave(amiss)]))
+
+    def _change(self, queues: Iterable[str]) -> None:
+        for queue in queues:
+            self._queues.change(queue)
+
+    def _names(self, name: str, keys: Sequence[int]) -> list[str]:
+        found = chain.from_iterable(self._rows(name, part) for part in in_widths(keys))
+        return list(dict.fromkeys(key for (key,) in found))
+
+    def _rows(self, name: str, part: Sequence[Any]) -> list[tuple[Any, ...]]:
+        rows: list[tuple[Any, ...]] = self._execute(sql(name, len(part)), part).fetchall()
+        return rows
