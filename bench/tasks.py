@@ -30,6 +30,7 @@ from bench.services import Fresh, no_service, postgres, redis
 HARNESS = Path(__file__).parent / "peers" / "harness.py"
 LOADS = ("single", "concurrent", "processes", "bulk", "drain", "wake")
 OURS = ("coroutines", "workers", "kill")
+ALL = (*LOADS, *OURS, "imports")
 TIMEOUT_S = 180
 
 Service = Callable[[Path], AbstractContextManager[Fresh]]
@@ -137,13 +138,22 @@ def named_peer(text: str) -> tuple[str, str]:
     return name, python
 
 
+def named_loads(text: str) -> list[str]:
+    """Read LOAD,LOAD."""
+    loads = text.split(",")
+    for load in loads:
+        if load not in ALL:
+            raise argparse.ArgumentTypeError(f"unknown load {load!r}: {', '.join(ALL)}")
+    return loads
+
+
 def parser() -> argparse.ArgumentParser:
     """The arguments."""
     reading = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     reading.add_argument("--rounds", type=int, default=1, help="the median of so many [1]")
     reading.add_argument("--peer", action="append", default=[], type=named_peer, metavar="NAME=PYTHON")
     reading.add_argument("--kill", action="store_true", help="kill the peers' workers too: up to 90 s each")
-    reading.add_argument("--only", metavar="LOAD,...", help=f"of {', '.join((*LOADS, *OURS))}, imports")
+    reading.add_argument("--only", type=named_loads, metavar="LOAD,...", help=f"of {', '.join(ALL)}")
     reading.add_argument("--scale", type=float, default=1.0, help="so many times the jobs [1]")
     reading.add_argument("--json", action="store_true", help="all figures of all rounds instead of the table")
     reading.add_argument(
@@ -155,7 +165,7 @@ def parser() -> argparse.ArgumentParser:
 def main(argv: list[str] | None = None) -> None:
     """Measure in turns, print medians."""
     given = parser().parse_args(argv)
-    only = given.only.split(",") if given.only else [*LOADS, *OURS, "imports"]
+    only = given.only or ALL
     pythons = {"anew": sys.executable, **dict(given.peer)}
     found: dict[str, list[Figures]] = {name: [] for name in pythons}
     for _ in range(given.rounds):
