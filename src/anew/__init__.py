@@ -9,6 +9,7 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from anew.backoff import Policy
     from anew.tasks.app import Anew
+    from anew.tasks.around import Enqueuing, Running
     from anew.tasks.context import ctx
     from anew.tasks.downstream import Downstream
     from anew.tasks.events import Event
@@ -22,11 +23,13 @@ __all__ = [
     "Cancel",
     "Discard",
     "Downstream",
+    "Enqueuing",
     "Event",
     "JobFailed",
     "JobHandle",
     "Policy",
     "Retry",
+    "Running",
     "Snooze",
     "Task",
     "Unique",
@@ -40,11 +43,13 @@ _HOMES = {
     "Cancel": "anew.tasks.signals",
     "Discard": "anew.tasks.signals",
     "Downstream": "anew.tasks.downstream",
+    "Enqueuing": "anew.tasks.around",
     "Event": "anew.tasks.events",
     "JobFailed": "anew.tasks.handle",
     "JobHandle": "anew.tasks.handle",
     "Policy": "anew.backoff",
     "Retry": "anew.tasks.signals",
+    "Running": "anew.tasks.around",
     "Snooze": "anew.tasks.signals",
     "Task": "anew.tasks.task",
     "Unique": "anew.tasks.task",

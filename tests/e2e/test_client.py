@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import socket
 import threading
 from collections.abc import Callable, Iterator
@@ -9,20 +10,27 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from anew.client import Client, Draft, Filters
-from anew.errors import IllegalTransition, InvalidInput, NotFound, Unreachable
+from anew.client import Client, Draft, Filters, async_transport, stream, transport
+from anew.errors import IllegalTransition, InvalidInput, NotFound, Unauthorized, Unreachable
 
+from .blocked import BlockedClient
 from .command import url_of
 from .server import ServerProcess
 
 IMMEDIATE = {"exponent": 0, "base_ms": 0, "jitter_ms": 0}
 
 
+@pytest.fixture(params=[Client, BlockedClient], ids=["blocking", "awaited"])
+def connect(request: pytest.FixtureRequest) -> Iterator[Callable[..., Client]]:
+    """Make a client, of each kind in turn."""
+    with contextlib.ExitStack() as stack:
+        yield lambda *args, **options: stack.enter_context(request.param(*args, **options))
+
+
 @pytest.fixture
-def anew(server: ServerProcess) -> Iterator[Client]:
+def anew(server: ServerProcess, connect: Callable[..., Client]) -> Client:
     """Our client of the shared server."""
-    with Client(url_of(server.address)) as client:
-        yield client
+    return connect(url_of(server.address))
 
 
 def die(anew: Client, queue: str) -> str:
@@ -189,17 +197,34 @@ def test_closing_a_stream_ends_a_reader_that_waits(anew: Client, queue: str) -> 
 
 
 def test_a_server_that_restarts_costs_no_request(
-    fresh_server: Callable[..., ServerProcess],
+    fresh_server: Callable[..., ServerProcess], connect: Callable[..., Client]
 ) -> None:
     first = fresh_server()
-    with Client(url_of(first.address)) as client:
-        client.enqueue("t", "q")
+    client = connect(url_of(first.address))
+    client.enqueue("t", "q")
+    first.terminate()
+    # The connection that was kept is dead, and nothing may be sent on it: who could tell what became of it?
+    second = fresh_server(root_dir=first.root_dir, port=first.address[1])
+    assert second.address == first.address
+    client.enqueue("t", "q")
+    assert client.count() == 2
+
+
+def test_a_stream_is_opened_again_by_a_server_that_has_restarted(
+    fresh_server: Callable[..., ServerProcess], connect: Callable[..., Client]
+) -> None:
+    first = fresh_server()
+    at_once = {"curve": {"constant": "20ms"}, "limit": None}
+    client = connect(url_of(first.address), retry=at_once)
+    job = client.enqueue("t", "q")
+    with client.take("q") as stream:
+        jobs = iter(stream)
+        assert next(jobs).id == job.id
         first.terminate()
-        # The connection that was kept is dead, and nothing may be sent on it: who could tell what became of it?
-        second = fresh_server(root_dir=first.root_dir, port=first.address[1])
-        assert second.address == first.address
-        client.enqueue("t", "q")
-        assert client.count() == 2
+        fresh_server(root_dir=first.root_dir, port=first.address[1])
+        assert next(jobs).id == job.id  # it was not settled
+        assert stream.opened == 2
+        client.success(job.id)
 
 
 class Peer:
@@ -249,9 +274,9 @@ def peer() -> Iterator[Callable[..., Peer]]:
 STREAM = b"HTTP/1.1 200 OK\r\ncontent-type: application/x-ndjson\r\ntransfer-encoding: chunked\r\n\r\n"
 
 
-def test_a_silent_stream_is_given_up(peer: Callable[..., Peer]) -> None:
+def test_a_silent_stream_is_given_up(peer: Callable[..., Peer], connect: Callable[..., Client]) -> None:
     silent = peer(STREAM + b"1\r\n\n\r\n", hang_up=False)
-    with Client(silent.url).take(idle_timeout="200ms") as stream:
+    with connect(silent.url, retry=None).take(idle_timeout="200ms") as stream:
         events = stream.events()
         assert next(events) is None
         with pytest.raises(Unreachable, match="silent for 200 ms"):
@@ -266,13 +291,20 @@ def test_a_silent_stream_is_given_up(peer: Callable[..., Peer]) -> None:
         (b'5\r\n{"id"\r\n0\r\n\r\n', "ended inside a job"),
     ],
 )
-def test_a_stream_that_breaks_is_no_clean_end(peer: Callable[..., Peer], rest: bytes, said: str) -> None:
-    with Client(peer(STREAM + rest).url).take() as stream, pytest.raises(Unreachable, match=said):
+def test_a_stream_that_breaks_is_no_clean_end(
+    peer: Callable[..., Peer], connect: Callable[..., Client], rest: bytes, said: str
+) -> None:
+    with (
+        connect(peer(STREAM + rest).url, retry=None).take() as stream,
+        pytest.raises(Unreachable, match=said),
+    ):
         next(iter(stream))
 
 
-def test_a_stream_that_the_server_ends_is_one(peer: Callable[..., Peer]) -> None:
-    with Client(peer(STREAM + b"1\r\n\n\r\n0\r\n\r\n").url).take() as stream:
+def test_a_stream_that_the_server_ends_is_one(
+    peer: Callable[..., Peer], connect: Callable[..., Client]
+) -> None:
+    with connect(peer(STREAM + b"1\r\n\n\r\n0\r\n\r\n").url, retry=None).take() as stream:
         assert list(stream.events()) == [None]
 
 
@@ -286,11 +318,148 @@ def test_a_stream_that_the_server_ends_is_one(peer: Callable[..., Peer]) -> None
         (b"HTTP/1.1 201 Created\r\ncontent-length: 2\r\n\r\n{}", "is it an Anew server"),
     ],
 )
-def test_what_is_no_answer(peer: Callable[..., Peer], answer: bytes, said: str) -> None:
-    with Client(peer(answer).url) as client, pytest.raises(Unreachable, match=said):
-        client.enqueue("t", "q")
+def test_what_is_no_answer(
+    peer: Callable[..., Peer], connect: Callable[..., Client], answer: bytes, said: str
+) -> None:
+    with pytest.raises(Unreachable, match=said):
+        connect(peer(answer).url).enqueue("t", "q")
 
 
-def test_a_server_that_does_not_answer_in_time(peer: Callable[..., Peer]) -> None:
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"content-length: 30\r\n\r\n" + b" " * 30,
+        b"transfer-encoding: chunked\r\n\r\n1e\r\n" + b" " * 30 + b"\r\n0\r\n\r\n",
+    ],
+    ids=["length", "chunks"],
+)
+def test_an_answer_that_would_fill_the_memory_is_given_up(
+    peer: Callable[..., Peer],
+    connect: Callable[..., Client],
+    answer: bytes,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for module in (transport, async_transport):
+        monkeypatch.setattr(module, "LONGEST_ANSWER", 29)
+    with pytest.raises(Unreachable, match="longer than 29 bytes"):
+        connect(peer(b"HTTP/1.1 200 OK\r\n" + answer).url).health()
+
+
+def test_a_job_that_would_fill_the_memory_ends_the_stream(
+    peer: Callable[..., Peer], connect: Callable[..., Client], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stream, "LONGEST_ANSWER", 29)
+    endless = peer(STREAM + b"1e\r\n" + b" " * 30 + b"\r\n", hang_up=False)
+    with (
+        connect(endless.url, retry=None).take() as taken,
+        pytest.raises(Unreachable, match="more than 29 bytes"),
+    ):
+        next(iter(taken))
+
+
+def test_a_server_that_does_not_answer_in_time(
+    peer: Callable[..., Peer], connect: Callable[..., Client]
+) -> None:
     with pytest.raises(Unreachable, match=r"no answer from .* within 200 ms"):
-        Client(peer(b"", hang_up=False).url, timeout=timedelta(milliseconds=200)).health()
+        connect(peer(b"", hang_up=False).url, timeout=timedelta(milliseconds=200)).health()
+
+
+class Script(Peer):
+    """A server that gives each request the next answer; after an empty one it hangs up.
+
+    Attributes:
+        heard: First lines of requests.
+    """
+
+    def __init__(self, *answers: bytes) -> None:
+        self.heard: list[str] = []
+        self._answers = iter(answers)
+        super().__init__(b"", hang_up=True)
+
+    def _serve(self) -> None:
+        for answer in self._answers:
+            try:
+                peer, _ = self._socket.accept()
+            except OSError:
+                return
+            with peer:
+                self.heard.append(peer.recv(65536).split(b"\r\n")[0].decode())
+                peer.sendall(answer)
+
+
+@pytest.fixture
+def script() -> Iterator[Callable[..., Script]]:
+    """Start servers that give these answers."""
+    with contextlib.ExitStack() as stack:
+
+        def start(*answers: bytes) -> Script:
+            server = Script(*answers)
+            stack.callback(server.close)
+            return server
+
+        yield start
+
+
+QUICK = {"curve": {"constant": "5ms"}, "limit": 3}
+NOT_IN_FLIGHT = (
+    b"HTTP/1.1 404 Not Found\r\nconnection: close\r\ncontent-length: 42\r\n\r\n"
+    b'{"error":"job not found in in-flight set"}'
+)
+LOOKED_AT = (
+    b'{"id":"x","type":"t","queue":"q","status":"dead","priority":1,"ready_at":0,"attempts":1,"payload":null}'
+)
+
+
+def test_a_success_that_was_heard_and_not_answered_counts(
+    script: Callable[..., Script], connect: Callable[..., Client]
+) -> None:
+    server = script(b"", NOT_IN_FLIGHT)
+    connect(server.url, retry=QUICK).success("x")
+    assert server.heard == ["POST /jobs/x/success HTTP/1.1"] * 2
+    server = script(
+        b"", b'HTTP/1.1 422 X\r\nconnection: close\r\ncontent-length: 19\r\n\r\n{"not_found":["x"]}'
+    )
+    assert connect(server.url, retry=QUICK).success_many("x") == []
+
+
+def test_a_failure_that_was_not_answered_is_looked_up(
+    script: Callable[..., Script], connect: Callable[..., Client]
+) -> None:
+    head = b"HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: %d\r\n\r\n" % len(LOOKED_AT)
+    server = script(b"", head + LOOKED_AT)
+    assert connect(server.url, retry=QUICK).failure("x", "wrong").status == "dead"
+    assert server.heard == ["POST /jobs/x/failure HTTP/1.1", "GET /jobs/x HTTP/1.1"]
+
+
+def test_without_a_policy_a_report_is_made_once(
+    script: Callable[..., Script], connect: Callable[..., Client]
+) -> None:
+    server = script(b"", NOT_IN_FLIGHT)
+    with pytest.raises(Unreachable):
+        connect(server.url, retry=None).success("x")
+    assert len(server.heard) == 1
+
+
+def test_a_stream_that_is_refused_is_not_opened_again(
+    script: Callable[..., Script], connect: Callable[..., Client]
+) -> None:
+    refused = b'HTTP/1.1 401 X\r\nconnection: close\r\ncontent-length: 17\r\n\r\n{"error":"token"}'
+    server = script(STREAM + b"1\r\n\n\r\n", b"", refused)
+    with connect(server.url, retry=QUICK).take() as stream:
+        events = stream.events()
+        assert next(events) is None
+        with pytest.raises(Unauthorized):
+            next(events)
+    assert len(server.heard) == 3
+
+
+def test_a_stream_that_does_not_come_back_is_given_up(
+    script: Callable[..., Script], connect: Callable[..., Client]
+) -> None:
+    server = script(STREAM + b"1\r\n\n\r\n", b"", b"", b"", b"")
+    with connect(server.url, retry=QUICK).take() as stream:
+        events = stream.events()
+        assert next(events) is None
+        with pytest.raises(Unreachable):
+            next(events)
+    assert len(server.heard) == 4  # the first, and three tries

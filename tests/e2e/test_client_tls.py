@@ -13,12 +13,19 @@ import pytest
 from anew.client import Client
 from anew.errors import InvalidConfig, Unreachable
 
+from .blocked import BlockedClient
 from .server import START_TIMEOUT_S, environment
 from .tls import TlsServer, path
 
 CA = path("root.pem")
 CERT = path("client.pem")
 KEY = path("client.key")
+
+
+@pytest.fixture(params=[Client, BlockedClient], ids=["blocking", "awaited"])
+def kind(request: pytest.FixtureRequest) -> Any:
+    """The kinds of client."""
+    return request.param
 
 
 @pytest.fixture
@@ -35,40 +42,46 @@ def tls() -> Iterator[Callable[..., TlsServer]]:
         server.close()
 
 
-def test_a_server_is_trusted_by_its_authority(tls: Callable[..., TlsServer]) -> None:
+def test_a_server_is_trusted_by_its_authority(tls: Callable[..., TlsServer], kind: type[Client]) -> None:
     server = tls()
-    with Client(server.url, ca=CA) as client:
+    with kind(server.url, ca=CA) as client:
         assert client.health() == {"status": "ok"}
     assert server.clients == [""]
 
 
-def test_a_server_that_nobody_vouches_for_gets_no_request(tls: Callable[..., TlsServer]) -> None:
+def test_a_server_that_nobody_vouches_for_gets_no_request(
+    tls: Callable[..., TlsServer], kind: type[Client]
+) -> None:
     server = tls()
-    with Client(server.url) as client, pytest.raises(Unreachable, match="certificate verify failed"):
+    with kind(server.url) as client, pytest.raises(Unreachable, match="certificate verify failed"):
         client.health()
     assert server.clients == []
 
 
-def test_a_name_that_is_not_in_the_certificate_is_refused(tls: Callable[..., TlsServer]) -> None:
+def test_a_name_that_is_not_in_the_certificate_is_refused(
+    tls: Callable[..., TlsServer], kind: type[Client]
+) -> None:
     server = tls()
     named = server.url.replace("127.0.0.1", "localhost")
-    with Client(named, ca=CA) as client:
+    with kind(named, ca=CA) as client:
         assert client.health() == {"status": "ok"}
     other = server.url.replace("127.0.0.1", "127.1")
-    with Client(other, ca=CA) as client, pytest.raises(Unreachable, match="certificate verify failed"):
+    with kind(other, ca=CA) as client, pytest.raises(Unreachable, match="certificate verify failed"):
         client.health()
 
 
-def test_a_client_shows_its_certificate(tls: Callable[..., TlsServer]) -> None:
+def test_a_client_shows_its_certificate(tls: Callable[..., TlsServer], kind: type[Client]) -> None:
     server = tls(asks=True)
-    with Client(server.url, ca=CA, cert=CERT, key=KEY) as client:
+    with kind(server.url, ca=CA, cert=CERT, key=KEY) as client:
         client.health()
     assert server.clients == ["client"]
 
 
-def test_a_client_without_a_certificate_is_told_why(tls: Callable[..., TlsServer]) -> None:
+def test_a_client_without_a_certificate_is_told_why(
+    tls: Callable[..., TlsServer], kind: type[Client]
+) -> None:
     server = tls(asks=True)
-    with Client(server.url, ca=CA) as client, pytest.raises(Unreachable, match="certificate"):
+    with kind(server.url, ca=CA) as client, pytest.raises(Unreachable, match="certificate"):
         client.health()
     assert server.clients == []
 
@@ -88,10 +101,10 @@ def test_a_client_without_a_certificate_is_told_why(tls: Callable[..., TlsServer
         ({"key": KEY}, "key: .* is given without cert; expected both"),
     ],
 )
-def test_files_that_cannot_be_used_are_named(files: dict[str, str], said: str) -> None:
+def test_files_that_cannot_be_used_are_named(files: dict[str, str], said: str, kind: type[Client]) -> None:
     for url in ("https://127.0.0.1:9", "http://127.0.0.1:9"):
         with pytest.raises(InvalidConfig, match=said):
-            Client(url, **files)  # type: ignore[arg-type]
+            kind(url, **files)  # type: ignore[arg-type]
 
 
 def health(url: str, *words: str, **variables: str) -> subprocess.CompletedProcess[str]:

@@ -81,8 +81,10 @@ def test_the_policies_over_http_are_taken(fresh_server: Callable[..., ServerProc
     client.close()
 
 
-def test_the_python_example_runs(fresh_server: Callable[..., ServerProcess]) -> None:
-    (script,) = (block.text for block in blocks(DOCS / "http-api.md", "python"))
+@pytest.mark.parametrize(
+    "script", [block.text for block in blocks(DOCS / "client.md", "python")], ids=["blocking", "awaited"]
+)
+def test_the_clients_examples_run(fresh_server: Callable[..., ServerProcess], script: str) -> None:
     server = fresh_server()
     done = subprocess.run(
         [sys.executable, "-c", script.replace("http://127.0.0.1:7890", url_of(server.address))],

@@ -408,3 +408,23 @@ def test_a_limit_needs_a_bound(fresh: Callable[..., Client]) -> None:
         stream.next_job()
         assert client.get("/v1/queues").data["queues"][0]["ready"] == 1
     assert client.delete("/v1/queues/q/limit").data == {"name": "q", "limit": None}
+
+
+def test_what_a_job_carries_is_shown_until_it_has_a_result_and_is_bounded(
+    fresh: Callable[..., Client],
+) -> None:
+    client = fresh()
+    job = {"type": "t", "queue": "q", "payload": 1, "carried": {"traceparent": "00-1"}}
+    (stored,) = client.post("/v1/jobs/bulk", {"jobs": [job]}).data["jobs"]
+    assert client.get(f"/v1/jobs/{stored['id']}").data["carried"] == {"traceparent": "00-1"}
+    (listed,) = client.get(f"/v1/jobs?id={stored['id']}").data["jobs"]
+    assert listed["carried"] == {"traceparent": "00-1"}
+    assert "carried" not in client.get(f"/jobs/{stored['id']}").data
+    (bare,) = client.post("/v1/jobs/bulk", {"jobs": [job | {"carried": None}]}).data["jobs"]
+    assert "carried" not in client.get(f"/v1/jobs/{bare['id']}").data
+    assert client.post("/v1/jobs/bulk", {"jobs": [job | {"carried": {"a": "x" * 8_191}}]}).status == 201
+    refused: list[object] = [{"a": "x" * 8_192}, {"a": 1}, {"a": None}, [], "text"]
+    for carried in refused:
+        response = client.post("/v1/jobs/bulk", {"jobs": [job, job | {"carried": carried}]})
+        assert response.status == 400, carried
+        assert "carried" in response.data["error"]

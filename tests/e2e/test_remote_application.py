@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from anew import Anew, Cancel, Discard, Downstream, JobFailed, Retry, Snooze, ctx
+from anew import Anew, Cancel, Discard, Downstream, Enqueuing, JobFailed, Retry, Running, Snooze, ctx
 from anew.client import Client
 from anew.client.views import RateView
 from anew.errors import InvalidInput, TooLarge, Unreachable
@@ -88,6 +88,37 @@ def run_until(app: Anew, done: Callable[[], bool]) -> None:
     finally:
         worker.stop()
         thread.join()
+
+
+@pytest.mark.parametrize("producer", [0, 1], ids=["remote", "near"])
+@pytest.mark.parametrize("worker", [0, 1], ids=["remote", "near"])
+def test_what_jobs_carry_goes_over_http_both_ways(
+    apps: tuple[Anew, Anew], producer: int, worker: int
+) -> None:
+    carried = {"user": "ada", "path": "\u00fc/\u2603"}
+    ran: list[Running] = []
+
+    @apps[producer].around("enqueue")
+    def send(jobs: Enqueuing) -> Iterator[None]:
+        jobs.carried |= carried
+        yield
+
+    @apps[worker].around("run")
+    def hear(run: Running) -> Iterator[None]:
+        yield
+        ran.append(run)
+
+    double = apps[producer].tasks["double"]
+    plain, tied = double.enqueue(4), double.using(unique=True, expires="1h").enqueue(5)
+    many = double.enqueue_many([(n,) for n in range(150)])
+    apps[producer].around_enqueues.clear()
+    bare = double.enqueue(6)
+    apps[worker].run_worker(burst=True)
+    heard = {run.job_id: run.carried for run in ran}
+    assert len(ran) == len(many) + 3
+    assert heard.pop(bare.id) == {}
+    assert [*heard.values()] == [carried] * 152
+    assert (plain.result(), tied.result(), bare.result()) == (8, 10, 12)
 
 
 def test_a_worker_over_http_runs_what_was_enqueued_anywhere(apps: tuple[Anew, Anew]) -> None:

@@ -159,6 +159,10 @@ def test_a_killed_workers_job_runs_again(project: Project, gate: Pipes, worker: 
     killed.signal(signal.SIGKILL)
     assert killed.ended() == -signal.SIGKILL
     other = worker("jobs:app")
+    rescued = other.wait_for("rescued")
+    assert {name: rescued[name] for name in ("job_id", "task", "queue", "attempt", "outcome")} == {
+        "job_id": job_id, "task": "jobs.gated", "queue": "default", "attempt": 1, "outcome": "interrupted",
+    }  # fmt: skip
     assert gate.begun() == job_id
     gate.let_through()
     other.wait_for("succeeded", job_id=job_id, attempt=1)

@@ -39,9 +39,12 @@ ARROWS: dict[str, set[str]] = {
     "client": {"jobs.codec", "backoff", *LEAVES},
     "tasks": {"client", "engine", "store.sqlite", *BELOW_ENGINE},
     "testing": {"tasks"},
+    "opentelemetry": {"tasks", "version"},
+    "prometheus": {"tasks", "jobs", *LEAVES},
+    "django": {"tasks", "cli", "jobs", "errors"},
     "pytest_plugin": {"testing", "tasks"},
     "app": {"tasks", "http", "fwp", "net", "web", "worker", "engine", "store.sqlite", *BELOW_ENGINE},
-    "cli": {"app", "tasks", "client", "worker", "lab", "backoff", *LEAVES},
+    "cli": {"app", "tasks", "prometheus", "client", "worker", "lab", "backoff", *LEAVES},
     "__main__": {"cli"},
 }
 """What each room may import, besides itself. A new room needs a line here."""
@@ -63,6 +66,11 @@ OWNERS = {
     "redis": "app",
     "matplotlib": "lab",
     "jinja2": "web",
+    "opentelemetry": "opentelemetry",
+    "django": "django",
+    "django_tasks": "django",
+    "asgiref": "django",
+    "prometheus_client": "http prometheus",
 }
 """Packages that one room alone may know, or a few."""
 

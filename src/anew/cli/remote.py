@@ -55,6 +55,7 @@ def remote(function: Callable[..., Any]) -> Callable[..., Any]:
             ca=settings.ca,
             cert=settings.cert,
             key=settings.key,
+            retry=None,
         )
         with client:
             return function(ClientSession(client=client, as_json=as_json), *args, **options)

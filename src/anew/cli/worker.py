@@ -63,6 +63,14 @@ log = logging.getLogger("anew.tasks")
 )
 @click.option("--process-memory", metavar="SIZE", help="Replace one that has grown beyond this: 500MB.")
 @click.option(
+    "--metrics-port",
+    type=click.IntRange(0, 65_535),
+    metavar="PORT",
+    help="Serve metrics for Prometheus there; 0 takes a free port. [off]",
+)
+@click.option("--metrics-host", default="127.0.0.1", metavar="ADDRESS", help="Address for it. [127.0.0.1]")
+@click.option("--insecure", is_flag=True, help="Allow an address beyond loopback: nothing asks for a token.")
+@click.option(
     "--reload", is_flag=True, help="Restart when a .py file of the project changes: for development."
 )
 @click.option("--log-level", type=click.Choice([*LEVELS]), help="[info; warn below a status line]")
@@ -78,6 +86,9 @@ def worker(
     max_jobs: int | None,
     process_jobs: int | None,
     process_memory: str | None,
+    metrics_port: int | None,
+    metrics_host: str,
+    insecure: bool,
     reload: bool,
     log_level: str | None,
     log_format: str,
@@ -131,7 +142,8 @@ def worker(
         from anew.cli.reloading import run_reloading
 
         return run_reloading(place.folder, lambda text: click.echo(text, err=True))
-    return _run(find_app(place), options, "json" if as_json else log_format, log_level)
+    metrics = None if metrics_port is None else (metrics_port, metrics_host, insecure)
+    return _run(find_app(place), options, metrics, "json" if as_json else log_format, log_level)
 
 
 def queues_of(given: Sequence[str], concurrency: int) -> Mapping[str, int] | list[str]:
@@ -164,7 +176,13 @@ def drain_of(given: str | None) -> float:
     return 25.0 if given is None else parse_duration_with_unit(given, "--drain-timeout") / 1_000
 
 
-def _run(app: Anew, options: dict[str, Any], log_format: str, log_level: str | None) -> int:
+def _run(
+    app: Anew,
+    options: dict[str, Any],
+    metrics: tuple[int, str, bool] | None,
+    log_format: str,
+    log_level: str | None,
+) -> int:
     from anew.app.running import SWITCH_INTERVAL_S
     from anew.cli.status_line import worker_line
     from anew.tasks.worker import Worker
@@ -175,20 +193,31 @@ def _run(app: Anew, options: dict[str, Any], log_format: str, log_level: str | N
     at_terminal = sys.stderr.isatty() and os.environ.get("TERM") != "dumb" and log_format == "text"
     level = log_level or ("warn" if at_terminal else "info")
     worker = Worker(app, **options)
+    url = None if metrics is None else _serve_metrics(app, *metrics)
     if not sys.stdin.isatty():
         signal.signal(signal.SIGTSTP, lambda *_: worker.be_quiet())
     started_s = time.monotonic()
     if at_terminal:
         click.echo(started_text(app, options), err=True)
+        if url is not None:
+            click.echo(f"metrics at {url}", err=True)
         with worker_line(worker, started_s):
             _set_up_logs(log_format, level, short=True)
             worker.run()
     else:
         _set_up_logs(log_format, level, short=False)
-        log.info("worker started", extra=_started(app, options))
+        log.info("worker started", extra=_started(app, options) | {"metrics": url})
         worker.run()
         log.info("worker stopped", extra=dict(worker.done) | {"given_back": worker.given_back})
     return _leave(app, worker)
+
+
+def _serve_metrics(app: Anew, port: int, host: str, insecure: bool) -> str:
+    """Answer Prometheus until this process ends; give the address."""
+    from anew.prometheus import serve
+
+    server = serve(app, port, host=host, insecure=insecure)
+    return f"http://{f'[{host}]' if ':' in host else host}:{server.server_port}/metrics"
 
 
 def _leave(app: Anew, worker: Worker) -> int:

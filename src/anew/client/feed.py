@@ -11,21 +11,15 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from anew.backoff import Draws, Policy, Wait, next_wait
 from anew.client import Client, JobView, TakeStream
+from anew.client.waiting import USUAL, Waits
 from anew.errors import AnewError, InternalError, Unavailable
 
-RECONNECT: Final = Policy.from_json(
-    {"preset": "aws_equal", "base": "250ms", "cap": "10s"}, default_limit=None
-)
-"""Waits between tries to reach the server. Half of each is certain, so none is zero; half is chance, so that
-workers which lost one server together do not come back together."""
+RECONNECT: Final = Waits(USUAL | {"limit": None})
+"""Waits between tries to reach the server, for as long as it takes."""
 
 _JOIN_S: Final = 2.0
 """How long the feed's thread may take to end."""
-
-_LONGEST_ASKED_MS: Final = 60_000
-"""A server that asks for a longer wait is asked again after this one."""
 
 PASSING: Final = (Unavailable, InternalError)
 """What is worth another try: no answer, a server that is busy or full, or one that made a mistake."""
@@ -41,11 +35,9 @@ def retry_wait_ms(
         error: What the last try met.
         rng: Gives numbers in [0, 1).
     """
-    wait = next_wait(RECONNECT, retry, Draws(rng=rng))
-    assert isinstance(wait, Wait), "a policy without limit always waits"
-    asked = error.retry_after if isinstance(error, Unavailable) else None
-    asked_ms = 0 if asked is None else asked // datetime.timedelta(milliseconds=1)
-    return max(wait.wait_ms, min(asked_ms, _LONGEST_ASKED_MS))
+    wait_ms = RECONNECT.before(retry, error, rng)
+    assert wait_ms is not None, "a policy without limit always waits"
+    return wait_ms
 
 
 @dataclass(frozen=True, slots=True)

@@ -56,7 +56,9 @@ _LONGEST_WAIT: Final = datetime.timedelta(days=1)
 """A server that names a longer wait is believed so far: no arithmetic with the value overflows."""
 
 
-def error_of(status: int, reason: str, body: bytes, headers: Mapping[str, str], path: str) -> AnewError:
+def error_of(
+    status: int, reason: str, body: bytes, headers: Mapping[str, str], path: str, url: str = "this server"
+) -> AnewError:
     """Make the error that a refused request is.
 
     A known ``code`` decides. Without one (the real Zizq sends none), and with one that this version does not know, the
@@ -68,10 +70,15 @@ def error_of(status: int, reason: str, body: bytes, headers: Mapping[str, str], 
         body: The body; ``{"error": text, "code": code}`` from a server of ours.
         headers: Lower-case names.
         path: Path of the request, without the query.
+        url: The server's address.
     """
     text, code = _text_and_code(body)
     if status == 404 and text == "not found" and path.startswith("/v1/"):
-        return NotSupported(f"this server has no {path}; is it an Anew server, and a recent one?")
+        return NotSupported(
+            f"{url} has no {path}, which is Anew's own; is it an Anew server, and a recent one?"
+        )
+    if status == 403 and "requires a pro license" in text:
+        return NotSupported(f"{url} refuses: {text}")
     text = text or reason or f"status {status}"
     retry_after = _retry_after(headers.get("retry-after", ""))
     if retry_after is not None:

@@ -1,4 +1,4 @@
-"""HTTP/1.1 to one server: connections that are kept and shared by threads, requests, answers."""
+"""HTTP/1.1 to one server: its address, requests and answers, and connections that are kept and shared by threads."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from typing import Final, TypeAlias
 from urllib.parse import urlsplit
 
 from anew import __version__
+from anew.client.exchange import NotSent
 from anew.client.refusals import error_of
 from anew.errors import AnewError, InvalidConfig, Unreachable
 from anew.units import format_duration, shown
@@ -21,6 +22,8 @@ from anew.units import format_duration, shown
 _KEPT: Final = 8
 """Idle connections kept: more than this many threads seldom settle in the same moment."""
 
+LONGEST_ANSWER: Final = 1 << 29
+"""Bytes of an answer: a longer one is given up, before it fills the memory."""
 
 Path: TypeAlias = str | os.PathLike[str]
 
@@ -61,8 +64,8 @@ def _pem_file(field: str, path: Path, expected: str) -> Iterator[None]:
         raise InvalidConfig(message, field=field, value=str(path)) from error
 
 
-class Transport:
-    """Connections to one server.
+class Site:
+    """One server's address, what a request to it carries, and what it means when there is no answer.
 
     Args:
         url: ``http://host:port`` or ``https://...``, with a path prefix if the server stands behind a proxy.
@@ -99,13 +102,79 @@ class Transport:
         # The system's certificates take 20 ms to load, which only https is worth.
         files = (ca, cert, key)
         tls = tls_context(*files) if parts.scheme == "https" or any(files) else None
-        self._tls = tls if parts.scheme == "https" else None
-        self._host, self._port = parts.hostname, port
-        self._prefix = parts.path.rstrip("/")
-        self._timeout_s = timeout_ms / 1000
+        self.tls = tls if parts.scheme == "https" else None
+        self.host = parts.hostname
+        self.port = port or (443 if parts.scheme == "https" else 80)
+        self.prefix = parts.path.rstrip("/")
+        self.timeout_s = timeout_ms / 1000
         self._headers = {"Accept": "application/json", "User-Agent": f"anew/{__version__}"}
         if token:
             self._headers["Authorization"] = f"Bearer {token}"
+
+    def connection(self) -> http.client.HTTPConnection:
+        """Give a connection that is not open yet."""
+        if self.tls is None:
+            return http.client.HTTPConnection(self.host, self.port, timeout=self.timeout_s)
+        return http.client.HTTPSConnection(self.host, self.port, timeout=self.timeout_s, context=self.tls)
+
+    def write(
+        self,
+        connection: http.client.HTTPConnection,
+        method: str,
+        target: str,
+        body: bytes | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
+        """Write a request to a connection."""
+        sent = self._headers | dict(headers or {})
+        if body is not None:
+            sent["Content-Type"] = "application/json"
+        connection.request(method, self.prefix + target, body=body, headers=sent)
+
+    def refusal(self, response: http.client.HTTPResponse, content: bytes, target: str) -> AnewError:
+        """Give the error that an answer means."""
+        headers = {name.lower(): value for name, value in response.getheaders()}
+        path = target.partition("?")[0]
+        return error_of(response.status, response.reason, content, headers, path, self.url)
+
+    @contextlib.contextmanager
+    def opening(self) -> Iterator[None]:
+        """Say what it means that no connection could be made."""
+        try:
+            yield
+        except ssl.SSLError as error:
+            raise NotSent(f"no secure connection to {self.url}: {error}") from error
+        except OSError as error:
+            raise NotSent(f"no server at {self.url} ({_reason(error)})") from error
+
+    @contextlib.contextmanager
+    def asking(self, target: str) -> Iterator[None]:
+        """Say what it means that no answer came."""
+        try:
+            yield
+        except TimeoutError as error:
+            wait = format_duration(round(self.timeout_s * 1000))
+            raise Unreachable(f"no answer from {self.url} within {wait}") from error
+        except (OSError, http.client.HTTPException, EOFError) as error:
+            if self.tls is not None and isinstance(error, ssl.SSLError | ConnectionResetError):
+                # In TLS 1.3 a server that wants a certificate says so only after the handshake, and its reset may
+                # overtake what it said.
+                why = error.reason if isinstance(error, ssl.SSLError) and error.reason else _reason(error)
+                raise Unreachable(
+                    f"{self.url} broke off the secure connection ({why}), as a server does that asks for "
+                    "another client certificate; what was asked for may or may not have been done"
+                ) from error
+            raise Unreachable(
+                f"{self.url} closed the connection before its answer to {target.partition('?')[0]} ({_reason(error)}); "
+                "what was asked for may or may not have been done"
+            ) from error
+
+
+class Transport:
+    """Connections to one server, shared by threads."""
+
+    def __init__(self, site: Site) -> None:
+        self._site = site
         self._idle: list[http.client.HTTPConnection] = []
         self._lock = threading.Lock()
 
@@ -137,15 +206,15 @@ class Transport:
         connection = self._lease()
         try:
             response = self._send(connection, method, target, body)
-            with self._explained(target):
-                content = response.read()
+            with self._site.asking(target):
+                content = self._whole(response)
         except BaseException:
             connection.close()
             raise
         self._give_back(connection)
         if 200 <= response.status < 300 or response.status in also:
             return response.status, content
-        raise self._refusal(response, content, target)
+        raise self._site.refusal(response, content, target)
 
     def open_stream(
         self, target: str, headers: Mapping[str, str]
@@ -159,29 +228,20 @@ class Transport:
             Unreachable: There is no answer.
             AnewError: What the server's refusal means.
         """
-        connection = self._connection()
+        connection = self._site.connection()
         try:
             self._open(connection)
             # Kept from here on: the connection forgets it where the answer is endless.
             sock: socket.socket = connection.sock
             response = self._send(connection, "GET", target, None, headers)
             if response.status != 200:
-                with self._explained(target):
-                    content = response.read()
-                raise self._refusal(response, content, target)
+                with self._site.asking(target):
+                    content = self._whole(response)
+                raise self._site.refusal(response, content, target)
         except BaseException:
             connection.close()
             raise
         return connection, sock, response
-
-    def _refusal(self, response: http.client.HTTPResponse, content: bytes, target: str) -> AnewError:
-        headers = {name.lower(): value for name, value in response.getheaders()}
-        return error_of(response.status, response.reason, content, headers, target.partition("?")[0])
-
-    def _connection(self) -> http.client.HTTPConnection:
-        if self._tls is None:
-            return http.client.HTTPConnection(self._host, self._port, timeout=self._timeout_s)
-        return http.client.HTTPSConnection(self._host, self._port, timeout=self._timeout_s, context=self._tls)
 
     def _send(
         self,
@@ -191,30 +251,31 @@ class Transport:
         body: bytes | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> http.client.HTTPResponse:
-        sent = self._headers | dict(headers or {})
-        if body is not None:
-            sent["Content-Type"] = "application/json"
         if connection.sock is None:
             self._open(connection)
-        with self._explained(target):
-            connection.request(method, self._prefix + target, body=body, headers=sent)
+        with self._site.asking(target):
+            self._site.write(connection, method, target, body, headers)
             return connection.getresponse()
 
+    def _whole(self, response: http.client.HTTPResponse) -> bytes:
+        # Without an amount where a length is given: only then a body that is cut off is found.
+        known = response.length or 0
+        content = response.read(LONGEST_ANSWER + 1) if response.chunked else b""
+        if max(known, len(content)) > LONGEST_ANSWER:
+            raise http.client.HTTPException(f"the answer is longer than {LONGEST_ANSWER} bytes")
+        return content if response.chunked else response.read()
+
     def _open(self, connection: http.client.HTTPConnection) -> None:
-        try:
+        with self._site.opening():
             connection.connect()
-        except ssl.SSLError as error:
-            raise Unreachable(f"no secure connection to {self.url}: {error}") from error
-        except OSError as error:
-            raise Unreachable(f"no server at {self.url} ({_reason(error)})") from error
 
     def _lease(self) -> http.client.HTTPConnection:
         while True:
             with self._lock:
                 if not self._idle:
-                    return self._connection()
+                    return self._site.connection()
                 connection = self._idle.pop()
-            if not _is_stale(connection.sock):
+            if not is_stale(connection.sock):
                 return connection
             connection.close()
 
@@ -225,32 +286,16 @@ class Transport:
                 return
         connection.close()
 
-    @contextlib.contextmanager
-    def _explained(self, target: str) -> Iterator[None]:
-        try:
-            yield
-        except TimeoutError as error:
-            wait = format_duration(round(self._timeout_s * 1000))
-            raise Unreachable(f"no answer from {self.url} within {wait}") from error
-        except ssl.SSLError as error:
-            # In TLS 1.3 a server that wants a certificate says so only after the handshake.
-            raise Unreachable(
-                f"{self.url} broke off the secure connection ({error.reason or error}), as a server does that asks for "
-                "another client certificate; what was asked for may or may not have been done"
-            ) from error
-        except (OSError, http.client.HTTPException) as error:
-            raise Unreachable(
-                f"{self.url} closed the connection before its answer to {target.partition('?')[0]} ({_reason(error)}); "
-                "what was asked for may or may not have been done"
-            ) from error
-
 
 def _reason(error: Exception) -> str:
+    if isinstance(error, TimeoutError):
+        return "timed out"
     text = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
     return text.lower() or type(error).__name__
 
 
-def _is_stale(sock: socket.socket | None) -> bool:
+def is_stale(sock: socket.socket | None) -> bool:
+    """Report whether the server has closed an idle connection."""
     # Nothing is due on an idle connection. If it is readable, the server has closed it, and a request sent on it
     # would be lost in a way that looks the same as a request that was carried out.
     if sock is None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -35,6 +35,7 @@ class JobView:
         last_error: Its latest failure, where it was asked for and there is one.
         expired: It ended because nobody started it in time.
         ties: What it is tied to, on the answer to get; None if to nothing.
+        carried: Texts that travel with it, where last failures were asked for; None if there are none.
         document: The whole JSON object as the server sent it.
     """
 
@@ -63,6 +64,7 @@ class JobView:
     last_error: LastError | None = None
     expired: bool = False
     ties: Ties | None = None
+    carried: dict[str, str] | None = None
     document: Raw = dataclasses.field(default_factory=Raw, repr=False)
 
     def payload_json(self) -> bytes:
@@ -142,25 +144,34 @@ class Ties:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Page:
+class JobPage:
     """One page of a list of jobs; iterate it for its jobs.
 
     Attributes:
         jobs: In the order that was asked for.
         next_path, prev_path: Path of the neighbouring page, None if there is none.
         document: The whole JSON object as the server sent it.
-        fetch: Gives the document behind a path of the server's.
     """
 
     jobs: tuple[JobView, ...]
     next_path: str | None
     prev_path: str | None
     document: Raw = dataclasses.field(default_factory=Raw, repr=False)
-    fetch: Callable[[str], bytes] = dataclasses.field(repr=False, compare=False)
 
     def __iter__(self) -> Iterator[JobView]:
         """Give its jobs."""
         return iter(self.jobs)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Page(JobPage):
+    """A page of a `Client`.
+
+    Attributes:
+        fetch: Gives the document behind a path of the server's.
+    """
+
+    fetch: Callable[[str], bytes] = dataclasses.field(repr=False, compare=False)
 
     def next(self) -> Page | None:
         """Fetch the page that follows; None if this is the last one."""
@@ -172,6 +183,24 @@ class Page:
 
     def _neighbour(self, path: str | None) -> Page | None:
         return None if path is None else read_page(self.fetch(local_path(path)), self.fetch)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AsyncPage(JobPage):
+    """A page of an `AsyncClient`; see `Page`."""
+
+    fetch: Callable[[str], Awaitable[bytes]] = dataclasses.field(repr=False, compare=False)
+
+    async def next(self) -> AsyncPage | None:
+        """Fetch the page that follows; None if this is the last one."""
+        return await self._neighbour(self.next_path)
+
+    async def prev(self) -> AsyncPage | None:
+        """Fetch the page before, its jobs in the opposite order: the nearest first. None if this is the first one."""
+        return await self._neighbour(self.prev_path)
+
+    async def _neighbour(self, path: str | None) -> AsyncPage | None:
+        return None if path is None else read_async_page(await self.fetch(local_path(path)), self.fetch)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -416,11 +445,19 @@ def read_job(document: bytes | Raw) -> JobView:
 
 def read_page(document: bytes, fetch: Callable[[str], bytes]) -> Page:
     """Read one page of a list of jobs; `fetch` gives what is behind the links of its neighbours."""
+    return Page(**_page_fields(document), fetch=fetch)
+
+
+def read_async_page(document: bytes, fetch: Callable[[str], Awaitable[bytes]]) -> AsyncPage:
+    """Read one page, whose neighbours are awaited."""
+    return AsyncPage(**_page_fields(document), fetch=fetch)
+
+
+def _page_fields(document: bytes) -> dict[str, Any]:
     page = _read(_page, document)
     jobs = tuple(read_job(job) for job in page.jobs)
-    return Page(
-        jobs=jobs, next_path=page.pages.next, prev_path=page.pages.prev, document=Raw(document), fetch=fetch
-    )
+    links = page.pages
+    return {"jobs": jobs, "next_path": links.next, "prev_path": links.prev, "document": Raw(document)}
 
 
 def read_errors(document: bytes) -> tuple[list[ErrorView], str | None]:

@@ -11,7 +11,7 @@ import os
 import select
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Any
@@ -93,6 +93,10 @@ class ThreadCommit:
     Args:
         engine: What applies operations.
         busy_s: How long an operation waits while another process or program holds the store's lock.
+
+    Attributes:
+        on_interrupted: Called, by whichever thread is in a call, with jobs whose process has died while they ran, once this process
+            has given them back; must not wait.
     """
 
     def __init__(self, engine: Engine, *, busy_s: float = BUSY_S) -> None:
@@ -102,6 +106,7 @@ class ThreadCommit:
         self._mutex = threading.Lock()
         self._queue: dict[_Waiter, None] = {}
         self._leader: _Waiter | None = None
+        self.on_interrupted: Callable[[Sequence[Job]], None] = _nobody
         self._upkeep = Upkeep()
         self._upkeep_at = time.monotonic()
         # Taken by itself: a `with` of the condition is a call in Python, and an interruption at its end would keep the lock.
@@ -264,6 +269,8 @@ class ThreadCommit:
     def _kept_up(self, more: object) -> None:
         if more is True:
             self._upkeep_at = 0.0
+        if self._upkeep.interrupted and not isinstance(more, AnewError):
+            self.on_interrupted(self._upkeep.interrupted)
         self._upkeep.recount(self.engine.parts, self._correct)
 
     def _correct(self, verb: Verb) -> None:

@@ -15,7 +15,7 @@ from anew.engine.batch import Batch, Parts
 from anew.engine.engine import PROMOTE_JOBS, Engine, left_of
 from anew.engine.ops import Call, Op, Verb
 from anew.errors import AnewError, StoreBusy
-from anew.jobs import HoldEnd
+from anew.jobs import HoldEnd, Job
 from anew.jobs.progress import KEPT_MS
 from anew.store.protocol import Store
 
@@ -34,15 +34,20 @@ class Upkeep:
 
     Args:
         reap_ms: How often jobs whose retention is over are removed.
+
+    Attributes:
+        interrupted: Jobs whose process has died while they ran, as the last `run` has left them.
     """
 
     def __init__(self, reap_ms: int = 30_000) -> None:
+        self.interrupted: list[Job] = []
         self._reap_ms = reap_ms
         self._reaping = False
         self._recounting: threading.Thread | None = None
 
     def run(self, batch: Batch) -> bool:
         """Do some of what is due, inside a batch; report whether there is more."""
+        self.interrupted = []
         watch_space(batch)
         more = lapse(batch) == PROMOTE_JOBS
         more |= self.bury_sessions(batch)
@@ -62,6 +67,7 @@ class Upkeep:
             suspects = held if begun is None else [key for key in held if key in begun]
             if suspects:
                 batch.end_holds(suspects, HoldEnd.PROCESS_DIED)
+                self.interrupted += store.load(suspects)
             if waiting := [key for key in held if begun is not None and key not in begun]:
                 batch.end_holds(waiting, HoldEnd.NEVER_BEGUN)
             if len(held) == limit:

@@ -62,6 +62,7 @@ from anew.fwp.mutations import Mutations
 from anew.fwp.policies import Policies
 from anew.fwp.workers import Worker, Workers, WorkerState
 from anew.jobs import ErrorRecord, Failed, Job, State
+from anew.jobs.carried import is_carried
 from anew.jobs.change import due_of
 from anew.jobs.codec import JobHooks, PushedJob
 from anew.jobs.ids import COUNTER_BITS
@@ -321,7 +322,8 @@ class Service:
         args = payload if payload[:1] == b"[" else b"[" + payload + b"]"
         created_at = job.key >> COUNTER_BITS
         if job.jid is None:
-            jid, meta, given_attempts = self._engine.ids.write(job.key), meta_of(b""), 0
+            carried = job.meta if is_carried(job.meta) else None
+            jid, meta, given_attempts = self._engine.ids.write(job.key), meta_of(carried or b""), 0
         else:
             jid, meta = job.jid, meta_of(job.meta or b"")
             given_attempts = 0 if meta.failure is None else meta.failure.retry_count + 1

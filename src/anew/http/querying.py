@@ -166,7 +166,7 @@ class JobRoutes:
         if not last_errors:
             return [job for _, job in listed]
         records = self._reads.last_errors(keys)
-        return [with_last_error(job, jobs[key].state, records.get(key)) for key, job in listed]
+        return [with_last_error(job, jobs[key], records.get(key)) for key, job in listed]
 
     def _fitting(self, keys: list[int]) -> list[int]:
         """Give as many keys, at least one, as have payloads that may be shown together."""

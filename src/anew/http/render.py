@@ -19,6 +19,7 @@ from anew.engine.reads import Ties
 from anew.http.embedded_json import Embedded, Float32
 from anew.http.formats import JSON
 from anew.jobs import ErrorRecord, IdText, Job, NewJob, State, initial_state
+from anew.jobs.carried import carried_of, result_of
 from anew.jobs.change import shown_decision
 from anew.jobs.codec import DEFAULT_PRIORITY, U16, U32, At, Backoff
 from anew.jobs.decide import is_zizq_backoff
@@ -153,10 +154,12 @@ class ListedJob(ShownJob, kw_only=True):
     Attributes:
         state: What `status` is by Anew's own names, which tell dead from cancelled and scheduled from retrying.
         last_error: Null if none is recorded.
+        carried: Texts that travel with it, if there are any; once it has completed its result may be kept in their place.
     """
 
     state: OwnState
     last_error: ShownLastError | None
+    carried: dict[str, str] | UnsetType = UNSET
 
 
 class OwnJob(ListedJob, kw_only=True):
@@ -329,20 +332,22 @@ def shown_dropped(outcome: str, error_type: str, attempts: int) -> ShownDropped:
     return ShownDropped(outcome=outcome, error_type=error_type or UNSET, attempts=attempts)
 
 
-def with_last_error(job: ShownJob, state: State, record: ErrorRecord | None) -> ListedJob:
-    """Give a shown job with its state by Anew's own name and its latest failure beside."""
-    own_state: Any = state.value
-    return ListedJob(**msgspec.structs.asdict(job), state=own_state, last_error=_last_error(record))
+def with_last_error(shown: ShownJob, job: Job, record: ErrorRecord | None) -> ListedJob:
+    """Give a shown job with its state by Anew's own name, its latest failure and what it carries."""
+    own_state: Any = job.state.value
+    fields = msgspec.structs.asdict(shown)
+    carried = carried_of(job) or UNSET
+    return ListedJob(**fields, state=own_state, last_error=_last_error(record), carried=carried)
 
 
 def own_job(shown: ShownJob, job: Job, record: ErrorRecord | None) -> OwnJob:
-    """Give a shown job with its state by Anew's own name, its latest failure, and what it has come to."""
+    """Give a shown job with its state by Anew's own name, its latest failure, what it carries and what it has come to."""
     own_state: Any = job.state.value
-    result: Any = UNSET
-    if job.state is State.COMPLETED and job.jid is None and job.meta:
-        result = as_stored(job.meta)
+    kept = result_of(job)
+    result: Any = as_stored(kept) if kept else UNSET
     fields = msgspec.structs.asdict(shown)
-    return OwnJob(**fields, state=own_state, last_error=_last_error(record), result=result)
+    carried = carried_of(job) or UNSET
+    return OwnJob(**fields, state=own_state, last_error=_last_error(record), carried=carried, result=result)
 
 
 def _last_error(record: ErrorRecord | None) -> ShownLastError | None:

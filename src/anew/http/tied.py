@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
@@ -12,6 +13,7 @@ from anew.http.jobrules import check_u64
 from anew.http.long_lists import members_of
 from anew.http.newjobs import placed, reading_one
 from anew.jobs import IdText, NewJob
+from anew.jobs.carried import MOST_BYTES, size_of, write_carried
 from anew.jobs.codec import At, JobHooks, PushedJob, UniqueKey
 from anew.jobs.unique import TIMED
 from anew.net.chunks import Work
@@ -54,9 +56,11 @@ class NewTiedJob(NewJob):
 
     Attributes:
         ties: Null: to nothing.
+        carried: Texts by name that travel with it beside its payload, such as `traceparent`; 8 KiB at most.
     """
 
     ties: NewTies | None = None
+    carried: dict[str, str] | None = None
 
 
 def reading_tied(ids: IdText, form: Format, max_bytes: int, piece: bytes, first: int) -> Work[list[NewJob]]:
@@ -86,10 +90,18 @@ def reading_tied_job(ids: IdText, form: Format, max_bytes: int, body: bytes, whe
         job, _ = yield from reading_one(body, form, max_bytes, NewTiedJob)
         assert isinstance(job, NewTiedJob)
         ties = None if job.ties is None else _hooks(ids, job.ties)
+        meta = _meta(job.carried or {})
     except InvalidInput as error:
         raise placed(error, where) from None
     fields = {name: getattr(job, name) for name in NewJob.__struct_fields__}
-    return NewJob(**fields) if ties is None else PushedJob(**fields, hooks=ties)
+    return PushedJob(**fields, hooks=ties, meta=meta) if ties is not None or meta else NewJob(**fields)
+
+
+def _meta(carried: Mapping[str, str]) -> bytes:
+    size = size_of(carried)
+    if size > MOST_BYTES:
+        raise InvalidJob(f"carried: {size} bytes; expected at most {MOST_BYTES}", field="carried")
+    return write_carried(carried)
 
 
 def _hooks(ids: IdText, ties: NewTies) -> JobHooks:

@@ -8,22 +8,23 @@ import sys
 import threading
 import weakref
 from collections.abc import Awaitable, Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Final, Literal, ParamSpec, TypeVar, overload
 
 from anew.errors import Conflict, ForkedStore, InvalidConfig, InvalidInput, NotFound
-from anew.jobs import NewJob, State
+from anew.jobs import Job, NewJob, State
 from anew.jobs.breaker import BreakerSettings
 from anew.jobs.limits import Throttle
-from anew.tasks.backend import Backend
+from anew.tasks.around import Enqueuing, Hook, Running, enqueue_around, hook_of
+from anew.tasks.backend import Backend, Placed
 from anew.tasks.batch import JobBatch
 from anew.tasks.cron import CronTask
 from anew.tasks.downstream import Breaker, Downstream, breakers_of, close_breaker_of
-from anew.tasks.events import Event, Events, names_of
+from anew.tasks.events import Event, Events, interrupted, log_enqueued, names_of
 from anew.tasks.handle import JobHandle
 from anew.tasks.policies import NO_POLICY, read_retries
 from anew.tasks.task import Call, Options, Task, Unique, read_options
@@ -33,6 +34,7 @@ from anew.units import refused
 if TYPE_CHECKING:
     import sqlite3
 
+    from anew.tasks.embedded import EmbeddedBackend
     from anew.tasks.harness import AppTest
     from anew.tasks.outbox import Outbox
     from anew.tasks.worker import Worker
@@ -41,6 +43,9 @@ P = ParamSpec("P")
 T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., Any])
 C = TypeVar("C")
+Around = Iterator[None] | AbstractContextManager[object]
+AroundEnqueue = TypeVar("AroundEnqueue", bound=Callable[[Enqueuing], Around])
+AroundRun = TypeVar("AroundRun", bound=Callable[[Running], Around])
 
 MEMORY: Final = ":memory:"
 
@@ -66,7 +71,9 @@ class Anew:
         tasks: By name.
         crons: What runs at times of its own, by name; see `Anew.cron`.
         events: What others do when something happens; see `Anew.on`.
+        around_enqueues, around_runs: What others do around both; see `Anew.around`.
         serializer: See there.
+        first_module: What a process imports that runs handlers, before their modules; "": nothing.
         downstreams: When the circuit breakers open of the services that its tasks call, by name.
     """
 
@@ -86,7 +93,10 @@ class Anew:
         self.serializer = serializer
         self.tasks: dict[str, Task[Any, Any, Any]] = {}
         self.events = Events()
+        self.around_enqueues: list[Hook] = []
+        self.around_runs: list[Hook] = []
         self.downstreams: dict[str, BreakerSettings] = {}
+        self.first_module = ""
         self._options = read_options(Options(), queue=queue)
         self._retries = read_retries(policy)
         self._lock = threading.Lock()
@@ -265,6 +275,33 @@ class Anew:
 
         return decorate
 
+    @overload
+    def around(self, what: Literal["enqueue"]) -> Callable[[AroundEnqueue], AroundEnqueue]: ...
+    @overload
+    def around(self, what: Literal["run"]) -> Callable[[AroundRun], AroundRun]: ...
+
+    def around(self, what: str) -> Callable[[F], F]:
+        """Have a generator with one ``yield``, or what gives a context manager, around each enqueue or each run.
+
+        It is called in the thread or coroutine of the enqueue or the handler, with an `Enqueuing` or a `Running`. What it raises
+        is logged, and changes nothing; see `anew.tasks.around`.
+
+        Args:
+            what: ``"enqueue"``, once for the jobs of one call, or ``"run"``.
+
+        Raises:
+            InvalidInput: It is neither.
+        """
+        if what not in ("enqueue", "run"):
+            raise refused("around", what, '"enqueue" or "run"')
+        hooks = self.around_enqueues if what == "enqueue" else self.around_runs
+
+        def decorate(function: F) -> F:
+            hooks.append(hook_of(function))
+            return function
+
+        return decorate
+
     # -- jobs
 
     def job(self, job_id: str) -> JobHandle[Any]:
@@ -347,11 +384,15 @@ class Anew:
         self, jobs: Sequence[NewJob], task: Task[Any, Any, T], *, plain: bool = False
     ) -> list[JobHandle[T]]:
         """Store jobs of a task, all or none; give their handles."""
-        placed = self.backend.enqueue(jobs, plain=plain)
-        handles = [JobHandle(self, one.id, task, created=one.created) for one in placed]
+
+        def store(given: Sequence[NewJob]) -> list[Placed]:
+            return self.backend.enqueue(given, plain=plain and given is jobs)
+
+        placed = enqueue_around(self.around_enqueues, task.name, jobs, store, _ids)
+        log_enqueued(task.name, jobs, placed)
         if self.events:
             self.events.enqueued(task.name, jobs, placed)
-        return handles
+        return [JobHandle(self, one.id, task, created=one.created) for one in placed]
 
     async def asubmit(
         self, jobs: Sequence[NewJob], task: Task[Any, Any, T], *, plain: bool = False
@@ -460,7 +501,15 @@ class Anew:
                 field="store",
                 value=self.location,
             )
-        return EmbeddedBackend(open_engine(None if self.location == MEMORY else Path(self.location)))
+        backend = EmbeddedBackend(open_engine(None if self.location == MEMORY else Path(self.location)))
+        backend.commit.on_interrupted = lambda jobs: self._interrupted(backend, jobs)
+        return backend
+
+    def _interrupted(self, backend: EmbeddedBackend, jobs: Sequence[Job]) -> None:
+        for job in jobs:
+            event = interrupted(job, backend.id_of(job))
+            if self.events:
+                self.events.emit(event)
 
     def opened_here(self) -> bool:
         """Report whether this process has opened the place of the jobs, and not closed it."""
@@ -525,6 +574,10 @@ if TYPE_CHECKING:
         def __call__(self, function: Callable[P, Awaitable[T]], /) -> Task[P, Awaitable[T], T]: ...
         @overload
         def __call__(self, function: Callable[P, T], /) -> Task[P, T, T]: ...
+
+
+def _ids(placed: Sequence[Placed]) -> list[str]:
+    return [one.id for one in placed]
 
 
 def name_of(function: Callable[..., Any]) -> str:

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from anew.jobs import NewJob, State
 from anew.jobs.breaker import BreakerRow
+from anew.jobs.ids import COUNTER_BITS
 from anew.jobs.limits import Throttle
+
+KEY_DIGITS: Final = 16
+"""Of a public id, what stands for the job's key."""
 
 if TYPE_CHECKING:  # an application that only enqueues need not load the engine before it does
     from anew.engine.crontab import NewCron
@@ -60,6 +64,8 @@ class JobInfo:
         ready_at: When it may run, epoch ms.
         result: What it has come to, as JSON; None if that is not kept, or it has not completed.
         errors: Its attempts that did not succeed, the first first; the middle of very many is left out.
+        payload: Its arguments as stored; None where they cannot be read.
+        taken_at: When a worker took it last, epoch ms.
     """
 
     id: str
@@ -72,6 +78,13 @@ class JobInfo:
     completed_at: int | None = None
     result: bytes | None = None
     errors: tuple[JobError, ...] = ()
+    payload: bytes | None = None
+    taken_at: int | None = None
+
+    @staticmethod
+    def created_at_of(job_id: str) -> int:
+        """Give when a job was enqueued, epoch ms; its id says it."""
+        return int(job_id[-KEY_DIGITS:], 16) >> COUNTER_BITS
 
 
 class Backend(Protocol):
@@ -97,6 +110,9 @@ class Backend(Protocol):
 
     def counts(self, queue: str | None) -> Mapping[State, int]:
         """Count the jobs of a queue, or of all, by state."""
+
+    def counts_by_queue(self) -> Mapping[str, Mapping[State, int]]:
+        """Count the jobs of each queue by state; states without any may be left out."""
 
     def clear(self, states: Sequence[State], queue: str | None, before: int | None) -> int:
         """Remove jobs in some states; of ended ones those that ended before an instant, epoch ms. Reports how many."""

@@ -30,6 +30,8 @@ class Request(msgspec.Struct):
         path: Where to look for modules.
         place: What to import: a module's name, or a script's path.
         name: The task's.
+        first: A module to import before that; "": none.
+        carried: See `anew.tasks.around.Running`.
     """
 
     path: list[str]
@@ -40,6 +42,8 @@ class Request(msgspec.Struct):
     payload: bytes
     attempts: int
     max_attempts: int | None
+    carried: dict[str, str] = {}
+    first: str = ""
 
 
 class Reply(msgspec.Struct):
@@ -123,9 +127,10 @@ def _run(connection: Connection, request: Request) -> Reply:
         attempts=request.attempts,
         max_attempts=request.max_attempts,
         task=task,
+        carried=request.carried,
     )
     connection.send_bytes(encode(Reply(progress=BEGUN)))
-    Runner(lambda: time.time_ns() // 1_000_000, progress).call(run)
+    Runner(lambda: time.time_ns() // 1_000_000, progress, in_child=True).call(run)
     reply = Reply(result=run.result, kib=_kib())
     match run.outcome:
         case Failed():
@@ -148,6 +153,8 @@ def _find(request: Request) -> Any:
         sys.path[:] = request.path
         app.importing = True  # a script that is not guarded by `if __name__ == "__main__"` would enqueue, or work, once more
         try:
+            if request.first:
+                importlib.import_module(request.first)
             if os.path.isabs(request.place):
                 _scripts.append(runpy.run_path(request.place, run_name="__anew__"))
             else:

@@ -17,6 +17,7 @@ from anew.engine.verbs import cancel_one, delete_one, pause_one, redrive_one
 from anew.jobs import ENDED, ErrorRecord, Job, NewJob, State
 from anew.jobs.batches import Callback
 from anew.jobs.breaker import BreakerRow
+from anew.jobs.carried import result_of
 from anew.jobs.change import shown_decision
 from anew.jobs.codec import PushedJob
 from anew.jobs.limits import Throttle
@@ -62,7 +63,7 @@ class EmbeddedBackend:
         key = self._ids.read(job_id)
 
         def verb(batch: Batch) -> JobInfo | None:
-            jobs = [job for job in batch.store.load([key]) if not job.is_over(batch.now)]
+            jobs = [job for job in batch.store.load([key], payload=True) if not job.is_over(batch.now)]
             if not jobs:
                 return None
             return self.info(batch, jobs[0])
@@ -83,9 +84,15 @@ class EmbeddedBackend:
 
     def counts(self, queue: str | None) -> Mapping[State, int]:
         """Count the jobs of a queue, or of all, by state."""
-        queues = None if queue is None else [queue]
-        by_queue = self.call(lambda batch: dict(batch.store.counts(queues)), durable=False)
+        by_queue = self._counts(None if queue is None else [queue])
         return {state: sum(counts.get(state, 0) for counts in by_queue.values()) for state in State}
+
+    def counts_by_queue(self) -> Mapping[str, Mapping[State, int]]:
+        """Count the jobs of each queue by state."""
+        return self._counts(None)
+
+    def _counts(self, queues: Sequence[str] | None) -> Mapping[str, Mapping[State, int]]:
+        return self.call(lambda batch: dict(batch.store.counts(queues)), durable=False)
 
     def clear(self, states: Sequence[State], queue: str | None, before: int | None) -> int:
         """Remove jobs in some states, so many in each transaction that nobody waits long; report how many."""
@@ -140,6 +147,10 @@ class EmbeddedBackend:
         result: V = self.commit.apply(Call(verb, _nobody, durable=durable))
         return result
 
+    def id_of(self, job: Job) -> str:
+        """Give a job's public id."""
+        return self._ids.write(job.key)
+
     def is_busy(self) -> bool:
         """Report whether some thread is in a call just now."""
         return self.commit.is_busy()
@@ -160,8 +171,10 @@ class EmbeddedBackend:
             attempts=job.attempts,
             ready_at=job.ready_at,
             completed_at=job.completed_at,
-            result=job.meta if job.state is State.COMPLETED and job.jid is None else None,
+            result=result_of(job),
             errors=tuple(_error(record) for record in errors),
+            payload=job.payload,
+            taken_at=job.dequeued_at,
         )
 
 

@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from anew.errors import InvalidInput
-from anew.jobs import NewJob
+from anew.jobs import WAITING, Job, NewJob, State
 from anew.tasks.backend import Placed
 
 log = logging.getLogger("anew.tasks")
@@ -47,9 +47,11 @@ class Event:
         name: One of the list above.
         job_id, task, queue: The job; empty where it is about a breaker.
         attempt: The run that it is about, 1 for the first; 0 for ``enqueued``.
-        duration_ms: How long that run took; None where it has not ended.
+        waited_ms: For ``started``: how long the job had waited since it might run; None otherwise.
+        duration_ms: How long that run took; None where it has not ended, or did not begin.
         error_type, error: What it failed with, or why it was snoozed or cancelled.
-        outcome: For a failure ``error`` or ``timeout``.
+        outcome: For a failure ``error`` or ``timeout``, for a snooze ``snoozed``, ``rate_limited`` or ``held``, for a job that came
+            back ``interrupted``; a job is discarded after any of them.
         next_at: When it runs again, epoch ms; None if it does not. For ``breaker_opened``: when the first job may try again.
         downstream: The key of the breaker that it is about.
     """
@@ -59,6 +61,7 @@ class Event:
     task: str
     queue: str
     attempt: int = 0
+    waited_ms: int | None = None
     duration_ms: float | None = None
     error_type: str | None = None
     error: str | None = None
@@ -84,6 +87,35 @@ def names_of(names: Sequence[str]) -> Sequence[str]:
     return names or NAMES
 
 
+def interrupted(job: Job, job_id: str) -> Event:
+    """Give the event that a job's process has died while it ran, and that it was given back or is dead; log it too."""
+    name, level = ("discarded", logging.ERROR) if job.state is State.DEAD else ("rescued", logging.WARNING)
+    event = Event(
+        name=name,
+        job_id=job_id,
+        task=job.type,
+        queue=job.queue,
+        attempt=job.attempts + 1,
+        outcome="interrupted",
+        next_at=job.ready_at if job.state in WAITING else None,
+    )
+    fields = {"event": name} | {
+        one: getattr(event, one) for one in ("job_id", "task", "queue", "attempt", "outcome", "next_at")
+    }
+    log.log(level, "%s %s %s: its process died", job.type, job_id, name, extra=fields)
+    return event
+
+
+def log_enqueued(task: str, jobs: Sequence[NewJob], placed: Sequence[Placed]) -> None:
+    """Log, for those who look for faults, what has become of new jobs of a task."""
+    if not log.isEnabledFor(logging.DEBUG):
+        return
+    for job, one in zip(jobs, placed, strict=True):
+        name = "enqueued" if one.created else "duplicate"
+        fields = {"event": name, "job_id": one.id, "task": task, "queue": job.queue, "ready_at": job.ready_at}
+        log.debug("%s %s %s", task, one.id, name, extra=fields)
+
+
 class Events:
     """The hooks of one application; false while there are none, so that nothing is built for nobody."""
 
@@ -106,8 +138,12 @@ class Events:
         """Have the hooks of an event called soon."""
         if event.name not in self._hooks:
             return
-        if self._thread is None:
-            self._start()
+        try:
+            if self._thread is None:
+                self._start()
+        except RuntimeError:  # no thread can be started, as at the interpreter's end
+            log.exception("hooks cannot be called: an event is dropped", extra={"event": event.name})
+            return
         try:
             self._waiting.put_nowait(event)
             self._dropping = False
@@ -138,8 +174,9 @@ class Events:
     def _start(self) -> None:
         with self._lock:
             if self._thread is None:
-                self._thread = threading.Thread(target=self._run, name="anew-events", daemon=True)
-                self._thread.start()
+                thread = threading.Thread(target=self._run, name="anew-events", daemon=True)
+                thread.start()
+                self._thread = thread
 
     def _run(self) -> None:
         while (event := self._waiting.get()) is not None:

@@ -36,7 +36,7 @@ from anew.tasks.running import Run, Runner, timed_out
 from anew.tasks.source import EmbeddedSource, Want
 from anew.tasks.task import Task
 from anew.tasks.times import Wait, instant_ms, wait_ms
-from anew.tasks.worker import event_of, log_end, outcome_name
+from anew.tasks.worker import event_of, log_end, log_start, outcome_name
 from anew.units import format_duration, refused
 
 if TYPE_CHECKING:
@@ -251,7 +251,8 @@ class AppTest:
         runner.error = None
         at, began_ms = self._clock.now(), self._clock.monotonic()
         self._source.note_begun(1, run)
-        self.app.events.emit(event_of("started", run))
+        log_start(run)
+        self.app.events.emit(event_of("started", run, now=at))
         if self._crashes[run.job_id] > 0:
             self._crashes[run.job_id] -= 1
             run.end(Interrupted("worker gone"))

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from copy import copy
 from typing import TYPE_CHECKING, Final
 
-from anew.tasks.running import Run, failed_with
+from anew.tasks.running import Run
 from anew.tasks.source import Want
 
 if TYPE_CHECKING:
@@ -111,6 +111,10 @@ class Lane:
                 self._loop = Loop(self, self._async.concurrency)
             self._loop.submit(coroutines)
         for run in plain:
+            if self._processes is None and run.task is not None and run.task.options.process:
+                self._processes = (
+                    self._new_processes()
+                )  # in this one thread: of two, one would be lost with its processes
             self._todo.put(run)
         while self._threads < min(self._plain.concurrency, self._plain.held):
             self._start_thread()
@@ -211,18 +215,14 @@ class Lane:
                 return
             worker.ended(run)
 
+    def _new_processes(self) -> Processes:
+        from anew.tasks.processes import Processes
+
+        return Processes(self._worker.app, self._worker.runner, **self._worker.recycling)
+
     def _call_process(self, run: Run) -> None:
-        try:
-            self._processes_of().call(run)
-        except Exception as error:  # no process can be started; the thread must go on
-            run.end(failed_with(error))
-
-    def _processes_of(self) -> Processes:
-        if self._processes is None:
-            from anew.tasks.processes import Processes
-
-            self._processes = Processes(self._worker.app, self._worker.runner, **self._worker.recycling)
-        return self._processes
+        assert self._processes is not None
+        self._worker.runner.call_elsewhere(run, self._processes.call)
 
 
 class Loop:

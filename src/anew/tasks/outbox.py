@@ -26,6 +26,8 @@ from anew.errors import AnewError, Conflict, InvalidInput, NotFound, NotSupporte
 from anew.jobs import NewJob, Retention
 from anew.jobs.codec import JobHooks, PushedJob
 from anew.store.sqlite import Places
+from anew.tasks.around import enqueue_around
+from anew.tasks.events import log_enqueued
 from anew.tasks.task import Submission, Task
 from anew.units import refused
 
@@ -98,7 +100,11 @@ class Outbox:
         """
         jid = uuid.uuid4().hex
         job = _once(task.call(*args, **kwargs).job(), jid)
-        self._connection.execute(_INSERT, (jid, msgspec.json.encode(job)))
+
+        def store(jobs: Sequence[NewJob]) -> None:
+            self._connection.execute(_INSERT, (jid, msgspec.json.encode(jobs[0])))
+
+        enqueue_around(self._app.around_enqueues, job.type, [job], store, lambda _: ())
 
 
 def refuse_queue(app: Anew, path: str) -> None:
@@ -170,8 +176,9 @@ def _store(app: Anew, rows: Sequence[Row]) -> list[str]:
             return [jid for row in rows for jid in _store(app, [row])]
         log.error("a row of an outbox is no job", extra={"outbox_id": rows[0][1], "error": str(error)})
         return []
-    if app.events:
-        for job, one in zip(jobs, placed, strict=True):
+    for job, one in zip(jobs, placed, strict=True):
+        log_enqueued(job.type, [job], [one])
+        if app.events:
             app.events.enqueued(job.type, [job], [one])
     return [jid for _, jid, _ in rows]
 

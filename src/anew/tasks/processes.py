@@ -18,6 +18,7 @@ import msgspec
 
 from anew.jobs import Interrupted
 from anew.tasks.app import Anew
+from anew.tasks.around import fitting
 from anew.tasks.child import BEGUN, Request, encode, place_of, read_reply
 from anew.tasks.running import Run, Runner, timed_out
 from anew.tasks.task import Task
@@ -123,6 +124,8 @@ class Processes:
                     payload=run.payload,
                     attempts=run.attempts,
                     max_attempts=run.max_attempts,
+                    carried=fitting(run.carried, run.name),
+                    first=self._app.first_module,
                 )
             )
         )

@@ -15,6 +15,7 @@ from anew.client.views import read_job
 from anew.errors import NotFound
 from anew.jobs import ENDED, NewJob, State
 from anew.jobs.breaker import BreakerRow
+from anew.jobs.carried import read_carried
 from anew.jobs.codec import PushedJob
 from anew.jobs.limits import Throttle
 from anew.tasks.backend import JobError, JobInfo, Placed
@@ -55,7 +56,7 @@ class RemoteBackend:
     """
 
     def __init__(self, url: str, token: str | None) -> None:
-        self._client = Client(url, token=token)
+        self._client = Client(url, token=token, retry=None)
         self._tag = ""
 
     def now(self) -> int:
@@ -68,7 +69,7 @@ class RemoteBackend:
         Raises:
             TooLarge: They are more than a request may have.
         """
-        if not any(isinstance(job, PushedJob) and job.hooks is not None for job in jobs):
+        if not any(isinstance(job, PushedJob) and (job.hooks or job.meta) for job in jobs):
             views = self._client.enqueue_many([_draft(job) for job in jobs])
             return [Placed(view.id, not view.duplicate) for view in views]
         answer = self._ask("POST", "/v1/jobs/bulk", {"jobs": [self._tied(job) for job in jobs]})
@@ -99,11 +100,12 @@ class RemoteBackend:
 
     def counts(self, queue: str | None) -> Mapping[State, int]:
         """Count the jobs of a queue, or of all, by state."""
-        queues = [one for one in self._ask("GET", "/v1/queues")["queues"] if queue in (None, one["name"])]
-        counts = {state: sum(one[state.value] for one in queues) for state in State}
-        counts[State.SCHEDULED] -= counts[State.RETRYING]
-        counts[State.DEAD] -= counts[State.CANCELLED]
-        return counts
+        queues = [counts for name, counts in self.counts_by_queue().items() if queue in (None, name)]
+        return {state: sum(counts[state] for counts in queues) for state in State}
+
+    def counts_by_queue(self) -> Mapping[str, Mapping[State, int]]:
+        """Count the jobs of each queue by state."""
+        return {one["name"]: _counts_of(one) for one in self._ask("GET", "/v1/queues")["queues"]}
 
     def clear(self, states: Sequence[State], queue: str | None, before: int | None) -> int:
         """Remove jobs in some states, page by page; report how many."""
@@ -183,8 +185,10 @@ class RemoteBackend:
         return msgspec.json.decode(self._client.request(method, path, body))
 
     def _tied(self, job: NewJob) -> dict[str, Any]:
-        """Give a job with its ties as the server reads it."""
+        """Give a job with its ties and what it carries, as the server reads it."""
         body = _draft(job).body()
+        if isinstance(job, PushedJob) and job.meta:
+            body = body | {"carried": read_carried(job.meta)}
         hooks = job.hooks if isinstance(job, PushedJob) else None
         if hooks is None:
             return body
@@ -209,6 +213,14 @@ class RemoteBackend:
     def close(self) -> None:
         """Close its connections."""
         self._client.close()
+
+
+def _counts_of(queue: Mapping[str, Any]) -> Mapping[State, int]:
+    """Give a queue's jobs by state; what a server shows as scheduled or dead includes those that are retrying or cancelled."""
+    counts = {state: int(queue[state.value]) for state in State}
+    counts[State.SCHEDULED] -= counts[State.RETRYING]
+    counts[State.DEAD] -= counts[State.CANCELLED]
+    return counts
 
 
 def _draft(job: NewJob) -> Draft:
@@ -237,6 +249,8 @@ def _info(view: JobView, errors: Sequence[ErrorView], result: bytes | None) -> J
         completed_at=view.completed_at,
         result=result,
         errors=tuple(_error(one) for one in errors),
+        payload=view.payload_json(),
+        taken_at=view.dequeued_at,
     )
 
 

@@ -21,13 +21,13 @@ from urllib.parse import quote
 import msgspec
 
 from anew.backoff import policy_from_json
-from anew.client import Client, JobView
+from anew.client import Client, Filters, JobView, Page
 from anew.client.feed import PASSING, Connected, Delivered, Feed, FeedMessage, Heartbeat, Lost, retry_wait_ms
 from anew.errors import AnewError, NotFound
 from anew.jobs import Cancelled, Failed, Interrupted, Snoozed, State
 from anew.jobs.breaker import BreakerRow, BreakerSettings, BreakerState
 from anew.tasks.app import Anew
-from anew.tasks.running import HELD, Run
+from anew.tasks.running import HELD, NOTHING, Run
 from anew.tasks.source import Exchanged, Want, report_of
 
 log = logging.getLogger("anew.tasks")
@@ -35,6 +35,9 @@ log = logging.getLogger("anew.tasks")
 MOST_REPORTS: Final = 500
 REPORT_BYTES: Final = 1 << 20
 """Reports and their bytes in one request, if it has more than one."""
+
+MOST_ASKED: Final = 100
+"""Jobs of which one request asks what they carry."""
 
 MOST_DONE: Final = 1_000
 """Runs that are kept which have done their jobs and could not say so in time."""
@@ -63,6 +66,7 @@ class RemoteSource:
     def __init__(self, app: Anew, client: Client) -> None:
         self._tasks = app.tasks
         self._downstreams = app.downstreams
+        self._around_runs = app.around_runs
         self._client = client
         self._worker_id = f"{socket.gethostname()}:{os.getpid()}:{next(_numbers)}"
         self._streams: dict[Sequence[str] | None, _Stream] = {}
@@ -122,6 +126,8 @@ class RemoteSource:
         else:
             self._report(ended, given_back, done)
         done.taken = [self._taken(want) for want in wants]
+        if self._around_runs:
+            self._read_carried({run.job_id: run for runs in done.taken for run in runs})
         if self._downstreams:
             again = set(map(id, done.again))
             self._ask([run for run in ended if id(run) not in again], done)
@@ -133,6 +139,20 @@ class RemoteSource:
         if stream is None:
             stream = self._streams[want.queues] = _Stream(self, want, self._client, self._worker_id)
         return stream.take(want.limit)
+
+    def _read_carried(self, runs: Mapping[str, Run]) -> None:
+        """Read what jobs carry, which a take stream does not have; where the server does not say, they carry nothing."""
+        ids = [*runs]
+        try:
+            for at in range(0, len(ids), MOST_ASKED):
+                part = Filters(id=ids[at : at + MOST_ASKED])
+                page: Page | None = self._client.page(part, limit=MOST_ASKED, last_errors=True)
+                while page is not None:
+                    for job in page:
+                        runs[job.id].carried = job.carried or NOTHING
+                    page = page.next()
+        except AnewError as error:
+            log.warning("what jobs carry could not be read", extra={"reason": str(error)})
 
     def _be_quiet(self) -> list[Run]:
         """Have the server deliver nothing more; give what has come and was not begun."""
@@ -286,6 +306,7 @@ class RemoteSource:
             attempts=job.attempts,
             max_attempts=_most_attempts(job),
             task=self._tasks.get(job.type),
+            ready_at=job.ready_at,
         )
 
 

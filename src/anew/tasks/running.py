@@ -6,12 +6,13 @@ import asyncio
 import logging
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from anew.errors import AnewError
-from anew.jobs import Cancelled, Failed, Outcome, Snoozed
+from anew.jobs import Cancelled, Failed, Interrupted, Outcome, Snoozed
 from anew.tasks.arguments import write_result
+from anew.tasks.around import Running, Surrounding
 from anew.tasks.context import Context, current
 from anew.tasks.downstream import MOST_LIMITED
 from anew.tasks.retry_after import TOO_MANY, come_back
@@ -26,6 +27,7 @@ log = logging.getLogger("anew.tasks")
 HELD: Final = "the service that it calls is failing"
 RETRY: Final = "Retry"
 DISCARD: Final = "Discard"
+NOTHING: Final[Mapping[str, str]] = {}
 SIGNALS: Final = frozenset({RETRY, DISCARD})
 """The types of failures that a handler has decided itself; those of errors have a module's name, but for the builtin ones."""
 
@@ -39,6 +41,8 @@ class Run:
         job_id: Its public id.
         attempts: Failures reported before.
         task: What it is a call of; None if this application has no such task.
+        ready_at: When it might run, epoch ms.
+        carried: What its producer sent along; read only where something is around runs (`anew.tasks.around`).
         lane: What runs it.
         began_ns: When it began, by the performance counter; 0 before.
         outcome: How it has ended; None: well.
@@ -49,6 +53,7 @@ class Run:
     __slots__ = (
         "attempts",
         "began_ns",
+        "carried",
         "ended_ns",
         "held",
         "job_id",
@@ -59,6 +64,7 @@ class Run:
         "outcome",
         "payload",
         "queue",
+        "ready_at",
         "result",
         "task",
         "token",
@@ -76,6 +82,8 @@ class Run:
         attempts: int,
         max_attempts: int | None,
         task: Task[Any, Any, Any] | None,
+        ready_at: int = 0,
+        carried: Mapping[str, str] = NOTHING,
     ) -> None:
         self.key = key
         self.token = token
@@ -86,6 +94,8 @@ class Run:
         self.attempts = attempts
         self.max_attempts = max_attempts
         self.task = task
+        self.ready_at = ready_at
+        self.carried = carried
         self.lane: Lane | None = None
         self.began_ns = self.ended_ns = 0
         self.outcome: Outcome | None = None
@@ -113,23 +123,55 @@ class Runner:
     Args:
         now: The time, epoch ms.
         progress: See `Progress`.
+        in_child: This is a process that runs handlers for a worker.
     """
 
-    def __init__(self, now: Callable[[], int], progress: Progress) -> None:
+    def __init__(self, now: Callable[[], int], progress: Progress, *, in_child: bool = False) -> None:
         self._now = now
         self.progress = progress
+        self._in_child = in_child
 
     def call(self, run: Run) -> None:
         """Run a job whose handler is a plain function, here."""
         context = self.context(run)
         token = current.set(context)
+        around = self._around(run)
         try:
             value = self._function(run)
             self.succeed(run, value)
         except BaseException as error:
             self.fail(run, context, error)
+            if around is not None:
+                around.raised(error)
         finally:
+            if around is not None:
+                around.leave(run)
+            del around  # its exception knows this frame, and would keep itself alive
             current.reset(token)
+
+    def call_elsewhere(self, run: Run, call: Callable[[Run], None]) -> None:
+        """Have a job run in another process, and whatever is around runs around that.
+
+        Args:
+            run: What is put into its `carried` by then is for the other process.
+            call: Notes how it has ended.
+        """
+        token = current.set(self.context(run))
+        around = self._around(run)
+        try:
+            call(run)
+        except Exception as error:  # no process can be started; the thread must go on
+            run.end(failed_with(error))
+        finally:
+            if around is not None:
+                around.leave(run)
+            current.reset(token)
+
+    def _around(self, run: Run) -> _Around | None:
+        """Enter what is around a run; None where nothing is."""
+        if run.task is None or not run.task.app.around_runs:
+            return None
+        return _Around(run, run.task, in_child=self._in_child)
 
     def _function(self, run: Run) -> Any:
         task = known(run)
@@ -142,6 +184,7 @@ class Runner:
         current.set(context)  # of this asyncio task alone
         timeout_ms = None if run.task is None else run.task.options.timeout_ms
         deadline: asyncio.Timeout | None = None
+        around = self._around(run)
         try:
             if timeout_ms is None:
                 value = await self._coroutine(run)
@@ -149,13 +192,21 @@ class Runner:
                 async with asyncio.timeout(timeout_ms / 1_000) as deadline:
                     value = await self._coroutine(run)
             self.succeed(run, value)
-        except asyncio.CancelledError:
+        except asyncio.CancelledError as error:
             self.fail(run, context, RuntimeError("the handler was cancelled"))
+            if around is not None:
+                around.raised(error)
         except BaseException as error:
+            if around is not None:
+                around.raised(error)
             if isinstance(error, TimeoutError) and deadline is not None and deadline.expired():
                 run.end(timed_out(run, lambda _: context, timeout_ms or 0))
             else:
                 self.fail(run, context, error)
+        finally:
+            if around is not None:
+                around.leave(run)
+            del around  # as in `call`
 
     async def _coroutine(self, run: Run) -> Any:
         task = known(run)
@@ -200,6 +251,46 @@ class Runner:
         except Exception:
             log.exception("a policy's function failed; the default policy decides", extra={"task": run.name})
             return failure
+
+
+class _Around:
+    """What is around one run."""
+
+    def __init__(self, run: Run, task: Task[Any, Any, Any], *, in_child: bool) -> None:
+        self._subject = Running(
+            job_id=run.job_id,
+            task=run.name,
+            queue=run.queue,
+            attempt=run.attempts + 1,
+            max_attempts=run.max_attempts,
+            carried={**run.carried},
+            process=task.options.process,
+            in_child=in_child,
+        )
+        run.carried = self._subject.carried
+        self._surrounding = Surrounding(task.app.around_runs, self._subject)
+
+    def raised(self, error: BaseException) -> None:
+        """Note what the handler has raised."""
+        self._subject.exception = error
+
+    def leave(self, run: Run) -> None:
+        """Say how the run has ended, and leave."""
+        subject, outcome = self._subject, run.outcome
+        match outcome:
+            case None:
+                subject.outcome = "succeeded"
+            case Failed():
+                subject.outcome = outcome.outcome
+                subject.error_type, subject.error = outcome.error_type, outcome.message
+                subject.backtrace = outcome.backtrace
+            case Snoozed():
+                subject.outcome, subject.error = outcome.outcome, outcome.reason
+            case Cancelled():
+                subject.outcome, subject.error = "cancelled", outcome.reason
+            case Interrupted():
+                subject.outcome, subject.error = "interrupted", outcome.cause
+        self._surrounding.leave()
 
 
 class UnknownTask(AnewError):

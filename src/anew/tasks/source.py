@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
@@ -13,10 +13,11 @@ from anew.engine.progress import report_progress
 from anew.errors import AnewError, NotFound, StoreBusy
 from anew.jobs import Failed, Job, Snoozed, State
 from anew.jobs.breaker import BreakerRow, BreakerSettings, BreakerState
+from anew.jobs.carried import carried_of
 from anew.jobs.terms import policy_of
 from anew.store.protocol import TakenRow
 from anew.tasks.app import Anew
-from anew.tasks.running import HELD, SIGNALS, Run
+from anew.tasks.running import HELD, NOTHING, SIGNALS, Run
 from anew.tasks.task import Task
 
 
@@ -117,6 +118,8 @@ class EmbeddedSource:
     def __init__(self, app: Anew, commit: ThreadCommit) -> None:
         self._tasks = app.tasks
         self._downstreams = app.downstreams
+        self._around_runs = app.around_runs
+        self._carried: dict[int, dict[str, str]] = {}
         self._commit = commit
         self._engine = commit.engine
         self.now = self._engine.clock.now
@@ -143,12 +146,16 @@ class EmbeddedSource:
             held = [(run.key, run.token) for run in given_back]
             ops.append(Call(lambda batch: _give_back(batch, held), _nobody, durable=False))
         wanted = [want for want in wants if want.limit > 0]
-        breaking = _Guarded(self._tasks, self._downstreams, ended, given_back) if self._downstreams else None
+        breaking = (
+            _Guarded(self._tasks, self._downstreams, ended, given_back, self._take)
+            if self._downstreams
+            else None
+        )
         if breaking is not None and (wanted or breaking.is_wanted()):
             ops.append(Call(lambda batch: breaking.run(batch, wanted), _nobody, durable=False))
         elif wanted:
             # No sync for this part: in a power cut a lost take only offers the jobs again.
-            ops.append(Call(lambda batch: _take(batch, wanted), _nobody, durable=False))
+            ops.append(Call(lambda batch: self._take(batch, wanted), _nobody, durable=False))
         answers = iter(self._commit.apply_all(ops))
         done = Exchanged([], [], [], [])
         if well:
@@ -169,6 +176,13 @@ class EmbeddedSource:
         taken = iter(self._taken(answer) if wanted else ())
         done.taken = [next(taken, []) if want.limit > 0 else [] for want in wants]
         return done
+
+    def _take(self, batch: Batch, wants: Sequence[Want]) -> list[TakenJobs]:
+        taken = [take_for_session(batch, want.queues, want.limit) for want in wants]
+        if self._around_runs:  # who else would ask what the jobs carry? It is no part of what a take reads.
+            jobs = batch.store.load([row[0] for one in taken for row in one.rows])
+            self._carried = {job.key: carried_of(job) for job in jobs if job.meta}
+        return taken
 
     def _held(self, breaking: _Guarded, done: Exchanged) -> None:
         """Note what breakers have made of jobs."""
@@ -235,9 +249,9 @@ class EmbeddedSource:
         return self._runs_of(taken.rows, taken.token)
 
     def _runs_of(self, rows: Sequence[TakenRow], token: int) -> list[Run]:
-        write, find = self._engine.ids.write, self._tasks.get
+        write, find, carried = self._engine.ids.write, self._tasks.get, self._carried
         runs = []
-        for key, queue, name, _, _, attempts, _, limit, policy, _, _, payload in rows:
+        for key, queue, name, _, ready_at, attempts, _, limit, policy, _, _, payload in rows:
             holds = policy_of(policy, limit, self._engine.parts.defaults.policy)
             retries = None if holds is None else holds.retries
             runs.append(
@@ -251,6 +265,8 @@ class EmbeddedSource:
                     attempts=attempts,
                     max_attempts=None if retries is None else retries + 1,
                     task=find(name),
+                    ready_at=ready_at,
+                    carried=carried.get(key, NOTHING),
                 )
             )
         return runs
@@ -263,6 +279,7 @@ class _Guarded:
         tasks: By name.
         settings: Of the breakers, by key.
         ended, given_back: The runs.
+        take: Takes jobs.
 
     Attributes:
         held: Runs whose handlers were not called, as their breaker had opened meanwhile.
@@ -278,7 +295,9 @@ class _Guarded:
         settings: Mapping[str, BreakerSettings],
         ended: Sequence[Run],
         given_back: Sequence[Run],
+        take: Callable[[Batch, Sequence[Want]], list[TakenJobs]],
     ) -> None:
+        self._take = take
         self._settings = settings
         self._keys = {
             name: task.options.downstream.key for name, task in tasks.items() if task.options.downstream
@@ -314,7 +333,7 @@ class _Guarded:
             Asking(self._keys[run.name], run.key, run.attempts > 0) for run in self.held if run.key in still
         ]
         self.settled = breaking.hold_all(asking)
-        self.taken = _take(batch, wants)
+        self.taken = self._take(batch, wants)
         rows = [row for taken in self.taken for row in taken.rows]
         # By place, as in `EmbeddedSource._runs_of`: key, type, attempts.
         wanting = [
@@ -346,10 +365,6 @@ def report_of(run: Run, key: str) -> RunReport:
             return RunReport(key, run.key, False, retry, outcome.ready_at)
         case _:
             return RunReport(key, run.key, None, retry)
-
-
-def _take(batch: Batch, wants: Sequence[Want]) -> list[TakenJobs]:
-    return [take_for_session(batch, want.queues, want.limit) for want in wants]
 
 
 def _give_back(batch: Batch, held: Sequence[tuple[int, int]]) -> None:

@@ -49,6 +49,9 @@ MOST_ABANDONED: Final = 50
 class Worker:
     """Runs the jobs of one application until it is stopped.
 
+    Either `run` does so here, or ``with`` (in an event loop ``async with``) has a thread do so for as long as the block lasts, and
+    drains at its end; signals are then left to the program.
+
     Args:
         app: Its tasks are known here; jobs of others fail as UnknownTask.
         queues: From which; none means all. With numbers (``{"mail": 4}``) each queue has runs of its own.
@@ -117,6 +120,8 @@ class Worker:
         self._slots = iter(range(1 << 30))
         self.open_breakers: Mapping[str, int] = {}
         self._kept = 0
+        self._thread: threading.Thread | None = None
+        self._error: BaseException | None = None
 
     # -- for others
 
@@ -139,6 +144,53 @@ class Worker:
                     lane.close()
                 self._source.close()
         self.app.events.close()
+
+    def start(self) -> None:
+        """Run jobs in a thread until `stop`."""
+        self._thread = threading.Thread(target=self._run_beside, name="anew-worker", daemon=True)
+        self._thread.start()
+
+    def join(self) -> None:
+        """Wait until the thread has ended.
+
+        Raises:
+            AnewError: What has ended it before `stop`, as for `run`.
+        """
+        if self._thread is not None:
+            self._thread.join()
+        if self._error is not None:
+            raise self._error
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether its thread runs."""
+        return self._thread is not None and self._thread.is_alive()
+
+    def __enter__(self) -> Worker:
+        """Start."""
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Stop, and wait for what runs."""
+        self.stop()
+        self.join()
+
+    async def __aenter__(self) -> Worker:
+        """Start."""
+        self.start()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        """Stop, and wait beside the event loop for what runs; where the wait is cancelled, give it back at once."""
+        import asyncio
+
+        self.stop()
+        try:
+            await asyncio.to_thread(self.join)
+        except asyncio.CancelledError:
+            self.stop_now()
+            raise
 
     def stop(self) -> None:
         """Take nothing more, and end when what runs has ended, or when `drain` is over. From any thread, or a signal's handler."""
@@ -168,6 +220,13 @@ class Worker:
         """Jobs whose handlers run now."""
         return sum(len(lane.open) for lane in self._lanes)
 
+    def _run_beside(self) -> None:
+        try:
+            self.run()
+        except BaseException as error:  # kept for whoever joins, who may do so much later
+            self._error = error
+            log.exception("the worker has ended")
+
     # -- for the lanes
 
     def next_slot(self) -> int:
@@ -177,8 +236,9 @@ class Worker:
     def begin(self, run: Run, slot: int) -> None:
         """Called where a run begins: note it."""
         self._source.note_begun(slot, run)
+        log_start(run)
         if self.app.events:
-            self.app.events.emit(event_of("started", run))
+            self.app.events.emit(event_of("started", run, now=self._source.now()))
 
     def holds(self, run: Run) -> bool:
         """Called before a run begins where `open_breakers` has any: report whether it must not, as that of its service is open."""
@@ -247,7 +307,7 @@ class Worker:
             self._turned(row)
         for run in done.lost:
             self.done["lost"] += 1
-            log.info("a job was no longer held when its run ended", extra=_about(run))
+            log.info("a job was no longer held when its run ended", extra={"event": "lost"} | _about(run))
         self._is_drained = done.is_drained
         self._again, self._kept_back = done.again, done.kept
         self._is_busy = done.busy
@@ -316,14 +376,15 @@ class Worker:
 
     def _turned(self, row: BreakerRow) -> None:
         closed = row.state is BreakerState.CLOSED
+        name = "breaker_closed" if closed else "breaker_opened"
         next_at = None if closed else row.reopen_at
+        facts: dict[str, Any] = {"event": name, "downstream": row.key}
         if closed:
-            log.info("jobs that call %s start again", row.key, extra={"downstream": row.key})
+            log.info("jobs that call %s start again", row.key, extra=facts)
         else:
-            facts = {"downstream": row.key, "runs": row.runs, "failures": row.failures, "next_at": next_at}
+            facts |= {"runs": row.runs, "failures": row.failures, "next_at": next_at}
             log.warning("jobs that call %s are held: too many fail", row.key, extra=facts)
         if self.app.events:
-            name = "breaker_closed" if closed else "breaker_opened"
             self.app.events.emit(
                 Event(name=name, job_id="", task="", queue="", downstream=row.key, next_at=next_at)
             )
@@ -380,20 +441,31 @@ def log_end(name: str, run: Run, job: SettledJob | None) -> None:
     if log.isEnabledFor(level):
         facts = _facts(run, job)
         why = f": {facts['error_type']}: {facts['reason']}" if "error_type" in facts else ""
-        fields = {"event": name} | _about(run) | facts
+        fields = {"event": _event_name(name)} | _about(run) | facts
         log.log(level, "%s %s %s%s", run.name, run.job_id, name, why, extra=fields)
 
 
-def event_of(name: str, run: Run, job: SettledJob | None = None) -> Event:
-    """Give the event that a run has begun (``started``), or that it was settled (`outcome_name`)."""
+def log_start(run: Run) -> None:
+    """Log, for those who look for faults, that a run begins."""
+    if log.isEnabledFor(logging.DEBUG):
+        log.debug("%s %s started", run.name, run.job_id, extra={"event": "started"} | _about(run))
+
+
+def _event_name(name: str) -> str:
+    return "rescued" if name == "interrupted" else name
+
+
+def event_of(name: str, run: Run, job: SettledJob | None = None, *, now: int | None = None) -> Event:
+    """Give the event that a run has begun (``started``, at an instant, epoch ms), or that it was settled (`outcome_name`)."""
     facts = _facts(run, job)
     return Event(
-        name="rescued" if name == "interrupted" else name,
+        name=_event_name(name),
         job_id=run.job_id,
         task=run.name,
         queue=run.queue,
         attempt=run.attempts + 1,
-        duration_ms=None if name == "started" else run.took_ms,
+        waited_ms=None if now is None else max(0, now - run.ready_at),
+        duration_ms=run.took_ms if run.ended_ns and not run.held else None,
         error_type=facts.get("error_type"),
         error=facts.get("reason"),
         outcome=facts.get("outcome"),
@@ -404,12 +476,16 @@ def event_of(name: str, run: Run, job: SettledJob | None = None) -> Event:
 def _facts(run: Run, job: SettledJob | None) -> dict[str, Any]:
     facts: dict[str, Any] = {}
     outcome = run.outcome
-    if run.ended_ns:
+    if run.ended_ns and not run.held:
         facts["took_ms"] = round(run.took_ms, 3)
     if isinstance(outcome, Failed):
         facts |= {"error_type": outcome.error_type, "reason": outcome.message, "outcome": outcome.outcome}
-    elif isinstance(outcome, Snoozed | Cancelled):
+    elif isinstance(outcome, Snoozed):
+        facts |= {"reason": outcome.reason, "outcome": outcome.outcome}
+    elif isinstance(outcome, Cancelled):
         facts["reason"] = outcome.reason
+    elif isinstance(outcome, Interrupted):
+        facts |= {"reason": outcome.cause, "outcome": "interrupted"}
     if job is not None and job.state in (State.RETRYING, State.SCHEDULED):
         facts["next_at"] = job.ready_at
     return facts

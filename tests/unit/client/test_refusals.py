@@ -65,11 +65,11 @@ def test_an_ended_job_cannot_be_patched_and_that_is_a_conflict() -> None:
 
 
 def test_a_server_without_our_own_verbs_is_told_apart_from_a_missing_job() -> None:
-    missing_path = error_of(404, "", b'{"error":"not found"}', {}, "/v1/jobs/x/retry")
+    missing_path = error_of(404, "", b'{"error":"not found"}', {}, "/v1/jobs/x/retry", "http://h:1")
     assert type(missing_path) is NotSupported
-    assert (missing_path.code, str(missing_path)[:38]) == (
+    assert (missing_path.code, str(missing_path)[:61]) == (
         "not_supported",
-        "this server has no /v1/jobs/x/retry; i",
+        "http://h:1 has no /v1/jobs/x/retry, which is Anew's own; is i",
     )
     assert type(error_of(404, "", b'{"error":"job not found"}', {}, "/v1/jobs/x/retry")) is NotFound
 
@@ -137,3 +137,11 @@ def test_a_wait_of_an_age_is_cut_to_a_day() -> None:
     error = error_of(503, "", b"", {"retry-after": "9" * 30}, "/jobs")
     assert isinstance(error, Unavailable)
     assert error.retry_after == timedelta(days=1)
+
+
+def test_what_a_server_refuses_for_want_of_a_license_is_not_supported() -> None:
+    body = b'{"error":"cron scheduling requires a pro license"}'
+    refused = error_of(403, "", body, {}, "/crons", "http://h:1")
+    assert type(refused) is NotSupported
+    assert str(refused) == "http://h:1 refuses: cron scheduling requires a pro license"
+    assert type(error_of(403, "", b'{"error":"who are you"}', {}, "/crons")) is Unauthorized

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import signal
+import subprocess
+import sys
 import threading
+from pathlib import Path
 
 import pytest
 
+from anew import Anew
 from anew.errors import InvalidInput
 from anew.tasks import events
 from anew.tasks.events import Event, Events, names_of
@@ -52,6 +57,24 @@ def test_events_are_dropped_and_logged_once_where_hooks_are_too_slow(
     assert [record.message for record in caplog.records] == ["hooks are too slow: events are dropped"]
 
 
+def test_an_event_for_which_no_thread_can_be_started_is_dropped_and_logged(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def refuse(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    heard: list[str] = []
+    hooks = Events()
+    hooks.add(lambda one: heard.append(one.job_id), ["enqueued"])
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", refuse)
+        hooks.emit(event(1))
+    hooks.emit(event(2))
+    hooks.close()
+    assert heard == ["2"]
+    assert [record.message for record in caplog.records] == ["hooks cannot be called: an event is dropped"]
+
+
 def test_the_thread_ends_and_the_next_event_starts_another() -> None:
     heard: list[str] = []
     hooks = Events()
@@ -69,3 +92,50 @@ def test_an_event_that_does_not_exist_is_refused_with_those_that_do() -> None:
     ) as caught:
         names_of(["started", "done"])
     assert caught.value.field == "name"
+
+
+KILLED = """
+import os, signal
+from anew import Anew
+
+app = Anew("jobs.db")
+
+@app.task(name="kills")
+def kills() -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+app.run_worker()
+"""
+
+
+def test_a_job_whose_worker_was_killed_is_rescued_or_in_the_end_discarded_by_whoever_sees_it(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    heard: list[Event] = []
+    came = threading.Semaphore(0)
+
+    with Anew(tmp_path / "jobs.db") as app:
+
+        @app.on("rescued", "discarded")
+        def note(one: Event) -> None:
+            heard.append(one)
+            came.release()
+
+        job = app.task(lambda: None, name="kills").enqueue()
+        for _ in range(3):
+            killed = subprocess.run([sys.executable, "-c", KILLED], cwd=tmp_path, timeout=60, check=False)
+            assert killed.returncode == -signal.SIGKILL
+            while not came.acquire(timeout=0.05):  # each call looks after what is due
+                app.counts()
+        info = job.info()
+    assert info is not None
+    assert info.state == "dead"
+    assert [(one.name, one.attempt, one.outcome, one.job_id) for one in heard] == [
+        ("rescued", 1, "interrupted", job.id),
+        ("rescued", 1, "interrupted", job.id),
+        ("discarded", 1, "interrupted", job.id),
+    ]
+    assert heard[1].next_at is not None
+    assert [record.levelname for record in caplog.records if "its process died" in record.message] == [
+        "WARNING", "WARNING", "ERROR",
+    ]  # fmt: skip

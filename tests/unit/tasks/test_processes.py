@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from anew.clock import ManualClock
+from anew.tasks.around import Running
 from anew.tasks.embedded import EmbeddedBackend
 from anew.tasks.opening import open_engine
 from anew.tasks.processes import Processes
@@ -55,6 +58,41 @@ def test_one_worker_runs_threads_a_loop_and_processes() -> None:
     assert plain.result() == coroutine.result() == os.getpid()
     assert apart.result() != os.getpid()
     assert not is_there(apart.result())
+
+
+def test_threads_that_begin_together_share_the_processes_of_their_lane(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    makers: list[str] = []
+    make = Processes.__init__
+
+    def noted(self: Processes, *args: Any, **options: Any) -> None:
+        makers.append(threading.current_thread().name)
+        make(self, *args, **options)
+
+    monkeypatch.setattr(Processes, "__init__", noted)
+    pids = processing.where.enqueue_many([()] * 4)
+    app.worker(burst=True, concurrency=4).run()
+    assert makers == [threading.current_thread().name]
+    assert not any(is_there(job.result()) for job in pids)
+
+
+def test_what_cannot_be_carried_into_a_process_is_logged_and_the_job_runs(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    outcomes: list[str | None] = []
+
+    def spoil(run: Running) -> Iterator[None]:
+        run.carried["a"] = 7  # type: ignore[assignment]
+        yield
+        outcomes.append(run.outcome)
+
+    monkeypatch.setattr(app, "around_runs", [])
+    app.around("run")(spoil)
+    processing.where.enqueue()
+    assert work() == {"succeeded": 1}
+    assert outcomes == ["succeeded"]
+    assert "jobs carry nothing: expected texts by name" in [record.message for record in caplog.records]
 
 
 def test_a_process_runs_one_job_after_the_other_until_it_has_had_its_number() -> None:

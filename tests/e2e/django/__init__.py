@@ -1,0 +1,1 @@
+"""A real Django project with `anew.django`."""
