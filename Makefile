@@ -40,7 +40,7 @@ types: $(STAMP) ## mypy --strict
 
 check: test lint types ## exactly what CI runs
 
-bench: $(STAMP) ## measure; figures go to bench/RESULTS.md by hand
+bench: $(STAMP) ## measure (beside other Python queues: python -m bench.tasks); figures go to bench/RESULTS.md by hand
 	@$(BIN)/python -m bench
 
 h2spec: $(STAMP) ## HTTP/2's public conformance tests against a server of their own; needs Go

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from bench import lab
+from bench import lab, tasks
 from bench.__main__ import main, parser
 from bench.figures import latencies, median_row, percentile, ratio
 from bench.http1 import TakeStream, job_id, request
@@ -159,3 +159,65 @@ def test_the_labs_bench_measures_every_load(capsys: pytest.CaptureFixture[str]) 
     assert found["seconds"] > 0
     for name in lab.LOADS:
         assert lab._measured(name, 3, exact=True)["calls"] >= 3
+
+
+def test_a_peer_is_a_known_name_and_an_interpreter() -> None:
+    line = ["--peer", "rq=/opt/rq/python", "--peer", "celery=python3", "--rounds", "3", "--kill"]
+    args = tasks.parser().parse_args(line)
+    assert args.peer == [("rq", "/opt/rq/python"), ("celery", "python3")]
+    assert (args.rounds, args.kill, args.json, args.scale) == (3, True, False, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("peer", "said"),
+    [
+        ("bull=python", "unknown peer 'bull'"),
+        ("anew=python", "unknown peer 'anew'"),
+        ("huey", "'huey' is not NAME=PYTHON"),
+        ("huey=", "'huey=' is not NAME=PYTHON"),
+    ],
+)
+def test_a_wrong_peer_is_named(peer: str, said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        tasks.parser().parse_args(["--peer", peer])
+    assert said in capsys.readouterr().err
+
+
+def test_an_unknown_load_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        tasks.parser().parse_args(["--only", "single,doubled"])
+    assert "unknown load 'doubled'" in capsys.readouterr().err
+
+
+def test_the_table_shows_ours_over_theirs() -> None:
+    ours = {"single, /s": 3000.0, "bulk, /s": 100_000.0, "kill, s": 0.5}
+    theirs = {"single, /s": 1500.0, "kill, s": float("inf")}
+    head, *rows = tasks.table({"anew": ours, "other": theirs})
+    assert head.split() == ["anew", "other"]
+    assert [row.split() for row in rows] == [
+        ["single,", "/s", "3,000", "1,500", "(2.00)"],
+        ["bulk,", "/s", "100,000", "-"],
+        ["kill,", "s", "0.50", "not", "in", "90", "s"],
+    ]
+
+
+def test_a_round_that_lacks_a_figure_is_left_out_of_its_median() -> None:
+    assert tasks.medians([{"rate": 1.0}, {"rate": 9.0}, {"rate": 4.0, "ms": 7.0}]) == {"rate": 4.0, "ms": 7.0}
+
+
+def test_every_peer_has_its_adapter() -> None:
+    folder = tasks.HARNESS.parent
+    for module, _ in tasks.PEERS.values():
+        source = (folder / f"{module}.py").read_text()
+        assert "\nWORKER = " in source, module
+        assert "def enqueue(" in source or "async def aenqueue(" in source, module
+
+
+def test_a_few_jobs_of_ours_are_measured_as_a_peers_are(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tasks.main(["--scale", "0.01", "--only", "single,drain", "--json", "--folder", str(tmp_path)])
+    (figures,) = json.loads(capsys.readouterr().out)["anew"]
+    assert set(figures) == {"single enqueue, 1 at once, /s", "drain, one worker, /s"}
+    assert min(figures.values()) > 0
+    assert list(tmp_path.iterdir()) == []
