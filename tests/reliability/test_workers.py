@@ -42,6 +42,15 @@ class Run(NamedTuple):
     whole: bool
 
 
+def free_port() -> int:
+    """Give a port that no connection gets by itself while no server listens there: one below those that systems give out."""
+    for port in random.Random(os.getpid()).sample(range(20_000, 32_000), 100):
+        with socket.socket() as free, suppress(OSError):
+            free.bind(("127.0.0.1", port))
+            return port
+    raise AssertionError("no port is free")
+
+
 class Site:
     """The processes of one directory."""
 
@@ -52,9 +61,7 @@ class Site:
         self.running: list[tuple[str, subprocess.Popen[bytes]]] = []
         self.killed_at: dict[int, int] = {}
         self.server_killed_at: list[int] = []
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            self._port = free.getsockname()[1]
+        self._port = free_port()
         self._started = 0
 
     def start(self, role: str) -> None:
