@@ -54,8 +54,8 @@ def postgres(folder: Path) -> Iterator[Fresh]:
         for path in (folder, *folder.parents[:1]):
             path.chmod(0o755)
         shutil.chown(data, "nobody", "nogroup")
-    quiet = {"check": True, "stdout": subprocess.DEVNULL, "cwd": data}
-    subprocess.run([*user, program("initdb"), "-D", data, "-U", "bench", "-A", "trust"], **quiet)  # type: ignore[call-overload]
+    making = [*user, program("initdb"), "-D", str(data), "-U", "bench", "-A", "trust"]
+    subprocess.run(making, check=True, stdout=subprocess.DEVNULL, cwd=data)
     command = [*user, program("postgres"), "-D", str(data), "-p", str(port), "-k", str(data)]
     with open(folder / "postgres.log", "wb") as log:
         process = subprocess.Popen(command, stdout=log, stderr=log, cwd=data)

@@ -209,7 +209,7 @@ def kill(peer, scale):
         until(lambda: lines(runs), 20.0)
         with worker(peer):
             time.sleep(2.0)  # until it waits for jobs
-            os.killpg(first.pid, signal.SIGKILL)
+            end(first.pid)
             at = time.time()
             until(lambda: len(lines(runs)) > 1, KILL_LIMIT_S)
             again = lines(runs)[1:]
@@ -232,9 +232,16 @@ def worker(peer):
         if process.poll() not in (None, -signal.SIGKILL):
             raise SystemExit(f"its worker ended: {(FOLDER / 'worker.log').read_text()[-2000:]}")
     finally:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
+        end(process.pid)
         process.wait()
+
+
+def end(session):
+    """Kill all processes of a session: RQ's worker runs each job in a process group of its own."""
+    for process in map(int, filter(str.isdigit, os.listdir("/proc"))):
+        with contextlib.suppress(ProcessLookupError):
+            if os.getsid(process) == session:
+                os.kill(process, signal.SIGKILL)
 
 
 def until(condition, timeout_s):
