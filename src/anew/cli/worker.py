@@ -206,8 +206,8 @@ def _run(
             worker.run()
     else:
         _set_up_logs(log_format, level, short=False)
-        log.info("worker started", extra=_started(app, options) | {"metrics": url})
-        worker.run()
+        facts = _started(app, options) | {"metrics": url}
+        worker.run(lambda: log.info("worker started", extra=facts))  # whoever reads this may stop it
         log.info("worker stopped", extra=dict(worker.done) | {"given_back": worker.given_back})
     return _leave(app, worker)
 

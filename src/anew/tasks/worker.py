@@ -12,7 +12,7 @@ import signal
 import threading
 import time
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from types import FrameType
 from typing import Any, Final
@@ -125,14 +125,18 @@ class Worker:
 
     # -- for others
 
-    def run(self) -> None:
+    def run(self, started: Callable[[], object] = lambda: None) -> None:
         """Run jobs until `stop`, SIGTERM or SIGINT; a second signal stops at once.
+
+        Args:
+            started: Called when signals are heeded, before the first job is taken.
 
         Raises:
             AnewError: The store failed; nothing more can be done.
         """
-        self._put_crons()
         with self._signals():
+            started()
+            self._put_crons()
             try:
                 self._drainer.start()
                 while not self._is_over():
