@@ -104,7 +104,7 @@ def test_unique_and_batched_jobs_are_403(
 )
 def test_crons_are_403(client: Client, method: str, path: str) -> None:
     body = {"entries": []} if method in ("PUT", "POST", "PATCH") else None
-    assert_not_served(client.request(method, path, data=body), "GET /v1/crons lists them")
+    assert_not_served(client.request(method, path, data=body), "GET /v1/crons lists entries")
     packed = client.request(method, path, data=body, accept=MSGPACK)
     assert (packed.status, packed.content_type) == (403, MSGPACK)
 
