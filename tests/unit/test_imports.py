@@ -1,4 +1,4 @@
-"""Imports point one way: cli -> app -> {http, fwp, web, worker, tasks} -> {net, engine} -> store.protocol -> jobs -> backoff."""
+"""Imports point one way: cli -> app -> {http, fwp, web, worker, tasks} -> {net, engine, topics} -> store.protocol -> jobs -> backoff."""
 
 from __future__ import annotations
 
@@ -32,19 +32,21 @@ ARROWS: dict[str, set[str]] = {
     "engine": BELOW_ENGINE,
     "lab": {"jobs", "backoff", "errors", "units"},
     "net": LEAVES,
-    "http": {"net", "engine", *BELOW_ENGINE},
+    "topics": {"engine", *BELOW_ENGINE},
+    "http": {"net", "engine", "topics", *BELOW_ENGINE},
     "fwp": {"net", "engine", *BELOW_ENGINE},
     "web": {"http", "net", "lab", *BELOW_ENGINE},
     "worker": {"client", "engine", *BELOW_ENGINE},
     "client": {"jobs.codec", "backoff", *LEAVES},
-    "tasks": {"client", "engine", "store.sqlite", *BELOW_ENGINE},
+    "tasks": {"client", "engine", "store.sqlite", "topics", *BELOW_ENGINE},
+    "webhooks": {"topics", "errors"},
     "testing": {"tasks"},
     "opentelemetry": {"tasks", "version"},
     "prometheus": {"tasks", "jobs", *LEAVES},
     "django": {"tasks", "cli", "jobs", "errors"},
     "pytest_plugin": {"testing", "tasks"},
-    "app": {"tasks", "http", "fwp", "net", "web", "worker", "engine", "store.sqlite", *BELOW_ENGINE},
-    "cli": {"app", "tasks", "prometheus", "client", "worker", "lab", "backoff", *LEAVES},
+    "app": {"tasks", "topics", "http", "fwp", "net", "web", "worker", "engine", "store.sqlite", *BELOW_ENGINE},
+    "cli": {"app", "tasks", "topics", "prometheus", "client", "worker", "lab", "backoff", *LEAVES},
     "__main__": {"cli"},
 }
 """What each room may import, besides itself. A new room needs a line here."""
@@ -71,6 +73,8 @@ OWNERS = {
     "django_tasks": "django",
     "asgiref": "django",
     "prometheus_client": "http prometheus",
+    "aiohttp": "topics",
+    "cryptography": "topics",
 }
 """Packages that one room alone may know, or a few."""
 
