@@ -1,4 +1,4 @@
-"""Imports point one way: cli -> app -> {http, fwp, web, worker, tasks} -> {net, engine, topics} -> store.protocol -> jobs -> backoff."""
+"""Imports point one way: cli -> app -> http, fwp, web, worker, tasks -> net, topics -> engine -> store.protocol -> jobs -> backoff."""
 
 from __future__ import annotations
 
