@@ -1,4 +1,4 @@
-"""Imports point one way: cli -> app -> http, fwp, web, worker, tasks -> net, topics -> engine -> store.protocol -> jobs -> backoff."""
+"""Imports point one way, as `ARROWS` says: cli -> app -> http, fwp, web, worker, tasks -> engine -> store.protocol -> jobs."""
 
 from __future__ import annotations
 
