@@ -12,6 +12,7 @@
         IllegalTransition   the job is not in a state from which this move is legal
         ForkedStore         the store was opened by the process that this one was forked from
         NewerStore          the store was written by a newer Anew
+      Expired             what was to be used once was used, or its time is over
       Unavailable         worth trying again later
         Overloaded          more work is waiting than may wait
         StoreFull           no space left for new jobs
@@ -129,6 +130,13 @@ class NewerStore(Conflict):
     """The store's schema is newer than this program knows."""
 
     code = "newer_store"
+
+
+class Expired(AnewError):
+    """What was to be used once was used already, or its time is over."""
+
+    code = "expired"
+    status = 410
 
 
 class Unavailable(AnewError):

@@ -232,6 +232,11 @@ class Batch:
         """What the engine bounds."""
         return self._parts.limits
 
+    @property
+    def ids(self) -> IdText:
+        """Writes and reads public ids."""
+        return self._parts.ids
+
     # -- new jobs
 
     def keys_for(self, n: int) -> Sequence[int]:

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from anew.jobs.codec import LimitKey
 from anew.jobs.key_limits import (
     AHEAD,
+    Gate,
     KeyLimit,
     KeyStanding,
     Place,
@@ -81,7 +82,7 @@ class Blocking:
         for name, key in keys.items():
             throttle, limit = throttle_of(key), limits.get(name)
             if limit is None or limit.throttle != throttle:
-                limits[name] = KeyLimit(name, throttle, FULL if limit is None else limit.bucket)
+                limits[name] = replace(limit or KeyLimit(name, throttle, FULL), throttle=throttle)
                 changed.append(limits[name])
                 self._touched[name] = None
         self._rows.write_limits(changed)
@@ -128,6 +129,14 @@ class Blocking:
             self._rows.unblock(ready)  # what follows finds them as ready as any others
         names = self._rows.remove(list(jobs)) if removed else self._rows.leave(list(jobs))
         self._touched.update(dict.fromkeys(names))
+
+    def gate(self, gates: Mapping[str, Gate]) -> None:
+        """Have keys held back, or let go on; a key of which no job is stored forgets that."""
+        limits = self._rows.limits(list(gates))
+        new = KeyLimit("", Throttle(), FULL)
+        written = [replace(limits.get(name, new), name=name, gate=gate) for name, gate in gates.items()]
+        self._rows.write_limits(written)
+        self.look(list(gates))
 
     def look(self, names: Sequence[str]) -> None:
         """Have keys looked at."""

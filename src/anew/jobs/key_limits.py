@@ -45,6 +45,21 @@ class KeyStanding(IntEnum):
     UNBLOCKED = 3
 
 
+class Gate(Struct, frozen=True, gc=False):
+    """What holds the jobs of a key back for a time, whatever its bounds are.
+
+    Attributes:
+        closed_until: None starts before this, epoch ms; `LAST_INSTANT` for as long as nobody opens it.
+        probing: One at most runs at a time: whether what they call works is to be found out.
+    """
+
+    closed_until: int = 0
+    probing: bool = False
+
+
+OPEN = Gate()
+
+
 class KeyLimit(Struct, frozen=True, gc=False):
     """The limit of one key.
 
@@ -53,12 +68,14 @@ class KeyLimit(Struct, frozen=True, gc=False):
         throttle: Its bounds: concurrency, rate.
         bucket: Of its rate.
         look_at: When it is to be looked at again though nothing happens to its jobs, epoch ms.
+        gate: What else holds its jobs back for a time.
     """
 
     name: str
     throttle: Throttle
     bucket: Bucket
     look_at: int | None = None
+    gate: Gate = OPEN
 
 
 def throttle_of(key: LimitKey) -> Throttle:
@@ -76,9 +93,14 @@ def may_start(limit: KeyLimit, running: int, wanted: int, now: int) -> Grant:
         now: Epoch ms.
 
     Returns:
-        The number, the bucket after them, and, where the rate stops some, when the next one may start.
+        The number, the bucket after them, and, where the gate or the rate stops some, when the next one may start.
     """
+    if now < limit.gate.closed_until:
+        until = limit.gate.closed_until
+        return Grant(0, limit.bucket, None if until == LAST_INSTANT else until)
     free = startable(limit.throttle, wanted, running, 0)
+    if limit.gate.probing:
+        free = min(free, max(1 - running, 0))
     if limit.throttle.rate is None:
         return Grant(free, limit.bucket, None)
     return grant(limit.throttle.rate, limit.bucket, free, now)

@@ -32,6 +32,7 @@ from anew.jobs.outcomes import HoldKind
 from anew.jobs.progress import Progress
 from anew.jobs.state import State
 from anew.jobs.unique import Lock
+from anew.store.topics import TopicRows
 
 TakenRow = tuple[
     int,  # key
@@ -462,6 +463,10 @@ class Store(Protocol):
     @property
     def key_limits(self) -> LimitRows:
         """Keys that bound jobs."""
+
+    @property
+    def topics(self) -> TopicRows:
+        """Topics, and what is published on them."""
 
     @property
     def device(self) -> Device | None:

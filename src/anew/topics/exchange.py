@@ -22,7 +22,10 @@ ExchangeError = Literal[
 ]
 """Why no whole answer came."""
 
-ATTEMPT_HEADERS = ("retry-after", "webhook-delivery", "webhook-challenge", "content-type", "date", "server")
+ATTEMPT_HEADERS = (
+    "retry-after", "webhook-delivery", "webhook-challenge", "webhook-allowed-origin", "webhook-allowed-rate",
+    "content-type", "date", "server",
+)  # fmt: skip
 """The headers of an answer that are kept."""
 
 EXCERPT_BYTES = 4_096

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from anew.jobs.key_limits import KeyLimit, KeyStanding, Place
+from anew.jobs.key_limits import Gate, KeyLimit, KeyStanding, Place
 from anew.jobs.limits import Bucket, Throttle
 from anew.store.protocol import LimitedJob
 from anew.store.sqlite.queues import Queues, tally
@@ -38,18 +38,17 @@ class LimitedRows:
         """Read the limits of keys; those that have none are left out."""
         rows = chain.from_iterable(self._rows("limit_keys", part) for part in in_widths(names))
         return {
-            name: KeyLimit(name, _bounds.decode(bounds), Bucket(debt, at), look_at)
-            for name, bounds, debt, at, look_at in rows
+            name: KeyLimit(
+                name, _bounds.decode(bounds), Bucket(debt, at), look_at, Gate(until, bool(probing))
+            )
+            for name, bounds, debt, at, look_at, until, probing in rows
         }
 
     def write_limits(self, limits: Sequence[KeyLimit]) -> None:
         """Write limits, new ones and others."""
         for part in in_widths(limits):
-            values = [
-                (one.name, msgspec.json.encode(one.throttle), one.bucket.debt, one.bucket.at, one.look_at)
-                for one in part
-            ]
-            self._execute(sql("write_limit_keys", len(part)), tuple(chain.from_iterable(values)))
+            values = chain.from_iterable(map(_values, part))
+            self._execute(sql("write_limit_keys", len(part)), tuple(values))
 
     def drop_limits(self, names: Sequence[str]) -> None:
         """Remove keys."""
@@ -165,3 +164,9 @@ class LimitedRows:
     def _rows(self, name: str, part: Sequence[Any]) -> list[tuple[Any, ...]]:
         rows: list[tuple[Any, ...]] = self._execute(sql(name, len(part)), part).fetchall()
         return rows
+
+
+def _values(one: KeyLimit) -> tuple[Any, ...]:
+    gate, bucket = one.gate, one.bucket
+    bounds = msgspec.json.encode(one.throttle)
+    return one.name, bounds, bucket.debt, bucket.at, one.look_at, gate.closed_until, gate.probing

@@ -686,12 +686,13 @@ SELECT id FROM job WHERE (
 
 -- name: limit_keys
 -- The limits of keys.
-SELECT name, bounds, debt, at, look_at FROM limit_key WHERE name IN (@marks);
+SELECT name, bounds, debt, at, look_at, closed_until, probing FROM limit_key WHERE name IN (@marks);
 
 -- name: write_limit_keys
 -- Limits of keys as they are now.
-INSERT INTO limit_key (name, bounds, debt, at, look_at) VALUES @rows(5)
-ON CONFLICT (name) DO UPDATE SET bounds = excluded.bounds, debt = excluded.debt, at = excluded.at, look_at = excluded.look_at;
+INSERT INTO limit_key (name, bounds, debt, at, look_at, closed_until, probing) VALUES @rows(7)
+ON CONFLICT (name) DO UPDATE SET bounds = excluded.bounds, debt = excluded.debt, at = excluded.at, look_at = excluded.look_at,
+    closed_until = excluded.closed_until, probing = excluded.probing;
 
 -- name: drop_limit_keys
 -- Keys that no job has any more.
@@ -782,9 +783,156 @@ WHERE (standing = 1) <> (state = @BLOCKED) OR standing = 2 AND state <> @IN_FLIG
 -- Keys with blocked jobs that nothing would have looked at: no job that runs or was unblocked, and no time. Keys without a job
 -- that nothing would have removed.
 SELECT DISTINCT l.name FROM limited AS l WHERE l.standing = 1
-    AND NOT EXISTS (SELECT 1 FROM limit_key WHERE name = l.name AND look_at IS NOT NULL)
+    AND NOT EXISTS (SELECT 1 FROM limit_key WHERE name = l.name AND (look_at IS NOT NULL OR closed_until = 9223372036854775807))
     AND NOT EXISTS (SELECT 1 FROM limited AS u WHERE u.name = l.name AND u.standing = 3)
     AND NOT EXISTS (SELECT 1 FROM limited AS r CROSS JOIN job ON job.id = r.job_id
         WHERE r.name = l.name AND r.standing = 2 AND job.state = @IN_FLIGHT)
 UNION ALL
 SELECT name FROM limit_key WHERE look_at IS NULL AND NOT EXISTS (SELECT 1 FROM limited WHERE limited.name = limit_key.name);
+
+-- name: topic
+-- One topic.
+SELECT name, document, created_at, changed_at FROM topic WHERE name = ?;
+
+-- name: topics
+-- Topics by name.
+SELECT name, document, created_at, changed_at FROM topic WHERE name > ? ORDER BY name LIMIT ?;
+
+-- name: write_topic
+-- A topic, a new one or another.
+INSERT INTO topic (name, document, created_at, changed_at) VALUES (?, ?, ?, ?)
+ON CONFLICT (name) DO UPDATE SET document = excluded.document, changed_at = excluded.changed_at;
+
+-- name: drop_topic
+DELETE FROM topic WHERE name = ?;
+
+-- name: subscription_at
+-- The subscription of an endpoint.
+SELECT @subscription FROM subscription WHERE topic = ? AND endpoint = ?;
+
+-- name: subscriptions
+-- Subscriptions by id.
+SELECT @subscription FROM subscription WHERE id IN (@marks);
+
+-- name: subscribers
+-- Subscriptions of a topic.
+SELECT @subscription FROM subscription WHERE topic = ? AND id > ? ORDER BY id LIMIT ?;
+
+-- name: count_subscribers
+-- How many there are, up to a number.
+SELECT count(*) FROM (SELECT 1 FROM subscription WHERE topic = ? LIMIT ?);
+
+-- name: ending_subscriptions
+-- Subscriptions whose time is over.
+SELECT @subscription FROM subscription WHERE ends_at <= ? ORDER BY ends_at LIMIT ?;
+
+-- name: write_subscriptions
+-- Subscriptions, new ones and others.
+INSERT INTO subscription (@subscription) VALUES @rows(12)
+ON CONFLICT (id) DO UPDATE SET @new_subscription;
+
+-- name: drop_subscription
+DELETE FROM subscription WHERE id = ?;
+
+-- name: publication
+-- What was published with a key.
+SELECT digest, answer FROM publication WHERE topic = ? AND key = ?;
+
+-- name: write_publication
+INSERT INTO publication (topic, key, digest, answer, purge_at) VALUES (?, ?, ?, ?, ?);
+
+-- name: messages
+-- Messages by id.
+SELECT @message FROM message WHERE id IN (@marks);
+
+-- name: messages_of
+-- Messages of a topic.
+SELECT @message FROM message WHERE topic = ? AND id > ? AND id <= ? ORDER BY id LIMIT ?;
+
+-- name: write_messages
+-- New messages.
+INSERT INTO message (@message) VALUES @rows(10);
+
+-- name: expand_message
+-- How far its deliveries are made.
+UPDATE message SET expanded = ? WHERE id = ?;
+
+-- name: policy_number
+-- The number of a policy that has one.
+SELECT id FROM delivery_policy WHERE document = ?;
+
+-- name: number_policy
+-- The number of a new one.
+INSERT INTO delivery_policy (document) VALUES (?) RETURNING id;
+
+-- name: delivery_policies
+-- Policies by number.
+SELECT id, document FROM delivery_policy WHERE id IN (@marks);
+
+-- name: add_deliveries
+-- New deliveries; a message goes to a subscription once.
+INSERT INTO delivery (@delivery) VALUES @rows(13) ON CONFLICT (message, subscription) DO NOTHING RETURNING id;
+
+-- name: deliveries
+-- Deliveries by id.
+SELECT @delivery FROM delivery WHERE id IN (@marks);
+
+-- name: deliveries_of
+-- Deliveries of a subscription.
+SELECT @delivery FROM delivery WHERE subscription = ? AND id > ? AND id <= ? ORDER BY id LIMIT ?;
+
+-- name: dead_deliveries
+-- Dead deliveries.
+SELECT @delivery FROM delivery WHERE status = 2 AND id > ? AND id <= ? ORDER BY id LIMIT ?;
+
+-- name: deliveries_between
+-- Deliveries of all subscriptions.
+SELECT @delivery FROM delivery WHERE id > ? AND id <= ? ORDER BY id LIMIT ?;
+
+-- name: delivery_of
+-- The delivery of a message to a subscription.
+SELECT @delivery FROM delivery WHERE message = ? AND subscription = ?;
+
+-- name: write_deliveries
+-- Deliveries as they are now.
+UPDATE delivery SET job = v.column2, policy = v.column3, status = v.column4, dead_reason = v.column5, trigger = v.column6,
+    attempts = v.column7, first_at = v.column8, cause = v.column9, held_ms = v.column10, purge_at = v.column11
+FROM (VALUES @rows(11)) AS v WHERE delivery.id = v.column1;
+
+-- name: drop_delivery
+DELETE FROM delivery WHERE id = ?;
+
+-- name: drop_delivery_attempts
+DELETE FROM delivery_attempt WHERE delivery = ?;
+
+-- name: write_attempts
+-- Attempts that begin, or what came of them.
+INSERT INTO delivery_attempt (delivery, number, started_at, document) VALUES @rows(4)
+ON CONFLICT (delivery, number) DO UPDATE SET started_at = excluded.started_at, document = excluded.document;
+
+-- name: begun_attempts
+-- Those of some attempts that are there.
+SELECT delivery, number, started_at, document FROM delivery_attempt WHERE (delivery, number) IN (VALUES @rows(2));
+
+-- name: delivery_attempts
+-- The attempts of a delivery.
+SELECT delivery, number, started_at, document FROM delivery_attempt WHERE delivery = ? AND number > ? ORDER BY number LIMIT ?;
+
+-- name: last_delivery_attempts
+-- The last attempt of each of some deliveries.
+SELECT a.delivery, a.number, a.started_at, a.document FROM (VALUES @rows(1)) AS v
+CROSS JOIN delivery_attempt AS a ON a.delivery = v.column1
+    AND a.number = (SELECT max(number) FROM delivery_attempt WHERE delivery = v.column1);
+
+-- name: purge_messages
+DELETE FROM message WHERE id IN (SELECT id FROM message WHERE purge_at <= ? ORDER BY purge_at LIMIT ?) RETURNING id;
+
+-- name: purge_publications
+DELETE FROM publication WHERE (topic, key) IN
+    (SELECT topic, key FROM publication WHERE purge_at <= ? ORDER BY purge_at LIMIT ?) RETURNING purge_at;
+
+-- name: purge_deliveries
+DELETE FROM delivery WHERE id IN (SELECT id FROM delivery WHERE purge_at <= ? ORDER BY purge_at LIMIT ?) RETURNING id;
+
+-- name: purge_attempts
+DELETE FROM delivery_attempt WHERE delivery IN (@marks);

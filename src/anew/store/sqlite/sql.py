@@ -11,6 +11,7 @@ from typing import TypeVar
 from anew.jobs.breaker import BreakerRow
 from anew.jobs.cron_entry import CronEntry
 from anew.store.sqlite.rows import BLOCKED, CODE, COUNTED, JOB_COLUMNS, RESERVED_COLUMNS, STATE, TAKEN_COLUMNS
+from anew.store.topics import DeliveryRow, MessageRow, SubscriptionRow
 
 T = TypeVar("T")
 
@@ -32,6 +33,12 @@ _WORDS = {f"@{state.name}": str(code) for state, code in CODE.items()} | {
     "@new_breaker": ", ".join(
         f"{name} = excluded.{name}" for name in BreakerRow.__struct_fields__ if name != "key"
     ),
+    "@subscription": ", ".join(SubscriptionRow.__struct_fields__),
+    "@new_subscription": ", ".join(
+        f"{name} = excluded.{name}" for name in SubscriptionRow.__struct_fields__ if name != "id"
+    ),
+    "@message": ", ".join(MessageRow.__struct_fields__),
+    "@delivery": ", ".join(DeliveryRow.__struct_fields__),
     "@counters": ", ".join(COUNTED),
     "@new_counters": ", ".join(f"{state} = excluded.{state}" for state in COUNTED),
     "@a_row_a_counter": " UNION ALL ".join(

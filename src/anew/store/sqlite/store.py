@@ -71,6 +71,7 @@ from anew.store.sqlite.rows import (
 )
 from anew.store.sqlite.sharing import Sharing
 from anew.store.sqlite.sql import WIDTH, in_widths, sql
+from anew.store.sqlite.topics import SqliteTopics
 
 DRAWN = 4
 """Jobs that a promotion enters among the due for each that it may make ready: the more at once, the fewer pages for each."""
@@ -176,6 +177,7 @@ class SqliteStore:
         self._payloads = Payloads(self._execute)
         self._hooks = SqliteHooks(self._execute)
         self._key_limits = LimitedRows(self._execute, self._queues)
+        self._topics = SqliteTopics(self._execute)
         self._records = Records(self._execute, self._payloads, *self._keep)
         self.errors, self.last_errors = self._records.errors, self._records.last_errors
         self.dropped_errors, self.sweep = self._records.dropped_errors, self._records.sweep
@@ -341,6 +343,11 @@ class SqliteStore:
     def key_limits(self) -> LimitedRows:
         """Keys that bound jobs."""
         return self._key_limits
+
+    @property
+    def topics(self) -> SqliteTopics:
+        """Topics, and what is published on them."""
+        return self._topics
 
     @property
     def device(self) -> SqliteStore | None:

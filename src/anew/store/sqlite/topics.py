@@ -1,0 +1,223 @@
+"""The rows of topics in one file. See `anew.store.topics.TopicRows`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from itertools import chain
+from typing import Any, TypeVar
+
+from msgspec import Struct
+from msgspec.structs import astuple
+
+from anew.store.sqlite.sql import in_widths, sql
+from anew.store.topics import (
+    AttemptRow,
+    DeliveryRow,
+    MessageRow,
+    SubscriptionRow,
+    TopicRow,
+)
+
+Row = TypeVar("Row", bound=Struct)
+
+TABLES = (
+    "topic",
+    "subscription",
+    "message",
+    "publication",
+    "delivery_policy",
+    "delivery",
+    "delivery_attempt",
+)
+
+
+class SqliteTopics:
+    """Nothing of them is cached.
+
+    Args:
+        execute: Runs a statement of the connection that writes.
+    """
+
+    def __init__(self, execute: Callable[..., Any]) -> None:
+        self._execute = execute
+
+    # -- topics and subscriptions
+
+    def topic(self, name: str) -> TopicRow | None:
+        """Read a topic."""
+        return self._one(TopicRow, "topic", name)
+
+    def topics(self, after: str, limit: int) -> list[TopicRow]:
+        """List topics by name, from behind one on."""
+        return self._all(TopicRow, "topics", after, limit)
+
+    def write_topic(self, row: TopicRow) -> None:
+        """Write a topic, a new one or another."""
+        self._execute(sql("write_topic"), astuple(row))
+
+    def drop_topic(self, name: str) -> None:
+        """Remove a topic."""
+        self._execute(sql("drop_topic"), (name,))
+
+    def subscription_at(self, topic: str, endpoint: str) -> SubscriptionRow | None:
+        """Read the subscription of an endpoint."""
+        return self._one(SubscriptionRow, "subscription_at", topic, endpoint)
+
+    def subscriptions(self, ids: Sequence[int]) -> dict[int, SubscriptionRow]:
+        """Read subscriptions; unknown ones are left out."""
+        return {row.id: row for row in self._those(SubscriptionRow, "subscriptions", ids)}
+
+    def subscribers(self, topic: str, after: int, limit: int) -> list[SubscriptionRow]:
+        """List subscriptions of a topic by id, from behind one on."""
+        return self._all(SubscriptionRow, "subscribers", topic, after, limit)
+
+    def count_subscribers(self, topic: str, most: int) -> int:
+        """Count them, up to a number."""
+        ((count,),) = self._execute(sql("count_subscribers"), (topic, most)).fetchall()
+        return int(count)
+
+    def ending_subscriptions(self, now: int, limit: int) -> list[SubscriptionRow]:
+        """List subscriptions whose time is over."""
+        return self._all(SubscriptionRow, "ending_subscriptions", now, limit)
+
+    def write_subscriptions(self, rows: Sequence[SubscriptionRow]) -> None:
+        """Write subscriptions, new ones and others."""
+        self._write("write_subscriptions", rows)
+
+    def drop_subscription(self, id_: int) -> None:
+        """Remove a subscription; its deliveries stay."""
+        self._execute(sql("drop_subscription"), (id_,))
+
+    # -- messages
+
+    def publication(self, topic: str, key: str) -> tuple[bytes, bytes] | None:
+        """Read what was published with a key: digest, answer."""
+        rows: list[tuple[bytes, bytes]] = self._execute(sql("publication"), (topic, key)).fetchall()
+        return rows[0] if rows else None
+
+    def write_publication(self, topic: str, key: str, digest: bytes, answer: bytes, purge_at: int) -> None:
+        """Write it."""
+        self._execute(sql("write_publication"), (topic, key, digest, answer, purge_at))
+
+    def messages(self, ids: Sequence[int]) -> dict[int, MessageRow]:
+        """Read messages; unknown ones are left out."""
+        return {row.id: row for row in self._those(MessageRow, "messages", ids)}
+
+    def messages_of(self, topic: str, after: int, until: int, limit: int) -> list[MessageRow]:
+        """List messages of a topic by id: behind one, up to another."""
+        return self._all(MessageRow, "messages_of", topic, after, until, limit)
+
+    def write_messages(self, rows: Sequence[MessageRow]) -> None:
+        """Write new messages."""
+        self._write("write_messages", rows)
+
+    def expand(self, message: int, expanded: int | None) -> None:
+        """Write how far the deliveries of a message are made."""
+        self._execute(sql("expand_message"), (expanded, message))
+
+    # -- policies
+
+    def policy_number(self, document: bytes) -> int:
+        """Give the number of a policy, which it keeps for life."""
+        rows = self._execute(sql("policy_number"), (document,)).fetchall()
+        if not rows:
+            rows = self._execute(sql("number_policy"), (document,)).fetchall()
+        return int(rows[0][0])
+
+    def policies(self, numbers: Sequence[int]) -> dict[int, bytes]:
+        """Read policies by number."""
+        found: dict[int, bytes] = {}
+        for part in in_widths(numbers):
+            found.update(self._execute(sql("delivery_policies", len(part)), part).fetchall())
+        return found
+
+    # -- deliveries
+
+    def add_deliveries(self, rows: Sequence[DeliveryRow]) -> set[int]:
+        """Write new deliveries, but for those whose message and subscription have one; give the ids that were written."""
+        written: set[int] = set()
+        for part in in_widths(rows):
+            values = tuple(chain.from_iterable(map(astuple, part)))
+            written.update(
+                key for (key,) in self._execute(sql("add_deliveries", len(part)), values).fetchall()
+            )
+        return written
+
+    def deliveries(self, ids: Sequence[int]) -> dict[int, DeliveryRow]:
+        """Read deliveries; unknown ones are left out."""
+        return {row.id: row for row in self._those(DeliveryRow, "deliveries", ids)}
+
+    def deliveries_of(
+        self, subscription: int | None, after: int, until: int, limit: int, *, dead: bool = False
+    ) -> list[DeliveryRow]:
+        """List deliveries of a subscription, or of all (None), by id: behind one, up to another; of all, the dead ones alone."""
+        if subscription is not None:
+            return self._all(DeliveryRow, "deliveries_of", subscription, after, until, limit)
+        return self._all(
+            DeliveryRow, "dead_deliveries" if dead else "deliveries_between", after, until, limit
+        )
+
+    def delivery_of(self, message: int, subscription: int) -> DeliveryRow | None:
+        """Read the delivery of a message to a subscription."""
+        return self._one(DeliveryRow, "delivery_of", message, subscription)
+
+    def write_deliveries(self, rows: Sequence[DeliveryRow]) -> None:
+        """Write deliveries that are there."""
+        for part in in_widths(rows):
+            values = chain.from_iterable((row.id, *astuple(row)[3:]) for row in part)
+            self._execute(sql("write_deliveries", len(part)), tuple(values))
+
+    def drop_delivery(self, id_: int) -> None:
+        """Remove a delivery with its attempts."""
+        self._execute(sql("drop_delivery"), (id_,))
+        self._execute(sql("drop_delivery_attempts"), (id_,))
+
+    # -- attempts
+
+    def write_attempts(self, rows: Sequence[AttemptRow]) -> None:
+        """Write attempts that begin, or what came of them."""
+        self._write("write_attempts", rows)
+
+    def begun(self, attempts: Sequence[tuple[int, int]]) -> dict[int, AttemptRow]:
+        """Of some attempts (delivery, number), give those that are there, by delivery."""
+        found: dict[int, AttemptRow] = {}
+        for part in in_widths(attempts):
+            values = tuple(chain.from_iterable(part))
+            rows = self._execute(sql("begun_attempts", len(part)), values).fetchall()
+            found.update((row[0], AttemptRow(*row)) for row in rows)
+        return found
+
+    def attempts(self, delivery: int, after: int, limit: int) -> list[AttemptRow]:
+        """List the attempts of a delivery by number, from behind one on."""
+        return self._all(AttemptRow, "delivery_attempts", delivery, after, limit)
+
+    def last_attempts(self, deliveries: Sequence[int]) -> dict[int, AttemptRow]:
+        """Read the last attempt of each delivery that has had one."""
+        return {row.delivery: row for row in self._those(AttemptRow, "last_delivery_attempts", deliveries)}
+
+    def purge(self, now: int, limit: int) -> int:
+        """Remove messages, publications, deliveries and attempts whose time is over, so many of each; tell how many."""
+        found = 0
+        for name in ("purge_messages", "purge_publications"):
+            found += len(self._execute(sql(name), (now, limit)).fetchall())
+        gone = [key for (key,) in self._execute(sql("purge_deliveries"), (now, limit)).fetchall()]
+        for part in in_widths(gone):
+            self._execute(sql("purge_attempts", len(part)), part)
+        return found + len(gone)
+
+    # -- rows
+
+    def _one(self, kind: type[Row], name: str, *values: Any) -> Row | None:
+        rows = self._all(kind, name, *values)
+        return rows[0] if rows else None
+
+    def _all(self, kind: type[Row], name: str, *values: Any) -> list[Row]:
+        return [kind(*row) for row in self._execute(sql(name), values).fetchall()]
+
+    def _those(self, kind: type[Row], name: str, ids: Sequence[int]) -> Iterable[Row]:
+        for part in in_widths(ids):
+            yield from (kind(*row) for row in self._execute(sql(name, len(part)), part).fetchall())
+
+    def _write(self, name: str, rows: Sequence[Struct]) -> None:
+        for part in in_widths(rows):
+            self._execute(sql(name, len(part)), tuple(chain.from_iterable(map(astuple, part))))

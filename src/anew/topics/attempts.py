@@ -1,0 +1,60 @@
+"""What is kept of a delivery's attempts, and of deliveries that have ended."""
+
+from __future__ import annotations
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
+
+from anew.store.topics import AttemptRow, DeliveryRow, DeliveryStatus
+from anew.topics.exchange import Answer
+from anew.topics.terms import TopicTerms
+
+
+class Attempt(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What is kept of an attempt.
+
+    Attributes:
+        trigger: As in `DeliveryRow`.
+        outcome: ``delivered``, ``retry``, ``dead`` or ``ours`` as `anew.topics.outcome` has it; ``lost``: its dispatcher died;
+            ``interrupted``: its dispatcher was stopped.
+        url: Where it went.
+        dispatcher: The session of the process that made it.
+        error: What went wrong, in a word or two.
+        answer: What came.
+        next_at: When the next attempt comes, epoch ms.
+        cause: Why then: ``policy``, ``retry_after``, ``overload``, ``deferral`` or ``lost``.
+        sent: The names of the headers that were sent.
+        digest: SHA-256 of the body that was sent, in hexadecimal.
+    """
+
+    trigger: str
+    outcome: str
+    url: str = ""
+    dispatcher: int = 0
+    error: str | None = None
+    answer: Answer | None = None
+    next_at: int | None = None
+    cause: str | None = None
+    sent: tuple[str, ...] = ()
+    digest: str = ""
+
+
+_decoder = msgspec.json.Decoder(Attempt)
+
+
+def attempt_of(row: AttemptRow) -> Attempt | None:
+    """Read what is kept of an attempt; None: nothing was heard of it."""
+    return None if row.document is None else _decoder.decode(row.document)
+
+
+def attempt_row(delivery: int, number: int, started_at: int, attempt: Attempt) -> AttemptRow:
+    """Give the row of an attempt that has ended."""
+    return AttemptRow(delivery, number, started_at, msgspec.json.encode(attempt))
+
+
+def ended(
+    row: DeliveryRow, status: DeliveryStatus, now: int, terms: TopicTerms, reason: str | None = None
+) -> DeliveryRow:
+    """Give a delivery that has ended, which is kept for a while."""
+    return replace(row, status=status, dead_reason=reason, cause=None, purge_at=now + terms.delivery_kept_ms)

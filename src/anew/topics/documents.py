@@ -1,0 +1,143 @@
+"""What owners say of topics, subscriptions and messages, as stored: JSON documents, checked when they come."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any, Final, Literal
+
+import msgspec
+from msgspec import Raw, Struct
+
+from anew.errors import InvalidInput, TooLarge
+from anew.units import refused
+
+EVENTS: Final = "$events"
+"""The topic on which Anew itself publishes what happens to subscriptions and deliveries."""
+
+CONFIRMATION: Final = "anew.subscription.confirmation"
+"""The type of the message that asks an endpoint whether it wants a topic's messages."""
+
+MOST_ATTRIBUTES: Final = 64
+MOST_NAME: Final = 128
+MOST_TYPE: Final = 255
+MOST_DELAY_S: Final = 1_209_600
+LEAST_TTL_S: Final = 60
+
+_topic_name = re.compile(r"[A-Za-z0-9_.-]{1,128}").fullmatch
+_type_name = re.compile(r"[A-Za-z0-9_.:/-]{1,255}").fullmatch
+
+
+class TopicDocument(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What is said of a topic.
+
+    Attributes:
+        delivery_policy: Blocks that hold for its subscriptions; as given.
+        lock_delivery_policy: Its subscriptions may not have blocks of their own.
+        retention: How long its messages are kept, seconds.
+        excerpts: Whether answers of endpoints are kept with the attempts.
+    """
+
+    delivery_policy: dict[str, Any] | None = None
+    lock_delivery_policy: bool = False
+    retention: int | None = None
+    excerpts: bool = True
+
+
+class SubscriptionDocument(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What is said of a subscription.
+
+    Attributes:
+        kind: Of its endpoint.
+        name: For people.
+        filter: Which messages it gets; as given.
+        delivery_policy: Its own blocks; as given.
+        handshake: How it is confirmed.
+        dead_letter_queue: A job is enqueued there for each delivery that dies.
+        nonce: What its confirmation's token is made of; a new one with each that is sent. Empty: it was used, or none was sent.
+        asked_at: When it was sent, epoch ms.
+        allowed_rate: Deliveries a second that the endpoint has granted; None: any number.
+        reason: Why it is paused or disabled.
+    """
+
+    kind: Literal["webhook", "queue"] = "webhook"
+    name: str = ""
+    filter: dict[str, Any] | None = None
+    delivery_policy: dict[str, Any] | None = None
+    handshake: Literal["token", "cloudevents"] = "token"
+    dead_letter_queue: str | None = None
+    nonce: str = ""
+    asked_at: int = 0
+    allowed_rate: float | None = None
+    reason: str = ""
+
+
+class NewMessage(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A message as its publisher sends it.
+
+    Attributes:
+        type: What has happened, such as ``order.paid``.
+        data: Any JSON value; the bytes that come are the bytes that are delivered.
+        attributes: For filters.
+        delay: Seconds before it is delivered.
+        ttl: Seconds after which it is delivered no more; None: no bound but the policy's.
+    """
+
+    type: str
+    data: Raw
+    attributes: dict[str, str | float | bool] | None = None
+    delay: float = 0
+    ttl: float | None = None
+
+
+def check_topic_name(name: str) -> str:
+    """Give a topic's name back if it is one.
+
+    Raises:
+        InvalidInput: It is not.
+    """
+    if name != EVENTS and not _topic_name(name):
+        raise refused("topic", name, "1 to 128 of the characters A-Z a-z 0-9 _ . -")
+    return name
+
+
+def check_message(message: NewMessage, most_bytes: int, pointer: str = "") -> NewMessage:
+    """Give a message back if it can be stored.
+
+    Raises:
+        InvalidInput: A member does not fit; its field is a JSON pointer.
+        TooLarge: It has more than `most_bytes`.
+    """
+    if not _type_name(message.type):
+        _refuse(f"{pointer}/type", message.type, "1 to 255 of the characters A-Z a-z 0-9 _ . : / -")
+    if not 0 <= message.delay <= MOST_DELAY_S:
+        _refuse(f"{pointer}/delay", message.delay, f"0 to {MOST_DELAY_S} seconds")
+    if message.ttl is not None and not LEAST_TTL_S <= message.ttl <= MOST_DELAY_S:
+        _refuse(f"{pointer}/ttl", message.ttl, f"{LEAST_TTL_S} to {MOST_DELAY_S} seconds")
+    attributes: Mapping[str, object] = message.attributes or {}
+    if len(attributes) > MOST_ATTRIBUTES:
+        _refuse(f"{pointer}/attributes", len(attributes), f"at most {MOST_ATTRIBUTES} of them")
+    for name in attributes:
+        if not 1 <= len(name) <= MOST_NAME:
+            _refuse(f"{pointer}/attributes", name, f"names of 1 to {MOST_NAME} characters")
+    size = len(bytes(message.data)) + len(msgspec.json.encode(message.attributes))
+    if size > most_bytes:
+        raise TooLarge(f"{pointer}/data: a message has at most {most_bytes} bytes, this one has {size}")
+    return message
+
+
+def _refuse(pointer: str, value: object, expected: str) -> None:
+    raise InvalidInput(f"{pointer}: expected {expected}, got {value!r:.60}", field=pointer, value=value)
+
+
+@lru_cache(maxsize=4096)
+def topic_document(stored: bytes) -> TopicDocument:
+    """Read a topic's document."""
+    return msgspec.json.decode(stored, type=TopicDocument)
+
+
+@lru_cache(maxsize=16_384)
+def subscription_document(stored: bytes) -> SubscriptionDocument:
+    """Read a subscription's document."""
+    return msgspec.json.decode(stored, type=SubscriptionDocument)

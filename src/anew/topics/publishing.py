@@ -1,0 +1,330 @@
+"""Publishing: a message and its deliveries are written in one transaction, each delivery a job of the engine.
+
+Where a topic has very many subscriptions, the message comes with a job that makes its deliveries, a chunk a transaction. Each
+message goes to a subscription once, so a chunk may be made twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any, Final, NamedTuple
+
+import msgspec
+from msgspec import Raw, Struct
+from msgspec.structs import replace
+
+from anew.engine.batch import Batch
+from anew.engine.ops import Verb
+from anew.errors import Conflict, NotFound
+from anew.jobs.codec import DEFAULT_PRIORITY, LAST_INSTANT, JobHooks, NewJob, PushedJob, Retention
+from anew.jobs.key_limits import OPEN, Gate
+from anew.store.topics import DeliveryRow, DeliveryStatus, MessageRow, SubscriptionRow, TopicRow
+from anew.topics.delivery_policy import DeliveryPolicy
+from anew.topics.documents import CONFIRMATION, EVENTS, NewMessage, subscription_document, topic_document
+from anew.topics.envelope import body_of
+from anew.topics.filters import Filter, filter_of, matches
+from anew.topics.health import HealthState, gate
+from anew.topics.terms import Holding, TopicTerms, holding_for, limit_key, limit_name, question_name
+from anew.units import DAY_MS
+
+QUEUE: Final = "$deliveries"
+DELIVER: Final = "anew.deliver"
+EXPAND: Final = "anew.expand"
+DEAD: Final = "anew.dead_delivery"
+CHUNK: Final = 500
+"""Subscriptions whose deliveries one transaction makes, where they are made in chunks."""
+
+REPEATED_MS: Final = DAY_MS
+"""How long a publication with a key is remembered."""
+
+LATER: Final = DEFAULT_PRIORITY + 1
+"""The priority of what is sent again: fresh messages come first."""
+
+
+class Order(Struct, frozen=True):
+    """The payload of a delivery's job."""
+
+    delivery: str
+    message: str
+    subscription: str
+
+
+class Published(NamedTuple):
+    """What a publication came to.
+
+    Attributes:
+        ids: Of its messages, in order.
+        deliveries: How many were made at once.
+        expanding: Others follow.
+        repeated: Its key had been used with the same content: nothing was written.
+    """
+
+    ids: Sequence[int]
+    deliveries: int
+    expanding: bool
+    repeated: bool = False
+
+
+def publish(
+    terms: TopicTerms, topic: str, messages: Sequence[NewMessage], key: str | None = None, digest: bytes = b""
+) -> Verb:
+    """Publish messages, all or none.
+
+    Args:
+        terms: What holds.
+        topic: Its name.
+        messages: Checked ones.
+        key: The publisher's own, by which a repeat is known.
+        digest: Of what came with it.
+
+    Returns:
+        A verb that gives `Published`; it raises NotFound, or Conflict where the key came with something else.
+    """
+
+    def verb(batch: Batch) -> Published:
+        rows = batch.store.topics
+        row = _topic(batch, topic)
+        if key is not None and (known := rows.publication(topic, key)) is not None:
+            if known[0] != digest:
+                raise Conflict(
+                    f"Idempotency-Key {key!r:.60} was used within 24 h for something else; send another key"
+                )
+            return Published(msgspec.json.decode(known[1], type=list[int]), 0, False, repeated=True)
+        published = publish_in(batch, terms, row, messages)
+        if key is not None:
+            answer = msgspec.json.encode(published.ids)
+            rows.write_publication(topic, key, digest, answer, batch.now + REPEATED_MS)
+        return published
+
+    return verb
+
+
+def publish_in(batch: Batch, terms: TopicTerms, topic: TopicRow, messages: Sequence[NewMessage]) -> Published:
+    """Publish messages on a topic, in an open transaction."""
+    rows = batch.store.topics
+    written = [
+        _message(key, topic, message, terms, batch.now)
+        for key, message in zip(batch.keys_for(len(messages)), messages, strict=True)
+    ]
+    subscribers = rows.subscribers(topic.name, -1, terms.fanout_inline + 1)
+    ids = [row.id for row in written]
+    if len(subscribers) > terms.fanout_inline:
+        rows.write_messages([replace(row, expanded=-1) for row in written])
+        batch.insert([_expansion(batch, row) for row in written])
+        return Published(ids, 0, True)
+    rows.write_messages(written)
+    made = sum(len(deliver(batch, terms, topic, row, subscribers)) for row in written)
+    return Published(ids, made, False)
+
+
+def tell(batch: Batch, terms: TopicTerms, type_: str, data: dict[str, Any]) -> None:
+    """Publish an event of Anew's own, if somebody has subscribed to such."""
+    topic = batch.store.topics.topic(EVENTS)
+    if topic is not None and batch.store.topics.count_subscribers(EVENTS, 1):
+        publish_in(batch, terms, topic, [NewMessage(type=type_, data=Raw(msgspec.json.encode(data)))])
+
+
+def tell_of(batch: Batch, terms: TopicTerms, row: SubscriptionRow, type_: str, **more: object) -> None:
+    """Publish what has happened to a subscription, unless it is one to such events."""
+    if row.topic != EVENTS:
+        data = {
+            "subscription_id": f"sub_{batch.ids.write(row.id)}",
+            "topic": row.topic,
+            "endpoint": row.endpoint,
+        }
+        tell(batch, terms, type_, {**data, **more})
+
+
+def died(
+    batch: Batch,
+    terms: TopicTerms,
+    row: DeliveryRow,
+    message: MessageRow | None,
+    subscription: SubscriptionRow | None,
+    reason: str,
+) -> None:
+    """Tell that a delivery is dead, and enqueue the job that its subscription wants for that."""
+    if message is None or subscription is None or message.type == CONFIRMATION:
+        return
+    data = _dead(batch, row, message, reason)
+    tell_of(batch, terms, subscription, "delivery.dead", **data)
+    queue = subscription_document(subscription.document).dead_letter_queue
+    if queue is not None:
+        payload = {
+            **data,
+            "subscription_id": f"sub_{batch.ids.write(subscription.id)}",
+            "data": Raw(message.data),
+        }
+        batch.insert([NewJob(type=DEAD, queue=queue, payload=Raw(msgspec.json.encode(payload)))])
+
+
+def _dead(batch: Batch, row: DeliveryRow, message: MessageRow, reason: str) -> dict[str, object]:
+    write = batch.ids.write
+    last = batch.store.topics.last_attempts([row.id]).get(row.id)
+    return {
+        "delivery_id": f"dlv_{write(row.id)}",
+        "message_id": f"msg_{write(message.id)}",
+        "type": message.type,
+        "reason": reason,
+        "attempts": row.attempts,
+        "last_attempt": None if last is None or last.document is None else Raw(last.document),
+    }
+
+
+def expand(batch: Batch, terms: TopicTerms, message: int) -> bool:
+    """Make the deliveries of one more chunk of subscriptions; report whether there are more."""
+    rows = batch.store.topics
+    row = rows.messages([message]).get(message)
+    topic = None if row is None else rows.topic(row.topic)
+    if row is None or row.expanded is None or topic is None:
+        return False
+    subscribers = rows.subscribers(row.topic, row.expanded, CHUNK)
+    # Who has subscribed since then does not get it.
+    deliver(batch, terms, topic, row, [one for one in subscribers if one.created_at <= row.published_at])
+    more = len(subscribers) == CHUNK
+    rows.expand(message, subscribers[-1].id if more else None)
+    return more
+
+
+def deliver(
+    batch: Batch,
+    terms: TopicTerms,
+    topic: TopicRow,
+    message: MessageRow,
+    subscribers: Sequence[SubscriptionRow],
+    *,
+    trigger: str = "scheduled",
+    statuses: frozenset[str] = frozenset({"active", "paused"}),
+) -> set[int]:
+    """Make the deliveries of a message, but for those that are there; give their ids."""
+    wanting = [row for row in subscribers if row.status in statuses and _wants(row, message)]
+    if not wanting:
+        return set()
+    rows = batch.store.topics
+    numbers: dict[bytes, int] = {}
+    deliveries: list[DeliveryRow] = []
+    jobs: dict[int, NewJob] = {}
+    for key, subscriber in zip(batch.keys_for(len(wanting)), wanting, strict=True):
+        held = holding_for(terms.policy, topic.document, subscriber.document)
+        if held.document not in numbers:
+            numbers[held.document] = rows.policy_number(held.document)
+        row = DeliveryRow(
+            id=key,
+            message=message.id,
+            subscription=subscriber.id,
+            job=key,
+            policy=numbers[held.document],
+            trigger=trigger,
+            held_ms=held_ms(subscriber, batch.now),
+        )
+        if subscription_document(subscriber.document).kind == "queue":
+            jobs[key] = _queued(message, subscriber, held.policy)
+            row = replace(row, status=DeliveryStatus.DELIVERED, purge_at=batch.now + terms.delivery_kept_ms)
+        else:
+            jobs[key] = delivery_job(batch, terms, row, message, subscriber, held)
+        deliveries.append(row)
+    made = rows.add_deliveries(deliveries)
+    chosen = [row.id for row in deliveries if row.id in made]
+    if chosen:
+        batch.insert([jobs[key] for key in chosen], keys=chosen)
+        shut = {limit_name(row.id): gate_of(row, batch.now) for row in wanting}
+        batch.hooks.blocking.gate({name: one for name, one in shut.items() if one != OPEN})
+    return made
+
+
+def delivery_job(
+    batch: Batch,
+    terms: TopicTerms,
+    delivery: DeliveryRow,
+    message: MessageRow,
+    subscriber: SubscriptionRow,
+    held: Holding,
+) -> PushedJob:
+    """Give the job of a delivery to a webhook."""
+    document = subscription_document(subscriber.document)
+    name = question_name(subscriber.id) if message.type == CONFIRMATION else limit_name(subscriber.id)
+    write = batch.ids.write
+    order = Order(f"dlv_{write(delivery.id)}", f"msg_{write(message.id)}", f"sub_{write(subscriber.id)}")
+    return PushedJob(
+        type=DELIVER,
+        queue=QUEUE,
+        payload=Raw(msgspec.json.encode(order)),
+        priority=LATER if delivery.trigger == "replay" else DEFAULT_PRIORITY,
+        ready_at=message.due_at if message.due_at > batch.now else None,
+        retention=Retention(completed_ms=0, dead_ms=terms.delivery_kept_ms),
+        policy=Raw(held.engine),
+        hooks=JobHooks(limit=limit_key(name, held.policy.throttle, document.allowed_rate)),
+    )
+
+
+def gate_of(subscription: SubscriptionRow, now: int) -> Gate:
+    """Give what holds the deliveries of a subscription back: its owner, or its breaker."""
+    if subscription.status != "active":
+        return Gate(LAST_INSTANT)
+    return gate(health_of(subscription.health), now)
+
+
+def held_ms(subscription: SubscriptionRow, now: int) -> int:
+    """Give how long the deliveries of a subscription have been held until now."""
+    if subscription.held_at is None:
+        return subscription.held_ms
+    return subscription.held_ms + max(now - subscription.held_at, 0)
+
+
+@lru_cache(maxsize=4096)
+def health_of(stored: bytes) -> HealthState:
+    """Read how an endpoint has done."""
+    return msgspec.json.decode(stored, type=HealthState) if stored else HealthState()
+
+
+def _topic(batch: Batch, name: str) -> TopicRow:
+    row = batch.store.topics.topic(name)
+    if row is None:
+        raise NotFound(f"there is no topic {name!r:.150}; PUT /v1/topics/{{topic}} creates one")
+    return row
+
+
+def _message(key: int, topic: TopicRow, message: NewMessage, terms: TopicTerms, now: int) -> MessageRow:
+    kept = topic_document(topic.document).retention
+    kept_ms = terms.message_kept_ms if kept is None else kept * 1_000
+    due_at = now + round(message.delay * 1_000)
+    return MessageRow(
+        id=key,
+        topic=topic.name,
+        type=message.type,
+        attributes=msgspec.json.encode(message.attributes) if message.attributes else None,
+        data=bytes(message.data),
+        published_at=now,
+        due_at=due_at,
+        ends_at=None if message.ttl is None else now + round(message.ttl * 1_000),
+        purge_at=due_at + kept_ms,
+    )
+
+
+def _expansion(batch: Batch, message: MessageRow) -> NewJob:
+    payload = msgspec.json.encode({"message": f"msg_{batch.ids.write(message.id)}"})
+    return NewJob(type=EXPAND, queue=QUEUE, payload=Raw(payload))
+
+
+def _queued(message: MessageRow, subscriber: SubscriptionRow, policy: DeliveryPolicy) -> NewJob:
+    """Give the job that a subscriber who is a queue gets: its type is the message's."""
+    return NewJob(
+        type=message.type,
+        queue=subscriber.endpoint.removeprefix("queue:"),
+        payload=Raw(body_of(message, policy.request.body)),
+        ready_at=message.due_at if message.due_at > message.published_at else None,
+    )
+
+
+def _wants(subscriber: SubscriptionRow, message: MessageRow) -> bool:
+    wanted = subscription_document(subscriber.document).filter
+    if wanted is None:
+        return True
+    attributes = {} if message.attributes is None else msgspec.json.decode(message.attributes)
+    return matches(_filter(msgspec.json.encode(wanted)), message.type, attributes)
+
+
+@lru_cache(maxsize=16_384)
+def _filter(document: bytes) -> Filter:
+    return filter_of(msgspec.json.decode(document))

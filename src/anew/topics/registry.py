@@ -1,0 +1,390 @@
+"""Topics and subscriptions: created, changed, confirmed, held and removed, each in one transaction."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Final, Literal, NamedTuple
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
+
+from anew.engine.batch import Batch
+from anew.engine.ops import Verb
+from anew.errors import Conflict, NotFound
+from anew.jobs.key_limits import OPEN
+from anew.store.topics import SubscriptionRow, TopicRow
+from anew.topics.confirmation import ask, subscription_of
+from anew.topics.documents import (
+    EVENTS,
+    SubscriptionDocument,
+    TopicDocument,
+    check_topic_name,
+    subscription_document,
+    topic_document,
+)
+from anew.topics.health import enabled_again
+from anew.topics.keys import KeyRing, new_ring, rotated
+from anew.topics.publishing import gate_of, health_of, tell_of
+from anew.topics.signing import SigningKind
+from anew.topics.terms import TopicTerms, limit_name
+
+LOCKED: Final = "its topic locks delivery policies (lock_delivery_policy); change the topic's"
+
+
+class NewSubscription(Struct, frozen=True, kw_only=True):
+    """A subscription as it is asked for, checked.
+
+    Attributes:
+        endpoint: A URL, or ``queue:`` and a queue's name.
+        document: What its owner says.
+        signing: What its deliveries are signed with.
+        secret: A secret of its owner's; None: a random one.
+        ttl: Seconds after which it ends; None: never.
+    """
+
+    endpoint: str
+    document: SubscriptionDocument
+    signing: SigningKind = "hmac"
+    secret: str | None = None
+    ttl: int | None = None
+
+
+class Subscribed(NamedTuple):
+    """What a request to subscribe came to.
+
+    Attributes:
+        row: The subscription.
+        ring: Its keys, where it is new.
+    """
+
+    row: SubscriptionRow
+    ring: KeyRing | None
+
+
+# -- topics
+
+
+def put_topic(name: str, document: TopicDocument) -> Verb:
+    """Create a topic, or have it be as said.
+
+    Returns:
+        A verb that gives the row, and whether it is new.
+    """
+    check_topic_name(name)
+
+    def verb(batch: Batch) -> tuple[TopicRow, bool]:
+        before = batch.store.topics.topic(name)
+        created_at = batch.now if before is None else before.created_at
+        row = TopicRow(name, msgspec.json.encode(document), created_at, batch.now)
+        batch.store.topics.write_topic(row)
+        return row, before is None
+
+    return verb
+
+
+def change_topic(name: str, change: Callable[[TopicDocument], TopicDocument]) -> Verb:
+    """Change a topic; the verb gives the row."""
+
+    def verb(batch: Batch) -> TopicRow:
+        before = known_topic(batch, name)
+        document = change(topic_document(before.document))
+        row = replace(before, document=msgspec.json.encode(document), changed_at=batch.now)
+        batch.store.topics.write_topic(row)
+        return row
+
+    return verb
+
+
+def drop_topic(name: str, *, force: bool) -> Verb:
+    """Remove a topic; the verb raises Conflict where it has subscriptions, unless they are to go with it."""
+
+    def verb(batch: Batch) -> None:
+        known_topic(batch, name)
+        rows = batch.store.topics
+        while subscribers := rows.subscribers(name, -1, 100):
+            if not force:
+                raise Conflict(f"topic {name!r} has subscriptions; remove them, or send ?force=true")
+            for row in subscribers:
+                rows.drop_subscription(row.id)
+            open_again(batch, subscribers)
+        rows.drop_topic(name)
+
+    return verb
+
+
+def known_topic(batch: Batch, name: str) -> TopicRow:
+    """Read a topic that is there.
+
+    Raises:
+        NotFound: It is not.
+    """
+    row = batch.store.topics.topic(name)
+    if row is None:
+        raise NotFound(f"there is no topic {name!r:.150}; PUT /v1/topics/{{topic}} creates one")
+    return row
+
+
+# -- subscriptions
+
+
+def subscribe(terms: TopicTerms, topic: str, new: NewSubscription, chance: Callable[[int], bytes]) -> Verb:
+    """Subscribe an endpoint to a topic.
+
+    Args:
+        terms: What holds.
+        topic: Its name.
+        new: What is asked for.
+        chance: Gives random bytes.
+
+    Returns:
+        A verb that gives `Subscribed`. For an endpoint that is subscribed and not confirmed it asks for confirmation again; it
+        raises Conflict for one that is confirmed, or where the topic has too many, or locks policies; and NotFound.
+    """
+
+    def verb(batch: Batch) -> Subscribed:
+        rows = batch.store.topics
+        if topic == EVENTS and rows.topic(EVENTS) is None:
+            rows.write_topic(TopicRow(EVENTS, b"{}", batch.now, batch.now))
+        above = known_topic(batch, topic)
+        if new.document.delivery_policy is not None and topic_document(above.document).lock_delivery_policy:
+            raise Conflict(f"delivery_policy: {LOCKED}")
+        there = rows.subscription_at(topic, new.endpoint)
+        if there is not None:
+            if there.status != "unconfirmed":
+                raise Conflict(f"this endpoint is subscribed to {topic!r} already, as {id_of(batch, there)}")
+            return Subscribed(_asked(batch, terms, above, there, chance), None)
+        if rows.count_subscribers(topic, terms.subscriptions) >= terms.subscriptions:
+            raise Conflict(f"a topic has at most {terms.subscriptions} subscriptions, and {topic!r} has them")
+        (key,) = batch.keys_for(1)
+        ring = new_ring(new.signing, new.secret, chance)
+        row = SubscriptionRow(
+            id=key,
+            topic=topic,
+            endpoint=new.endpoint,
+            status="active",
+            document=msgspec.json.encode(new.document),
+            keys=terms.box.seal(msgspec.json.encode(ring), key),
+            health=b"",
+            created_at=batch.now,
+            changed_at=batch.now,
+            ends_at=None if new.ttl is None else batch.now + new.ttl * 1_000,
+        )
+        if new.document.kind == "webhook" and terms.confirmation != "off":
+            row = _asked(batch, terms, above, replace(row, status="unconfirmed"), chance)
+        else:
+            rows.write_subscriptions([row])
+        batch.store.remember()  # its id was taken from the keys of jobs, and no job has it
+        return Subscribed(row, ring)
+
+    return verb
+
+
+def _asked(
+    batch: Batch, terms: TopicTerms, topic: TopicRow, row: SubscriptionRow, chance: Callable[[int], bytes]
+) -> SubscriptionRow:
+    """Have an endpoint asked whether it wants what it would get."""
+    document = subscription_document(row.document)
+    document = replace(document, nonce=chance(16).hex(), asked_at=batch.now)
+    row = replace(row, document=msgspec.json.encode(document))
+    batch.store.topics.write_subscriptions([row])
+    ask(batch, terms, topic, row)
+    return row
+
+
+def change_subscription(
+    terms: TopicTerms,
+    id_: int,
+    change: Callable[[SubscriptionRow], SubscriptionRow],
+    chance: Callable[[int], bytes],
+) -> Verb:
+    """Change a subscription; another URL is asked for confirmation.
+
+    Returns:
+        A verb that gives the row; it raises NotFound, or Conflict where its topic locks policies or another has the endpoint.
+    """
+
+    def verb(batch: Batch) -> SubscriptionRow:
+        before = known_subscription(batch, id_)
+        above = known_topic(batch, before.topic)
+        row = replace(change(before), changed_at=batch.now)
+        own = subscription_document(row.document).delivery_policy
+        if (
+            own is not None
+            and own != subscription_document(before.document).delivery_policy
+            and topic_document(above.document).lock_delivery_policy
+        ):
+            raise Conflict(f"delivery_policy: {LOCKED}")
+        if row.endpoint == before.endpoint:
+            batch.store.topics.write_subscriptions([row])
+            return row
+        if batch.store.topics.subscription_at(row.topic, row.endpoint) is not None:
+            raise Conflict(f"another subscription of {row.topic!r} has this endpoint")
+        if terms.confirmation == "off":
+            batch.store.topics.write_subscriptions([row])
+            return row
+        row = held(replace(row, status="unconfirmed"), batch.now)
+        row = _asked(batch, terms, above, row, chance)
+        shut(batch, [row])
+        return row
+
+    return verb
+
+
+def drop_subscription(id_: int) -> Verb:
+    """Remove a subscription; its deliveries that wait are cancelled when they come to be sent, at once if they are held."""
+
+    def verb(batch: Batch) -> None:
+        row = known_subscription(batch, id_)
+        batch.store.topics.drop_subscription(id_)
+        open_again(batch, [row])
+
+    return verb
+
+
+def known_subscription(batch: Batch, id_: int) -> SubscriptionRow:
+    """Read a subscription that is there.
+
+    Raises:
+        NotFound: It is not.
+    """
+    row = batch.store.topics.subscriptions([id_]).get(id_)
+    if row is None:
+        raise NotFound("there is no such subscription")
+    return row
+
+
+def id_of(batch: Batch, row: SubscriptionRow) -> str:
+    """Give the public id of a subscription."""
+    return f"sub_{batch.ids.write(row.id)}"
+
+
+# -- confirmed, held, let go on
+
+
+def confirmed(
+    batch: Batch, terms: TopicTerms, row: SubscriptionRow, rate: float | None = None
+) -> SubscriptionRow:
+    """Have a subscription be active: its endpoint, or its owner, has said so. Written."""
+    document = replace(subscription_document(row.document), nonce="", allowed_rate=rate)
+    row = replace(let_go(row, batch.now), status="active", document=msgspec.json.encode(document))
+    batch.store.topics.write_subscriptions([row])
+    shut(batch, [row])
+    tell_of(batch, terms, row, "subscription.confirmed")
+    return row
+
+
+def confirm(terms: TopicTerms, id_: int) -> Verb:
+    """Confirm a subscription by its owner's word; the verb gives the row."""
+
+    def verb(batch: Batch) -> SubscriptionRow:
+        row = known_subscription(batch, id_)
+        if row.status != "unconfirmed":
+            raise Conflict(f"the subscription is {row.status}, and waits for no confirmation")
+        return confirmed(batch, terms, row)
+
+    return verb
+
+
+def confirm_by(terms: TopicTerms, token: str) -> Verb:
+    """Confirm a subscription by its token; the verb gives the row, or raises Expired."""
+    return lambda batch: confirmed(batch, terms, subscription_of(batch, token))
+
+
+def resend(terms: TopicTerms, id_: int, chance: Callable[[int], bytes]) -> Verb:
+    """Ask an endpoint again whether it wants what it would get; the verb gives the row."""
+
+    def verb(batch: Batch) -> SubscriptionRow:
+        row = known_subscription(batch, id_)
+        if row.status != "unconfirmed":
+            raise Conflict(f"the subscription is {row.status}, and waits for no confirmation")
+        return _asked(batch, terms, known_topic(batch, row.topic), row, chance)
+
+    return verb
+
+
+_FROM: dict[str, tuple[tuple[str, ...], str]] = {
+    "pause": (("active",), "paused"),
+    "resume": (("paused",), "active"),
+    "disable": (("active", "paused"), "disabled"),
+    "enable": (("disabled",), "active"),
+}
+
+
+def turn(
+    terms: TopicTerms, id_: int, move: Literal["pause", "resume", "disable", "enable"], reason: str = ""
+) -> Verb:
+    """Hold a subscription's deliveries, or let them go on, oldest first; the verb gives the row, or raises Conflict."""
+    sources, target = _FROM[move]
+
+    def verb(batch: Batch) -> SubscriptionRow:
+        row = known_subscription(batch, id_)
+        if row.status == target:
+            return row
+        if row.status not in sources:
+            raise Conflict(f"cannot {move} a subscription that is {row.status}")
+        if target == "active":
+            row = let_go(replace(row, status=target), batch.now)
+            row = replace(row, health=msgspec.json.encode(enabled_again(health_of(row.health))))
+        else:
+            row = held(replace(row, status=target), batch.now)
+        document = replace(subscription_document(row.document), reason=reason)
+        row = replace(row, document=msgspec.json.encode(document), changed_at=batch.now)
+        batch.store.topics.write_subscriptions([row])
+        shut(batch, [row])
+        if move in ("disable", "enable"):
+            tell_of(batch, terms, row, f"subscription.{target if move == 'disable' else 'enabled'}")
+        return row
+
+    return verb
+
+
+def disabled(row: SubscriptionRow, reason: str, now: int) -> SubscriptionRow:
+    """Give a subscription as it is once it is disabled."""
+    document = replace(subscription_document(row.document), reason=reason)
+    return held(replace(row, status="disabled", document=msgspec.json.encode(document)), now)
+
+
+def held(row: SubscriptionRow, now: int) -> SubscriptionRow:
+    """Give a subscription whose deliveries are held from now on."""
+    return row if row.held_at is not None else replace(row, held_at=now)
+
+
+def let_go(row: SubscriptionRow, now: int) -> SubscriptionRow:
+    """Give a subscription whose deliveries are held no longer."""
+    if row.held_at is None:
+        return row
+    return replace(row, held_at=None, held_ms=row.held_ms + max(now - row.held_at, 0))
+
+
+def shut(batch: Batch, rows: Iterable[SubscriptionRow]) -> None:
+    """Have the deliveries of subscriptions held back as they stand now, or go on."""
+    batch.hooks.blocking.gate({limit_name(row.id): gate_of(row, batch.now) for row in rows})
+
+
+def open_again(batch: Batch, rows: Iterable[SubscriptionRow]) -> None:
+    """Have the deliveries of subscriptions that are gone come into line, where each is found to have nobody to go to."""
+    batch.hooks.blocking.gate({limit_name(row.id): OPEN for row in rows})
+
+
+# -- secrets
+
+
+def rotate(
+    terms: TopicTerms, id_: int, secret: str | None, overlap_ms: int, chance: Callable[[int], bytes]
+) -> Verb:
+    """Give a subscription a new key; the old ones sign beside it for a time. The verb gives the ring."""
+
+    def verb(batch: Batch) -> KeyRing:
+        row = known_subscription(batch, id_)
+        ring = rotated(ring_of(terms, row), secret, overlap_ms, batch.now, chance)
+        keys = terms.box.seal(msgspec.json.encode(ring), row.id)
+        batch.store.topics.write_subscriptions([replace(row, keys=keys, changed_at=batch.now)])
+        return ring
+
+    return verb
+
+
+def ring_of(terms: TopicTerms, row: SubscriptionRow) -> KeyRing:
+    """Read a subscription's keys."""
+    return msgspec.json.decode(terms.box.open(row.keys, row.id), type=KeyRing)

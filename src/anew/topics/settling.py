@@ -1,0 +1,218 @@
+"""What became of deliveries that were sent: attempts, jobs, deliveries and endpoints' health are written in one transaction."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+import msgspec
+from msgspec.structs import replace
+
+from anew.engine.batch import Batch
+from anew.jobs import Change, Failed, Job, Snoozed, State
+from anew.jobs.key_limits import Gate
+from anew.store.topics import AttemptRow, DeliveryRow, DeliveryStatus, SubscriptionRow
+from anew.topics.attempts import Attempt, attempt_row, ended
+from anew.topics.confirmation import TRIGGER, granted_rate, is_echo, token_of
+from anew.topics.documents import subscription_document
+from anew.topics.exchange import Answer
+from anew.topics.health import after_attempt
+from anew.topics.outcome import Verdict, judge
+from anew.topics.publishing import died, gate_of, health_of, tell_of
+from anew.topics.registry import confirmed, disabled
+from anew.topics.taking import Assignment
+from anew.topics.terms import TopicTerms, limit_name
+
+AGAIN_MS: Final = 5_000
+"""After how long a delivery is tried again that failed by a fault of our own."""
+
+
+class Sent(NamedTuple):
+    """An assignment, and what came of it.
+
+    Attributes:
+        answer: None: it was cut off, because its dispatcher was stopped.
+        headers: The names of those that were sent.
+        digest: Of the body.
+    """
+
+    assignment: Assignment
+    answer: Answer | None
+    headers: tuple[str, ...] = ()
+    digest: str = ""
+
+
+def settle(batch: Batch, terms: TopicTerms, sent: Sequence[Sent]) -> None:
+    """Write what became of deliveries, in an open transaction."""
+    if sent:
+        _Settling(batch, terms, sent).write()
+
+
+class _Settling:
+    """What became of some deliveries.
+
+    Args:
+        batch, terms: The transaction, and what holds.
+        sent: The deliveries; those whose jobs are held no longer, as somebody has cancelled them, have their attempts noted alone.
+    """
+
+    def __init__(self, batch: Batch, terms: TopicTerms, sent: Sequence[Sent]) -> None:
+        self._batch = batch
+        self._terms = terms
+        self._sent = sent
+        rows = batch.store.topics
+        self._held = batch.store.held_under(
+            [(one.assignment.delivery.job, one.assignment.token) for one in sent]
+        )
+        self._jobs = {job.key: job for job in batch.in_flight([key for key, _ in self._held])}
+        self._deliveries = rows.deliveries([one.assignment.delivery.id for one in sent])
+        self._before = rows.subscriptions(list({one.assignment.subscription.id for one in sent}))
+        self._now = dict(self._before)
+        self._delivered: list[int] = []
+        self._given_back: list[int] = []
+        self._changes: list[Change] = []
+        self._written: list[DeliveryRow] = []
+        self._dead: list[tuple[DeliveryRow, Assignment, str]] = []
+
+    def write(self) -> None:
+        """Decide about all, and write it."""
+        batch, rows = self._batch, self._batch.store.topics
+        attempts = [self._settled(one) for one in self._sent]
+        rows.write_attempts(attempts)
+        batch.finish(self._delivered)
+        if self._changes:
+            batch.settle(self._changes)
+        if self._given_back:
+            batch.release(self._given_back, None)
+        rows.write_deliveries(self._written)
+        for row, given, reason in self._dead:
+            died(batch, self._terms, row, given.message, given.subscription, reason)
+        self._write_health()
+
+    def _settled(self, sent: Sent) -> AttemptRow:
+        """Decide about one; give the row of its attempt."""
+        given, answer = sent.assignment, sent.answer
+        delivery = self._deliveries.get(given.delivery.id)
+        job = self._jobs.get(given.delivery.job)
+        if (given.delivery.job, given.token) not in self._held or delivery is None:
+            job = None
+        document = Attempt(
+            trigger=given.delivery.trigger,
+            outcome="interrupted",
+            url=given.subscription.endpoint,
+            dispatcher=self._batch.store.session,
+            answer=answer,
+            sent=sent.headers,
+            digest=sent.digest,
+        )
+        if answer is None:
+            if job is not None:
+                self._given_back.append(job.key)
+                self._written.append(replace(delivery or given.delivery, attempts=given.number))
+            return attempt_row(given.delivery.id, given.number, given.started_at, document)
+        policy = given.policy
+        verdict = judge(answer, policy.retry, policy.health.disable_on_gone, self._batch.now)
+        next_at = cause = None
+        if job is not None and delivery is not None:
+            verdict, next_at, cause = self._decide(given, answer, delivery, job, verdict)
+        self._note_health(given, verdict)
+        document = replace(document, outcome=verdict.kind, error=verdict.error, next_at=next_at, cause=cause)
+        return attempt_row(given.delivery.id, given.number, given.started_at, document)
+
+    def _decide(
+        self, given: Assignment, answer: Answer, row: DeliveryRow, job: Job, verdict: Verdict
+    ) -> tuple[Verdict, int | None, str | None]:
+        """Decide what becomes of a delivery; give the verdict, when it is tried again, and why then."""
+        now, terms = self._batch.now, self._terms
+        row = replace(row, attempts=given.number)
+        if verdict.kind == "delivered":
+            self._delivered.append(job.key)
+            self._written.append(ended(row, DeliveryStatus.DELIVERED, now, terms))
+            if row.trigger == TRIGGER:
+                self._confirm(given, answer)
+            return verdict, None, None
+        if verdict.kind == "ours":
+            change = self._batch.decide_outcome(
+                job, Snoozed(ready_at=now + AGAIN_MS, reason=verdict.error or "")
+            )
+            self._changes.append(change)
+            self._written.append(replace(row, cause="deferral"))
+            return verdict, change.ready_at, "deferral"
+        change, cause, reason = self._failed(given, job, verdict)
+        self._changes.append(change)
+        if change.state is not State.DEAD:
+            self._written.append(replace(row, cause=cause))
+            return verdict, change.ready_at, cause
+        self._written.append(ended(row, DeliveryStatus.DEAD, now, terms, reason))
+        self._dead.append((row, given, reason))
+        return replace(verdict, kind="dead"), None, None
+
+    def _failed(self, given: Assignment, job: Job, verdict: Verdict) -> tuple[Change, str, str]:
+        """Decide about a failed attempt; give the change, why the next one comes when it does, and why it would be dead."""
+        decide, now = self._batch.decide, self._batch.now
+        is_last = verdict.kind == "dead" or given.delivery.trigger == "once"
+        failed = Failed(message=verdict.error or "", error_type="Delivery", kill=is_last)
+        change = decide(job, failed)
+        cause, reason = "policy", verdict.dead_reason or "exhausted"
+        earliest = now + verdict.wait_at_least_ms
+        if change.state is not State.DEAD and (change.ready_at or 0) < earliest:
+            change, cause = decide(job, replace(failed, retry_at=earliest, limited=True)), verdict.cause
+        if change.state is not State.DEAD and (change.ready_at or 0) > given.deadline_at:
+            change, reason = decide(job, replace(failed, kill=True)), "expired"
+        return change, cause, reason
+
+    def _confirm(self, given: Assignment, answer: Answer) -> None:
+        """An endpoint has taken the question; its answer may be the consent."""
+        row = self._now.get(given.subscription.id)
+        if row is None or row.status != "unconfirmed":
+            return
+        document = subscription_document(row.document)
+        rate = None
+        if document.handshake == "cloudevents":
+            consents, rate = granted_rate(answer, self._terms.origin)
+        else:
+            consents = is_echo(answer, token_of(self._batch, row))
+        if consents:
+            self._now[row.id] = self._before[row.id] = confirmed(self._batch, self._terms, row, rate)
+
+    # -- health
+
+    def _note_health(self, given: Assignment, verdict: Verdict) -> None:
+        """Note how an endpoint has done. What is our own fault, or our guard's, says nothing about it."""
+        row = self._now.get(given.subscription.id)
+        says_nothing = verdict.kind == "ours" or verdict.dead_reason in ("blocked_address", "invalid_request")
+        if row is None or says_nothing or given.delivery.trigger == TRIGGER:
+            return
+        batch, terms = self._batch, self._terms
+        before = health_of(row.health)
+        checkup = after_attempt(
+            before, given.policy.health, verdict.kind == "delivered", batch.now, verdict.spare_ms
+        )
+        if checkup.state != before:
+            row = replace(row, health=msgspec.json.encode(checkup.state))
+        if checkup.opened:
+            tell_of(batch, terms, row, "subscription.failing", failures=checkup.state.failures)
+        if checkup.warning is not None:
+            tell_of(batch, terms, row, "subscription.failing", percent=checkup.warning)
+        reason = verdict.disables or ("failing" if checkup.disabled else None)
+        if reason is not None and row.status != "disabled":
+            row = disabled(row, reason, batch.now)
+            tell_of(batch, terms, row, "subscription.disabled", reason=reason)
+        self._now[row.id] = row
+
+    def _write_health(self) -> None:
+        changed = [row for row in self._now.values() if row is not self._before[row.id]]
+        if not changed:
+            return
+        self._batch.store.topics.write_subscriptions(changed)
+        gates = {row.id: gate_of(row, self._batch.now) for row in changed}
+        turned = {
+            limit_name(id_): gate
+            for id_, gate in gates.items()
+            if gate != self._gate_before(self._before[id_])
+        }
+        if turned:
+            self._batch.hooks.blocking.gate(turned)
+
+    def _gate_before(self, row: SubscriptionRow) -> Gate:
+        return gate_of(row, self._batch.now)

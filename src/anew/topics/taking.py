@@ -1,0 +1,216 @@
+"""Deliveries for a dispatcher: those that are due are taken, in one transaction with the note that their attempts begin.
+
+An attempt that has begun and of which nothing was heard was lost with its dispatcher. Whoever takes its delivery next finds that,
+and counts it: the receiver may have seen it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import msgspec
+from msgspec.structs import replace
+
+from anew.engine.batch import Batch
+from anew.engine.threads import take_for_session
+from anew.jobs import Change, Failed, State
+from anew.jobs.ids import IdText
+from anew.store.protocol import TakenRow
+from anew.store.topics import AttemptRow, DeliveryRow, DeliveryStatus, MessageRow, SubscriptionRow
+from anew.topics.attempts import Attempt, attempt_row, ended
+from anew.topics.confirmation import TRIGGER
+from anew.topics.delivery_policy import DeliveryPolicy
+from anew.topics.publishing import EXPAND, QUEUE, Order, died, expand, held_ms
+from anew.topics.registry import shut
+from anew.topics.terms import TopicTerms, stored_policy
+
+_order = msgspec.json.Decoder(Order)
+
+
+class Assignment(NamedTuple):
+    """A delivery to be sent now.
+
+    Attributes:
+        delivery, message, subscription, policy: What is sent, to whom, and how.
+        token: Of the hold on its job.
+        number: Of the attempt, from 1.
+        started_at: Epoch ms.
+        deadline_at: After which it is tried no more, epoch ms.
+    """
+
+    delivery: DeliveryRow
+    message: MessageRow
+    subscription: SubscriptionRow
+    policy: DeliveryPolicy
+    token: int
+    number: int
+    started_at: int
+    deadline_at: int
+
+
+class _Found(NamedTuple):
+    """A job that was taken, with what it delivers; None: there is no such thing any more."""
+
+    key: int
+    delivery: DeliveryRow
+    subscription: SubscriptionRow | None
+    message: MessageRow | None
+    policy: DeliveryPolicy
+
+
+def take(batch: Batch, terms: TopicTerms, limit: int) -> list[Assignment]:
+    """Take deliveries that are due, up to a number. What cannot be sent any more is ended."""
+    taken = take_for_session(batch, [QUEUE], limit)
+    orders: dict[int, int] = {}
+    for row in taken.rows:
+        if row[2] == EXPAND:
+            _expand(batch, terms, row)
+        else:
+            orders[row[0]] = _delivery_key(batch.ids, row[-1])
+    found = _found(batch, orders)
+    lost = _lost(batch, [one.delivery for one in found])
+    assignments: list[Assignment] = []
+    counted: list[tuple[_Found, AttemptRow]] = []
+    for one in found:
+        _, delivery, subscription, message, policy = one
+        if subscription is None:
+            _cancel(batch, terms, one)
+        elif delivery.id in lost:
+            counted.append((one, lost[delivery.id]))
+        elif subscription.status != "active" and delivery.trigger != TRIGGER:
+            shut(batch, [subscription])
+            batch.release([one.key], None)
+        elif message is None:
+            _end(batch, terms, one, "expired")
+        else:
+            deadline_at = deadline_of(delivery, subscription, message, policy, batch.now)
+            if batch.now > deadline_at:
+                _end(batch, terms, one, "expired")
+                continue
+            assignments.append(
+                Assignment(
+                    replace(delivery, job=one.key),
+                    message,
+                    subscription,
+                    policy,
+                    taken.token,
+                    delivery.attempts + 1,
+                    batch.now,
+                    deadline_at,
+                )
+            )
+    _count_lost(batch, terms, counted)
+    _begin(batch, assignments)
+    return assignments
+
+
+def _delivery_key(ids: IdText, payload: bytes) -> int:
+    try:
+        return ids.read(_order.decode(payload).delivery.removeprefix("dlv_"))
+    except msgspec.DecodeError:  # somebody has changed it
+        return -1
+
+
+def _expand(batch: Batch, terms: TopicTerms, row: TakenRow) -> None:
+    try:
+        text = msgspec.json.decode(row[-1], type=dict[str, str]).get("message", "")
+    except msgspec.DecodeError:
+        text = ""
+    if expand(batch, terms, batch.ids.read(text.removeprefix("msg_"))):
+        batch.release([row[0]], None)
+    else:
+        batch.finish([row[0]])
+
+
+def _found(batch: Batch, orders: dict[int, int]) -> list[_Found]:
+    """Read what jobs deliver; those that deliver nothing are ended."""
+    rows = batch.store.topics
+    deliveries = rows.deliveries(list(orders.values()))
+    pairs = [(key, deliveries[id_]) for key, id_ in orders.items() if id_ in deliveries]
+    if len(pairs) < len(orders):
+        batch.finish([key for key, id_ in orders.items() if id_ not in deliveries])
+    subscriptions = rows.subscriptions(list({row.subscription for _, row in pairs}))
+    messages = rows.messages(list({row.message for _, row in pairs}))
+    policies = rows.policies(list({row.policy for _, row in pairs}))
+    return [
+        _Found(
+            key,
+            row,
+            subscriptions.get(row.subscription),
+            messages.get(row.message),
+            stored_policy(policies[row.policy]),
+        )
+        for key, row in pairs
+    ]
+
+
+def _lost(batch: Batch, deliveries: Sequence[DeliveryRow]) -> dict[int, AttemptRow]:
+    """Give attempts that have begun and of which nothing was heard, by delivery."""
+    begun = batch.store.topics.begun([(row.id, row.attempts + 1) for row in deliveries])
+    return {id_: row for id_, row in begun.items() if row.document is None}
+
+
+def _begin(batch: Batch, assignments: Sequence[Assignment]) -> None:
+    if not assignments:
+        return
+    rows = batch.store.topics
+    rows.write_attempts([AttemptRow(one.delivery.id, one.number, batch.now) for one in assignments])
+    first = [one.delivery for one in assignments if one.delivery.first_at is None]
+    rows.write_deliveries([replace(row, first_at=batch.now) for row in first])
+
+
+def _count_lost(batch: Batch, terms: TopicTerms, lost: Sequence[tuple[_Found, AttemptRow]]) -> None:
+    """Count attempts that were lost; their deliveries go on at once."""
+    if not lost:
+        return
+    jobs = {job.key: job for job in batch.in_flight([one.key for one, _ in lost])}
+    changes: list[Change] = []
+    written: list[DeliveryRow] = []
+    attempts: list[AttemptRow] = []
+    dead: list[tuple[DeliveryRow, _Found]] = []
+    for one, attempt in lost:
+        failed = Failed(message="its dispatcher died", error_type="Lost", retry_at=batch.now, limited=True)
+        change = batch.decide(jobs[one.key], failed)
+        changes.append(change)
+        row = replace(one.delivery, attempts=attempt.number, cause="lost")
+        next_at = change.ready_at
+        if change.state is State.DEAD:
+            row, next_at = ended(row, DeliveryStatus.DEAD, batch.now, terms, "exhausted"), None
+            dead.append((row, one))
+        written.append(row)
+        url = "" if one.subscription is None else one.subscription.endpoint
+        document = Attempt(
+            trigger=row.trigger, outcome="lost", url=url, error="lost", next_at=next_at, cause="lost"
+        )
+        attempts.append(attempt_row(row.id, attempt.number, attempt.started_at, document))
+    batch.settle(changes)
+    batch.store.topics.write_deliveries(written)
+    batch.store.topics.write_attempts(attempts)
+    for row, one in dead:
+        died(batch, terms, row, one.message, one.subscription, "exhausted")
+
+
+def _cancel(batch: Batch, terms: TopicTerms, one: _Found) -> None:
+    """Its subscription is gone."""
+    batch.finish([one.key])
+    batch.store.topics.write_deliveries([ended(one.delivery, DeliveryStatus.CANCELLED, batch.now, terms)])
+
+
+def _end(batch: Batch, terms: TopicTerms, one: _Found, reason: str) -> None:
+    """It is not tried any more."""
+    failed = Failed(message=f"not tried any more: {reason}", error_type="Delivery", kill=True)
+    batch.settle([batch.decide(job, failed) for job in batch.in_flight([one.key])])
+    batch.store.topics.write_deliveries([ended(one.delivery, DeliveryStatus.DEAD, batch.now, terms, reason)])
+    died(batch, terms, one.delivery, one.message, one.subscription, reason)
+
+
+def deadline_of(
+    row: DeliveryRow, subscription: SubscriptionRow, message: MessageRow, policy: DeliveryPolicy, now: int
+) -> int:
+    """Give until when a delivery is tried, epoch ms: what its policy needs at most, and the time for which it was held."""
+    retry = policy.retry
+    span = retry.max_total_ms * (1 + retry.jitter) + (len(retry.delays_ms) + 1) * policy.request.timeout_ms
+    held = held_ms(subscription, now) - row.held_ms
+    at = (row.first_at or now) + int(span) + held
+    return at if message.ends_at is None else min(at, message.ends_at + held)

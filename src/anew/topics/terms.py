@@ -1,0 +1,118 @@
+"""What holds for a server's topics, and which policy holds for a subscription: the server's blocks, the topic's, its own."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Literal, NamedTuple
+
+import msgspec
+from msgspec import Struct
+
+from anew.jobs.codec import LimitKey
+from anew.topics.delivery_policy import DeliveryPolicy, Throttling, effective, engine_policy, layer_of
+from anew.topics.documents import subscription_document, topic_document
+from anew.topics.keys import Box
+from anew.units import DAY_MS
+
+
+class TopicTerms(Struct, frozen=True, kw_only=True):
+    """What holds for all topics of a server.
+
+    Attributes:
+        policy: JSON of the server's own blocks of delivery policies.
+        confirmation: Whether endpoints are asked before they get anything.
+        public_url: Where receivers reach this server, without a slash at its end; empty: it has no address to be confirmed at.
+        origin: Whom endpoints allow that consent as CloudEvents has it.
+        box: What keys are encrypted with.
+        message_bytes: Most bytes of a message.
+        publish_bytes: Of all messages of one request.
+        publish_messages: Most messages of one request.
+        subscriptions: Most of them on one topic.
+        fanout_inline: So many deliveries at most are made in the transaction that publishes; more follow in chunks.
+        message_kept_ms, delivery_kept_ms: How long messages, and deliveries that have ended, are kept.
+    """
+
+    box: Box
+    policy: bytes = b"{}"
+    confirmation: Literal["required", "optional", "off"] = "required"
+    public_url: str = ""
+    origin: str = "anew"
+    message_bytes: int = 256 << 10
+    publish_bytes: int = 1 << 20
+    publish_messages: int = 100
+    subscriptions: int = 10_000
+    fanout_inline: int = 1_000
+    message_kept_ms: int = 14 * DAY_MS
+    delivery_kept_ms: int = 30 * DAY_MS
+
+
+class Holding(NamedTuple):
+    """The policy that holds for a subscription.
+
+    Attributes:
+        policy: All four blocks.
+        sources: By block who has given it: ``subscription``, ``topic``, ``server`` or ``default``.
+        document: JSON of the policy, as a delivery keeps it.
+        engine: JSON of the job's policy.
+    """
+
+    policy: DeliveryPolicy
+    sources: dict[str, str]
+    document: bytes
+    engine: bytes
+
+
+@lru_cache(maxsize=16_384)
+def holding_for(server: bytes, topic: bytes, subscription: bytes | None) -> Holding:
+    """Give the policy that holds for a subscription.
+
+    Args:
+        server: JSON of the server's blocks.
+        topic: The topic's document.
+        subscription: The subscription's; None: what one without blocks of its own would have.
+    """
+    above = topic_document(topic)
+    layers = [("server", msgspec.json.decode(server)), ("topic", above.delivery_policy)]
+    if subscription is not None and not above.lock_delivery_policy:
+        layers.append(("subscription", subscription_document(subscription).delivery_policy))
+    policy, sources = effective([(name, layer_of(blocks)) for name, blocks in layers if blocks])
+    return holding(policy, sources)
+
+
+def holding(policy: DeliveryPolicy, sources: dict[str, str]) -> Holding:
+    """Give a policy with what is stored of it."""
+    return Holding(policy, sources, msgspec.json.encode(policy), engine_policy(policy.retry))
+
+
+@lru_cache(maxsize=4096)
+def stored_policy(document: bytes) -> DeliveryPolicy:
+    """Read the policy of a delivery."""
+    return msgspec.json.decode(document, type=DeliveryPolicy)
+
+
+def limit_key(name: str, throttle: Throttling, allowed_rate: float | None) -> LimitKey:
+    """Give the key that bounds the deliveries of a subscription.
+
+    Args:
+        name: Its name.
+        throttle: What the subscription's policy says.
+        allowed_rate: Deliveries a second that the endpoint grants.
+    """
+    rate = throttle.max_per_second
+    if allowed_rate is not None:
+        rate = allowed_rate if rate is None else min(rate, allowed_rate)
+    if rate is None:
+        return LimitKey(name, throttle.max_in_flight)
+    # In parts of a hundredth: a rate is a whole number of starts over a period.
+    count, per_ms = (int(rate), 1_000) if rate == int(rate) else (max(round(rate * 100), 1), 100_000)
+    return LimitKey(name, throttle.max_in_flight, (count, per_ms, throttle.burst))
+
+
+def limit_name(subscription: int) -> str:
+    """Give the name of that key, which no key of a task has."""
+    return f"$subscription/{subscription:x}"
+
+
+def question_name(subscription: int) -> str:
+    """Give the name of the key of its confirmations, which go out though nothing else does."""
+    return f"$confirmation/{subscription:x}"
