@@ -1,0 +1,337 @@
+"""Deliveries as jobs of the engine: retries to the millisecond, outcomes, holds, limits. Numbers are the checklist's of the
+notification specification, section 5."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from anew.engine import Batch
+from anew.errors import Conflict, NotFound
+from anew.store.protocol import Filter, Page
+from anew.topics.exchange import Answer
+from anew.topics.registry import turn
+from anew.topics.settling import Sent
+from tests.unit.topics.rig import OK, Topics, policy
+
+A = "https://a.example/hook"
+B = "https://b.example/hook"
+FAIL = Answer(status=500)
+EXAMPLE = policy(
+    retry={
+        "no_delay_retries": 3, "min_delay_retries": 2, "backoff_retries": 10, "max_delay_retries": 5,
+        "min_delay": 5, "max_delay": 260, "function": "exponential",
+    },
+)  # fmt: skip
+
+
+def jobs_of(topics: Topics, queue: str) -> list[Any]:
+    """The payloads of a queue's jobs."""
+
+    def verb(batch: Batch) -> list[Any]:
+        keys = batch.store.find(Filter(queues=frozenset({queue})), Page(limit=100))
+        return [msgspec.json.decode(job.payload or b"") for job in batch.store.load(keys, payload=True)]
+
+    payloads: list[Any] = topics.do(verb)
+    return payloads
+
+
+def failing(**wishes: str) -> Answer:
+    """An answer that asks for another try."""
+    return Answer(status=503, headers=wishes)
+
+
+def test_a_message_goes_to_every_subscriber_once() -> None:
+    topics = Topics()
+    topics.topic()
+    topics.subscribe(A)
+    topics.subscribe(B)
+    published = topics.publish({"id": 42})
+    assert published.deliveries == 2
+    topics.run()
+    assert sorted((one.url, one.data, one.number) for one in topics.requests) == [
+        (A, {"id": 42}, 1),
+        (B, {"id": 42}, 1),
+    ]
+    assert topics.statuses() == ["delivered", "delivered"]
+
+
+def test_checklist_11_the_example_of_21_attempts_to_the_millisecond() -> None:
+    topics = Topics()
+    topics.topic()
+    topics.subscribe(A, delivery_policy=EXAMPLE)
+    topics.answers[A] = FAIL
+    topics.publish()
+    topics.run()
+    assert topics.times() == [
+        0, 0, 0, 0, 5, 10, 15, 20.499, 26.996, 35.489, 47.974, 68.444, 104.882, 173.258, 305.508, 565.508,
+        825.508, 1085.508, 1345.508, 1605.508, 1865.508,
+    ]  # fmt: skip
+    (row,) = topics.deliveries()
+    assert (topics.statuses(), row.dead_reason, row.attempts) == (["dead"], "exhausted", 21)
+
+
+def test_checklist_9_a_delayed_message_makes_no_request_before_its_time() -> None:
+    topics = Topics()
+    topics.topic()
+    topics.subscribe(A)
+    topics.publish(delay=10)
+    topics.run(until_ms=9_999)
+    assert topics.requests == []
+    topics.run()
+    assert topics.times() == [10]
+
+
+def test_checklist_23_an_edited_policy_counts_for_new_deliveries_alone() -> None:
+    topics = Topics()
+    topics.topic(delivery_policy=policy(retry={"schedule": [7, 7]}))
+    topics.subscribe(A)
+    topics.answers[A] = FAIL
+    topics.publish()
+    topics.turn()
+    topics.topic(delivery_policy=policy(retry={"schedule": [100]}))
+    topics.run()
+    assert topics.times() == [0, 7, 14]
+    topics.requests.clear()
+    topics.publish()
+    topics.run()
+    assert topics.times() == [14, 114]
+
+
+def test_checklist_25_retry_after_in_seconds_or_as_a_date_moves_the_next_attempt() -> None:
+    topics = Topics()
+    topics.topic()
+    topics.subscribe(A, delivery_policy=policy(retry={"schedule": [5, 5]}))
+    # The clock of the tests starts on 14 November 2023 at 22:13:20; 120 s for the first answer, then 200 s after that.
+    topics.answers[A] = [
+        failing(**{"retry-after": "120"}),
+        failing(**{"retry-after": "Tue, 14 Nov 2023 22:18:40 GMT"}),
+        OK,
+    ]
+    topics.publish()
+    topics.run()
+    assert topics.times() == [0, 120, 320]
+
+
+@pytest.mark.parametrize("value", ["-5", "soon", "Tue, 14 Nov 2023 22:13:00 GMT", ""])
+def test_checklist_26_what_is_no_time_to_come_changes_nothing(value: str) -> None:
+    topics = Topics()
+    topics.topic()
+    topics.subscribe(A, delivery_policy=policy(retry={"schedule": [5]}))
+    topics.answers[A] = [failing(**{"retry-after": value}), OK]
+    topics.publish()
+    topics.run()
+    assert topics.times() == [0, 5]
+
+
+def test_checklist_26_a_long_retry_after_is_capped() -> None:
+    topics = Topics()
+    topics.topic()
+    topics.subscribe(A, delivery_policy=policy(retry={"schedule": [5], "max_retry_after": 1_000}))
+    topics.answers[A] = [failing(**{"retry-after": "999999"}), OK]
+    topics.publish()
+    topics.run()
+    assert topics.times() == [0, 1_000]
+
+
+def test_checklist_27_after_a_429_its_subscription_gets_nothing_and_no_delivery_loses_an_attempt() -> None:
+    topics = Topics()
+    topics.topic()
+    own = policy(retry={"schedule": [5]}, throttle={"max_in_flight": 1})
+    topics.subscribe(A, delivery_policy=own)
+    topics.answers[A] = [Answer(status=429, headers={"retry-after": "60"}), OK]
+    for number in range(3):
+        topics.publish(number)
+    topics.run()
+    assert topics.times() == [0, 60, 60, 60]
+    assert [row.attempts for row in topics.deliveries()] == [2, 1, 1]
+
+
+def test_checklist_28_a_429_in_the_immediate_phase_waits_for_the_floor() -> None:
+    topics = Topics()
+    topics.topic()
+    topics.subscribe(A, delivery_policy=policy(retry={"no_delay_retries": 2, "backoff_retries": 0}))
+    topics.answers[A] = [Answer(status=429), FAIL, OK]
+    topics.publish()
+    topics.run()
+    assert topics.times() == [0, 30, 30]
+
+
+def test_checklist_29_a_410_disables_the_subscription_and_holds_its_other_deliveries() -> None:
+    topics = Topics()
+    topics.topic()
+    subscribed = topics.subscribe(A, delivery_policy=policy(throttle={"max_in_flight": 1}))
+    topics.answers[A] = [Answer(status=410), OK]
+    topics.publish(1)
+    topics.publish(2)
+    topics.run()
+    assert [(row.status, row.dead_reason) for row in topics.deliveries()] == [(2, "gone"), (0, None)]
+    assert topics.subscription(subscribed).status == "disabled"
+    topics.clock.advance(86_400_000)
+    topics.run()
+    assert len(topics.requests) == 1
+    topics.do(turn(topics.terms, subscribed.row.id, "enable"))
+    topics.run()
+    assert [one.data for one in topics.requests] == [1, 2]
+
+
+def test_checklist_30_and_31_statuses() -> None:
+    topics = Topics()
+    topics.topic()
+    topics.subscribe(A, delivery_policy=policy(retry={"schedule": [5], "dead_statuses": [404]}))
+    topics.subscribe(B, delivery_policy=policy(retry={"schedule": [5], "retry_statuses": ["5xx"]}))
+    topics.answers[A] = Answer(status=404)
+    topics.answers[B] = Answer(status=501)
+    topics.publish()
+    topics.run()
+    assert (topics.times(A), topics.times(B)) == ([0], [0, 5])
+    assert [row.dead_reason for row in topics.deliveries()] == ["permanent_status", "exhausted"]
+
+
+def test_checklist_51_the_breaker_opens_after_ten_failures_and_one_probe_closes_it() -> None:
+    topics = Topics()
+    topics.topic()
+    own = {"retry": {"schedule": [1] * 100, "jitter": 0}, "throttle": {"max_in_flight": 1}}
+    subscribed = topics.subscribe(A, delivery_policy=own)
+    topics.answers[A] = [FAIL] * 10 + [FAIL, OK]
+    for number in range(20):
+        topics.publish(number)
+    topics.run()
+    # Ten failures, then nothing for 30 s, a probe that fails, nothing for 60 s, a probe that succeeds, and all the rest.
+    times = topics.times()
+    assert len([at for at in times if at < 30]) == 10
+    opened = times[9]
+    assert times[10] == opened + 30
+    assert times[11] == times[10] + 60
+    assert len(times) == 10 + 1 + 20
+    assert set(topics.statuses()) == {"delivered"}
+    assert topics.subscription(subscribed).health == b"{}"
+
+
+def test_checklist_52_no_success_for_long_disables_once_after_the_warnings() -> None:
+    topics = Topics()
+    topics.topic()
+    own = policy(
+        retry={"schedule": [180] * 60, "max_total_time": 1_209_600},
+        health={"disable_after": 3_600, "disable_min_failures": 20},
+    )
+    subscribed = topics.subscribe(A, delivery_policy=own)
+    topics.subscribe("https://ops.example/", topic="$events")
+    topics.answers[A] = FAIL
+    topics.publish()
+    topics.run()
+    told = [
+        (one.type, one.data.get("percent")) for one in topics.requests if one.url == "https://ops.example/"
+    ]
+    assert told == [
+        ("subscription.failing", 50),
+        ("subscription.failing", 70),
+        ("subscription.failing", 90),
+        ("subscription.disabled", None),
+    ]
+    assert topics.subscription(subscribed).status == "disabled"
+    # The first failure at 0 s, one each 180 s: the 21st comes at 3,600 s.
+    assert topics.times()[-1] == 3_600
+
+
+def test_checklist_49_no_more_run_at_one_time_than_may() -> None:
+    topics = Topics()
+    topics.topic()
+    topics.subscribe(A, delivery_policy=policy(throttle={"max_in_flight": 2}))
+    for number in range(5):
+        topics.publish(number)
+    first, second = topics.take(200), topics.take(200)
+    assert (len(first), len(second)) == (2, 0)
+    topics.settle([Sent(first[0], OK)])
+    assert [one.message.data for one in topics.take(200)] == [b"2"]
+
+
+def test_checklist_48_no_more_start_over_a_second_than_may() -> None:
+    topics = Topics()
+    topics.topic()
+    topics.subscribe(
+        A, delivery_policy=policy(throttle={"max_per_second": 5, "burst": 5, "max_in_flight": 100})
+    )
+    for number in range(30):
+        topics.publish(number)
+    topics.run()
+    assert topics.times() == [0] * 5 + [round(0.2 * n, 3) for n in range(1, 26)]
+
+
+def test_what_was_lost_with_its_dispatcher_is_counted_and_goes_on_at_once() -> None:
+    topics = Topics()
+    topics.topic()
+    topics.subscribe(A, delivery_policy=policy(retry={"schedule": [7, 7]}))
+    topics.answers[A] = FAIL
+    topics.publish()
+    (lost,) = topics.take()
+    topics.do(lambda batch: batch.release([lost.delivery.job], None))  # as after the death of its process
+    assert topics.take() == []  # found to be lost, and put back at once
+    topics.run()
+    (row,) = topics.deliveries()
+    outcomes = [attempt.outcome for attempt in topics.attempts(row.id) if attempt]
+    assert outcomes == ["lost", "retry", "dead"]
+    assert topics.times() == [0, 7]  # of its three attempts one was lost
+
+
+def test_paused_deliveries_wait_and_their_deadline_waits_with_them() -> None:
+    topics = Topics()
+    topics.topic()
+    own = policy(retry={"schedule": [5], "max_total_time": 10})
+    subscribed = topics.subscribe(A, delivery_policy=own)
+    topics.answers[A] = [FAIL, OK]
+    topics.publish()
+    topics.turn()
+    topics.do(turn(topics.terms, subscribed.row.id, "pause"))
+    topics.clock.advance(1_000_000)
+    topics.run()
+    assert topics.times() == [0]
+    topics.do(turn(topics.terms, subscribed.row.id, "resume"))
+    topics.run()
+    assert topics.times() == [0, 1_000]
+    assert topics.statuses() == ["delivered"]
+
+
+def test_a_retry_that_would_come_after_the_deadline_ends_it() -> None:
+    topics = Topics()
+    topics.topic()
+    own = policy(retry={"schedule": [5], "max_total_time": 10})
+    topics.subscribe(A, delivery_policy=own)
+    topics.answers[A] = [failing(**{"retry-after": "3600"}), OK]
+    topics.publish()
+    topics.run()
+    (row,) = topics.deliveries()
+    assert (topics.times(), row.dead_reason) == ([0], "expired")
+
+
+def test_checklist_58_a_death_enqueues_one_job_with_message_reason_and_last_attempt() -> None:
+    topics = Topics()
+    topics.topic()
+    topics.subscribe(A, delivery_policy=policy(retry={"schedule": []}), dead_letter_queue="dead-hooks")
+    topics.answers[A] = FAIL
+    topics.publish({"id": 9})
+    topics.run()
+    (job,) = jobs_of(topics, "dead-hooks")
+    assert (job["reason"], job["data"], job["attempts"]) == ("exhausted", {"id": 9}, 1)
+    assert job["last_attempt"]["answer"]["status"] == 500
+
+
+def test_a_queue_is_a_subscriber_too() -> None:
+    topics = Topics()
+    topics.topic()
+    topics.subscribe("queue:mail", delivery_policy=policy(request={"body": "raw"}))
+    topics.publish({"to": "ada"})
+    assert jobs_of(topics, "mail") == [{"to": "ada"}]
+    assert topics.statuses() == ["delivered"]
+
+
+def test_an_unknown_topic_and_a_second_subscription_are_refused() -> None:
+    topics = Topics()
+    with pytest.raises(NotFound, match="there is no topic 'orders'"):
+        topics.publish()
+    topics.topic()
+    topics.subscribe(A)
+    with pytest.raises(Conflict, match="subscribed to 'orders' already"):
+        topics.subscribe(A)
