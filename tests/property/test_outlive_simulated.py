@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from typing import Any
 
 import pytest
@@ -93,7 +94,7 @@ def believable(found: LastRetry, outage: int, seen: float, error: float) -> bool
 
 
 @settings(
-    max_examples=120,
+    max_examples=120 if os.environ.get("ANEW_NIGHTLY") else 40,
     deadline=None,
     derandomize=True,
     suppress_health_check=[HealthCheck.too_slow],

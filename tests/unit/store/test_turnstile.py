@@ -274,7 +274,6 @@ def test_who_leaves_wakes_those_who_wait(
     sharing_two: tuple[Sharing, Sharing], monkeypatch: pytest.MonkeyPatch, leave: str
 ) -> None:
     """They look by themselves only after a minute."""
-    monkeypatch.setattr(sharing, "LOOK_S", 60.0)
     first, second = sharing_two
     looked = threading.Event()
     waits = Presence.wait_until_told
@@ -285,6 +284,7 @@ def test_who_leaves_wakes_those_who_wait(
 
     monkeypatch.setattr(Presence, "wait_until_told", wait)
     assert first.wait_until_free(20.0) if leave == "give_up" else first.enter()  # unused, or used
+    monkeypatch.setattr(sharing, "LOOK_S", 60.0)
     looked.clear()
     came: list[bool] = []
     waiter = threading.Thread(target=lambda: came.append(second.wait_until_free(60.0)))
