@@ -10,6 +10,7 @@
       NotFound            no such job, error record or queue
       Conflict            the state of things forbids it
         IllegalTransition   the job is not in a state from which this move is legal
+        PayloadExpired      what was to be sent again is kept no longer
         ForkedStore         the store was opened by the process that this one was forked from
         NewerStore          the store was written by a newer Anew
       Expired             what was to be used once was used, or its time is over
@@ -113,6 +114,12 @@ class IllegalTransition(Conflict):
     """The job is in a state from which this move is not legal."""
 
     code = "illegal_transition"
+
+
+class PayloadExpired(Conflict):
+    """What was to be sent again is kept no longer."""
+
+    code = "payload_expired"
 
 
 class ForkedStore(Conflict):

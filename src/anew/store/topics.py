@@ -127,6 +127,25 @@ class AttemptRow(Struct, frozen=True, gc=False):
     document: bytes | None = None
 
 
+class TaskRow(Struct, frozen=True, gc=False):
+    """Work on many deliveries, done a chunk at a time.
+
+    Attributes:
+        document: What is to be done.
+        status: ``running``, ``done`` or ``cancelled``.
+        position: The last delivery or message that was looked at.
+        done: How many deliveries were made or changed.
+        purge_at: Until when it is kept.
+    """
+
+    id: int
+    document: bytes
+    status: str
+    position: int
+    done: int
+    purge_at: int
+
+
 class TopicRows(Protocol):
     """The rows of topics."""
 
@@ -198,6 +217,9 @@ class TopicRows(Protocol):
     ) -> list[DeliveryRow]:
         """List deliveries of a subscription, or of all (None), by id: behind one, up to another; of all, the dead ones alone."""
 
+    def deliveries_of_message(self, message: int, after: int, limit: int) -> list[DeliveryRow]:
+        """List deliveries of a message by subscription, from behind one on."""
+
     def delivery_of(self, message: int, subscription: int) -> DeliveryRow | None:
         """Read the delivery of a message to a subscription."""
 
@@ -210,6 +232,9 @@ class TopicRows(Protocol):
     def write_attempts(self, rows: Sequence[AttemptRow]) -> None:
         """Write attempts that begin, or what came of them."""
 
+    def drop_attempts(self, attempts: Sequence[tuple[int, int]]) -> None:
+        """Remove attempts (delivery, number) that have not begun after all."""
+
     def begun(self, attempts: Sequence[tuple[int, int]]) -> dict[int, AttemptRow]:
         """Of some attempts (delivery, number), give those that are there, by delivery."""
 
@@ -218,6 +243,12 @@ class TopicRows(Protocol):
 
     def last_attempts(self, deliveries: Sequence[int]) -> dict[int, AttemptRow]:
         """Read the last attempt of each delivery that has had one."""
+
+    def task(self, id_: int) -> TaskRow | None:
+        """Read a task."""
+
+    def write_task(self, row: TaskRow) -> None:
+        """Write a task, a new one or another."""
 
     def purge(self, now: int, limit: int) -> int:
         """Remove messages, publications, deliveries and attempts whose time is over, so many of each; tell how many."""

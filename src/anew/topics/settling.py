@@ -27,6 +27,10 @@ AGAIN_MS: Final = 5_000
 """After how long a delivery is tried again that failed by a fault of our own."""
 
 
+SOON_MS: Final = 1_000
+"""After how long one is tried that found no slot."""
+
+
 class Sent(NamedTuple):
     """An assignment, and what came of it.
 
@@ -46,6 +50,18 @@ def settle(batch: Batch, terms: TopicTerms, sent: Sequence[Sent]) -> None:
     """Write what became of deliveries, in an open transaction."""
     if sent:
         _Settling(batch, terms, sent).write()
+
+
+def put_back(batch: Batch, given: Sequence[Assignment]) -> None:
+    """Put deliveries back that were taken and not begun; they are not tried before `SOON_MS` is over."""
+    if not given:
+        return
+    held = batch.store.held_under([(one.delivery.job, one.token) for one in given])
+    soon = Snoozed(
+        ready_at=batch.now + SOON_MS, reason="endpoints that fail have half of the slots", outcome="held"
+    )
+    batch.settle([batch.decide_outcome(job, soon) for job in batch.in_flight([key for key, _ in held])])
+    batch.store.topics.drop_attempts([(one.delivery.id, one.number) for one in given])
 
 
 class _Settling:

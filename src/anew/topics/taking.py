@@ -22,6 +22,7 @@ from anew.topics.attempts import Attempt, attempt_row, ended
 from anew.topics.confirmation import TRIGGER
 from anew.topics.delivery_policy import DeliveryPolicy
 from anew.topics.publishing import EXPAND, QUEUE, Order, died, expand, held_ms
+from anew.topics.redelivery import TASK, go_on
 from anew.topics.registry import shut
 from anew.topics.terms import TopicTerms, stored_policy
 
@@ -64,8 +65,8 @@ def take(batch: Batch, terms: TopicTerms, limit: int) -> list[Assignment]:
     taken = take_for_session(batch, [QUEUE], limit)
     orders: dict[int, int] = {}
     for row in taken.rows:
-        if row[2] == EXPAND:
-            _expand(batch, terms, row)
+        if row[2] in (EXPAND, TASK):
+            _go_on(batch, terms, row)
         else:
             orders[row[0]] = _delivery_key(batch.ids, row[-1])
     found = _found(batch, orders)
@@ -112,12 +113,17 @@ def _delivery_key(ids: IdText, payload: bytes) -> int:
         return -1
 
 
-def _expand(batch: Batch, terms: TopicTerms, row: TakenRow) -> None:
+def _go_on(batch: Batch, terms: TopicTerms, row: TakenRow) -> None:
+    """Do one more chunk of what is done in chunks; its job goes back into line until all is done."""
     try:
-        text = msgspec.json.decode(row[-1], type=dict[str, str]).get("message", "")
-    except msgspec.DecodeError:
-        text = ""
-    if expand(batch, terms, batch.ids.read(text.removeprefix("msg_"))):
+        payload = msgspec.json.decode(row[-1], type=dict[str, str])
+    except msgspec.DecodeError:  # somebody has changed it
+        payload = {}
+    if row[2] == TASK:
+        more = go_on(batch, terms, row[0])
+    else:
+        more = expand(batch, terms, batch.ids.read(payload.get("message", "").removeprefix("msg_")))
+    if more:
         batch.release([row[0]], None)
     else:
         batch.finish([row[0]])

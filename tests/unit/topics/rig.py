@@ -22,7 +22,7 @@ from anew.topics.attempts import Attempt, attempt_of
 from anew.topics.documents import NewMessage, SubscriptionDocument, TopicDocument
 from anew.topics.exchange import Answer
 from anew.topics.keys import Box
-from anew.topics.publishing import Published, publish
+from anew.topics.publishing import QUEUE, Published, publish
 from anew.topics.registry import NewSubscription, Subscribed, put_topic, subscribe
 from anew.topics.settling import Sent, settle
 from anew.topics.taking import Assignment, take
@@ -98,7 +98,7 @@ class Topics:
 
     def publish(
         self, data: object = None, topic: str = "orders", type: str = "order.paid", **more: Any
-    ) -> Published:  # noqa: A002
+    ) -> Published:
         """Publish a message."""
         message = NewMessage(type=type, data=Raw(msgspec.json.encode(data)), **more)
         published: Published = self.do(publish(self.terms, topic, [message]))
@@ -134,7 +134,7 @@ class Topics:
     def run(self, until_ms: int = 1 << 41) -> None:
         """Send whatever comes until an instant (ms from the start), moving the clock from one due time to the next."""
         while True:
-            while self.turn():
+            while self.turn() or self.do(lambda batch: batch.store.takeable(QUEUE)):
                 pass
             due = self.engine.wake_at
             if due is None or due - NOW > until_ms:

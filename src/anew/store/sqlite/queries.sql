@@ -910,6 +910,10 @@ DELETE FROM delivery_attempt WHERE delivery = ?;
 INSERT INTO delivery_attempt (delivery, number, started_at, document) VALUES @rows(4)
 ON CONFLICT (delivery, number) DO UPDATE SET started_at = excluded.started_at, document = excluded.document;
 
+-- name: drop_begun_attempts
+-- Attempts that have not begun after all.
+DELETE FROM delivery_attempt WHERE (delivery, number) IN (VALUES @rows(2));
+
 -- name: begun_attempts
 -- Those of some attempts that are there.
 SELECT delivery, number, started_at, document FROM delivery_attempt WHERE (delivery, number) IN (VALUES @rows(2));
@@ -936,3 +940,19 @@ DELETE FROM delivery WHERE id IN (SELECT id FROM delivery WHERE purge_at <= ? OR
 
 -- name: purge_attempts
 DELETE FROM delivery_attempt WHERE delivery IN (@marks);
+
+-- name: delivery_task
+-- One task.
+SELECT id, document, status, position, done, purge_at FROM delivery_task WHERE id = ?;
+
+-- name: write_delivery_task
+-- A task, a new one or another.
+INSERT INTO delivery_task (id, document, status, position, done, purge_at) VALUES (?, ?, ?, ?, ?, ?)
+ON CONFLICT (id) DO UPDATE SET status = excluded.status, position = excluded.position, done = excluded.done;
+
+-- name: purge_delivery_tasks
+DELETE FROM delivery_task WHERE id IN (SELECT id FROM delivery_task WHERE purge_at <= ? ORDER BY purge_at LIMIT ?) RETURNING id;
+
+-- name: deliveries_of_message
+-- Deliveries of a message, by subscription.
+SELECT @delivery FROM delivery WHERE message = ? AND subscription > ? ORDER BY subscription LIMIT ?;

@@ -15,6 +15,7 @@ from anew.store.topics import (
     DeliveryRow,
     MessageRow,
     SubscriptionRow,
+    TaskRow,
     TopicRow,
 )
 
@@ -28,6 +29,7 @@ TABLES = (
     "delivery_policy",
     "delivery",
     "delivery_attempt",
+    "delivery_task",
 )
 
 
@@ -157,6 +159,10 @@ class SqliteTopics:
             DeliveryRow, "dead_deliveries" if dead else "deliveries_between", after, until, limit
         )
 
+    def deliveries_of_message(self, message: int, after: int, limit: int) -> list[DeliveryRow]:
+        """List deliveries of a message by subscription, from behind one on."""
+        return self._all(DeliveryRow, "deliveries_of_message", message, after, limit)
+
     def delivery_of(self, message: int, subscription: int) -> DeliveryRow | None:
         """Read the delivery of a message to a subscription."""
         return self._one(DeliveryRow, "delivery_of", message, subscription)
@@ -178,6 +184,12 @@ class SqliteTopics:
         """Write attempts that begin, or what came of them."""
         self._write("write_attempts", rows)
 
+    def drop_attempts(self, attempts: Sequence[tuple[int, int]]) -> None:
+        """Remove attempts (delivery, number) that have not begun after all."""
+        for part in in_widths(attempts):
+            values = tuple(chain.from_iterable(part))
+            self._execute(sql("drop_begun_attempts", len(part)), values)
+
     def begun(self, attempts: Sequence[tuple[int, int]]) -> dict[int, AttemptRow]:
         """Of some attempts (delivery, number), give those that are there, by delivery."""
         found: dict[int, AttemptRow] = {}
@@ -195,10 +207,18 @@ class SqliteTopics:
         """Read the last attempt of each delivery that has had one."""
         return {row.delivery: row for row in self._those(AttemptRow, "last_delivery_attempts", deliveries)}
 
+    def task(self, id_: int) -> TaskRow | None:
+        """Read a task."""
+        return self._one(TaskRow, "delivery_task", id_)
+
+    def write_task(self, row: TaskRow) -> None:
+        """Write a task, a new one or another."""
+        self._execute(sql("write_delivery_task"), astuple(row))
+
     def purge(self, now: int, limit: int) -> int:
         """Remove messages, publications, deliveries and attempts whose time is over, so many of each; tell how many."""
         found = 0
-        for name in ("purge_messages", "purge_publications"):
+        for name in ("purge_messages", "purge_publications", "purge_delivery_tasks"):
             found += len(self._execute(sql(name), (now, limit)).fetchall())
         gone = [key for (key,) in self._execute(sql("purge_deliveries"), (now, limit)).fetchall()]
         for part in in_widths(gone):

@@ -93,3 +93,14 @@ CREATE TABLE delivery_attempt (
     document BLOB,
     PRIMARY KEY (delivery, number)
 ) STRICT, WITHOUT ROWID;
+
+-- Work on many deliveries, done a chunk at a time: sending them again. `position` is the last delivery or message looked at.
+CREATE TABLE delivery_task (
+    id INTEGER PRIMARY KEY,
+    document BLOB NOT NULL,
+    status TEXT NOT NULL,
+    position INTEGER NOT NULL,
+    done INTEGER NOT NULL,
+    purge_at INTEGER NOT NULL
+) STRICT;
+CREATE INDEX delivery_task_purge ON delivery_task (purge_at);

@@ -1,0 +1,220 @@
+"""The dispatcher: takes deliveries, sends them, and reports what became of them, until it is stopped.
+
+Sending is an event loop's work. A thread beside it exchanges with the store: what has come back is settled and new deliveries are
+taken in one transaction, so that a sync is shared by all that came back meanwhile.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from collections import deque
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Final
+
+from anew.engine import Batch, Call, ThreadCommit
+from anew.errors import AnewError, StoreBusy
+from anew.topics.exchange import Answer, Outgoing
+from anew.topics.publishing import health_of
+from anew.topics.sending import digest_of, outgoing
+from anew.topics.settling import Sent, put_back, settle
+from anew.topics.taking import Assignment, take
+from anew.topics.terms import TopicTerms
+from anew.topics.upkeep import look_after
+
+log = logging.getLogger("anew.topics")
+
+SLOTS: Final = 200
+"""Requests at one time."""
+
+MOST_WAITING: Final = 1_000
+"""Deliveries to endpoints that fail, which wait here for a slot; further ones go back for a moment."""
+
+IDLE_S: Final = 0.05
+UPKEEP_MS: Final = 1_000
+
+Send = Callable[[Outgoing], Awaitable[Answer]]
+
+
+class Dispatcher:
+    """Sends the deliveries of one store, beside whichever other dispatchers do.
+
+    Endpoints whose last attempt has failed may hold half of the slots together, so that those that time out leave room for others.
+
+    Args:
+        commit: The engine of this process.
+        terms: What holds for topics.
+        send: Makes one exchange.
+        slots: Requests at one time.
+
+    Attributes:
+        sent: Attempts that have ended, by outcome: ``delivered`` or ``failed``.
+    """
+
+    def __init__(self, commit: ThreadCommit, terms: TopicTerms, send: Send, *, slots: int = SLOTS) -> None:
+        self._commit = commit
+        self._terms = terms
+        self._send = send
+        self._slots = slots
+        self._ids = commit.engine.ids
+        self._clock = commit.engine.clock
+        self._loop = asyncio.get_running_loop()
+        self._tasks: dict[asyncio.Task[None], Assignment] = {}
+        self._suspects = 0
+        self._waiting: deque[Assignment] = deque()
+        self._ended: deque[Sent] = deque()
+        self._put_back: deque[Assignment] = deque()
+        self._held = 0  # taken and not settled
+        self._sleeping = False
+        self._stopping = False
+        self._looked_at = 0
+        self.sent = {"delivered": 0, "failed": 0}
+
+    async def run(self) -> None:
+        """Send until `stop`, and then wait for what runs.
+
+        Raises:
+            AnewError: The store failed.
+        """
+        # Deliveries that were taken and are not settled when this process dies are known by their attempts.
+        self._commit.engine.store.note_begun(0, 0)
+        done: asyncio.Future[None] = self._loop.create_future()
+
+        def exchange() -> None:
+            error: BaseException | None = None
+            try:
+                self._exchange_all()
+            except BaseException as caught:
+                error = caught
+            self._loop.call_soon_threadsafe(_finish, done, error)
+
+        thread = threading.Thread(target=exchange, name="anew-deliveries", daemon=True)
+        thread.start()
+        await done
+
+    def stop(self) -> None:
+        """Take nothing more, and end when what runs has come back."""
+        self._stopping = True
+        for given in self._waiting:
+            self._put_back.append(given)
+        self._waiting.clear()
+        self._commit.wake()
+
+    def cut_off(self) -> None:
+        """Cut off what still runs; its deliveries go back, and are sent again."""
+        for task in self._tasks:
+            task.cancel()
+
+    # -- the thread that exchanges
+
+    def _exchange_all(self) -> None:
+        while True:
+            seen = self._commit.seen
+            ended = [self._ended.popleft() for _ in range(len(self._ended))]
+            back = [self._put_back.popleft() for _ in range(len(self._put_back))]
+            running = self._held - len(ended) - len(back) - len(self._waiting)
+            free = 0 if self._stopping else self._slots - running
+            given = self._exchange(ended, back, free)
+            if given:
+                self._loop.call_soon_threadsafe(self._begin, given)
+            elif not (ended or back):
+                if self._stopping and not self._held:
+                    return
+                self._sleep(seen)
+
+    def _exchange(self, ended: Sequence[Sent], back: Sequence[Assignment], free: int) -> list[Assignment]:
+        """Settle, put back and take, in one transaction."""
+        now = self._clock.now()
+        looks = now - self._looked_at >= UPKEEP_MS
+        if not (ended or back or looks or free > 0):
+            return []
+
+        def verb(batch: Batch) -> list[Assignment]:
+            settle(batch, self._terms, ended)
+            put_back(batch, back)
+            if looks:
+                look_after(batch, self._terms)
+            return take(batch, self._terms, free) if free > 0 else []
+
+        try:
+            given: list[Assignment] = self._commit.apply(Call(verb, _nobody, durable=bool(ended)))
+        except StoreBusy:  # another program writes: again
+            self._ended.extendleft(reversed(ended))
+            self._put_back.extendleft(reversed(back))
+            return []
+        if looks:
+            self._looked_at = now
+        self._held += len(given) - len(ended) - len(back)
+        return given
+
+    def _sleep(self, seen: int) -> None:
+        self._sleeping = True
+        try:
+            if not (self._ended or self._put_back):
+                self._commit.sleep(IDLE_S, seen)
+        finally:
+            self._sleeping = False
+
+    # -- the loop that sends
+
+    def _begin(self, given: Sequence[Assignment]) -> None:
+        for one in given:
+            if not health_of(one.subscription.health).failures:
+                self._start(one)
+            elif self._suspects < self._slots // 2:
+                self._suspects += 1
+                self._start(one, suspect=True)
+            elif len(self._waiting) < MOST_WAITING and not self._stopping:
+                self._waiting.append(one)
+            else:
+                self._put_back.append(one)
+
+    def _start(self, given: Assignment, *, suspect: bool = False) -> None:
+        task = self._loop.create_task(self._run(given, suspect))
+        self._tasks[task] = given
+        task.add_done_callback(self._tasks.pop)
+
+    async def _run(self, given: Assignment, suspect: bool) -> None:
+        headers: tuple[str, ...] = ()
+        digest = ""
+        answer: Answer | None = None
+        try:
+            request = outgoing(given, self._terms, self._ids, self._clock.now())
+            headers, digest = tuple(request.headers), digest_of(request.body)
+            answer = await self._send(request)
+        except asyncio.CancelledError:
+            pass  # reported as interrupted; nobody waits for this task
+        except AnewError as error:
+            log.error("a delivery cannot be made", extra={"reason": str(error)})
+            answer = Answer(error="proxy")
+        except Exception:
+            log.exception("a delivery has failed by a fault of our own")
+            answer = Answer(error="proxy")
+        if answer is not None:
+            is_good = answer.status is not None and 200 <= answer.status <= 299
+            self.sent["delivered" if is_good else "failed"] += 1
+        self._ended.append(Sent(given, answer, headers, digest))
+        if suspect:
+            self._next_suspect()
+        if self._sleeping:
+            self._commit.wake()
+
+    def _next_suspect(self) -> None:
+        if self._waiting:
+            self._start(self._waiting.popleft(), suspect=True)
+        else:
+            self._suspects -= 1
+
+
+def _finish(done: asyncio.Future[None], error: BaseException | None) -> None:
+    if done.cancelled():
+        return
+    if error is None:
+        done.set_result(None)
+    else:
+        done.set_exception(error)
+
+
+def _nobody(result: object) -> None:
+    """Replaced by the waiter's own."""

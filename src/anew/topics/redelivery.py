@@ -1,0 +1,323 @@
+"""Deliveries sent again by hand: one, those that match, or all that an endpoint has missed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, Literal
+
+import msgspec
+from msgspec import Raw, Struct
+from msgspec.structs import replace
+
+from anew.engine.batch import Batch
+from anew.engine.ops import Verb
+from anew.errors import Conflict, NotFound, PayloadExpired
+from anew.jobs import NewJob, State
+from anew.jobs.ids import COUNTER_BITS
+from anew.jobs.patch import Patch, patched
+from anew.store.topics import DeliveryRow, DeliveryStatus, MessageRow, SubscriptionRow, TaskRow
+from anew.topics.attempts import ended
+from anew.topics.publishing import QUEUE, deliver, delivery_job, held_ms
+from anew.topics.registry import known_subscription, known_topic
+from anew.topics.terms import TopicTerms, holding_for
+from anew.units import DAY_MS
+
+TASK: Final = "anew.redeliver"
+CHUNK: Final = 100
+"""Deliveries that one transaction of a task looks at."""
+
+KEPT_MS: Final = 7 * DAY_MS
+LONGEST_REPLAY_MS: Final = 14 * DAY_MS
+
+Mode = Literal["full", "once"]
+Include = Literal["failed", "missed", "all"]
+_LAST = (1 << 63) - 1
+
+
+class Selection(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Which deliveries are meant; all that is said must hold.
+
+    Attributes:
+        status, dead_reason, topic: As they are shown.
+        subscription, message: Ids.
+        since, until: When the message was published, epoch ms; `until` is left out.
+    """
+
+    status: str | None = None
+    dead_reason: str | None = None
+    topic: str | None = None
+    subscription: int | None = None
+    message: int | None = None
+    since: int = 0
+    until: int | None = None
+
+
+class TaskDocument(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a task does.
+
+    Attributes:
+        selection: On which deliveries; all of one subscription for a replay.
+        include: None: those that match are sent again. Otherwise it is a replay.
+        mode: How each is sent again.
+    """
+
+    selection: Selection
+    include: Include | None = None
+    mode: Mode = "full"
+
+
+# -- one
+
+
+def redeliver(terms: TopicTerms, id_: int, mode: Mode = "full", *, force: bool = False) -> Verb:
+    """Send a delivery again, or now if it waits.
+
+    Args:
+        terms: What holds.
+        id_: Of the delivery.
+        mode: ``full``: its policy begins again. ``once``: one attempt, whatever comes of it.
+        force: Also if it was delivered.
+
+    Returns:
+        A verb that gives the delivery; it raises NotFound, Conflict, or PayloadExpired.
+    """
+    return lambda batch: redeliver_in(batch, terms, known_delivery(batch, id_), mode, force=force)
+
+
+def redeliver_in(
+    batch: Batch, terms: TopicTerms, row: DeliveryRow, mode: Mode, *, force: bool = False, trigger: str = ""
+) -> DeliveryRow:
+    """Send a delivery again, in an open transaction; see `redeliver`."""
+    subscription = batch.store.topics.subscriptions([row.subscription]).get(row.subscription)
+    if subscription is None or subscription.status not in ("active", "paused"):
+        status = "gone" if subscription is None else subscription.status
+        raise Conflict(f"the subscription is {status}; deliveries to it cannot be sent again")
+    jobs = {job.key: job for job in batch.store.load([row.job])}
+    job = jobs.get(row.job)
+    if row.status == DeliveryStatus.LIVE and job is not None and job.state is State.IN_FLIGHT:
+        raise Conflict("the delivery is being sent just now")
+    if row.status == DeliveryStatus.LIVE and job is not None and job.state is not State.DEAD:
+        batch.rewrite([(job, patched(job, Patch(ready_at=batch.now), batch.now))])
+        return row
+    if row.status == DeliveryStatus.DELIVERED and not force:
+        raise Conflict("it was delivered; send force to have it delivered once more")
+    message = batch.store.topics.messages([row.message]).get(row.message)
+    if message is None:
+        raise PayloadExpired("its message is kept no longer, and cannot be sent again")
+    if job is not None:
+        batch.delete([job.key])
+    return _begun_again(
+        batch, terms, row, message, subscription, trigger or ("once" if mode == "once" else "manual")
+    )
+
+
+def _begun_again(
+    batch: Batch,
+    terms: TopicTerms,
+    row: DeliveryRow,
+    message: MessageRow,
+    subscription: SubscriptionRow,
+    trigger: str,
+) -> DeliveryRow:
+    topic = known_topic(batch, subscription.topic)
+    held = holding_for(terms.policy, topic.document, subscription.document)
+    (key,) = batch.keys_for(1)
+    row = replace(
+        row,
+        job=key,
+        policy=batch.store.topics.policy_number(held.document),
+        status=DeliveryStatus.LIVE,
+        dead_reason=None,
+        trigger=trigger,
+        first_at=None,
+        cause=None,
+        held_ms=held_ms(subscription, batch.now),
+        purge_at=None,
+    )
+    batch.insert([delivery_job(batch, terms, row, message, subscription, held)], keys=[key])
+    batch.store.topics.write_deliveries([row])
+    return row
+
+
+def cancel(terms: TopicTerms, id_: int) -> Verb:
+    """Call a delivery off that has not ended; the verb gives it, or raises NotFound or Conflict."""
+
+    def verb(batch: Batch) -> DeliveryRow:
+        row = known_delivery(batch, id_)
+        if row.status != DeliveryStatus.LIVE:
+            raise Conflict(f"the delivery is {DeliveryStatus(row.status).name.lower()} already")
+        batch.delete([row.job])
+        row = ended(row, DeliveryStatus.CANCELLED, batch.now, terms)
+        batch.store.topics.write_deliveries([row])
+        return row
+
+    return verb
+
+
+def remove(id_: int) -> Verb:
+    """Remove a dead delivery with its attempts; the verb raises NotFound or Conflict."""
+
+    def verb(batch: Batch) -> None:
+        row = known_delivery(batch, id_)
+        if row.status != DeliveryStatus.DEAD:
+            raise Conflict("only dead deliveries can be removed; cancel it first")
+        batch.delete([row.job])
+        batch.store.topics.drop_delivery(id_)
+
+    return verb
+
+
+def known_delivery(batch: Batch, id_: int) -> DeliveryRow:
+    """Read a delivery that is there.
+
+    Raises:
+        NotFound: It is not.
+    """
+    row = batch.store.topics.deliveries([id_]).get(id_)
+    if row is None:
+        raise NotFound("there is no such delivery")
+    return row
+
+
+# -- many
+
+
+def start(terms: TopicTerms, document: TaskDocument) -> Verb:
+    """Begin a task; the verb gives it, or raises NotFound or Conflict."""
+
+    def verb(batch: Batch) -> TaskRow:
+        chosen = document.selection
+        if chosen.subscription is not None:
+            row = known_subscription(batch, chosen.subscription)
+            if row.status not in ("active", "paused"):
+                raise Conflict(f"the subscription is {row.status}; enable it first")
+        (key,) = batch.keys_for(1)
+        position = (max(chosen.since, 0) << COUNTER_BITS) - 1
+        task = TaskRow(key, msgspec.json.encode(document), "running", position, 0, batch.now + KEPT_MS)
+        batch.store.topics.write_task(task)
+        batch.insert([NewJob(type=TASK, queue=QUEUE, payload=Raw(b'{"task":"%d"}' % key))], keys=[key])
+        return task
+
+    return verb
+
+
+def stop(id_: int) -> Verb:
+    """Stop a task; what it has done stays. The verb gives it, or raises NotFound."""
+
+    def verb(batch: Batch) -> TaskRow:
+        row = known_task(batch, id_)
+        if row.status == "running":
+            row = replace(row, status="cancelled")
+            batch.store.topics.write_task(row)
+        return row
+
+    return verb
+
+
+def known_task(batch: Batch, id_: int) -> TaskRow:
+    """Read a task that is there.
+
+    Raises:
+        NotFound: It is not.
+    """
+    row = batch.store.topics.task(id_)
+    if row is None:
+        raise NotFound("there is no such task; they are kept for a week")
+    return row
+
+
+def count(batch: Batch, selection: Selection, most: int = 100_000) -> int:
+    """Count the deliveries that match, up to a number."""
+    found, position = 0, (selection.since << COUNTER_BITS) - 1
+    while found < most:
+        rows = _next_chunk(batch, selection, position, 1_000)
+        found += len([row for row in rows if matching(batch, selection, row)])
+        if len(rows) < 1_000:
+            break
+        position = rows[-1].id
+    return found
+
+
+def go_on(batch: Batch, terms: TopicTerms, id_: int) -> bool:
+    """Do one more chunk of a task; report whether there is more."""
+    row = batch.store.topics.task(id_)
+    if row is None or row.status != "running":
+        return False
+    document = msgspec.json.decode(row.document, type=TaskDocument)
+    if document.include in ("missed", "all") and document.selection.subscription is not None:
+        position, done, more = _replay(batch, terms, document, row.position)
+    else:
+        position, done, more = _send_again(batch, terms, document, row.position)
+    status = "running" if more else "done"
+    batch.store.topics.write_task(replace(row, status=status, position=position, done=row.done + done))
+    return more
+
+
+def _send_again(
+    batch: Batch, terms: TopicTerms, document: TaskDocument, position: int
+) -> tuple[int, int, bool]:
+    """Send those of the next deliveries again that match."""
+    chosen = document.selection
+    if document.include == "failed":
+        chosen = replace(chosen, status="dead")
+    rows = _next_chunk(batch, chosen, position, CHUNK)
+    done = 0
+    for row in rows:
+        if matching(batch, chosen, row):
+            done += _sent_again(batch, terms, row, document)
+    return rows[-1].id if rows else position, done, len(rows) == CHUNK
+
+
+def _sent_again(batch: Batch, terms: TopicTerms, row: DeliveryRow, document: TaskDocument) -> bool:
+    """Send one again, if it can be; report whether."""
+    trigger = "" if document.include is None else "replay"
+    try:
+        redeliver_in(batch, terms, row, document.mode, force=True, trigger=trigger)
+    except Conflict:
+        return False
+    return True
+
+
+def _replay(batch: Batch, terms: TopicTerms, document: TaskDocument, position: int) -> tuple[int, int, bool]:
+    """Have a subscription get those of the next messages that it has missed, or that failed."""
+    chosen = document.selection
+    subscription = batch.store.topics.subscriptions([chosen.subscription or -1]).get(
+        chosen.subscription or -1
+    )
+    if subscription is None:
+        return position, 0, False
+    topic = known_topic(batch, subscription.topic)
+    last = _LAST if chosen.until is None else (chosen.until << COUNTER_BITS) - 1
+    messages = batch.store.topics.messages_of(topic.name, position, last, CHUNK)
+    done = 0
+    for message in messages:
+        there = batch.store.topics.delivery_of(message.id, subscription.id)
+        if there is None:
+            done += len(deliver(batch, terms, topic, message, [subscription], trigger="replay"))
+        elif document.include == "all" and there.status == DeliveryStatus.DEAD:
+            done += _sent_again(batch, terms, there, document)
+    return messages[-1].id if messages else position, done, len(messages) == CHUNK
+
+
+def _next_chunk(batch: Batch, chosen: Selection, after: int, limit: int) -> Sequence[DeliveryRow]:
+    rows = batch.store.topics
+    return rows.deliveries_of(chosen.subscription, after, _LAST, limit, dead=chosen.status == "dead")
+
+
+def matching(batch: Batch, chosen: Selection, row: DeliveryRow) -> bool:
+    """Report whether a delivery is meant, but for its status where only its job knows it."""
+    if chosen.status == "dead" and row.status != DeliveryStatus.DEAD:
+        return False
+    if chosen.status == "delivered" and row.status != DeliveryStatus.DELIVERED:
+        return False
+    if chosen.dead_reason is not None and row.dead_reason != chosen.dead_reason:
+        return False
+    if chosen.message is not None and row.message != chosen.message:
+        return False
+    published = row.message >> COUNTER_BITS
+    if not chosen.since <= published < (chosen.until or _LAST):
+        return False
+    if chosen.topic is None:
+        return True
+    subscription = batch.store.topics.subscriptions([row.subscription]).get(row.subscription)
+    return subscription is not None and subscription.topic == chosen.topic

@@ -1,0 +1,173 @@
+"""Deliveries sent again: one, many, and what was missed. Numbers are the checklist's of the notification specification."""
+
+from __future__ import annotations
+
+import pytest
+
+from anew.errors import Conflict, PayloadExpired
+from anew.topics.exchange import Answer
+from anew.topics.redelivery import Selection, TaskDocument, cancel, count, known_task, redeliver, remove, start, stop
+from anew.topics.registry import turn
+from tests.unit.topics.rig import NOW, OK, Topics, policy
+
+A = "https://a.example/hook"
+FAIL = Answer(status=500)
+
+
+def with_endpoint(**document: object) -> Topics:
+    topics = Topics()
+    topics.topic()
+    topics.subscribe(A, delivery_policy=policy(retry={"schedule": []}), **document)
+    return topics
+
+
+def test_checklist_55_a_dead_delivery_is_sent_again_and_keeps_its_attempts() -> None:
+    topics = with_endpoint()
+    topics.answers[A] = [FAIL, OK]
+    topics.publish()
+    topics.run()
+    (dead,) = topics.deliveries()
+    topics.do(redeliver(topics.terms, dead.id))
+    topics.run()
+    assert topics.statuses() == ["delivered"]
+    attempts = topics.attempts(dead.id)
+    assert [(one.trigger, one.outcome) for one in attempts if one] == [("scheduled", "dead"), ("manual", "delivered")]
+
+
+def test_checklist_56_what_was_delivered_is_sent_again_by_force_alone_and_never_without_its_message() -> None:
+    topics = with_endpoint()
+    topics.publish()
+    topics.run()
+    (row,) = topics.deliveries()
+    with pytest.raises(Conflict, match="it was delivered; send force"):
+        topics.do(redeliver(topics.terms, row.id))
+    topics.do(redeliver(topics.terms, row.id, force=True))
+    topics.run()
+    assert [one.number for one in topics.requests] == [1, 2]
+    topics.clock.advance(15 * 86_400_000)  # messages are kept for 14 days
+    topics.do(lambda batch: batch.store.topics.purge(batch.now, 100))
+    with pytest.raises(PayloadExpired):
+        topics.do(redeliver(topics.terms, row.id, force=True))
+
+
+def test_once_is_one_attempt_and_full_begins_the_policy_again() -> None:
+    topics = Topics()
+    topics.topic()
+    topics.subscribe(A, delivery_policy=policy(retry={"schedule": [3]}))
+    topics.answers[A] = FAIL
+    topics.publish()
+    topics.run()
+    (row,) = topics.deliveries()
+    topics.do(redeliver(topics.terms, row.id, "once"))
+    topics.run()
+    assert topics.times() == [0, 3, 3]
+    topics.do(redeliver(topics.terms, row.id, "full"))
+    topics.run()
+    assert topics.times() == [0, 3, 3, 3, 6]
+    assert topics.deliveries()[0].attempts == 5
+
+
+def test_a_waiting_delivery_that_is_sent_again_is_sent_now() -> None:
+    topics = Topics()
+    topics.topic()
+    topics.subscribe(A, delivery_policy=policy(retry={"schedule": [1_000]}))
+    topics.answers[A] = [FAIL, OK]
+    topics.publish()
+    topics.turn()
+    topics.do(redeliver(topics.terms, topics.deliveries()[0].id))
+    topics.run(until_ms=0)
+    assert topics.times() == [0, 0]
+
+
+def test_checklist_57_a_replay_sends_exactly_the_dead_of_its_window_once_oldest_first() -> None:
+    topics = with_endpoint()
+    topics.answers[A] = FAIL
+    for number in range(5):
+        topics.publish(number)
+        topics.run()
+        topics.clock.advance(60_000)
+    topics.requests.clear()
+    topics.answers[A] = OK
+    subscription = topics.deliveries()[0].subscription
+    window = Selection(subscription=subscription, since=NOW + 60_000, until=NOW + 240_000)
+    task = topics.do(start(topics.terms, TaskDocument(selection=window, include="failed")))
+    topics.run()
+    assert [one.data for one in topics.requests] == [1, 2, 3]
+    done = topics.do(lambda batch: known_task(batch, task.id))
+    assert (done.status, done.done) == ("done", 3)
+    assert topics.statuses() == ["dead", "delivered", "delivered", "delivered", "dead"]
+
+
+def test_checklist_53_what_was_published_while_it_was_disabled_is_made_by_a_replay_of_what_was_missed() -> None:
+    topics = with_endpoint()
+    subscription = topics.do(lambda batch: batch.store.topics.subscribers("orders", -1, 1))[0].id
+    topics.publish(1)
+    topics.do(turn(topics.terms, subscription, "disable"))
+    topics.publish(2)
+    topics.publish(3)
+    topics.run()
+    assert topics.requests == []
+    topics.do(turn(topics.terms, subscription, "enable"))
+    topics.run()
+    assert [one.data for one in topics.requests] == [1]
+    missed = TaskDocument(selection=Selection(subscription=subscription, since=NOW), include="missed")
+    topics.do(start(topics.terms, missed))
+    topics.run()
+    assert [one.data for one in topics.requests] == [1, 2, 3]
+
+
+def test_a_selection_is_counted_before_it_is_sent() -> None:
+    topics = with_endpoint()
+    topics.answers[A] = FAIL
+    for number in range(250):
+        topics.publish(number)
+    topics.run()
+    chosen = Selection(status="dead", dead_reason="exhausted")
+    assert topics.do(lambda batch: count(batch, chosen)) == 250
+    assert topics.do(lambda batch: count(batch, Selection(status="dead", topic="other"))) == 0
+    topics.answers[A] = OK
+    task = topics.do(start(topics.terms, TaskDocument(selection=chosen)))
+    topics.run()
+    assert set(topics.statuses()) == {"delivered"}
+    assert topics.do(lambda batch: known_task(batch, task.id)).done == 250
+
+
+def test_a_task_that_is_stopped_does_no_more() -> None:
+    topics = with_endpoint()
+    topics.answers[A] = FAIL
+    for number in range(3):
+        topics.publish(number)
+    topics.run()
+    task = topics.do(start(topics.terms, TaskDocument(selection=Selection(status="dead"))))
+    assert topics.do(stop(task.id)).status == "cancelled"
+    topics.run()
+    assert topics.statuses() == ["dead"] * 3
+
+
+def test_what_is_cancelled_is_not_sent_and_what_is_dead_can_be_removed() -> None:
+    topics = with_endpoint()
+    topics.publish(1)
+    (row,) = topics.deliveries()
+    topics.do(cancel(topics.terms, row.id))
+    topics.run()
+    assert (topics.requests, topics.statuses()) == ([], ["cancelled"])
+    with pytest.raises(Conflict, match="only dead deliveries"):
+        topics.do(remove(row.id))
+    topics.answers[A] = FAIL
+    topics.publish(2)
+    topics.run()
+    topics.do(remove(topics.deliveries()[1].id))
+    assert topics.statuses() == ["cancelled"]
+
+
+def test_checklist_8_many_subscriptions_get_theirs_in_chunks_also_if_a_chunk_is_made_twice() -> None:
+    topics = Topics(fanout_inline=10)
+    topics.topic()
+    for number in range(1_200):
+        topics.subscribe(f"https://{number}.example/")
+    published = topics.publish()
+    assert (published.deliveries, published.expanding) == (0, True)
+    topics.take(1)  # makes the first 500
+    topics.do(lambda batch: batch.store.topics.expand(published.ids[0], -1))  # forgets how far it was
+    topics.run()
+    assert len(topics.requests) == len({one.url for one in topics.requests}) == 1_200
