@@ -7,6 +7,7 @@
         InvalidConfig       a setting, flag, variable or file entry
         MalformedRequest    bytes that are not a request at all
         TooLarge            more bytes or items than may come at once
+        BlockedAddress      an address that nothing is sent to
       NotFound            no such job, error record or queue
       Conflict            the state of things forbids it
         IllegalTransition   the job is not in a state from which this move is legal
@@ -94,6 +95,12 @@ class TooLarge(InvalidInput):
 
     code = "too_large"
     status = 413
+
+
+class BlockedAddress(InvalidInput):
+    """A host, or an address that its name has, is one that nothing is sent to."""
+
+    code = "blocked_address"
 
 
 class NotFound(AnewError):
