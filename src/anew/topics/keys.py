@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import secrets
 from collections.abc import Callable
+from functools import cached_property
 from pathlib import Path
 from typing import Final
 
@@ -88,14 +89,18 @@ class Box:
     """Encrypts what is stored, by AES-GCM.
 
     Args:
-        secret: 32 bytes.
+        load: Gives the secret, 32 bytes, when it is needed first: a store without subscriptions has none.
     """
 
-    def __init__(self, secret: bytes) -> None:
-        self._secret = secret
+    def __init__(self, load: Callable[[], bytes]) -> None:
+        self._load = load
 
     def __repr__(self) -> str:
         return "Box()"
+
+    @cached_property
+    def _secret(self) -> bytes:
+        return self._load()
 
     def seal(self, plain: bytes, owner: int) -> bytes:
         """Encrypt something that belongs to a subscription."""

@@ -67,7 +67,7 @@ class Topics:
             limits=Limits(global_in_flight=0),
             rng=chance.random,
         )
-        box = Box(bytes(32))
+        box = Box(lambda: bytes(32))
         self.terms = TopicTerms(
             box=box, **{"confirmation": "off", "public_url": "https://anew.example", **terms}
         )

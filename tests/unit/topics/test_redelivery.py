@@ -6,7 +6,17 @@ import pytest
 
 from anew.errors import Conflict, PayloadExpired
 from anew.topics.exchange import Answer
-from anew.topics.redelivery import Selection, TaskDocument, cancel, count, known_task, redeliver, remove, start, stop
+from anew.topics.redelivery import (
+    Selection,
+    TaskDocument,
+    cancel,
+    count,
+    known_task,
+    redeliver,
+    remove,
+    start,
+    stop,
+)
 from anew.topics.registry import turn
 from tests.unit.topics.rig import NOW, OK, Topics, policy
 
@@ -31,7 +41,10 @@ def test_checklist_55_a_dead_delivery_is_sent_again_and_keeps_its_attempts() -> 
     topics.run()
     assert topics.statuses() == ["delivered"]
     attempts = topics.attempts(dead.id)
-    assert [(one.trigger, one.outcome) for one in attempts if one] == [("scheduled", "dead"), ("manual", "delivered")]
+    assert [(one.trigger, one.outcome) for one in attempts if one] == [
+        ("scheduled", "dead"),
+        ("manual", "delivered"),
+    ]
 
 
 def test_checklist_56_what_was_delivered_is_sent_again_by_force_alone_and_never_without_its_message() -> None:
@@ -98,7 +111,9 @@ def test_checklist_57_a_replay_sends_exactly_the_dead_of_its_window_once_oldest_
     assert topics.statuses() == ["dead", "delivered", "delivered", "delivered", "dead"]
 
 
-def test_checklist_53_what_was_published_while_it_was_disabled_is_made_by_a_replay_of_what_was_missed() -> None:
+def test_checklist_53_what_was_published_while_it_was_disabled_is_made_by_a_replay_of_what_was_missed() -> (
+    None
+):
     topics = with_endpoint()
     subscription = topics.do(lambda batch: batch.store.topics.subscribers("orders", -1, 1))[0].id
     topics.publish(1)
