@@ -1,0 +1,892 @@
+"""Topics over HTTP: publish, subscribe, and look after deliveries. Errors are ``application/problem+json``."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import secrets
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from typing import Any, Final
+
+import msgspec
+from msgspec import UNSET, Raw, Struct, UnsetType
+from msgspec.structs import replace
+
+from anew.engine import Batch, Call
+from anew.engine.ops import Verb
+from anew.errors import AnewError, InvalidInput, MalformedRequest, NotFound, NotSupported, TooLarge
+from anew.http.api import Context
+from anew.http.formats import Format
+from anew.http.query_strings import query_pairs
+from anew.http.router import Handler, Router
+from anew.jobs.ids import COUNTER_BITS
+from anew.net.seam import Kind, Request
+from anew.store.topics import DeliveryRow, SubscriptionRow
+from anew.topics import redelivery, registry
+from anew.topics.delivery_policy import effective, layer_of
+from anew.topics.documents import (
+    LEAST_TTL_S,
+    NewMessage,
+    SubscriptionDocument,
+    TopicDocument,
+    check_message,
+    check_topic_name,
+    subscription_document,
+)
+from anew.topics.filters import filter_of
+from anew.topics.foreign_policy import from_sns, from_zaqar
+from anew.topics.guard import GuardSettings, judge_url
+from anew.topics.keys import MOST_OVERLAP_MS
+from anew.topics.publishing import Published, publish
+from anew.topics.signing import check_secret, public_key
+from anew.topics.terms import TopicTerms
+from anew.topics.views import (
+    attempt_view,
+    delivery_status,
+    delivery_views,
+    message_view,
+    policy_view,
+    subscription_view,
+    task_view,
+    topic_view,
+)
+
+PROBLEM: Final = b"application/problem+json"
+MAX_BODY: Final = 256 << 10
+MOST_LIMIT: Final = 100
+SCANNED: Final = 5_000
+"""Deliveries that one page looks at, however few of them match; the page's cursor goes on behind them."""
+
+_LAST = (1 << 63) - 1
+_queue_name = re.compile(r"[^,*?\[\]{}\\\x00]{1,512}").fullmatch
+
+
+def problem(request: Request, error: AnewError) -> None:
+    """Answer with an error as RFC 9457 has it."""
+    internal = error.status == 500
+    status = (
+        422
+        if isinstance(error, InvalidInput) and not isinstance(error, MalformedRequest | TooLarge)
+        else error.status
+    )
+    detail = "internal server error" if internal else str(error)
+    body: dict[str, Any] = {"type": "about:blank", "title": error.code, "status": status, "code": error.code}
+    body |= {"detail": detail, "error": detail}
+    if isinstance(error, InvalidInput) and error.field and not internal:
+        pointer = error.field if error.field.startswith("/") else "/" + error.field.replace(".", "/")
+        body["errors"] = [{"pointer": pointer, "detail": detail}]
+    extra = ((b"retry-after", b"1"),) if status in (503, 507) else ()
+    request.reply(status, msgspec.json.encode(body), PROBLEM, extra)
+
+
+# -- bodies
+
+
+class _Topic(Struct, frozen=True, forbid_unknown_fields=True):
+    delivery_policy: dict[str, Any] | UnsetType | None = UNSET
+    lock_delivery_policy: bool | UnsetType = UNSET
+    retention: int | UnsetType | None = UNSET
+    excerpts: bool | UnsetType = UNSET
+
+
+class _Endpoint(Struct, frozen=True, forbid_unknown_fields=True):
+    type: str
+    url: str = ""
+    queue: str = ""
+
+
+class _Subscription(Struct, frozen=True, forbid_unknown_fields=True):
+    endpoint: _Endpoint
+    filter: dict[str, Any] | None = None
+    delivery_policy: dict[str, Any] | None = None
+    handshake: str = "token"
+    signing: str = "hmac"
+    secret: str | None = None
+    name: str = ""
+    ttl: int | None = None
+    dead_letter_queue: str | None = None
+
+
+class _SubscriptionPatch(Struct, frozen=True, forbid_unknown_fields=True):
+    endpoint: _Endpoint | UnsetType = UNSET
+    filter: dict[str, Any] | UnsetType | None = UNSET
+    delivery_policy: dict[str, Any] | UnsetType | None = UNSET
+    name: str | UnsetType = UNSET
+    ttl: int | UnsetType | None = UNSET
+    dead_letter_queue: str | UnsetType | None = UNSET
+
+
+class _Messages(Struct, frozen=True, forbid_unknown_fields=True):
+    messages: list[NewMessage]
+
+
+class _Reason(Struct, frozen=True, forbid_unknown_fields=True):
+    reason: str = ""
+    token: str = ""
+    replay_missed_since: str | None = None
+    release: bool = True
+
+
+class _Rotation(Struct, frozen=True, forbid_unknown_fields=True):
+    secret: str | None = None
+    overlap: int = 86_400
+
+
+class _Redelivery(Struct, frozen=True, forbid_unknown_fields=True):
+    mode: str = "full"
+    force: bool = False
+
+
+class _Bulk(Struct, frozen=True, forbid_unknown_fields=True):
+    status: str | None = None
+    dead_reason: str | None = None
+    topic: str | None = None
+    subscription: str | None = None
+    message: str | None = None
+    since: str | None = None
+    until: str | None = None
+    mode: str = "full"
+    dry_run: bool = False
+
+
+class _Replay(Struct, frozen=True, forbid_unknown_fields=True):
+    since: str
+    until: str | None = None
+    include: str = "failed"
+
+
+class _Conversion(Struct, frozen=True, forbid_unknown_fields=True):
+    source: str = msgspec.field(name="from")
+    policy: Any = None
+    mode: str = "as_shipped"
+
+
+_PATH = re.compile(r" - at `\$?(.*)`$")
+
+
+def read_body(request: Request, kind: type[Any], *, optional: bool = False) -> Any:
+    """Decode a body.
+
+    Raises:
+        MalformedRequest: It is no JSON.
+        InvalidInput: A member does not fit; the field is a JSON pointer.
+    """
+    if optional and not request.body.strip():
+        return kind()
+    try:
+        return msgspec.json.decode(request.body, type=kind)
+    except msgspec.ValidationError as error:
+        raise _not_fitting(error) from None
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise MalformedRequest(f"invalid JSON: {error}") from None
+
+
+def _not_fitting(error: msgspec.ValidationError) -> InvalidInput:
+    text = str(error)
+    found = _PATH.search(text)
+    path = found[1] if found else ""
+    pointer = re.sub(r"\[(\d+|\.\.\.)\]", r"/\1", path.replace(".", "/").replace("[///]", "/-"))
+    words = text[: found.start()] if found else text
+    if "unknown field" in words or "required field" in words:
+        name = words.split("`")[1]
+        pointer = f"{pointer}/{name}"
+    return InvalidInput(f"{pointer or '/'}: {words[:1].lower()}{words[1:]}".replace("`", "'"), field=pointer)
+
+
+def _choice(value: str, pointer: str, choices: tuple[str, ...]) -> Any:
+    if value not in choices:
+        raise InvalidInput(
+            f"{pointer}: expected one of {', '.join(choices)}, got {value!r:.60}", field=pointer
+        )
+    return value
+
+
+def _moment(text: str | None, pointer: str) -> int | None:
+    """Read an instant, RFC 3339 or epoch ms."""
+    if text is None:
+        return None
+    if text.isdecimal() and len(text) <= 15:
+        return int(text)
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        moment = None
+    if moment is None or moment.tzinfo is None:
+        raise InvalidInput(
+            f"{pointer}: expected an instant such as 2027-01-01T00:00:00Z, got {text!r:.60}", field=pointer
+        )
+    return int(moment.timestamp() * 1_000)
+
+
+class TopicRoutes:
+    """Serves topics.
+
+    Args:
+        context: What handlers use.
+        terms: What holds for topics; None: the extra ``webhooks`` is not installed.
+        guard: Which URLs may be subscribed.
+    """
+
+    def __init__(self, context: Context, terms: TopicTerms | None, guard: GuardSettings) -> None:
+        self._submit = context.commit.submit
+        self._ids = context.engine.ids
+        self._clock = context.engine.clock
+        self._given_terms = terms
+        self._guard = guard
+
+    @property
+    def _terms(self) -> TopicTerms:
+        if self._given_terms is None:
+            raise NotSupported("topics need the extra webhooks: pip install 'anew[webhooks]'")
+        return self._given_terms
+
+    # -- the way of a request
+
+    def _do(self, request: Request, verb: Verb, then: Callable[[Any], None], *, writes: bool = True) -> None:
+        """Run a verb, and answer."""
+
+        def done(result: Any) -> None:
+            if isinstance(result, AnewError):
+                problem(request, result)
+                return
+            try:
+                then(result)
+            except AnewError as error:
+                problem(request, error)
+
+        self._submit(Call(verb, done, durable=writes, waits=writes))
+
+    def _show(
+        self,
+        request: Request,
+        verb: Verb,
+        view: Callable[[Batch, Any], Any],
+        status: int = 200,
+        *,
+        writes: bool = True,
+    ) -> None:
+        """Run a verb, and answer with what it gives, as it is shown in the same transaction."""
+
+        def shown(batch: Batch) -> Any:
+            return view(batch, verb(batch))
+
+        self._do(request, shown, lambda value: reply(request, status, value), writes=writes)
+
+    def _key(self, text: str, prefix: str, pointer: str = "") -> int:
+        key = self._ids.read(text.removeprefix(prefix)) if text.startswith(prefix) else -1
+        if key < 0:
+            what = {
+                "sub_": "subscription",
+                "dlv_": "delivery",
+                "msg_": "message",
+                "tsk_": "task",
+                "att_": "attempt",
+            }
+            if pointer:
+                raise InvalidInput(f"{pointer}: expected an id {prefix}…, got {text!r:.60}", field=pointer)
+            raise NotFound(f"there is no such {what[prefix]}")
+        return key
+
+    # -- topics
+
+    def put_topic(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
+        """Create a topic, or have it be as the body says."""
+        check_topic_name(params[0])
+        document = self._topic_document(TopicDocument(), read_body(request, _Topic, optional=True))
+
+        def view(batch: Batch, result: Any) -> Any:
+            row, is_new = result
+            return is_new, topic_view(row, self._terms)
+
+        verb = registry.put_topic(params[0], document)
+        self._do(
+            request,
+            lambda batch: view(batch, verb(batch)),
+            lambda shown: reply(request, 201 if shown[0] else 200, shown[1]),
+        )
+
+    def patch_topic(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
+        """Change some members of a topic."""
+        body = read_body(request, _Topic)
+        verb = registry.change_topic(params[0], lambda before: self._topic_document(before, body))
+        self._show(request, verb, lambda batch, row: topic_view(row, self._terms))
+
+    def _topic_document(self, before: TopicDocument, body: _Topic) -> TopicDocument:
+        given = {name: value for name, value in msgspec.structs.asdict(body).items() if value is not UNSET}
+        if given.get("delivery_policy"):
+            effective([("", layer_of(given["delivery_policy"], "/delivery_policy"))])
+        kept = given.get("retention")
+        if kept is not None and not 60 <= kept <= 14 * 86_400:
+            raise InvalidInput(f"/retention: expected 60 to 1209600 seconds, got {kept}", field="/retention")
+        return replace(before, **given)
+
+    def get_topic(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
+        """Show a topic."""
+        self._show(
+            request,
+            lambda batch: registry.known_topic(batch, params[0]),
+            lambda batch, row: topic_view(row, self._terms),
+            writes=False,
+        )
+
+    def list_topics(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
+        """List topics by name."""
+        query = query_pairs(request.query, {"limit", "cursor"})
+        limit = _limit(query)
+        terms = self._terms
+
+        def verb(batch: Batch) -> Any:
+            rows = batch.store.topics.topics(query.get("cursor", ""), limit)
+            return page("topics", [topic_view(row, terms) for row in rows], limit, lambda: rows[-1].name)
+
+        self._do(request, verb, lambda shown: reply(request, 200, shown), writes=False)
+
+    def delete_topic(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
+        """Remove a topic."""
+        force = query_pairs(request.query, {"force"}).get("force") == "true"
+        self._do(
+            request, registry.drop_topic(params[0], force=force), lambda _: request.reply(204, b"", None)
+        )
+
+    # -- messages
+
+    def publish(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
+        """Publish a message, or several, all or none."""
+        terms = self._terms
+        key = request.headers.get(b"idempotency-key")
+        messages = self._messages(request, terms)
+        text = None if key is None else _idempotency_key(key)
+        digest = hashlib.sha256(request.body).digest() if text else b""
+
+        def then(published: Published) -> None:
+            ids = [f"msg_{self._ids.write(one)}" for one in published.ids]
+            body: dict[str, Any] = {
+                "ids": ids,
+                "deliveries": published.deliveries,
+                "expanding": published.expanding,
+            }
+            if published.repeated:
+                body = {"ids": ids, "repeated": True}
+            reply(request, 202, body)
+
+        self._do(request, publish(terms, params[0], messages, text, digest), then)
+
+    def _messages(self, request: Request, terms: TopicTerms) -> list[NewMessage]:
+        if len(request.body) > terms.publish_bytes + 4_096:
+            raise TooLarge(f"all messages of a request have at most {terms.publish_bytes} bytes together")
+        several = _has_messages(request.body)
+        body = read_body(request, _Messages if several else NewMessage)
+        messages: list[NewMessage] = body.messages if several else [body]
+        if not 1 <= len(messages) <= terms.publish_messages:
+            raise InvalidInput(
+                f"/messages: expected 1 to {terms.publish_messages} messages, got {len(messages)}",
+                field="/messages",
+            )
+        return [
+            check_message(one, terms.message_bytes, f"/messages/{place}" if several else "")
+            for place, one in enumerate(messages)
+        ]
+
+    def get_message(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
+        """Show a message, with how its deliveries stand."""
+        key = self._key(params[0], "msg_")
+
+        def verb(batch: Batch) -> Any:
+            row = batch.store.topics.messages([key]).get(key)
+            if row is None:
+                raise NotFound("there is no such message; messages are kept as long as their topic says")
+            return message_view(batch, row)
+
+        self._do(request, verb, lambda shown: reply(request, 200, shown), writes=False)
+
+    # -- subscriptions
+
+    def subscribe(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
+        """Subscribe an endpoint to a topic; the answer has its secret, once."""
+        terms = self._terms
+        body = read_body(request, _Subscription)
+        new = self._new_subscription(body)
+
+        def verb(batch: Batch) -> Any:
+            subscribed = registry.subscribe(terms, params[0], new, secrets.token_bytes)(batch)
+            shown = subscription_view(batch, subscribed.row, terms)
+            if subscribed.ring is None:
+                return 200, shown
+            return 201, shown | _secret_view(subscribed.ring.current)
+
+        self._do(request, verb, lambda answer: reply(request, *answer))
+
+    def _new_subscription(self, body: _Subscription) -> registry.NewSubscription:
+        endpoint = self._endpoint(body.endpoint)
+        if body.secret is not None:
+            check_secret(body.secret)
+        if body.ttl is not None and body.ttl < LEAST_TTL_S:
+            raise InvalidInput(f"/ttl: expected {LEAST_TTL_S} seconds or more, got {body.ttl}", field="/ttl")
+        document = SubscriptionDocument(
+            kind=_choice(body.endpoint.type, "/endpoint/type", ("webhook", "queue")),
+            name=_name(body.name),
+            filter=_filter(body.filter),
+            delivery_policy=_policy(body.delivery_policy),
+            handshake=_choice(body.handshake, "/handshake", ("token", "cloudevents")),
+            dead_letter_queue=None
+            if body.dead_letter_queue is None
+            else _queue(body.dead_letter_queue, "/dead_letter_queue"),
+        )
+        kind = _choice(body.signing, "/signing", ("hmac", "ed25519"))
+        return registry.NewSubscription(
+            endpoint=endpoint, document=document, signing=kind, secret=body.secret, ttl=body.ttl
+        )
+
+    def _endpoint(self, endpoint: _Endpoint) -> str:
+        if endpoint.type == "queue":
+            return f"queue:{_queue(endpoint.queue, '/endpoint/queue')}"
+        if len(endpoint.url) > 2_048:
+            raise InvalidInput("/endpoint/url: expected at most 2048 characters", field="/endpoint/url")
+        judge_url(endpoint.url, self._guard, "/endpoint/url")
+        return endpoint.url
+
+    def list_subscriptions(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
+        """List the subscriptions of a topic."""
+        query = query_pairs(request.query, {"limit", "cursor"})
+        limit, terms = _limit(query), self._terms
+        after = self._key(query["cursor"], "sub_", "/cursor") if query.get("cursor") else -1
+
+        def verb(batch: Batch) -> Any:
+            registry.known_topic(batch, params[0])
+            rows = batch.store.topics.subscribers(params[0], after, limit)
+            shown = [subscription_view(batch, row, terms) for row in rows]
+            return page("subscriptions", shown, limit, lambda: shown[-1]["id"])
+
+        self._do(request, verb, lambda shown: reply(request, 200, shown), writes=False)
+
+    def get_subscription(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
+        """Show a subscription."""
+        key = self._key(params[0], "sub_")
+        self._show(
+            request,
+            lambda batch: registry.known_subscription(batch, key),
+            lambda batch, row: subscription_view(batch, row, self._terms),
+            writes=False,
+        )
+
+    def patch_subscription(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
+        """Change some members of a subscription; another URL is to be confirmed again."""
+        key, body = self._key(params[0], "sub_"), read_body(request, _SubscriptionPatch)
+        now = self._clock.now()
+
+        def change(row: SubscriptionRow) -> SubscriptionRow:
+            document = subscription_document(row.document)
+            if body.filter is not UNSET:
+                document = replace(document, filter=_filter(body.filter))
+            if body.delivery_policy is not UNSET:
+                document = replace(document, delivery_policy=_policy(body.delivery_policy))
+            if body.name is not UNSET:
+                document = replace(document, name=_name(body.name))
+            if body.dead_letter_queue is not UNSET:
+                queue = body.dead_letter_queue
+                document = replace(
+                    document, dead_letter_queue=None if queue is None else _queue(queue, "/dead_letter_queue")
+                )
+            row = replace(row, document=msgspec.json.encode(document))
+            if body.ttl is not UNSET:
+                row = replace(row, ends_at=None if body.ttl is None else now + body.ttl * 1_000)
+            if body.endpoint is not UNSET:
+                if body.endpoint.type != document.kind:
+                    raise InvalidInput(
+                        "/endpoint/type: a subscription keeps its kind", field="/endpoint/type"
+                    )
+                row = replace(row, endpoint=self._endpoint(body.endpoint))
+            return row
+
+        verb = registry.change_subscription(self._terms, key, change, secrets.token_bytes)
+        self._show(request, verb, lambda batch, row: subscription_view(batch, row, self._terms))
+
+    def delete_subscription(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
+        """Remove a subscription, and cancel what waits for it."""
+        key = self._key(params[0], "sub_")
+        self._do(request, registry.drop_subscription(key), lambda _: request.reply(204, b"", None))
+
+    def confirm(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
+        """Confirm a subscription by its owner's word, or by its token."""
+        key = self._key(params[0], "sub_")
+        body = read_body(request, _Reason, optional=True)
+        verb = (
+            registry.confirm_by(self._terms, body.token) if body.token else registry.confirm(self._terms, key)
+        )
+        self._do(request, verb, lambda _: request.reply(204, b"", None))
+
+    def confirm_by_visit(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
+        """Confirm the subscription whose token this is: what a receiver's visit to `confirm_url` does."""
+        self._show(
+            request,
+            registry.confirm_by(self._terms, params[0]),
+            lambda batch, row: {
+                "confirmed": True,
+                "subscription_id": registry.id_of(batch, row),
+                "topic": row.topic,
+            },
+        )
+
+    def resend(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
+        """Ask an endpoint again whether it wants what it would get."""
+        key = self._key(params[0], "sub_")
+        verb = registry.resend(self._terms, key, secrets.token_bytes)
+        self._do(request, verb, lambda _: reply(request, 202, {}))
+
+    def turning(self, move: Any) -> Handler:
+        """Give the route that pauses, resumes, disables or enables a subscription."""
+
+        def handler(request: Request, form: Format, params: tuple[str, ...]) -> None:
+            key = self._key(params[0], "sub_")
+            body = read_body(request, _Reason, optional=True)
+            since = _moment(body.replay_missed_since, "/replay_missed_since")
+            turn = registry.turn(self._terms, key, move, body.reason)
+
+            def verb(batch: Batch) -> Any:
+                row = turn(batch)
+                if move == "enable" and since is not None:
+                    chosen = redelivery.Selection(subscription=key, since=since)
+                    redelivery.start(
+                        self._terms, redelivery.TaskDocument(selection=chosen, include="missed")
+                    )(batch)
+                return row
+
+            self._show(request, verb, lambda batch, row: subscription_view(batch, row, self._terms))
+
+        handler.__doc__ = f"{str(move).capitalize()} a subscription."
+        return handler
+
+    def secret(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
+        """Show the current secret of a subscription."""
+        key, terms = self._key(params[0], "sub_"), self._terms
+
+        def verb(batch: Batch) -> Any:
+            return _secret_view(registry.ring_of(terms, registry.known_subscription(batch, key)).current)
+
+        self._do(request, verb, lambda shown: reply(request, 200, shown), writes=False)
+
+    def rotate(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
+        """Give a subscription a new secret; the old one signs beside it for `overlap` seconds."""
+        key, body = self._key(params[0], "sub_"), read_body(request, _Rotation, optional=True)
+        if body.secret is not None:
+            check_secret(body.secret)
+        if not 0 <= body.overlap * 1_000 <= MOST_OVERLAP_MS:
+            raise InvalidInput(
+                f"/overlap: expected 0 to 604800 seconds, got {body.overlap}", field="/overlap"
+            )
+        verb = registry.rotate(self._terms, key, body.secret, body.overlap * 1_000, secrets.token_bytes)
+        self._do(request, verb, lambda ring: reply(request, 200, _secret_view(ring.current)))
+
+    def replay(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
+        """Send a subscription again what has failed, or what it has missed, since an instant."""
+        key, body = self._key(params[0], "sub_"), read_body(request, _Replay)
+        include = _choice(body.include, "/include", ("failed", "missed", "all"))
+        since, until = _moment(body.since, "/since"), _moment(body.until, "/until")
+        assert since is not None
+        if since < self._clock.now() - redelivery.LONGEST_REPLAY_MS:
+            raise InvalidInput("/since: expected an instant of the last 14 days", field="/since")
+        chosen = redelivery.Selection(subscription=key, since=since, until=until)
+        document = redelivery.TaskDocument(selection=chosen, include=include)
+        self._begin(request, document)
+
+    # -- deliveries
+
+    def _selection(self, query: Mapping[str, str | None]) -> redelivery.Selection:
+        subscription, message = query.get("subscription"), query.get("message")
+        return redelivery.Selection(
+            status=query.get("status"),
+            dead_reason=query.get("dead_reason"),
+            topic=query.get("topic"),
+            subscription=None if subscription is None else self._key(subscription, "sub_", "/subscription"),
+            message=None if message is None else self._key(message, "msg_", "/message"),
+            since=_moment(query.get("since"), "/since") or 0,
+            until=_moment(query.get("until"), "/until"),
+        )
+
+    def list_deliveries(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
+        """List deliveries, those of the oldest messages first."""
+        known = {
+            "status",
+            "dead_reason",
+            "topic",
+            "subscription",
+            "message",
+            "since",
+            "until",
+            "limit",
+            "cursor",
+        }
+        query = query_pairs(request.query, known)
+        limit, chosen = _limit(query), self._selection(query)
+        status = chosen.status
+        if status is not None:
+            _choice(status, "/status", STATUSES)
+        after = self._key(query["cursor"], "dlv_", "/cursor") if query.get("cursor") else -1
+        after = max(after, (chosen.since << COUNTER_BITS) - 1)
+
+        def verb(batch: Batch) -> Any:
+            rows, position = _matching(batch, chosen, after, limit)
+            shown = delivery_views(batch, rows)
+            cursor = None if position is None else f"dlv_{self._ids.write(position)}"
+            return {"deliveries": shown, "cursor": cursor}
+
+        self._do(request, verb, lambda shown: reply(request, 200, shown), writes=False)
+
+    def get_delivery(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
+        """Show a delivery."""
+        key = self._key(params[0], "dlv_")
+        self._show(
+            request,
+            lambda batch: redelivery.known_delivery(batch, key),
+            lambda batch, row: delivery_views(batch, [row])[0],
+            writes=False,
+        )
+
+    def list_attempts(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
+        """List the attempts of a delivery, the first one first."""
+        key = self._key(params[0], "dlv_")
+        query = query_pairs(request.query, {"limit", "cursor"})
+        limit, after = _limit(query), int(query["cursor"]) if query.get("cursor", "").isdecimal() else 0
+
+        def verb(batch: Batch) -> Any:
+            redelivery.known_delivery(batch, key)
+            rows = batch.store.topics.attempts(key, after, limit)
+            shown = [attempt_view(batch, row) for row in rows]
+            return page("attempts", shown, limit, lambda: str(rows[-1].number))
+
+        self._do(request, verb, lambda shown: reply(request, 200, shown), writes=False)
+
+    def get_attempt(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
+        """Show an attempt."""
+        text, _, number = params[0].rpartition("-")
+        key = self._key(text, "att_")
+
+        def verb(batch: Batch) -> Any:
+            before = int(number) - 1 if number.isdecimal() and len(number) < 10 else _LAST - 1
+            rows = batch.store.topics.attempts(key, before, 1)
+            if not rows or str(rows[0].number) != number:
+                raise NotFound("there is no such attempt")
+            return attempt_view(batch, rows[0])
+
+        self._do(request, verb, lambda shown: reply(request, 200, shown), writes=False)
+
+    def redeliver(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
+        """Send a delivery again, or now if it waits."""
+        key, body = self._key(params[0], "dlv_"), read_body(request, _Redelivery, optional=True)
+        mode = _choice(body.mode, "/mode", ("full", "once"))
+        verb = redelivery.redeliver(self._terms, key, mode, force=body.force)
+        self._show(request, verb, lambda batch, row: delivery_views(batch, [row])[0], 202)
+
+    def cancel(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
+        """Call a delivery off."""
+        verb = redelivery.cancel(self._terms, self._key(params[0], "dlv_"))
+        self._show(request, verb, lambda batch, row: delivery_views(batch, [row])[0])
+
+    def delete_delivery(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
+        """Remove a dead delivery."""
+        verb = redelivery.remove(self._key(params[0], "dlv_"))
+        self._do(request, verb, lambda _: request.reply(204, b"", None))
+
+    def redeliver_many(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
+        """Send all deliveries again that match; with `dry_run` they are only counted."""
+        body = read_body(request, _Bulk)
+        chosen = self._selection(msgspec.structs.asdict(body))
+        if chosen.status not in (None, "dead", "delivered"):
+            raise InvalidInput(
+                f"/status: expected dead or delivered, got {chosen.status!r:.60}", field="/status"
+            )
+        chosen = replace(chosen, status=chosen.status or "dead")
+        mode = _choice(body.mode, "/mode", ("full", "once"))
+        if not body.dry_run:
+            self._begin(request, redelivery.TaskDocument(selection=chosen, mode=mode))
+            return
+        self._do(
+            request,
+            lambda batch: redelivery.count(batch, chosen),
+            lambda count: reply(request, 200, {"count": count}),
+            writes=False,
+        )
+
+    # -- tasks and policies
+
+    def _begin(self, request: Request, document: redelivery.TaskDocument) -> None:
+        def view(batch: Batch, row: Any) -> Any:
+            return {"task_id": f"tsk_{batch.ids.write(row.id)}"}
+
+        self._show(request, redelivery.start(self._terms, document), view, 202)
+
+    def get_task(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
+        """Show how far a task is."""
+        key = self._key(params[0], "tsk_")
+        self._show(request, lambda batch: redelivery.known_task(batch, key), task_view, writes=False)
+
+    def stop_task(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
+        """Stop a task; what it has done stays."""
+        self._show(request, redelivery.stop(self._key(params[0], "tsk_")), task_view, 202)
+
+    def preview(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
+        """Show the waits that a delivery policy makes."""
+        document = read_body(request, dict)
+        policy, _ = effective([("given", layer_of(document))])
+        waits = policy.retry.delays_ms
+        shown = {
+            "delays": [wait / 1_000 for wait in waits],
+            "total": sum(waits) / 1_000,
+            "attempts": len(waits) + 1,
+            "policy": policy_view(policy),
+        }
+        reply(request, 200, shown)
+
+    def convert(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
+        """Give a policy of SNS or Zaqar as one of Anew's."""
+        body = read_body(request, _Conversion)
+        if _choice(body.source, "/from", ("sns", "zaqar")) == "sns":
+            converted = from_sns(body.policy)
+        else:
+            mode = _choice(body.mode, "/mode", ("as_shipped", "as_documented"))
+            converted = from_zaqar(body.policy, mode)
+        reply(
+            request, 200, {"policy": converted.policy, "warnings": converted.warnings, "lock": converted.lock}
+        )
+
+
+STATUSES: Final = ("scheduled", "ready", "sending", "delivered", "held", "dead", "cancelled")
+
+
+def _matching(
+    batch: Batch, chosen: redelivery.Selection, after: int, limit: int
+) -> tuple[list[DeliveryRow], int | None]:
+    """Give the next deliveries that match, and from where a next page goes on; None: there is none."""
+    found: list[DeliveryRow] = []
+    rows = batch.store.topics
+    for _ in range(SCANNED // 500):
+        is_dead = chosen.status == "dead"
+        chunk = rows.deliveries_of(chosen.subscription, after, _LAST, 500, dead=is_dead)
+        for row in chunk:
+            if redelivery.matching(batch, chosen, row) and (
+                chosen.status is None or delivery_status(batch, row) == chosen.status
+            ):
+                found.append(row)
+                if len(found) == limit:
+                    return found, row.id
+        if len(chunk) < 500:
+            return found, None
+        after = chunk[-1].id
+    return found, after
+
+
+def reply(request: Request, status: int, value: object) -> None:
+    """Answer with JSON."""
+    request.reply(status, msgspec.json.encode(value))
+
+
+def page(name: str, shown: list[Any], limit: int, cursor: Callable[[], str]) -> dict[str, Any]:
+    """Give a page of a list; its cursor is null on the last one."""
+    return {name: shown, "cursor": cursor() if len(shown) == limit else None}
+
+
+def _limit(query: Mapping[str, str]) -> int:
+    text = query.get("limit", "20")
+    if not text.isdecimal() or len(text) > 3 or not 1 <= int(text) <= MOST_LIMIT:
+        raise InvalidInput(f"/limit: expected 1 to {MOST_LIMIT}, got {text!r:.60}", field="/limit")
+    return int(text)
+
+
+def _has_messages(body: bytes) -> bool:
+    try:
+        return "messages" in msgspec.json.decode(body, type=dict[str, Raw])
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return False
+
+
+def _idempotency_key(value: bytes) -> str:
+    text = value.decode("latin-1")
+    if not 1 <= len(text) <= 255:
+        raise InvalidInput("Idempotency-Key: expected 1 to 255 characters", field="Idempotency-Key")
+    return text
+
+
+def _policy(blocks: dict[str, Any] | None) -> dict[str, Any] | None:
+    if blocks:
+        layer_of(blocks, "/delivery_policy")
+    return blocks or None
+
+
+def _filter(document: dict[str, Any] | None) -> dict[str, Any] | None:
+    if document is not None:
+        filter_of(document)
+    return document
+
+
+def _name(name: str) -> str:
+    if len(name) > 255 or not name.isprintable():
+        raise InvalidInput("/name: expected at most 255 printable characters", field="/name")
+    return name
+
+
+def _queue(name: str, pointer: str) -> str:
+    if not _queue_name(name) or name.startswith("$"):
+        raise InvalidInput(f"{pointer}: expected the name of a queue, got {name!r:.60}", field=pointer)
+    return name
+
+
+def _secret_view(secret: str) -> dict[str, Any]:
+    public = public_key(secret)
+    return {"secret": secret} if public is None else {"secret": secret, "public_key": public}
+
+
+def _guarded(handler: Handler) -> Handler:
+    """Answer what a handler refuses as a problem."""
+
+    def guarded(request: Request, form: Format, params: tuple[str, ...]) -> None:
+        try:
+            handler(request, form, params)
+        except AnewError as error:
+            problem(request, error)
+
+    guarded.__doc__ = handler.__doc__
+    return guarded
+
+
+def add_routes(router: Router, context: Context, terms: TopicTerms | None, guard: GuardSettings) -> None:
+    """Serve the routes of topics."""
+    routes = TopicRoutes(context, terms, guard)
+
+    def add(method: str, path: str, handler: Handler, kind: Kind = Kind.other, most: int = MAX_BODY) -> None:
+        router.add(method, path, _guarded(handler), kind=kind, most_bytes=None if method == "GET" else most)
+
+    most = 2 << 20 if terms is None else terms.publish_bytes + (64 << 10)
+    add("GET", "/v1/topics", routes.list_topics)
+    add("PUT", "/v1/topics/{topic}", routes.put_topic)
+    add("GET", "/v1/topics/{topic}", routes.get_topic)
+    add("PATCH", "/v1/topics/{topic}", routes.patch_topic)
+    add("DELETE", "/v1/topics/{topic}", routes.delete_topic)
+    add("POST", "/v1/topics/{topic}/messages", routes.publish, Kind.new_work, most)
+    add("GET", "/v1/messages/{message}", routes.get_message)
+    add("POST", "/v1/topics/{topic}/subscriptions", routes.subscribe)
+    add("GET", "/v1/topics/{topic}/subscriptions", routes.list_subscriptions)
+    add("GET", "/v1/subscriptions/{subscription}", routes.get_subscription)
+    add("PATCH", "/v1/subscriptions/{subscription}", routes.patch_subscription)
+    add("DELETE", "/v1/subscriptions/{subscription}", routes.delete_subscription)
+    add("POST", "/v1/subscriptions/{subscription}/confirm", routes.confirm)
+    add("POST", "/v1/subscriptions/{subscription}/resend-confirmation", routes.resend)
+    add("GET", "/v1/confirm/{token}", routes.confirm_by_visit)
+    add("POST", "/v1/confirm/{token}", routes.confirm_by_visit)
+    for move in ("pause", "resume", "disable", "enable"):
+        add("POST", f"/v1/subscriptions/{{subscription}}/{move}", routes.turning(move))
+    add("GET", "/v1/subscriptions/{subscription}/secret", routes.secret)
+    add("POST", "/v1/subscriptions/{subscription}/secret/rotate", routes.rotate)
+    add("POST", "/v1/subscriptions/{subscription}/replay", routes.replay)
+    add("GET", "/v1/deliveries", routes.list_deliveries)
+    add("POST", "/v1/deliveries/redeliver", routes.redeliver_many)
+    add("GET", "/v1/deliveries/{delivery}", routes.get_delivery)
+    add("DELETE", "/v1/deliveries/{delivery}", routes.delete_delivery)
+    add("GET", "/v1/deliveries/{delivery}/attempts", routes.list_attempts)
+    add("POST", "/v1/deliveries/{delivery}/redeliver", routes.redeliver)
+    add("POST", "/v1/deliveries/{delivery}/cancel", routes.cancel)
+    add("GET", "/v1/attempts/{attempt}", routes.get_attempt)
+    add("GET", "/v1/tasks/{task}", routes.get_task)
+    add("DELETE", "/v1/tasks/{task}", routes.stop_task)
+    add("POST", "/v1/delivery-policies/preview", routes.preview)
+    add("POST", "/v1/delivery-policies/convert", routes.convert)
