@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Final, Literal
+from collections.abc import Callable, Mapping, Sequence
+from itertools import accumulate
+from typing import Any, Final, Literal, NamedTuple
 
 import msgspec
 from msgspec import Struct
 
-from anew.errors import InvalidInput
+from anew.topics.json_fields import choice, count, flag, in_range, member, number, read_object, wrong
 
 Profile = Literal["webhook", "sns"]
 BodyForm = Literal["envelope", "raw", "cloudevents"]
@@ -111,17 +112,21 @@ MOST_RETRIES: Final = 100
 
 
 def backoff_ms(function: str, n: int, least_s: float, most_s: float) -> list[int]:
-    """Give the waits of a backoff phase: the first is exactly the least, the last exactly the most, ms.
-
-    Source: the notification specification, 3.4, whose shapes are those that Zaqar's proposal promised.
+    """Give the waits of a backoff phase: the first is exactly the least, the last exactly the most, none is below its forerunner.
 
     Args:
         function: One of `FUNCTIONS`.
-        n: How many.
+        n: How many. One wait alone is the least.
         least_s, most_s: Seconds.
+
+    Returns:
+        Milliseconds, as ``floor(1000 d + 0.5)`` of seconds in double precision.
+
+    Source:
+        The shapes that the proposal of Zaqar's retry policies promises, over n waits.
     """
-    if n == 1:
-        return [_ms(least_s)]
+    if n < 2:
+        return [_ms(least_s)] * n
     span = most_s - least_s
     shapes: dict[str, Callable[[int], float]] = {
         "linear": lambda i: least_s + span * (i - 1) / (n - 1),
@@ -130,11 +135,25 @@ def backoff_ms(function: str, n: int, least_s: float, most_s: float) -> list[int
         "exponential": lambda i: least_s + span * (2.0 ** (i - 1) - 1) / (2.0 ** (n - 1) - 1),
     }
     shape = shapes[function]
-    return [_ms(min(max(shape(i), least_s), most_s)) for i in range(1, n + 1)]
+    # The ends are given, not calculated: least + (most - least) may miss most by a rounding error.
+    inner = [_ms(min(max(shape(i), least_s), most_s)) for i in range(2, n)]
+    return list(accumulate([_ms(least_s), *inner, _ms(most_s)], max))
 
 
 def _ms(seconds: float) -> int:
     return math.floor(1_000 * seconds + 0.5)
+
+
+class DelayPhase(NamedTuple):
+    """A part of a retry block's waits.
+
+    Attributes:
+        name: ``immediate``, ``pre-backoff``, ``backoff`` or ``post-backoff``; a schedule and a preset are one part each.
+        delays_ms: The nominal waits.
+    """
+
+    name: str
+    delays_ms: list[int]
 
 
 # -- what somebody writes
@@ -153,6 +172,7 @@ _PRESETS: Final[dict[str, tuple[tuple[float, ...], Profile]]] = {
     "sns": ((20, 20, 20), "sns"),
     "zaqar": (ZAQAR, "webhook"),
 }
+_DEFAULT_RETRY: Final = {"preset": "standard"}
 _COUNTS = ("no_delay_retries", "min_delay_retries", "backoff_retries", "max_delay_retries")
 _PHASES = (*_COUNTS, "min_delay", "max_delay", "function")
 _CLASSES = ("3xx", "4xx", "5xx")
@@ -175,7 +195,7 @@ def layer_of(document: object, pointer: str = "") -> Layer:
     Raises:
         InvalidInput: Something does not fit; its field is a JSON pointer.
     """
-    blocks = _object(document, pointer, ("retry", "throttle", "request", "health"))
+    blocks = read_object(document, pointer, tuple(_READERS))
     for name, block in blocks.items():
         _READERS[name](block, f"{pointer}/{name}")
     return blocks
@@ -188,12 +208,50 @@ def effective(layers: Sequence[tuple[str, Layer]]) -> tuple[DeliveryPolicy, dict
         layers: Checked ones with their names, the weakest first. A block replaces the same one of a weaker layer as a whole.
     """
     sources = dict.fromkeys(_READERS, "default")
-    given: dict[str, Any] = {"retry": {"preset": "standard"}, "throttle": {}, "request": {}, "health": {}}
+    given: dict[str, Any] = {"retry": _DEFAULT_RETRY, "throttle": {}, "request": {}, "health": {}}
     for name, layer in layers:
         for block in layer:
             given[block], sources[block] = layer[block], name
     read = {block: _READERS[block](given[block], f"/{block}") for block in _READERS}
     return DeliveryPolicy(**read), sources
+
+
+class Preview(Struct, frozen=True, kw_only=True):
+    """What a delivery policy's retries come to, if all fail and requests take no time.
+
+    Attributes:
+        phases: The nominal waits, part by part; parts without a retry are left out.
+        retry: The whole block.
+    """
+
+    phases: tuple[DelayPhase, ...]
+    retry: Retry
+
+    def to_json(self) -> dict[str, Any]:
+        """Give waits and their sum in seconds, and the number of attempts."""
+        waits = self.retry.delays_ms
+        return {
+            "delays": [seconds(wait) for wait in waits],
+            "total": seconds(sum(waits)),
+            "attempts": len(waits) + 1,
+        }
+
+
+def preview(document: object) -> Preview:
+    """Give the schedule that a delivery policy alone makes; without a retry block that is the preset ``standard``.
+
+    Raises:
+        InvalidInput: As for `layer_of`.
+    """
+    block = layer_of(document).get("retry", _DEFAULT_RETRY)
+    parts, _ = _parts(block, "/retry")
+    return Preview(phases=tuple(part for part in parts if part.delays_ms), retry=_retry(block, "/retry"))
+
+
+def seconds(ms: int) -> float:
+    """Give milliseconds in seconds, as a whole number where it is one: that is how people write it."""
+    whole, part = divmod(ms, 1_000)
+    return ms / 1_000 if part else whole
 
 
 def engine_policy(retry: Retry) -> bytes:
@@ -208,137 +266,149 @@ def engine_policy(retry: Retry) -> bytes:
 def _retry(block: object, at: str) -> Retry:
     known = (*_PHASES, "schedule", "preset", "jitter", "max_total_time", "honor_retry_after", "max_retry_after",
              "overload_floor", "profile", "retry_statuses", "dead_statuses")  # fmt: skip
-    given = _object(block, at, known)
-    waits, profile = _waits(given, at)
-    jitter = _number(given, "jitter", at, 0, 0.5, 0.1)
-    total_ms = _ms(_number(given, "max_total_time", at, 0, 1_209_600, 604_800))
+    given = read_object(block, at, known)
+    parts, profile = _parts(given, at)
+    waits = [wait for part in parts for wait in part.delays_ms]
+    jitter = number(given, "jitter", at, 0, 0.5, 0.1)
+    total_ms = _ms(number(given, "max_total_time", at, 0, 1_209_600, 604_800))
     nominal = sum(waits)
     if nominal > total_ms:
-        raise _wrong(
-            f"{at}/max_total_time", total_ms / 1_000, f"at least {nominal / 1_000:g} s, the sum of the waits"
-        )
+        expected = f"at least {seconds(nominal)} seconds, which is the sum of the nominal waits"
+        raise wrong(f"{at}/max_total_time", given.get("max_total_time", 604_800), expected)
     retried, ended = (_statuses(given, name, at) for name in ("retry_statuses", "dead_statuses"))
     if both := [status for status in retried if status in ended]:
-        raise _wrong(f"{at}/dead_statuses", both[0], "no status that is in retry_statuses too")
+        raise wrong(f"{at}/dead_statuses", both[0], "no status that is in retry_statuses too")
     return Retry(
         delays_ms=tuple(waits),
         jitter=jitter,
         max_total_ms=total_ms,
-        honor_retry_after=_flag(given, "honor_retry_after", at, True),
-        max_retry_after_ms=_ms(_number(given, "max_retry_after", at, 0, 604_800, 86_400)),
-        overload_floor_ms=_ms(_number(given, "overload_floor", at, 0, 3_600, 30)),
-        profile=_choice(given, "profile", at, ("webhook", "sns"), profile),
+        honor_retry_after=flag(given, "honor_retry_after", at, True),
+        max_retry_after_ms=_ms(number(given, "max_retry_after", at, 0, 604_800, 86_400)),
+        overload_floor_ms=_ms(number(given, "overload_floor", at, 0, 3_600, 30)),
+        profile=choice(given, "profile", at, ("webhook", "sns"), profile),
         retry_statuses=retried,
         dead_statuses=ended,
     )
 
 
-def _waits(given: Mapping[str, Any], at: str) -> tuple[list[int], Profile]:
-    """Read the waits of a retry block, ms, and the profile that goes with them."""
+def _parts(given: Mapping[str, Any], at: str) -> tuple[list[DelayPhase], Profile]:
+    """Read the waits of a retry block, and the profile that goes with them."""
     ways = [name for name in ("schedule", "preset") if name in given]
-    if len(ways) + any(name in given for name in _PHASES) > 1:
-        raise _wrong(f"{at}/{ways[0]}", given[ways[0]], "one of schedule, preset and the phases, not two")
+    phase_fields = [name for name in _PHASES if name in given]
+    if len(ways) + bool(phase_fields) > 1:
+        both = [*ways, *phase_fields][:2]
+        raise wrong(member(at, both[0]), given[both[0]], f"only one of {both[0]} and {both[1]}")
     if "preset" in given:
-        name = _choice(given, "preset", at, tuple(_PRESETS), "standard")
+        name = choice(given, "preset", at, tuple(_PRESETS), "standard")
         waits, profile = _PRESETS[name]
-        return [_ms(wait) for wait in waits], profile
+        return [DelayPhase(f"preset {name}", [_ms(wait) for wait in waits])], profile
     if "schedule" in given:
-        return [_ms(wait) for wait in _schedule(given["schedule"], f"{at}/schedule")], "webhook"
+        schedule = _schedule(given["schedule"], f"{at}/schedule")
+        return [DelayPhase("schedule", [_ms(wait) for wait in schedule])], "webhook"
+    return _phases(given, at), "webhook"
+
+
+def _phases(given: Mapping[str, Any], at: str) -> list[DelayPhase]:
     defaults = (0, 0, 8, 0)
-    counts = [_count(given, name, at, default) for name, default in zip(_COUNTS, defaults, strict=True)]
+    counts = [
+        count(given, name, at, default, 0, MOST_RETRIES)
+        for name, default in zip(_COUNTS, defaults, strict=True)
+    ]
     if sum(counts) > MOST_RETRIES:
-        raise _wrong(at, sum(counts), f"at most {MOST_RETRIES} retries in all phases together")
-    least = _number(given, "min_delay", at, 0.1, 86_400, 5)
-    most = _number(
-        given, "max_delay", at, least, 604_800, max(3_600, least) if "max_delay" not in given else 0
-    )
-    function = _choice(given, "function", at, FUNCTIONS, "exponential")
-    none, first, middle, last = counts
-    backoff = backoff_ms(function, middle, least, most) if middle else []
-    return [0] * none + [_ms(least)] * first + backoff + [_ms(most)] * last, "webhook"
+        raise wrong(at, sum(counts), f"at most {MOST_RETRIES} retries in all phases together")
+    least = number(given, "min_delay", at, 0.1, 86_400, 5)
+    most = number(given, "max_delay", at, least, 604_800, max(3_600, least))
+    function = choice(given, "function", at, FUNCTIONS, "exponential")
+    without, early, middle, late = counts
+    return [
+        DelayPhase("immediate", [0] * without),
+        DelayPhase("pre-backoff", [_ms(least)] * early),
+        DelayPhase("backoff", backoff_ms(function, middle, least, most)),
+        DelayPhase("post-backoff", [_ms(most)] * late),
+    ]
 
 
 def _schedule(value: object, at: str) -> list[float]:
     if not isinstance(value, list) or len(value) > MOST_RETRIES:
-        raise _wrong(at, value, f"a list of at most {MOST_RETRIES} numbers of seconds")
-    return [_in_range(one, f"{at}/{place}", 0, 604_800) for place, one in enumerate(value)]
+        raise wrong(at, value, f"a list of at most {MOST_RETRIES} numbers of seconds")
+    return [in_range(one, f"{at}/{place}", 0, 604_800) for place, one in enumerate(value)]
 
 
 def _statuses(given: Mapping[str, Any], name: str, at: str) -> tuple[int | str, ...]:
     value = given.get(name, [])
     expected = 'a list of at most 50 codes 300 to 599, but not 410, or classes "3xx", "4xx", "5xx"'
     if not isinstance(value, list) or len(value) > 50:
-        raise _wrong(f"{at}/{name}", value, expected)
+        raise wrong(f"{at}/{name}", value, expected)
     for place, one in enumerate(value):
         is_code = isinstance(one, int) and not isinstance(one, bool) and 300 <= one <= 599 and one != 410
         if not is_code and one not in _CLASSES:
-            raise _wrong(f"{at}/{name}/{place}", one, expected)
+            raise wrong(f"{at}/{name}/{place}", one, expected)
     return tuple(value)
 
 
 def _throttle(block: object, at: str) -> Throttling:
-    given = _object(block, at, ("max_per_second", "burst", "max_in_flight"))
+    given = read_object(block, at, ("max_per_second", "burst", "max_in_flight"))
     rate = None
     if given.get("max_per_second") is not None:
-        rate = _number(given, "max_per_second", at, 0.01, 10_000, 0)
-    default = 1 if rate is None else math.ceil(rate)
+        rate = number(given, "max_per_second", at, 0.01, 10_000, 0)
+    burst = 1 if rate is None else math.ceil(rate)
+    if given.get("burst") is not None:
+        burst = count(given, "burst", at, burst, 1, 10_000)
     return Throttling(
-        max_per_second=rate,
-        burst=_count(given, "burst", at, default, 1, 10_000),
-        max_in_flight=_count(given, "max_in_flight", at, 8, 1, 100),
+        max_per_second=rate, burst=burst, max_in_flight=count(given, "max_in_flight", at, 8, 1, 100)
     )
 
 
 def _request(block: object, at: str) -> Request:
-    given = _object(block, at, ("timeout", "connect_timeout", "body", "content_type", "headers"))
+    given = read_object(block, at, ("timeout", "connect_timeout", "body", "content_type", "headers"))
     content_type = given.get("content_type", "application/json")
-    if not isinstance(content_type, str) or not _VALUE(content_type) or len(content_type) > 255:
-        raise _wrong(f"{at}/content_type", content_type, "a media type")
+    if not isinstance(content_type, str) or not _MEDIA_TYPE(content_type) or len(content_type) > 255:
+        raise wrong(f"{at}/content_type", content_type, "a media type such as application/json")
     return Request(
-        timeout_ms=_ms(_number(given, "timeout", at, 1, 30, 15)),
-        connect_timeout_ms=_ms(_number(given, "connect_timeout", at, 0.5, 10, 5)),
-        body=_choice(given, "body", at, ("envelope", "raw", "cloudevents"), "envelope"),
+        timeout_ms=_ms(number(given, "timeout", at, 1, 30, 15)),
+        connect_timeout_ms=_ms(number(given, "connect_timeout", at, 0.5, 10, 5)),
+        body=choice(given, "body", at, ("envelope", "raw", "cloudevents"), "envelope"),
         content_type=content_type,
         headers=_headers(given.get("headers", {}), f"{at}/headers"),
     )
 
 
 _NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,128}").fullmatch
+_MEDIA_TYPE = re.compile(r"[!#$&^_.+0-9A-Za-z-]+/[!#$&^_.+0-9A-Za-z-]+(;[\t\x20-\x7e]*)?").fullmatch
 _VALUE = re.compile(r"[\t\x20-\x7e]*").fullmatch
 
 
 def _headers(value: object, at: str) -> dict[str, str]:
     if not isinstance(value, dict) or len(value) > 20:
-        raise _wrong(at, value, "an object of at most 20 headers")
+        raise wrong(at, value, "an object of at most 20 headers")
     for name, text in value.items():
         if not isinstance(name, str) or not _NAME(name) or DENIED_HEADERS.fullmatch(name):
-            raise _wrong(
-                f"{at}/{name}", name, "the name of a header that is not Anew's or the connection's own"
-            )
+            expected = "the name of a header that is not Anew's or the connection's own"
+            raise wrong(member(at, name), name, expected)
         if not isinstance(text, str) or not _VALUE(text):
-            raise _wrong(f"{at}/{name}", text, "a text of visible ASCII characters, without line breaks")
+            raise wrong(member(at, name), text, "a text of visible ASCII characters, without line breaks")
     if sum(len(name) + len(text) for name, text in value.items()) > 4_096:
-        raise _wrong(at, len(value), "at most 4 KiB of headers")
+        raise wrong(at, value, "at most 4 KiB of headers, names and values together")
     return value
 
 
 def _health(block: object, at: str) -> Health:
     known = ("breaker_failures", "breaker_open", "breaker_open_max", "disable_after", "disable_min_failures",
              "disable_on_gone")  # fmt: skip
-    given = _object(block, at, known)
+    given = read_object(block, at, known)
     failures = given.get("breaker_failures", 10)
     after = given.get("disable_after", 432_000.0)
-    least = _number(given, "breaker_open", at, 1, 3_600, 30)
-    most = _number(given, "breaker_open_max", at, least, 86_400, max(600.0, least))
+    least = number(given, "breaker_open", at, 1, 3_600, 30)
+    most = number(given, "breaker_open_max", at, least, 86_400, max(600.0, least))
     return Health(
-        breaker_failures=None if failures is None else _count(given, "breaker_failures", at, 10, 1, 1_000),
+        breaker_failures=None if failures is None else count(given, "breaker_failures", at, 10, 1, 1_000),
         breaker_open_ms=_ms(least),
         breaker_open_max_ms=_ms(most),
         disable_after_ms=None
         if after is None
-        else _ms(_in_range(after, f"{at}/disable_after", 3_600, 2_592_000)),
-        disable_min_failures=_count(given, "disable_min_failures", at, 20, 1, 10_000),
-        disable_on_gone=_flag(given, "disable_on_gone", at, True),
+        else _ms(number(given, "disable_after", at, 3_600, 2_592_000, after)),
+        disable_min_failures=count(given, "disable_min_failures", at, 20, 1, 10_000),
+        disable_on_gone=flag(given, "disable_on_gone", at, True),
     )
 
 
@@ -348,52 +418,3 @@ _READERS: Final[dict[str, Callable[[object, str], Any]]] = {
     "request": _request,
     "health": _health,
 }
-
-# -- single values
-
-
-def _wrong(at: str, value: object, expected: str) -> InvalidInput:
-    return InvalidInput(f"{at or '/'}: expected {expected}, got {value!r:.60}", field=at, value=value)
-
-
-def _object(value: object, at: str, known: Iterable[str]) -> Mapping[str, Any]:
-    if not isinstance(value, dict):
-        raise _wrong(at, value, "an object")
-    for name in value:
-        if name not in known:
-            raise _wrong(f"{at}/{name}", value[name], f"one of {', '.join(known)}")
-    return value
-
-
-def _in_range(value: object, at: str, least: float, most: float) -> float:
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    if not is_number or not least <= value <= most:  # type: ignore[operator]
-        raise _wrong(at, value, f"a number from {least:g} to {most:g}")
-    return float(value)  # type: ignore[arg-type]
-
-
-def _number(given: Mapping[str, Any], name: str, at: str, least: float, most: float, default: float) -> float:
-    return _in_range(given.get(name, default), f"{at}/{name}", least, most)
-
-
-def _count(
-    given: Mapping[str, Any], name: str, at: str, default: int, least: int = 0, most: int = MOST_RETRIES
-) -> int:
-    value = given.get(name, default)
-    if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
-        raise _wrong(f"{at}/{name}", value, f"a whole number from {least} to {most}")
-    return value
-
-
-def _flag(given: Mapping[str, Any], name: str, at: str, default: bool) -> bool:
-    value = given.get(name, default)
-    if not isinstance(value, bool):
-        raise _wrong(f"{at}/{name}", value, "true or false")
-    return value
-
-
-def _choice(given: Mapping[str, Any], name: str, at: str, choices: Sequence[str], default: str) -> Any:
-    value = given.get(name, default)
-    if value not in choices:
-        raise _wrong(f"{at}/{name}", value, f"one of {', '.join(choices)}")
-    return value
