@@ -12,15 +12,18 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
+from anew.app.deliver import Deliverers
 from anew.app.running import address_of, cannot_listen, run_loop, stop_signals
 from anew.app.settled import (
     api_settings,
     crons_of,
     defaults_of,
     fwp_policies,
+    guard_settings,
     open_store,
     set_up_logs,
     throttles_of,
+    topic_terms,
     wire_limits,
 )
 from anew.clock import Clock, SystemClock
@@ -48,6 +51,7 @@ from anew.http import (
     service,
     settling,
     take,
+    topics,
 )
 from anew.http.api import Api, Context
 from anew.http.router import Router
@@ -135,6 +139,10 @@ class Server:
         context = Context(self.engine, commit, reads, api_settings(self.settings), counters)
         router = Router()
         streams = add_routes(router, context, loop)
+        deliverers = Deliverers(self.settings)
+        topics.add_routes(
+            router, context, topic_terms(self.settings), guard_settings(self.settings), deliverers.start
+        )
         helper = HelperProcess()
         lab.add_routes(router, helper)
         server = NetServer(wire_limits(self.settings), counters)
@@ -157,9 +165,12 @@ class Server:
             raise cannot_listen(host, port, error, "--" if name == "primary" else "--fwp-") from error
         if ready is not None:
             ready(bound)
+        if self.settings.webhooks.deliverers and has_subscriptions(self.engine):
+            deliverers.start()
         await self._stopping.wait()
         log.info("draining", extra={"timeout_ms": self.settings.timing.drain_timeout_ms})
         await server.drain(self.settings.timing.drain_timeout_ms)
+        await deliverers.stop()
         commit.close()
         await helper.close()
         reads.close()
@@ -287,6 +298,13 @@ def _tell_kept(error: AnewError) -> None:
 _ROUTES = (
     enqueuing, batches, settling, reports, querying, changing, service, crons, breakers, metrics, openapi
 )  # fmt: skip
+
+
+def has_subscriptions(engine: Engine) -> bool:
+    """Report whether there is anybody to deliver to."""
+    found: list[Any] = []
+    engine.apply([Call(lambda batch: batch.store.topics.any_subscription(), found.append, durable=False)])
+    return found == [True]
 
 
 def add_routes(router: Router, context: Context, loop: asyncio.AbstractEventLoop) -> take.TakeRoutes:

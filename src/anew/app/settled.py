@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import msgspec
 
@@ -13,13 +14,17 @@ from anew import logs
 from anew.backoff import Policy
 from anew.config import Settings
 from anew.engine.crontab import NewCron
-from anew.errors import AnewError, InvalidConfig
+from anew.errors import AnewError, InvalidConfig, InvalidInput
 from anew.http.api import ApiSettings
 from anew.jobs import Defaults, NewJob
 from anew.jobs.limits import Throttle
 from anew.net.seam import WireLimits
 from anew.store.protocol import Store
 from anew.store.sqlite import Places, SqliteStore
+from anew.topics.delivery_policy import layer_of
+from anew.topics.guard import GuardSettings
+from anew.topics.keys import Box, load_or_make_secret
+from anew.topics.terms import TopicTerms
 
 
 def open_store(settings: Settings) -> Store:
@@ -148,3 +153,35 @@ def _data_directory(settings: Settings) -> Path:
 
 def _bracketed(host: str) -> bytes:
     return f"[{host}]".encode() if ":" in host else host.encode()
+
+
+def guard_settings(settings: Settings) -> GuardSettings:
+    """Give which webhooks may be delivered to."""
+    chosen = settings.webhooks
+    return GuardSettings(
+        allow_http=chosen.allow_http, allow_cidrs=chosen.allow_cidrs, allow_hosts=chosen.allow_hosts
+    )
+
+
+def topic_terms(settings: Settings) -> TopicTerms:
+    """Give what holds for topics.
+
+    Raises:
+        InvalidConfig: The delivery policy does not fit.
+    """
+    chosen = settings.webhooks
+    policy = (chosen.policy or "{}").encode()
+    try:
+        layer_of(msgspec.json.decode(policy))
+    except (InvalidInput, msgspec.DecodeError) as error:
+        raise InvalidConfig(
+            f"--delivery-policy: {error}", field="delivery-policy", value=chosen.policy
+        ) from error
+    key = Places.at(Path(settings.store.root_dir)).webhook_key
+    return TopicTerms(
+        box=Box(lambda: load_or_make_secret(key)),
+        policy=policy,
+        confirmation=chosen.confirmation,
+        public_url=chosen.public_url.rstrip("/"),
+        origin=urlsplit(chosen.public_url).netloc or "anew",
+    )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, Final
 
 import click
@@ -20,6 +20,7 @@ _SECTIONS: Final = {
     "retention": "Keeping",
     "timing": "Timing",
     "limits": "Bounds",
+    "webhooks": "Topics and webhooks",
     "log": "Logging",
 }
 _FOREIGN_SECTION: Final = "From Zizq's command line"
@@ -51,11 +52,22 @@ class SettingsCommand(click.Command):
 
 def setting_options(function: Callable[..., Any]) -> Callable[..., Any]:
     """Give a command every option of the server; it receives them as keywords, for `load`."""
+    foreign = [_make(setting, _FOREIGN_SECTION, setting.help) for setting in FOREIGN.values()]
+    return _with_options(function, _SECTIONS, foreign)
+
+
+def options_of(*groups: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Give a command the options of some groups of settings; it receives them as keywords, for `load`."""
+    return lambda function: _with_options(function, groups, ())
+
+
+def _with_options(
+    function: Callable[..., Any], groups: Collection[str], more: Iterable[Decorator]
+) -> Callable[..., Any]:
     help_text = "File of settings. [ANEW_CONFIG; ./anew.toml if there is one]"
     options: list[Decorator] = [click.option("--config", cls=SettingOption, metavar="FILE", help=help_text)]
-    options += [_option(group, field, setting) for group, field, setting in declared() if group in _SECTIONS]
-    options += [_make(setting, _FOREIGN_SECTION, setting.help) for setting in FOREIGN.values()]
-    for option in reversed(options):
+    options += [_option(group, field, setting) for group, field, setting in declared() if group in groups]
+    for option in reversed([*options, *more]):
         function = option(function)
     return function
 

@@ -190,6 +190,30 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Webhooks:
+    """Topics: who delivers to webhooks, which ones may be delivered to, and what they are asked."""
+
+    deliverers: int = _of(1, "deliverers", "integer",
+        "Processes that deliver to webhooks, which the server starts with the first subscription; 0: `anew deliver` does it.",
+        high=64)
+    slots: int = _of(200, "deliverer-slots", "integer", "Requests of one such process at one time.", low=1, high=10_000)
+    policy: str | None = _of(None, "delivery-policy", "text",
+        "Delivery policy of topics and subscriptions that bring none, as JSON; see docs/webhooks.md.")
+    confirmation: Literal["required", "optional", "off"] = _of("required", "webhook-confirmation", "choice",
+        "required: an endpoint gets nothing before it has consented. optional: only what asks for a handshake is asked. "
+        "off: nobody is.", choices=("required", "optional", "off"))
+    public_url: str = _of("", "public-url", "text",
+        "Address under which receivers reach this server, for confirmations: https://hooks.example.org.")
+    allow_http: bool = _of(False, "webhook-allow-http", "switch", "Deliver to http:// URLs too.")
+    allow_cidrs: tuple[str, ...] = _of((), "webhook-allow-cidrs", "names",
+        "Comma list of networks that are delivered to though they are private or local, such as 10.1.0.0/16 or 127.0.0.1/32.")
+    allow_hosts: tuple[str, ...] = _of((), "webhook-allow-hosts", "names",
+        "Comma list of names that are delivered to whatever they resolve to; *.corp.example is every name below.")
+    egress_proxy: str | None = _of(None, "webhook-proxy", "text",
+        "http://host:port of a proxy that makes all connections to webhooks (CONNECT), and resolves their names.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Log:
     """What is logged, how, and where to."""
 
@@ -239,6 +263,7 @@ class Settings:
     retention: Retention = Retention()
     timing: Timing = Timing()
     limits: Limits = Limits()
+    webhooks: Webhooks = Webhooks()
     log: Log = Log()
     connect: Connect = Connect()
 

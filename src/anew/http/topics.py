@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from anew.engine import Batch, Call
 from anew.engine.ops import Verb
-from anew.errors import AnewError, InvalidInput, MalformedRequest, NotFound, NotSupported, TooLarge
+from anew.errors import AnewError, InvalidInput, MalformedRequest, NotFound, TooLarge
 from anew.http.api import Context
 from anew.http.formats import Format
 from anew.http.query_strings import query_pairs
@@ -224,22 +224,20 @@ class TopicRoutes:
 
     Args:
         context: What handlers use.
-        terms: What holds for topics; None: the extra ``webhooks`` is not installed.
+        terms: What holds for topics.
         guard: Which URLs may be subscribed.
+        subscribed: Called when there is somebody to deliver to.
     """
 
-    def __init__(self, context: Context, terms: TopicTerms | None, guard: GuardSettings) -> None:
+    def __init__(
+        self, context: Context, terms: TopicTerms, guard: GuardSettings, subscribed: Callable[[], None]
+    ) -> None:
         self._submit = context.commit.submit
         self._ids = context.engine.ids
         self._clock = context.engine.clock
-        self._given_terms = terms
+        self._terms = terms
         self._guard = guard
-
-    @property
-    def _terms(self) -> TopicTerms:
-        if self._given_terms is None:
-            raise NotSupported("topics need the extra webhooks: pip install 'anew[webhooks]'")
-        return self._given_terms
+        self._subscribed = subscribed
 
     # -- the way of a request
 
@@ -415,7 +413,11 @@ class TopicRoutes:
                 return 200, shown
             return 201, shown | _secret_view(subscribed.ring.current)
 
-        self._do(request, verb, lambda answer: reply(request, *answer))
+        def then(answer: tuple[int, Any]) -> None:
+            self._subscribed()
+            reply(request, *answer)
+
+        self._do(request, verb, then)
 
     def _new_subscription(self, body: _Subscription) -> registry.NewSubscription:
         endpoint = self._endpoint(body.endpoint)
@@ -849,14 +851,16 @@ def _guarded(handler: Handler) -> Handler:
     return guarded
 
 
-def add_routes(router: Router, context: Context, terms: TopicTerms | None, guard: GuardSettings) -> None:
-    """Serve the routes of topics."""
-    routes = TopicRoutes(context, terms, guard)
+def add_routes(
+    router: Router, context: Context, terms: TopicTerms, guard: GuardSettings, subscribed: Callable[[], None]
+) -> None:
+    """Serve the routes of topics; see `TopicRoutes`."""
+    routes = TopicRoutes(context, terms, guard, subscribed)
 
     def add(method: str, path: str, handler: Handler, kind: Kind = Kind.other, most: int = MAX_BODY) -> None:
         router.add(method, path, _guarded(handler), kind=kind, most_bytes=None if method == "GET" else most)
 
-    most = 2 << 20 if terms is None else terms.publish_bytes + (64 << 10)
+    most = terms.publish_bytes + (64 << 10)
     add("GET", "/v1/topics", routes.list_topics)
     add("PUT", "/v1/topics/{topic}", routes.put_topic)
     add("GET", "/v1/topics/{topic}", routes.get_topic)

@@ -170,6 +170,9 @@ class TopicRows(Protocol):
     def subscribers(self, topic: str, after: int, limit: int) -> list[SubscriptionRow]:
         """List subscriptions of a topic by id, from behind one on."""
 
+    def any_subscription(self) -> bool:
+        """Report whether anybody has subscribed to anything."""
+
     def count_subscribers(self, topic: str, most: int) -> int:
         """Count them, up to a number."""
 

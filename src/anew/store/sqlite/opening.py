@@ -54,6 +54,7 @@ class Places:
         sessions: The folder in which each process shows that it lives.
         reserve: Space that is given up when the disk is full.
         server: The lock that keeps a second server out.
+        webhook_key: What the keys of subscriptions are encrypted with; made with the first subscription.
     """
 
     database: Path
@@ -61,6 +62,7 @@ class Places:
     sessions: Path
     reserve: Path
     server: Path
+    webhook_key: Path
 
     @classmethod
     def at(cls, path: Path) -> Places:
@@ -86,9 +88,10 @@ class Places:
         """
         real = Path(os.path.realpath(database))
         if real.name == FILE:
-            names = [FILE, "turnstile", "sessions", "reserve", "anew.lock"]
+            names = [FILE, "turnstile", "sessions", "reserve", "anew.lock", "webhooks.key"]
         else:
-            names = [real.name + ending for ending in ("", "-turnstile", "-sessions", "-reserve", "-server")]
+            endings = ("", "-turnstile", "-sessions", "-reserve", "-server", "-webhooks.key")
+            names = [real.name + ending for ending in endings]
         return cls(*(real.with_name(name) for name in names))
 
     def make(self) -> None:

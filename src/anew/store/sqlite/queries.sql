@@ -818,6 +818,10 @@ SELECT @subscription FROM subscription WHERE id IN (@marks);
 -- Subscriptions of a topic.
 SELECT @subscription FROM subscription WHERE topic = ? AND id > ? ORDER BY id LIMIT ?;
 
+-- name: any_subscription
+-- Whether anybody has subscribed to anything.
+SELECT 1 FROM subscription LIMIT 1;
+
 -- name: count_subscribers
 -- How many there are, up to a number.
 SELECT count(*) FROM (SELECT 1 FROM subscription WHERE topic = ? LIMIT ?);

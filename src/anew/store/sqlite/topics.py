@@ -73,6 +73,10 @@ class SqliteTopics:
         """List subscriptions of a topic by id, from behind one on."""
         return self._all(SubscriptionRow, "subscribers", topic, after, limit)
 
+    def any_subscription(self) -> bool:
+        """Report whether anybody has subscribed to anything."""
+        return bool(self._execute(sql("any_subscription")).fetchall())
+
     def count_subscribers(self, topic: str, most: int) -> int:
         """Count them, up to a number."""
         ((count,),) = self._execute(sql("count_subscribers"), (topic, most)).fetchall()

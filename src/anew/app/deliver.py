@@ -1,0 +1,186 @@
+"""The process that delivers: an engine on the store, a dispatcher, and what a server needs to run some of them."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from anew.app.running import run_loop, stop_signals
+from anew.app.settled import guard_settings, set_up_logs, topic_terms
+from anew.config import Loaded, Settings, declared
+from anew.errors import AnewError, InvalidConfig, StoreFailed
+from anew.jobs import Defaults
+from anew.tasks.opening import DEFAULTS, open_engine
+
+log = logging.getLogger("anew.topics")
+
+RESTART_S: Final = (0.1, 1.0, 5.0, 30.0)
+"""How long a server waits before it starts a deliverer again that has died, by how often it has in a row."""
+
+STEADY_S: Final = 60.0
+"""One that has run for so long has not died in a row."""
+
+NEEDED: Final = "webhooks need more packages: pip install 'anew[webhooks]'"
+
+
+def require_extra() -> None:
+    """Check that what delivering needs is installed.
+
+    Raises:
+        InvalidConfig: It is not.
+    """
+    try:
+        import aiohttp  # noqa: F401
+        import cryptography  # noqa: F401
+    except ImportError as error:
+        raise InvalidConfig(NEEDED) from error
+
+
+def deliver(loaded: Loaded) -> int:
+    """Deliver in this process until it is told to stop.
+
+    Args:
+        loaded: Everything that was said about it.
+
+    Returns:
+        The process's exit code.
+
+    Raises:
+        AnewError: It cannot start, or its store has failed.
+    """
+    require_extra()
+    settings = loaded.settings
+    set_up_logs(settings)
+    return run_loop(_deliver(settings))
+
+
+async def _deliver(settings: Settings) -> int:
+    from anew.topics.dispatcher import Dispatcher
+    from anew.topics.sender import Sender
+
+    loop = asyncio.get_running_loop()
+    commit = open_engine(settings.store.root_dir, defaults=Defaults(policy=DEFAULTS.policy))
+    sender = Sender(guard_settings(settings), egress_proxy=settings.webhooks.egress_proxy)
+    try:
+        terms = topic_terms(settings)
+        dispatcher = Dispatcher(commit, terms, sender.send, slots=settings.webhooks.slots)
+        stops = _Stops(dispatcher, loop, settings.timing.drain_timeout_ms / 1_000)
+        for number in stop_signals():
+            loop.add_signal_handler(number, stops.stop)
+        log.info("delivering", extra={"slots": settings.webhooks.slots})
+        try:
+            await dispatcher.run()
+        except StoreFailed as error:
+            log.critical("the store failed; nothing more is delivered", extra={"reason": str(error)})
+            return 1
+        log.info("delivered", extra=dispatcher.sent)
+        return 0
+    finally:
+        await sender.close()
+        commit.close()
+
+
+class _Stops:
+    """What signals do: the first one waits for what runs, as long as may be; the second one cuts it off."""
+
+    def __init__(self, dispatcher: object, loop: asyncio.AbstractEventLoop, drain_s: float) -> None:
+        self._dispatcher = dispatcher
+        self._loop = loop
+        self._drain_s = drain_s
+        self._stopped = False
+
+    def stop(self) -> None:
+        from anew.topics.dispatcher import Dispatcher
+
+        assert isinstance(self._dispatcher, Dispatcher)
+        if self._stopped:
+            self._dispatcher.cut_off()
+            return
+        self._stopped = True
+        self._dispatcher.stop()
+        self._loop.call_later(self._drain_s, self._dispatcher.cut_off)
+
+
+class Deliverers:
+    """The delivering processes of a server: started when there is somebody to deliver to, and again when one has died.
+
+    Args:
+        settings: Of the server.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._tasks: list[asyncio.Task[None]] = []
+        self._processes: set[asyncio.subprocess.Process] = set()
+        self._stopping = False
+
+    def start(self) -> None:
+        """Start them, unless they run."""
+        if self._tasks or self._stopping:
+            return
+        try:
+            require_extra()
+        except AnewError as error:
+            log.warning("nothing is delivered to webhooks", extra={"reason": str(error)})
+            return
+        self._tasks = [
+            asyncio.get_running_loop().create_task(self._keep())
+            for _ in range(self._settings.webhooks.deliverers)
+        ]
+
+    async def stop(self) -> None:
+        """Stop them, and wait until they have ended."""
+        self._stopping = True
+        for process in self._processes:
+            process.terminate()
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=self._settings.timing.drain_timeout_ms / 1_000 + 5)
+        for process in self._processes:
+            process.kill()
+
+    async def _keep(self) -> None:
+        deaths = 0
+        loop = asyncio.get_running_loop()
+        while not self._stopping:
+            began = loop.time()
+            process = await asyncio.create_subprocess_exec(
+                *command(), env={**os.environ, **variables(self._settings)}, stdin=asyncio.subprocess.DEVNULL
+            )
+            self._processes.add(process)
+            code = await process.wait()
+            self._processes.discard(process)
+            if self._stopping:
+                return
+            deaths = 0 if loop.time() - began > STEADY_S else min(deaths + 1, len(RESTART_S) - 1)
+            log.error(
+                "a deliverer has ended; it is started again", extra={"exit_code": code, "pid": process.pid}
+            )
+            await asyncio.sleep(RESTART_S[deaths])
+
+
+def command() -> list[str]:
+    """Give the command of a delivering process."""
+    return [sys.executable, "-P", "-m", "anew", "deliver"]
+
+
+def variables(settings: Settings) -> Mapping[str, str]:
+    """Give the variables that tell a delivering process the settings of its server."""
+    found = {
+        "ANEW_ROOT_DIR": str(Path(settings.store.root_dir).absolute()),
+        "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
+    }
+    for group, field, setting in declared():
+        value = getattr(getattr(settings, group), field)
+        if group not in ("webhooks", "log") or value in (None, (), ""):
+            continue
+        if isinstance(value, bool):
+            value = "true" if value else "false"
+        found[f"ANEW_{setting.name.upper().replace('-', '_')}"] = (
+            ",".join(value) if isinstance(value, tuple) else str(value)
+        )
+    return found
