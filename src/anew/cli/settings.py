@@ -156,6 +156,8 @@ _METAVARS: Final = {
     "host": "ADDRESS",
     "integer": "N",
     "names": "NAMES",
+    "domains": "NAMES",
+    "networks": "NETWORKS",
     "number": "X",
     "password": "PASSWORD",
     "path": "PATH",

@@ -18,10 +18,12 @@ from anew.units import format_duration_short, format_size, parse_duration, parse
 ValueKind = Literal[
     "choice",
     "cron",
+    "domains",
     "duration",
     "host",
     "integer",
     "names",
+    "networks",
     "number",
     "origins",
     "password",
@@ -219,6 +221,29 @@ def _names(_: SettingSpec, value: object, __: str) -> object:
     return _Expected("host names without port, such as queue.example.org,10.0.0.5")
 
 
+def _domains(_: SettingSpec, value: object, __: str) -> object:
+    items = _items(value)
+    if all(re.fullmatch(r"(\*\.)?[a-z0-9._-]+|[0-9a-f:.]+", item) for item in items):
+        return items
+    return _Expected("names, such as hooks.example.org,*.corp.example")
+
+
+def _networks(_: SettingSpec, value: object, __: str) -> object:
+    items = _items(value)
+    try:
+        for item in items:
+            ipaddress.ip_network(item)
+    except ValueError:
+        return _Expected("networks, such as 10.1.0.0/16,127.0.0.1/32")
+    return items
+
+
+def _items(value: object) -> tuple[str, ...]:
+    """Give the members of a comma list, in lower case; what is no text becomes one that nothing is."""
+    items = value.split(",") if isinstance(value, str) else value if isinstance(value, list) else [None]
+    return tuple(item.strip().lower() if isinstance(item, str) else "?" for item in items)
+
+
 def _origins(_: SettingSpec, value: object, __: str) -> object:
     items = value.split(",") if isinstance(value, str) else value if isinstance(value, list) else [None]
     origins = tuple(item.strip().lower() for item in items if isinstance(item, str))
@@ -261,7 +286,9 @@ _PARSERS: Final[Mapping[ValueKind, Callable[[SettingSpec, object, str], object]]
     "duration": _duration,
     "host": _host,
     "integer": _integer,
+    "domains": _domains,
     "names": _names,
+    "networks": _networks,
     "number": _number,
     "origins": _origins,
     "password": _password,
@@ -285,6 +312,8 @@ _FORMATTERS: Final[Mapping[ValueKind, Callable[[object], str]]] = {
     "size": lambda value: format_size(int(str(value))).replace(" ", ""),
     "switch": lambda value: "true" if value else "false",
     "names": lambda value: ",".join(value) if isinstance(value, tuple) else str(value),
+    "domains": lambda value: ",".join(value) if isinstance(value, tuple) else str(value),
+    "networks": lambda value: ",".join(value) if isinstance(value, tuple) else str(value),
     "origins": lambda value: ",".join(value) if isinstance(value, tuple) else str(value),
     "policy": lambda value: value if isinstance(value, str) else json.dumps(value),
     "number": lambda value: f"{value:g}",

@@ -205,9 +205,9 @@ class Webhooks:
     public_url: str = _of("", "public-url", "text",
         "Address under which receivers reach this server, for confirmations: https://hooks.example.org.")
     allow_http: bool = _of(False, "webhook-allow-http", "switch", "Deliver to http:// URLs too.")
-    allow_cidrs: tuple[str, ...] = _of((), "webhook-allow-cidrs", "names",
+    allow_cidrs: tuple[str, ...] = _of((), "webhook-allow-cidrs", "networks",
         "Comma list of networks that are delivered to though they are private or local, such as 10.1.0.0/16 or 127.0.0.1/32.")
-    allow_hosts: tuple[str, ...] = _of((), "webhook-allow-hosts", "names",
+    allow_hosts: tuple[str, ...] = _of((), "webhook-allow-hosts", "domains",
         "Comma list of names that are delivered to whatever they resolve to; *.corp.example is every name below.")
     egress_proxy: str | None = _of(None, "webhook-proxy", "text",
         "http://host:port of a proxy that makes all connections to webhooks (CONNECT), and resolves their names.")

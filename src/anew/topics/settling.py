@@ -117,7 +117,7 @@ class _Settling:
             outcome="interrupted",
             url=given.subscription.endpoint,
             dispatcher=self._batch.store.session,
-            answer=answer,
+            answer=_kept(given, answer),
             sent=sent.headers,
             digest=sent.digest,
         )
@@ -232,3 +232,10 @@ class _Settling:
 
     def _gate_before(self, row: SubscriptionRow) -> Gate:
         return gate_of(row, self._batch.now)
+
+
+def _kept(given: Assignment, answer: Answer | None) -> Answer | None:
+    """Give what is kept of an answer: of one to a question nothing that tells the token."""
+    if answer is None or given.delivery.trigger != TRIGGER:
+        return answer
+    return replace(answer, excerpt="", headers={})
