@@ -52,6 +52,7 @@ WHOLE_TABLE = {
     "limited_amiss": "every job of a key, for somebody who looks the store over",
     "limited_of_nobody": "every job of a key, for somebody who looks the store over",
     "remove_limited_of_nobody": "every job of a key, for somebody who has the store mended",
+    "any_subscription": "ends at the first row",
 }
 """Statements that read a table from end to end, and why they may."""
 
@@ -114,9 +115,30 @@ def fill(connection: apsw.Connection, jobs: int) -> None:
     connection.execute(
         "INSERT INTO limited SELECT id, 'k' || (id % 99), id % 4, queue, priority FROM job WHERE id % 2"
     )
-    connection.execute("INSERT INTO limit_key SELECT DISTINCT name, x'7b7d', 0, 0, NULL FROM limited")
+    connection.execute("INSERT INTO limit_key SELECT DISTINCT name, x'7b7d', 0, 0, NULL, 0, 0 FROM limited")
     connection.execute("UPDATE limit_key SET look_at = 7 WHERE name < 'k5'")
     connection.execute("INSERT INTO session VALUES (1, 100, 0), (2, 200, 0)")
+    fill_topics(connection)
+
+
+def fill_topics(connection: apsw.Connection) -> None:
+    """A hundred topics of a hundred subscriptions, and 20,000 deliveries, some of which have ended."""
+    connection.execute("INSERT INTO topic SELECT 't' || id, x'7b7d', 0, 0 FROM job WHERE id <= 100")
+    connection.execute(
+        "INSERT INTO subscription SELECT id, 't' || (id % 100), 'https://' || id, 'active', x'7b7d', x'', x'', 0, 0, "
+        "nullif(id % 9, 0), NULL, 0 FROM job WHERE id <= 10000"
+    )
+    connection.execute(
+        "INSERT INTO message SELECT id, 't' || (id % 100), 'a', NULL, x'31', 0, 0, NULL, id, NULL FROM job"
+    )
+    connection.execute("INSERT INTO publication SELECT 't', 'k' || id, x'', x'', id FROM job WHERE id <= 1000")
+    connection.execute("INSERT INTO delivery_policy SELECT id, CAST(id AS BLOB) FROM job WHERE id <= 100")
+    connection.execute(
+        "INSERT INTO delivery SELECT id, id, id % 10000, id, 1, id % 4, NULL, 'scheduled', 1, 0, NULL, 0, nullif(id % 4, 0) "
+        "FROM job"
+    )
+    connection.execute("INSERT INTO delivery_attempt SELECT id, 1, 0, x'7b7d' FROM job")
+    connection.execute("INSERT INTO delivery_task SELECT id, x'7b7d', 'done', 0, 0, id FROM job WHERE id <= 100")
 
 
 def plan(connection: apsw.Connection, text: str) -> list[str]:
@@ -201,6 +223,20 @@ SEARCHES = {
     "blocked_queues": "limited_name",
     "first_limited": "limited_name",
     "any_limited": "limited_name",
+    "subscription_at": "subscription_endpoint",
+    "subscribers": "subscription_topic",
+    "count_subscribers": "subscription_topic",
+    "ending_subscriptions": "subscription_end",
+    "messages_of": "message_topic",
+    "purge_messages": "message_purge",
+    "purge_publications": "publication_purge",
+    "policy_number": "sqlite_autoindex_delivery_policy_1",
+    "deliveries_of": "delivery_subscription",
+    "dead_deliveries": "delivery_dead",
+    "delivery_of": "delivery_pair",
+    "deliveries_of_message": "delivery_pair",
+    "purge_deliveries": "delivery_purge",
+    "purge_delivery_tasks": "delivery_task_purge",
 }
 """Which index carries which statement."""
 
@@ -223,6 +259,9 @@ BY_KEY = [
     "note", "notes", "forget_notes", "drop_expiry", "breakers",
     "limit_keys", "drop_limit_keys", "limited_jobs", "stand", "block", "stand_blocked", "unblock", "free_limited",
     "remove_limited",
+    "topic", "topics", "drop_topic", "subscriptions", "drop_subscription", "publication", "messages", "expand_message",
+    "delivery_policies", "deliveries", "deliveries_between", "write_deliveries", "drop_delivery", "drop_delivery_attempts",
+    "drop_begun_attempts", "begun_attempts", "delivery_attempts", "last_delivery_attempts", "purge_attempts", "delivery_task",
 ]  # fmt: skip
 
 
@@ -271,6 +310,14 @@ def test_every_statement_is_accounted_for() -> None:
         "write_limit_keys",
         "add_limited",
         "open_session",
+        "write_topic",
+        "write_subscriptions",
+        "write_publication",
+        "write_messages",
+        "number_policy",
+        "add_deliveries",
+        "write_attempts",
+        "write_delivery_task",
     }
     one_end_of_the_table = {"read_numbers"}
     known = {*WHOLE_TABLE, *SEARCHES, *BY_KEY, *writes_only, *one_end_of_the_table}
@@ -285,7 +332,7 @@ def test_no_index_is_idle() -> None:
         for row in opened.execute("SELECT name FROM sqlite_schema WHERE type = 'index' AND sql IS NOT NULL")
     }
     opened.close()
-    assert made == set(SEARCHES.values())
+    assert made == {name for name in SEARCHES.values() if not name.startswith("sqlite_")}
 
 
 def test_state_codes_agree_with_the_partial_indexes() -> None:
