@@ -52,7 +52,7 @@ def test_the_commands() -> None:
         "queues list", "queues pause", "queues resume",
         "dead list", "dead retry", "policy explain", "policy lint", "policy list", "policy sample", "policy show", "config show",
         "cron list", "cron next", "fwp info", "fwp ping", "health", "import faktory", "completion", "doctor", "backup", "restore",
-        "lab chart", "lab compare", "lab fit", "lab open", "lab replay", "lab simulate", "lab report",
+        "lab chart", "lab compare", "lab fit", "lab open", "lab replay", "lab simulate", "lab report", "listen",
     }  # fmt: skip
 
 
