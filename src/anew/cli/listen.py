@@ -81,11 +81,11 @@ def listen(
       drop          closes the connection          hang          never answers
       disable       200, and asks to be disabled   abort         400, and asks to give up
 
-    A request that asks whether a subscription is wanted is confirmed: its challenge is echoed, and a CloudEvents
-    sender's OPTIONS allowed. With a secret, only if the signature is good.
+    A request that asks whether a subscription is wanted gets its challenge back; where there is a secret, only if
+    the signature is good, else 401. A sender of CloudEvents that asks by OPTIONS is allowed.
 
-    The process list shows --secret to every user of this machine. ANEW_WEBHOOK_SECRET is read where neither --secret
-    nor --secret-file is given; several secrets have blanks between them.
+    Other users of this machine can see --secret in the list of processes. ANEW_WEBHOOK_SECRET is read where neither
+    --secret nor --secret-file is given; several secrets have blanks between them.
 
     \b
     Examples:

@@ -34,12 +34,13 @@ class ReceiverServer:
 
     Args:
         receiver: Judges, and chooses the answer.
-        show: Called with each request before it is answered. What it raises ends `ended`.
+        show: Called with each request before it is answered. What it or the receiver raises, `ended` raises.
         now: The wall clock, epoch ms.
         count: After so many requests `ended` is over, and no more are taken; None for any number.
 
     Attributes:
-        ended: Is over when `count` requests were answered or closed, when `show` failed, or when `stop` was called.
+        ended: Is over when `count` requests were answered or closed, when one could not be shown, or when `stop` was
+            called.
     """
 
     def __init__(
@@ -84,7 +85,7 @@ class ReceiverServer:
         return address[0], address[1]
 
     def stop(self) -> None:
-        """End `ended`."""
+        """Have `ended` over."""
         if not self.ended.done():
             self.ended.set_result(None)
 
@@ -102,8 +103,8 @@ class ReceiverServer:
         )
         if self._receiver.tally.received == self._count:
             return _dropped(request)
-        arrival = self._receiver.receive(incoming, self._now())
         try:
+            arrival = self._receiver.receive(incoming, self._now())
             self._show(arrival)
         except Exception as error:
             if not self.ended.done():

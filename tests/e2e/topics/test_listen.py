@@ -8,6 +8,8 @@ import hashlib
 import hmac
 import http.client
 import json
+import os
+import pty
 import queue
 import signal
 import socket
@@ -345,6 +347,19 @@ def test_it_ends_after_so_many_requests(listen: Listen) -> None:
     assert listener.json(lines[-1])["received"] == 2
 
 
+def test_a_request_beyond_the_number_is_closed(listen: Listen) -> None:
+    listener = listen("--json", "--count", "1", "--answer", "hang")
+    with listener.connect() as connection:
+        connection.sendall(b"POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 2\r\n\r\n{}")
+        assert listener.json()["answer"] == "no answer: left open"
+        with pytest.raises(ConnectionError):
+            listener.request()
+    # The one that had no answer is over when its sender has closed it.
+    code, lines, complaints = listener.ended()
+    assert (code, complaints, len(lines)) == (0, "", 1)
+    assert listener.json(lines[0])["received"] == 1
+
+
 def test_bodies_are_bounded(listen: Listen) -> None:
     listener = listen("--json", "--answer", "204")
     assert listener.request(b"x" * (1 << 20))[0] == 204
@@ -406,6 +421,33 @@ def test_a_port_that_is_taken_is_refused(listen: Listen) -> None:
         f"Error: cannot listen on 127.0.0.1:{port} (address already in use); expected an address of this machine and a "
         "port that no other program has (0 takes a free one)\n"
     )
+
+
+@pytest.mark.parametrize("no_colour", ["", "1"])
+def test_a_terminal_gets_colours_unless_its_owner_wants_none(no_colour: str) -> None:
+    outer, inner = pty.openpty()
+    with (
+        open(outer, "rb", buffering=0) as terminal,
+        subprocess.Popen(
+            [sys.executable, "-m", "anew", "listen", "0", "--count", "1"],
+            stdout=inner,
+            env=environment() | {"TERM": "xterm", "NO_COLOR": no_colour},
+        ) as process,
+    ):
+        os.close(inner)
+        seen = b""
+        while b"\n" not in seen:
+            seen += terminal.read(1_000)
+        host, _, port = seen.split()[3].decode()[7:-1].partition(":")
+        connection = http.client.HTTPConnection(host, int(port), timeout=START_TIMEOUT_S)
+        with contextlib.closing(connection):
+            connection.request("POST", "/", b"{}")
+            assert connection.getresponse().status == 200
+        while b"bad signatures" not in seen:
+            seen += terminal.read(1_000)
+        assert process.wait(START_TIMEOUT_S) == 0
+    assert (b"-> \x1b[32m200\x1b[0m" in seen) is not bool(no_colour)
+    assert (b"\x1b" in seen) is not bool(no_colour)
 
 
 def test_it_ends_when_nobody_reads_what_it_prints() -> None:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import base64
 import hashlib
 import hmac
+import sys
 
 import msgspec
 import pytest
 
-from anew.errors import InvalidInput
+from anew.errors import InvalidInput, NotSupported
 from anew.topics.receiver import (
     CONFIRMATION,
     MAX_BODY,
@@ -200,6 +201,13 @@ def test_what_was_signed_otherwise_does_not_verify(
     header: str, secrets: list[str], message_id: str, timestamp: str, body: bytes
 ) -> None:
     assert not verify(header, secrets, message_id, timestamp, body)
+
+
+def test_a_public_key_needs_a_package(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "cryptography.exceptions", None)
+    with pytest.raises(NotSupported, match=r"pip install 'anew\[webhooks\]'"):
+        verify(ED25519, [PUBLIC], "msg_0001", str(AT_S), BODY)
+    assert verify(HMAC, [SECRET], "msg_0001", str(AT_S), BODY)
 
 
 @pytest.mark.parametrize(
