@@ -24,7 +24,7 @@ CONFIRMATION: Final = "anew.subscription.confirmation"
 """The type of the request that asks whether a subscription is wanted."""
 
 MAX_BODY: Final = 1 << 20
-"""A longer body is answered with 413, bytes."""
+"""Bytes of a body; a longer one is answered with 413."""
 
 TOLERANCE_MS: Final = 300_000
 """How far the time of a signature may be from now; five minutes, as Standard Webhooks recommends."""
