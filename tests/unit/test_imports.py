@@ -171,7 +171,8 @@ def test_engines_of_the_store_are_named_in_composition_roots_only() -> None:
         room_of(module)
         for module, path in SOURCES
         for name in names_of(module, path)
-        if name.startswith("anew.store.") and not name.startswith("anew.store.protocol")
+        if name.startswith("anew.store.")
+        and not name.startswith(("anew.store.protocol", "anew.store.topics"))
     }
     assert naming - {"store.sqlite"} == {"app", "tasks"}
 

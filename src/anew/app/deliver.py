@@ -7,6 +7,7 @@ import logging
 import os
 import sys
 from collections.abc import Mapping
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
@@ -34,11 +35,8 @@ def require_extra() -> None:
     Raises:
         InvalidConfig: It is not.
     """
-    try:
-        import aiohttp  # noqa: F401
-        import cryptography  # noqa: F401
-    except ImportError as error:
-        raise InvalidConfig(NEEDED) from error
+    if any(find_spec(name) is None for name in ("aiohttp", "cryptography")):
+        raise InvalidConfig(NEEDED)
 
 
 def deliver(loaded: Loaded) -> int:

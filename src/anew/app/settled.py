@@ -182,6 +182,6 @@ def topic_terms(settings: Settings) -> TopicTerms:
         box=Box(lambda: load_or_make_secret(key)),
         policy=policy,
         confirmation=chosen.confirmation,
-        public_url=chosen.public_url.rstrip("/"),
-        origin=urlsplit(chosen.public_url).netloc or "anew",
+        public_url=(chosen.public_url or "").rstrip("/"),
+        origin=urlsplit(chosen.public_url or "").netloc or "anew",
     )

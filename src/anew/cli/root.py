@@ -25,6 +25,7 @@ _COMMANDS: Final = {
     "dead": ("anew.cli.dead", "List dead jobs, and bring them back."),
     "cron": ("anew.cli.cron", "List cron entries, and see when an expression fires."),
     "deliver": ("anew.cli.deliver", "Deliver what is published on topics to webhooks."),
+    "listen": ("anew.cli.listen", "Receive webhooks on this machine, and show them."),
     "fwp": ("anew.cli.fwp", "Ask a server by the Faktory Work Protocol."),
     "policy": ("anew.cli.policy", "See what a retry policy will do."),
     "lab": ("anew.cli.lab", "Simulate, compare, draw and fit retry policies; open the lab in a browser."),

@@ -202,7 +202,7 @@ class Webhooks:
     confirmation: Literal["required", "optional", "off"] = _of("required", "webhook-confirmation", "choice",
         "required: an endpoint gets nothing before it has consented. optional: only what asks for a handshake is asked. "
         "off: nobody is.", choices=("required", "optional", "off"))
-    public_url: str = _of("", "public-url", "text",
+    public_url: str | None = _of(None, "public-url", "text",
         "Address under which receivers reach this server, for confirmations: https://hooks.example.org.")
     allow_http: bool = _of(False, "webhook-allow-http", "switch", "Deliver to http:// URLs too.")
     allow_cidrs: tuple[str, ...] = _of((), "webhook-allow-cidrs", "networks",

@@ -22,8 +22,7 @@ from anew.http.query_strings import query_pairs
 from anew.http.router import Handler, Router
 from anew.jobs.ids import COUNTER_BITS
 from anew.net.seam import Kind, Request
-from anew.store.topics import DeliveryRow, SubscriptionRow
-from anew.topics import redelivery, registry
+from anew.topics import reading, redelivery, registry
 from anew.topics.delivery_policy import effective, layer_of
 from anew.topics.documents import (
     LEAST_TTL_S,
@@ -32,7 +31,6 @@ from anew.topics.documents import (
     TopicDocument,
     check_message,
     check_topic_name,
-    subscription_document,
 )
 from anew.topics.filters import filter_of
 from anew.topics.foreign_policy import from_sns, from_zaqar
@@ -42,10 +40,7 @@ from anew.topics.publishing import Published, publish
 from anew.topics.signing import check_secret, public_key
 from anew.topics.terms import TopicTerms
 from anew.topics.views import (
-    attempt_view,
-    delivery_status,
     delivery_views,
-    message_view,
     policy_view,
     subscription_view,
     task_view,
@@ -54,11 +49,8 @@ from anew.topics.views import (
 
 PROBLEM: Final = b"application/problem+json"
 MAX_BODY: Final = 256 << 10
+MOST_TTL_S: Final = 3_650 * 86_400
 MOST_LIMIT: Final = 100
-SCANNED: Final = 5_000
-"""Deliveries that one page looks at, however few of them match; the page's cursor goes on behind them."""
-
-_LAST = (1 << 63) - 1
 _queue_name = re.compile(r"[^,*?\[\]{}\\\x00]{1,512}").fullmatch
 
 
@@ -334,10 +326,7 @@ class TopicRoutes:
         limit = _limit(query)
         terms = self._terms
 
-        def verb(batch: Batch) -> Any:
-            rows = batch.store.topics.topics(query.get("cursor", ""), limit)
-            return page("topics", [topic_view(row, terms) for row in rows], limit, lambda: rows[-1].name)
-
+        verb = reading.topics(terms, query.get("cursor", ""), limit)
         self._do(request, verb, lambda shown: reply(request, 200, shown), writes=False)
 
     def delete_topic(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
@@ -390,12 +379,7 @@ class TopicRoutes:
         """Show a message, with how its deliveries stand."""
         key = self._key(params[0], "msg_")
 
-        def verb(batch: Batch) -> Any:
-            row = batch.store.topics.messages([key]).get(key)
-            if row is None:
-                raise NotFound("there is no such message; messages are kept as long as their topic says")
-            return message_view(batch, row)
-
+        verb = reading.message(key)
         self._do(request, verb, lambda shown: reply(request, 200, shown), writes=False)
 
     # -- subscriptions
@@ -423,8 +407,6 @@ class TopicRoutes:
         endpoint = self._endpoint(body.endpoint)
         if body.secret is not None:
             check_secret(body.secret)
-        if body.ttl is not None and body.ttl < LEAST_TTL_S:
-            raise InvalidInput(f"/ttl: expected {LEAST_TTL_S} seconds or more, got {body.ttl}", field="/ttl")
         document = SubscriptionDocument(
             kind=_choice(body.endpoint.type, "/endpoint/type", ("webhook", "queue")),
             name=_name(body.name),
@@ -437,7 +419,7 @@ class TopicRoutes:
         )
         kind = _choice(body.signing, "/signing", ("hmac", "ed25519"))
         return registry.NewSubscription(
-            endpoint=endpoint, document=document, signing=kind, secret=body.secret, ttl=body.ttl
+            endpoint=endpoint, document=document, signing=kind, secret=body.secret, ttl=_ttl(body.ttl)
         )
 
     def _endpoint(self, endpoint: _Endpoint) -> str:
@@ -454,12 +436,7 @@ class TopicRoutes:
         limit, terms = _limit(query), self._terms
         after = self._key(query["cursor"], "sub_", "/cursor") if query.get("cursor") else -1
 
-        def verb(batch: Batch) -> Any:
-            registry.known_topic(batch, params[0])
-            rows = batch.store.topics.subscribers(params[0], after, limit)
-            shown = [subscription_view(batch, row, terms) for row in rows]
-            return page("subscriptions", shown, limit, lambda: shown[-1]["id"])
-
+        verb = reading.subscriptions(terms, params[0], after, limit)
         self._do(request, verb, lambda shown: reply(request, 200, shown), writes=False)
 
     def get_subscription(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
@@ -475,33 +452,20 @@ class TopicRoutes:
     def patch_subscription(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
         """Change some members of a subscription; another URL is to be confirmed again."""
         key, body = self._key(params[0], "sub_"), read_body(request, _SubscriptionPatch)
-        now = self._clock.now()
-
-        def change(row: SubscriptionRow) -> SubscriptionRow:
-            document = subscription_document(row.document)
-            if body.filter is not UNSET:
-                document = replace(document, filter=_filter(body.filter))
-            if body.delivery_policy is not UNSET:
-                document = replace(document, delivery_policy=_policy(body.delivery_policy))
-            if body.name is not UNSET:
-                document = replace(document, name=_name(body.name))
-            if body.dead_letter_queue is not UNSET:
-                queue = body.dead_letter_queue
-                document = replace(
-                    document, dead_letter_queue=None if queue is None else _queue(queue, "/dead_letter_queue")
-                )
-            row = replace(row, document=msgspec.json.encode(document))
-            if body.ttl is not UNSET:
-                row = replace(row, ends_at=None if body.ttl is None else now + body.ttl * 1_000)
-            if body.endpoint is not UNSET:
-                if body.endpoint.type != document.kind:
-                    raise InvalidInput(
-                        "/endpoint/type: a subscription keeps its kind", field="/endpoint/type"
-                    )
-                row = replace(row, endpoint=self._endpoint(body.endpoint))
-            return row
-
-        verb = registry.change_subscription(self._terms, key, change, secrets.token_bytes)
+        given = {name: value for name, value in msgspec.structs.asdict(body).items() if value is not UNSET}
+        checks: dict[str, Callable[[Any], Any]] = {
+            "filter": _filter,
+            "delivery_policy": _policy,
+            "name": _name,
+            "dead_letter_queue": lambda queue: None if queue is None else _queue(queue, "/dead_letter_queue"),
+        }
+        patch = registry.SubscriptionPatch(
+            members={name: check(given[name]) for name, check in checks.items() if name in given},
+            kind=None if body.endpoint is UNSET else body.endpoint.type,
+            endpoint=None if body.endpoint is UNSET else self._endpoint(body.endpoint),
+            ttl=_ttl(body.ttl),
+        )
+        verb = registry.change_subscription(self._terms, key, patch, secrets.token_bytes)
         self._show(request, verb, lambda batch, row: subscription_view(batch, row, self._terms))
 
     def delete_subscription(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
@@ -623,16 +587,11 @@ class TopicRoutes:
         limit, chosen = _limit(query), self._selection(query)
         status = chosen.status
         if status is not None:
-            _choice(status, "/status", STATUSES)
+            _choice(status, "/status", reading.STATUSES)
         after = self._key(query["cursor"], "dlv_", "/cursor") if query.get("cursor") else -1
         after = max(after, (chosen.since << COUNTER_BITS) - 1)
 
-        def verb(batch: Batch) -> Any:
-            rows, position = _matching(batch, chosen, after, limit)
-            shown = delivery_views(batch, rows)
-            cursor = None if position is None else f"dlv_{self._ids.write(position)}"
-            return {"deliveries": shown, "cursor": cursor}
-
+        verb = reading.deliveries(chosen, after, limit)
         self._do(request, verb, lambda shown: reply(request, 200, shown), writes=False)
 
     def get_delivery(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
@@ -651,12 +610,7 @@ class TopicRoutes:
         query = query_pairs(request.query, {"limit", "cursor"})
         limit, after = _limit(query), int(query["cursor"]) if query.get("cursor", "").isdecimal() else 0
 
-        def verb(batch: Batch) -> Any:
-            redelivery.known_delivery(batch, key)
-            rows = batch.store.topics.attempts(key, after, limit)
-            shown = [attempt_view(batch, row) for row in rows]
-            return page("attempts", shown, limit, lambda: str(rows[-1].number))
-
+        verb = reading.attempts(key, after, limit)
         self._do(request, verb, lambda shown: reply(request, 200, shown), writes=False)
 
     def get_attempt(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
@@ -664,13 +618,7 @@ class TopicRoutes:
         text, _, number = params[0].rpartition("-")
         key = self._key(text, "att_")
 
-        def verb(batch: Batch) -> Any:
-            before = int(number) - 1 if number.isdecimal() and len(number) < 10 else _LAST - 1
-            rows = batch.store.topics.attempts(key, before, 1)
-            if not rows or str(rows[0].number) != number:
-                raise NotFound("there is no such attempt")
-            return attempt_view(batch, rows[0])
-
+        verb = reading.attempt(key, int(number) if number.isdecimal() and len(number) < 10 else 0)
         self._do(request, verb, lambda shown: reply(request, 200, shown), writes=False)
 
     def redeliver(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
@@ -753,39 +701,9 @@ class TopicRoutes:
         )
 
 
-STATUSES: Final = ("scheduled", "ready", "sending", "delivered", "held", "dead", "cancelled")
-
-
-def _matching(
-    batch: Batch, chosen: redelivery.Selection, after: int, limit: int
-) -> tuple[list[DeliveryRow], int | None]:
-    """Give the next deliveries that match, and from where a next page goes on; None: there is none."""
-    found: list[DeliveryRow] = []
-    rows = batch.store.topics
-    for _ in range(SCANNED // 500):
-        is_dead = chosen.status == "dead"
-        chunk = rows.deliveries_of(chosen.subscription, after, _LAST, 500, dead=is_dead)
-        for row in chunk:
-            if redelivery.matching(batch, chosen, row) and (
-                chosen.status is None or delivery_status(batch, row) == chosen.status
-            ):
-                found.append(row)
-                if len(found) == limit:
-                    return found, row.id
-        if len(chunk) < 500:
-            return found, None
-        after = chunk[-1].id
-    return found, after
-
-
 def reply(request: Request, status: int, value: object) -> None:
     """Answer with JSON."""
     request.reply(status, msgspec.json.encode(value))
-
-
-def page(name: str, shown: list[Any], limit: int, cursor: Callable[[], str]) -> dict[str, Any]:
-    """Give a page of a list; its cursor is null on the last one."""
-    return {name: shown, "cursor": cursor() if len(shown) == limit else None}
 
 
 def _limit(query: Mapping[str, str]) -> int:
@@ -825,6 +743,12 @@ def _name(name: str) -> str:
     if len(name) > 255 or not name.isprintable():
         raise InvalidInput("/name: expected at most 255 printable characters", field="/name")
     return name
+
+
+def _ttl(ttl: Any) -> Any:
+    if isinstance(ttl, int) and not LEAST_TTL_S <= ttl <= MOST_TTL_S:
+        raise InvalidInput(f"/ttl: expected {LEAST_TTL_S} seconds to ten years, got {ttl}", field="/ttl")
+    return ttl
 
 
 def _queue(name: str, pointer: str) -> str:

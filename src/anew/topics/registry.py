@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Final, Literal, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
 import msgspec
-from msgspec import Struct
+from msgspec import UNSET, Struct, UnsetType
 from msgspec.structs import replace
 
 from anew.engine.batch import Batch
 from anew.engine.ops import Verb
-from anew.errors import Conflict, NotFound
+from anew.errors import Conflict, InvalidInput, NotFound
 from anew.jobs.key_limits import OPEN
 from anew.store.topics import SubscriptionRow, TopicRow
 from anew.topics.confirmation import ask, subscription_of
@@ -48,6 +48,21 @@ class NewSubscription(Struct, frozen=True, kw_only=True):
     signing: SigningKind = "hmac"
     secret: str | None = None
     ttl: int | None = None
+
+
+class SubscriptionPatch(Struct, frozen=True, kw_only=True):
+    """Changes of a subscription, checked.
+
+    Attributes:
+        members: Of its document, by name.
+        kind, endpoint: Another endpoint, which must be of the same kind; None: it stays.
+        ttl: Seconds from now after which it ends, or None for never; UNSET: that stays.
+    """
+
+    members: dict[str, Any]
+    kind: str | None = None
+    endpoint: str | None = None
+    ttl: int | UnsetType | None = UNSET
 
 
 class Subscribed(NamedTuple):
@@ -193,21 +208,19 @@ def _asked(
 
 
 def change_subscription(
-    terms: TopicTerms,
-    id_: int,
-    change: Callable[[SubscriptionRow], SubscriptionRow],
-    chance: Callable[[int], bytes],
+    terms: TopicTerms, id_: int, patch: SubscriptionPatch, chance: Callable[[int], bytes]
 ) -> Verb:
     """Change a subscription; another URL is asked for confirmation.
 
     Returns:
-        A verb that gives the row; it raises NotFound, or Conflict where its topic locks policies or another has the endpoint.
+        A verb that gives the row; it raises NotFound, InvalidInput for an endpoint of another kind, or Conflict where its topic
+        locks policies or another subscription has the endpoint.
     """
 
     def verb(batch: Batch) -> SubscriptionRow:
         before = known_subscription(batch, id_)
         above = known_topic(batch, before.topic)
-        row = replace(change(before), changed_at=batch.now)
+        row = _patched(before, patch, batch.now)
         own = subscription_document(row.document).delivery_policy
         if (
             own is not None
@@ -229,6 +242,19 @@ def change_subscription(
         return row
 
     return verb
+
+
+def _patched(row: SubscriptionRow, patch: SubscriptionPatch, now: int) -> SubscriptionRow:
+    document = subscription_document(row.document)
+    if patch.kind not in (None, document.kind):
+        at = "/endpoint/type"
+        raise InvalidInput(f"{at}: expected {document.kind}: a subscription keeps its kind", field=at)
+    row = replace(row, document=msgspec.json.encode(replace(document, **patch.members)), changed_at=now)
+    if patch.endpoint is not None:
+        row = replace(row, endpoint=patch.endpoint)
+    if patch.ttl is not UNSET:
+        row = replace(row, ends_at=None if patch.ttl is None else now + patch.ttl * 1_000)
+    return row
 
 
 def drop_subscription(id_: int) -> Verb:

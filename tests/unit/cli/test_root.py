@@ -52,7 +52,7 @@ def test_the_commands() -> None:
         "queues list", "queues pause", "queues resume",
         "dead list", "dead retry", "policy explain", "policy lint", "policy list", "policy sample", "policy show", "config show",
         "cron list", "cron next", "fwp info", "fwp ping", "health", "import faktory", "completion", "doctor", "backup", "restore",
-        "lab chart", "lab compare", "lab fit", "lab open", "lab replay", "lab simulate", "lab report",
+        "deliver", "lab chart", "lab compare", "lab fit", "lab open", "lab replay", "lab simulate", "lab report", "listen",
     }  # fmt: skip
 
 
@@ -67,7 +67,9 @@ def test_every_command_has_examples_in_its_help(
 
 
 @pytest.mark.parametrize(
-    "path", [path for path in ALL if path not in (("serve",), ("lab", "open"), ("completion",))], ids=" ".join
+    "path",
+    [path for path in ALL if path not in (("serve",), ("deliver",), ("lab", "open"), ("completion",))],
+    ids=" ".join,
 )
 def test_every_command_answers_in_json_if_asked(path: tuple[str, ...]) -> None:
     assert any("--json" in parameter.opts for parameter in ALL[path].params)

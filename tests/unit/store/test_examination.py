@@ -76,7 +76,7 @@ DERIVED = {
     "holds": (["UPDATE job SET state = 40, hold_kind = 10, hold_owner = 4711 WHERE id = 2",
         "UPDATE queue SET ready = ready - 1, in_flight = 1, head_id = 4 WHERE name = 'b'"],
         "1 jobs are held by processes that nobody knows"),
-    "limits": (["INSERT INTO limit_key VALUES ('a', x'7b22636f6e63757272656e6379223a317d', 0, 0, NULL)",
+    "limits": (["INSERT INTO limit_key VALUES ('a', x'7b22636f6e63757272656e6379223a317d', 0, 0, NULL, 0, 0)",
         "INSERT INTO limited VALUES (2, 'a', 1, 'b', 32768), (4, 'a', 2, NULL, NULL), (99, 'a', 3, 'b', 1)",
         "UPDATE job SET state = 32 WHERE id = 6", "UPDATE queue SET ready = ready - 1, blocked = 1 WHERE name = 'b'"],
         "4 jobs stand otherwise with their limits' keys than the rows say, 0 keys are forgotten"),
@@ -146,9 +146,9 @@ def test_a_clock_that_was_set_back_is_told(directory: Path) -> None:
 
 def test_another_schema_is_told_and_nothing_more_is_read(directory: Path) -> None:
     execute(directory, "PRAGMA user_version = 99")
-    assert found(directory) == {"schema": "the store has schema 99, this program knows up to 6"}
+    assert found(directory) == {"schema": "the store has schema 99, this program knows up to 7"}
     execute(directory, "PRAGMA user_version = 1")
-    assert found(directory) == {"schema": "the store has schema 1, this program writes 6"}
+    assert found(directory) == {"schema": "the store has schema 1, this program writes 7"}
 
 
 def test_the_machine_is_looked_at(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:

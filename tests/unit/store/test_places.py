@@ -15,12 +15,19 @@ from anew.tasks.opening import open_engine
 
 def test_a_data_directory_has_its_files_to_itself(tmp_path: Path) -> None:
     places = Places.in_directory(tmp_path / "data")
-    names = ["anew.db", "turnstile", "sessions", "reserve", "anew.lock"]
+    names = ["anew.db", "turnstile", "sessions", "reserve", "anew.lock", "webhooks.key"]
     assert places == Places(*(tmp_path / "data" / name for name in names))
 
 
 def test_the_files_of_a_programs_own_database_have_its_name(tmp_path: Path) -> None:
-    names = ["jobs.db", "jobs.db-turnstile", "jobs.db-sessions", "jobs.db-reserve", "jobs.db-server"]
+    names = [
+        "jobs.db",
+        "jobs.db-turnstile",
+        "jobs.db-sessions",
+        "jobs.db-reserve",
+        "jobs.db-server",
+        "jobs.db-webhooks.key",
+    ]
     assert Places.beside(tmp_path / "jobs.db") == Places(*(tmp_path / name for name in names))
 
 
