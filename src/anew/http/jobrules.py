@@ -11,7 +11,7 @@ from msgspec import UnsetType
 from anew.backoff import policy_from_json
 from anew.errors import InvalidJob, MalformedRequest, NotSupported, TooLarge
 from anew.jobs import Backoff, NewJob, Retention
-from anew.jobs.codec import U64_MAX
+from anew.jobs.codec import OWN_QUEUE, U64_MAX
 from anew.jobs.patch import RetentionPatch
 from anew.jobs.payload_limits import MOST_DIGITS, judging, may_be_out_of_range
 from anew.net.chunks import Work
@@ -34,6 +34,8 @@ def check_name(name: str, field: str) -> None:
         return
     if not name:
         raise InvalidJob(f"{field} must not be empty", field=field)
+    if name == OWN_QUEUE and field.endswith("queue"):
+        raise InvalidJob(f"{field} must not be {name!r}, which holds deliveries to webhooks", field=field)
     if "," in name:
         raise InvalidJob(f"{field} must not contain ','; expected one name, got {name[:60]!r}", field=field)
     if "\0" in name:

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from anew.engine.batch import Batch
 from anew.engine.ops import Verb
 from anew.errors import Conflict, NotFound
-from anew.jobs.codec import DEFAULT_PRIORITY, LAST_INSTANT, JobHooks, NewJob, PushedJob, Retention
+from anew.jobs.codec import DEFAULT_PRIORITY, LAST_INSTANT, OWN_QUEUE, JobHooks, NewJob, PushedJob, Retention
 from anew.jobs.key_limits import OPEN, Gate
 from anew.store.topics import DeliveryRow, DeliveryStatus, MessageRow, SubscriptionRow, TopicRow
 from anew.topics.delivery_policy import DeliveryPolicy
@@ -28,7 +28,7 @@ from anew.topics.health import HealthState, gate
 from anew.topics.terms import Holding, TopicTerms, holding_for, limit_key, limit_name, question_name
 from anew.units import DAY_MS
 
-QUEUE: Final = "$deliveries"
+QUEUE: Final = OWN_QUEUE
 DELIVER: Final = "anew.deliver"
 EXPAND: Final = "anew.expand"
 DEAD: Final = "anew.dead_delivery"

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import base64
 import binascii
-import hashlib
-import hmac
 import re
 from collections import Counter, OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
@@ -18,6 +16,7 @@ import msgspec
 from msgspec import Struct
 
 from anew.errors import InvalidInput, NotSupported
+from anew.topics.signing import is_signed
 from anew.units import format_duration, refused
 
 CONFIRMATION: Final = "anew.subscription.confirmation"
@@ -213,32 +212,12 @@ def verify(header: str, secrets: Iterable[str], message_id: str, timestamp: str,
     Raises:
         NotSupported: One is a public key, and the package that checks those is not installed.
     """
-    signed = f"{message_id}.{timestamp}.".encode() + body
-    given = [part.partition(",") for part in header.split()[:_SIGNATURES]]
-    for secret in secrets:
-        key = _raw(secret) or b""
-        if secret.startswith("whsec_"):
-            made = base64.b64encode(hmac.digest(key, signed, hashlib.sha256))
-            if any(kind == "v1" and hmac.compare_digest(made, text.encode()) for kind, _, text in given):
-                return True
-        elif any(kind == "v1a" and _is_ed25519(key, signed, _raw("_" + text)) for kind, _, text in given):
-            return True
-    return False
-
-
-def _is_ed25519(key: bytes, signed: bytes, signature: bytes | None) -> bool:
     try:
-        from cryptography.exceptions import InvalidSignature
-        from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+        return is_signed(header, secrets, message_id, timestamp, body)
     except ModuleNotFoundError as error:
         raise NotSupported(
             "cryptography is not installed, which checks signatures with whpk_ keys: pip install 'anew[webhooks]'"
         ) from error
-    try:
-        Ed25519PublicKey.from_public_bytes(key).verify(signature or b"", signed)
-    except (InvalidSignature, ValueError):
-        return False
-    return True
 
 
 def check_signature(secrets: Sequence[str], incoming: Incoming, now: int) -> Signature:

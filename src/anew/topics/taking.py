@@ -129,13 +129,23 @@ def _go_on(batch: Batch, terms: TopicTerms, row: TakenRow) -> None:
         batch.finish([row[0]])
 
 
+def _refuse(batch: Batch, keys: Sequence[int]) -> None:
+    """End jobs that somebody else has put into this queue, or has changed: they deliver nothing."""
+    failed = Failed(
+        message=f"the queue {QUEUE!r} is for deliveries alone, and this is none",
+        error_type="NoDelivery",
+        kill=True,
+    )
+    batch.settle([batch.decide(job, failed) for job in batch.in_flight(keys)])
+
+
 def _found(batch: Batch, orders: dict[int, int]) -> list[_Found]:
     """Read what jobs deliver; those that deliver nothing are ended."""
     rows = batch.store.topics
     deliveries = rows.deliveries(list(orders.values()))
     pairs = [(key, deliveries[id_]) for key, id_ in orders.items() if id_ in deliveries]
     if len(pairs) < len(orders):
-        batch.finish([key for key, id_ in orders.items() if id_ not in deliveries])
+        _refuse(batch, [key for key, id_ in orders.items() if id_ not in deliveries])
     subscriptions = rows.subscriptions(list({row.subscription for _, row in pairs}))
     messages = rows.messages(list({row.message for _, row in pairs}))
     policies = rows.policies(list({row.policy for _, row in pairs}))

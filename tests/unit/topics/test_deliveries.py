@@ -8,10 +8,12 @@ from typing import Any
 import msgspec
 import pytest
 
-from anew.engine import Batch
+from anew.engine import Batch, take_for_session
 from anew.errors import Conflict, NotFound
+from anew.jobs import NewJob, State
 from anew.store.protocol import Filter, Page
 from anew.topics.exchange import Answer
+from anew.topics.publishing import QUEUE
 from anew.topics.registry import turn
 from anew.topics.settling import Sent
 from tests.unit.topics.rig import OK, Topics, policy
@@ -335,3 +337,18 @@ def test_an_unknown_topic_and_a_second_subscription_are_refused() -> None:
     topics.subscribe(A)
     with pytest.raises(Conflict, match="subscribed to 'orders' already"):
         topics.subscribe(A)
+
+
+def test_who_takes_from_all_queues_gets_no_delivery_and_what_is_none_dies_visibly() -> None:
+    topics = Topics()
+    topics.topic()
+    topics.subscribe(A)
+    topics.publish()
+    topics.do(lambda batch: batch.insert([NewJob(type="mail", queue=QUEUE, payload=msgspec.Raw(b"{}"))]))
+    assert topics.do(lambda batch: take_for_session(batch, None, 10).rows) == []
+    topics.do(lambda batch: batch.insert([NewJob(type="mail", queue="mail", payload=msgspec.Raw(b"{}"))]))
+    assert [row[1] for row in topics.do(lambda batch: take_for_session(batch, None, 10).rows)] == ["mail"]
+    topics.run()
+    assert topics.statuses() == ["delivered"]
+    counts = topics.do(lambda batch: batch.store.counts([QUEUE]))
+    assert counts[QUEUE][State.DEAD] == 1

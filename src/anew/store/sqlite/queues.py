@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from itertools import chain, islice
 from typing import Any, TypeVar
 
+from anew.jobs.codec import OWN_QUEUE
 from anew.jobs.state import State
 from anew.store.sqlite.rows import BLOCKED, CODE, COUNTED, IN_FLIGHT, READY
 from anew.store.sqlite.slots import Slots
@@ -321,7 +322,7 @@ class Queues:
 
     def any_ready(self) -> bool:
         """Report whether any job is ready."""
-        return bool(self._first_heads(1))
+        return bool(self._first_foreign(1))
 
     def ready_among(self, queues: Collection[str]) -> list[str]:
         """Of some queues, give those that have ready jobs; looks at no more heads than there are queues."""
@@ -333,7 +334,7 @@ class Queues:
 
     def heads(self, queues: Sequence[str] | None, limit: int) -> list[Head]:
         """Find the heads of the queues that the first `limit` ready jobs are in, of some (each named once) or of all; in order."""
-        return self._first_heads(limit) if queues is None else self._heads_of(queues, limit)
+        return self._first_foreign(limit) if queues is None else self._heads_of(queues, limit)
 
     def first(self, heads: Sequence[Head], limit: int) -> tuple[list[int], Heads]:
         """Find the first ready jobs of some queues in order; each queue is read no further than needed.
@@ -378,6 +379,10 @@ class Queues:
                 keys += [head[1], *(key for _, key in islice(line, n - 1))]
                 behind[name] = next(line, None)
         return keys, behind
+
+    def _first_foreign(self, limit: int) -> list[Head]:
+        """Give the same of all queues but Anew's own."""
+        return [head for head in self._first_heads(limit + 1) if head[2] != OWN_QUEUE][:limit]
 
     def _first_heads(self, limit: int) -> list[Head]:
         """Give the heads of the queues in which the first `limit` ready jobs of all are, in order."""
