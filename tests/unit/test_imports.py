@@ -13,7 +13,7 @@ import anew
 PACKAGE = Path(anew.__file__).parent
 
 LEAVES = {"errors", "units", "clock", "zones", "config", "logs", "version"}
-BELOW_ENGINE = {"store.protocol", "jobs", "backoff", *LEAVES}
+BELOW_ENGINE = {"store.protocol", "store.topics", "jobs", "backoff", *LEAVES}
 
 ARROWS: dict[str, set[str]] = {
     "version": set(),
@@ -33,7 +33,7 @@ ARROWS: dict[str, set[str]] = {
     "engine": BELOW_ENGINE,
     "lab": {"jobs", "backoff", "errors", "units"},
     "net": LEAVES,
-    "topics": {"engine", "store.topics", *BELOW_ENGINE},
+    "topics": {"engine", *BELOW_ENGINE},
     "http": {"net", "engine", "topics", *BELOW_ENGINE},
     "fwp": {"net", "engine", *BELOW_ENGINE},
     "web": {"http", "net", "lab", *BELOW_ENGINE},

@@ -16,10 +16,12 @@ from typing import Any, NamedTuple
 
 from anew.errors import AnewError, InternalError, Overloaded
 from anew.jobs import ENDED, ErrorRecord, Job, State
+from anew.jobs.codec import OWN_QUEUE
 from anew.jobs.hooks import Hook, Hooked
 from anew.jobs.limits import Throttle
 from anew.jobs.unique import Lock
 from anew.store.protocol import Filter, LimitedJob, Page, Reader, Store
+from anew.store.topics import TopicFigures
 
 log = logging.getLogger("anew.engine")
 
@@ -153,9 +155,11 @@ class Reads:
         """Read the counters of all queues and make something of them, both in the thread; see `later`."""
         self.later(lambda reader: make(reader.counts()), then)
 
-    def figures(self, make: Callable[[Counts, int | None], Any], then: Then) -> None:
+    def figures(self, make: Callable[[Counts, int | None, TopicFigures], Any], then: Then) -> None:
         """The same of the counters and since when the longest waiting of all first ready jobs has been ready, epoch ms or None."""
-        self.later(lambda reader: make(reader.counts(), reader.oldest_ready()), then)
+        self.later(
+            lambda reader: make(reader.counts(), reader.oldest_ready(), reader.topic_figures(OWN_QUEUE)), then
+        )
 
     def overview(self, make: Callable[[Overview], Any], then: Then) -> None:
         """Read all counters and make something of them, both in the thread; see `later`."""

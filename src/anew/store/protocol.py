@@ -32,7 +32,7 @@ from anew.jobs.outcomes import HoldKind
 from anew.jobs.progress import Progress
 from anew.jobs.state import State
 from anew.jobs.unique import Lock
-from anew.store.topics import TopicRows
+from anew.store.topics import TopicFigures, TopicRows
 
 TakenRow = tuple[
     int,  # key
@@ -430,6 +430,9 @@ class Reader(Protocol):
 
     def ready_since(self, queues: Sequence[str]) -> dict[str, int]:
         """Give since when the first ready job of some queues has been ready, epoch ms; queues without one are left out."""
+
+    def topic_figures(self, queue: str) -> TopicFigures:
+        """Read the figures of topics whose deliveries are in a queue."""
 
     def oldest_ready(self, most: int = 10_000) -> int | None:
         """Give the earliest instant since which a ready job at the head of a queue's line has been ready, epoch ms.

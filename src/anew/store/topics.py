@@ -146,6 +146,22 @@ class TaskRow(Struct, frozen=True, gc=False):
     purge_at: int
 
 
+class TopicFigures(Struct, frozen=True, gc=False):
+    """Figures of topics, for somebody who watches.
+
+    Attributes:
+        counts: By counter and label.
+        subscriptions: Their number by status.
+        unwell: The health of those whose endpoints have failed of late.
+        blocked_since: Of the first held-up delivery of each subscription the oldest one's key; None: none is held up.
+    """
+
+    counts: dict[tuple[str, str], int]
+    subscriptions: dict[str, int]
+    unwell: list[bytes]
+    blocked_since: int | None
+
+
 class TopicRows(Protocol):
     """The rows of topics."""
 
@@ -252,6 +268,9 @@ class TopicRows(Protocol):
 
     def write_task(self, row: TaskRow) -> None:
         """Write a task, a new one or another."""
+
+    def count(self, counts: Sequence[tuple[str, str, int]]) -> None:
+        """Add to counters: (name, label, by how much); each pair once."""
 
     def purge(self, now: int, limit: int) -> int:
         """Remove messages, publications, deliveries and attempts whose time is over, so many of each; tell how many."""

@@ -20,6 +20,7 @@ from anew.errors import Conflict, NotFound
 from anew.jobs.codec import DEFAULT_PRIORITY, LAST_INSTANT, OWN_QUEUE, JobHooks, NewJob, PushedJob, Retention
 from anew.jobs.key_limits import OPEN, Gate
 from anew.store.topics import DeliveryRow, DeliveryStatus, MessageRow, SubscriptionRow, TopicRow
+from anew.topics.counting import Tally
 from anew.topics.delivery_policy import DeliveryPolicy
 from anew.topics.documents import CONFIRMATION, EVENTS, NewMessage, subscription_document, topic_document
 from anew.topics.envelope import body_of
@@ -109,6 +110,9 @@ def publish_in(batch: Batch, terms: TopicTerms, topic: TopicRow, messages: Seque
     ]
     subscribers = rows.subscribers(topic.name, -1, terms.fanout_inline + 1)
     ids = [row.id for row in written]
+    tally = Tally()
+    tally.add("published", topic.name, by=len(ids))
+    tally.write(batch)
     if len(subscribers) > terms.fanout_inline:
         rows.write_messages([replace(row, expanded=-1) for row in written])
         batch.insert([_expansion(batch, row) for row in written])
@@ -145,6 +149,11 @@ def died(
     reason: str,
 ) -> None:
     """Tell that a delivery is dead, and enqueue the job that its subscription wants for that."""
+    tally = Tally()
+    tally.add("dead", reason)
+    if message is not None:
+        tally.add("deliveries", message.topic, "dead")
+    tally.write(batch)
     if message is None or subscription is None or message.type == CONFIRMATION:
         return
     data = _dead(batch, row, message, reason)
@@ -198,7 +207,16 @@ def deliver(
     statuses: frozenset[str] = frozenset({"active", "paused"}),
 ) -> set[int]:
     """Make the deliveries of a message, but for those that are there; give their ids."""
-    wanting = [row for row in subscribers if row.status in statuses and _wants(row, message)]
+    tally = Tally()
+    wanting: list[SubscriptionRow] = []
+    for one in subscribers:
+        if one.status not in statuses:
+            tally.add("skipped", one.status)
+        elif not _wants(one, message):
+            tally.add("skipped", "filter")
+        else:
+            wanting.append(one)
+    tally.write(batch)
     if not wanting:
         return set()
     rows = batch.store.topics

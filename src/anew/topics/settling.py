@@ -14,6 +14,7 @@ from anew.jobs.key_limits import Gate
 from anew.store.topics import AttemptRow, DeliveryRow, DeliveryStatus, SubscriptionRow
 from anew.topics.attempts import Attempt, attempt_row, ended
 from anew.topics.confirmation import TRIGGER, granted_rate, is_echo, token_of
+from anew.topics.counting import LATENCIES, RETRIES, SECONDS, Tally
 from anew.topics.documents import subscription_document
 from anew.topics.exchange import Answer
 from anew.topics.health import after_attempt
@@ -89,6 +90,7 @@ class _Settling:
         self._changes: list[Change] = []
         self._written: list[DeliveryRow] = []
         self._dead: list[tuple[DeliveryRow, Assignment, str]] = []
+        self._tally = Tally()
 
     def write(self) -> None:
         """Decide about all, and write it."""
@@ -104,6 +106,7 @@ class _Settling:
         for row, given, reason in self._dead:
             died(batch, self._terms, row, given.message, given.subscription, reason)
         self._write_health()
+        self._tally.write(batch)
 
     def _settled(self, sent: Sent) -> AttemptRow:
         """Decide about one; give the row of its attempt."""
@@ -132,6 +135,7 @@ class _Settling:
         if job is not None and delivery is not None:
             verdict, next_at, cause = self._decide(given, answer, delivery, job, verdict)
         self._note_health(given, verdict)
+        self._count(given, answer, verdict)
         document = replace(document, outcome=verdict.kind, error=verdict.error, next_at=next_at, cause=cause)
         return attempt_row(given.delivery.id, given.number, given.started_at, document)
 
@@ -190,6 +194,18 @@ class _Settling:
             consents = is_echo(answer, token_of(self._batch, row))
         if consents:
             self._now[row.id] = self._before[row.id] = confirmed(self._batch, self._terms, row, rate)
+
+    def _count(self, given: Assignment, answer: Answer, verdict: Verdict) -> None:
+        topic, tally = given.message.topic, self._tally
+        kind = "error" if answer.status is None else f"{answer.status // 100}xx"
+        tally.add("attempts", topic, verdict.kind, kind)
+        tally.observe("attempt_seconds", answer.duration_ms / 1_000, SECONDS)
+        if answer.error == "blocked_address":
+            tally.add("ssrf_blocked")
+        if verdict.kind == "delivered":
+            tally.add("deliveries", topic, "delivered")
+            tally.observe("latency_seconds", (self._batch.now - given.message.due_at) / 1_000, LATENCIES)
+            tally.observe("retry_index", given.number - 1, RETRIES)
 
     # -- health
 

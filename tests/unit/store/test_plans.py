@@ -50,6 +50,10 @@ WHOLE_TABLE = {
     "blocked_queues": "a row a queue in which a key has blocked jobs",
     "keys_forgotten": "every key and its jobs, in the reader's thread and after a crash alone",
     "limited_amiss": "every job of a key, for somebody who looks the store over",
+    "topic_counts": "a row a counter, for somebody who watches",
+    "subscription_counts": "a row a subscription, in the reader's thread, for somebody who watches",
+    "unwell_subscriptions": "a row a subscription, in the reader's thread, for somebody who watches",
+    "blocked_since": "a row a key, in the reader's thread, for somebody who watches",
     "limited_of_nobody": "every job of a key, for somebody who looks the store over",
     "remove_limited_of_nobody": "every job of a key, for somebody who has the store mended",
 }
@@ -61,6 +65,7 @@ SORTS = {
     "counted_attempts": "one job's kinds of errors",
     "named": "reserved jobs of the same ids, nearly always one of each",
     "heads_amiss": "a row a queue, for somebody who looks the store over",
+    "subscription_counts": "by status, in the reader's thread",
 }
 """Statements that sort what they have found, and why they may."""
 
@@ -321,6 +326,7 @@ def test_every_statement_is_accounted_for() -> None:
         "add_deliveries",
         "write_attempts",
         "write_delivery_task",
+        "count_topics",
     }
     one_end_of_the_table = {"read_numbers", "any_subscription"}
     known = {*WHOLE_TABLE, *SEARCHES, *BY_KEY, *writes_only, *one_end_of_the_table}

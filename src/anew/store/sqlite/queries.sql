@@ -945,6 +945,28 @@ DELETE FROM delivery WHERE id IN (SELECT id FROM delivery WHERE purge_at <= ? OR
 -- name: purge_attempts
 DELETE FROM delivery_attempt WHERE delivery IN (@marks);
 
+-- name: count_topics
+-- Counters that have gone up.
+INSERT INTO topic_count (name, label, value) VALUES @rows(3)
+ON CONFLICT (name, label) DO UPDATE SET value = value + excluded.value;
+
+-- name: topic_counts
+-- All counters.
+SELECT name, label, value FROM topic_count;
+
+-- name: subscription_counts
+-- Subscriptions by status.
+SELECT status, count(*) FROM subscription GROUP BY status;
+
+-- name: unwell_subscriptions
+-- How the endpoints do that have failed of late.
+SELECT health FROM subscription WHERE length(health) > 2;
+
+-- name: blocked_since
+-- The first blocked job of each key, and the oldest of them.
+SELECT min(first) FROM (SELECT (SELECT min(job_id) FROM limited WHERE name = k.name AND standing = 1 AND queue = ?1) AS first
+FROM limit_key AS k);
+
 -- name: delivery_task
 -- One task.
 SELECT id, document, status, position, done, purge_at FROM delivery_task WHERE id = ?;

@@ -12,6 +12,7 @@ from anew.store.sqlite.filters import Bound, count_statement, find_statement
 from anew.store.sqlite.queues import Counted, counted
 from anew.store.sqlite.rows import BLOCKED, STATE
 from anew.store.sqlite.sql import in_widths, sql
+from anew.store.topics import TopicFigures
 
 RECOUNTED = "recount"
 """The row of `duty` that counts how often a recount has put something right."""
@@ -73,6 +74,18 @@ class SqliteReader:
             row for part in parts for row in self._connection.execute(sql("ready_since", len(part)), part)
         ]
         return {name: ready_at for name, ready_at in rows if ready_at is not None}
+
+    def topic_figures(self, queue: str) -> TopicFigures:
+        """Read the figures of topics."""
+        execute = self._connection.execute
+        counts = execute(sql("topic_counts")).fetchall()
+        since = execute(sql("blocked_since"), (queue,)).fetchall()
+        return TopicFigures(
+            counts={(name, label): value for name, label, value in counts},
+            subscriptions=dict(execute(sql("subscription_counts")).fetchall()),
+            unwell=[health for (health,) in execute(sql("unwell_subscriptions")).fetchall()],
+            blocked_since=since[0][0],
+        )
 
     def oldest_ready(self, most: int = 10_000) -> int | None:
         """Give since when the ready job that has waited longest at the head of a priority in a queue has been ready, epoch ms."""

@@ -30,6 +30,7 @@ TABLES = (
     "delivery",
     "delivery_attempt",
     "delivery_task",
+    "topic_count",
 )
 
 
@@ -218,6 +219,11 @@ class SqliteTopics:
     def write_task(self, row: TaskRow) -> None:
         """Write a task, a new one or another."""
         self._execute(sql("write_delivery_task"), astuple(row))
+
+    def count(self, counts: Sequence[tuple[str, str, int]]) -> None:
+        """Add to counters."""
+        for part in in_widths(counts):
+            self._execute(sql("count_topics", len(part)), tuple(chain.from_iterable(part)))
 
     def purge(self, now: int, limit: int) -> int:
         """Remove messages, publications, deliveries and attempts whose time is over, so many of each; tell how many."""

@@ -104,3 +104,11 @@ CREATE TABLE delivery_task (
     purge_at INTEGER NOT NULL
 ) STRICT;
 CREATE INDEX delivery_task_purge ON delivery_task (purge_at);
+
+-- What has happened, by counter and label; several processes add to it.
+CREATE TABLE topic_count (
+    name TEXT NOT NULL,
+    label TEXT NOT NULL,
+    value INTEGER NOT NULL,
+    PRIMARY KEY (name, label)
+) STRICT, WITHOUT ROWID;
