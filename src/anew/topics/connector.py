@@ -60,6 +60,7 @@ class Journey:
     Attributes:
         target: Where it goes.
         connect_by: When there has to be a connection.
+        slow: What it means if there is none by then.
         addresses: Those that were checked; None where a proxy resolves the name.
         address: Whom it is connected to.
         transport: Its connection.
@@ -69,6 +70,7 @@ class Journey:
 
     target: Target
     connect_by: float
+    slow: ExchangeError = "connect_timeout"
     addresses: tuple[str, ...] | None = None
     address: str = ""
     transport: asyncio.Transport | None = None
@@ -182,7 +184,7 @@ class GuardedConnector(BaseConnector):
             async with asyncio.timeout_at(trip.connect_by):
                 return await self._make(trip)
         except TimeoutError:
-            raise ExchangeFailed("connect_timeout") from None
+            raise ExchangeFailed(trip.slow) from None
 
     async def _make(self, trip: Journey) -> ResponseHandler:
         began = self._loop.time()
@@ -231,17 +233,18 @@ class GuardedConnector(BaseConnector):
         Raises:
             ExchangeFailed: It refuses, "blocked_address"; it cannot reach the target, "unreachable"; it does not work, "proxy".
         """
+        trip.slow = "proxy"
         try:
-            async with asyncio.timeout_at(trip.connect_by):
-                found = await self._loop.getaddrinfo(proxy.host, proxy.port, type=socket.SOCK_STREAM)
-                connected = await self._connect_socket(tuple(str(one[4][0]) for one in found), proxy.port)
-        except OSError:  # of TimeoutError, too
+            found = await self._loop.getaddrinfo(proxy.host, proxy.port, type=socket.SOCK_STREAM)
+            connected = await self._connect_socket(tuple(str(one[4][0]) for one in found), proxy.port)
+        except OSError:
             raise ExchangeFailed("proxy") from None
+        trip.slow = "connect_timeout"
         try:
             status = await self._ask(connected, proxy, trip.target)
         except BaseException as error:
             connected.close()
-            if isinstance(error, OSError) and not isinstance(error, TimeoutError):
+            if isinstance(error, OSError):
                 raise ExchangeFailed("proxy") from None
             raise
         if 200 <= status <= 299:

@@ -85,7 +85,8 @@ class Sender:
             async with asyncio.timeout_at(began + outgoing.timeout_ms / 1_000):
                 await self._exchange(exchange, url, outgoing)
         except TimeoutError:
-            exchange.error = "timeout"
+            # Before the request could be sent nobody can have processed it.
+            exchange.error = "timeout" if exchange.trip.ready_at else exchange.trip.slow
         except ExchangeFailed as failed:
             exchange.error = failed.error
         finally:

@@ -123,6 +123,15 @@ def test_an_empty_body_has_a_length_and_options_have_none(send: Send) -> None:
     assert receiver.requests[1].method == "OPTIONS"
 
 
+def test_names_are_resolved_by_the_system(send: Send) -> None:
+    with Receiver(answers()) as receiver:
+        (answer,) = send(
+            receiver.named("localhost"), settings=GuardSettings(allow_http=True, allow_hosts=("localhost",))
+        )
+    assert (answer.status, answer.address) == (200, "127.0.0.1")
+    assert answer.dns_ms is not None
+
+
 def test_a_connection_is_used_again(send: Send) -> None:
     with Receiver(answers()) as receiver:
         first, second = send(receiver.url, receiver.url)
@@ -374,8 +383,9 @@ def test_a_connection_has_a_time_of_its_own(send: Send) -> None:
     async def connect(addresses: tuple[str, ...], port: int) -> socket.socket:
         return await asyncio.get_running_loop().create_future()  # type: ignore[no-any-return]
 
-    (answer,) = send(outgoing("http://127.0.0.1/", connect_timeout_ms=50), connect=connect)
-    assert (answer.error, answer.address) == ("connect_timeout", "")
+    url = "http://127.0.0.1/"
+    done = send(outgoing(url, connect_timeout_ms=50), outgoing(url, timeout_ms=50), connect=connect)
+    assert [(answer.error, answer.address) for answer in done] == [("connect_timeout", "")] * 2
 
 
 def test_a_handshake_that_is_not_answered_ends_with_the_time_to_connect(send: Send) -> None:
@@ -442,8 +452,9 @@ def test_a_silent_server_of_names_ends_with_the_time_to_connect(send: Send) -> N
     async def resolve(name: str) -> list[str]:
         return await asyncio.get_running_loop().create_future()  # type: ignore[no-any-return]
 
-    (answer,) = send(outgoing("https://hooks.test/", connect_timeout_ms=50), resolve=resolve)
-    assert answer.error == "connect_timeout"
+    url = "https://hooks.test/"
+    done = send(outgoing(url, connect_timeout_ms=50), outgoing(url, timeout_ms=50), resolve=resolve)
+    assert [answer.error for answer in done] == ["connect_timeout"] * 2
 
 
 def test_a_sender_that_is_cancelled_cuts_its_connection(run: Callable[..., Any]) -> None:
@@ -638,6 +649,15 @@ def test_a_proxys_refusal_is_not_its_outage(behaviour: Behaviour, error: str, se
 
 def test_a_proxy_that_is_away_is_an_outage(send: Send) -> None:
     (answer,) = send("http://hooks.test/", settings=STRICT, egress_proxy=f"http://127.0.0.1:{free_port()}")
+    assert answer.error == "proxy"
+
+
+def test_a_proxy_that_does_not_accept_in_time_is_an_outage(send: Send) -> None:
+    async def connect(addresses: tuple[str, ...], port: int) -> socket.socket:
+        return await asyncio.get_running_loop().create_future()  # type: ignore[no-any-return]
+
+    asked = outgoing("http://hooks.test/", connect_timeout_ms=50)
+    (answer,) = send(asked, settings=STRICT, egress_proxy="http://127.0.0.1:1", connect=connect)
     assert answer.error == "proxy"
 
 
