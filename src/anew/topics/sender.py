@@ -71,6 +71,9 @@ class Sender:
         """Send a request; give what came of it.
 
         Nothing that a subscriber does raises. What is raised is our own fault, and says nothing about the delivery.
+
+        Raises:
+            Unavailable: This process or machine can make no more connections.
         """
         loop = asyncio.get_running_loop()
         began = loop.time()
@@ -94,7 +97,7 @@ class Sender:
         return exchange.answer(loop.time())
 
     async def close(self) -> None:
-        """Close all connections; what is under way fails."""
+        """Close all connections. Whoever still sends has to be waited for, or cancelled, before: it would look like a reset."""
         if self._session is not None:
             await self._session.close()
         if self._resolver is not None:

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import uvloop
 
-from anew.errors import InvalidConfig
+from anew.errors import InvalidConfig, Unavailable
 from anew.topics.exchange import Answer, Outgoing
 from anew.topics.guard import GuardSettings
 from anew.topics.sender import Sender
@@ -313,6 +313,22 @@ def test_headers_without_end_are_cut(send: Send) -> None:
     assert (answer.status, answer.error) == (None, "protocol")
 
 
+def test_announcements_without_an_answer_are_cut(send: Send) -> None:
+    async def behave(line: Any, request: Any) -> None:
+        while True:
+            await line.send(b"HTTP/1.1 100 Continue\r\n\r\n" * 100)
+
+    some = b"HTTP/1.1 102 Processing\r\n\r\n" * 15 + head(200, {"content-length": "0"})
+    with Receiver(script(says(some, then="go on"), says(some, then="go on"), behave)) as receiver:
+        done = send(*[receiver.url] * 3)
+        receiver.wait_for(ended=1)
+    assert [(answer.status, answer.error) for answer in done] == [
+        (200, None),
+        (200, None),
+        (None, "protocol"),
+    ]
+
+
 def test_a_head_of_almost_16_KiB_passes(send: Send) -> None:
     with Receiver(answers(200, b"ok", x_long="a" * 16_000)) as receiver:
         (answer,) = send(receiver.url)
@@ -377,6 +393,14 @@ def test_an_unreachable_network_is_named(send: Send) -> None:
 
     (answer,) = send("http://127.0.0.1/", connect=connect)
     assert answer.error == "unreachable"
+
+
+def test_a_machine_out_of_sockets_is_nobodys_failure(send: Send) -> None:
+    async def connect(addresses: tuple[str, ...], port: int) -> socket.socket:
+        raise OSError(24, "Too many open files")
+
+    with pytest.raises(Unavailable, match="Too many open files"):
+        send("http://127.0.0.1/", connect=connect)
 
 
 def test_a_connection_has_a_time_of_its_own(send: Send) -> None:
