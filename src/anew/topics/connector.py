@@ -211,6 +211,17 @@ class GuardedConnector(BaseConnector):
         began = self._loop.time()
         connected = await (self._directly(trip) if self._proxy is None else self._through(self._proxy, trip))
         trip.connect_s = self._loop.time() - began
+        try:
+            protocol = await self._begin(connected, trip)
+        except BaseException:
+            connected.close()  # of one that was given up, no transport takes care
+            raise
+        if trip.target.scheme == "https":
+            trip.tls_s = self._loop.time() - began - trip.connect_s
+        return protocol
+
+    async def _begin(self, connected: socket.socket, trip: Journey) -> ResponseHandler:
+        """Make a connected socket ready for a request, by TLS where the target wants it."""
         if trip.target.scheme == "http":
             _, protocol = await self._loop.create_connection(self._reader, sock=connected)
             return protocol
@@ -225,7 +236,6 @@ class GuardedConnector(BaseConnector):
             )
         except OSError:  # of ssl.SSLError, too
             raise ExchangeFailed("tls") from None
-        trip.tls_s = self._loop.time() - began - trip.connect_s
         return protocol
 
     def _reader(self) -> ResponseHandler:
