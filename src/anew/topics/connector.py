@@ -21,9 +21,12 @@ import aiohappyeyeballs
 from aiohttp import BaseConnector, ClientRequest, ClientTimeout
 from aiohttp.client_proto import ResponseHandler
 from aiohttp.connector import Connection
+from aiohttp.http import RawResponseMessage
+from aiohttp.http_exceptions import HttpProcessingError
+from aiohttp.streams import StreamReader
 from aiohttp.tracing import Trace
 
-from anew.errors import InvalidConfig
+from anew.errors import InvalidConfig, Unavailable
 from anew.topics.exchange import ExchangeError
 from anew.topics.guard import Target, plain_address
 
@@ -38,6 +41,12 @@ SECOND_ADDRESS_S = 0.25
 
 MAX_PROXY_HEAD = 16_384
 """Bytes of a proxy's answer to CONNECT."""
+
+MAX_INTERIM = 16
+"""Heads of status 1xx before the answer itself. Each costs us more than it costs who sends them."""
+
+_OUT_OF_SOCKETS = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM, errno.EADDRNOTAVAIL)
+"""Errors of a connect that say nothing about the other side."""
 
 _STATUS = re.compile(rb"HTTP/1\.[01] ([1-9][0-9]{2})[ \r]")
 
@@ -60,6 +69,7 @@ class Journey:
     Attributes:
         target: Where it goes.
         connect_by: When there has to be a connection.
+        slow: What it means if there is none by then.
         addresses: Those that were checked; None where a proxy resolves the name.
         address: Whom it is connected to.
         transport: Its connection.
@@ -69,6 +79,7 @@ class Journey:
 
     target: Target
     connect_by: float
+    slow: ExchangeError = "connect_timeout"
     addresses: tuple[str, ...] | None = None
     address: str = ""
     transport: asyncio.Transport | None = None
@@ -111,6 +122,18 @@ class Proxy:
 
 class _AnswerReader(ResponseHandler):
     """Reads an answer, and says at once that its body is broken, in whichever packet that comes."""
+
+    _interim = 0
+
+    def feed_data(self, data: tuple[RawResponseMessage, StreamReader], size: int = 0) -> None:
+        """Take the head of an answer; one that only announces another (1xx) counts."""
+        self._interim = self._interim + 1 if 100 <= data[0].code <= 199 else 0
+        if self._interim == MAX_INTERIM:
+            self.set_exception(HttpProcessingError(message="too many 1xx"))
+            if self.transport is not None:
+                self.transport.abort()
+        elif self._interim < MAX_INTERIM:
+            super().feed_data(data, size)
 
     def data_received(self, data: bytes) -> None:
         """Take what has come."""
@@ -182,12 +205,23 @@ class GuardedConnector(BaseConnector):
             async with asyncio.timeout_at(trip.connect_by):
                 return await self._make(trip)
         except TimeoutError:
-            raise ExchangeFailed("connect_timeout") from None
+            raise ExchangeFailed(trip.slow) from None
 
     async def _make(self, trip: Journey) -> ResponseHandler:
         began = self._loop.time()
         connected = await (self._directly(trip) if self._proxy is None else self._through(self._proxy, trip))
         trip.connect_s = self._loop.time() - began
+        try:
+            protocol = await self._begin(connected, trip)
+        except BaseException:
+            connected.close()  # of one that was given up, no transport takes care
+            raise
+        if trip.target.scheme == "https":
+            trip.tls_s = self._loop.time() - began - trip.connect_s
+        return protocol
+
+    async def _begin(self, connected: socket.socket, trip: Journey) -> ResponseHandler:
+        """Make a connected socket ready for a request, by TLS where the target wants it."""
         if trip.target.scheme == "http":
             _, protocol = await self._loop.create_connection(self._reader, sock=connected)
             return protocol
@@ -202,18 +236,24 @@ class GuardedConnector(BaseConnector):
             )
         except OSError:  # of ssl.SSLError, too
             raise ExchangeFailed("tls") from None
-        trip.tls_s = self._loop.time() - began - trip.connect_s
         return protocol
 
     def _reader(self) -> ResponseHandler:
         return _AnswerReader(self._loop)
 
     async def _directly(self, trip: Journey) -> socket.socket:
-        """Connect to one of the checked addresses, and compare whom it has led to."""
+        """Connect to one of the checked addresses, and compare whom it has led to.
+
+        Raises:
+            ExchangeFailed: There is no connection.
+            Unavailable: This process or machine can make no more.
+        """
         assert trip.addresses is not None
         try:
             connected = await self._connect_socket(trip.addresses, trip.target.port)
         except OSError as error:
+            if error.errno in _OUT_OF_SOCKETS:
+                raise Unavailable(f"no connection can be made: {error}") from error
             raise ExchangeFailed(connect_error(error)) from None
         try:
             peer = plain_address(connected.getpeername()[0])
@@ -231,17 +271,18 @@ class GuardedConnector(BaseConnector):
         Raises:
             ExchangeFailed: It refuses, "blocked_address"; it cannot reach the target, "unreachable"; it does not work, "proxy".
         """
+        trip.slow = "proxy"
         try:
-            async with asyncio.timeout_at(trip.connect_by):
-                found = await self._loop.getaddrinfo(proxy.host, proxy.port, type=socket.SOCK_STREAM)
-                connected = await self._connect_socket(tuple(str(one[4][0]) for one in found), proxy.port)
-        except OSError:  # of TimeoutError, too
+            found = await self._loop.getaddrinfo(proxy.host, proxy.port, type=socket.SOCK_STREAM)
+            connected = await self._connect_socket(tuple(str(one[4][0]) for one in found), proxy.port)
+        except OSError:
             raise ExchangeFailed("proxy") from None
+        trip.slow = "connect_timeout"
         try:
             status = await self._ask(connected, proxy, trip.target)
         except BaseException as error:
             connected.close()
-            if isinstance(error, OSError) and not isinstance(error, TimeoutError):
+            if isinstance(error, OSError):
                 raise ExchangeFailed("proxy") from None
             raise
         if 200 <= status <= 299:
@@ -272,9 +313,12 @@ async def connect_to_first(addresses: tuple[str, ...], port: int) -> socket.sock
         OSError: None does.
     """
     places = [_place(address, port) for address in addresses]
-    return await aiohappyeyeballs.start_connection(
-        places, happy_eyeballs_delay=SECOND_ADDRESS_S if len(places) > 1 else None, interleave=1
-    )
+    try:
+        return await aiohappyeyeballs.start_connection(
+            places, happy_eyeballs_delay=SECOND_ADDRESS_S if len(places) > 1 else None, interleave=1
+        )
+    except RuntimeError as error:  # so uvloop says it of some
+        raise OSError(str(error)) from error
 
 
 def _place(address: str, port: int) -> aiohappyeyeballs.AddrInfoType:

@@ -10,10 +10,10 @@ from msgspec import Struct
 ExchangeError = Literal[
     "dns",  # its name has no address
     "refused",
-    "reset",
+    "reset",  # the connection ended before the answer did
     "unreachable",
     "tls",  # the handshake failed, or its certificate is not valid for its name
-    "connect_timeout",
+    "connect_timeout",  # nothing had been sent yet
     "timeout",  # the whole exchange took too long: it may have been processed
     "protocol",  # what came is no HTTP
     "blocked_address",  # the guard allows no address of it
@@ -60,12 +60,14 @@ class Answer(Struct, frozen=True, kw_only=True):
 
     Attributes:
         status: Of HTTP; None where no head of an answer came.
-        error: Why no whole answer came. Beside a status its body was cut off, or too long, or came too slowly.
+        error: Why no whole answer came. Beside a status its body was cut off, or broken, or came too slowly. One that is only too
+            long is no error.
         headers: Those of `ATTEMPT_HEADERS` that came, by lower-case name.
         excerpt: The first `EXCERPT_BYTES` of its body, as text; empty for a blocked address.
         address: Whom it was connected to; empty where it was not.
         duration_ms: Of the whole exchange.
-        dns_ms, connect_ms, tls_ms, ttfb_ms: Its parts, where they took place; `ttfb_ms` is from the sent request to the first byte.
+        dns_ms, connect_ms, tls_ms, ttfb_ms: Its parts, where they took place; `ttfb_ms` is from the connection, which
+            takes the request at once, to the head of the answer. None on a connection used before, but for `ttfb_ms`.
     """
 
     status: int | None = None

@@ -71,6 +71,9 @@ class Sender:
         """Send a request; give what came of it.
 
         Nothing that a subscriber does raises. What is raised is our own fault, and says nothing about the delivery.
+
+        Raises:
+            Unavailable: This process or machine can make no more connections.
         """
         loop = asyncio.get_running_loop()
         began = loop.time()
@@ -85,7 +88,8 @@ class Sender:
             async with asyncio.timeout_at(began + outgoing.timeout_ms / 1_000):
                 await self._exchange(exchange, url, outgoing)
         except TimeoutError:
-            exchange.error = "timeout"
+            # Before the request could be sent nobody can have processed it.
+            exchange.error = "timeout" if exchange.trip.ready_at else exchange.trip.slow
         except ExchangeFailed as failed:
             exchange.error = failed.error
         finally:
@@ -93,7 +97,7 @@ class Sender:
         return exchange.answer(loop.time())
 
     async def close(self) -> None:
-        """Close all connections; what is under way fails."""
+        """Close all connections. Whoever still sends has to be waited for, or cancelled, before: it would look like a reset."""
         if self._session is not None:
             await self._session.close()
         if self._resolver is not None:

@@ -170,9 +170,10 @@ class Receiver:
         self._bound.set()
         await self._stop.wait()
         server.close()
-        for task in list(tasks):
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        for _ in range(10):  # what was accepted last, and what was cut, takes some turns to end
+            for task in list(tasks):
+                task.cancel()
+            await asyncio.sleep(0)
 
     def _context(self) -> ssl.SSLContext:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)

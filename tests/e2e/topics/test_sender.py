@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import uvloop
 
-from anew.errors import InvalidConfig
+from anew.errors import InvalidConfig, Unavailable
 from anew.topics.exchange import Answer, Outgoing
 from anew.topics.guard import GuardSettings
 from anew.topics.sender import Sender
@@ -121,6 +121,15 @@ def test_an_empty_body_has_a_length_and_options_have_none(send: Send) -> None:
     assert (posted.status, asked.status) == (200, 200)
     assert receiver.requests[0].header("content-length") == "0"
     assert receiver.requests[1].method == "OPTIONS"
+
+
+def test_names_are_resolved_by_the_system(send: Send) -> None:
+    with Receiver(answers()) as receiver:
+        (answer,) = send(
+            receiver.named("localhost"), settings=GuardSettings(allow_http=True, allow_hosts=("localhost",))
+        )
+    assert (answer.status, answer.address) == (200, "127.0.0.1")
+    assert answer.dns_ms is not None
 
 
 def test_a_connection_is_used_again(send: Send) -> None:
@@ -304,6 +313,22 @@ def test_headers_without_end_are_cut(send: Send) -> None:
     assert (answer.status, answer.error) == (None, "protocol")
 
 
+def test_announcements_without_an_answer_are_cut(send: Send) -> None:
+    async def behave(line: Any, request: Any) -> None:
+        while True:
+            await line.send(b"HTTP/1.1 100 Continue\r\n\r\n" * 100)
+
+    some = b"HTTP/1.1 102 Processing\r\n\r\n" * 15 + head(200, {"content-length": "0"})
+    with Receiver(script(says(some, then="go on"), says(some, then="go on"), behave)) as receiver:
+        done = send(*[receiver.url] * 3)
+        receiver.wait_for(ended=1)
+    assert [(answer.status, answer.error) for answer in done] == [
+        (200, None),
+        (200, None),
+        (None, "protocol"),
+    ]
+
+
 def test_a_head_of_almost_16_KiB_passes(send: Send) -> None:
     with Receiver(answers(200, b"ok", x_long="a" * 16_000)) as receiver:
         (answer,) = send(receiver.url)
@@ -370,12 +395,21 @@ def test_an_unreachable_network_is_named(send: Send) -> None:
     assert answer.error == "unreachable"
 
 
+def test_a_machine_out_of_sockets_is_nobodys_failure(send: Send) -> None:
+    async def connect(addresses: tuple[str, ...], port: int) -> socket.socket:
+        raise OSError(24, "Too many open files")
+
+    with pytest.raises(Unavailable, match="Too many open files"):
+        send("http://127.0.0.1/", connect=connect)
+
+
 def test_a_connection_has_a_time_of_its_own(send: Send) -> None:
     async def connect(addresses: tuple[str, ...], port: int) -> socket.socket:
         return await asyncio.get_running_loop().create_future()  # type: ignore[no-any-return]
 
-    (answer,) = send(outgoing("http://127.0.0.1/", connect_timeout_ms=50), connect=connect)
-    assert (answer.error, answer.address) == ("connect_timeout", "")
+    url = "http://127.0.0.1/"
+    done = send(outgoing(url, connect_timeout_ms=50), outgoing(url, timeout_ms=50), connect=connect)
+    assert [(answer.error, answer.address) for answer in done] == [("connect_timeout", "")] * 2
 
 
 def test_a_handshake_that_is_not_answered_ends_with_the_time_to_connect(send: Send) -> None:
@@ -442,8 +476,9 @@ def test_a_silent_server_of_names_ends_with_the_time_to_connect(send: Send) -> N
     async def resolve(name: str) -> list[str]:
         return await asyncio.get_running_loop().create_future()  # type: ignore[no-any-return]
 
-    (answer,) = send(outgoing("https://hooks.test/", connect_timeout_ms=50), resolve=resolve)
-    assert answer.error == "connect_timeout"
+    url = "https://hooks.test/"
+    done = send(outgoing(url, connect_timeout_ms=50), outgoing(url, timeout_ms=50), resolve=resolve)
+    assert [answer.error for answer in done] == ["connect_timeout"] * 2
 
 
 def test_a_sender_that_is_cancelled_cuts_its_connection(run: Callable[..., Any]) -> None:
@@ -638,6 +673,15 @@ def test_a_proxys_refusal_is_not_its_outage(behaviour: Behaviour, error: str, se
 
 def test_a_proxy_that_is_away_is_an_outage(send: Send) -> None:
     (answer,) = send("http://hooks.test/", settings=STRICT, egress_proxy=f"http://127.0.0.1:{free_port()}")
+    assert answer.error == "proxy"
+
+
+def test_a_proxy_that_does_not_accept_in_time_is_an_outage(send: Send) -> None:
+    async def connect(addresses: tuple[str, ...], port: int) -> socket.socket:
+        return await asyncio.get_running_loop().create_future()  # type: ignore[no-any-return]
+
+    asked = outgoing("http://hooks.test/", connect_timeout_ms=50)
+    (answer,) = send(asked, settings=STRICT, egress_proxy="http://127.0.0.1:1", connect=connect)
     assert answer.error == "proxy"
 
 

@@ -87,6 +87,7 @@ STATUSES = {
     "invalid_config": 400,
     "malformed_request": 400,
     "too_large": 413,
+    "blocked_address": 400,
     "not_found": 404,
     "conflict": 409,
     "illegal_transition": 409,
