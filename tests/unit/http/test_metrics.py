@@ -18,6 +18,7 @@ from anew.http.metrics import MetricsRoutes, labelled
 from anew.http.router import Router
 from anew.jobs import State
 from anew.net.seam import Kind, WireCounters
+from anew.store.topics import TopicFigures
 
 from .asked import Asked
 
@@ -32,7 +33,8 @@ class Page:
         self.stats = Stats()
         self.counters = WireCounters()
         self.counts = {"mail": {State.READY: 2, State.RETRYING: 1}}
-        reads = SimpleNamespace(figures=lambda make, then: then(make(self.counts, oldest_ready)))
+        self.topics = TopicFigures({}, {}, [], None)
+        reads = SimpleNamespace(figures=lambda make, then: then(make(self.counts, oldest_ready, self.topics)))
         self._context: Any = SimpleNamespace(
             engine=SimpleNamespace(
                 stats=self.stats,
@@ -152,3 +154,34 @@ def test_lists_over_all_queues_are_made_in_the_readers_thread_and_may_be_shed() 
         assert request.answers == []
         assert api.kind_of(request) is Kind.other
     assert asked == ["/metrics", "/queues", "/v1/queues"]
+
+
+def test_topics_are_counted_with_a_bounded_number_of_labels() -> None:
+    page = Page()
+    page.topics = TopicFigures(
+        counts={
+            ("attempts", "orders\x1fretry\x1f5xx"): 3,
+            ("attempts", "orders\x1fdelivered\x1f2xx"): 4,
+            ("dead", "exhausted"): 1,
+            ("attempt_seconds", "0"): 2,
+            ("attempt_seconds", "12"): 1,
+            ("attempt_seconds", "sum"): 45_020,
+        },
+        subscriptions={"active": 5},
+        unwell=[b'{"opened":1,"open_until":%d}' % (NOW + 1), b'{"opened":1,"open_until":%d}' % (NOW - 1)],
+        blocked_since=(NOW - 7_000) << 20,
+    )
+    assert (
+        page.figure("anew_delivery_attempts_total", topic="orders", outcome="retry", **{"class": "5xx"}) == 3
+    )
+    assert (
+        page.figure("anew_deliveries_dead_total", reason="exhausted") == 1
+    )  # checklist 60: not the failed attempts
+    assert page.figure("anew_delivery_attempt_seconds_bucket", le="0.01") == 2
+    assert page.figure("anew_delivery_attempt_seconds_bucket", le="30") == 2
+    assert page.figure("anew_delivery_attempt_seconds_count") == 3
+    assert page.figure("anew_delivery_attempt_seconds_sum") == 45.02
+    assert page.figure("anew_delivery_oldest_deferred_seconds") == 7
+    assert page.figure("anew_subscriptions", state="active") == 5
+    assert page.figure("anew_breaker_state", state="open") == 1
+    assert page.figure("anew_breaker_state", state="half_open") == 1

@@ -93,7 +93,6 @@ STATUSES = {
     "illegal_transition": 409,
     "payload_expired": 409,
     "expired": 410,
-    "blocked_address": 400,
     "forked_store": 409,
     "newer_store": 409,
     "unavailable": 503,

@@ -964,8 +964,8 @@ SELECT health FROM subscription WHERE length(health) > 2;
 
 -- name: blocked_since
 -- The first blocked job of each key, and the oldest of them.
-SELECT min(first) FROM (SELECT (SELECT min(job_id) FROM limited WHERE name = k.name AND standing = 1 AND queue = ?1) AS first
-FROM limit_key AS k);
+SELECT min(first) FROM (SELECT (SELECT job_id FROM limited WHERE name = k.name AND standing = 1 AND queue = ?1
+    ORDER BY priority, job_id LIMIT 1) AS first FROM limit_key AS k);
 
 -- name: delivery_task
 -- One task.

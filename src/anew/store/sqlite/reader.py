@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import apsw
@@ -77,7 +77,7 @@ class SqliteReader:
 
     def topic_figures(self, queue: str) -> TopicFigures:
         """Read the figures of topics."""
-        execute = self._connection.execute
+        execute: Callable[..., Any] = self._connection.execute
         counts = execute(sql("topic_counts")).fetchall()
         since = execute(sql("blocked_since"), (queue,)).fetchall()
         return TopicFigures(
