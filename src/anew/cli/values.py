@@ -167,6 +167,32 @@ def _held(entry: Entry) -> Any:
     return own | {"limit": entry.default_limit}
 
 
+def read_document(text: str) -> Any:
+    """Read a JSON document from an argument: a file's name, with or without ``@``, or ``-``, or JSON itself.
+
+    Raises:
+        InvalidInput: The file cannot be read, or has no JSON.
+    """
+    from anew.backoff.form import DoubledName, json_object
+
+    is_json = text.lstrip()[:1] in ("{", "[", '"')
+    source = text if is_json or text == "-" else "@" + text.removeprefix("@")
+    try:
+        content = given_text(source, _POLICY_BYTES, expected="a file with JSON, - for stdin, or JSON itself")
+    except InvalidInput as error:
+        # Here a file needs no @ before its name.
+        raise InvalidInput(str(error).removeprefix("@"), field="file", value=text) from error
+    try:
+        # The standard library alone tells doubled names; msgspec is the stricter one.
+        json.loads(content, object_pairs_hook=json_object)
+        return msgspec.json.decode(content)
+    except DoubledName:
+        raise
+    except (ValueError, RecursionError) as error:  # msgspec's errors are ValueErrors
+        what = "stdin" if text == "-" else shown(text) if is_json else text
+        raise InvalidInput(f"{what}: holds no JSON ({error})", field="document", value=text) from error
+
+
 def read_payload(text: str) -> msgspec.Raw:
     """Read a payload from an argument: JSON, ``@file`` or ``-``. It is sent byte for byte.
 

@@ -95,8 +95,10 @@ def _sns_retry(value: object, at: str) -> dict[str, Any]:
         expected = f"at least {sum(counts.values())}, the sum of {', '.join(_SNS_COUNTS)}"
         raise wrong(member(at, "numRetries"), retries, expected)
     retry = {
-        **counts,
+        "no_delay_retries": counts["no_delay_retries"],
+        "min_delay_retries": counts["min_delay_retries"],
         "backoff_retries": retries - sum(counts.values()),
+        "max_delay_retries": counts["max_delay_retries"],
         "min_delay": least,
         "max_delay": most,
         "function": choice(given, "backoffFunction", at, FUNCTIONS, "linear"),
@@ -194,6 +196,9 @@ def from_zaqar(document: object, mode: ZaqarMode = "as_shipped", of: ZaqarOwner 
         policy["retry"] = _with_total(retry, at)
     if of == "subscription":
         policy |= _zaqar_request(options, warnings)
+    else:
+        strays = [name for name in ("post_headers", "post_data") if name in options]
+        warnings += [f"{name} is left out: it belongs to a subscription" for name in strays]
     return Converted(policy=policy, warnings=warnings, lock=lock)
 
 
