@@ -151,3 +151,34 @@ def test_what_cannot_be_converted_is_refused_with_its_place(capsys: pytest.Captu
     out, err = answer(capsys, "convert", "--from", "sns", document, code=2)
     assert out == ""
     assert err.startswith("Error: /healthyRetryPolicy/numRetries: 1 is not valid; expected at least 2")
+
+
+@pytest.mark.parametrize("place", ["argument", "file", "stdin"])
+def test_a_delivery_policys_retries_are_explained(
+    place: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(FULL.encode())))
+    file = tmp_path / "policy.json"
+    file.write_text(FULL, "utf-8")
+    given = {"argument": FULL, "file": f"@{file}", "stdin": "-"}[place]
+    found = json.loads(answer(capsys, "explain", given, "--json")[0])
+    assert [row["nominal_ms"] for row in found["retries"]][5:9] == [5_000, 5_499, 6_497, 8_493]
+    assert (found["total_runs"], found["window"]["latest_ms"]) == (21, 1_865_508)
+
+
+def test_a_delivery_policy_is_told_from_a_file_of_named_policies(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "policies.json"
+    file.write_text('{"retry": {"preset": "sns"}, "mail": {"preset": "even"}}', "utf-8")
+    found = json.loads(answer(capsys, "explain", f"@{file}:mail", "--json")[0])
+    assert found["limit"] == 25
+    file.write_text('{"retry": {"preset": "even"}}', "utf-8")
+    assert json.loads(answer(capsys, "explain", f"@{file}:retry", "--json")[0])["limit"] == 25
+    _, err = answer(capsys, "explain", f"@{file}", code=2)
+    assert "/retry/preset" in err
+
+
+def test_a_job_takes_no_delivery_policy(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["enqueue", "mail", "-q", "mail", "--policy", FULL]) == 2
+    assert "retry" in capsys.readouterr().err
