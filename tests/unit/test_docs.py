@@ -27,6 +27,8 @@ from anew.lab.families import FAMILIES
 from anew.lab.lint import Context, Severity
 from anew.lab.lint.documents import read_document
 from anew.lab.report import published
+from anew.topics.delivery_policy import layer_of
+from anew.topics.foreign_policy import SNS_FIELDS, ZAQAR_FIELDS
 
 from .docs import (
     DOCUMENTS,
@@ -178,6 +180,19 @@ def test_the_readme_counts_the_pieces() -> None:
 @pytest.mark.parametrize("field", ["curve", "phases", *SHARED])
 def test_every_field_of_a_policy_is_documented(field: str) -> None:
     assert f"`{field}`" in (DOCS / "policies.md").read_text("utf-8")
+
+
+# -- delivery policies
+
+
+@pytest.mark.parametrize("block", blocks(DOCS / "from-zaqar-and-sns.md", "json"), ids=lambda b: b.text[:40])
+def test_a_delivery_policy_that_is_shown_is_read(block: Block) -> None:
+    assert layer_of(msgspec.json.decode(block.text))
+
+
+@pytest.mark.parametrize("name", [*SNS_FIELDS, *ZAQAR_FIELDS, "post_headers", "post_data"])
+def test_every_field_of_a_foreign_delivery_policy_is_mapped(name: str) -> None:
+    assert f"`{name}`" in (DOCS / "from-zaqar-and-sns.md").read_text("utf-8")
 
 
 # -- lint

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import functools
 import json
 from collections.abc import Callable, Sequence
 from os.path import exists, isfile
+from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 import click
@@ -44,26 +46,32 @@ class GivenPolicy(NamedTuple):
     value: Any
 
 
-def read_policy(text: str) -> Any:
+def read_policy(text: str, *, delivery: bool = False) -> Any:
     """Read a policy's JSON value from an argument, as `given_policy` does."""
-    return given_policy(text).value
+    return given_policy(text, delivery=delivery).value
 
 
-def given_policy(text: str) -> GivenPolicy:
+def given_policy(text: str, *, delivery: bool = False) -> GivenPolicy:
     """Read a policy from an argument: JSON, a preset's name, ``@file``, ``@file:name`` or ``-``.
 
     A file, and stdin, may hold JSON or TOML as `anew policy lint` reads it: one policy, or several with names.
+
+    Args:
+        text: The argument.
+        delivery: A delivery policy in JSON may stand there too; what is given is the policy that the engine makes of it.
 
     Raises:
         InvalidInput: The file cannot be read.
         InvalidPolicy: It is no policy; the message names field, value and expectation.
     """
     if text == "-" or text.startswith("@"):
-        return _pointed_at(text)
+        return _pointed_at(text, delivery)
     # Inside: most commands meet no policy, and the engine is not small.
     from anew.backoff import Policy
 
     value = _json_or_word(text, given_text(text, _POLICY_BYTES))
+    if delivery and _is_delivery(value):
+        return GivenPolicy("", _engine_policy(value))
     try:
         Policy.from_json(value)
     except InvalidPolicy as error:
@@ -105,12 +113,36 @@ def _json_or_word(text: str, content: bytes) -> Any:
         ) from error
 
 
-def _pointed_at(text: str) -> GivenPolicy:
+def _is_delivery(value: Any) -> bool:
+    """Tell a delivery policy by its blocks, of which one says when to retry."""
+    blocks = {"retry", "throttle", "request", "health"}
+    return isinstance(value, dict) and isinstance(value.get("retry"), dict) and value.keys() <= blocks
+
+
+def _engine_policy(document: Any) -> Any:
+    """Give the policy by which the engine retries a delivery.
+
+    Raises:
+        InvalidInput: It is no delivery policy.
+    """
+    from anew.topics.delivery_policy import engine_policy, preview
+
+    return msgspec.json.decode(engine_policy(preview(document).retry))
+
+
+def _pointed_at(text: str, delivery: bool) -> GivenPolicy:
     """Read the policy of a file, or of stdin, that has one, or the one of its policies that was named."""
     file, name = _file_and_name(text)
     content = given_text(file, _POLICY_BYTES)
     if not content.strip():
         _json_or_word(text, content)
+    if delivery and not name and content.lstrip().startswith(b"{"):
+        from anew.backoff.form import json_object
+
+        # Before files of named policies: one whose only names are the four blocks is a delivery policy.
+        with contextlib.suppress(ValueError, RecursionError):
+            if _is_delivery(value := json.loads(content, object_pairs_hook=json_object)):
+                return GivenPolicy("" if file == "-" else PurePath(file[1:]).stem, _engine_policy(value))
     # Inside: this is lint's reader, which no other way to give a policy needs.
     from anew.lab.lint.documents import read_document
 
@@ -165,6 +197,32 @@ def _held(entry: Entry) -> Any:
         return entry.value
     own = {"preset": entry.value} if isinstance(entry.value, str) else entry.value
     return own | {"limit": entry.default_limit}
+
+
+def read_document(text: str) -> Any:
+    """Read a JSON document from an argument: a file's name, with or without ``@``, or ``-``, or JSON itself.
+
+    Raises:
+        InvalidInput: The file cannot be read, or has no JSON.
+    """
+    from anew.backoff.form import DoubledName, json_object
+
+    is_json = text.lstrip()[:1] in ("{", "[", '"')
+    source = text if is_json or text == "-" else "@" + text.removeprefix("@")
+    try:
+        content = given_text(source, _POLICY_BYTES, expected="a file with JSON, - for stdin, or JSON itself")
+    except InvalidInput as error:
+        # Here a file needs no @ before its name.
+        raise InvalidInput(str(error).removeprefix("@"), field="file", value=text) from error
+    try:
+        # The standard library alone tells doubled names; msgspec is the stricter one.
+        json.loads(content, object_pairs_hook=json_object)
+        return msgspec.json.decode(content)
+    except DoubledName:
+        raise
+    except (ValueError, RecursionError) as error:  # msgspec's errors are ValueErrors
+        what = "stdin" if text == "-" else shown(text) if is_json else text
+        raise InvalidInput(f"{what}: holds no JSON ({error})", field="document", value=text) from error
 
 
 def read_payload(text: str) -> msgspec.Raw:

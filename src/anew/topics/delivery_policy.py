@@ -109,6 +109,12 @@ class DeliveryPolicy(Struct, frozen=True, kw_only=True):
 
 FUNCTIONS: Final = ("linear", "arithmetic", "geometric", "exponential")
 MOST_RETRIES: Final = 100
+LONGEST_MIN_DELAY_S: Final = 86_400
+LONGEST_S: Final = 604_800
+"""The longest wait."""
+
+LONGEST_TOTAL_S: Final = 1_209_600
+"""The longest time that all waits may come to."""
 
 
 def backoff_ms(function: str, n: int, least_s: float, most_s: float) -> list[int]:
@@ -270,7 +276,7 @@ def _retry(block: object, at: str) -> Retry:
     parts, profile = _parts(given, at)
     waits = [wait for part in parts for wait in part.delays_ms]
     jitter = number(given, "jitter", at, 0, 0.5, 0.1)
-    total_ms = _ms(number(given, "max_total_time", at, 0, 1_209_600, 604_800))
+    total_ms = _ms(number(given, "max_total_time", at, 0, LONGEST_TOTAL_S, 604_800))
     nominal = sum(waits)
     if nominal > total_ms:
         expected = f"at least {seconds(nominal)} seconds, which is the sum of the nominal waits"
@@ -316,8 +322,8 @@ def _phases(given: Mapping[str, Any], at: str) -> list[DelayPhase]:
     ]
     if sum(counts) > MOST_RETRIES:
         raise wrong(at, sum(counts), f"at most {MOST_RETRIES} retries in all phases together")
-    least = number(given, "min_delay", at, 0.1, 86_400, 5)
-    most = number(given, "max_delay", at, least, 604_800, max(3_600, least))
+    least = number(given, "min_delay", at, 0.1, LONGEST_MIN_DELAY_S, 5)
+    most = number(given, "max_delay", at, least, LONGEST_S, max(3_600, least))
     function = choice(given, "function", at, FUNCTIONS, "exponential")
     without, early, middle, late = counts
     return [
@@ -331,7 +337,7 @@ def _phases(given: Mapping[str, Any], at: str) -> list[DelayPhase]:
 def _schedule(value: object, at: str) -> list[float]:
     if not isinstance(value, list) or len(value) > MOST_RETRIES:
         raise wrong(at, value, f"a list of at most {MOST_RETRIES} numbers of seconds")
-    return [in_range(one, f"{at}/{place}", 0, 604_800) for place, one in enumerate(value)]
+    return [in_range(one, f"{at}/{place}", 0, LONGEST_S) for place, one in enumerate(value)]
 
 
 def _statuses(given: Mapping[str, Any], name: str, at: str) -> tuple[int | str, ...]:

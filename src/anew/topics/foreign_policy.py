@@ -12,7 +12,14 @@ from typing import Any, Final, Literal
 from msgspec import Struct
 
 from anew.errors import InvalidInput
-from anew.topics.delivery_policy import FUNCTIONS, MOST_RETRIES, layer_of
+from anew.topics.delivery_policy import (
+    FUNCTIONS,
+    LONGEST_MIN_DELAY_S,
+    LONGEST_S,
+    LONGEST_TOTAL_S,
+    MOST_RETRIES,
+    layer_of,
+)
 from anew.topics.json_fields import choice, count, flag, member, read_object, wrong
 
 ZaqarMode = Literal["as_shipped", "as_documented"]
@@ -40,6 +47,17 @@ _SNS_COUNTS: Final = {
     "numMinDelayRetries": "min_delay_retries",
     "numMaxDelayRetries": "max_delay_retries",
 }
+_SNS_RETRY: Final = ("minDelayTarget", "maxDelayTarget", "numRetries", *_SNS_COUNTS, "backoffFunction")
+_SNS_BLOCKS: Final = ("healthyRetryPolicy", "throttlePolicy", "requestPolicy")
+_SNS_TOPIC_BLOCKS: Final = ("defaultHealthyRetryPolicy", "defaultThrottlePolicy", "defaultRequestPolicy")
+_SNS_DROPPED: Final = ("defaultSicklyRetryPolicy", "sicklyRetryPolicy", "guaranteed")
+
+SNS_FIELDS: Final = (
+    "http", *_SNS_TOPIC_BLOCKS, *_SNS_BLOCKS, *_SNS_DROPPED, "disableSubscriptionOverrides", *_SNS_RETRY,
+    "maxReceivesPerSecond", "headerContentType",
+)  # fmt: skip
+"""Every name in a delivery policy of SNS."""
+
 _SNS_LONGEST: Final = 3_600
 """Seconds that SNS allows the waits of an HTTP endpoint to sum up to, and the longest of them to last."""
 
@@ -53,21 +71,16 @@ def from_sns(document: object) -> Converted:
     Raises:
         InvalidInput: It is none that SNS takes, or exceeds what Anew takes; the field is a JSON pointer into it.
     """
-    known: tuple[str, ...]
     of_topic = isinstance(document, dict) and "http" in document
     if of_topic:
-        at, given = "/http", read_object(document, "", ("http",))["http"]
-        names = ("defaultHealthyRetryPolicy", "defaultThrottlePolicy", "defaultRequestPolicy")
-        known = (*names, "disableSubscriptionOverrides", "defaultSicklyRetryPolicy", "guaranteed")
+        at, given, names = "/http", read_object(document, "", ("http",))["http"], _SNS_TOPIC_BLOCKS
+        others: tuple[str, ...] = ("disableSubscriptionOverrides", "defaultSicklyRetryPolicy", "guaranteed")
     else:
-        at, given = "", document
-        names = ("healthyRetryPolicy", "throttlePolicy", "requestPolicy")
-        known = (*names, "sicklyRetryPolicy", "guaranteed")
-    blocks = read_object(given, at, known)
+        at, given, names = "", document, _SNS_BLOCKS
+        others = ("sicklyRetryPolicy", "guaranteed")
+    blocks = read_object(given, at, names + others)
     warnings = [
-        f"{name} is left out: SNS keeps it for old programs alone"
-        for name in ("defaultSicklyRetryPolicy", "sicklyRetryPolicy", "guaranteed")
-        if name in blocks
+        f"{name} is left out: SNS keeps it for old programs alone" for name in _SNS_DROPPED if name in blocks
     ]
     policy: dict[str, Any] = {}
     retry, throttle, request = (blocks.get(name) for name in names)
@@ -83,8 +96,7 @@ def from_sns(document: object) -> Converted:
 
 
 def _sns_retry(value: object, at: str) -> dict[str, Any]:
-    known = ("minDelayTarget", "maxDelayTarget", "numRetries", *_SNS_COUNTS, "backoffFunction")
-    given = read_object(value, at, known)
+    given = read_object(value, at, _SNS_RETRY)
     least = count(given, "minDelayTarget", at, 20, 1, _SNS_LONGEST)
     most = count(given, "maxDelayTarget", at, 20, 1, _SNS_LONGEST)
     if most < least:
@@ -95,8 +107,10 @@ def _sns_retry(value: object, at: str) -> dict[str, Any]:
         expected = f"at least {sum(counts.values())}, the sum of {', '.join(_SNS_COUNTS)}"
         raise wrong(member(at, "numRetries"), retries, expected)
     retry = {
-        **counts,
+        "no_delay_retries": counts["no_delay_retries"],
+        "min_delay_retries": counts["min_delay_retries"],
         "backoff_retries": retries - sum(counts.values()),
+        "max_delay_retries": counts["max_delay_retries"],
         "min_delay": least,
         "max_delay": most,
         "function": choice(given, "backoffFunction", at, FUNCTIONS, "linear"),
@@ -132,19 +146,11 @@ def _sns_request(value: object, at: str, warnings: list[str]) -> dict[str, Any]:
 _ZAQAR_STEP: Final = 5
 """Seconds; Zaqar makes one backoff retry of each such step between the two delays, whatever the function."""
 
-_ZAQAR_LONGEST: Final = 604_800
-"""Seconds of a wait: what Anew takes, for Zaqar has no bound."""
-
-_LONGEST_TOTAL: Final = 1_209_600
-"""Seconds of a ``max_total_time``: Anew's own bound."""
-
-_LONGEST_MIN_DELAY: Final = 86_400
-"""Seconds of a ``min_delay``: Anew's own bound."""
-
-_ZAQAR_FIELDS: Final = (
+ZAQAR_FIELDS: Final = (
     "retries_with_no_delay", "minimum_delay_retries", "minimum_delay", "maximum_delay", "maximum_delay_retries",
     "retry_backoff_function", "ignore_subscription_override",
 )  # fmt: skip
+"""Every field of a ``_retry_policy`` that Zaqar reads."""
 
 
 class _Zaqar(Struct, frozen=True, kw_only=True):
@@ -194,6 +200,9 @@ def from_zaqar(document: object, mode: ZaqarMode = "as_shipped", of: ZaqarOwner 
         policy["retry"] = _with_total(retry, at)
     if of == "subscription":
         policy |= _zaqar_request(options, warnings)
+    else:
+        strays = [name for name in ("post_headers", "post_data") if name in options]
+        warnings += [f"{name} is left out: it belongs to a subscription" for name in strays]
     return Converted(policy=policy, warnings=warnings, lock=lock)
 
 
@@ -201,15 +210,13 @@ def _zaqar_fields(value: object, at: str, warnings: list[str]) -> dict[str, Any]
     """Give the fields that mean something. Zaqar takes any other, and heeds none: no error for who moves."""
     if not isinstance(value, dict):
         raise wrong(at, value, "an object")
-    warnings += [
-        f"{name} is left out: Zaqar has no such field" for name in value if name not in _ZAQAR_FIELDS
-    ]
-    return {name: value[name] for name in _ZAQAR_FIELDS if name in value}
+    warnings += [f"{name} is left out: Zaqar has no such field" for name in value if name not in ZAQAR_FIELDS]
+    return {name: value[name] for name in ZAQAR_FIELDS if name in value}
 
 
 def _read_zaqar(given: Mapping[str, Any], at: str) -> _Zaqar:
-    least = count(given, "minimum_delay", at, 5, 0, _ZAQAR_LONGEST)
-    most = count(given, "maximum_delay", at, 30, 0, _ZAQAR_LONGEST)
+    least = count(given, "minimum_delay", at, 5, 0, LONGEST_S)
+    most = count(given, "maximum_delay", at, 30, 0, LONGEST_S)
     if most - least < 2 * _ZAQAR_STEP:
         expected = f"at least {2 * _ZAQAR_STEP} seconds above minimum_delay, which is {least}"
         raise wrong(member(at, "maximum_delay"), most, expected)
@@ -261,9 +268,9 @@ def _zaqar_backoff(zaqar: _Zaqar) -> list[int]:
 
 
 def _as_documented(zaqar: _Zaqar, at: str, warnings: list[str]) -> dict[str, Any]:
-    if not 1 <= zaqar.least <= _LONGEST_MIN_DELAY:
+    if not 1 <= zaqar.least <= LONGEST_MIN_DELAY_S:
         raise wrong(
-            member(at, "minimum_delay"), zaqar.least, f"a whole number from 1 to {_LONGEST_MIN_DELAY}"
+            member(at, "minimum_delay"), zaqar.least, f"a whole number from 1 to {LONGEST_MIN_DELAY_S}"
         )
     others = zaqar.no_delay + zaqar.early + zaqar.late
     if others > MOST_RETRIES:
@@ -315,7 +322,7 @@ def _with_total(retry: dict[str, Any], at: str) -> dict[str, Any]:
     except InvalidInput as error:
         if error.field != "/retry/max_total_time":
             raise
-    longest = retry | {"max_total_time": _LONGEST_TOTAL}
+    longest = retry | {"max_total_time": LONGEST_TOTAL_S}
     _checked({"retry": longest}, at)
     return longest
 

@@ -50,7 +50,8 @@ def test_the_commands() -> None:
     assert {" ".join(path) for path in ALL} == {
         "serve", "enqueue", "work", "worker", "jobs list", "jobs show", "jobs patch", "jobs retry", "jobs cancel", "jobs delete",
         "queues list", "queues pause", "queues resume",
-        "dead list", "dead retry", "policy explain", "policy lint", "policy list", "policy sample", "policy show", "config show",
+        "dead list", "dead retry", "policy convert", "policy explain", "policy lint", "policy list", "policy preview",
+        "policy sample", "policy show", "config show",
         "cron list", "cron next", "fwp info", "fwp ping", "health", "import faktory", "completion", "doctor", "backup", "restore",
         "deliver", "lab chart", "lab compare", "lab fit", "lab open", "lab replay", "lab simulate", "lab report", "listen",
     }  # fmt: skip

@@ -178,7 +178,7 @@ def _composed(
     _check_options(options, _TAKES[kind], f"--kind {kind}")
     if log is not None and kind == "histogram":
         raise _of_no_use("log" if log else "linear", log, "the waits of a histogram stand in equal bins")
-    names, forms = zip(*map(given_policy, specs), strict=True)
+    names, forms = zip(*(given_policy(spec, delivery=True) for spec in specs), strict=True)
     named = zip(labels(forms, names), forms, strict=True)
     policies = [Named(label, Policy.from_json(form)) for label, form in named]
     plain = {name: value if name == "by" else _plain(name, value) for name, value in options.items()}

@@ -57,7 +57,7 @@ def compare_policies(
     from anew.lab.named import Named, labels
 
     form = picture_format(out)
-    given = [given_policy(spec) for spec in specs]
+    given = [given_policy(spec, delivery=True) for spec in specs]
     called = labels([one.value for one in given], [one.name for one in given])
     named = [Named(label, Policy.from_json(one.value)) for label, one in zip(called, given, strict=True)]
     with simulating() as progress:

@@ -80,7 +80,7 @@ def replay(
     from anew.lab.replay import Seen, recorded, select
     from anew.lab.replay import replay as replayed
 
-    policies = [Policy.from_json(read_policy(spec)) for spec in specs]
+    policies = [Policy.from_json(read_policy(spec, delivery=True)) for spec in specs]
     now = now_ms()
     start = 0 if since is None else now - parse_duration_with_unit(since, "--since")
     seen = Seen()

@@ -68,7 +68,7 @@ def simulate_policy(spec: str, scenario: Scenario, exact: bool, rows: int, as_js
     from anew.backoff import Policy
     from anew.lab.simulation.simulate import simulate
 
-    policy = Policy.from_json(read_policy(spec))
+    policy = Policy.from_json(read_policy(spec, delivery=True))
     with simulating() as progress:
         outcome = simulate(policy, scenario, exact=exact, progress=progress)
     if as_json:

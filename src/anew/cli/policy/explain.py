@@ -30,6 +30,7 @@ def explain_policy(
     """Show every retry of a policy: its wait, when it comes, and what all retries come to.
 
     POLICY is JSON, the name of a preset (anew policy list), @FILE, @FILE:NAME, or - for stdin. No server is asked.
+    Of a delivery policy (anew policy preview) its retries are explained.
 
     Nothing is simulated: means and percentiles are those of the laws themselves.
 
@@ -45,7 +46,7 @@ def explain_policy(
 
     told = PERCENTS if percentiles is None else read_percentiles(percentiles)
     explanation = explain(
-        Policy.from_json(read_policy(spec)),
+        Policy.from_json(read_policy(spec, delivery=True)),
         retries,
         percentiles=told,
         outages_ms=[parse_duration_with_unit(outage, "--outage") for outage in outages],

@@ -50,7 +50,7 @@ def sample_policy(spec: str, retry: int, count: int, seed: int, phase: PhaseKind
     from anew.backoff import Policy
     from anew.lab.sample import sample
 
-    waits = sample(Policy.from_json(read_policy(spec)), retry, count, seed=seed, phase=phase)
+    waits = sample(Policy.from_json(read_policy(spec, delivery=True)), retry, count, seed=seed, phase=phase)
     if as_json:
         show_json(waits)
         return
