@@ -1,14 +1,13 @@
 """The dispatcher: takes deliveries, sends them, and reports what became of them, until it is stopped.
 
-Sending is an event loop's work. A thread beside it exchanges with the store: what has come back is settled and new deliveries are
-taken in one transaction, so that a sync is shared by all that came back meanwhile.
+What has come back is settled and new deliveries are taken in one transaction, in the event loop's own thread: a thread beside it
+would fight it for the interpreter's lock at each statement (measured: 3.0 to 3.7 k deliveries a second, 3.8 to 4.2 k like this).
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-import threading
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
@@ -32,6 +31,11 @@ MOST_WAITING: Final = 1_000
 """Deliveries to endpoints that fail, which wait here for a slot; further ones go back for a moment."""
 
 IDLE_S: Final = 0.05
+"""How long it waits at most before it looks for deliveries that nobody has told it of."""
+
+GATHER_S: Final = 0.002
+"""With half of its slots busy it lets so much time pass for others to come back, which then share a sync."""
+
 UPKEEP_MS: Final = 1_000
 
 Send = Callable[[Outgoing], Awaitable[Answer]]
@@ -66,7 +70,8 @@ class Dispatcher:
         self._ended: deque[Sent] = deque()
         self._put_back: deque[Assignment] = deque()
         self._held = 0  # taken and not settled
-        self._sleeping = False
+        self._woken = asyncio.Event()
+        self._sleeper: asyncio.Future[None] | None = None
         self._stopping = False
         self._looked_at = 0
         self.sent = {"delivered": 0, "failed": 0}
@@ -79,19 +84,17 @@ class Dispatcher:
         """
         # Deliveries that were taken and are not settled when this process dies are known by their attempts.
         self._commit.engine.store.note_begun(0, 0)
-        done: asyncio.Future[None] = self._loop.create_future()
-
-        def exchange() -> None:
-            error: BaseException | None = None
-            try:
-                self._exchange_all()
-            except BaseException as caught:
-                error = caught
-            self._loop.call_soon_threadsafe(_finish, done, error)
-
-        thread = threading.Thread(target=exchange, name="anew-deliveries", daemon=True)
-        thread.start()
-        await done
+        while not (self._stopping and not self._held):
+            seen = self._commit.seen
+            if self._exchange():
+                await asyncio.sleep(0)
+            else:
+                await self._wait(seen)
+            if self._held - len(self._waiting) > self._slots // 2:
+                await asyncio.sleep(GATHER_S)
+        if self._sleeper is not None:
+            self._commit.wake()
+            await self._sleeper
 
     def stop(self) -> None:
         """Take nothing more, and end when what runs has come back."""
@@ -99,36 +102,25 @@ class Dispatcher:
         for given in self._waiting:
             self._put_back.append(given)
         self._waiting.clear()
-        self._commit.wake()
+        self._woken.set()
 
     def cut_off(self) -> None:
         """Cut off what still runs; its deliveries go back, and are sent again."""
         for task in self._tasks:
             task.cancel()
 
-    # -- the thread that exchanges
+    # -- exchanging with the store
 
-    def _exchange_all(self) -> None:
-        while True:
-            seen = self._commit.seen
-            ended = [self._ended.popleft() for _ in range(len(self._ended))]
-            back = [self._put_back.popleft() for _ in range(len(self._put_back))]
-            running = self._held - len(ended) - len(back) - len(self._waiting)
-            free = 0 if self._stopping else self._slots - running
-            given = self._exchange(ended, back, free)
-            if given:
-                self._loop.call_soon_threadsafe(self._begin, given)
-            elif not (ended or back):
-                if self._stopping and not self._held:
-                    return
-                self._sleep(seen)
-
-    def _exchange(self, ended: Sequence[Sent], back: Sequence[Assignment], free: int) -> list[Assignment]:
-        """Settle, put back and take, in one transaction."""
+    def _exchange(self) -> bool:
+        """Settle, put back and take, in one transaction; report whether there was anything."""
+        ended = [self._ended.popleft() for _ in range(len(self._ended))]
+        back = [self._put_back.popleft() for _ in range(len(self._put_back))]
+        running = self._held - len(ended) - len(back) - len(self._waiting)
+        free = 0 if self._stopping else self._slots - running
         now = self._clock.now()
         looks = now - self._looked_at >= UPKEEP_MS
         if not (ended or back or looks or free > 0):
-            return []
+            return False
 
         def verb(batch: Batch) -> list[Assignment]:
             settle(batch, self._terms, ended)
@@ -139,22 +131,29 @@ class Dispatcher:
 
         try:
             given: list[Assignment] = self._commit.apply(Call(verb, _nobody, durable=bool(ended)))
-        except StoreBusy:  # another program writes: again
+        except StoreBusy:  # another program writes: again, when it has had its time
             self._ended.extendleft(reversed(ended))
             self._put_back.extendleft(reversed(back))
-            return []
+            return False
         if looks:
             self._looked_at = now
         self._held += len(given) - len(ended) - len(back)
-        return given
+        self._begin(given)
+        return bool(given or ended or back)
 
-    def _sleep(self, seen: int) -> None:
-        self._sleeping = True
-        try:
-            if not (self._ended or self._put_back):
-                self._commit.sleep(IDLE_S, seen)
-        finally:
-            self._sleeping = False
+    async def _wait(self, seen: int) -> None:
+        """Wait until something has come back, or deliveries may have come."""
+        self._woken.clear()
+        if self._ended or self._put_back:
+            return
+        if self._sleeper is None:
+            self._sleeper = self._loop.run_in_executor(None, self._commit.sleep, IDLE_S, seen)
+            self._sleeper.add_done_callback(self._slept)
+        await self._woken.wait()
+
+    def _slept(self, sleeper: asyncio.Future[None]) -> None:
+        self._sleeper = None
+        self._woken.set()
 
     # -- the loop that sends
 
@@ -197,23 +196,13 @@ class Dispatcher:
         self._ended.append(Sent(given, answer, headers, digest))
         if suspect:
             self._next_suspect()
-        if self._sleeping:
-            self._commit.wake()
+        self._woken.set()
 
     def _next_suspect(self) -> None:
         if self._waiting:
             self._start(self._waiting.popleft(), suspect=True)
         else:
             self._suspects -= 1
-
-
-def _finish(done: asyncio.Future[None], error: BaseException | None) -> None:
-    if done.cancelled():
-        return
-    if error is None:
-        done.set_result(None)
-    else:
-        done.set_exception(error)
 
 
 def _nobody(result: object) -> None:
