@@ -36,7 +36,8 @@ IDLE_S: Final = 0.05
 GATHER_S: Final = 0.002
 """With half of its slots busy it lets so much time pass for others to come back, which then share a sync."""
 
-UPKEEP_MS: Final = 1_000
+UPKEEP_MS: Final = 250
+"""How often it sees to what is due by itself, such as the deliveries of a dispatcher that has died."""
 
 Send = Callable[[Outgoing], Awaitable[Answer]]
 
@@ -71,9 +72,9 @@ class Dispatcher:
         self._put_back: deque[Assignment] = deque()
         self._held = 0  # taken and not settled
         self._woken = asyncio.Event()
-        self._sleeper: asyncio.Future[None] | None = None
         self._stopping = False
         self._looked_at = 0
+        self._seen: int | None = None
         self.sent = {"delivered": 0, "failed": 0}
 
     async def run(self) -> None:
@@ -84,17 +85,20 @@ class Dispatcher:
         """
         # Deliveries that were taken and are not settled when this process dies are known by their attempts.
         self._commit.engine.store.note_begun(0, 0)
-        while not (self._stopping and not self._held):
-            seen = self._commit.seen
-            if self._exchange():
-                await asyncio.sleep(0)
-            else:
-                await self._wait(seen)
-            if self._held - len(self._waiting) > self._slots // 2:
-                await asyncio.sleep(GATHER_S)
-        if self._sleeper is not None:
-            self._commit.wake()
-            await self._sleeper
+        pokes = self._commit.engine.store.listen()
+        if pokes is not None:
+            self._loop.add_reader(pokes, self._poked)
+        try:
+            while not (self._stopping and not self._held):
+                if self._exchange():
+                    await asyncio.sleep(0)
+                else:
+                    await self._wait()
+                if self._held - len(self._waiting) > self._slots // 2:
+                    await asyncio.sleep(GATHER_S)
+        finally:
+            if pokes is not None:
+                self._loop.remove_reader(pokes)
 
     def stop(self) -> None:
         """Take nothing more, and end when what runs has come back."""
@@ -119,8 +123,9 @@ class Dispatcher:
         free = 0 if self._stopping else self._slots - running
         now = self._clock.now()
         looks = now - self._looked_at >= UPKEEP_MS
-        if not (ended or back or looks or free > 0):
+        if not (ended or back or looks or (free > 0 and self._has_news(now))):
             return False
+        seen = self._commit.seen
 
         def verb(batch: Batch) -> list[Assignment]:
             settle(batch, self._terms, ended)
@@ -137,22 +142,32 @@ class Dispatcher:
             return False
         if looks:
             self._looked_at = now
+        # As long as something came or went, more may be there, or may start now.
+        self._seen = None if given or ended or back or free <= 0 else seen
         self._held += len(given) - len(ended) - len(back)
         self._begin(given)
         return bool(given or ended or back)
 
-    async def _wait(self, seen: int) -> None:
+    def _has_news(self, now: int) -> bool:
+        """Report whether deliveries may be there that were not at the last look, when there were none."""
+        engine, due_at = self._commit.engine, self._commit.engine.wake_at
+        is_due = due_at is not None and due_at <= now
+        return self._seen != self._commit.seen or is_due or engine.store.has_changed()
+
+    async def _wait(self) -> None:
         """Wait until something has come back, or deliveries may have come."""
         self._woken.clear()
         if self._ended or self._put_back:
             return
-        if self._sleeper is None:
-            self._sleeper = self._loop.run_in_executor(None, self._commit.sleep, IDLE_S, seen)
-            self._sleeper.add_done_callback(self._slept)
+        due_at = self._commit.engine.wake_at
+        left_s = IDLE_S if due_at is None else (due_at - self._clock.now()) / 1_000
+        timer = self._loop.call_later(min(max(left_s, 0), IDLE_S), self._woken.set)
         await self._woken.wait()
+        timer.cancel()
 
-    def _slept(self, sleeper: asyncio.Future[None]) -> None:
-        self._sleeper = None
+    def _poked(self) -> None:
+        """Another process has stored something."""
+        self._commit.engine.store.hear()
         self._woken.set()
 
     # -- the loop that sends
