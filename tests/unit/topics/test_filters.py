@@ -1,0 +1,102 @@
+"""Which messages a subscription gets. The conditions are those of SNS's filter policies."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from anew.errors import InvalidInput
+from anew.topics.filters import filter_of, matches
+
+
+def wants(attributes: dict[str, Any], **given: Any) -> bool:
+    return matches(filter_of({"attributes": attributes}), "any", given)
+
+
+@pytest.mark.parametrize(
+    ("types", "type_", "expected"),
+    [
+        (["order.paid"], "order.paid", True),
+        (["order.paid"], "order.paid.late", False),
+        (["order.*"], "order.paid", True),
+        (["order.*"], "order.paid.late", True),
+        (["order.*"], "order", False),
+        (["order.*"], "orders.paid", False),
+        (["*"], "anything", True),
+        ([], "anything", True),
+        (["a", "b.*"], "b.c", True),
+    ],
+)
+def test_types(types: list[str], type_: str, expected: bool) -> None:
+    assert matches(filter_of({"types": types}), type_, {}) is expected
+
+
+@pytest.mark.parametrize(
+    ("condition", "value", "expected"),
+    [
+        ("eu", "eu", True),
+        ("eu", "EU", False),
+        ({"prefix": "us-"}, "us-east", True),
+        ({"prefix": "us-"}, "eu-us-", False),
+        ({"suffix": "-1"}, "us-1", True),
+        ({"equals-ignore-case": "Eu"}, "EU", True),
+        ({"anything-but": ["eu", "us"]}, "ap", True),
+        ({"anything-but": ["eu", "us"]}, "eu", False),
+        ({"anything-but": "eu"}, "us", True),
+        ({"anything-but": {"prefix": "x"}}, "xy", False),
+        ({"numeric": [">", 5]}, 5, False),
+        ({"numeric": [">", 5]}, 5.5, True),
+        ({"numeric": [">=", 0, "<", 10]}, 10, False),
+        ({"numeric": ["=", 3]}, "3", False),
+        ({"numeric": ["=", 1]}, True, False),
+        (1, True, False),
+        (True, True, True),
+        (3, 3.0, True),
+        ({"exists": True}, "x", True),
+        ({"exists": False}, "x", False),
+    ],
+)
+def test_conditions(condition: Any, value: Any, expected: bool) -> None:
+    assert wants({"region": [condition]}, region=value) is expected
+
+
+def test_an_attribute_that_is_not_there() -> None:
+    assert wants({"region": [{"exists": False}]})
+    assert not wants({"region": ["eu"]})
+    assert not wants({"region": [{"anything-but": ["eu"]}]})
+
+
+def test_all_attributes_must_fit_and_of_one_any_value() -> None:
+    wanted = {"region": ["eu", {"prefix": "us-"}], "total": [{"numeric": [">", 100]}]}
+    assert wants(wanted, region="us-1", total=101)
+    assert not wants(wanted, region="us-1", total=100)
+    assert not wants(wanted, region="ap", total=101)
+
+
+@pytest.mark.parametrize(
+    ("document", "pointer"),
+    [
+        ([], "/filter"),
+        ({"type": ["a"]}, "/filter/type"),
+        ({"types": "a"}, "/filter/types"),
+        ({"types": [1]}, "/filter/types"),
+        ({"attributes": []}, "/filter/attributes"),
+        ({"attributes": {"a": "eu"}}, "/filter/attributes/a"),
+        ({"attributes": {"a": []}}, "/filter/attributes/a"),
+        ({"attributes": {"a": [{"prefix": 1}]}}, "/filter/attributes/a/0/prefix"),
+        ({"attributes": {"a": ["x", {"like": "y"}]}}, "/filter/attributes/a/1/like"),
+        ({"attributes": {"a": [{"numeric": [">"]}]}}, "/filter/attributes/a/0/numeric"),
+        ({"attributes": {"a": [{"numeric": ["~", 1]}]}}, "/filter/attributes/a/0/numeric"),
+        ({"attributes": {"a": [{"exists": 1}]}}, "/filter/attributes/a/0/exists"),
+        ({"attributes": {"a": [{"prefix": "x", "suffix": "y"}]}}, "/filter/attributes/a/0"),
+        ({"attributes": {"a": [["x"]]}}, "/filter/attributes/a/0"),
+        ({"attributes": {str(number): ["x"] for number in range(6)}}, "/filter/attributes"),
+        ({"attributes": {"a": list(range(13)), "b": list(range(12))}}, "/filter"),
+        ({"types": ["x" * 17_000]}, "/filter"),
+    ],
+)
+def test_what_does_not_fit_is_refused_where_it_stands(document: Any, pointer: str) -> None:
+    with pytest.raises(InvalidInput) as caught:
+        filter_of(document)
+    assert caught.value.field == pointer
