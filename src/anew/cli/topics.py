@@ -1,4 +1,4 @@
-"""``anew topic``, ``anew sub``, ``anew publish``, ``anew delivery``, ``anew replay``: topics of a server, and what became of them."""
+"""``anew topic``, ``sub``, ``publish``, ``delivery`` and ``replay``: topics of a server, and what became of them."""
 
 from __future__ import annotations
 
@@ -367,7 +367,7 @@ def show_subscription(session: ClientSession, subscription: str) -> None:
 
 @sub.command("set", short_help="Change a subscription.")
 @click.argument("subscription")
-@click.option("--url", "endpoint", metavar="URL", help="Another endpoint; it is to be confirmed again.")
+@click.option("--endpoint", metavar="URL", help="Another endpoint; it is to be confirmed again.")
 @click.option("--name", metavar="NAME", help="For people.")
 @click.option("--filter", "filter_", metavar="JSON", help="Which messages it gets; null: all.")
 @click.option("--policy", metavar="JSON", help=_POLICY + " null takes it away.")

@@ -70,6 +70,8 @@ def judge(answer: Answer, retry: Retry, disable_on_gone: bool, now_ms: int) -> V
     status = answer.status
     wish = answer.headers.get("webhook-delivery", "").strip().lower()
     disables: Literal["gone", "receiver"] | None = "receiver" if wish == "disable" else None
+    if 200 <= status <= 299 and answer.error == "timeout":  # it may have been processed, and nobody knows
+        return Verdict(kind="retry", error="timeout", disables=disables)
     if 200 <= status <= 299:
         return Verdict(kind="delivered", disables=disables)
     error = "redirect" if 300 <= status <= 399 else f"status {status}"

@@ -186,3 +186,9 @@ def test_checklist_25_a_date_means_the_same_wherever_the_server_stands(value: st
 def test_checklist_26_seconds_of_any_length_are_capped() -> None:
     verdict = judge(Answer(status=503, headers={"retry-after": "9" * 11}), WEBHOOK, True, NOW)
     assert (verdict.wait_at_least_ms, verdict.cause) == (86_400_000, "retry_after")
+
+
+def test_checklist_34_a_good_answer_that_drips_until_the_timeout_is_tried_again() -> None:
+    verdict = judge(Answer(status=200, error="timeout"), WEBHOOK, True, NOW)
+    assert (verdict.kind, verdict.error) == ("retry", "timeout")
+    assert judge(Answer(status=200, error="reset"), WEBHOOK, True, NOW).kind == "delivered"  # a broken body
