@@ -326,10 +326,14 @@ def error_walk(job_id: str, order: Order, limit: int | None) -> Walk[Sequence[Er
         given += len((yield _get(following, read)))
 
 
-def take_request(queues: Names, prefetch: int, worker_id: str | None) -> tuple[str, dict[str, str]]:
+def take_request(
+    queues: Names, prefetch: int, worker_id: str | None, interruption_limit: int | None
+) -> tuple[str, dict[str, str]]:
     """Give target and headers of a take stream."""
     parameters = {"prefetch": str(prefetch)} | Filters(queue=queues).query()
     headers = {"Accept": "application/x-ndjson"} | ({"Worker-Id": worker_id} if worker_id else {})
+    if interruption_limit is not None:
+        headers["Interruption-Limit"] = str(interruption_limit)
     return target("/jobs/take", parameters), headers
 
 

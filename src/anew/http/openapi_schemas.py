@@ -31,6 +31,7 @@ from anew.http.render import (
 from anew.http.reports import (
     CancelledReport,
     FailedReport,
+    GoesOnReport,
     InterruptedReport,
     ProgressReport,
     ReleasedReport,
@@ -88,6 +89,7 @@ GENERATED: dict[type[msgspec.Struct], str] = {
     CancelledReport: "CancelledReport",
     InterruptedReport: "InterruptedReport",
     ReleasedReport: "ReleasedReport",
+    GoesOnReport: "GoesOnReport",
     ProgressReport: "Progress",
     BreakerQuestion: "BreakerQuestion",
     BreakerTerms: "BreakerTerms",
@@ -294,7 +296,8 @@ def schemas() -> dict[str, Schema]:
 
 
 _REPORTS = (
-    "SucceededReport", "FailedReport", "SnoozedReport", "CancelledReport", "InterruptedReport", "ReleasedReport"
+    "SucceededReport", "FailedReport", "SnoozedReport", "CancelledReport", "InterruptedReport", "ReleasedReport",
+    "GoesOnReport",
 )  # fmt: skip
 _ENDS = {
     "oneOf": [

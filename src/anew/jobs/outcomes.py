@@ -68,9 +68,11 @@ class Interrupted:
 
     Attributes:
         cause: The worker that held it went away, or kept it longer than a lease lasts.
+        limit: So many in a row end the job, as its worker wants it; None: the limit of whoever keeps the jobs holds.
     """
 
     cause: Literal["worker gone", "lease lapsed"]
+    limit: int | None = None
 
 
 class HoldKind(IntEnum):

@@ -11,6 +11,9 @@ from anew.jobs.breaker import BreakerRow
 from anew.jobs.ids import COUNTER_BITS
 from anew.jobs.limits import Throttle
 
+CRASHES: Final = 3
+"""How often in a row a job's worker may die with it; then the job is dead, as what kills them."""
+
 KEY_DIGITS: Final = 16
 """Of a public id, what stands for the job's key."""
 

@@ -27,6 +27,7 @@ from anew.errors import AnewError, NotFound
 from anew.jobs import Cancelled, Failed, Interrupted, Snoozed, State
 from anew.jobs.breaker import BreakerRow, BreakerSettings, BreakerState
 from anew.tasks.app import Anew
+from anew.tasks.backend import CRASHES
 from anew.tasks.running import HELD, NOTHING, Run
 from anew.tasks.source import Exchanged, Want, report_of
 
@@ -124,6 +125,7 @@ class RemoteSource:
         if time.monotonic() < self._again_at:
             self._put_off(ended, given_back, done)
         else:
+            self._go_on()
             self._report(ended, given_back, done)
         done.taken = [self._taken(want) for want in wants]
         if self._around_runs:
@@ -162,6 +164,16 @@ class RemoteSource:
         except AnewError as error:
             log.warning("the server could not be told to deliver nothing more", extra={"reason": str(error)})
         return [run for stream in self._streams.values() for run in stream.take(None)]
+
+    def _go_on(self) -> None:
+        """Say of runs whose jobs have come back to them that they go on: their worker has not died."""
+        runs = [run for stream in self._streams.values() for run in stream.resumed() if not run.ended_ns]
+        for at in range(0, len(runs), MOST_REPORTS):
+            reports = [_named(run, "goes_on") for run in runs[at : at + MOST_REPORTS]]
+            try:
+                self._client.request("POST", "/v1/jobs/reports", {"reports": reports})
+            except AnewError as error:
+                log.warning("the server could not be told that runs go on", extra={"reason": str(error)})
 
     def _put_off(self, ended: Sequence[Run], given_back: Sequence[Run], done: Exchanged) -> None:
         done.again += [run for run in ended if not run.held]
@@ -331,6 +343,7 @@ class _Stream:
         self._connections = 0
         self._done: dict[int, Run] = {}  # by key: done, and not said in time, as the connection had broken
         self._back: list[Run] = []  # of those, what holds its job anew
+        self._resumed: list[Run] = []  # what goes on and holds its job anew
         self._running: dict[
             int, tuple[Run, int]
         ] = {}  # by key: not reported, and over which connection it came
@@ -343,6 +356,7 @@ class _Stream:
             idle_timeout_ms=IDLE_TIMEOUT_MS,
             wait_for_server=True,
             worker_id=worker_id,
+            interruption_limit=CRASHES,
         )
         self._feed.start()
 
@@ -385,6 +399,12 @@ class _Stream:
         """Give runs that have done their jobs, and hold them anew."""
         with self._lock:
             runs, self._back = self._back, []
+            return runs
+
+    def resumed(self) -> list[Run]:
+        """Give runs that go on, and hold their jobs anew."""
+        with self._lock:
+            runs, self._resumed = self._resumed, []
             return runs
 
     def put_back(self, run: Run) -> None:
@@ -439,6 +459,7 @@ class _Stream:
         else:  # the connection broke, and the job has come back to the run that goes on
             running.token = run.token
             self._running[run.key] = running, self._connections
+            self._resumed.append(running)
 
 
 def key_of(job_id: str) -> int:
@@ -483,7 +504,7 @@ def _report_of(run: Run) -> dict[str, Any]:
         case Cancelled() as cancelled:
             return _named(run, "cancelled") | {"reason": cancelled.reason}
         case Interrupted():
-            return _named(run, "interrupted")
+            return _named(run, "interrupted") | {"limit": CRASHES}
 
 
 def _ended_run(run: Run, key: str) -> dict[str, Any]:
