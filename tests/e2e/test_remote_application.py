@@ -219,11 +219,14 @@ def test_crons_limits_and_counts_are_steered_over_http(
     @remote.task(name="nightly")
     def nightly() -> None: ...
 
+    remote.backend.put_crons(
+        "app", [remote.crons["nightly"].entry("nightly")]
+    )  # as older versions named the group
     remote.put_crons()
     with Client("http://{}:{}".format(*server.address)) as client:
         (shown,) = client.crons()
         assert (shown.group, shown.name, shown.schedule, shown.timezone) == (
-            "app", "nightly", "0 4 * * *", "Europe/Berlin"
+            __name__, "nightly", "0 4 * * *", "Europe/Berlin"
         )  # fmt: skip
         remote.limit("sums", concurrency=2, rate="10/m", burst=3)
         (queue,) = [one for one in client.queue_counts() if one.name == "sums"]

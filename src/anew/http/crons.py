@@ -42,9 +42,12 @@ class CronEntries(Struct, frozen=True):
 
     Attributes:
         entries: Different in their names.
+        takes_over: A group in which they may have been until now: those of the same name and type of job leave it, and keep their
+            schedule.
     """
 
     entries: list[Raw]
+    takes_over: str | None = None
 
 
 class NewCronEntry(Struct, frozen=True):
@@ -97,7 +100,8 @@ class CronRoutes:
         def then(replaced: Replaced) -> None:
             form.reply(request, 200, {"written": replaced.written, "removed": replaced.removed})
 
-        self._submit(Call(replace_group(params[0], entries), answering(request, form, then)))
+        replacing = replace_group(params[0], entries, takes_over=body.takes_over)
+        self._submit(Call(replacing, answering(request, form, then)))
 
     def _entry(self, raw: Raw, form: Format, at: int) -> NewCron:
         where = f"entries[{at}]"

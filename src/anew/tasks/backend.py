@@ -129,8 +129,16 @@ class Backend(Protocol):
     def limit(self, queue: str, throttle: Throttle | None) -> None:
         """Bound the jobs of a queue that run at one time or start over a period, or no longer."""
 
-    def put_crons(self, group: str, entries: Sequence[NewCron]) -> None:
-        """Have these cron entries in a group and no others."""
+    def put_crons(
+        self, group: str, entries: Sequence[NewCron], *, takes_over: str | None = None
+    ) -> Sequence[str]:
+        """Have these cron entries in a group and no others; give the names of those that it has no longer.
+
+        Args:
+            group: Its name.
+            entries: What it is to have.
+            takes_over: The group in which an older version had them; see `replace_group`.
+        """
 
     def open_batch(self, on_success: NewJob | None, on_complete: NewJob | None, parent: int | None) -> int:
         """Make a batch; give its key."""

@@ -116,9 +116,11 @@ class EmbeddedBackend:
         """Bound the jobs of a queue that run at one time or start over a period, or no longer."""
         self.call(limit_queue(queue, throttle))
 
-    def put_crons(self, group: str, entries: Sequence[NewCron]) -> None:
-        """Have these cron entries in a group and no others."""
-        self.call(replace_group(group, entries))
+    def put_crons(
+        self, group: str, entries: Sequence[NewCron], *, takes_over: str | None = None
+    ) -> Sequence[str]:
+        """Have these cron entries in a group and no others; give the names of those that it has no longer."""
+        return self.call(replace_group(group, entries, takes_over=takes_over)).removed
 
     def open_batch(self, on_success: NewJob | None, on_complete: NewJob | None, parent: int | None) -> int:
         """Make a batch; give its key."""

@@ -16,6 +16,7 @@ import apsw
 import pytest
 
 from anew import Anew, Cancel, Discard, Event, JobFailed, Limit, Retry, Snooze, Unique, ctx
+from anew.engine.crontab import list_crons
 from anew.errors import Conflict, ForkedStore, IllegalTransition, InvalidInput, InvalidJob, NotFound
 from anew.tasks.embedded import EmbeddedBackend
 
@@ -498,6 +499,56 @@ def test_a_batch_calls_back_once_all_have_succeeded(app: Anew) -> None:
     work(app, concurrency=1)
     assert sorted(calls[:2]) == ["part 1", "part 2"]
     assert sorted(calls[2:]) == ["complete", "success"]
+
+
+def made_in(module: str, path: Path, *crons: str, name: str | None = None) -> Anew:
+    """Make an application in a module, with cron entries."""
+    names: dict[str, Any] = {"__name__": module}
+    exec("from anew import Anew\ndef make(*args, **more): return Anew(*args, **more)", names)
+    made: Anew = names["make"](path, name=name)
+    for cron in crons:
+        made.cron("0 4 * * *", tz="UTC", name=cron)(made.task(name=f"{cron}.task")(lambda: None))
+    return made
+
+
+def crons_of(app: Anew) -> list[tuple[str, str]]:
+    assert isinstance(app.backend, EmbeddedBackend)
+    return [(row.group, row.name) for row in app.backend.call(list_crons())]
+
+
+def test_two_applications_on_one_file_keep_their_cron_entries(tmp_path: Path) -> None:
+    shop = made_in("shop.jobs", tmp_path / "jobs.db", "bills")
+    mail = made_in("mail.jobs", tmp_path / "jobs.db", "digest")
+    with shop, mail:
+        for app in (shop, mail, shop):
+            app.put_crons()
+        assert crons_of(shop) == [("mail.jobs", "digest"), ("shop.jobs", "bills")]
+
+
+def test_the_entries_of_an_older_store_go_over_to_the_module_that_has_them(tmp_path: Path) -> None:
+    """Applications without a name were all called app."""
+    path = tmp_path / "jobs.db"
+    with made_in("shop.jobs", path, "bills", "digest", name="app") as old:
+        old.put_crons()
+    with made_in("shop.jobs", path, "bills") as shop, made_in("mail.jobs", path, "digest") as mail:
+        shop.put_crons()
+        assert crons_of(shop) == [("app", "digest"), ("shop.jobs", "bills")]
+        mail.put_crons()
+        assert crons_of(shop) == [("mail.jobs", "digest"), ("shop.jobs", "bills")]
+
+
+def test_an_application_that_removes_entries_says_so_aloud(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "jobs.db"
+    with made_in("a", path, "bills", name="x") as one, made_in("b", path, "digest", name="x") as other:
+        one.put_crons()
+        one.put_crons()
+        assert caplog.records == []
+        other.put_crons()
+    (record,) = caplog.records
+    assert record.levelname == "WARNING"
+    assert "does not have: bills; if they are another application's" in record.getMessage()
 
 
 def test_a_cron_task_needs_no_arguments_and_a_readable_expression(app: Anew) -> None:
