@@ -10,11 +10,13 @@ from pathlib import Path
 import pytest
 
 from anew import Anew, Cancel, Discard, Downstream, Enqueuing, JobFailed, Limit, Retry, Running, Snooze, ctx
+from anew.cli.exit_codes import NOT_FOUND
 from anew.client import Client
 from anew.client.views import RateView
 from anew.errors import InvalidInput, TooLarge, Unreachable
 from anew.tasks.events import Event
 
+from .command import anew, anew_json
 from .server import ServerProcess
 
 
@@ -228,6 +230,16 @@ def test_crons_limits_and_counts_are_steered_over_http(
         assert (shown.group, shown.name, shown.schedule, shown.timezone) == (
             __name__, "nightly", "0 4 * * *", "Europe/Berlin"
         )  # fmt: skip
+        assert anew_json(server.address, "cron", "remove", __name__, "nightly") == {"removed": ["nightly"]}
+        assert client.crons() == []
+        assert anew(server.address, "cron", "remove", __name__, "nightly").returncode == NOT_FOUND
+        remote.put_crons()
+        assert anew(server.address, "cron", "remove", __name__, "--yes").stdout == "Removed nightly.\n"
+        assert anew(server.address, "cron", "remove", __name__, "--yes").returncode == NOT_FOUND
+        remote.put_crons()
+        remote.crons.clear()
+        remote.run_worker(burst=True)
+        assert client.crons() == []
         remote.limit("sums", concurrency=2, rate="10/m", burst=3)
         (queue,) = [one for one in client.queue_counts() if one.name == "sums"]
         assert queue.limit is not None

@@ -115,6 +115,23 @@ class Verbs:
         return _get("/v1/crons", read_crons)
 
     @verb
+    def remove_cron(self, group: str, name: str) -> Exchange[None]:
+        """Remove one cron entry; what it has enqueued stays (Anew).
+
+        Raises:
+            NotFound: There is none.
+        """
+        return _send("DELETE", f"/v1/crons/{quote(group, safe='')}/{quote(name, safe='')}", None, _nothing)
+
+    @verb
+    def clear_crons(self, group: str) -> Exchange[Sequence[str]]:
+        """Remove all cron entries of a group; give their names (Anew)."""
+        path = f"/v1/crons/{quote(group, safe='')}"
+        return _send(
+            "DELETE", path, None, lambda answer: [str(one) for one in read_object(answer)["removed"]]
+        )
+
+    @verb
     def enqueue(self, /, type: str, queue: str, payload: Any = None, **options: Any) -> Exchange[JobView]:
         """Store one job.
 

@@ -270,6 +270,7 @@ def schemas() -> dict[str, Schema]:
         "QuietStreams": record("streams", streams=integer(U64_MAX)),
         "QueueLimited": record("name limit", name=text(), limit=or_null(_LIMIT)),
         "CronsReplaced": record("written removed", written=list_of(text()), removed=list_of(text())),
+        "CronsRemoved": record("removed", removed=list_of(text())),
         "BreakerAnswer": record(
             "held open turned",
             held=list_of(record("id ready_at", id=text(pattern=ID_PATTERN), ready_at=integer(U64_MAX))),

@@ -237,7 +237,12 @@ class Anew:
         return decorate
 
     def put_crons(self) -> None:
-        """Have the cron entries of this application, and no others of it, fire from now on; a worker does it when it starts."""
+        """Have the cron entries of this application, and no others of it, fire from now on; a worker does it when it starts.
+
+        Where it has none, and had none before, nothing is written.
+        """
+        if not self.crons and not self.backend.has_crons(self.name):
+            return
         entries = [entry.entry(name) for name, entry in self.crons.items()]
         removed = self.backend.put_crons(self.name, entries, takes_over=self._former_name)
         if removed:

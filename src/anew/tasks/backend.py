@@ -140,6 +140,9 @@ class Backend(Protocol):
             takes_over: The group in which an older version had them; see `replace_group`.
         """
 
+    def has_crons(self, group: str) -> bool:
+        """Report whether a group has any cron entries; nothing is written."""
+
     def open_batch(self, on_success: NewJob | None, on_complete: NewJob | None, parent: int | None) -> int:
         """Make a batch; give its key."""
 

@@ -159,6 +159,10 @@ class RemoteBackend:
         removed: list[str] = self._ask("PUT", f"/v1/crons/{quote(group, safe='')}", body)["removed"]
         return removed
 
+    def has_crons(self, group: str) -> bool:
+        """Report whether a group has any cron entries."""
+        return any(entry.group == group for entry in self._client.crons())
+
     def open_batch(self, on_success: NewJob | None, on_complete: NewJob | None, parent: int | None) -> int:
         """Make a batch; give its key."""
         jobs = {"on_success": on_success, "on_complete": on_complete}

@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Any, Final
 
-from anew.errors import InvalidInput
+from anew.errors import AnewError, InvalidInput
 from anew.jobs import Cancelled, Failed, Interrupted, Snoozed, State
 from anew.jobs.breaker import BreakerRow, BreakerState
 from anew.tasks.app import Anew
@@ -396,8 +396,15 @@ class Worker:
     # -- the rest
 
     def _put_crons(self) -> None:
-        if self.app.crons:
+        try:
             self.app.put_crons()
+        except AnewError as error:
+            if self.app.crons:
+                raise
+            log.warning(
+                "whether there are cron entries that the application has no longer is not known",
+                extra={"reason": str(error)},
+            )
 
     @contextmanager
     def _signals(self) -> Iterator[None]:

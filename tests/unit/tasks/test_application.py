@@ -537,6 +537,24 @@ def test_the_entries_of_an_older_store_go_over_to_the_module_that_has_them(tmp_p
         assert crons_of(shop) == [("mail.jobs", "digest"), ("shop.jobs", "bills")]
 
 
+def test_a_worker_removes_the_entries_of_an_application_that_has_none_any_more(tmp_path: Path) -> None:
+    path = tmp_path / "jobs.db"
+    with made_in("shop.jobs", path, "bills") as before, made_in("mail.jobs", path, "digest") as other:
+        before.run_worker(burst=True)
+        other.run_worker(burst=True)
+    with made_in("shop.jobs", path) as after:
+        after.run_worker(burst=True)
+        assert crons_of(after) == [("mail.jobs", "digest")]
+
+
+def test_an_application_that_never_had_entries_writes_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delattr(EmbeddedBackend, "put_crons")
+    with made_in("shop.jobs", tmp_path / "jobs.db") as app:
+        app.run_worker(burst=True)
+
+
 def test_an_application_that_removes_entries_says_so_aloud(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
