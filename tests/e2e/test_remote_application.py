@@ -164,6 +164,18 @@ def test_what_handlers_say_is_the_same_over_http(apps: tuple[Anew, Anew]) -> Non
     assert [one.outcome for one in snoozed.errors] == ["snoozed"]
 
 
+def test_a_task_that_the_worker_does_not_know_burns_no_attempt_over_http(apps: tuple[Anew, Anew]) -> None:
+    remote, near = apps
+    job = near.task(name="newer", max_attempts=1)(lambda: None).enqueue()
+    run_until(remote, lambda: job.status() == "scheduled")
+    info = job.info()
+    assert info is not None
+    assert (info.attempts, [(one.outcome, one.error_type) for one in info.errors]) == (
+        0,
+        [("unknown_task", "UnknownTask")],
+    )
+
+
 def test_rules_and_time_outs_hold_over_http(apps: tuple[Anew, Anew]) -> None:
     remote, _ = apps
     late = remote.tasks["late"].enqueue()

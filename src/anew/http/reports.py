@@ -83,13 +83,14 @@ class SnoozedReport(_Ended, frozen=True, kw_only=True, tag="snoozed"):
     Attributes:
         ready_at: When, epoch ms.
         reason: Why.
-        outcome: `rate_limited`: what it calls has refused it for the time being.
+        outcome: `rate_limited`: what it calls has refused it for the time being. `unknown_task`: the worker has no handler for it;
+            the server says when it comes back, and after a day it is dead.
         most: The most snoozes of the job; one more ends it.
     """
 
     ready_at: At
     reason: str = ""
-    outcome: Literal["snoozed", "rate_limited"] = "snoozed"
+    outcome: Literal["snoozed", "rate_limited", "unknown_task"] = "snoozed"
     most: U32 | None = None
 
 

@@ -42,7 +42,7 @@ class JobError:
     Attributes:
         attempt: 1 for the first run.
         outcome: ``error``, ``timeout``, ``interrupted`` (its worker died or went away), ``snoozed``, ``rate_limited``,
-            ``held`` (see docs/downstream.md), ``cancelled`` or ``corrupt``.
+            ``held`` (see docs/downstream.md), ``unknown_task``, ``cancelled`` or ``corrupt``.
         began_at, ended_at: Epoch ms.
         reason: What was decided then, for people.
     """

@@ -18,7 +18,9 @@ import pytest
 from anew import Anew, Cancel, Discard, Event, JobFailed, Limit, Retry, Snooze, Unique, ctx
 from anew.engine.crontab import list_crons
 from anew.errors import Conflict, ForkedStore, IllegalTransition, InvalidInput, InvalidJob, NotFound
+from anew.jobs import State
 from anew.tasks.embedded import EmbeddedBackend
+from anew.tasks.running import Run
 
 FAR = timedelta(days=1)
 
@@ -314,13 +316,55 @@ def test_there_is_no_context_without_a_job() -> None:
         _ = ctx.attempt
 
 
-def test_a_job_of_no_known_task_fails_and_says_so(app: Anew) -> None:
-    handle = app.task(name="gone")(lambda: None).enqueue()
+def test_a_job_of_no_known_task_burns_no_attempt_and_waits_for_a_worker_that_has_it(
+    app: Anew, caplog: pytest.LogCaptureFixture
+) -> None:
+    task = app.task(name="gone", max_attempts=1)(lambda: None)
+    handles = task.enqueue_many([(), ()])
     del app.tasks["gone"]
-    assert work(app) == {"failed": 1}
-    info = handle.info()
+    assert work(app) == {"snoozed": 2}
+    info = handles[0].info()
     assert info is not None
-    assert "has no task 'gone'" in info.errors[0].message
+    assert (info.state, info.attempts) == (State.SCHEDULED, 0)
+    (error,) = info.errors
+    assert (error.outcome, error.error_type) == ("unknown_task", "UnknownTask")
+    assert "has no task 'gone'" in error.message
+    assert error.reason == "its worker does not know its task: it waits 10 s for one that does"
+    assert 0 < info.ready_at - error.ended_at <= 10_000
+    (told,) = [record for record in caplog.records if record.levelname == "ERROR"]
+    assert "no task 'gone' here" in told.getMessage()
+
+
+def test_the_log_is_told_of_an_unknown_task_once_a_minute(
+    app: Anew, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    worker = app.worker(burst=True)
+    now = 1_000_000
+    monkeypatch.setattr(worker._source, "now", lambda: now)
+
+    def told(name: str) -> int:
+        caplog.clear()
+        worker._tell_unknown(
+            Run(
+                key=1,
+                token=1,
+                job_id="j",
+                name=name,
+                queue="q",
+                payload=b"",
+                attempts=0,
+                max_attempts=1,
+                task=None,
+            ),
+            None,
+        )
+        return len(caplog.records)
+
+    assert (told("a"), told("a"), told("b")) == (1, 0, 1)
+    now += 59_999
+    assert told("a") == 0
+    now += 1
+    assert told("a") == 1
 
 
 # -- time-outs and processes
