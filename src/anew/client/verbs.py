@@ -280,10 +280,11 @@ class Verbs:
     def redrive(
         self, filters: Filters = ALL, *, spread: Period | None = None, reset_attempts: bool = False
     ) -> Exchange[int]:
-        """Make dead jobs ready again (Anew); give their number.
+        """Make dead and cancelled jobs ready again (Anew); give their number.
 
         Args:
-            filters: Which of the dead jobs; nothing set means all of them.
+            filters: Which of them; nothing set means all of them. ``Filters(state="dead")`` leaves out those that were called off
+                or have expired.
             spread: Spread them evenly over this period from now; None means all at once.
             reset_attempts: Let them begin at the first attempt again, with all their retries.
         """

@@ -41,6 +41,7 @@ from anew.http.reports import (
 from anew.http.service import NewLimit, NewRate
 from anew.http.settling import Ids, JobFailure
 from anew.http.tied import NewKeyLimit, NewTiedJob, NewTies, NewUnique
+from anew.jobs import State
 from anew.jobs.change import Decision
 from anew.jobs.codec import U64_MAX, Backoff, FailureReport, NewJob, Retention
 
@@ -153,6 +154,7 @@ NAME = text(minLength=1, maxLength=512, pattern=NAME_PATTERN)
 FILTER_PARAMETERS: dict[str, Schema] = {
     # Empty items are skipped, and nothing but empty items is no condition.
     "status": list_of(text(enum=[*STATES, ""])),
+    "state": list_of(text(enum=[*State, ""])),
     "queue": list_of(text()),
     "type": list_of(text()),
     "id": list_of(text(pattern="^(?:[0-9a-z]{25})?$")),
