@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import atexit
+import logging
 import os
 import sys
 import threading
 import weakref
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import replace
 from datetime import datetime
@@ -47,7 +48,12 @@ Around = Iterator[None] | AbstractContextManager[object]
 AroundEnqueue = TypeVar("AroundEnqueue", bound=Callable[[Enqueuing], Around])
 AroundRun = TypeVar("AroundRun", bound=Callable[[Running], Around])
 
+log = logging.getLogger("anew.tasks")
+
 MEMORY: Final = ":memory:"
+
+FORMER_NAME: Final = "app"
+"""What applications without a name were called before their modules named them: their cron entries may stand in this group."""
 
 _apps: weakref.WeakSet[Anew] = weakref.WeakSet()
 
@@ -62,7 +68,8 @@ class Anew:
         store: Where its jobs are: a file (``"jobs.db"``; .sqlite and .sqlite3 do too), a server's data directory (any other name),
             each made if it is missing; ``"http://…"`` of a server, to enqueue and to look (its token in ANEW_TOKEN); or
             ``":memory:"``. None: the variable ANEW_URL, or else the file ``anew.db`` here.
-        name: Names the application among others that share the store: the group of its cron entries.
+        name: Names the application among others that share the store: the group of its cron entries. None: as the module that
+            makes it.
         queue: Of tasks that name none.
         policy: Of tasks that name none, in any form of `Anew.task`. None: the preset `even`, 25 retries in about 20 days.
         serializer: ``"json"``, or ``"msgpack"``, for arguments that JSON cannot carry as they are.
@@ -81,7 +88,7 @@ class Anew:
         self,
         store: str | os.PathLike[str] | None = None,
         *,
-        name: str = "app",
+        name: str | None = None,
         queue: str = "default",
         policy: object = None,
         serializer: str = "json",
@@ -89,7 +96,8 @@ class Anew:
         if serializer not in ("json", "msgpack"):
             raise refused("serializer", serializer, '"json" or "msgpack"')
         self.location = os.environ.get("ANEW_URL") or "anew.db" if store is None else os.fspath(store)
-        self.name = name
+        self.name = name or _module_name(sys._getframe(1).f_globals)
+        self._former_name = FORMER_NAME if name is None else None
         self.serializer = serializer
         self.tasks: dict[str, Task[Any, Any, Any]] = {}
         self.events = Events()
@@ -229,8 +237,22 @@ class Anew:
         return decorate
 
     def put_crons(self) -> None:
-        """Have the cron entries of this application, and no others of it, fire from now on; a worker does it when it starts."""
-        self.backend.put_crons(self.name, [entry.entry(name) for name, entry in self.crons.items()])
+        """Have the cron entries of this application, and no others of it, fire from now on; a worker does it when it starts.
+
+        Where it has none, and had none before, nothing is written.
+        """
+        if not self.crons and not self.backend.has_crons(self.name):
+            return
+        entries = [entry.entry(name) for name, entry in self.crons.items()]
+        removed = self.backend.put_crons(self.name, entries, takes_over=self._former_name)
+        if removed:
+            log.warning(
+                "cron entries are removed that the application %s does not have: %s; if they are another application's, "
+                "give each a name of its own: Anew(name=...)",
+                self.name,
+                ", ".join(removed),
+                extra={"group": self.name, "removed": list(removed)},
+            )
 
     @contextmanager
     def batch(
@@ -587,14 +609,24 @@ def name_of(function: Callable[..., Any]) -> str:
     module = getattr(function, "__module__", "") or ""
     if module == "__anew__":  # a script in a worker's process
         module = Path(function.__code__.co_filename).stem
-    if module == "__main__":
-        main = sys.modules["__main__"]
-        spec = getattr(main, "__spec__", None)
-        if spec is not None:
-            module = spec.name.removesuffix(".__main__")
-        elif getattr(main, "__file__", None):
-            module = Path(str(main.__file__)).stem
-    return f"{module}.{getattr(function, '__qualname__', repr(function))}"
+    return f"{_main_name() if module == '__main__' else module}.{getattr(function, '__qualname__', repr(function))}"
+
+
+def _module_name(names: Mapping[str, Any]) -> str:
+    """Name a module, by its globals, the same in both."""
+    module = str(names.get("__name__") or FORMER_NAME)
+    if module == "__anew__":
+        return Path(str(names.get("__file__", module))).stem
+    return _main_name() if module == "__main__" else module
+
+
+def _main_name() -> str:
+    main = sys.modules["__main__"]
+    spec = getattr(main, "__spec__", None)
+    if spec is not None:
+        return str(spec.name).removesuffix(".__main__")
+    file = getattr(main, "__file__", None)
+    return Path(str(file)).stem if file else "__main__"
 
 
 def _reloaded(old: Callable[..., Any], new: Callable[..., Any]) -> bool:

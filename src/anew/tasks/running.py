@@ -238,6 +238,8 @@ class Runner:
     def _outcome(self, run: Run, context: Context, error: BaseException) -> Outcome:
         if isinstance(error, JobSignal):
             return outcome_of_signal(error, self._now())
+        if isinstance(error, UnknownTask):  # perhaps of a newer version, in the middle of a deployment
+            return Snoozed(ready_at=self._now(), reason=str(error), outcome="unknown_task")
         asked = come_back(error, self._now())
         if asked is not None and asked.status == TOO_MANY:
             downstream = None if run.task is None else run.task.options.downstream

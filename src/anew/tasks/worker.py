@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Any, Final
 
-from anew.errors import InvalidInput
+from anew.errors import AnewError, InvalidInput
 from anew.jobs import Cancelled, Failed, Interrupted, Snoozed, State
 from anew.jobs.breaker import BreakerRow, BreakerState
 from anew.tasks.app import Anew
@@ -27,7 +27,7 @@ from anew.tasks.outbox import Drainer
 from anew.tasks.running import HELD, Run, Runner, timed_out
 from anew.tasks.source import SettledJob, Want
 from anew.tasks.times import Wait, wait_ms
-from anew.units import parse_size, refused
+from anew.units import MINUTE_MS, parse_size, refused
 
 log = logging.getLogger("anew.tasks")
 
@@ -46,6 +46,10 @@ MOST_ABANDONED: Final = 50
 """Threads that never end: a worker with more of them stops, so that whoever keeps it alive starts a fresh one."""
 
 
+MOST_UNKNOWN: Final = 1_000
+"""Names of unknown tasks that are remembered; the log may be told of more of them more often."""
+
+
 class Worker:
     """Runs the jobs of one application until it is stopped.
 
@@ -53,7 +57,7 @@ class Worker:
     drains at its end; signals are then left to the program.
 
     Args:
-        app: Its tasks are known here; jobs of others fail as UnknownTask.
+        app: Its tasks are known here; jobs of others go back, to be taken later, perhaps by a worker that knows them.
         queues: From which; none means all. With numbers (``{"mail": 4}``) each queue has runs of its own.
         concurrency: Runs at one time, of plain functions and processes, of all queues together.
         coroutines: The same of `async def` handlers.
@@ -120,6 +124,9 @@ class Worker:
         self._slots = iter(range(1 << 30))
         self.open_breakers: Mapping[str, int] = {}
         self._kept = 0
+        self._unknown: dict[
+            str, int
+        ] = {}  # by name: when the log was told of a task that is not known, epoch ms
         self._thread: threading.Thread | None = None
         self._error: BaseException | None = None
 
@@ -375,8 +382,24 @@ class Worker:
         name = outcome_name(run, job)
         self.done[name] += 1
         log_end(name, run, job)
+        if isinstance(run.outcome, Snoozed) and run.outcome.outcome == "unknown_task":
+            self._tell_unknown(run, job)
         if self.app.events:
             self.app.events.emit(event_of(name, run, job))
+
+    def _tell_unknown(self, run: Run, job: SettledJob | None) -> None:
+        """Log that a task is not known here, for each once a minute."""
+        now = self._source.now()
+        if now - self._unknown.get(run.name, -MINUTE_MS) < MINUTE_MS:
+            return
+        if len(self._unknown) >= MOST_UNKNOWN:
+            self._unknown.clear()
+        self._unknown[run.name] = now
+        log.error(
+            "no task %r here: expected it to be imported by the worker; its jobs come back later",
+            run.name,
+            extra={"event": "unknown_task"} | _about(run) | _facts(run, job),
+        )
 
     def _turned(self, row: BreakerRow) -> None:
         closed = row.state is BreakerState.CLOSED
@@ -396,8 +419,15 @@ class Worker:
     # -- the rest
 
     def _put_crons(self) -> None:
-        if self.app.crons:
+        try:
             self.app.put_crons()
+        except AnewError as error:
+            if self.app.crons:
+                raise
+            log.warning(
+                "whether there are cron entries that the application has no longer is not known",
+                extra={"reason": str(error)},
+            )
 
     @contextmanager
     def _signals(self) -> Iterator[None]:

@@ -16,8 +16,11 @@ import apsw
 import pytest
 
 from anew import Anew, Cancel, Discard, Event, JobFailed, Limit, Retry, Snooze, Unique, ctx
+from anew.engine.crontab import list_crons
 from anew.errors import Conflict, ForkedStore, IllegalTransition, InvalidInput, InvalidJob, NotFound
+from anew.jobs import State
 from anew.tasks.embedded import EmbeddedBackend
+from anew.tasks.running import Run
 
 FAR = timedelta(days=1)
 
@@ -313,13 +316,55 @@ def test_there_is_no_context_without_a_job() -> None:
         _ = ctx.attempt
 
 
-def test_a_job_of_no_known_task_fails_and_says_so(app: Anew) -> None:
-    handle = app.task(name="gone")(lambda: None).enqueue()
+def test_a_job_of_no_known_task_burns_no_attempt_and_waits_for_a_worker_that_has_it(
+    app: Anew, caplog: pytest.LogCaptureFixture
+) -> None:
+    task = app.task(name="gone", max_attempts=1)(lambda: None)
+    handles = task.enqueue_many([(), ()])
     del app.tasks["gone"]
-    assert work(app) == {"failed": 1}
-    info = handle.info()
+    assert work(app) == {"snoozed": 2}
+    info = handles[0].info()
     assert info is not None
-    assert "has no task 'gone'" in info.errors[0].message
+    assert (info.state, info.attempts) == (State.SCHEDULED, 0)
+    (error,) = info.errors
+    assert (error.outcome, error.error_type) == ("unknown_task", "UnknownTask")
+    assert "has no task 'gone'" in error.message
+    assert error.reason == "its worker does not know its task: it waits 10 s for one that does"
+    assert 0 < info.ready_at - error.ended_at <= 10_000
+    (told,) = [record for record in caplog.records if record.levelname == "ERROR"]
+    assert "no task 'gone' here" in told.getMessage()
+
+
+def test_the_log_is_told_of_an_unknown_task_once_a_minute(
+    app: Anew, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    worker = app.worker(burst=True)
+    now = 1_000_000
+    monkeypatch.setattr(worker._source, "now", lambda: now)
+
+    def told(name: str) -> int:
+        caplog.clear()
+        worker._tell_unknown(
+            Run(
+                key=1,
+                token=1,
+                job_id="j",
+                name=name,
+                queue="q",
+                payload=b"",
+                attempts=0,
+                max_attempts=1,
+                task=None,
+            ),
+            None,
+        )
+        return len(caplog.records)
+
+    assert (told("a"), told("a"), told("b")) == (1, 0, 1)
+    now += 59_999
+    assert told("a") == 0
+    now += 1
+    assert told("a") == 1
 
 
 # -- time-outs and processes
@@ -498,6 +543,74 @@ def test_a_batch_calls_back_once_all_have_succeeded(app: Anew) -> None:
     work(app, concurrency=1)
     assert sorted(calls[:2]) == ["part 1", "part 2"]
     assert sorted(calls[2:]) == ["complete", "success"]
+
+
+def made_in(module: str, path: Path, *crons: str, name: str | None = None) -> Anew:
+    """Make an application in a module, with cron entries."""
+    names: dict[str, Any] = {"__name__": module}
+    exec("from anew import Anew\ndef make(*args, **more): return Anew(*args, **more)", names)
+    made: Anew = names["make"](path, name=name)
+    for cron in crons:
+        made.cron("0 4 * * *", tz="UTC", name=cron)(made.task(name=f"{cron}.task")(lambda: None))
+    return made
+
+
+def crons_of(app: Anew) -> list[tuple[str, str]]:
+    assert isinstance(app.backend, EmbeddedBackend)
+    return [(row.group, row.name) for row in app.backend.call(list_crons())]
+
+
+def test_two_applications_on_one_file_keep_their_cron_entries(tmp_path: Path) -> None:
+    shop = made_in("shop.jobs", tmp_path / "jobs.db", "bills")
+    mail = made_in("mail.jobs", tmp_path / "jobs.db", "digest")
+    with shop, mail:
+        for app in (shop, mail, shop):
+            app.put_crons()
+        assert crons_of(shop) == [("mail.jobs", "digest"), ("shop.jobs", "bills")]
+
+
+def test_the_entries_of_an_older_store_go_over_to_the_module_that_has_them(tmp_path: Path) -> None:
+    """Applications without a name were all called app."""
+    path = tmp_path / "jobs.db"
+    with made_in("shop.jobs", path, "bills", "digest", name="app") as old:
+        old.put_crons()
+    with made_in("shop.jobs", path, "bills") as shop, made_in("mail.jobs", path, "digest") as mail:
+        shop.put_crons()
+        assert crons_of(shop) == [("app", "digest"), ("shop.jobs", "bills")]
+        mail.put_crons()
+        assert crons_of(shop) == [("mail.jobs", "digest"), ("shop.jobs", "bills")]
+
+
+def test_a_worker_removes_the_entries_of_an_application_that_has_none_any_more(tmp_path: Path) -> None:
+    path = tmp_path / "jobs.db"
+    with made_in("shop.jobs", path, "bills") as before, made_in("mail.jobs", path, "digest") as other:
+        before.run_worker(burst=True)
+        other.run_worker(burst=True)
+    with made_in("shop.jobs", path) as after:
+        after.run_worker(burst=True)
+        assert crons_of(after) == [("mail.jobs", "digest")]
+
+
+def test_an_application_that_never_had_entries_writes_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delattr(EmbeddedBackend, "put_crons")
+    with made_in("shop.jobs", tmp_path / "jobs.db") as app:
+        app.run_worker(burst=True)
+
+
+def test_an_application_that_removes_entries_says_so_aloud(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "jobs.db"
+    with made_in("a", path, "bills", name="x") as one, made_in("b", path, "digest", name="x") as other:
+        one.put_crons()
+        one.put_crons()
+        assert caplog.records == []
+        other.put_crons()
+    (record,) = caplog.records
+    assert record.levelname == "WARNING"
+    assert "does not have: bills; if they are another application's" in record.getMessage()
 
 
 def test_a_cron_task_needs_no_arguments_and_a_readable_expression(app: Anew) -> None:
