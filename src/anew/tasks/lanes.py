@@ -71,14 +71,15 @@ class Lane:
         worker: Told of each run's begin and end.
 
     Attributes:
-        open: Runs whose handlers have begun and not ended, by key.
+        open: Runs whose handlers have begun and not ended. Two may be of one job: one that was given up still has its thread when
+            the job's next run begins.
     """
 
     def __init__(
         self, queues: Sequence[str] | None, concurrency: int, coroutines: int, worker: Worker
     ) -> None:
         self.queues = queues
-        self.open: dict[int, Run] = {}
+        self.open: set[Run] = set()
         self._worker = worker
         kinds = {task.is_async for task in worker.app.tasks.values()}
         self._plain = Pace(concurrency, 1 / max(len(kinds), 1))
@@ -150,20 +151,19 @@ class Lane:
 
     def abandon_all(self) -> list[Run]:
         """Give up what runs; what its handlers come to is heard of no more."""
-        runs = [self.open.pop(key, None) for key in list(self.open)]
-        return [run for run in runs if run is not None]
+        return [run for run in list(self.open) if self.is_open(run)]
 
     def overdue(self, now_ns: int) -> list[tuple[Run, int]]:
         """Give up the runs that have not ended though their time is over, with their time-outs; threads take their place."""
         late: list[tuple[Run, int]] = []
-        for run in list(self.open.values()):
+        for run in list(self.open):
             timeout_ms = None if run.task is None else run.task.options.timeout_ms
             if timeout_ms is None or run.task is None:
                 continue
             stops = run.task.is_async or run.task.options.process
             if now_ns - run.began_ns < timeout_ms * 1_000_000 + (GRACE_NS if stops else 0):
                 continue
-            if self.open.pop(run.key, None) is run:
+            if self.is_open(run):
                 # A copy: whatever the handler comes to at last is written into the run that it knows.
                 late.append((copy(run), timeout_ms))
                 if not run.task.is_async:
@@ -183,7 +183,11 @@ class Lane:
 
     def is_open(self, run: Run) -> bool:
         """Take a run off the list of open ones; report whether it was there, so that nobody else has given it up."""
-        return self.open.pop(run.key, None) is run
+        try:
+            self.open.remove(run)
+        except KeyError:
+            return False
+        return True
 
     @property
     def worker(self) -> Worker:
@@ -200,7 +204,7 @@ class Lane:
         worker, runner = self._worker, self._worker.runner
         while (run := self._todo.get()) is not None:
             run.began_ns = time.perf_counter_ns()
-            self.open[run.key] = run
+            self.open.add(run)
             if worker.open_breakers and worker.holds(run):
                 if not self.is_open(run):
                     return
@@ -302,7 +306,7 @@ class Loop:
         lane, runner = self._lane, self._lane.worker.runner
         slot = self._slots.pop() if self._slots else lane.worker.next_slot()
         run.began_ns = time.perf_counter_ns()
-        lane.open[run.key] = run
+        lane.open.add(run)
         if lane.worker.open_breakers and lane.worker.holds(run):
             self._slots.append(slot)
             if lane.is_open(run):

@@ -1,0 +1,101 @@
+"""A lane by hand: which jobs begin, whose ends are heard of, and what is given up. No store, and the time is an argument."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import queue
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from typing import Any, cast
+
+import pytest
+
+from anew import Anew
+from anew.tasks.lanes import GRACE_NS, Lane
+from anew.tasks.running import Run, Runner
+from anew.tasks.task import Task
+from anew.tasks.worker import Worker
+
+WAIT_S = 20
+"""How long a test waits for what must happen; a green one never waits so long."""
+
+MS = 1_000_000
+
+
+class Boss:
+    """What a lane asks of its worker."""
+
+    def __init__(self, app: Anew) -> None:
+        self.app = app
+        self.runner = Runner(lambda: 0, lambda job_id, percent, text: None)
+        self.open_breakers: Mapping[str, int] = {}
+        self.recycling: dict[str, int | None] = {"most_jobs": None, "most_kib": None}
+        self.began: queue.Queue[Run] = queue.Queue()
+        self.over: queue.Queue[Run] = queue.Queue()
+        self._slots = itertools.count()
+
+    def next_slot(self) -> int:
+        return next(self._slots)
+
+    def begin(self, run: Run, slot: int) -> None:
+        self.began.put(run)
+
+    def ended(self, run: Run) -> None:
+        self.over.put(run)
+
+
+@pytest.fixture
+def app() -> Iterator[Anew]:
+    """An application in memory."""
+    with Anew(":memory:") as made:
+        yield made
+
+
+def lane_of(app: Anew, concurrency: int) -> tuple[Lane, Boss]:
+    """Make a lane of so many threads and coroutines, and what stands for its worker."""
+    boss = Boss(app)
+    return Lane(None, concurrency, concurrency, cast("Worker", boss)), boss
+
+
+def run_of(task: Task[Any, Any, Any], key: int = 1, token: int = 1) -> Run:
+    """Make a call of a task without arguments."""
+    return Run(
+        key=key, token=token, job_id=f"job-{key}", name=task.name, queue="default", payload=b"{}", attempts=0,
+        max_attempts=None, task=task,
+    )  # fmt: skip
+
+
+def later(seconds: float) -> int:
+    """Give an instant of the performance counter, ns."""
+    return time.perf_counter_ns() + int(seconds * 1e9)
+
+
+# -- runs that are given up
+
+
+def test_the_end_of_a_run_that_was_given_up_leaves_the_jobs_next_run_open(app: Anew) -> None:
+    """The retry runs in the same worker, under the same job's key, when the first handler ends at last."""
+    gates = [threading.Event(), threading.Event()]
+    threads: list[threading.Thread] = []
+
+    @app.task(timeout="1s")
+    def hang() -> None:
+        threads.append(threading.current_thread())
+        gates[len(threads) - 1].wait(WAIT_S)
+
+    lane, boss = lane_of(app, 1)
+    lane.add([run_of(hang, token=1)])
+    boss.began.get(timeout=WAIT_S)
+    ((given_up, _),) = lane.overdue(later(2))
+    lane.claim(given_up)
+    retry = run_of(hang, token=2)
+    lane.add([retry])
+    boss.began.get(timeout=WAIT_S)
+    gates[0].set()
+    threads[0].join(WAIT_S)
+    assert list(lane.open) == [retry]
+    gates[1].set()
+    assert boss.over.get(timeout=WAIT_S) is retry
+    lane.close()
