@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import sys
 import threading
 import time
 from collections import Counter
@@ -246,6 +247,15 @@ def test_a_function_that_fails_leaves_it_to_the_default(app: Anew, caplog: pytes
     assert work(app) == {"failed": 1}
     assert handle.status() == "retrying"
     assert "a policy's function failed" in caplog.text
+
+
+def test_a_policy_function_that_exits_leaves_its_worker_alone(app: Anew) -> None:
+    @app.task(policy=lambda attempt, exception: sys.exit(1))
+    def never() -> None:
+        raise ValueError("x")
+
+    never.enqueue()
+    assert work(app, concurrency=1) == {"failed": 1}
 
 
 # -- what a handler says
@@ -776,3 +786,58 @@ def test_a_worker_that_begins_while_the_file_is_kept_waits_for_it(tmp_path: Path
         other.close()
         thread.join(20)
         assert worker.done["succeeded"] == 1
+
+
+# -- errors that cannot be said
+
+
+class Unsaid(Exception):
+    """An error whose message cannot be asked for."""
+
+    def __str__(self) -> str:
+        raise RuntimeError("no words")
+
+
+def test_an_error_that_cannot_be_said_fails_its_run_and_the_worker_goes_on(app: Anew) -> None:
+    @app.task(max_attempts=1)
+    def plain() -> None:
+        raise Unsaid
+
+    @app.task(max_attempts=1)
+    async def coroutine() -> None:
+        raise Unsaid
+
+    handles = [plain.enqueue(), coroutine.enqueue()]
+    assert work(app, concurrency=1, drain=5) == {"discarded": 2}
+    for handle in handles:
+        info = handle.info()
+        assert info is not None
+        assert info.errors[0].message == "(the error's message cannot be read)"
+        assert info.errors[0].error_type == f"{__name__}.Unsaid"
+
+
+def test_lone_surrogates_in_what_a_handler_says_are_escaped(app: Anew) -> None:
+    """Such as the names of files have that are not UTF-8."""
+
+    @app.task(max_attempts=1)
+    def fail() -> None:
+        raise ValueError("no file \udcff")
+
+    @app.task
+    def drop() -> None:
+        raise Discard("no file \udcff")
+
+    @app.task
+    def snooze() -> None:
+        raise Snooze("1d", "no file \udcff")
+
+    @app.task
+    async def cancel() -> None:
+        raise Cancel("no file \udcff")
+
+    handles = [fail.enqueue(), drop.enqueue(), snooze.enqueue(), cancel.enqueue()]
+    assert work(app) == {"discarded": 2, "snoozed": 1, "cancelled": 1}
+    for handle in handles:
+        info = handle.info()
+        assert info is not None
+        assert info.errors[0].message == r"no file \udcff"
