@@ -13,7 +13,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import Any, Final
 
@@ -142,6 +142,11 @@ class Worker:
                 while not self._is_over():
                     self._turn()
                 self._give_back_rest()
+            except BaseException:
+                # Others may have soon what this worker has taken: nothing of it may begin here any more. The store may not hear it.
+                with suppress(Exception):
+                    self._give_back_rest()
+                raise
             finally:
                 self._drainer.stop()
                 for lane in self._lanes:

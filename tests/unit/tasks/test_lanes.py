@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
-import asyncio
 import itertools
 import queue
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, cast
 
 import pytest
 
 from anew import Anew
-from anew.tasks.lanes import GRACE_NS, Lane
+from anew.errors import StoreFailed
+from anew.tasks.lanes import Lane
 from anew.tasks.running import Run, Runner
+from anew.tasks.source import Exchanged, Want
 from anew.tasks.task import Task
 from anew.tasks.worker import Worker
 
 WAIT_S = 20
 """How long a test waits for what must happen; a green one never waits so long."""
-
-MS = 1_000_000
 
 
 class Boss:
@@ -99,3 +98,60 @@ def test_the_end_of_a_run_that_was_given_up_leaves_the_jobs_next_run_open(app: A
     gates[1].set()
     assert boss.over.get(timeout=WAIT_S) is retry
     lane.close()
+
+
+# -- a worker whose store fails
+
+
+class FailingSource:
+    """A source that has some jobs, and fails when the first of them is reported."""
+
+    seen = 0
+
+    def __init__(self, runs: list[Run], is_time: threading.Event, closed: threading.Event) -> None:
+        self._runs = runs
+        self._is_time = is_time
+        self._closed = closed
+
+    def exchange(self, ended: Sequence[Run], given_back: Sequence[Run], wants: Sequence[Want]) -> Exchanged:
+        if ended or given_back:
+            self._is_time.wait(WAIT_S)
+            raise StoreFailed("the disk is gone")
+        runs, self._runs = self._runs, []
+        return Exchanged([runs], [], [], [])
+
+    def sleep(self, seconds: float, seen: int) -> None:
+        time.sleep(0)
+
+    def wake(self) -> None: ...
+
+    def note_begun(self, slot: int, run: Run) -> None: ...
+
+    def progress(self, job_id: str, percent: int | None, text: str | None) -> None: ...
+
+    def now(self) -> int:
+        return 0
+
+    def close(self) -> None:
+        self._closed.set()
+
+
+def test_when_the_store_has_failed_nothing_begins_that_other_workers_may_have_by_then(app: Anew) -> None:
+    began: list[int] = []
+    threads: list[threading.Thread] = []
+    is_time, closed = threading.Event(), threading.Event()
+
+    @app.task
+    def note() -> None:
+        began.append(len(began) + 1)
+        if len(began) == 2:
+            threads.append(threading.current_thread())
+            is_time.set()
+            closed.wait(WAIT_S)
+
+    worker = app.worker(concurrency=1)
+    worker._source = FailingSource([run_of(note, key=key) for key in range(5)], is_time, closed)
+    with pytest.raises(StoreFailed):
+        worker.run()
+    threads[0].join(WAIT_S)
+    assert began == [1, 2]
