@@ -43,7 +43,7 @@ GRACE_S: Final = 5.0
 
 MOST_CONCURRENT: Final = 1_000
 MOST_ABANDONED: Final = 50
-"""Threads that never end: a worker with more of them stops, so that whoever keeps it alive starts a fresh one."""
+"""Threads whose runs were given up and go on: a worker with more of them stops, so that its supervisor starts a fresh one."""
 
 
 class Worker:
@@ -110,7 +110,7 @@ class Worker:
         self.is_quiet = self._said_quiet = False
         size = None if process_memory is None else parse_size(process_memory, field="process_memory")
         self.recycling = {"most_jobs": process_jobs, "most_kib": None if size is None else size // 1_024}
-        self._abandoned = 0
+        self._has_given_up = False
         self._drainer = Drainer(app, outboxes)
         shares = _shares(queues, concurrency)
         self._lanes = [
@@ -222,7 +222,7 @@ class Worker:
     @property
     def has_given_up(self) -> bool:
         """Whether it stopped by itself because too many threads never end."""
-        return self._abandoned > MOST_ABANDONED
+        return self._has_given_up
 
     @property
     def running(self) -> int:
@@ -340,8 +340,10 @@ class Worker:
     def _is_over(self) -> bool:
         if self._most_jobs is not None and sum(self.done.values()) - self._kept >= self._most_jobs:
             self.stop()
-        if self.has_given_up and self._stop_at is None:
-            log.error("too many threads never end; the worker stops", extra={"threads": self._abandoned})
+        hanging = sum(lane.hanging for lane in self._lanes)
+        if hanging > MOST_ABANDONED and self._stop_at is None:
+            log.error("too many threads never end; the worker stops", extra={"threads": hanging})
+            self._has_given_up = True
             self.stop()
         if self._stop_at is None:
             return False
@@ -368,9 +370,8 @@ class Worker:
             for run, timeout_ms in lane.overdue(now_ns):
                 run.end(timed_out(run, self._runner.context, timeout_ms))
                 self._ended.append(run)
-                self._abandoned += 1
                 log.error(
-                    "a run is abandoned: it did not end in time, and its thread cannot be stopped",
+                    "a run is abandoned: it did not end in time, and cannot be stopped",
                     extra=_about(run) | {"timeout_ms": timeout_ms},
                 )
 

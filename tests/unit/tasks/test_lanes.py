@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
+import errno
 import itertools
 import queue
+import sys
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,6 +22,7 @@ from anew.tasks.source import Exchanged, Want
 from anew.tasks.task import Task
 from anew.tasks.worker import Worker
 
+MS = 1_000_000
 WAIT_S = 20
 """How long a test waits for what must happen; a green one never waits so long."""
 
@@ -58,10 +62,10 @@ def lane_of(app: Anew, concurrency: int) -> tuple[Lane, Boss]:
     return Lane(None, concurrency, concurrency, cast("Worker", boss)), boss
 
 
-def run_of(task: Task[Any, Any, Any], key: int = 1, token: int = 1) -> Run:
-    """Make a call of a task without arguments."""
+def run_of(task: Task[Any, Any, Any], key: int = 1, token: int = 1, payload: bytes = b"{}") -> Run:
+    """Make a run of a task."""
     return Run(
-        key=key, token=token, job_id=f"job-{key}", name=task.name, queue="default", payload=b"{}", attempts=0,
+        key=key, token=token, job_id=f"job-{key}", name=task.name, queue="default", payload=payload, attempts=0,
         max_attempts=None, task=task,
     )  # fmt: skip
 
@@ -120,8 +124,7 @@ class FailingSource:
         runs, self._runs = self._runs, []
         return Exchanged([runs], [], [], [])
 
-    def sleep(self, seconds: float, seen: int) -> None:
-        time.sleep(0)
+    def sleep(self, seconds: float, seen: int) -> None: ...
 
     def wake(self) -> None: ...
 
@@ -155,3 +158,108 @@ def test_when_the_store_has_failed_nothing_begins_that_other_workers_may_have_by
         worker.run()
     threads[0].join(WAIT_S)
     assert began == [1, 2]
+
+
+# -- what hangs
+
+
+def test_coroutines_that_were_given_up_leave_their_places_to_others(app: Anew) -> None:
+    @app.task(timeout="1h")
+    async def hang() -> None:
+        await asyncio.Event().wait()
+
+    lane, boss = lane_of(app, 2)
+    lane.add([run_of(hang, key=1), run_of(hang, key=2)])
+    for _ in range(2):
+        boss.began.get(timeout=WAIT_S)
+    for run, _ in lane.overdue(later(7_200)):
+        lane.claim(run)
+    others = [run_of(hang, key=key) for key in (3, 4, 5)]
+    lane.add(others)
+    assert [boss.began.get(timeout=WAIT_S) for _ in range(2)] == others[:2]
+    assert lane.unbegun() == others[2:]
+    lane.close()
+
+
+def test_only_threads_that_still_hang_count_against_a_worker(
+    app: Anew, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("anew.tasks.worker.MOST_ABANDONED", 0)
+    gates = [threading.Event(), threading.Event()]
+    began: queue.Queue[threading.Thread] = queue.Queue()
+
+    @app.task(timeout="1h")
+    def hang(gate: int) -> None:
+        began.put(threading.current_thread())
+        gates[gate].wait(WAIT_S)
+
+    @app.task(timeout="1h")
+    async def hang_in_loop() -> None:
+        began.put(threading.current_thread())
+        await asyncio.Event().wait()
+
+    worker = app.worker(concurrency=1)
+    (lane,) = worker._lanes
+
+    def give_up(run: Run) -> threading.Thread:
+        lane.add([run])
+        thread = began.get(timeout=WAIT_S)
+        run.began_ns -= 7_200_000 * MS
+        worker._look_after_time_outs()
+        return thread
+
+    give_up(run_of(hang_in_loop))
+    worker._is_over()
+    assert not worker.is_stopping
+    thread = give_up(run_of(hang, payload=b'{"gate":0}'))
+    gates[0].set()
+    thread.join(WAIT_S)
+    worker._is_over()
+    assert not worker.is_stopping
+    thread = give_up(run_of(hang, payload=b'{"gate":1}'))
+    worker._is_over()
+    assert worker.is_stopping
+    gates[1].set()
+    thread.join(WAIT_S)
+    assert worker.has_given_up, "whoever asks does so when it has ended"
+    lane.close()
+
+
+# -- the event loop
+
+
+def test_a_coroutine_that_is_cancelled_at_the_end_can_still_await(app: Anew) -> None:
+    cleaned: list[str] = []
+
+    @app.task
+    async def hang() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            for _ in range(10):
+                await asyncio.sleep(0)
+            cleaned.append("all")
+
+    lane, boss = lane_of(app, 1)
+    lane.add([run_of(hang)])
+    boss.began.get(timeout=WAIT_S)
+    lane.abandon_all()
+    lane.close()
+    assert cleaned == ["all"]
+
+
+def test_a_worker_that_can_make_no_event_loop_ends_and_gives_its_jobs_back(
+    app: Anew, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse() -> asyncio.AbstractEventLoop:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    @app.task
+    async def coroutine() -> None: ...
+
+    monkeypatch.setitem(sys.modules, "uvloop", None)
+    monkeypatch.setattr(asyncio, "new_event_loop", refuse)
+    handle = coroutine.enqueue()
+    with pytest.raises(OSError, match="Too many open files"):
+        app.worker().run()
+    assert handle.status() == "ready"
