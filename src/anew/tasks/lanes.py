@@ -34,6 +34,10 @@ CLOSE_S: Final = 1.0
 """How long coroutines that are cancelled may take to end before their loop does."""
 
 
+STALLED_NS: Final = 100_000_000
+"""Jobs that wait here are given back when none has begun for so long: those before them are longer than any until now."""
+
+
 class Pace:
     """How many jobs of one kind a lane has, and how many more it takes ahead.
 
@@ -43,17 +47,21 @@ class Pace:
     Attributes:
         held: Taken and not claimed by the worker's thread as ended. Only that thread changes it.
         share: Of the jobs that the lane takes, those that are of this kind, as it was until now.
+        moved_ns: When jobs last came, or one began, by the performance counter.
     """
 
     def __init__(self, concurrency: int, share: float) -> None:
         self.concurrency = concurrency
         self.held = 0
         self.share = share
+        self.moved_ns = 0
         self._mean_ms = 1_000.0
+        self._stalled = False
 
     def note(self, took_ms: float) -> None:
         """Note how long a run took."""
         self._mean_ms += (took_ms - self._mean_ms) / 16
+        self._stalled = False
 
     def note_share(self, share: float) -> None:
         """Note how many of the jobs that were taken were of this kind."""
@@ -62,7 +70,22 @@ class Pace:
     def free(self) -> int:
         """Report how many jobs of all kinds may be taken so that not too many are of this one."""
         ahead = min(MOST_AHEAD, int(self.concurrency * AHEAD_MS / max(self._mean_ms, 0.001)))
+        if self._stalled:
+            ahead = 0
         return int(max(0, self.concurrency + ahead - self.held) / max(self.share, LEAST_SHARE))
+
+    def hold(self, jobs: int) -> None:
+        """Note that so many jobs have come."""
+        if jobs:
+            self.held += jobs
+            self.moved_ns = time.perf_counter_ns()
+
+    def stalls(self, now_ns: int) -> bool:
+        """Report whether jobs wait and none begins; until a run has ended, no more are taken ahead then."""
+        if self.held <= self.concurrency or now_ns - self.moved_ns <= STALLED_NS:
+            return False
+        self._stalled = True
+        return True
 
 
 class Lane:
@@ -110,8 +133,8 @@ class Lane:
         if runs:
             self._async.note_share(len(coroutines) / len(runs))
             self._plain.note_share(len(plain) / len(runs))
-        self._async.held += len(coroutines)
-        self._plain.held += len(plain)
+        self._async.hold(len(coroutines))
+        self._plain.hold(len(plain))
         for run in plain:
             if self._processes is None and run.task is not None and run.task.options.process:
                 self._processes = (
@@ -120,7 +143,7 @@ class Lane:
             self._todo.put(run)
         if coroutines:
             if self._loop is None:
-                self._loop = Loop(self, self._async.concurrency)
+                self._loop = Loop(self, self._async)
             self._loop.submit(coroutines)
         while self._threads < min(self._plain.concurrency, self._plain.held):
             self._start_thread()
@@ -139,6 +162,14 @@ class Lane:
 
     def unbegun(self) -> list[Run]:
         """Give up the jobs that have not begun; give them."""
+        return self._unbegun_plain() + self._unbegun_async()
+
+    def surplus(self, now_ns: int) -> list[Run]:
+        """Give up the jobs that wait behind runs of unexpected length, while another worker may be idle; give them."""
+        runs = self._unbegun_plain() if self._plain.stalls(now_ns) else []
+        return runs + (self._unbegun_async() if self._async.stalls(now_ns) else [])
+
+    def _unbegun_plain(self) -> list[Run]:
         runs: list[Run] = []
         while True:
             try:
@@ -148,10 +179,11 @@ class Lane:
             if run is not None:
                 runs.append(run)
         self._plain.held -= len(runs)
-        if self._loop is not None:
-            more = self._loop.unbegun()
-            self._async.held -= len(more)
-            runs += more
+        return runs
+
+    def _unbegun_async(self) -> list[Run]:
+        runs = [] if self._loop is None else self._loop.unbegun()
+        self._async.held -= len(runs)
         return runs
 
     def abandon_all(self) -> list[Run]:
@@ -225,7 +257,7 @@ class Lane:
         """Run one job after the other, in a thread of its own, until there is a None or the thread was given up."""
         worker, runner = self._worker, self._worker.runner
         while (run := self._todo.get()) is not None:
-            run.began_ns = time.perf_counter_ns()
+            run.began_ns = self._plain.moved_ns = time.perf_counter_ns()
             self.open.add(run)
             if not (worker.open_breakers and worker.holds(run)):
                 worker.begin(run, slot)
@@ -253,12 +285,12 @@ class Loop:
 
     Args:
         lane: Whose jobs it runs.
-        most: Runs at one time.
+        pace: Of its jobs.
     """
 
-    def __init__(self, lane: Lane, most: int) -> None:
+    def __init__(self, lane: Lane, pace: Pace) -> None:
         self._lane = lane
-        self._most = most
+        self._pace = pace
         self._waiting: deque[Run] = deque()
         self._tasks: set[asyncio.Task[None]] = set()
         self._held: set[Run] = set()  # of the tasks' runs, those that were not given up
@@ -323,7 +355,7 @@ class Loop:
         loop.call_later(CLOSE_S, loop.stop)
 
     def _start(self) -> None:
-        while self._waiting and len(self._held) < self._most and not self._closing:
+        while self._waiting and len(self._held) < self._pace.concurrency and not self._closing:
             try:
                 run = self._waiting.popleft()
             except IndexError:
@@ -347,6 +379,7 @@ class Loop:
         lane, runner = self._lane, self._lane.worker.runner
         slot = self._slots.pop() if self._slots else lane.worker.next_slot()
         run.began_ns = time.perf_counter_ns()
+        self._pace.moved_ns = run.began_ns
         lane.open.add(run)
         try:
             if not (lane.worker.open_breakers and lane.worker.holds(run)):

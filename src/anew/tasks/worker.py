@@ -281,10 +281,10 @@ class Worker:
         seen = self._source.seen
         ended = self._claim()
         takes = self._stop_at is None and not self.is_quiet
-        wants = [lane.want() for lane in self._lanes] if takes else []
         given_back = [*self._kept_back]
-        if self._stop_at is not None:
-            given_back += [run for lane in self._lanes for run in lane.unbegun()]
+        for lane in self._lanes:
+            given_back += lane.surplus(time.perf_counter_ns()) if self._stop_at is None else lane.unbegun()
+        wants = [lane.want() for lane in self._lanes] if takes else []
         taken = 0
         if ended or given_back or any(want.limit for want in wants):
             taken = self._exchange(ended, given_back, wants)

@@ -263,3 +263,63 @@ def test_a_worker_that_can_make_no_event_loop_ends_and_gives_its_jobs_back(
     with pytest.raises(OSError, match="Too many open files"):
         app.worker().run()
     assert handle.status() == "ready"
+
+
+# -- what is taken ahead
+
+
+@pytest.mark.parametrize("kind", ["plain", "async"])
+def test_what_waits_behind_jobs_that_are_suddenly_long_is_given_back(app: Anew, kind: str) -> None:
+    """After many runs of 1 ms the lane takes jobs ahead; the ones that come now do not end."""
+    gate = threading.Event()
+
+    @app.task
+    def long() -> None:
+        gate.wait(WAIT_S)
+
+    @app.task
+    async def long_in_loop() -> None:
+        await asyncio.Event().wait()
+
+    task = long if kind == "plain" else long_in_loop
+    lane, boss = lane_of(app, 2)
+    pace = lane._plain if kind == "plain" else lane._async
+    for _ in range(1_000):
+        pace.note(1.0)
+    assert pace.free() > 40
+    runs = [run_of(task, key=key) for key in range(40)]
+    lane.add(runs)
+    first = [boss.began.get(timeout=WAIT_S) for _ in range(2)]
+    began_ns = max(run.began_ns for run in first)
+    assert lane.surplus(began_ns + 99 * MS) == []
+    assert lane.surplus(began_ns + 101 * MS) == runs[2:]
+    assert (lane.held, pace.free()) == (2, 0)
+    assert lane.surplus(began_ns + 200 * MS) == []
+    first[0].end(None)
+    lane.claim(first[0])
+    assert pace.free() > 0
+    gate.set()
+    lane.close()
+
+
+def test_a_worker_gives_back_what_waits_behind_long_jobs(app: Anew, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("anew.tasks.lanes.STALLED_NS", 0)
+    gate, began = threading.Event(), threading.Event()
+
+    @app.task
+    def long() -> None:
+        began.set()
+        gate.wait(WAIT_S)
+
+    worker = app.worker(concurrency=1)
+    (lane,) = worker._lanes
+    for _ in range(1_000):
+        lane._plain.note(1.0)
+    long.enqueue_many([()] * 10)
+    worker._turn()
+    assert app.counts()["in_flight"] == 10
+    assert began.wait(WAIT_S)
+    worker._turn()
+    assert (app.counts()["in_flight"], app.counts()["ready"]) == (1, 9)
+    gate.set()
+    lane.close()
