@@ -132,6 +132,27 @@ def test_options_that_do_not_fit_are_refused_by_name(
     assert words in str(caught.value)
 
 
+def test_an_option_that_is_unknown_is_named_with_those_that_are_known(app: Anew) -> None:
+    words = r"dealy: is no option; expected some of queue, .*delay.*; did you mean 'delay'\?"
+    with pytest.raises(InvalidInput, match=words):
+        app.task(name="t")(lambda: None).using(dealy="1s")
+    with pytest.raises(InvalidInput, match="retries: is no option; expected some of queue"):
+        app.task(retries=3)  # type: ignore[call-overload]
+
+
+def test_a_limit_of_a_queue_without_a_bound_is_refused_in_the_words_of_the_call(app: Anew) -> None:
+    with pytest.raises(
+        InvalidInput, match='limit: "mail" is not valid; expected a concurrency, a rate, or both'
+    ):
+        app.limit("mail")
+
+
+def test_a_store_of_another_kind_is_refused_at_once_and_its_password_not_shown() -> None:
+    with pytest.raises(InvalidInput, match="store: redis://… is not valid; expected a file") as caught:
+        Anew("redis://:secret@localhost")
+    assert "secret" not in str(caught.value)
+
+
 def test_a_time_without_its_zone_is_refused(app: Anew) -> None:
     task = app.task(name="t")(lambda: None)
     with pytest.raises(InvalidInput, match="a datetime with a time zone"):
@@ -396,11 +417,32 @@ def test_a_key_can_be_all_arguments_or_a_function_of_them(app: Anew) -> None:
 
 
 def test_a_key_that_cannot_be_made_of_the_arguments_is_refused(app: Anew) -> None:
-    @app.task(unique="{numbers:x} {missing}")
+    @app.task(unique="{numbers:x}")
     def one(numbers: list[int]) -> None: ...
 
     with pytest.raises(InvalidInput, match="a text that names arguments of"):
         one.enqueue([1])
+
+
+@pytest.mark.parametrize("key", ["c {x}", "c {}", "c {number:{x}}", "c {number", "c {x.y[0]}"])
+def test_a_key_of_what_is_no_argument_is_refused_at_the_task(app: Anew, key: str) -> None:
+    def bill(number: int) -> None: ...
+
+    for options in ({"unique": key}, {"unique": Unique(key=key)}, {"limit": Limit(key, concurrency=1)}):
+        with pytest.raises(
+            InvalidInput, match=r"(unique|limit): .* expected a text that names arguments of bill in braces"
+        ):
+            app.task(name="bill", **options)(bill)  # type: ignore[call-overload]
+        with pytest.raises(InvalidInput, match="arguments of fine in braces"):
+            app.task(name="fine")(bill).using(**options)
+    assert "bill" not in app.tasks
+
+
+def test_a_key_may_name_a_part_of_an_argument_and_all_of_loose_ones(app: Anew) -> None:
+    @app.task(unique="{order[id]:>4} {kwargs[b]}")
+    def bill(order: dict[str, int], **kwargs: int) -> None: ...
+
+    assert [bill.enqueue({"id": 1}, b=b).created for b in (1, 1, 2)] == [True, False, True]
 
 
 # -- limits of keys
@@ -443,7 +485,7 @@ def test_a_job_that_waits_for_its_key_says_so_and_can_be_called_off(app: Anew) -
     assert (waits.status(), app.counts()["ready"]) == ("cancelled", 0)
 
 
-@pytest.mark.parametrize("key", ["{customer:x}{missing}", "", "x" * 256])
+@pytest.mark.parametrize("key", ["{customer[0]}", "", "x" * 256])
 def test_a_limits_key_that_cannot_be_is_refused(app: Anew, key: str) -> None:
     @app.task(limit=Limit(key, concurrency=1))
     def sync(customer: int) -> None: ...
