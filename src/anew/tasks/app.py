@@ -94,12 +94,6 @@ class Anew:
         if serializer not in ("json", "msgpack"):
             raise refused("serializer", serializer, '"json" or "msgpack"')
         self.location = os.environ.get("ANEW_URL") or "anew.db" if store is None else os.fspath(store)
-        if "://" in self.location and not self.location.startswith(SERVERS):
-            scheme = self.location.partition("://")[0]  # the rest may have a password
-            raise InvalidConfig(
-                f"store: {scheme}://… is not valid; expected a file, a directory, http://… or {MEMORY}",
-                field="store",
-            )
         self.name = name
         self.serializer = serializer
         self.tasks: dict[str, Task[Any, Any, Any]] = {}
@@ -110,6 +104,12 @@ class Anew:
         self.first_module = ""
         self._options = read_options(Options(), queue=queue)
         self._retries = read_retries(policy)
+        if "://" in self.location and not self.location.startswith(SERVERS):
+            scheme = self.location.partition("://")[0]  # the rest may have a password
+            raise InvalidConfig(
+                f"store: {scheme}://… is not valid; expected a file, a directory, http://… or {MEMORY}",
+                field="store",
+            )
         self._lock = threading.Lock()
         self._backend: Backend | None = None
         self._pid = 0
