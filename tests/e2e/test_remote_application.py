@@ -372,4 +372,4 @@ def test_no_server_is_an_error_that_says_where() -> None:
     with pytest.raises(Unreachable, match=r"127\.0\.0\.1:9"):
         app.tasks["double"].enqueue(1)
     with pytest.raises(InvalidInput, match="expected a file, a directory, http"):
-        tasks_of(Anew("redis://x")).counts()
+        Anew("redis://x")

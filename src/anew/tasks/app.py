@@ -51,6 +51,7 @@ AroundRun = TypeVar("AroundRun", bound=Callable[[Running], Around])
 log = logging.getLogger("anew.tasks")
 
 MEMORY: Final = ":memory:"
+SERVERS: Final = ("http://", "https://")
 
 FORMER_NAME: Final = "app"
 """What applications without a name were called before their modules named them: their cron entries may stand in this group."""
@@ -82,6 +83,10 @@ class Anew:
         serializer: See there.
         first_module: What a process imports that runs handlers, before their modules; "": nothing.
         downstreams: When the circuit breakers open of the services that its tasks call, by name.
+
+    Raises:
+        InvalidInput: A value does not fit.
+        InvalidConfig: The store is an address of another kind.
     """
 
     def __init__(
@@ -107,6 +112,12 @@ class Anew:
         self.first_module = ""
         self._options = read_options(Options(), queue=queue)
         self._retries = read_retries(policy)
+        if "://" in self.location and not self.location.startswith(SERVERS):
+            scheme = self.location.partition("://")[0]  # the rest may have a password
+            raise InvalidConfig(
+                f"store: {scheme}://… is not valid; expected a file, a directory, http://… or {MEMORY}",
+                field="store",
+            )
         self._lock = threading.Lock()
         self._backend: Backend | None = None
         self._pid = 0
@@ -388,6 +399,8 @@ class Anew:
             InvalidInput: A value does not fit, or nothing is bounded; see `unlimit`.
             Conflict: The server's configuration limits this queue.
         """
+        if concurrency is None and rate is None:
+            raise refused("limit", queue, 'a concurrency, a rate, or both, such as rate="100/m"')
         throttle = Throttle(concurrency=concurrency, rate=None if rate is None else parse_rate(rate, burst))
         self.backend.limit(queue, throttle)
 
@@ -512,19 +525,13 @@ class Anew:
     def _open(self) -> Backend:
         if self._replaced is not None:
             return self._replaced
-        if self.location.startswith(("http://", "https://")):
+        if self.location.startswith(SERVERS):
             from anew.tasks.remote import RemoteBackend
 
             return RemoteBackend(self.location, os.environ.get("ANEW_TOKEN"))
         from anew.tasks.embedded import EmbeddedBackend
         from anew.tasks.opening import open_engine
 
-        if "://" in self.location:
-            raise InvalidConfig(
-                f"store: {self.location!r} is not valid; expected a file, a directory, http://… or {MEMORY}",
-                field="store",
-                value=self.location,
-            )
         backend = EmbeddedBackend(open_engine(None if self.location == MEMORY else Path(self.location)))
         backend.commit.on_interrupted = lambda jobs: self._interrupted(backend, jobs)
         return backend

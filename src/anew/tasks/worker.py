@@ -13,7 +13,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import Any, Final
 
@@ -43,7 +43,7 @@ GRACE_S: Final = 5.0
 
 MOST_CONCURRENT: Final = 1_000
 MOST_ABANDONED: Final = 50
-"""Threads that never end: a worker with more of them stops, so that whoever keeps it alive starts a fresh one."""
+"""Threads whose runs were given up and go on: a worker with more of them stops, so that its supervisor starts a fresh one."""
 
 
 MOST_UNKNOWN: Final = 1_000
@@ -114,7 +114,7 @@ class Worker:
         self.is_quiet = self._said_quiet = False
         size = None if process_memory is None else parse_size(process_memory, field="process_memory")
         self.recycling = {"most_jobs": process_jobs, "most_kib": None if size is None else size // 1_024}
-        self._abandoned = 0
+        self._has_given_up = False
         self._drainer = Drainer(app, outboxes)
         shares = _shares(queues, concurrency)
         self._lanes = [
@@ -149,6 +149,11 @@ class Worker:
                 while not self._is_over():
                     self._turn()
                 self._give_back_rest()
+            except BaseException:
+                # Others may have soon what this worker has taken: nothing of it may begin here any more. The store may not hear it.
+                with suppress(Exception):
+                    self._give_back_rest()
+                raise
             finally:
                 self._drainer.stop()
                 for lane in self._lanes:
@@ -224,7 +229,7 @@ class Worker:
     @property
     def has_given_up(self) -> bool:
         """Whether it stopped by itself because too many threads never end."""
-        return self._abandoned > MOST_ABANDONED
+        return self._has_given_up
 
     @property
     def running(self) -> int:
@@ -283,10 +288,10 @@ class Worker:
         seen = self._source.seen
         ended = self._claim()
         takes = self._stop_at is None and not self.is_quiet
-        wants = [lane.want() for lane in self._lanes] if takes else []
         given_back = [*self._kept_back]
-        if self._stop_at is not None:
-            given_back += [run for lane in self._lanes for run in lane.unbegun()]
+        for lane in self._lanes:
+            given_back += lane.surplus(time.perf_counter_ns()) if self._stop_at is None else lane.unbegun()
+        wants = [lane.want() for lane in self._lanes] if takes else []
         taken = 0
         if ended or given_back or any(want.limit for want in wants):
             taken = self._exchange(ended, given_back, wants)
@@ -342,8 +347,10 @@ class Worker:
     def _is_over(self) -> bool:
         if self._most_jobs is not None and sum(self.done.values()) - self._kept >= self._most_jobs:
             self.stop()
-        if self.has_given_up and self._stop_at is None:
-            log.error("too many threads never end; the worker stops", extra={"threads": self._abandoned})
+        hanging = sum(lane.hanging for lane in self._lanes)
+        if hanging > MOST_ABANDONED and self._stop_at is None:
+            log.error("too many threads never end; the worker stops", extra={"threads": hanging})
+            self._has_given_up = True
             self.stop()
         if self._stop_at is None:
             return False
@@ -370,9 +377,8 @@ class Worker:
             for run, timeout_ms in lane.overdue(now_ns):
                 run.end(timed_out(run, self._runner.context, timeout_ms))
                 self._ended.append(run)
-                self._abandoned += 1
                 log.error(
-                    "a run is abandoned: it did not end in time, and its thread cannot be stopped",
+                    "a run is abandoned: it did not end in time, and cannot be stopped",
                     extra=_about(run) | {"timeout_ms": timeout_ms},
                 )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import sys
 import threading
 import time
 from collections import Counter
@@ -134,6 +135,27 @@ def test_options_that_do_not_fit_are_refused_by_name(
     assert words in str(caught.value)
 
 
+def test_an_option_that_is_unknown_is_named_with_those_that_are_known(app: Anew) -> None:
+    words = r"dealy: is no option; expected some of queue, .*delay.*; did you mean 'delay'\?"
+    with pytest.raises(InvalidInput, match=words):
+        app.task(name="t")(lambda: None).using(dealy="1s")
+    with pytest.raises(InvalidInput, match="retries: is no option; expected some of queue"):
+        app.task(retries=3)  # type: ignore[call-overload]
+
+
+def test_a_limit_of_a_queue_without_a_bound_is_refused_in_the_words_of_the_call(app: Anew) -> None:
+    with pytest.raises(
+        InvalidInput, match='limit: "mail" is not valid; expected a concurrency, a rate, or both'
+    ):
+        app.limit("mail")
+
+
+def test_a_store_of_another_kind_is_refused_at_once_and_its_password_not_shown() -> None:
+    with pytest.raises(InvalidInput, match="store: redis://… is not valid; expected a file") as caught:
+        Anew("redis://:secret@localhost")
+    assert "secret" not in str(caught.value)
+
+
 def test_a_time_without_its_zone_is_refused(app: Anew) -> None:
     task = app.task(name="t")(lambda: None)
     with pytest.raises(InvalidInput, match="a datetime with a time zone"):
@@ -249,6 +271,15 @@ def test_a_function_that_fails_leaves_it_to_the_default(app: Anew, caplog: pytes
     assert work(app) == {"failed": 1}
     assert handle.status() == "retrying"
     assert "a policy's function failed" in caplog.text
+
+
+def test_a_policy_function_that_exits_leaves_its_worker_alone(app: Anew) -> None:
+    @app.task(policy=lambda attempt, exception: sys.exit(1))
+    def never() -> None:
+        raise ValueError("x")
+
+    never.enqueue()
+    assert work(app, concurrency=1) == {"failed": 1}
 
 
 # -- what a handler says
@@ -431,11 +462,32 @@ def test_a_key_can_be_all_arguments_or_a_function_of_them(app: Anew) -> None:
 
 
 def test_a_key_that_cannot_be_made_of_the_arguments_is_refused(app: Anew) -> None:
-    @app.task(unique="{numbers:x} {missing}")
+    @app.task(unique="{numbers:x}")
     def one(numbers: list[int]) -> None: ...
 
     with pytest.raises(InvalidInput, match="a text that names arguments of"):
         one.enqueue([1])
+
+
+@pytest.mark.parametrize("key", ["c {x}", "c {}", "c {number:{x}}", "c {number", "c {x.y[0]}"])
+def test_a_key_of_what_is_no_argument_is_refused_at_the_task(app: Anew, key: str) -> None:
+    def bill(number: int) -> None: ...
+
+    for options in ({"unique": key}, {"unique": Unique(key=key)}, {"limit": Limit(key, concurrency=1)}):
+        with pytest.raises(
+            InvalidInput, match=r"(unique|limit): .* expected a text that names arguments of bill in braces"
+        ):
+            app.task(name="bill", **options)(bill)  # type: ignore[call-overload]
+        with pytest.raises(InvalidInput, match="arguments of fine in braces"):
+            app.task(name="fine")(bill).using(**options)
+    assert "bill" not in app.tasks
+
+
+def test_a_key_may_name_a_part_of_an_argument_and_all_of_loose_ones(app: Anew) -> None:
+    @app.task(unique="{order[id]:>4} {kwargs[b]}")
+    def bill(order: dict[str, int], **kwargs: int) -> None: ...
+
+    assert [bill.enqueue({"id": 1}, b=b).created for b in (1, 1, 2)] == [True, False, True]
 
 
 # -- limits of keys
@@ -478,7 +530,7 @@ def test_a_job_that_waits_for_its_key_says_so_and_can_be_called_off(app: Anew) -
     assert (waits.status(), app.counts()["ready"]) == ("cancelled", 0)
 
 
-@pytest.mark.parametrize("key", ["{customer:x}{missing}", "", "x" * 256])
+@pytest.mark.parametrize("key", ["{customer[0]}", "", "x" * 256])
 def test_a_limits_key_that_cannot_be_is_refused(app: Anew, key: str) -> None:
     @app.task(limit=Limit(key, concurrency=1))
     def sync(customer: int) -> None: ...
@@ -889,3 +941,58 @@ def test_a_worker_that_begins_while_the_file_is_kept_waits_for_it(tmp_path: Path
         other.close()
         thread.join(20)
         assert worker.done["succeeded"] == 1
+
+
+# -- errors that cannot be said
+
+
+class Unsaid(Exception):
+    """An error whose message cannot be asked for."""
+
+    def __str__(self) -> str:
+        raise RuntimeError("no words")
+
+
+def test_an_error_that_cannot_be_said_fails_its_run_and_the_worker_goes_on(app: Anew) -> None:
+    @app.task(max_attempts=1)
+    def plain() -> None:
+        raise Unsaid
+
+    @app.task(max_attempts=1)
+    async def coroutine() -> None:
+        raise Unsaid
+
+    handles = [plain.enqueue(), coroutine.enqueue()]
+    assert work(app, concurrency=1, drain=5) == {"discarded": 2}
+    for handle in handles:
+        info = handle.info()
+        assert info is not None
+        assert info.errors[0].message == "(the error's message cannot be read)"
+        assert info.errors[0].error_type == f"{__name__}.Unsaid"
+
+
+def test_lone_surrogates_in_what_a_handler_says_are_escaped(app: Anew) -> None:
+    """Such as the names of files have that are not UTF-8."""
+
+    @app.task(max_attempts=1)
+    def fail() -> None:
+        raise ValueError("no file \udcff")
+
+    @app.task
+    def drop() -> None:
+        raise Discard("no file \udcff")
+
+    @app.task
+    def snooze() -> None:
+        raise Snooze("1d", "no file \udcff")
+
+    @app.task
+    async def cancel() -> None:
+        raise Cancel("no file \udcff")
+
+    handles = [fail.enqueue(), drop.enqueue(), snooze.enqueue(), cancel.enqueue()]
+    assert work(app) == {"discarded": 2, "snoozed": 1, "cancelled": 1}
+    for handle in handles:
+        info = handle.info()
+        assert info is not None
+        assert info.errors[0].message == r"no file \udcff"
