@@ -40,7 +40,7 @@ ARROWS: dict[str, set[str]] = {
     "worker": {"client", "engine", *BELOW_ENGINE},
     "client": {"jobs.codec", "backoff", *LEAVES},
     "tasks": {"client", "engine", "store.sqlite", "topics", *BELOW_ENGINE},
-    "webhooks": {"topics", "errors", "units"},
+    "webhooks": {"topics", *LEAVES},
     "testing": {"tasks"},
     "opentelemetry": {"tasks", "version"},
     "prometheus": {"tasks", "jobs", *LEAVES},
