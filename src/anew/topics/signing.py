@@ -59,6 +59,20 @@ def check_secret(secret: str, field: str = "/secret") -> SigningKind:
     return kind
 
 
+def check_public_key(key: str, field: str) -> None:
+    """Check that a text is a public key: ``whpk_…``.
+
+    Raises:
+        InvalidInput: It is none.
+    """
+    try:
+        size = len(_raw(key)) if key.startswith(PUBLIC) else 0
+    except ValueError:
+        size = 0
+    if size != 32:
+        raise InvalidInput(f"{field}: expected {PUBLIC} and 32 bytes in base64", field=field)
+
+
 def public_key(secret: str) -> str | None:
     """Give what a receiver verifies with, where that is not the secret itself: ``whpk_…``."""
     return PUBLIC + _encoded(_raw(secret)[32:]) if secret.startswith(PRIVATE) else None
