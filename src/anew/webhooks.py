@@ -19,8 +19,9 @@ import msgspec
 from msgspec import Struct
 
 from anew.errors import AnewError, InvalidInput
-from anew.topics.signing import check_secret, is_signed
-from anew.units import parse_duration
+from anew.topics import receiver
+from anew.topics.signing import check_key
+from anew.units import parse_duration_with_unit
 
 __all__ = ["Event", "InvalidSignature", "TooOld", "verify"]
 
@@ -82,12 +83,14 @@ def verify(
     Raises:
         InvalidSignature: It is not signed, or not by one of the secrets.
         TooOld: Its time is too far from ours.
-        InvalidInput: A secret is none.
+        InvalidInput: A secret is none, or there is none; the tolerance has no unit; or the body that was signed is no JSON.
+        NotSupported: One is a public key, and the package that checks those is not installed.
     """
     secrets = [secret] if isinstance(secret, str) else list(secret)
+    if not secrets:
+        raise InvalidInput("secret: there is none; expected at least one", field="secret")
     for one in secrets:
-        if not one.startswith("whpk_"):
-            check_secret(one, "secret")
+        check_key(one, "secret")
     given = {_text(name).lower(): _text(value) for name, value in headers.items()}
     missing = [
         name for name in ("webhook-id", "webhook-timestamp", "webhook-signature") if not given.get(name)
@@ -95,13 +98,15 @@ def verify(
     if missing:
         raise InvalidSignature(f"the request has no header {missing[0]}: it is no signed webhook")
     id_, stamp = given["webhook-id"], given["webhook-timestamp"]
-    if not is_signed(given["webhook-signature"], secrets, id_, stamp, body):
+    if not receiver.verify(given["webhook-signature"], secrets, id_, stamp, body):
         raise InvalidSignature("the signature fits none of the secrets")
     if not stamp.isdecimal() or len(stamp) > 12:
         raise InvalidSignature("webhook-timestamp is no number of seconds")
     away = abs((time.time() if now is None else now) - int(stamp))
     allowed = (
-        tolerance.total_seconds() if isinstance(tolerance, timedelta) else parse_duration(tolerance) / 1_000
+        tolerance.total_seconds()
+        if isinstance(tolerance, timedelta)
+        else parse_duration_with_unit(tolerance, "tolerance") / 1_000
     )
     if away > allowed:
         raise TooOld(f"it was signed {away:.0f} s from now; expected at most {allowed:g} s")
