@@ -8,6 +8,7 @@ All members must hold; of the values of one, any. The conditions on attributes a
 from __future__ import annotations
 
 import operator
+import re
 from collections.abc import Callable, Mapping
 from math import prod
 from typing import Any, Final
@@ -15,7 +16,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import Struct
 
-from anew.errors import InvalidInput
+from anew.topics.json_fields import member, wrong
 
 MOST_KEYS: Final = 5
 MOST_COMBINATIONS: Final = 150
@@ -31,6 +32,10 @@ _COMPARED: Final[dict[str, Callable[[Any, Any], bool]]] = {
     "<": operator.lt,
     "<=": operator.le,
 }
+
+_PATTERN = re.compile(r"\*|[^*]+\.\*").fullmatch
+_OF_TEXTS: Final = ("prefix", "suffix", "equals-ignore-case")
+"""The conditions that ``anything-but`` may turn round; no other goes into another."""
 
 MISSING: Final = object()
 """An attribute that a message does not have."""
@@ -55,24 +60,28 @@ def filter_of(document: object, pointer: str = "/filter") -> Filter:
         InvalidInput: Something does not fit; its field is a JSON pointer.
     """
     if not isinstance(document, dict):
-        raise _wrong(pointer, document, "an object")
+        raise wrong(pointer, document, "an object")
     for name in document:
         if name not in ("types", "attributes"):
-            raise _wrong(f"{pointer}/{name}", document[name], "types or attributes")
-    if len(msgspec.json.encode(document)) > MOST_BYTES:
-        raise _wrong(pointer, "", f"at most {MOST_BYTES} bytes")
+            raise wrong(member(pointer, name), document[name], "types or attributes")
     types = document.get("types", [])
     if not isinstance(types, list) or not all(isinstance(one, str) and one for one in types):
-        raise _wrong(f"{pointer}/types", types, "a list of names, such as order.paid or order.*")
+        raise wrong(f"{pointer}/types", types, "a list of names, such as order.paid or order.*")
+    for place, one in enumerate(types):
+        if "*" in one and not _PATTERN(one):
+            raise wrong(f"{pointer}/types/{place}", one, "a * only alone or after a last dot, as in order.*")
     attributes = document.get("attributes", {})
     if not isinstance(attributes, dict) or len(attributes) > MOST_KEYS:
-        raise _wrong(f"{pointer}/attributes", attributes, f"an object of at most {MOST_KEYS} attributes")
+        raise wrong(f"{pointer}/attributes", attributes, f"an object of at most {MOST_KEYS} attributes")
     conditions = tuple(
-        (name, _tests(wanted, f"{pointer}/attributes/{name}")) for name, wanted in attributes.items()
+        (name, _tests(wanted, member(f"{pointer}/attributes", name))) for name, wanted in attributes.items()
     )
     combinations = prod((len(types) or 1, *(len(tests) for _, tests in conditions)))
     if combinations > MOST_COMBINATIONS:
-        raise _wrong(pointer, combinations, f"at most {MOST_COMBINATIONS} combinations of values")
+        raise wrong(pointer, combinations, f"at most {MOST_COMBINATIONS} combinations of values")
+    size = len(msgspec.json.encode(document))  # last: by now it is known to be flat
+    if size > MOST_BYTES:
+        raise wrong(pointer, size, f"at most {MOST_BYTES} bytes")
     return Filter(tuple(types), conditions)
 
 
@@ -93,23 +102,23 @@ def _is_type(wanted: str, type_: str) -> bool:
 
 def _tests(wanted: object, at: str) -> tuple[Test, ...]:
     if not isinstance(wanted, list) or not wanted:
-        raise _wrong(at, wanted, "a list of values and conditions, one at least")
+        raise wrong(at, wanted, "a list of values and conditions, one at least")
     return tuple(_test(one, f"{at}/{place}") for place, one in enumerate(wanted))
 
 
 def _test(wanted: object, at: str) -> Test:
     if not isinstance(wanted, dict):
         if wanted is not None and not isinstance(wanted, str | int | float):
-            raise _wrong(at, wanted, "a text, a number, true, false, null or a condition")
+            raise wrong(at, wanted, "a text, a number, true, false, null or a condition")
         return lambda value: _same(value, wanted)
     if len(wanted) != 1:
-        raise _wrong(
+        raise wrong(
             at, wanted, "one condition: prefix, suffix, anything-but, numeric, exists or equals-ignore-case"
         )
     ((name, operand),) = wanted.items()
     maker = _CONDITIONS.get(name)
     if maker is None:
-        raise _wrong(f"{at}/{name}", operand, f"one of {', '.join(_CONDITIONS)}")
+        raise wrong(member(at, name), operand, f"one of {', '.join(_CONDITIONS)}")
     return maker(operand, f"{at}/{name}")
 
 
@@ -129,25 +138,35 @@ def _ignoring_case(operand: object, at: str) -> Test:
 
 
 def _anything_but(operand: object, at: str) -> Test:
-    unwanted = operand if isinstance(operand, list) else [operand]
-    tests = _tests(unwanted, at)
+    if isinstance(operand, dict):
+        for name in operand:
+            if name not in _OF_TEXTS:
+                raise wrong(member(at, name), operand[name], f"one of {', '.join(_OF_TEXTS)}")
+        tests: tuple[Test, ...] = (_test(operand, at),)
+    elif isinstance(operand, list):
+        for place, one in enumerate(operand):
+            if isinstance(one, dict):
+                raise wrong(f"{at}/{place}", one, "a text, a number, true, false or null")
+        tests = _tests(operand, at)
+    else:
+        tests = (_test(operand, at),)
     return lambda value: value is not MISSING and not any(test(value) for test in tests)
 
 
 def _exists(operand: object, at: str) -> Test:
     if not isinstance(operand, bool):
-        raise _wrong(at, operand, "true or false")
+        raise wrong(at, operand, "true or false")
     return lambda value: (value is not MISSING) is operand
 
 
 def _numeric(operand: object, at: str) -> Test:
     expected = 'pairs of an operator and a number, such as [">", 0, "<=", 100]'
     if not isinstance(operand, list) or len(operand) not in (2, 4):
-        raise _wrong(at, operand, expected)
+        raise wrong(at, operand, expected)
     pairs: list[tuple[Callable[[Any, Any], bool], Any]] = []
     for sign, bound in zip(operand[::2], operand[1::2], strict=True):
         if not isinstance(sign, str) or sign not in _COMPARED or not _is_number(bound):
-            raise _wrong(at, operand, expected)
+            raise wrong(at, operand, expected)
         pairs.append((_COMPARED[sign], bound))
     return lambda value: _is_number(value) and all(compare(value, bound) for compare, bound in pairs)
 
@@ -173,9 +192,5 @@ def _is_number(value: object) -> bool:
 
 def _text(operand: object, at: str) -> str:
     if not isinstance(operand, str):
-        raise _wrong(at, operand, "a text")
+        raise wrong(at, operand, "a text")
     return operand
-
-
-def _wrong(at: str, value: object, expected: str) -> InvalidInput:
-    return InvalidInput(f"{at}: expected {expected}, got {value!r:.60}", field=at, value=value)

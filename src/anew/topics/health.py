@@ -104,5 +104,5 @@ def gate(state: HealthState, now: int) -> Gate:
 
 
 def enabled_again(state: HealthState) -> HealthState:
-    """Give how an endpoint has done that its owner has enabled again: as if nothing had been."""
-    return HealthState()
+    """Give how an endpoint has done that its owner has enabled again: well, but what it has asked for holds."""
+    return HealthState(asked_until=state.asked_until)

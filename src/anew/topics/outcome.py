@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from datetime import UTC
 from email.utils import parsedate_to_datetime
 from typing import Final, Literal
 
@@ -28,7 +29,9 @@ SAME_BYTES_CANNOT_SUCCEED: Final = frozenset({413, 414, 415, 431})
 OVERLOADED: Final = frozenset({429, 502, 503, 504})
 """Beside a ``Retry-After`` they speak for the whole endpoint, not for one delivery."""
 
-_SECONDS = re.compile(r"[0-9]{1,10}").fullmatch
+_SECONDS = re.compile(r"[0-9]+").fullmatch
+_DIGITS = 12
+"""So many of a number of seconds are read: more than any cap, and what is longer is more than that too."""
 
 
 class Verdict(Struct, frozen=True, kw_only=True):
@@ -67,6 +70,8 @@ def judge(answer: Answer, retry: Retry, disable_on_gone: bool, now_ms: int) -> V
     status = answer.status
     wish = answer.headers.get("webhook-delivery", "").strip().lower()
     disables: Literal["gone", "receiver"] | None = "receiver" if wish == "disable" else None
+    if 200 <= status <= 299 and answer.error == "timeout":  # it may have been processed, and nobody knows
+        return Verdict(kind="retry", error="timeout", disables=disables)
     if 200 <= status <= 299:
         return Verdict(kind="delivered", disables=disables)
     error = "redirect" if 300 <= status <= 399 else f"status {status}"
@@ -103,14 +108,19 @@ def _retried(answer: Answer, status: int, error: str, retry: Retry, now_ms: int)
 
 
 def retry_after_ms(value: str | None, now_ms: int) -> int | None:
-    """Read a ``Retry-After``: seconds, or a date of HTTP; a past date is 0, and what is neither is None."""
+    """Read a ``Retry-After``: seconds, or a date of HTTP; a past date is 0, and what is neither is None.
+
+    Source: RFC 9110, 5.6.7 and 10.2.3: also a date that names no zone is in UTC.
+    """
     if value is None:
         return None
     value = value.strip()
     if _SECONDS(value):
-        return int(value) * 1_000
+        return int(value.lstrip("0")[:_DIGITS] or 0) * 1_000
     try:
         moment = parsedate_to_datetime(value)
+        if moment.tzinfo is None:
+            moment = moment.replace(tzinfo=UTC)
         return max(int(moment.timestamp() * 1_000) - now_ms, 0)
     except (ValueError, TypeError, OverflowError):
         return None

@@ -351,7 +351,8 @@ def turn(
             raise Conflict(f"cannot {move} a subscription that is {row.status}")
         if target == "active":
             row = let_go(replace(row, status=target), batch.now)
-            row = replace(row, health=msgspec.json.encode(enabled_again(health_of(row.health))))
+            if move == "enable":
+                row = replace(row, health=msgspec.json.encode(enabled_again(health_of(row.health))))
         else:
             row = held(replace(row, status=target), batch.now)
         document = replace(subscription_document(row.document), reason=reason)

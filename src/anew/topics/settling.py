@@ -150,6 +150,10 @@ class _Settling:
             self._written.append(ended(row, DeliveryStatus.DELIVERED, now, terms))
             if row.trigger == TRIGGER:
                 self._confirm(given, answer)
+            elif row.trigger != "scheduled":
+                write = self._batch.ids.write
+                ids = {"delivery_id": f"dlv_{write(row.id)}", "message_id": f"msg_{write(row.message)}"}
+                tell_of(self._batch, terms, given.subscription, "delivery.recovered", **ids)
             return verdict, None, None
         if verdict.kind == "ours":
             change = self._batch.decide_outcome(

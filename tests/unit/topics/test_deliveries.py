@@ -14,6 +14,7 @@ from anew.jobs import NewJob, State
 from anew.store.protocol import Filter, Page
 from anew.topics.exchange import Answer
 from anew.topics.publishing import QUEUE
+from anew.topics.redelivery import redeliver
 from anew.topics.registry import turn
 from anew.topics.settling import Sent
 from tests.unit.topics.rig import OK, Topics, policy
@@ -352,3 +353,30 @@ def test_who_takes_from_all_queues_gets_no_delivery_and_what_is_none_dies_visibl
     assert topics.statuses() == ["delivered"]
     counts = topics.do(lambda batch: batch.store.counts([QUEUE]))
     assert counts[QUEUE][State.DEAD] == 1
+
+
+def test_a_pause_forgets_neither_what_an_endpoint_has_asked_for_nor_its_breaker() -> None:
+    topics = Topics()
+    topics.topic()
+    subscribed = topics.subscribe(A, delivery_policy=policy(retry={"schedule": [600]}))
+    topics.answers[A] = [Answer(status=429, headers={"retry-after": "600"}), OK]
+    topics.publish(1)
+    topics.turn()
+    for move in ("pause", "resume", "disable", "enable"):
+        topics.do(turn(topics.terms, subscribed.row.id, move))  # type: ignore[arg-type]
+    topics.publish(2)
+    topics.run()
+    assert topics.times() == [0, 600, 600]
+
+
+def test_what_is_delivered_by_hand_after_its_death_is_told() -> None:
+    topics = Topics()
+    topics.topic()
+    topics.subscribe(A, delivery_policy=policy(retry={"schedule": []}))
+    topics.subscribe(B, topic="$events")
+    topics.answers[A] = [FAIL, OK]
+    topics.publish()
+    topics.run()
+    topics.do(redeliver(topics.terms, topics.deliveries()[0].id))
+    topics.run()
+    assert [one.type for one in topics.requests if one.url == B] == ["delivery.dead", "delivery.recovered"]

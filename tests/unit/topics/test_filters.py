@@ -94,9 +94,32 @@ def test_all_attributes_must_fit_and_of_one_any_value() -> None:
         ({"attributes": {str(number): ["x"] for number in range(6)}}, "/filter/attributes"),
         ({"attributes": {"a": list(range(13)), "b": list(range(12))}}, "/filter"),
         ({"types": ["x" * 17_000]}, "/filter"),
+        ({"types": ["a", "ord*"]}, "/filter/types/1"),
+        ({"types": ["*.paid"]}, "/filter/types/0"),
+        ({"types": ["order.*.late"]}, "/filter/types/0"),
+        ({"types": [".*"]}, "/filter/types/0"),
+        ({"a/b": 1}, "/filter/a~1b"),
+        ({"attributes": {"a/b~c": ["x", {"like": 1}]}}, "/filter/attributes/a~1b~0c/1/like"),
+        ({"attributes": {"a": [{"x/y": 1}]}}, "/filter/attributes/a/0/x~1y"),
+        ({"attributes": {"a": [{"anything-but": {"like": 1}}]}}, "/filter/attributes/a/0/anything-but/like"),
+        ({"attributes": {"a": [{"anything-but": []}]}}, "/filter/attributes/a/0/anything-but"),
+        ({"attributes": {"a": [{"anything-but": ["x", ["y"]]}]}}, "/filter/attributes/a/0/anything-but/1"),
+        (
+            {"attributes": {"a": [{"anything-but": {"anything-but": "x"}}]}},
+            "/filter/attributes/a/0/anything-but/anything-but",
+        ),
     ],
 )
 def test_what_does_not_fit_is_refused_where_it_stands(document: Any, pointer: str) -> None:
     with pytest.raises(InvalidInput) as caught:
         filter_of(document)
     assert caught.value.field == pointer
+
+
+def test_conditions_within_conditions_are_refused_however_deep_they_are() -> None:
+    nested: Any = "x"
+    for _ in range(850):  # 15 KB of JSON
+        nested = {"anything-but": nested}
+    with pytest.raises(InvalidInput) as caught:
+        filter_of({"attributes": {"a": [nested]}})
+    assert caught.value.field == "/filter/attributes/a/0/anything-but/anything-but"

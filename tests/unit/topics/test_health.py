@@ -7,7 +7,9 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from anew.jobs.key_limits import OPEN, Gate
+from anew.jobs.codec import LimitKey
+from anew.jobs.key_limits import OPEN, Gate, KeyLimit, may_start, throttle_of
+from anew.jobs.limits import FULL
 from anew.topics.delivery_policy import Health, effective, layer_of
 from anew.topics.health import HealthState, after_attempt, gate
 
@@ -97,3 +99,26 @@ def test_it_is_never_open_longer_than_the_most_and_never_after_a_success(
         assert found.closed_until <= now + 60_000
         assert not ok or found == OPEN
         assert found.probing == (state.opened > 0)
+
+
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 90_000), st.integers(0, 8), st.lists(st.booleans(), max_size=8)), max_size=40
+    )
+)
+def test_checklist_51_nothing_starts_while_it_is_open_and_then_one_alone_until_a_success(
+    steps: list[tuple[int, int, list[bool]]],
+) -> None:
+    policy = health(breaker_failures=2, breaker_open=10, breaker_open_max=60)
+    throttle = throttle_of(LimitKey("a", 8))
+    state, now, running = HealthState(), NOW, 0
+    for wait, wanted, ends in steps:
+        now += wait
+        starts = may_start(KeyLimit("a", throttle, FULL, gate=gate(state, now)), running, wanted, now).number
+        if state.opened:
+            assert starts == (1 if now >= state.open_until and not running and wanted else 0)
+        running += starts
+        for ok in ends[:running]:
+            running -= 1
+            state = after_attempt(state, policy, ok, now).state
+            assert not ok or not state.opened

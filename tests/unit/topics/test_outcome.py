@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -145,7 +147,9 @@ def test_a_policy_may_pass_over_retry_after() -> None:
         (" 7 ", 7_000),
         ("-1", None),
         ("1.5", None),
-        ("9" * 11, None),
+        ("9" * 11, 99_999_999_999_000),
+        ("9" * 5_000, 999_999_999_999_000),  # as long as it gets: whoever asks caps it
+        ("00000000000120", 120_000),
         ("Tue, 14 Nov 2023 22:13:00 GMT", 0),
         ("Tuesday, 14-Nov-23 22:13:21 GMT", 1_000),
         ("Tue, 32 Nov 2023 22:13:00 GMT", None),
@@ -155,3 +159,36 @@ def test_a_policy_may_pass_over_retry_after() -> None:
 )
 def test_retry_after_is_read_in_both_forms(value: str | None, expected: int | None) -> None:
     assert retry_after_ms(value, NOW) == expected
+
+
+@pytest.fixture
+def far_from_greenwich(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    with monkeypatch.context() as changed:
+        changed.setenv("TZ", "America/New_York")
+        time.tzset()
+        yield
+    time.tzset()
+
+
+@pytest.mark.usefixtures("far_from_greenwich")
+@pytest.mark.parametrize(
+    "value",
+    [
+        "Tue, 14 Nov 2023 22:15:20 GMT",
+        "Tue Nov 14 22:15:20 2023",  # RFC 9110, 5.6.7: the form of asctime, which is in UTC
+        "Tue, 14 Nov 2023 22:15:20 -0000",
+    ],
+)
+def test_checklist_25_a_date_means_the_same_wherever_the_server_stands(value: str) -> None:
+    assert retry_after_ms(value, NOW) == 120_000
+
+
+def test_checklist_26_seconds_of_any_length_are_capped() -> None:
+    verdict = judge(Answer(status=503, headers={"retry-after": "9" * 11}), WEBHOOK, True, NOW)
+    assert (verdict.wait_at_least_ms, verdict.cause) == (86_400_000, "retry_after")
+
+
+def test_checklist_34_a_good_answer_that_drips_until_the_timeout_is_tried_again() -> None:
+    verdict = judge(Answer(status=200, error="timeout"), WEBHOOK, True, NOW)
+    assert (verdict.kind, verdict.error) == ("retry", "timeout")
+    assert judge(Answer(status=200, error="reset"), WEBHOOK, True, NOW).kind == "delivered"  # a broken body
