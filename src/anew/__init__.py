@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from anew.tasks.handle import JobFailed, JobHandle
     from anew.tasks.signals import Cancel, Discard, Retry, Snooze
     from anew.tasks.task import Limit, Task, Unique
+    from anew.tasks.topics import Message, Published, Subscription, Topic
     from anew.tasks.worker import Worker
 
 __all__ = [
@@ -28,11 +29,15 @@ __all__ = [
     "JobFailed",
     "JobHandle",
     "Limit",
+    "Message",
     "Policy",
+    "Published",
     "Retry",
     "Running",
     "Snooze",
+    "Subscription",
     "Task",
+    "Topic",
     "Unique",
     "Worker",
     "__version__",
@@ -49,11 +54,15 @@ _HOMES = {
     "JobFailed": "anew.tasks.handle",
     "JobHandle": "anew.tasks.handle",
     "Limit": "anew.tasks.task",
+    "Message": "anew.tasks.topics",
     "Policy": "anew.backoff",
+    "Published": "anew.tasks.topics",
     "Retry": "anew.tasks.signals",
     "Running": "anew.tasks.around",
     "Snooze": "anew.tasks.signals",
+    "Subscription": "anew.tasks.topics",
     "Task": "anew.tasks.task",
+    "Topic": "anew.tasks.topics",
     "Unique": "anew.tasks.task",
     "Worker": "anew.tasks.worker",
     "ctx": "anew.tasks.context",

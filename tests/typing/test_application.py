@@ -28,8 +28,8 @@ WRONG = {
 
 
 def test_there_are_examples() -> None:
-    assert {path.name for path in EXAMPLES} == {"application.py", "clients.py", "telemetry.py"}
-    assert len(WRONG) == 12
+    assert {path.name for path in EXAMPLES} == {"application.py", "clients.py", "telemetry.py", "topics.py"}
+    assert len(WRONG) == 16
 
 
 def test_mypy_finds_the_wrong_lines_and_nothing_else(tmp_path: Path) -> None:

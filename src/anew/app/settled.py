@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 import msgspec
 
@@ -14,16 +13,15 @@ from anew import logs
 from anew.backoff import Policy
 from anew.config import Settings
 from anew.engine.crontab import NewCron
-from anew.errors import AnewError, InvalidConfig, InvalidInput
+from anew.errors import AnewError, InvalidConfig
 from anew.http.api import ApiSettings
 from anew.jobs import Defaults, NewJob
 from anew.jobs.limits import Throttle
 from anew.net.seam import WireLimits
 from anew.store.protocol import Store
 from anew.store.sqlite import Places, SqliteStore
-from anew.topics.delivery_policy import layer_of
 from anew.topics.guard import GuardSettings
-from anew.topics.keys import Box, load_or_make_secret
+from anew.topics.settled import guard_of, terms_of
 from anew.topics.terms import TopicTerms
 
 
@@ -157,10 +155,7 @@ def _bracketed(host: str) -> bytes:
 
 def guard_settings(settings: Settings) -> GuardSettings:
     """Give which webhooks may be delivered to."""
-    chosen = settings.webhooks
-    return GuardSettings(
-        allow_http=chosen.allow_http, allow_cidrs=chosen.allow_cidrs, allow_hosts=chosen.allow_hosts
-    )
+    return guard_of(settings.webhooks)
 
 
 def topic_terms(settings: Settings) -> TopicTerms:
@@ -169,19 +164,4 @@ def topic_terms(settings: Settings) -> TopicTerms:
     Raises:
         InvalidConfig: The delivery policy does not fit.
     """
-    chosen = settings.webhooks
-    policy = (chosen.policy or "{}").encode()
-    try:
-        layer_of(msgspec.json.decode(policy))
-    except (InvalidInput, msgspec.DecodeError) as error:
-        raise InvalidConfig(
-            f"--delivery-policy: {error}", field="delivery-policy", value=chosen.policy
-        ) from error
-    key = Places.at(Path(settings.store.root_dir)).webhook_key
-    return TopicTerms(
-        box=Box(lambda: load_or_make_secret(key)),
-        policy=policy,
-        confirmation=chosen.confirmation,
-        public_url=(chosen.public_url or "").rstrip("/"),
-        origin=urlsplit(chosen.public_url or "").netloc or "anew",
-    )
+    return terms_of(settings.webhooks, Places.at(Path(settings.store.root_dir)).webhook_key)

@@ -155,7 +155,9 @@ class AsyncClient(Verbs, Awaiting):
             return result_of_all
 
     async def _exchange(self, asked: Exchange[T]) -> T:
-        _, answer = await self._transport.request(asked.method, asked.target, asked.body, also=asked.also)
+        _, answer = await self._transport.request(
+            asked.method, asked.target, asked.body, also=asked.also, headers=asked.headers
+        )
         return asked.read(answer)
 
     async def _results(self, walk: Walk[T]) -> AsyncIterator[T]:

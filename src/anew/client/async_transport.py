@@ -158,14 +158,20 @@ class AsyncTransport:
             connection.close()
 
     async def request(
-        self, method: str, target: str, body: bytes | None = None, *, also: tuple[int, ...] = ()
+        self,
+        method: str,
+        target: str,
+        body: bytes | None = None,
+        *,
+        also: tuple[int, ...] = (),
+        headers: Mapping[str, str] | None = None,
     ) -> tuple[int, bytes]:
         """Send one request and read its answer; see `Transport.request`."""
         async with self._free:
             connection = await self._lease()
             try:
                 with self._site.asking(target):
-                    answer = await connection.ask(method, target, body)
+                    answer = await connection.ask(method, target, body, headers)
                     content = await answer.whole(self._site.timeout_s)
             except BaseException:  # a task that was cancelled too: nobody will read this answer
                 connection.close()

@@ -199,7 +199,10 @@ class Client(Verbs, Blocking):
             return result_of_all
 
     def _exchange(self, asked: Exchange[T]) -> T:
-        return asked.read(self._transport.request(asked.method, asked.target, asked.body, also=asked.also)[1])
+        _, answer = self._transport.request(
+            asked.method, asked.target, asked.body, also=asked.also, headers=asked.headers
+        )
+        return asked.read(answer)
 
     def _results(self, walk: Walk[T]) -> Iterator[T]:
         asked = step(walk)

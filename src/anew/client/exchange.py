@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Coroutine, Generator
+from collections.abc import Callable, Coroutine, Generator, Mapping
 from dataclasses import dataclass
 from itertools import count
 from typing import Any, Concatenate, Generic, ParamSpec, TypeAlias, TypeVar, overload
@@ -30,6 +30,7 @@ class Exchange(Generic[T]):
         body: JSON, or None.
         read: Gives the result from the answer's body.
         also: Statuses that are an answer beside 2xx.
+        headers: Beside those that every request has.
     """
 
     method: str
@@ -37,6 +38,7 @@ class Exchange(Generic[T]):
     body: bytes | None
     read: Callable[[bytes], T]
     also: tuple[int, ...] = ()
+    headers: Mapping[str, str] | None = None
 
 
 Steps: TypeAlias = Generator["Exchange[Any] | int", Any, T]

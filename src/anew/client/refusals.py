@@ -86,6 +86,8 @@ def error_of(
     error = _kind(status, text, code)(text)
     if code:
         error.code = code
+    if isinstance(error, InvalidInput):
+        error.field = _pointer(body)
     if isinstance(error, Unavailable):
         error.retry_after = retry_after
     return error
@@ -118,6 +120,15 @@ def _text_and_code(body: bytes) -> tuple[str, str]:
         text[:_TEXT_SHOWN] if isinstance(text, str) else "",
         code[:_CODE_SHOWN] if isinstance(code, str) else "",
     )
+
+
+def _pointer(body: bytes) -> str:
+    """Give which member of a request a problem is about (RFC 9457); "" if none is named."""
+    try:
+        pointer: Any = msgspec.json.decode(body)["errors"][0]["pointer"]
+    except (msgspec.MsgspecError, LookupError, TypeError):
+        return ""
+    return pointer[:_TEXT_SHOWN] if isinstance(pointer, str) else ""
 
 
 def _retry_after(value: str) -> datetime.timedelta | None:

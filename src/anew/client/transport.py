@@ -186,7 +186,13 @@ class Transport:
             connection.close()
 
     def request(
-        self, method: str, target: str, body: bytes | None = None, *, also: tuple[int, ...] = ()
+        self,
+        method: str,
+        target: str,
+        body: bytes | None = None,
+        *,
+        also: tuple[int, ...] = (),
+        headers: Mapping[str, str] | None = None,
     ) -> tuple[int, bytes]:
         """Send one request and read its answer.
 
@@ -195,6 +201,7 @@ class Transport:
             target: Path and query, encoded.
             body: JSON, or None.
             also: Statuses to be returned beside 2xx.
+            headers: Beside those that every request has.
 
         Returns:
             Status and body.
@@ -205,7 +212,7 @@ class Transport:
         """
         connection = self._lease()
         try:
-            response = self._send(connection, method, target, body)
+            response = self._send(connection, method, target, body, headers)
             with self._site.asking(target):
                 content = self._whole(response)
         except BaseException:

@@ -65,15 +65,18 @@ class Verbs:
                 setattr(cls, name, made.method(cls))
 
     @verb
-    def request(self, method: str, path: str, body: object = None) -> Exchange[bytes]:
+    def request(
+        self, method: str, path: str, body: object = None, *, headers: Mapping[str, str] | None = None
+    ) -> Exchange[bytes]:
         """Use a route that has no method of its own here; give the answer's body.
 
         Args:
             method: Such as ``"PUT"``.
             path: With its query, as the server documents it (``/openapi.json``).
             body: What is sent as JSON; None: nothing.
+            headers: Such as ``Idempotency-Key``, beside those that every request has.
         """
-        return _send(method, path, body, bytes)
+        return _send(method, path, body, bytes, headers=headers)
 
     @verb
     def health(self) -> Exchange[dict[str, Any]]:
@@ -374,9 +377,15 @@ def _get(path: str, read: Callable[[bytes], T]) -> Exchange[T]:
 
 
 def _send(
-    method: str, path: str, body: object, read: Callable[[bytes], T], *, also: tuple[int, ...] = ()
+    method: str,
+    path: str,
+    body: object,
+    read: Callable[[bytes], T],
+    *,
+    also: tuple[int, ...] = (),
+    headers: Mapping[str, str] | None = None,
 ) -> Exchange[T]:
-    return Exchange(method, path, None if body is None else json_body(body), read, also)
+    return Exchange(method, path, None if body is None else json_body(body), read, also, headers)
 
 
 def _nothing(_: object) -> None:

@@ -13,11 +13,12 @@ from anew.config.load import (
     fwp_address,
     load_connect,
     load_settings,
+    load_webhooks,
     require_safe_bind,
     unsafe_binds,
 )
 from anew.config.setting import SettingSpec
-from anew.config.settings import Listen, Settings, declared
+from anew.config.settings import Listen, Settings, Webhooks, declared
 from anew.config.tables import CronTable, PolicyRule, ThrottleTable
 from anew.config.zizq import FOREIGN
 
@@ -30,11 +31,13 @@ __all__ = [
     "SettingSpec",
     "Settings",
     "ThrottleTable",
+    "Webhooks",
     "declared",
     "find_file",
     "fwp_address",
     "load_connect",
     "load_settings",
+    "load_webhooks",
     "require_safe_bind",
     "unsafe_binds",
 ]

@@ -12,7 +12,7 @@ from typing import Final
 
 from anew.config import faktory
 from anew.config.setting import SettingSpec
-from anew.config.settings import Connect, Settings, declared
+from anew.config.settings import Connect, Settings, Webhooks, declared
 from anew.config.zizq import FOREIGN, commit_of, refuse_listeners
 from anew.errors import InvalidConfig
 from anew.units import reason_of, shown
@@ -123,6 +123,21 @@ def load_connect(flags: Mapping[str, object], environ: Mapping[str, str], file: 
     }
     given.setdefault("url", f"http://{_own_address(sources, 'listen')}")
     return _grow({"connect": given}).connect
+
+
+def load_webhooks(environ: Mapping[str, str], file: Path | None) -> Webhooks:
+    """Build the settings of topics, as ``anew deliver`` has them by these variables and this file.
+
+    Raises:
+        InvalidConfig: A value does not fit.
+    """
+    sources = _Sources({}, environ, _read_file(file) if file else {}, str(file))
+    given = {
+        name: setting.parse(found[1], found[0])
+        for group, name, setting in declared()
+        if group == "webhooks" and (found := sources.find(setting))
+    }
+    return _grow({"webhooks": given}).webhooks
 
 
 def fwp_address(environ: Mapping[str, str], file: Path | None) -> str:

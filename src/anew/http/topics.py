@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import Any, Final
 
 import msgspec
-from msgspec import UNSET, Raw, Struct, UnsetType
+from msgspec import UNSET, Struct, UnsetType
 from msgspec.structs import replace
 
 from anew.engine import Batch, Call
@@ -22,22 +22,17 @@ from anew.http.query_strings import query_pairs
 from anew.http.router import Handler, Router
 from anew.jobs.ids import COUNTER_BITS
 from anew.net.seam import Kind, Request
-from anew.topics import reading, redelivery, registry
+from anew.topics import asked, reading, redelivery, registry
 from anew.topics.delivery_policy import effective, layer_of
 from anew.topics.documents import (
-    LEAST_TTL_S,
-    NewMessage,
-    SubscriptionDocument,
     TopicDocument,
-    check_message,
     check_topic_name,
 )
-from anew.topics.filters import filter_of
 from anew.topics.foreign_policy import from_sns, from_zaqar
-from anew.topics.guard import GuardSettings, judge_url
+from anew.topics.guard import GuardSettings
 from anew.topics.keys import MOST_OVERLAP_MS
 from anew.topics.publishing import Published, publish
-from anew.topics.signing import check_secret, public_key
+from anew.topics.signing import check_secret
 from anew.topics.terms import TopicTerms
 from anew.topics.views import (
     delivery_views,
@@ -75,42 +70,13 @@ def problem(request: Request, error: AnewError) -> None:
 # -- bodies
 
 
-class _Topic(Struct, frozen=True, forbid_unknown_fields=True):
-    delivery_policy: dict[str, Any] | UnsetType | None = UNSET
-    lock_delivery_policy: bool | UnsetType = UNSET
-    retention: int | UnsetType | None = UNSET
-    excerpts: bool | UnsetType = UNSET
-
-
-class _Endpoint(Struct, frozen=True, forbid_unknown_fields=True):
-    type: str
-    url: str = ""
-    queue: str = ""
-
-
-class _Subscription(Struct, frozen=True, forbid_unknown_fields=True):
-    endpoint: _Endpoint
-    filter: dict[str, Any] | None = None
-    delivery_policy: dict[str, Any] | None = None
-    handshake: str = "token"
-    signing: str = "hmac"
-    secret: str | None = None
-    name: str = ""
-    ttl: int | None = None
-    dead_letter_queue: str | None = None
-
-
 class _SubscriptionPatch(Struct, frozen=True, forbid_unknown_fields=True):
-    endpoint: _Endpoint | UnsetType = UNSET
+    endpoint: asked.Endpoint | UnsetType = UNSET
     filter: dict[str, Any] | UnsetType | None = UNSET
     delivery_policy: dict[str, Any] | UnsetType | None = UNSET
     name: str | UnsetType = UNSET
     ttl: int | UnsetType | None = UNSET
     dead_letter_queue: str | UnsetType | None = UNSET
-
-
-class _Messages(Struct, frozen=True, forbid_unknown_fields=True):
-    messages: list[NewMessage]
 
 
 class _Reason(Struct, frozen=True, forbid_unknown_fields=True):
@@ -154,44 +120,9 @@ class _Conversion(Struct, frozen=True, forbid_unknown_fields=True):
     mode: str = "as_shipped"
 
 
-_PATH = re.compile(r" - at `\$?(.*)`$")
-
-
 def read_body(request: Request, kind: type[Any], *, optional: bool = False) -> Any:
-    """Decode a body.
-
-    Raises:
-        MalformedRequest: It is no JSON.
-        InvalidInput: A member does not fit; the field is a JSON pointer.
-    """
-    if optional and not request.body.strip():
-        return kind()
-    try:
-        return msgspec.json.decode(request.body, type=kind)
-    except msgspec.ValidationError as error:
-        raise _not_fitting(error) from None
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise MalformedRequest(f"invalid JSON: {error}") from None
-
-
-def _not_fitting(error: msgspec.ValidationError) -> InvalidInput:
-    text = str(error)
-    found = _PATH.search(text)
-    path = found[1] if found else ""
-    pointer = re.sub(r"\[(\d+|\.\.\.)\]", r"/\1", path.replace(".", "/").replace("[///]", "/-"))
-    words = text[: found.start()] if found else text
-    if "unknown field" in words or "required field" in words:
-        name = words.split("`")[1]
-        pointer = f"{pointer}/{name}"
-    return InvalidInput(f"{pointer or '/'}: {words[:1].lower()}{words[1:]}".replace("`", "'"), field=pointer)
-
-
-def _choice(value: str, pointer: str, choices: tuple[str, ...]) -> Any:
-    if value not in choices:
-        raise InvalidInput(
-            f"{pointer}: expected one of {', '.join(choices)}, got {value!r:.60}", field=pointer
-        )
-    return value
+    """Decode a body; see `asked.decoded`."""
+    return asked.decoded(request.body, kind, optional=optional)
 
 
 def _moment(text: str | None, pointer: str) -> int | None:
@@ -283,7 +214,7 @@ class TopicRoutes:
     def put_topic(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
         """Create a topic, or have it be as the body says."""
         check_topic_name(params[0])
-        document = self._topic_document(TopicDocument(), read_body(request, _Topic, optional=True))
+        document = asked.topic_of(TopicDocument(), read_body(request, asked.Topic, optional=True))
 
         def view(batch: Batch, result: Any) -> Any:
             row, is_new = result
@@ -298,18 +229,9 @@ class TopicRoutes:
 
     def patch_topic(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
         """Change some members of a topic."""
-        body = read_body(request, _Topic)
-        verb = registry.change_topic(params[0], lambda before: self._topic_document(before, body))
+        body = read_body(request, asked.Topic)
+        verb = registry.change_topic(params[0], lambda before: asked.topic_of(before, body))
         self._show(request, verb, lambda batch, row: topic_view(row, self._terms))
-
-    def _topic_document(self, before: TopicDocument, body: _Topic) -> TopicDocument:
-        given = {name: value for name, value in msgspec.structs.asdict(body).items() if value is not UNSET}
-        if given.get("delivery_policy"):
-            effective([("", layer_of(given["delivery_policy"], "/delivery_policy"))])
-        kept = given.get("retention")
-        if kept is not None and not 60 <= kept <= 14 * 86_400:
-            raise InvalidInput(f"/retention: expected 60 to 1209600 seconds, got {kept}", field="/retention")
-        return replace(before, **given)
 
     def get_topic(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
         """Show a topic."""
@@ -342,38 +264,15 @@ class TopicRoutes:
         """Publish a message, or several, all or none."""
         terms = self._terms
         key = request.headers.get(b"idempotency-key")
-        messages = self._messages(request, terms)
-        text = None if key is None else _idempotency_key(key)
+        messages = asked.messages_of(request.body, terms)
+        text = None if key is None else asked.idempotency_key(key.decode("latin-1"))
         digest = hashlib.sha256(request.body).digest() if text else b""
 
         def then(published: Published) -> None:
             ids = [f"msg_{self._ids.write(one)}" for one in published.ids]
-            body: dict[str, Any] = {
-                "ids": ids,
-                "deliveries": published.deliveries,
-                "expanding": published.expanding,
-            }
-            if published.repeated:
-                body = {"ids": ids, "repeated": True}
-            reply(request, 202, body)
+            reply(request, 202, asked.published_view(published, ids))
 
         self._do(request, publish(terms, params[0], messages, text, digest), then)
-
-    def _messages(self, request: Request, terms: TopicTerms) -> list[NewMessage]:
-        if len(request.body) > terms.publish_bytes + 4_096:
-            raise TooLarge(f"all messages of a request have at most {terms.publish_bytes} bytes together")
-        several = _has_messages(request.body)
-        body = read_body(request, _Messages if several else NewMessage)
-        messages: list[NewMessage] = body.messages if several else [body]
-        if not 1 <= len(messages) <= terms.publish_messages:
-            raise InvalidInput(
-                f"/messages: expected 1 to {terms.publish_messages} messages, got {len(messages)}",
-                field="/messages",
-            )
-        return [
-            check_message(one, terms.message_bytes, f"/messages/{place}" if several else "")
-            for place, one in enumerate(messages)
-        ]
 
     def get_message(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
         """Show a message, with how its deliveries stand."""
@@ -387,48 +286,18 @@ class TopicRoutes:
     def subscribe(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
         """Subscribe an endpoint to a topic; the answer has its secret, once."""
         terms = self._terms
-        body = read_body(request, _Subscription)
-        new = self._new_subscription(body)
+        body = read_body(request, asked.Subscription)
+        new = asked.subscription_of(body, self._guard)
 
         def verb(batch: Batch) -> Any:
             subscribed = registry.subscribe(terms, params[0], new, secrets.token_bytes)(batch)
-            shown = subscription_view(batch, subscribed.row, terms)
-            if subscribed.ring is None:
-                return 200, shown
-            return 201, shown | _secret_view(subscribed.ring.current)
+            return 200 if subscribed.ring is None else 201, asked.subscribed_view(batch, subscribed, terms)
 
         def then(answer: tuple[int, Any]) -> None:
             self._subscribed()
             reply(request, *answer)
 
         self._do(request, verb, then)
-
-    def _new_subscription(self, body: _Subscription) -> registry.NewSubscription:
-        endpoint = self._endpoint(body.endpoint)
-        if body.secret is not None:
-            check_secret(body.secret)
-        document = SubscriptionDocument(
-            kind=_choice(body.endpoint.type, "/endpoint/type", ("webhook", "queue")),
-            name=_name(body.name),
-            filter=_filter(body.filter),
-            delivery_policy=_policy(body.delivery_policy),
-            handshake=_choice(body.handshake, "/handshake", ("token", "cloudevents")),
-            dead_letter_queue=None
-            if body.dead_letter_queue is None
-            else _queue(body.dead_letter_queue, "/dead_letter_queue"),
-        )
-        kind = _choice(body.signing, "/signing", ("hmac", "ed25519"))
-        return registry.NewSubscription(
-            endpoint=endpoint, document=document, signing=kind, secret=body.secret, ttl=_ttl(body.ttl)
-        )
-
-    def _endpoint(self, endpoint: _Endpoint) -> str:
-        if endpoint.type == "queue":
-            return f"queue:{_queue(endpoint.queue, '/endpoint/queue')}"
-        if len(endpoint.url) > 2_048:
-            raise InvalidInput("/endpoint/url: expected at most 2048 characters", field="/endpoint/url")
-        judge_url(endpoint.url, self._guard, "/endpoint/url")
-        return endpoint.url
 
     def list_subscriptions(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
         """List the subscriptions of a topic."""
@@ -454,16 +323,18 @@ class TopicRoutes:
         key, body = self._key(params[0], "sub_"), read_body(request, _SubscriptionPatch)
         given = {name: value for name, value in msgspec.structs.asdict(body).items() if value is not UNSET}
         checks: dict[str, Callable[[Any], Any]] = {
-            "filter": _filter,
-            "delivery_policy": _policy,
-            "name": _name,
-            "dead_letter_queue": lambda queue: None if queue is None else _queue(queue, "/dead_letter_queue"),
+            "filter": asked.filter_document,
+            "delivery_policy": asked.policy_of,
+            "name": asked.name_of,
+            "dead_letter_queue": lambda queue: (
+                None if queue is None else asked.queue_of(queue, "/dead_letter_queue")
+            ),
         }
         patch = registry.SubscriptionPatch(
             members={name: check(given[name]) for name, check in checks.items() if name in given},
             kind=None if body.endpoint is UNSET else body.endpoint.type,
-            endpoint=None if body.endpoint is UNSET else self._endpoint(body.endpoint),
-            ttl=_ttl(body.ttl),
+            endpoint=None if body.endpoint is UNSET else asked.endpoint_of(body.endpoint, self._guard),
+            ttl=asked.ttl_of(body.ttl),
         )
         verb = registry.change_subscription(self._terms, key, patch, secrets.token_bytes)
         self._show(request, verb, lambda batch, row: subscription_view(batch, row, self._terms))
@@ -528,7 +399,7 @@ class TopicRoutes:
         key, terms = self._key(params[0], "sub_"), self._terms
 
         def verb(batch: Batch) -> Any:
-            return _secret_view(registry.ring_of(terms, registry.known_subscription(batch, key)).current)
+            return asked.secret_view(registry.ring_of(terms, registry.known_subscription(batch, key)).current)
 
         self._do(request, verb, lambda shown: reply(request, 200, shown), writes=False)
 
@@ -542,12 +413,12 @@ class TopicRoutes:
                 f"/overlap: expected 0 to 604800 seconds, got {body.overlap}", field="/overlap"
             )
         verb = registry.rotate(self._terms, key, body.secret, body.overlap * 1_000, secrets.token_bytes)
-        self._do(request, verb, lambda ring: reply(request, 200, _secret_view(ring.current)))
+        self._do(request, verb, lambda ring: reply(request, 200, asked.secret_view(ring.current)))
 
     def replay(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
         """Send a subscription again what has failed, or what it has missed, since an instant."""
         key, body = self._key(params[0], "sub_"), read_body(request, _Replay)
-        include = _choice(body.include, "/include", ("failed", "missed", "all"))
+        include = asked.choice(body.include, "/include", ("failed", "missed", "all"))
         since, until = _moment(body.since, "/since"), _moment(body.until, "/until")
         assert since is not None
         if since < self._clock.now() - redelivery.LONGEST_REPLAY_MS:
@@ -587,7 +458,7 @@ class TopicRoutes:
         limit, chosen = _limit(query), self._selection(query)
         status = chosen.status
         if status is not None:
-            _choice(status, "/status", reading.STATUSES)
+            asked.choice(status, "/status", reading.STATUSES)
         after = self._key(query["cursor"], "dlv_", "/cursor") if query.get("cursor") else -1
         after = max(after, (chosen.since << COUNTER_BITS) - 1)
 
@@ -624,7 +495,7 @@ class TopicRoutes:
     def redeliver(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
         """Send a delivery again, or now if it waits."""
         key, body = self._key(params[0], "dlv_"), read_body(request, _Redelivery, optional=True)
-        mode = _choice(body.mode, "/mode", ("full", "once"))
+        mode = asked.choice(body.mode, "/mode", ("full", "once"))
         verb = redelivery.redeliver(self._terms, key, mode, force=body.force)
         self._show(request, verb, lambda batch, row: delivery_views(batch, [row])[0], 202)
 
@@ -647,7 +518,7 @@ class TopicRoutes:
                 f"/status: expected dead or delivered, got {chosen.status!r:.60}", field="/status"
             )
         chosen = replace(chosen, status=chosen.status or "dead")
-        mode = _choice(body.mode, "/mode", ("full", "once"))
+        mode = asked.choice(body.mode, "/mode", ("full", "once"))
         if not body.dry_run:
             self._begin(request, redelivery.TaskDocument(selection=chosen, mode=mode))
             return
@@ -691,10 +562,10 @@ class TopicRoutes:
     def convert(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
         """Give a policy of SNS or Zaqar as one of Anew's."""
         body = read_body(request, _Conversion)
-        if _choice(body.source, "/from", ("sns", "zaqar")) == "sns":
+        if asked.choice(body.source, "/from", ("sns", "zaqar")) == "sns":
             converted = from_sns(body.policy)
         else:
-            mode = _choice(body.mode, "/mode", ("as_shipped", "as_documented"))
+            mode = asked.choice(body.mode, "/mode", ("as_shipped", "as_documented"))
             converted = from_zaqar(body.policy, mode)
         reply(
             request, 200, {"policy": converted.policy, "warnings": converted.warnings, "lock": converted.lock}
@@ -711,55 +582,6 @@ def _limit(query: Mapping[str, str]) -> int:
     if not text.isdecimal() or len(text) > 3 or not 1 <= int(text) <= MOST_LIMIT:
         raise InvalidInput(f"/limit: expected 1 to {MOST_LIMIT}, got {text!r:.60}", field="/limit")
     return int(text)
-
-
-def _has_messages(body: bytes) -> bool:
-    try:
-        return "messages" in msgspec.json.decode(body, type=dict[str, Raw])
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        return False
-
-
-def _idempotency_key(value: bytes) -> str:
-    text = value.decode("latin-1")
-    if not 1 <= len(text) <= 255:
-        raise InvalidInput("Idempotency-Key: expected 1 to 255 characters", field="Idempotency-Key")
-    return text
-
-
-def _policy(blocks: dict[str, Any] | None) -> dict[str, Any] | None:
-    if blocks:
-        layer_of(blocks, "/delivery_policy")
-    return blocks or None
-
-
-def _filter(document: dict[str, Any] | None) -> dict[str, Any] | None:
-    if document is not None:
-        filter_of(document)
-    return document
-
-
-def _name(name: str) -> str:
-    if len(name) > 255 or not name.isprintable():
-        raise InvalidInput("/name: expected at most 255 printable characters", field="/name")
-    return name
-
-
-def _ttl(ttl: Any) -> Any:
-    if isinstance(ttl, int) and not LEAST_TTL_S <= ttl <= MOST_TTL_S:
-        raise InvalidInput(f"/ttl: expected {LEAST_TTL_S} seconds to ten years, got {ttl}", field="/ttl")
-    return ttl
-
-
-def _queue(name: str, pointer: str) -> str:
-    if not _queue_name(name) or name.startswith("$"):
-        raise InvalidInput(f"{pointer}: expected the name of a queue, got {name!r:.60}", field=pointer)
-    return name
-
-
-def _secret_view(secret: str) -> dict[str, Any]:
-    public = public_key(secret)
-    return {"secret": secret} if public is None else {"secret": secret, "public_key": public}
 
 
 def _guarded(handler: Handler) -> Handler:

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from anew.tasks.embedded import EmbeddedBackend
     from anew.tasks.harness import AppTest
     from anew.tasks.outbox import Outbox
+    from anew.tasks.topics import Subscription, Topic
     from anew.tasks.worker import Worker
 
 P = ParamSpec("P")
@@ -443,6 +444,70 @@ class Anew:
         """Give the time, milliseconds since the Unix epoch."""
         return self.backend.now()
 
+    # -- topics
+
+    def topic(self, name: str) -> Topic:
+        """Give a topic by its name: ``app.topic("orders").publish("order.paid", {"id": 42})``; see docs/webhooks.md."""
+        from anew.tasks.topics import Topic
+
+        return Topic(self, name)
+
+    def subscribe(
+        self,
+        topic: str,
+        url: str | None = None,
+        *,
+        queue: str | None = None,
+        filter: Mapping[str, Any] | None = None,
+        policy: Mapping[str, Any] | None = None,
+        name: str = "",
+        secret: str | None = None,
+        signing: Literal["hmac", "ed25519"] = "hmac",
+        handshake: Literal["token", "cloudevents"] = "token",
+        ttl: Wait | None = None,
+        dead_letter_queue: str | None = None,
+    ) -> Subscription:
+        """Have the messages of a topic delivered to a webhook, or enqueued as jobs whose type is the message's.
+
+        The endpoint of a webhook is asked first whether it wants them. One that is subscribed already and has not
+        answered yet is asked again. On a file, what ``ANEW_WEBHOOK_…`` and ``anew.toml`` say holds, as for `anew deliver`.
+
+        Args:
+            topic: Its name.
+            url: Of a webhook.
+            queue: In place of it.
+            filter: Which messages: ``{"types": ["order.*"], "attributes": {"region": ["eu"]}}``; None: all.
+            policy: Blocks of a delivery policy of its own.
+            name: For people.
+            secret: A secret of yours, ``whsec_…``; None: a new one.
+            signing: What requests are signed with.
+            handshake: How the endpoint is asked.
+            ttl: How long the subscription lasts; None: until it is removed.
+            dead_letter_queue: A job is enqueued there for each delivery that dies.
+
+        Raises:
+            NotFound: There is no such topic.
+            Conflict: The endpoint is subscribed already; or the topic locks policies.
+            InvalidInput: A value does not fit; its `field` is a JSON pointer.
+            InvalidConfig: On a file, the extra ``webhooks`` is not installed, which keys need.
+        """
+        from anew.tasks.topics import subscribe
+
+        return subscribe(
+            self,
+            topic,
+            url,
+            queue=queue,
+            filter=filter,
+            policy=policy,
+            name=name,
+            secret=secret,
+            signing=signing,
+            handshake=handshake,
+            ttl=ttl,
+            dead_letter_queue=dead_letter_queue,
+        )
+
     # -- jobs that are enqueued in a transaction of the user's own
 
     def create_outbox(self, connection: sqlite3.Connection) -> None:
@@ -530,9 +595,10 @@ class Anew:
 
             return RemoteBackend(self.location, os.environ.get("ANEW_TOKEN"))
         from anew.tasks.embedded import EmbeddedBackend
-        from anew.tasks.opening import open_engine
+        from anew.tasks.opening import open_engine, webhook_key
 
-        backend = EmbeddedBackend(open_engine(None if self.location == MEMORY else Path(self.location)))
+        path = None if self.location == MEMORY else Path(self.location)
+        backend = EmbeddedBackend(open_engine(path), None if path is None else webhook_key(path))
         backend.commit.on_interrupted = lambda jobs: self._interrupted(backend, jobs)
         return backend
 

@@ -74,7 +74,7 @@ class Arguments:
                 "store them elsewhere and pass where",
                 field="arguments",
             )
-        if b"null" in payload and not self._packed and _holds_nan(_plain(values)):
+        if b"null" in payload and not self._packed and holds_nan(values):
             raise InvalidJob(
                 f"{self._name}: an argument holds NaN or an infinity, which JSON does not have; expected finite numbers, "
                 'or Anew(..., serializer="msgpack")',
@@ -197,18 +197,17 @@ def _hints_of(function: Callable[..., Any]) -> dict[str, Any]:
         return {}
 
 
-def _plain(value: Any) -> Any:
-    """Give what objects hold, as JSON has it but for its numbers."""
-    return msgspec.to_builtins(value, enc_hook=_write_model)
+def holds_nan(value: Any) -> bool:
+    """Report whether there is a number in it, in objects too, that JSON would make null of, in silence."""
+    return _has_nan(msgspec.to_builtins(value, enc_hook=_write_model))
 
 
-def _holds_nan(value: Any) -> bool:
-    """Report whether there is a number in it that JSON would make null of, in silence."""
+def _has_nan(value: Any) -> bool:
     if isinstance(value, float):
         return not math.isfinite(value)
     if isinstance(value, Mapping):
-        return any(_holds_nan(one) for one in value.values())
-    return isinstance(value, list | tuple) and any(_holds_nan(one) for one in value)
+        return any(_has_nan(one) for one in value.values())
+    return isinstance(value, list | tuple) and any(_has_nan(one) for one in value)
 
 
 def _write_model(value: Any) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 from anew.jobs import NewJob, State
 from anew.jobs.breaker import BreakerRow
@@ -154,6 +154,15 @@ class Backend(Protocol):
 
     def close_breaker(self, key: str) -> bool:
         """Close a breaker; report whether it was not."""
+
+    def put_topic(self, name: str, body: bytes) -> Mapping[str, Any]:
+        """Create a topic, or have it be as a body of JSON says; give it as it is shown."""
+
+    def publish(self, topic: str, body: bytes, key: str | None) -> Mapping[str, Any]:
+        """Publish messages, once for each key; give what it came to, as it is shown."""
+
+    def subscribe(self, topic: str, body: bytes) -> Mapping[str, Any]:
+        """Subscribe an endpoint to a topic; give the subscription as it is shown."""
 
     def source(self, app: Anew) -> Source:
         """Give a worker's side of it."""

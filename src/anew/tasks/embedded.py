@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
@@ -27,7 +28,10 @@ from anew.store.protocol import Filter, Page
 from anew.tasks.backend import JobError, JobInfo, Placed
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from anew.tasks.app import Anew
+    from anew.tasks.file_topics import FileTopics
     from anew.tasks.source import Source
 
 V = TypeVar("V")
@@ -43,10 +47,12 @@ class EmbeddedBackend:
 
     Args:
         commit: The engine, for any number of threads.
+        webhook_key: What the keys of subscriptions are encrypted with; None: something of this process alone.
     """
 
-    def __init__(self, commit: ThreadCommit) -> None:
+    def __init__(self, commit: ThreadCommit, webhook_key: Path | None = None) -> None:
         self.commit = commit
+        self._webhook_key = webhook_key
         self._ids = commit.engine.ids
 
     def now(self) -> int:
@@ -143,6 +149,24 @@ class EmbeddedBackend:
     def close_breaker(self, key: str) -> bool:
         """Close a breaker; report whether it was not."""
         return bool(self.call(close_breaker(key)))
+
+    @cached_property
+    def _topics(self) -> FileTopics:
+        from anew.tasks.file_topics import FileTopics  # programs without topics do not load them
+
+        return FileTopics(self.call, self._webhook_key)
+
+    def put_topic(self, name: str, body: bytes) -> Mapping[str, Any]:
+        """Create a topic, or have it be as a body of JSON says."""
+        return self._topics.put_topic(name, body)
+
+    def publish(self, topic: str, body: bytes, key: str | None) -> Mapping[str, Any]:
+        """Publish messages, once for each key."""
+        return self._topics.publish(topic, body, key)
+
+    def subscribe(self, topic: str, body: bytes) -> Mapping[str, Any]:
+        """Subscribe an endpoint to a topic."""
+        return self._topics.subscribe(topic, body)
 
     def source(self, app: Anew) -> Source:
         """Give a worker's side of it."""

@@ -62,3 +62,8 @@ def open_engine(
         store.close()
         raise
     return ThreadCommit(engine)
+
+
+def webhook_key(path: Path) -> Path:
+    """Give where the secret is that the keys of a store's subscriptions are encrypted with."""
+    return Places.at(path).webhook_key

@@ -20,6 +20,7 @@ from anew.jobs.codec import PushedJob
 from anew.jobs.limits import Rate, Throttle
 from anew.tasks.backend import JobError, JobInfo, Placed
 from anew.tasks.remote_source import RemoteSource, breaker_row, key_of
+from anew.tasks.topics import path_of
 
 if TYPE_CHECKING:
     from anew.engine.crontab import NewCron
@@ -184,6 +185,26 @@ class RemoteBackend:
     def close_breaker(self, key: str) -> bool:
         """Close a breaker; report whether it was not."""
         return bool(self._ask("POST", f"/v1/breakers/{quote(key, safe='')}/close")["closed"])
+
+    def put_topic(self, name: str, body: bytes) -> Mapping[str, Any]:
+        """Create a topic, or have it be as a body of JSON says."""
+        return self._shown("PUT", path_of(name), body)
+
+    def publish(self, topic: str, body: bytes, key: str | None) -> Mapping[str, Any]:
+        """Publish messages, once for each key."""
+        headers = None if key is None else {"Idempotency-Key": key}
+        return self._shown("POST", path_of(topic, "/messages"), body, headers)
+
+    def subscribe(self, topic: str, body: bytes) -> Mapping[str, Any]:
+        """Subscribe an endpoint to a topic."""
+        return self._shown("POST", path_of(topic, "/subscriptions"), body)
+
+    def _shown(
+        self, method: str, path: str, body: bytes, headers: Mapping[str, str] | None = None
+    ) -> Mapping[str, Any]:
+        answer = self._client.request(method, path, msgspec.Raw(body), headers=headers)
+        shown: Mapping[str, Any] = msgspec.json.decode(answer)
+        return shown
 
     def source(self, app: Anew) -> Source:
         """Give a worker's side of it."""

@@ -56,7 +56,13 @@ class Answers:
         self.sent: list[tuple[str, str, Any]] = []
 
     def request(
-        self, method: str, target: str, body: bytes | None = None, *, also: tuple[int, ...] = ()
+        self,
+        method: str,
+        target: str,
+        body: bytes | None = None,
+        *,
+        also: tuple[int, ...] = (),
+        headers: Any = None,
     ) -> tuple[int, bytes]:
         self.sent.append((method, target, None if body is None else msgspec.json.decode(body)))
         return 200, msgspec.json.encode(self.documents[target.partition("?")[0]])
