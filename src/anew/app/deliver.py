@@ -117,6 +117,11 @@ class Deliverers:
         self._processes: set[asyncio.subprocess.Process] = set()
         self._stopping = False
 
+    def start_if(self, subscribed: object) -> None:
+        """Start them if there is somebody to deliver to, as a verb has found."""
+        if subscribed is True:
+            self.start()
+
     def start(self) -> None:
         """Start them, unless they run."""
         if self._tasks or self._stopping:

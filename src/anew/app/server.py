@@ -60,6 +60,7 @@ from anew.net.listener import NetServer
 from anew.net.port import HttpPort
 from anew.net.seam import WireCounters
 from anew.store.protocol import Store
+from anew.topics.registry import any_subscription
 from anew.web import lab
 from anew.web.helper_process import HelperProcess
 
@@ -165,8 +166,8 @@ class Server:
             raise cannot_listen(host, port, error, "--" if name == "primary" else "--fwp-") from error
         if ready is not None:
             ready(bound)
-        if self.settings.webhooks.deliverers and has_subscriptions(self.engine):
-            deliverers.start()
+        if self.settings.webhooks.deliverers:
+            commit.submit(Call(any_subscription, deliverers.start_if, durable=False))
         await self._stopping.wait()
         log.info("draining", extra={"timeout_ms": self.settings.timing.drain_timeout_ms})
         await server.drain(self.settings.timing.drain_timeout_ms)
@@ -298,13 +299,6 @@ def _tell_kept(error: AnewError) -> None:
 _ROUTES = (
     enqueuing, batches, settling, reports, querying, changing, service, crons, breakers, metrics, openapi
 )  # fmt: skip
-
-
-def has_subscriptions(engine: Engine) -> bool:
-    """Report whether there is anybody to deliver to."""
-    found: list[Any] = []
-    engine.apply([Call(lambda batch: batch.store.topics.any_subscription(), found.append, durable=False)])
-    return found == [True]
 
 
 def add_routes(router: Router, context: Context, loop: asyncio.AbstractEventLoop) -> take.TakeRoutes:

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import msgspec
 
@@ -107,6 +108,8 @@ def api_settings(settings: Settings) -> ApiSettings:
     """Give what the routes need to know."""
     listen, limits = settings.listen, settings.limits
     hosts = {name.lower().encode() for name in listen.allowed_hosts} | {_bracketed(listen.host)}
+    if public := urlsplit(settings.webhooks.public_url or "").hostname:  # receivers confirm under that name
+        hosts.add(_bracketed(public))
     return ApiSettings(
         token=listen.token,
         allowed_hosts=frozenset(hosts),

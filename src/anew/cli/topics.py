@@ -431,6 +431,33 @@ def confirm_subscription(session: ClientSession, subscription: str, resend: bool
     _done(session, {"subscription": subscription}, "asked again" if resend else "confirmed")
 
 
+@sub.command("test", short_help="Send a subscription a message to try it out.")
+@click.argument("subscription")
+@click.option("--data", "-d", default="null", metavar="JSON", help="JSON, @file or -. [null]")
+@remote
+def try_subscription(session: ClientSession, subscription: str, data: str) -> None:
+    """Send a subscription a message of type anew.test, once, and show what its endpoint answers.
+
+    \b
+    Examples:
+      anew sub test orders/shop
+      anew sub test orders/shop --data '{"id": 42}' --json
+    """
+    api = Api(session)
+    shown = api.call("POST", _sub(api, subscription, "/test"), {"data": _json(data, "--data")})
+    if session.as_json:
+        show_json(shown)
+    elif "number" not in shown:
+        click.echo(
+            f"{shown['id']}  no answer yet; is there a process that delivers? See anew deliver --help."
+        )
+    else:
+        answer = shown["status"] or shown["error"]
+        click.echo(
+            f"{shown['outcome']}  {answer}, {shown['duration_ms']} ms  {one_line(shown['excerpt'])[:200]}"
+        )
+
+
 @sub.command("secret", short_help="Show the secret that deliveries are signed with.")
 @click.argument("subscription")
 @remote

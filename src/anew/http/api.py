@@ -25,6 +25,10 @@ log = logging.getLogger("anew.http")
 LOOPBACK_NAMES = frozenset({b"localhost", b"127.0.0.1", b"[::1]", b"::1"})
 OPEN_PATHS = frozenset({b"/healthz", b"/readyz"})
 """Probes answer without a token; they say nothing but yes or no."""
+
+CONFIRMING = b"/v1/confirm/"
+"""So do confirmations of subscriptions: the path's last part is a token of its own, good for one subscription, once."""
+
 _MISSING = "a bearer token is required: Authorization: Bearer <token>"
 _WRONG = "the bearer token is wrong: it is not the one that this server was started with"
 _BASIC_REALM = b'Basic realm="Anew: any name, the token as password", charset="UTF-8"'
@@ -214,7 +218,7 @@ class Api:
         assert self._bearer is not None
         assert self._token is not None
         given = headers.get(b"authorization", b"")
-        if hmac.compare_digest(given, self._bearer) or path in OPEN_PATHS:
+        if hmac.compare_digest(given, self._bearer) or path in OPEN_PATHS or path.startswith(CONFIRMING):
             return True
         return is_page(path) and hmac.compare_digest(_password(given), self._token)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import re
 import secrets
@@ -10,7 +11,7 @@ from datetime import datetime
 from typing import Any, Final
 
 import msgspec
-from msgspec import UNSET, Struct, UnsetType
+from msgspec import UNSET, Raw, Struct, UnsetType
 from msgspec.structs import replace
 
 from anew.engine import Batch, Call
@@ -44,6 +45,11 @@ from anew.topics.views import (
 
 PROBLEM: Final = b"application/problem+json"
 MAX_BODY: Final = 256 << 10
+LOOK_S: Final = 0.1
+LONGEST_TEST_MS: Final = 35_000
+"""How long a test of an endpoint is waited for; its own time-out is 30 s at most, and there may be no process that delivers."""
+
+_ENDED = ("delivered", "dead", "cancelled")
 MOST_TTL_S: Final = 3_650 * 86_400
 MOST_LIMIT: Final = 100
 _queue_name = re.compile(r"[^,*?\[\]{}\\\x00]{1,512}").fullmatch
@@ -89,6 +95,10 @@ class _Reason(Struct, frozen=True, forbid_unknown_fields=True):
 class _Rotation(Struct, frozen=True, forbid_unknown_fields=True):
     secret: str | None = None
     overlap: int = 86_400
+
+
+class _Test(Struct, frozen=True, forbid_unknown_fields=True):
+    data: Raw = Raw(b"null")
 
 
 class _Redelivery(Struct, frozen=True, forbid_unknown_fields=True):
@@ -394,6 +404,29 @@ class TopicRoutes:
         handler.__doc__ = f"{str(move).capitalize()} a subscription."
         return handler
 
+    def try_out(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
+        """Send a message of type `anew.test` to this subscription, once; the answer has the attempt, whatever came of it."""
+        key, body = self._key(params[0], "sub_"), read_body(request, _Test, optional=True)
+        began = self._clock.monotonic()
+
+        def look(delivery: str) -> None:
+            if request.gone:
+                return
+            id_ = self._key(delivery, "dlv_")
+            self._do(request, reading.delivery(id_), shown, writes=False)
+
+        def shown(view: dict[str, Any]) -> None:
+            attempt = view["last_attempt"]
+            if view["status"] in _ENDED and attempt is not None:
+                reply(request, 200, attempt)
+            elif self._clock.monotonic() - began > LONGEST_TEST_MS:
+                reply(request, 202, view)
+            else:
+                asyncio.get_running_loop().call_later(LOOK_S, look, view["id"])
+
+        verb = redelivery.try_out(self._terms, key, body.data)
+        self._do(request, lambda batch: delivery_views(batch, [verb(batch)])[0], shown)
+
     def secret(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
         """Show the current secret of a subscription."""
         key, terms = self._key(params[0], "sub_"), self._terms
@@ -625,6 +658,7 @@ def add_routes(
     add("POST", "/v1/confirm/{token}", routes.confirm_by_visit)
     for move in ("pause", "resume", "disable", "enable"):
         add("POST", f"/v1/subscriptions/{{subscription}}/{move}", routes.turning(move))
+    add("POST", "/v1/subscriptions/{subscription}/test", routes.try_out)
     add("GET", "/v1/subscriptions/{subscription}/secret", routes.secret)
     add("POST", "/v1/subscriptions/{subscription}/secret/rotate", routes.rotate)
     add("POST", "/v1/subscriptions/{subscription}/replay", routes.replay)

@@ -8,13 +8,14 @@ import tempfile
 from collections.abc import Callable
 from contextlib import suppress
 from functools import cached_property
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from anew.errors import Conflict, InvalidConfig
+from anew.errors import Conflict, InvalidConfig, NotSupported
 from anew.topics.signing import SigningKind, check_secret, new_secret
 
 MOST_KEYS: Final = 10
@@ -105,7 +106,13 @@ class Box:
         return self._load()
 
     def seal(self, plain: bytes, owner: int) -> bytes:
-        """Encrypt something that belongs to a subscription."""
+        """Encrypt something that belongs to a subscription.
+
+        Raises:
+            NotSupported: The package that encrypts is not installed.
+        """
+        if find_spec("cryptography") is None:
+            raise NotSupported("subscriptions need the extra webhooks: pip install 'anew[webhooks]'")
         from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
         nonce = secrets.token_bytes(_NONCE)

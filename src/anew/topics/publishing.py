@@ -33,11 +33,17 @@ QUEUE: Final = OWN_QUEUE
 DELIVER: Final = "anew.deliver"
 EXPAND: Final = "anew.expand"
 DEAD: Final = "anew.dead_delivery"
+TEST: Final = "anew.test"
+"""The type of messages that try an endpoint out."""
+
 CHUNK: Final = 500
 """Subscriptions whose deliveries one transaction makes, where they are made in chunks."""
 
 REPEATED_MS: Final = DAY_MS
 """How long a publication with a key is remembered."""
+
+DELIVERED_TO: Final = frozenset({"active", "paused"})
+"""The statuses of subscriptions whose deliveries are made; of paused ones they are held."""
 
 LATER: Final = DEFAULT_PRIORITY + 1
 """The priority of what is sent again: fresh messages come first."""
@@ -204,15 +210,22 @@ def deliver(
     subscribers: Sequence[SubscriptionRow],
     *,
     trigger: str = "scheduled",
-    statuses: frozenset[str] = frozenset({"active", "paused"}),
+    filtered: bool = True,
 ) -> set[int]:
-    """Make the deliveries of a message, but for those that are there; give their ids."""
+    """Make the deliveries of a message, but for those that are there; give their ids.
+
+    Args:
+        batch, terms, topic, message: What is delivered.
+        subscribers: To whom, if they are active or paused.
+        trigger: What has made them.
+        filtered: Only to those whose filters want it.
+    """
     tally = Tally()
     wanting: list[SubscriptionRow] = []
     for one in subscribers:
-        if one.status not in statuses:
+        if one.status not in DELIVERED_TO:
             tally.add("skipped", one.status)
-        elif not _wants(one, message):
+        elif filtered and not _wants(one, message):
             tally.add("skipped", "filter")
         else:
             wanting.append(one)
@@ -300,6 +313,14 @@ def _topic(batch: Batch, name: str) -> TopicRow:
     row = batch.store.topics.topic(name)
     if row is None:
         raise NotFound(f"there is no topic {name!r:.150}; PUT /v1/topics/{{topic}} creates one")
+    return row
+
+
+def new_message(batch: Batch, terms: TopicTerms, topic: TopicRow, message: NewMessage) -> MessageRow:
+    """Write a message that goes to no subscriber by itself."""
+    (key,) = batch.keys_for(1)
+    row = _message(key, topic, message, terms, batch.now)
+    batch.store.topics.write_messages([row])
     return row
 
 

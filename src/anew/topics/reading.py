@@ -66,6 +66,11 @@ def message(key: int) -> Verb:
     return verb
 
 
+def delivery(key: int) -> Verb:
+    """Read one delivery; the verb gives it as shown, or raises NotFound."""
+    return lambda batch: delivery_views(batch, [known_delivery(batch, key)])[0]
+
+
 def deliveries(chosen: Selection, after: int, limit: int) -> Verb:
     """Read deliveries that match, those of the oldest messages first; the verb gives a page."""
 

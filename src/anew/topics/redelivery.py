@@ -17,7 +17,8 @@ from anew.jobs.ids import COUNTER_BITS
 from anew.jobs.patch import Patch, patched
 from anew.store.topics import DeliveryRow, DeliveryStatus, MessageRow, SubscriptionRow, TaskRow
 from anew.topics.attempts import ended
-from anew.topics.publishing import QUEUE, deliver, delivery_job, held_ms
+from anew.topics.documents import NewMessage
+from anew.topics.publishing import QUEUE, TEST, deliver, delivery_job, held_ms, new_message
 from anew.topics.registry import known_subscription, known_topic
 from anew.topics.terms import TopicTerms, holding_for
 from anew.units import DAY_MS
@@ -137,6 +138,25 @@ def _begun_again(
     batch.insert([delivery_job(batch, terms, row, message, subscription, held)], keys=[key])
     batch.store.topics.write_deliveries([row])
     return row
+
+
+def try_out(terms: TopicTerms, subscription: int, data: Raw) -> Verb:
+    """Send a message of type ``anew.test`` to one subscription, once.
+
+    Returns:
+        A verb that gives the delivery; it raises NotFound, or Conflict where the subscription is held.
+    """
+
+    def verb(batch: Batch) -> DeliveryRow:
+        row = known_subscription(batch, subscription)
+        if row.status != "active":
+            raise Conflict(f"the subscription is {row.status}; nothing is sent to it")
+        topic = known_topic(batch, row.topic)
+        message = new_message(batch, terms, topic, NewMessage(type=TEST, data=data))
+        (key,) = deliver(batch, terms, topic, message, [row], trigger="once", filtered=False)
+        return known_delivery(batch, key)
+
+    return verb
 
 
 def cancel(terms: TopicTerms, id_: int) -> Verb:

@@ -271,6 +271,11 @@ def drop_subscription(id_: int) -> Verb:
     return verb
 
 
+def any_subscription(batch: Batch) -> bool:
+    """Report whether anybody has subscribed to anything; for `Call`."""
+    return batch.store.topics.any_subscription()
+
+
 def known_subscription(batch: Batch, id_: int) -> SubscriptionRow:
     """Read a subscription that is there.
 

@@ -19,7 +19,7 @@ from anew.topics.documents import subscription_document
 from anew.topics.exchange import Answer
 from anew.topics.health import after_attempt
 from anew.topics.outcome import Verdict, judge
-from anew.topics.publishing import died, gate_of, health_of, tell_of
+from anew.topics.publishing import TEST, died, gate_of, health_of, tell_of
 from anew.topics.registry import confirmed, disabled
 from anew.topics.taking import Assignment
 from anew.topics.terms import TopicTerms, limit_name
@@ -150,7 +150,7 @@ class _Settling:
             self._written.append(ended(row, DeliveryStatus.DELIVERED, now, terms))
             if row.trigger == TRIGGER:
                 self._confirm(given, answer)
-            elif row.trigger != "scheduled":
+            elif row.trigger != "scheduled" and given.message.type != TEST:
                 write = self._batch.ids.write
                 ids = {"delivery_id": f"dlv_{write(row.id)}", "message_id": f"msg_{write(row.message)}"}
                 tell_of(self._batch, terms, given.subscription, "delivery.recovered", **ids)

@@ -55,7 +55,7 @@ def test_the_commands() -> None:
         "cron list", "cron next", "fwp info", "fwp ping", "health", "import faktory", "completion", "doctor", "backup", "restore",
         "topic create", "topic list", "topic show", "topic set", "topic delete",
         "sub add", "sub list", "sub show", "sub set", "sub pause", "sub resume", "sub disable", "sub enable", "sub confirm",
-        "sub secret", "sub rotate-secret", "sub delete", "publish", "replay",
+        "sub secret", "sub test", "sub rotate-secret", "sub delete", "publish", "replay",
         "delivery list", "delivery show", "delivery attempts", "delivery redeliver", "delivery cancel", "delivery delete",
         "deliver", "lab chart", "lab compare", "lab fit", "lab open", "lab replay", "lab simulate", "lab report", "listen",
     }  # fmt: skip
