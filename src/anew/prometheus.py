@@ -4,7 +4,8 @@
 
     anew_jobs_enqueued_total   {task, queue}            new jobs stored
     anew_runs_total            {task, queue, outcome}   runs that have ended: succeeded, error, timeout, snoozed, rate_limited, held
-                                                        (by a breaker, without a run), cancelled, interrupted (its process died)
+                                                        (by a breaker, without a run), unknown_task, cancelled, interrupted (its
+                                                        process died)
     anew_jobs_died_total       {task, queue}            jobs that will not be tried again
     anew_run_seconds           {task, queue}            histogram: how long runs took
     anew_wait_seconds          {task, queue}            histogram: how long jobs waited from when they might run until they did

@@ -19,8 +19,9 @@ import msgspec
 from msgspec import Struct
 
 from anew.errors import AnewError, InvalidInput
+from anew.topics import receiver
 from anew.topics.documents import CONFIRMATION
-from anew.topics.signing import PUBLIC, check_public_key, check_secret, is_signed
+from anew.topics.signing import check_key
 from anew.units import parse_duration_with_unit, refused
 
 __all__ = ["Event", "InvalidSignature", "TooOld", "verify"]
@@ -105,9 +106,9 @@ def verify(
     """
     secrets = [secret] if isinstance(secret, str) else list(secret)
     if not secrets:
-        raise InvalidInput("secret: expected at least one", field="secret")
+        raise InvalidInput("secret: there is none; expected at least one", field="secret")
     for one in secrets:
-        (check_public_key if one.startswith(PUBLIC) else check_secret)(one, "secret")
+        check_key(one, "secret")
     if not isinstance(body, bytes | bytearray | memoryview):
         raise refused("body", type(body).__name__, "the bytes of the request as they came")
     body = bytes(body)
@@ -118,7 +119,7 @@ def verify(
     if missing:
         raise InvalidSignature(f"the request has no header {missing[0]}: it is no signed webhook")
     id_, stamp = given["webhook-id"], given["webhook-timestamp"]
-    if not is_signed(given["webhook-signature"], secrets, id_, stamp, body):
+    if not receiver.verify(given["webhook-signature"], secrets, id_, stamp, body):
         raise InvalidSignature("the signature fits none of the secrets")
     if not (stamp.isascii() and stamp.isdecimal() and len(stamp) <= 12):
         raise InvalidSignature("webhook-timestamp is no number of seconds")

@@ -328,6 +328,36 @@ def test_dead_retry_by_id_and_by_queue(server: ServerProcess, client: Client, qu
     assert client.count(queue=queue, status="ready") == 3
 
 
+def test_cancelled_jobs_are_shown_as_such_and_left_alone_where_dead_ones_are_meant(
+    fresh_server: Callable[..., ServerProcess], fresh: Callable[..., Client], queue: str
+) -> None:
+    server = fresh_server()
+    client = fresh(server)
+    died, called_off = kill_one(client, queue), client.enqueue(queue)["id"]
+    anew(server.address, "jobs", "cancel", called_off)
+    shown = anew(server.address, "jobs", "list").stdout.splitlines()[1:]
+    assert [line.split()[3] for line in shown] == ["dead", "cancelled"]
+    for status, ids in (
+        ("cancelled", [called_off]),
+        ("dead", [died, called_off]),
+        ("cancelled,ready", [called_off]),
+    ):
+        listed = anew_json(server.address, "jobs", "list", "--status", status)["jobs"]
+        assert [job["id"] for job in listed] == ids
+        assert anew_json(server.address, "jobs", "list", "--status", status, "--count") == {"count": len(ids)}
+    (status,) = [
+        line.split()
+        for line in anew(server.address, "jobs", "show", called_off).stdout.splitlines()
+        if line.startswith("status")
+    ]
+    assert status == ["status", "cancelled"]
+    assert anew_json(server.address, "dead", "retry", "--all") == {"retried": 1}
+    assert (client.job(died)["status"], client.job(called_off)["status"]) == ("ready", "dead")
+    assert anew_json(server.address, "dead", "retry", "-q", queue) == {"retried": 0}
+    assert anew_json(server.address, "dead", "retry", "--all", "--cancelled") == {"retried": 1}
+    assert client.job(called_off)["status"] == "ready"
+
+
 def test_dead_retry_spreads(server: ServerProcess, client: Client, queue: str) -> None:
     for _ in range(4):
         kill_one(client, queue)

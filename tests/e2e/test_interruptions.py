@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Callable
+from pathlib import Path
+
+import pytest
 
 from .client import Client
 from .command import anew, anew_json
 from .server import ServerProcess
+from .task_worker import Project, TaskWorker
 from .worker import Gate, Worker
 
 
@@ -82,3 +86,77 @@ def test_a_stop_of_the_server_is_not_counted(
     client = fresh(fresh_server(root_dir=root_dir, interruption_limit=1))
     assert client.job(job_id)["status"] == "ready"
     assert client.errors(job_id) == []
+
+
+CRASHES = """
+import os, signal
+from anew import Anew
+
+app = Anew({store!r})
+
+@app.task(process=True)
+def child():
+    os.kill(os.getpid(), signal.SIGKILL)
+
+@app.task
+def whole():
+    os._exit(9)
+"""
+
+
+@pytest.fixture
+def crashes(fresh_server: Callable[..., ServerProcess], tmp_path: Path) -> tuple[ServerProcess, Project]:
+    """A server as it is by default, and a Python application of it whose tasks crash."""
+    server = fresh_server()
+    host, port = server.address
+    project = Project(tmp_path)
+    project.write("crashes.py", CRASHES.format(store=f"http://{host}:{port}"))
+    return server, project
+
+
+def quarantined(server: ServerProcess, client: Client, job_id: str) -> None:
+    job = client.when_status(job_id, "dead")
+    assert job["attempts"] == 0
+    records = client.errors(job_id)
+    assert [record["error_type"] for record in records] == ["Interrupted"] * 3
+    assert [record["decision"]["reason"] for record in records] == [
+        "1 interruption: back to its place at once",
+        "2 interruptions in a row: it waits 2 s",
+        "poison: 3 interruptions in a row, the limit",
+    ]
+    shown = anew(server.address, "jobs", "show", job_id).stdout
+    assert shown.count("Interrupted: its worker went away while it had the job") == 3
+
+
+def test_a_python_task_whose_process_is_killed_dies_after_three_times_whatever_the_servers_limit_is(
+    crashes: tuple[ServerProcess, Project], fresh: Callable[..., Client]
+) -> None:
+    server, project = crashes
+    client = fresh(server)
+    job_id = project.python("import crashes; print(crashes.child.enqueue().id)")
+    worker = TaskWorker(project, "crashes:app")
+    try:
+        client.when_status(job_id, "scheduled")
+        client.patch(f"/jobs/{job_id}", {"ready_at": None})
+        worker.wait_for("discarded", job_id=job_id)
+        quarantined(server, client, job_id)
+    finally:
+        worker.close()
+
+
+def test_a_python_task_that_takes_its_worker_along_dies_after_three_times(
+    crashes: tuple[ServerProcess, Project], fresh: Callable[..., Client]
+) -> None:
+    server, project = crashes
+    client = fresh(server)
+    job_id = project.python("import crashes; print(crashes.whole.enqueue().id)")
+    for status in ("ready", "scheduled", "dead"):
+        worker = TaskWorker(project, "crashes:app")
+        try:
+            assert worker.ended() == 9
+        finally:
+            worker.close()
+        client.when_status(job_id, status)
+        if status == "scheduled":
+            client.patch(f"/jobs/{job_id}", {"ready_at": None})
+    quarantined(server, client, job_id)

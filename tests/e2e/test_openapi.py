@@ -130,7 +130,7 @@ def _jobs_of_entries(body: Any) -> list[Any]:
 def complete(case: Case) -> None:
     """Put in what the document does not say: which texts are schedules and keys' digests, and who must be named twice."""
     body = case.body
-    if case.path == "/v1/crons/{group}":
+    if (case.method, case.path) == ("PUT", "/v1/crons/{group}"):
         for at, entry in enumerate(body["entries"]):
             entry |= {"name": f"e{at}", "schedule": "@daily", "timezone": None}
     if (case.method, case.path) == ("POST", "/v1/breakers"):

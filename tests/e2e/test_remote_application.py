@@ -10,11 +10,13 @@ from pathlib import Path
 import pytest
 
 from anew import Anew, Cancel, Discard, Downstream, Enqueuing, JobFailed, Limit, Retry, Running, Snooze, ctx
+from anew.cli.exit_codes import NOT_FOUND
 from anew.client import Client
 from anew.client.views import RateView
 from anew.errors import InvalidInput, TooLarge, Unreachable
 from anew.tasks.events import Event
 
+from .command import anew, anew_json
 from .server import ServerProcess
 
 
@@ -162,6 +164,19 @@ def test_what_handlers_say_is_the_same_over_http(apps: tuple[Anew, Anew]) -> Non
     assert [one.outcome for one in snoozed.errors] == ["snoozed"]
 
 
+def test_a_task_that_the_worker_does_not_know_burns_no_attempt_over_http(apps: tuple[Anew, Anew]) -> None:
+    remote, _ = apps
+    job = remote.task(name="newer", max_attempts=1)(lambda: None).enqueue()
+    del remote.tasks["newer"]
+    run_until(remote, lambda: job.status() == "scheduled")
+    info = job.info()
+    assert info is not None
+    assert (info.attempts, [(one.outcome, one.error_type) for one in info.errors]) == (
+        0,
+        [("unknown_task", "UnknownTask")],
+    )
+
+
 def test_rules_and_time_outs_hold_over_http(apps: tuple[Anew, Anew]) -> None:
     remote, _ = apps
     late = remote.tasks["late"].enqueue()
@@ -219,12 +234,25 @@ def test_crons_limits_and_counts_are_steered_over_http(
     @remote.task(name="nightly")
     def nightly() -> None: ...
 
+    remote.backend.put_crons(
+        "app", [remote.crons["nightly"].entry("nightly")]
+    )  # as older versions named the group
     remote.put_crons()
     with Client("http://{}:{}".format(*server.address)) as client:
         (shown,) = client.crons()
         assert (shown.group, shown.name, shown.schedule, shown.timezone) == (
-            "app", "nightly", "0 4 * * *", "Europe/Berlin"
+            __name__, "nightly", "0 4 * * *", "Europe/Berlin"
         )  # fmt: skip
+        assert anew_json(server.address, "cron", "remove", __name__, "nightly") == {"removed": ["nightly"]}
+        assert client.crons() == []
+        assert anew(server.address, "cron", "remove", __name__, "nightly").returncode == NOT_FOUND
+        remote.put_crons()
+        assert anew(server.address, "cron", "remove", __name__, "--yes").stdout == "Removed nightly.\n"
+        assert anew(server.address, "cron", "remove", __name__, "--yes").returncode == NOT_FOUND
+        remote.put_crons()
+        remote.crons.clear()
+        remote.run_worker(burst=True)
+        assert client.crons() == []
         remote.limit("sums", concurrency=2, rate="10/m", burst=3)
         (queue,) = [one for one in client.queue_counts() if one.name == "sums"]
         assert queue.limit is not None
@@ -345,4 +373,4 @@ def test_no_server_is_an_error_that_says_where() -> None:
     with pytest.raises(Unreachable, match=r"127\.0\.0\.1:9"):
         app.tasks["double"].enqueue(1)
     with pytest.raises(InvalidInput, match="expected a file, a directory, http"):
-        tasks_of(Anew("redis://x")).counts()
+        Anew("redis://x")

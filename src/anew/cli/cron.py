@@ -9,16 +9,18 @@ import click
 
 from anew.cli.lazy import CommandGroup
 from anew.cli.output import moment, now_ms, show_json, show_table
-from anew.cli.remote import ClientSession, remote
+from anew.cli.remote import ClientSession, confirm, remote
+from anew.errors import NotFound
 
 
 @click.group(cls=CommandGroup)
 def cron() -> None:
-    """List the cron entries of a server, and see when an expression fires.
+    """List and remove the cron entries of a server, and see when an expression fires.
 
     \b
     Examples:
       anew cron list
+      anew cron remove shop.jobs nightly
       anew cron next '30 2 * * 1-5'
     """
 
@@ -28,7 +30,8 @@ def cron() -> None:
 def list_crons(session: ClientSession) -> None:
     """List the cron entries, each with its next fire and its last one.
 
-    Entries stand in anew.toml, under [[fwp.cron]], or in Faktory's own files. SIGHUP makes the server read them again.
+    Entries stand in anew.toml, under [[fwp.cron]], or in Faktory's own files: the group faktory; SIGHUP makes the server read them
+    again. Those of a Python application come from its workers, in a group named as its module.
     A zone of - is the server's own.
 
     \b
@@ -41,11 +44,14 @@ def list_crons(session: ClientSession) -> None:
         show_json({"crons": entries})
         return
     if not entries:
-        click.echo("No cron entries: they stand in anew.toml, under [[fwp.cron]].")
+        click.echo(
+            "No cron entries: they stand in anew.toml, under [[fwp.cron]], or come from Python applications."
+        )
         return
     now = now_ms()
     rows = [
         (
+            entry.group,
             entry.name,
             entry.schedule,
             entry.timezone or "-",
@@ -54,7 +60,37 @@ def list_crons(session: ClientSession) -> None:
         )
         for entry in entries
     ]
-    show_table(("ENTRY", "SCHEDULE", "ZONE", "NEXT", "LAST"), rows)
+    show_table(("GROUP", "ENTRY", "SCHEDULE", "ZONE", "NEXT", "LAST"), rows)
+
+
+@cron.command("remove", short_help="Remove a cron entry, or all of a group.")
+@click.argument("group")
+@click.argument("name", required=False)
+@click.option("--yes", is_flag=True, help="Do not ask before all entries of a group are removed.")
+@remote
+def remove(session: ClientSession, group: str, name: str | None, yes: bool) -> None:
+    """Remove a cron entry, or all entries of a GROUP where no NAME is given. What they have enqueued stays.
+
+    Whoever has an entry puts it back when it starts: a worker whose application has it, a server whose configuration does.
+
+    \b
+    Examples:
+      anew cron remove shop.jobs nightly
+      anew cron remove shop.jobs --yes
+      anew cron remove shop.jobs nightly --json
+    """
+    if name is None:
+        confirm(f"Remove all cron entries of the group {group}", yes=yes)
+        removed = session.client.clear_crons(group)
+        if not removed:
+            raise NotFound(f"no cron entries in a group {group!r}; anew cron list shows the groups")
+    else:
+        session.client.remove_cron(group, name)
+        removed = [name]
+    if session.as_json:
+        show_json({"removed": list(removed)})
+        return
+    click.echo("Removed " + ", ".join(removed) + ".")
 
 
 @cron.command("next")

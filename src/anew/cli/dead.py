@@ -73,6 +73,7 @@ def list_dead(session: ClientSession, filters: Filters, limit: int) -> None:
 @click.argument("job_ids", nargs=-1, metavar="[ID...]")
 @filter_options(status=False)
 @click.option("--all", "everything", is_flag=True, help="Every dead job there is.")
+@click.option("--cancelled", is_flag=True, help="Those that were cancelled or have expired, and no others.")
 @click.option("--spread", metavar="TIME", help="Spread them evenly over this time: 10m. [all at once]")
 @click.option("--reset-attempts", is_flag=True, help="Let them begin again, with all their retries.")
 @remote
@@ -81,11 +82,13 @@ def retry_dead(
     job_ids: tuple[str, ...],
     filters: Filters,
     everything: bool,
+    cancelled: bool,
     spread: str | None,
     reset_attempts: bool,
 ) -> int:
     """Make dead jobs ready again: those named, those that match, or all.
 
+    Jobs that were cancelled or have expired are left alone unless they are named, or --cancelled is given.
     Without --reset-attempts their failures stay counted: one that was out of retries runs once more, and is dead
     again if that fails. Expired jobs expire no more. After an outage, --spread keeps the jobs that return from
     overloading the same service again.
@@ -97,10 +100,13 @@ def retry_dead(
       anew dead retry --all --reset-attempts --json
     """
     require_one_choice(job_ids, filters, everything=everything)
-    if job_ids and spread is None and not reset_attempts:
+    if job_ids and spread is None and not (reset_attempts or cancelled):
         return each(session, job_ids, session.client.retry, "is ready again")
     spread_ms = None if spread is None else parse_duration_with_unit(spread, "--spread")
-    retried = session.client.redrive(filters.also(id=job_ids), spread=spread, reset_attempts=reset_attempts)
+    chosen = filters.also(id=job_ids)
+    if cancelled or not job_ids:
+        chosen = chosen.also(state="cancelled" if cancelled else "dead")
+    retried = session.client.redrive(chosen, spread=spread, reset_attempts=reset_attempts)
     if session.as_json:
         show_json({"retried": retried})
     else:

@@ -6,6 +6,7 @@ import contextlib
 import itertools
 from collections.abc import Callable, Iterable
 from typing import Any, Final, Literal
+from urllib.parse import quote
 
 import click
 
@@ -15,8 +16,9 @@ from anew.cli.lazy import CommandGroup
 from anew.cli.output import now_ms, one_line, show_json, show_table
 from anew.cli.remote import ClientSession, confirm, filter_options, remote, require_one_choice
 from anew.cli.values import job_options
-from anew.client import Client, Filters, JobView
-from anew.errors import Conflict, InvalidInput, NotFound
+from anew.client import Client, Filters, JobView, Page
+from anew.client.views import read_job
+from anew.errors import Conflict, InvalidInput, NotFound, NotSupported
 
 _PAGE: Final = 1_000
 
@@ -113,18 +115,26 @@ def _found(client: Client, job_id: str) -> JobView:
         NotFound: No job has it, or several have it from their producers.
     """
     try:
-        return client.get(job_id)
+        return _get(client, job_id)
     except NotFound:
         # A filter cannot name an id with a comma, and a server that is no Anew refuses to filter by it.
         with contextlib.suppress(InvalidInput):
             found = fetch(client, Filters(jid=job_id), 2, newest=True)
             if len(found) == 1:
-                return client.get(found[0].id)
+                return _get(client, found[0].id)
             if found:
                 raise NotFound(
                     f"several jobs have the id {job_id} of their producers; list them with: anew jobs list --jid {job_id}"
                 ) from None
         raise
+
+
+def _get(client: Client, job_id: str) -> JobView:
+    """Fetch a job with its state by Anew's own name, if the server has those."""
+    try:
+        return read_job(client.request("GET", f"/v1/jobs/{quote(job_id, safe='')}"))
+    except NotSupported:
+        return client.get(job_id)
 
 
 @jobs.command("patch", short_help="Change jobs that have not ended.")
@@ -200,8 +210,8 @@ def retry_jobs(session: ClientSession, job_ids: tuple[str, ...]) -> int:
 def cancel_jobs(session: ClientSession, job_ids: tuple[str, ...]) -> int:
     """End jobs before their time.
 
-    They are listed as dead, are kept as long as those, and can be brought back like them: anew jobs retry. A worker
-    that has one at that moment learns it when it reports.
+    They are kept as long as dead ones, and can be brought back like them: anew jobs retry. A worker that has one at
+    that moment learns it when it reports.
 
     \b
     Examples:
@@ -247,8 +257,16 @@ def fetch(client: Client, filters: Filters, limit: int | None, *, newest: bool) 
         newest: The newest first.
     """
     order: Literal["asc", "desc"] = "desc" if newest else "asc"
-    pages = client.list(filters, order=order, page=min(limit or _PAGE, _PAGE))
-    return list(itertools.islice(pages, limit))
+    size = min(limit or _PAGE, _PAGE)
+    try:
+        page: Page | None = client.page(filters, limit=size, order=order, last_errors=True)
+    except NotSupported:  # a server that is no Anew has no states of its own
+        return list(itertools.islice(client.list(filters, order=order, page=size), limit))
+    found: list[JobView] = []
+    while page is not None and (limit is None or len(found) < limit):
+        found += page
+        page = page.next()
+    return found[:limit]
 
 
 def show_jobs(found: Iterable[JobView]) -> None:

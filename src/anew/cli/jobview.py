@@ -20,7 +20,12 @@ _PAYLOAD_SHOWN: Final = 2_000
 
 def row(job: JobView, now: int, zone: datetime.tzinfo | None = None) -> tuple[str, ...]:
     """Give a job as the cells of `HEADING`."""
-    return (job.id, job.type, job.queue, job.status, str(job.attempts), when(job, now, zone))
+    return (job.id, job.type, job.queue, status_of(job), str(job.attempts), when(job, now, zone))
+
+
+def status_of(job: JobView) -> str:
+    """Give a job's status; the API's, but that a cancelled job is told from dead ones where the server does."""
+    return "cancelled" if job.state == "cancelled" else job.status
 
 
 def when(job: JobView, now: int, zone: datetime.tzinfo | None = None) -> str:
@@ -134,8 +139,8 @@ def _facts(job: JobView, now: int, zone: datetime.tzinfo | None) -> Iterator[tup
         yield "jid", job.jid
     yield "type", job.type
     yield "queue", job.queue
-    text = when(job, now, zone)
-    yield "status", text if text.startswith(job.status) else f"{job.status}, {text}" if text else job.status
+    status, text = status_of(job), when(job, now, zone)
+    yield "status", text if text.startswith(status) else f"{status}, {text}" if text else status
     yield "priority", str(job.priority)
     yield (
         "failures",

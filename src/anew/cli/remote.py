@@ -95,7 +95,7 @@ _FILTERS: Final[Mapping[str, Mapping[str, Any]]] = {
         "multiple": True,
         "metavar": "STATUS",
         "help": "Only these: scheduled, ready, in_flight, completed, dead; several with commas. "
-        "Or retrying: scheduled, and failed before.",
+        "Or retrying: scheduled, and failed before; or cancelled, which are among the dead.",
     },
     "queue": {"multiple": True, "metavar": "QUEUE", "help": "Only these queues."},
     "type": {"multiple": True, "metavar": "TYPE", "help": "Only these types."},
@@ -106,12 +106,21 @@ _FILTERS: Final[Mapping[str, Mapping[str, Any]]] = {
 _SHORT: Final = {"status": ("-s",), "queue": ("-q",), "type": ("-t",)}
 
 
+_STATES: Final = {"scheduled": ("scheduled", "retrying"), "dead": ("dead", "cancelled")}
+"""By status of the API: Anew's states where there are several."""
+
+
 def _with_retrying(given: dict[str, Any], prefix: str) -> dict[str, Any]:
     """Give the filters as the API knows them: there, a job that is retrying is scheduled and has failures.
+
+    A cancelled one is dead there, and only Anew's own states tell it from others.
 
     Raises:
         InvalidInput: ``retrying`` stands beside another status or a number of failures, which one filter cannot say.
     """
+    if "cancelled" in given.get("status", ()):
+        states = dict.fromkeys(state for name in given["status"] for state in _STATES.get(name, (name,)))
+        return given | {"status": (), "state": tuple(states)}
     if "retrying" not in given.get("status", ()):
         return given
     if set(given["status"]) != {"retrying"} or given["attempts"] is not None:

@@ -125,10 +125,12 @@ class AsyncClient(Verbs, Awaiting):
         prefetch: int = 1,
         worker_id: str | None = None,
         idle_timeout: Period = "30s",
+        interruption_limit: int | None = None,
     ) -> AsyncTakeStream:
         """A stream of jobs, opened by ``async with`` or by the first job that is asked for; see `Client.take`."""
         idle_timeout_ms = period_ms(idle_timeout, "idle_timeout", low=1)
-        opened = partial(self._transport.open_stream, *take_request(queues, prefetch, worker_id))
+        asked = take_request(queues, prefetch, worker_id, interruption_limit)
+        opened = partial(self._transport.open_stream, *asked)
         return AsyncTakeStream(opened, idle_timeout_ms, self._retry)
 
     async def _perform(self, asked: Asked[T]) -> T:

@@ -160,6 +160,7 @@ class Client(Verbs, Blocking):
         prefetch: int = 1,
         worker_id: str | None = None,
         idle_timeout: Period = "30s",
+        interruption_limit: int | None = None,
     ) -> TakeStream:
         """Open a stream of jobs. One that breaks or that the server ends is opened again by the client's ``retry``.
 
@@ -168,9 +169,12 @@ class Client(Verbs, Blocking):
             prefetch: Most jobs held by this stream at once.
             worker_id: Name that the server's log shows.
             idle_timeout: Longest silence; the server's heartbeats count.
+            interruption_limit: A job is dead whose worker has gone away with it so many times in a row, 0 for no number; None: the
+                server's own limit holds.
         """
         idle_timeout_ms = period_ms(idle_timeout, "idle_timeout", low=1)
-        opened = partial(self._transport.open_stream, *take_request(queues, prefetch, worker_id))
+        asked = take_request(queues, prefetch, worker_id, interruption_limit)
+        opened = partial(self._transport.open_stream, *asked)
         return TakeStream(opened, idle_timeout_ms, self._retry)
 
     def _perform(self, asked: Asked[T]) -> T:

@@ -84,6 +84,7 @@ class Feed:
         idle_timeout_ms: Longest silence before the stream counts as broken.
         wait_for_server: Whether a server that cannot be reached at first is waited for.
         worker_id: What the server's log calls it; None: this machine and process.
+        interruption_limit: See `Client.take`.
     """
 
     def __init__(
@@ -96,12 +97,14 @@ class Feed:
         idle_timeout_ms: int,
         wait_for_server: bool,
         worker_id: str | None = None,
+        interruption_limit: int | None = None,
     ) -> None:
         self._client, self._deliver = client, deliver
         self._queues, self._prefetch = tuple(queues), prefetch
         self._idle_timeout = datetime.timedelta(milliseconds=idle_timeout_ms)
         self._wait_for_server = wait_for_server
         self._worker_id = worker_id or f"{socket.gethostname()}:{os.getpid()}"
+        self._interruption_limit = interruption_limit
         self._ending = threading.Event()
         self._lock = threading.Lock()
         self._stream: TakeStream | None = None
@@ -152,6 +155,7 @@ class Feed:
             prefetch=self._prefetch,
             worker_id=self._worker_id,
             idle_timeout=self._idle_timeout,
+            interruption_limit=self._interruption_limit,
         )
         with self._lock:
             self._stream = stream

@@ -121,6 +121,7 @@ class Filters:
 
     Attributes:
         id, jid, status, queue, type: Any of these values, one (``"mail"``) or several (``["mail", "web"]``); empty means all.
+        state: The same by Anew's own names, which tell dead from cancelled jobs and scheduled from retrying ones (Anew).
         priority, attempts: A number or an inclusive range: ``7``, ``"10..20"``, ``"..5"``, ``"9.."``.
         ready_at: The same in epoch ms; or an aware datetime; or a pair of instants, each of which may be None.
 
@@ -136,9 +137,10 @@ class Filters:
     priority: str | int | None = None
     ready_at: str | Moment | tuple[Moment | None, Moment | None] | None = None
     attempts: str | int | None = None
+    state: Names = ()
 
     def __post_init__(self) -> None:
-        for field in ("id", "jid", "status", "queue", "type"):
+        for field in ("id", "jid", "status", "queue", "type", "state"):
             object.__setattr__(self, field, names(getattr(self, field), field))
         object.__setattr__(self, "ready_at", _range_text(self.ready_at))
         for field, value in self.given().items():
@@ -155,9 +157,11 @@ class Filters:
             if value not in (None, ())
         }
 
-    def also(self, *, id: Names = (), status: Names = ()) -> Filters:
+    def also(self, *, id: Names = (), status: Names = (), state: Names = ()) -> Filters:
         """The same conditions, with these in place of its own where they are given."""
-        return dataclasses.replace(self, id=id or self.id, status=status or self.status)
+        return dataclasses.replace(
+            self, id=id or self.id, status=status or self.status, state=state or self.state
+        )
 
     def query(self) -> dict[str, str]:
         """The conditions as query parameters, values percent-encoded, the commas between them literal."""

@@ -118,6 +118,23 @@ class Verbs:
         return _get("/v1/crons", read_crons)
 
     @verb
+    def remove_cron(self, group: str, name: str) -> Exchange[None]:
+        """Remove one cron entry; what it has enqueued stays (Anew).
+
+        Raises:
+            NotFound: There is none.
+        """
+        return _send("DELETE", f"/v1/crons/{quote(group, safe='')}/{quote(name, safe='')}", None, _nothing)
+
+    @verb
+    def clear_crons(self, group: str) -> Exchange[Sequence[str]]:
+        """Remove all cron entries of a group; give their names (Anew)."""
+        path = f"/v1/crons/{quote(group, safe='')}"
+        return _send(
+            "DELETE", path, None, lambda answer: [str(one) for one in read_object(answer)["removed"]]
+        )
+
+    @verb
     def enqueue(self, /, type: str, queue: str, payload: Any = None, **options: Any) -> Exchange[JobView]:
         """Store one job.
 
@@ -266,10 +283,11 @@ class Verbs:
     def redrive(
         self, filters: Filters = ALL, *, spread: Period | None = None, reset_attempts: bool = False
     ) -> Exchange[int]:
-        """Make dead jobs ready again (Anew); give their number.
+        """Make dead and cancelled jobs ready again (Anew); give their number.
 
         Args:
-            filters: Which of the dead jobs; nothing set means all of them.
+            filters: Which of them; nothing set means all of them. ``Filters(state="dead")`` leaves out those that were called off
+                or have expired.
             spread: Spread them evenly over this period from now; None means all at once.
             reset_attempts: Let them begin at the first attempt again, with all their retries.
         """
@@ -329,10 +347,14 @@ def error_walk(job_id: str, order: Order, limit: int | None) -> Walk[Sequence[Er
         given += len((yield _get(following, read)))
 
 
-def take_request(queues: Names, prefetch: int, worker_id: str | None) -> tuple[str, dict[str, str]]:
+def take_request(
+    queues: Names, prefetch: int, worker_id: str | None, interruption_limit: int | None
+) -> tuple[str, dict[str, str]]:
     """Give target and headers of a take stream."""
     parameters = {"prefetch": str(prefetch)} | Filters(queue=queues).query()
     headers = {"Accept": "application/x-ndjson"} | ({"Worker-Id": worker_id} if worker_id else {})
+    if interruption_limit is not None:
+        headers["Interruption-Limit"] = str(interruption_limit)
     return target("/jobs/take", parameters), headers
 
 

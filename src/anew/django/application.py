@@ -46,9 +46,17 @@ def project_app() -> Anew:
         app = Anew(**_arguments())
     except AnewError as error:
         raise ImproperlyConfigured(f"ANEW: {error}") from error
+    if "NAME" not in getattr(settings, "ANEW", {}):
+        app.name = _project_name()
     app.first_module = "anew.django.setup"
     app.around("run")(_with_fresh_connections)
     return app
+
+
+def _project_name() -> str:
+    """Name the project as the package that has its URLs, or its settings: two projects may share a store."""
+    named = getattr(settings, "ROOT_URLCONF", None) or getattr(settings, "SETTINGS_MODULE", None)
+    return str(named or "django").partition(".")[0]
 
 
 def _arguments() -> dict[str, Any]:

@@ -40,7 +40,7 @@ from anew.jobs.decide import (
 from anew.jobs.expiry import expired
 from anew.jobs.hooks import Event, Hook, move_between
 from anew.jobs.ids import COUNTER_BITS
-from anew.jobs.interruption import decide_interruption
+from anew.jobs.interruption import decide_interruption, limit_of
 from anew.jobs.patch import released
 from anew.jobs.transitions import Move
 from anew.jobs.unique import End
@@ -449,7 +449,7 @@ class Batch:
             interrupted: How the hold ended, which counts, and delays or ends jobs to which it happens again and again; None for
                 an end that is nobody's fault.
         """
-        if interrupted is not None and self.defaults.interruption_limit:
+        if interrupted is not None and limit_of(interrupted, self.defaults):
             changes = [
                 decide_interruption(job, interrupted, defaults=self.defaults, now=self.now)
                 for job in self.in_flight(keys)

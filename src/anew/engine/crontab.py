@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -157,8 +157,16 @@ _PUSHED = msgspec.json.Decoder(PushedJob)
 # -- verbs
 
 
-def replace_group(group: str, entries: Sequence[NewCron]) -> Callable[[Batch], Replaced]:
+def replace_group(
+    group: str, entries: Sequence[NewCron], *, takes_over: str | None = None
+) -> Callable[[Batch], Replaced]:
     """Have these entries in a group and no others: what a configuration says. Those that have not changed keep their schedule.
+
+    Args:
+        group: Its name.
+        entries: What it is to have.
+        takes_over: A group in which some of them may have been until now: those of the same name, whose jobs are of the same type,
+            leave it, and keep their schedule. Its other entries are left alone.
 
     Returns:
         A verb that gives what it has changed.
@@ -172,10 +180,13 @@ def replace_group(group: str, entries: Sequence[NewCron]) -> Callable[[Batch], R
 
     def verb(batch: Batch) -> Replaced:
         stored = {row.name: row for row in _all_of(batch, group)}
-        rows = [_put(batch, group, new, stored.get(name)) for name, new in wanted.items()]
+        former = {} if takes_over in (None, group) else _former(batch, str(takes_over), wanted)
+        before = former | stored
+        rows = [_put(batch, group, new, before.get(name)) for name, new in wanted.items()]
         changed = [row for row in rows if row != stored.get(row.name)]
         removed = sorted(stored.keys() - wanted)
         _write(batch, changed)
+        batch.store.drop_crons((row.group, row.name) for row in former.values())
         batch.store.drop_crons((group, name) for name in removed)
         return Replaced([row.name for row in changed], removed)
 
@@ -311,6 +322,22 @@ def _all_of(batch: Batch, group: str) -> list[CronRow]:
         found = batch.store.crons(group, (group, found[-1].name), LISTED)
         rows = rows + found
     return rows
+
+
+def _former(batch: Batch, group: str, wanted: Mapping[str, NewCron]) -> dict[str, CronRow]:
+    """Give the entries of another group that are wanted ones: by name, and by the type of their jobs."""
+    return {
+        row.name: row
+        for row in _all_of(batch, group)
+        if row.name in wanted and _type_of(row, batch.now) == wanted[row.name].job.type
+    }
+
+
+def _type_of(row: CronRow, now: int) -> str | None:
+    try:
+        return job_of(row.job, now).type
+    except msgspec.MsgspecError:
+        return None
 
 
 def _find(batch: Batch, group: str, name: str) -> CronRow:

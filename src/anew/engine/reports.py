@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Literal, NamedTuple
 
+from msgspec.structs import replace
+
 from anew.engine.batch import Batch
 from anew.engine.ops import Call, Done, Fail, Succeed
 from anew.engine.settle import Answers, settle_failures, settle_successes
@@ -16,6 +18,7 @@ from anew.errors import NotFound
 from anew.jobs import Job, Outcome
 
 RELEASE = "release"
+GOES_ON = "goes on"
 
 
 class Report(NamedTuple):
@@ -24,13 +27,14 @@ class Report(NamedTuple):
     Attributes:
         key: The job's.
         taken_at: When it was taken, epoch ms; None means whichever attempt is in flight.
-        outcome: None: it succeeded. ``release``: it never began, and the job goes back to its place uncounted.
+        outcome: None: it succeeded. ``release``: it never began, and the job goes back to its place uncounted. ``goes on``: it has
+            not ended; its worker, which had lost the job with its connection, holds it anew, and has not died after all.
         result: What it has come to, as JSON; kept as long as the completed job.
     """
 
     key: int
     taken_at: int | None
-    outcome: Outcome | Literal["release"] | None
+    outcome: Outcome | Literal["release", "goes on"] | None
     result: bytes | None = None
 
 
@@ -45,9 +49,8 @@ class Reports(Call):
 
 
 def _settle(batch: Batch, reports: Sequence[Report]) -> list[Job | NotFound | None]:
-    tokens = {
-        job.key: (job.dequeued_at, job.hold_token) for job in batch.in_flight(one.key for one in reports)
-    }
+    found = {job.key: job for job in batch.in_flight(one.key for one in reports)}
+    tokens = {key: (job.dequeued_at, job.hold_token) for key, job in found.items()}
     results: list[Job | NotFound | None] = [NotFound("job not found in in-flight set")] * len(reports)
     meant: list[tuple[int, Report, int]] = []
     for at, report in enumerate(reports):
@@ -56,6 +59,10 @@ def _settle(batch: Batch, reports: Sequence[Report]) -> list[Job | NotFound | No
             meant.append((at, report, token))
     well = [(at, report, token) for at, report, token in meant if report.outcome is None]
     released = [(at, report) for at, report, _ in meant if report.outcome == RELEASE]
+    for at, report, _ in meant:
+        if report.outcome == GOES_ON:
+            results[at] = after = replace(found[report.key], interruptions=0)
+            batch.rewrite([(found[report.key], after)])
     if well:
         _succeed(batch, [report for _, report, _ in well], [token for _, _, token in well])
         for at, _, _ in well:

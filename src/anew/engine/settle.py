@@ -116,6 +116,7 @@ def settle_named(batch: Batch, ops: list[Acknowledge | Reject], answers: Answers
 
 def settle_release(batch: Batch, op: Release) -> int:
     """Give back what a taker still holds."""
-    released = batch.give_back(sorted(op.taker.held), Interrupted("worker gone") if op.interrupted else None)
+    gone = Interrupted("worker gone", op.taker.interruption_limit) if op.interrupted else None
+    released = batch.give_back(sorted(op.taker.held), gone)
     batch.stats.released += released
     return released

@@ -64,9 +64,20 @@ class Taker:
         prefetch: Most jobs it may hold unsettled, >= 1.
         deliver: Called after the commit with the jobs taken for it and the instant of the take.
         broken: Called when `deliver` has raised: it gets no more jobs, and what it holds is to be given back.
+        interruption_limit: How often in a row a job that it holds may lose its worker; None: as often as the engine's defaults say.
     """
 
-    __slots__ = ("broken", "deliver", "group", "held", "number", "paused", "prefetch", "queues")
+    __slots__ = (
+        "broken",
+        "deliver",
+        "group",
+        "held",
+        "interruption_limit",
+        "number",
+        "paused",
+        "prefetch",
+        "queues",
+    )
     group: Group
 
     def __init__(
@@ -75,12 +86,15 @@ class Taker:
         prefetch: int,
         deliver: Callable[[list[TakenRow], int], None],
         broken: Callable[[], None] = lambda: None,
+        *,
+        interruption_limit: int | None = None,
     ) -> None:
         self.number = next(_numbers)
         self.queues = None if queues is None else tuple(dict.fromkeys(queues))
         self.prefetch = prefetch
         self.deliver = deliver
         self.broken = broken
+        self.interruption_limit = interruption_limit
         self.held: dict[int, int] = {}  # key -> the token under which it was taken
         self.paused = False
 

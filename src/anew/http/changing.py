@@ -167,7 +167,7 @@ class ChangeRoutes:
             self._submit(Call(verb, self._with_job(request, form)))
 
     def retry_many(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
-        """Make all dead and cancelled jobs that match ready, at once or spread over a period."""
+        """Make all dead and cancelled jobs that match ready (`state=dead` for the dead alone), at once or spread over a period."""
         wanted = _redrive_body(request)
         if wanted is None:
             return

@@ -7,7 +7,7 @@ from typing import Any
 from msgspec import Raw, Struct
 
 from anew.engine import Call
-from anew.engine.crontab import NewCron, Replaced, list_crons, replace_group
+from anew.engine.crontab import NewCron, Replaced, list_crons, remove_cron, replace_group
 from anew.errors import InvalidInput, NotSupported
 from anew.http.api import Context
 from anew.http.bodies import body_as, decode
@@ -42,9 +42,12 @@ class CronEntries(Struct, frozen=True):
 
     Attributes:
         entries: Different in their names.
+        takes_over: A group in which they may have been until now: those of the same name and type of job leave it, and keep their
+            schedule.
     """
 
     entries: list[Raw]
+    takes_over: str | None = None
 
 
 class NewCronEntry(Struct, frozen=True):
@@ -97,7 +100,21 @@ class CronRoutes:
         def then(replaced: Replaced) -> None:
             form.reply(request, 200, {"written": replaced.written, "removed": replaced.removed})
 
-        self._submit(Call(replace_group(params[0], entries), answering(request, form, then)))
+        replacing = replace_group(params[0], entries, takes_over=body.takes_over)
+        self._submit(Call(replacing, answering(request, form, then)))
+
+    def remove(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
+        """Remove one cron entry; what it has enqueued stays."""
+        verb = remove_cron(params[0], params[1])
+        self._submit(Call(verb, answering(request, form, lambda _: request.reply(204, b"", None))))
+
+    def clear(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
+        """Remove all cron entries of a group; what they have enqueued stays."""
+
+        def then(replaced: Replaced) -> None:
+            form.reply(request, 200, {"removed": replaced.removed})
+
+        self._submit(Call(replace_group(params[0], []), answering(request, form, then)))
 
     def _entry(self, raw: Raw, form: Format, at: int) -> NewCron:
         where = f"entries[{at}]"
@@ -144,6 +161,12 @@ def add_routes(router: Router, context: Context) -> None:
     replaced = Doc("replaceCrons", "server", {200: "CronsReplaced"}, "CronEntries", errors=(409,))
     router.add("GET", "/v1/crons", routes.list, listed)
     router.add("PUT", "/v1/crons/{group}", routes.replace, replaced, most_bytes=MAX_BODY)
+    router.add(
+        "DELETE", "/v1/crons/{group}", routes.clear, Doc("clearCrons", "server", {200: "CronsRemoved"})
+    )
+    router.add(
+        "DELETE", "/v1/crons/{group}/{name}", routes.remove, Doc("removeCron", "server", errors=(404,))
+    )
     for path, methods in _ZIZQ.items():
         for method in methods:
             router.add(method, path, routes.zizq)

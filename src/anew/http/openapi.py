@@ -66,6 +66,7 @@ PATH_PARAMETERS = {
     "worker": text(),
     "group": NAME,
     "breaker": text(),
+    "name": text(),
 }
 
 QUERIES: dict[str, dict[str, Schema]] = {

@@ -31,6 +31,7 @@ from anew.http.render import (
 from anew.http.reports import (
     CancelledReport,
     FailedReport,
+    GoesOnReport,
     InterruptedReport,
     ProgressReport,
     ReleasedReport,
@@ -40,6 +41,7 @@ from anew.http.reports import (
 from anew.http.service import NewLimit, NewRate
 from anew.http.settling import Ids, JobFailure
 from anew.http.tied import NewKeyLimit, NewTiedJob, NewTies, NewUnique
+from anew.jobs import State
 from anew.jobs.change import Decision
 from anew.jobs.codec import U64_MAX, Backoff, FailureReport, NewJob, Retention
 
@@ -88,6 +90,7 @@ GENERATED: dict[type[msgspec.Struct], str] = {
     CancelledReport: "CancelledReport",
     InterruptedReport: "InterruptedReport",
     ReleasedReport: "ReleasedReport",
+    GoesOnReport: "GoesOnReport",
     ProgressReport: "Progress",
     BreakerQuestion: "BreakerQuestion",
     BreakerTerms: "BreakerTerms",
@@ -151,6 +154,7 @@ NAME = text(minLength=1, maxLength=512, pattern=NAME_PATTERN)
 FILTER_PARAMETERS: dict[str, Schema] = {
     # Empty items are skipped, and nothing but empty items is no condition.
     "status": list_of(text(enum=[*STATES, ""])),
+    "state": list_of(text(enum=[*State, ""])),
     "queue": list_of(text()),
     "type": list_of(text()),
     "id": list_of(text(pattern="^(?:[0-9a-z]{25})?$")),
@@ -268,6 +272,7 @@ def schemas() -> dict[str, Schema]:
         "QuietStreams": record("streams", streams=integer(U64_MAX)),
         "QueueLimited": record("name limit", name=text(), limit=or_null(_LIMIT)),
         "CronsReplaced": record("written removed", written=list_of(text()), removed=list_of(text())),
+        "CronsRemoved": record("removed", removed=list_of(text())),
         "BreakerAnswer": record(
             "held open turned",
             held=list_of(record("id ready_at", id=text(pattern=ID_PATTERN), ready_at=integer(U64_MAX))),
@@ -294,7 +299,8 @@ def schemas() -> dict[str, Schema]:
 
 
 _REPORTS = (
-    "SucceededReport", "FailedReport", "SnoozedReport", "CancelledReport", "InterruptedReport", "ReleasedReport"
+    "SucceededReport", "FailedReport", "SnoozedReport", "CancelledReport", "InterruptedReport", "ReleasedReport",
+    "GoesOnReport",
 )  # fmt: skip
 _ENDS = {
     "oneOf": [

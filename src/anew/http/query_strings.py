@@ -22,7 +22,7 @@ U32_MAX = (1 << 32) - 1
 RANGES = {"priority": U16_MAX, "ready_at": U64_MAX, "attempts": U32_MAX}
 """Range filters in the order of links, with the greatest value of each."""
 
-FILTERS = frozenset({"status", "queue", "type", "id", "jid", "filter", *RANGES})
+FILTERS = frozenset({"status", "state", "queue", "type", "id", "jid", "filter", *RANGES})
 PAGING = frozenset({"from", "order", "limit"})
 
 STATES: dict[str, frozenset[State]] = {
@@ -74,12 +74,14 @@ class Selection:
 
     Attributes:
         status: Names as the API knows them, in the order of a job's life.
+        state: Anew's own names, which tell dead from cancelled and scheduled from retrying, in that order too.
         queue, type, id, jid: Sorted by their bytes.
         ranges: Inclusive ends by the parameter's name.
         jq: An expression over payloads was given.
     """
 
     status: tuple[str, ...] = ()
+    state: tuple[State, ...] = ()
     queue: tuple[str, ...] = ()
     type: tuple[str, ...] = ()
     id: tuple[str, ...] = ()
@@ -110,10 +112,14 @@ class Selection:
             ids: Reads public ids; those of other stores match nothing.
             visible_at: Hide ended jobs whose retention is over at this instant; None hides nothing.
         """
-        states = frozenset[State]().union(*(STATES[name] for name in self.status))
+        states = frozenset(State)
+        if self.status:
+            states = frozenset[State]().union(*(STATES[name] for name in self.status))
+        if self.state:
+            states &= frozenset(self.state)
         keys = frozenset(key for key in map(ids.read, self.id) if key >= 0)
         return Filter(
-            states=states if self.status else None,
+            states=states if self.status or self.state else None,
             queues=frozenset(self.queue) or None,
             types=frozenset(self.type) or None,
             keys=keys if self.id else None,
@@ -127,11 +133,11 @@ class Selection:
     def is_everything(self) -> bool:
         """Return whether no condition at all was given."""
         named = self.queue or self.type or self.id or self.jid
-        return not (self.status or named or self.ranges or self.jq)
+        return not (self.status or self.state or named or self.ranges or self.jq)
 
     def parameters(self) -> list[tuple[str, str]]:
         """Give the filters as they stand in links, percent-encoded."""
-        sets = [(name, getattr(self, name)) for name in ("status", "queue", "type", "id", "jid")]
+        sets = [(name, getattr(self, name)) for name in ("status", "state", "queue", "type", "id", "jid")]
         shown = [(name, ",".join(map(encoded, values))) for name, values in sets if values]
         shown += [
             (name, _range_text(self.ranges[name], RANGES[name])) for name in RANGES if name in self.ranges
@@ -183,14 +189,18 @@ def selection(given: Mapping[str, str]) -> Selection:
     """Read the filters among a query's parameters.
 
     Raises:
-        MalformedRequest: A status that does not exist, or a range that is none.
+        MalformedRequest: A status or state that does not exist, or a range that is none.
     """
     names = comma_set(given.get("status")) or frozenset()
     for name in names - STATES.keys():
         raise bad_query(f"status: {_brief(name)} is not valid; expected {', '.join(STATES)}", "status")
+    states = comma_set(given.get("state")) or frozenset()
+    for name in states - {*State}:
+        raise bad_query(f"state: {_brief(name)} is not valid; expected {', '.join(State)}", "state")
     ranges = {name: _range(name, given[name], most) for name, most in RANGES.items() if given.get(name)}
     return Selection(
         status=tuple(name for name in STATES if name in names),
+        state=tuple(state for state in State if state in states),
         queue=_sorted_set(given.get("queue")),
         type=_sorted_set(given.get("type")),
         id=_sorted_set(given.get("id")),

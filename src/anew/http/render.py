@@ -182,8 +182,8 @@ class ShownError(Struct, kw_only=True):
 
     Attributes:
         attempt: 1 for the first failure.
-        outcome: How the attempt ended: `error`, `timeout`, `interrupted`, `snoozed`, `rate_limited`, `held`, `cancelled` or
-            `corrupt`.
+        outcome: How the attempt ended: `error`, `timeout`, `interrupted`, `snoozed`, `rate_limited`, `held`, `unknown_task`,
+            `cancelled` or `corrupt`.
         message: What went wrong.
         error_type: The error's class.
         backtrace: Where it happened.

@@ -11,7 +11,7 @@ from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 from anew.backoff import policy_from_json
 from anew.engine import Call
 from anew.engine.progress import report_progress
-from anew.engine.reports import RELEASE, Report, Reports
+from anew.engine.reports import GOES_ON, RELEASE, Report, Reports
 from anew.errors import AnewError, InvalidInput, InvalidJob
 from anew.http.api import Context
 from anew.http.bodies import MAX_MEMBER, body_as, decode
@@ -83,13 +83,14 @@ class SnoozedReport(_Ended, frozen=True, kw_only=True, tag="snoozed"):
     Attributes:
         ready_at: When, epoch ms.
         reason: Why.
-        outcome: `rate_limited`: what it calls has refused it for the time being.
+        outcome: `rate_limited`: what it calls has refused it for the time being. `unknown_task`: the worker has no handler for it;
+            the server says when it comes back, and after a day it is dead.
         most: The most snoozes of the job; one more ends it.
     """
 
     ready_at: At
     reason: str = ""
-    outcome: Literal["snoozed", "rate_limited"] = "snoozed"
+    outcome: Literal["snoozed", "rate_limited", "unknown_task"] = "snoozed"
     most: U32 | None = None
 
 
@@ -104,15 +105,31 @@ class CancelledReport(_Ended, frozen=True, kw_only=True, tag="cancelled"):
 
 
 class InterruptedReport(_Ended, frozen=True, kw_only=True, tag="interrupted"):
-    """What ran it has died."""
+    """What ran it has died.
+
+    Attributes:
+        limit: So many interruptions in a row end the job, 0 for no number; absent: the server's own limit.
+    """
+
+    limit: U32 | None = None
 
 
 class ReleasedReport(_Ended, frozen=True, kw_only=True, tag="released"):
     """It was not begun: the job goes back to its place, and nothing is counted."""
 
 
+class GoesOnReport(_Ended, frozen=True, kw_only=True, tag="goes_on"):
+    """It has not ended: its worker, which had lost the job with its connection, holds it anew. Its interruptions are forgotten."""
+
+
 AttemptReport = (
-    SucceededReport | FailedReport | SnoozedReport | CancelledReport | InterruptedReport | ReleasedReport
+    SucceededReport
+    | FailedReport
+    | SnoozedReport
+    | CancelledReport
+    | InterruptedReport
+    | ReleasedReport
+    | GoesOnReport
 )
 
 
@@ -136,7 +153,7 @@ class _Tag(Struct):
 _KINDS: dict[str, type[Any]] = {
     str(kind.__struct_config__.tag): kind
     for kind in (
-        SucceededReport, FailedReport, SnoozedReport, CancelledReport, InterruptedReport, ReleasedReport
+        SucceededReport, FailedReport, SnoozedReport, CancelledReport, InterruptedReport, ReleasedReport, GoesOnReport
     )
 }  # fmt: skip
 
@@ -236,7 +253,9 @@ def _end_of(report: AttemptReport, form: Format) -> tuple[Any, bytes | None]:
         case CancelledReport():
             return Cancelled(reason=cut_middle(report.reason, MESSAGE_BYTES)), None
         case InterruptedReport():
-            return Interrupted("worker gone"), None
+            return Interrupted("worker gone", report.limit), None
+        case GoesOnReport():
+            return GOES_ON, None
         case _:
             return RELEASE, None
 

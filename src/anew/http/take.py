@@ -37,6 +37,9 @@ _CONTENT_TYPES = {
 _HEARTBEATS = {"ndjson": b"\n", "msgpack": b"\0\0\0\0", "sse": b": heartbeat\n\n"}
 
 
+MOST_INTERRUPTIONS = 1_000_000
+
+
 class OpenTake:
     """One open stream: turns deliveries into frames and the wire's signals into the taker's state.
 
@@ -47,6 +50,7 @@ class OpenTake:
         queues: What to take from; None for all.
         prefetch: Most jobs to hold.
         worker: What the log calls it.
+        interruption_limit: See `Taker`.
     """
 
     __slots__ = ("_framing", "_quiet", "_routes", "_stream", "_unpacked", "last_sent", "taker", "worker")
@@ -59,6 +63,7 @@ class OpenTake:
         queues: list[str] | None,
         prefetch: int,
         worker: str,
+        interruption_limit: int | None = None,
     ) -> None:
         self._routes = routes
         self.worker = worker
@@ -66,7 +71,9 @@ class OpenTake:
         self._framing = framing
         self._quiet = False
         self._unpacked: list[list[ShownJob]] = []  # deliveries that are being translated to MessagePack
-        self.taker = Taker(queues, prefetch, self._deliver, self._broken)
+        self.taker = Taker(
+            queues, prefetch, self._deliver, self._broken, interruption_limit=interruption_limit
+        )
         self.last_sent = routes.now()
         stream.on_drain = self._drained
         stream.on_close = self._closed
@@ -165,6 +172,7 @@ class TakeRoutes:
             not_acceptable(request, STREAMS)
             return
         queues, prefetch = self._wanted(request.query)
+        limit = _interruption_limit(request.headers.get(b"interruption-limit"))
         if self._ending or len(self.open) >= self._settings.max_streams:
             self._counters.refuse("streams")
             reply_error(request, form, Overloaded("no more take streams are possible now; see --max-streams"))
@@ -174,7 +182,7 @@ class TakeRoutes:
         if stream is None:
             return
         worker = request.headers.get(b"worker-id", b"").decode("utf-8", "replace") or secrets.token_hex(4)
-        taking = OpenTake(self, stream, framing, queues, prefetch, worker)
+        taking = OpenTake(self, stream, framing, queues, prefetch, worker, limit)
         self.open.add(taking)
         shown = "all" if queues is None else ",".join(queues)
         log.info("take stream opened", extra={"worker": worker, "queues": shown, "prefetch": prefetch})
@@ -232,6 +240,23 @@ class TakeRoutes:
             self._arm()
         else:
             self._timer = None
+
+
+def _interruption_limit(text: bytes | None) -> int | None:
+    """Read how many interruptions in a row end a job of the stream; a header, since servers pass over those they do not know.
+
+    Raises:
+        InvalidJob: It is no number from 0 to 1,000,000.
+    """
+    if text is None:
+        return None
+    if not (text.isdigit() and len(text) <= 7 and int(text) <= MOST_INTERRUPTIONS):
+        shown = text[:20].decode("utf-8", "replace")
+        raise InvalidJob(
+            f"Interruption-Limit: expected a number from 0 to {MOST_INTERRUPTIONS}, got {shown!r}",
+            field="Interruption-Limit",
+        )
+    return int(text)
 
 
 def add_routes(router: Router, context: Context, loop: asyncio.AbstractEventLoop) -> TakeRoutes:

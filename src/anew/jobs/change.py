@@ -133,7 +133,7 @@ def ended(
         decision: The arithmetic behind that; its `due_at` is when the job may run.
         now: Epoch ms.
         outcome: ``error``, ``timeout``, ``crash``, ``interrupted``, ``snoozed``, ``rate_limited``, ``held``,
-            ``cancelled`` or ``corrupt``.
+            ``unknown_task``, ``cancelled`` or ``corrupt``.
         attempts: Failures that the job has had then.
         first_failed_at, purge_at, phase, carry, interruptions: As in `Change`.
         counts: It was a failure or an interruption, so that `failed_at` is now.

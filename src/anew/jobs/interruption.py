@@ -34,14 +34,14 @@ def decide_interruption(job: Job, interrupted: Interrupted, *, defaults: Default
     Args:
         job: The job as stored, still in flight.
         interrupted: How the hold on it ended.
-        defaults: What holds for all jobs: the limit of interruptions above all.
+        defaults: What holds for all jobs: above all the limit of interruptions where the worker has none of its own.
         now: Epoch ms.
 
     Returns:
         The change, with the attempt's record and the arithmetic of the decision; None where interruptions have no limit
         and are not recorded: then the job goes back to its place.
     """
-    limit = defaults.interruption_limit
+    limit = limit_of(interrupted, defaults)
     if limit == 0:
         return None
     count = job.interruptions + 1
@@ -64,6 +64,11 @@ def decide_interruption(job: Job, interrupted: Interrupted, *, defaults: Default
         due_at=now + answer.wait_ms,
     )
     return _change(job, interrupted, Move.DELAY, decision, now, count=count)
+
+
+def limit_of(interrupted: Interrupted, defaults: Defaults) -> int:
+    """Give how many interruptions in a row end a job; 0: no number does."""
+    return defaults.interruption_limit if interrupted.limit is None else interrupted.limit
 
 
 @lru_cache(maxsize=4)

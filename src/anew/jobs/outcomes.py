@@ -42,13 +42,14 @@ class Snoozed(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         ready_at: When to run again, epoch ms.
         reason: Why; may be empty.
         outcome: ``rate_limited``: what the handler calls has refused it for the time being. ``held``: the handler was not called,
-            since what it calls is failing. Each is counted by itself.
+            since what it calls is failing. ``unknown_task``: the worker has no handler for it; it comes back after waits that
+            grow, and is dead after a day of them, whatever `ready_at` and `most` say. Each is counted by itself.
         most: The most snoozes of the job; one more ends it. None: no limit.
     """
 
     ready_at: int
     reason: str = ""
-    outcome: Literal["snoozed", "rate_limited", "held"] = "snoozed"
+    outcome: Literal["snoozed", "rate_limited", "held", "unknown_task"] = "snoozed"
     most: int | None = None
 
 
@@ -68,9 +69,11 @@ class Interrupted:
 
     Attributes:
         cause: The worker that held it went away, or kept it longer than a lease lasts.
+        limit: So many in a row end the job, as its worker wants it; None: the limit of whoever keeps the jobs holds.
     """
 
     cause: Literal["worker gone", "lease lapsed"]
+    limit: int | None = None
 
 
 class HoldKind(IntEnum):

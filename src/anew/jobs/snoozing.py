@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from anew.backoff import Draws, Exhausted, Policy, next_wait
 from anew.jobs.change import Change, Decision, ended
 from anew.jobs.codec import LAST_INSTANT
 from anew.jobs.decide import Defaults, dead_purge_at
 from anew.jobs.job import Job
 from anew.jobs.outcomes import Cancelled, Failed, Snoozed
 from anew.jobs.transitions import Move
+from anew.units import format_duration
+
+_UNKNOWN = Policy.from_json({"curve": {"exponential": {"base": "10s"}}, "cap": "1h", "limit": 32})
+"""For jobs whose task their worker does not know, as in the middle of a deployment: 10, 20, 40 s ... 42 min 40 s, then 1 h each,
+24 h 25 min 10 s in all. No jitter: each take is one of a worker that has something to do anyway."""
 
 _WORDS = {
     "snoozed": "the worker asked to run it later",
@@ -26,6 +32,8 @@ def decide_snooze(job: Job, snoozed: Snoozed, *, before: int, defaults: Defaults
         defaults: What holds for jobs that do not set it.
         now: Epoch ms.
     """
+    if snoozed.outcome == "unknown_task":
+        return _decide_unknown(job, snoozed, before, defaults, now)
     if snoozed.most is not None and before >= snoozed.most:
         times = "1 time" if before == 1 else f"{before} times"
         decision = Decision("dead", f"snoozed {times}, the limit")
@@ -34,6 +42,23 @@ def decide_snooze(job: Job, snoozed: Snoozed, *, before: int, defaults: Defaults
     move = Move.DELAY if job.attempts else Move.SNOOZE
     decision = Decision("retry", _WORDS[snoozed.outcome], wait_ms=due_at - now, due_at=due_at)
     return _ended(job, snoozed, move, decision, now, None)
+
+
+def _decide_unknown(job: Job, snoozed: Snoozed, before: int, defaults: Defaults, now: int) -> Change:
+    answer = next_wait(_UNKNOWN, before + 1, Draws(rng=_no_chance))
+    if isinstance(answer, Exhausted):
+        decision = Decision("dead", f"no worker that had it in {before + 1} tries knew its task, the limit")
+        return _ended(job, snoozed, Move.DIE, decision, now, dead_purge_at(job.retention, defaults, now))
+    due_at = min(now + answer.wait_ms, LAST_INSTANT)
+    reason = (
+        f"its worker does not know its task: it waits {format_duration(answer.wait_ms)} for one that does"
+    )
+    decision = Decision("retry", reason, wait_ms=answer.wait_ms, due_at=due_at)
+    return _ended(job, snoozed, Move.DELAY if job.attempts else Move.SNOOZE, decision, now, None)
+
+
+def _no_chance() -> float:
+    raise AssertionError("these waits have no jitter")
 
 
 def decide_cancel(job: Job, cancelled: Cancelled, *, defaults: Defaults, now: int) -> Change:
@@ -46,9 +71,10 @@ def _ended(
     job: Job, outcome: Snoozed | Cancelled, move: Move, decision: Decision, now: int, purge_at: int | None
 ) -> Change:
     name = outcome.outcome if isinstance(outcome, Snoozed) else "cancelled"
+    kind = "UnknownTask" if name == "unknown_task" else type(outcome).__name__
     return ended(
         job,
-        Failed(message=outcome.reason, error_type=type(outcome).__name__),
+        Failed(message=outcome.reason, error_type=kind),
         move,
         decision,
         now,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import logging
 import os
 import sys
 import threading
@@ -48,7 +49,13 @@ Around = Iterator[None] | AbstractContextManager[object]
 AroundEnqueue = TypeVar("AroundEnqueue", bound=Callable[[Enqueuing], Around])
 AroundRun = TypeVar("AroundRun", bound=Callable[[Running], Around])
 
+log = logging.getLogger("anew.tasks")
+
 MEMORY: Final = ":memory:"
+SERVERS: Final = ("http://", "https://")
+
+FORMER_NAME: Final = "app"
+"""What applications without a name were called before their modules named them: their cron entries may stand in this group."""
 
 _apps: weakref.WeakSet[Anew] = weakref.WeakSet()
 
@@ -63,7 +70,8 @@ class Anew:
         store: Where its jobs are: a file (``"jobs.db"``; .sqlite and .sqlite3 do too), a server's data directory (any other name),
             each made if it is missing; ``"http://…"`` of a server, to enqueue and to look (its token in ANEW_TOKEN); or
             ``":memory:"``. None: the variable ANEW_URL, or else the file ``anew.db`` here.
-        name: Names the application among others that share the store: the group of its cron entries.
+        name: Names the application among others that share the store: the group of its cron entries. None: as the module that
+            makes it.
         queue: Of tasks that name none.
         policy: Of tasks that name none, in any form of `Anew.task`. None: the preset `even`, 25 retries in about 20 days.
         serializer: ``"json"``, or ``"msgpack"``, for arguments that JSON cannot carry as they are.
@@ -76,13 +84,17 @@ class Anew:
         serializer: See there.
         first_module: What a process imports that runs handlers, before their modules; "": nothing.
         downstreams: When the circuit breakers open of the services that its tasks call, by name.
+
+    Raises:
+        InvalidInput: A value does not fit.
+        InvalidConfig: The store is an address of another kind.
     """
 
     def __init__(
         self,
         store: str | os.PathLike[str] | None = None,
         *,
-        name: str = "app",
+        name: str | None = None,
         queue: str = "default",
         policy: object = None,
         serializer: str = "json",
@@ -90,7 +102,8 @@ class Anew:
         if serializer not in ("json", "msgpack"):
             raise refused("serializer", serializer, '"json" or "msgpack"')
         self.location = os.environ.get("ANEW_URL") or "anew.db" if store is None else os.fspath(store)
-        self.name = name
+        self.name = name or _module_name(sys._getframe(1).f_globals)
+        self._former_name = FORMER_NAME if name is None else None
         self.serializer = serializer
         self.tasks: dict[str, Task[Any, Any, Any]] = {}
         self.events = Events()
@@ -100,6 +113,12 @@ class Anew:
         self.first_module = ""
         self._options = read_options(Options(), queue=queue)
         self._retries = read_retries(policy)
+        if "://" in self.location and not self.location.startswith(SERVERS):
+            scheme = self.location.partition("://")[0]  # the rest may have a password
+            raise InvalidConfig(
+                f"store: {scheme}://… is not valid; expected a file, a directory, http://… or {MEMORY}",
+                field="store",
+            )
         self._lock = threading.Lock()
         self._backend: Backend | None = None
         self._pid = 0
@@ -230,8 +249,22 @@ class Anew:
         return decorate
 
     def put_crons(self) -> None:
-        """Have the cron entries of this application, and no others of it, fire from now on; a worker does it when it starts."""
-        self.backend.put_crons(self.name, [entry.entry(name) for name, entry in self.crons.items()])
+        """Have the cron entries of this application, and no others of it, fire from now on; a worker does it when it starts.
+
+        Where it has none, and had none before, nothing is written.
+        """
+        if not self.crons and not self.backend.has_crons(self.name):
+            return
+        entries = [entry.entry(name) for name, entry in self.crons.items()]
+        removed = self.backend.put_crons(self.name, entries, takes_over=self._former_name)
+        if removed:
+            log.warning(
+                "cron entries are removed that the application %s does not have: %s; if they are another application's, "
+                "give each a name of its own: Anew(name=...)",
+                self.name,
+                ", ".join(removed),
+                extra={"group": self.name, "removed": list(removed)},
+            )
 
     @contextmanager
     def batch(
@@ -367,6 +400,8 @@ class Anew:
             InvalidInput: A value does not fit, or nothing is bounded; see `unlimit`.
             Conflict: The server's configuration limits this queue.
         """
+        if concurrency is None and rate is None:
+            raise refused("limit", queue, 'a concurrency, a rate, or both, such as rate="100/m"')
         throttle = Throttle(concurrency=concurrency, rate=None if rate is None else parse_rate(rate, burst))
         self.backend.limit(queue, throttle)
 
@@ -555,19 +590,13 @@ class Anew:
     def _open(self) -> Backend:
         if self._replaced is not None:
             return self._replaced
-        if self.location.startswith(("http://", "https://")):
+        if self.location.startswith(SERVERS):
             from anew.tasks.remote import RemoteBackend
 
             return RemoteBackend(self.location, os.environ.get("ANEW_TOKEN"))
         from anew.tasks.embedded import EmbeddedBackend
         from anew.tasks.opening import open_engine, webhook_key
 
-        if "://" in self.location:
-            raise InvalidConfig(
-                f"store: {self.location!r} is not valid; expected a file, a directory, http://… or {MEMORY}",
-                field="store",
-                value=self.location,
-            )
         path = None if self.location == MEMORY else Path(self.location)
         backend = EmbeddedBackend(open_engine(path), None if path is None else webhook_key(path))
         backend.commit.on_interrupted = lambda jobs: self._interrupted(backend, jobs)
@@ -653,14 +682,24 @@ def name_of(function: Callable[..., Any]) -> str:
     module = getattr(function, "__module__", "") or ""
     if module == "__anew__":  # a script in a worker's process
         module = Path(function.__code__.co_filename).stem
-    if module == "__main__":
-        main = sys.modules["__main__"]
-        spec = getattr(main, "__spec__", None)
-        if spec is not None:
-            module = spec.name.removesuffix(".__main__")
-        elif getattr(main, "__file__", None):
-            module = Path(str(main.__file__)).stem
-    return f"{module}.{getattr(function, '__qualname__', repr(function))}"
+    return f"{_main_name() if module == '__main__' else module}.{getattr(function, '__qualname__', repr(function))}"
+
+
+def _module_name(names: Mapping[str, Any]) -> str:
+    """Name a module, by its globals, the same in both."""
+    module = str(names.get("__name__") or FORMER_NAME)
+    if module == "__anew__":
+        return Path(str(names.get("__file__", module))).stem
+    return _main_name() if module == "__main__" else module
+
+
+def _main_name() -> str:
+    main = sys.modules["__main__"]
+    spec = getattr(main, "__spec__", None)
+    if spec is not None:
+        return str(spec.name).removesuffix(".__main__")
+    file = getattr(main, "__file__", None)
+    return Path(str(file)).stem if file else "__main__"
 
 
 def _reloaded(old: Callable[..., Any], new: Callable[..., Any]) -> bool:

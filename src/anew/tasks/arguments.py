@@ -198,12 +198,16 @@ def _hints_of(function: Callable[..., Any]) -> dict[str, Any]:
 
 
 def holds_nan(value: Any) -> bool:
-    """Report whether there is a number in it that JSON would make null of, in silence."""
+    """Report whether there is a number in it, in objects too, that JSON would make null of, in silence."""
+    return _has_nan(msgspec.to_builtins(value, enc_hook=_write_model))
+
+
+def _has_nan(value: Any) -> bool:
     if isinstance(value, float):
         return not math.isfinite(value)
     if isinstance(value, Mapping):
-        return any(holds_nan(one) for one in value.values())
-    return isinstance(value, list | tuple | set | frozenset) and any(holds_nan(one) for one in value)
+        return any(_has_nan(one) for one in value.values())
+    return isinstance(value, list | tuple) and any(_has_nan(one) for one in value)
 
 
 def _write_model(value: Any) -> Any:

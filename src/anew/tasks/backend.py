@@ -11,6 +11,9 @@ from anew.jobs.breaker import BreakerRow
 from anew.jobs.ids import COUNTER_BITS
 from anew.jobs.limits import Throttle
 
+CRASHES: Final = 3
+"""How often in a row a job's worker may die with it; then the job is dead, as what kills them."""
+
 KEY_DIGITS: Final = 16
 """Of a public id, what stands for the job's key."""
 
@@ -39,7 +42,7 @@ class JobError:
     Attributes:
         attempt: 1 for the first run.
         outcome: ``error``, ``timeout``, ``interrupted`` (its worker died or went away), ``snoozed``, ``rate_limited``,
-            ``held`` (see docs/downstream.md), ``cancelled`` or ``corrupt``.
+            ``held`` (see docs/downstream.md), ``unknown_task``, ``cancelled`` or ``corrupt``.
         began_at, ended_at: Epoch ms.
         reason: What was decided then, for people.
     """
@@ -126,8 +129,19 @@ class Backend(Protocol):
     def limit(self, queue: str, throttle: Throttle | None) -> None:
         """Bound the jobs of a queue that run at one time or start over a period, or no longer."""
 
-    def put_crons(self, group: str, entries: Sequence[NewCron]) -> None:
-        """Have these cron entries in a group and no others."""
+    def put_crons(
+        self, group: str, entries: Sequence[NewCron], *, takes_over: str | None = None
+    ) -> Sequence[str]:
+        """Have these cron entries in a group and no others; give the names of those that it has no longer.
+
+        Args:
+            group: Its name.
+            entries: What it is to have.
+            takes_over: The group in which an older version had them; see `replace_group`.
+        """
+
+    def has_crons(self, group: str) -> bool:
+        """Report whether a group has any cron entries; nothing is written."""
 
     def open_batch(self, on_success: NewJob | None, on_complete: NewJob | None, parent: int | None) -> int:
         """Make a batch; give its key."""

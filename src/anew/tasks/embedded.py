@@ -11,7 +11,7 @@ import msgspec
 from anew.engine import Call, Enqueue, Enqueued, ThreadCommit
 from anew.engine.batch import Batch
 from anew.engine.breakers import all_breakers, close_breaker
-from anew.engine.crontab import NewCron, replace_group
+from anew.engine.crontab import NewCron, list_crons, replace_group
 from anew.engine.groups import commit_batch, new_batch
 from anew.engine.throttles import limit_queue
 from anew.engine.verbs import cancel_one, delete_one, pause_one, redrive_one
@@ -122,9 +122,15 @@ class EmbeddedBackend:
         """Bound the jobs of a queue that run at one time or start over a period, or no longer."""
         self.call(limit_queue(queue, throttle))
 
-    def put_crons(self, group: str, entries: Sequence[NewCron]) -> None:
-        """Have these cron entries in a group and no others."""
-        self.call(replace_group(group, entries))
+    def put_crons(
+        self, group: str, entries: Sequence[NewCron], *, takes_over: str | None = None
+    ) -> Sequence[str]:
+        """Have these cron entries in a group and no others; give the names of those that it has no longer."""
+        return self.call(replace_group(group, entries, takes_over=takes_over)).removed
+
+    def has_crons(self, group: str) -> bool:
+        """Report whether a group has any cron entries; nothing is written."""
+        return bool(self.call(list_crons(group, (group, ""), 1), durable=False))
 
     def open_batch(self, on_success: NewJob | None, on_complete: NewJob | None, parent: int | None) -> int:
         """Make a batch; give its key."""

@@ -50,8 +50,8 @@ class Event:
         waited_ms: For ``started``: how long the job had waited since it might run; None otherwise.
         duration_ms: How long that run took; None where it has not ended, or did not begin.
         error_type, error: What it failed with, or why it was snoozed or cancelled.
-        outcome: For a failure ``error`` or ``timeout``, for a snooze ``snoozed``, ``rate_limited`` or ``held``, for a job that came
-            back ``interrupted``; a job is discarded after any of them.
+        outcome: For a failure ``error`` or ``timeout``, for a snooze ``snoozed``, ``rate_limited``, ``held`` or
+            ``unknown_task``, for a job that came back ``interrupted``; a job is discarded after any of them.
         next_at: When it runs again, epoch ms; None if it does not. For ``breaker_opened``: when the first job may try again.
         downstream: The key of the breaker that it is about.
     """

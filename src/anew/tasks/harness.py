@@ -15,7 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import msgspec
 
@@ -49,6 +49,25 @@ MOST_RUNS: Final = 100_000
 
 WAITING: Final = frozenset({State.READY, State.SCHEDULED, State.RETRYING})
 PAGE: Final = 1_000
+
+
+class DjangoTask(Protocol):
+    """A task of Django's own, by what this kit reads of it."""
+
+    @property
+    def func(self) -> Callable[..., Any]:
+        """Its function."""
+
+    @property
+    def module_path(self) -> str:
+        """Where it stands, which names its jobs."""
+
+    @property
+    def takes_context(self) -> bool:
+        """Whether a context is its function's first argument."""
+
+
+AnyTask = Task[Any, Any, Any] | DjangoTask
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -335,19 +354,19 @@ class AppTest:
 
     # -- looking
 
-    def jobs(self, *states: str, task: Task[Any, Any, Any] | None = None) -> list[FoundJob]:
+    def jobs(self, *states: str, task: AnyTask | None = None) -> list[FoundJob]:
         """Give jobs with their arguments, in the order in which they were enqueued.
 
         Args:
             states: Such as ``"ready"`` and ``"dead"``; none means all. A job that has succeeded is gone unless its task keeps
                 results.
-            task: Only of this one.
+            task: Only of this one, which may be one of Django's.
         """
         try:
             wanted = frozenset(State(state) for state in states) or None
         except ValueError as error:
             raise refused("states", ", ".join(states), f"some of {', '.join(State)}") from error
-        types = None if task is None else frozenset({task.name})
+        types = None if task is None else frozenset({_name_of(task)})
 
         def verb(batch: Batch) -> list[tuple[Job, JobInfo]]:
             where = Filter(states=wanted, types=types, visible_at=batch.now)
@@ -382,7 +401,7 @@ class AppTest:
 
     def assert_enqueued(
         self,
-        task: Task[Any, Any, Any],
+        task: AnyTask,
         /,
         *args: Any,
         queue: str | None = None,
@@ -394,7 +413,7 @@ class AppTest:
         """Assert that a call of a task waits: it is ready, scheduled or retrying.
 
         Args:
-            task: Which.
+            task: Which; it may be one of Django's.
             args, kwargs: Arguments that it has; those that are not given here may be anything.
             queue: The queue it waits in.
             at, delay: When it may run: that moment, or so long from now.
@@ -415,7 +434,7 @@ class AppTest:
 
     def assert_not_enqueued(
         self,
-        task: Task[Any, Any, Any],
+        task: AnyTask,
         /,
         *args: Any,
         queue: str | None = None,
@@ -429,14 +448,14 @@ class AppTest:
 
     def _matching(
         self,
-        task: Task[Any, Any, Any],
+        task: AnyTask,
         args: Sequence[Any],
         kwargs: Mapping[str, Any],
         queue: str | None,
         at: datetime | None,
         delay: Wait | None,
     ) -> list[FoundJob]:
-        given = inspect.signature(task.function).bind_partial(*args, **kwargs).arguments
+        given = _bind(task, args, kwargs).arguments
         ready_at = None if at is None else instant_ms(at, "at")
         if delay is not None:
             ready_at = self._clock.now() + wait_ms(delay, "delay")
@@ -445,10 +464,7 @@ class AppTest:
             for job in self.jobs(*WAITING, task=task)
             if queue in (None, job.queue)
             and ready_at in (None, job.ready_at)
-            and all(
-                name in job.arguments and _is_same(job.arguments[name], value)
-                for name, value in given.items()
-            )
+            and _has(_arguments_of(task, job), given)
         ]
 
     def _shown_waiting(self) -> str:
@@ -517,6 +533,34 @@ def _bound(task: Task[Any, Any, Any], args: Sequence[Any], kwargs: Mapping[str, 
     return bound.arguments
 
 
+def _name_of(task: AnyTask) -> str:
+    return task.name if isinstance(task, Task) else task.module_path
+
+
+def _bind(task: AnyTask, args: Sequence[Any], kwargs: Mapping[str, Any]) -> inspect.BoundArguments:
+    """Give arguments by name, as far as they are there; the context of a task of Django's is None."""
+    if isinstance(task, Task):
+        return inspect.signature(task.function).bind_partial(*args, **kwargs)
+    first = (None,) if task.takes_context else ()
+    return inspect.signature(task.func).bind_partial(*first, *args, **kwargs)
+
+
+def _arguments_of(task: AnyTask, job: FoundJob) -> Mapping[str, Any]:
+    """Give a job's arguments by name; Django's jobs have them as they were passed."""
+    if isinstance(task, Task):
+        return job.arguments
+    try:
+        bound = _bind(task, job.arguments["args"], job.arguments["kwargs"])
+    except (KeyError, TypeError):  # written by hand, or for another version of the function
+        return {}
+    bound.apply_defaults()
+    return bound.arguments
+
+
+def _has(arguments: Mapping[str, Any], given: Mapping[str, Any]) -> bool:
+    return all(name in arguments and _is_same(arguments[name], value) for name, value in given.items())
+
+
 def _is_same(stored: object, given: object) -> bool:
     """Compare an argument that a payload has carried with one that it has not: a tuple may have become a list."""
     if stored == given:
@@ -528,7 +572,7 @@ def _is_same(stored: object, given: object) -> bool:
 
 
 def _call_text(
-    task: Task[Any, Any, Any],
+    task: AnyTask,
     args: Sequence[Any],
     kwargs: Mapping[str, Any],
     queue: str | None,
@@ -536,7 +580,7 @@ def _call_text(
     delay: Wait | None,
 ) -> str:
     given = [*map(repr, args), *(f"{name}={value!r}" for name, value in kwargs.items())]
-    text = f"of {task.name}({', '.join(given) or '...'})"
+    text = f"of {_name_of(task)}({', '.join(given) or '...'})"
     text += "" if queue is None else f" in queue {queue!r}"
     text += "" if at is None else f" at {_shown(at)}"
     return text + ("" if delay is None else f" due in {delay}")

@@ -30,6 +30,14 @@ GRACE_NS: Final = 5_000_000_000
 """How much longer than its time-out a run may take to obey: an `async def` that is cancelled, a process that is killed."""
 
 
+CLOSE_S: Final = 1.0
+"""How long coroutines that are cancelled may take to end before their loop does."""
+
+
+STALLED_NS: Final = 100_000_000
+"""Jobs that wait here are given back when none has begun for so long: those before them are longer than any until now."""
+
+
 class Pace:
     """How many jobs of one kind a lane has, and how many more it takes ahead.
 
@@ -39,17 +47,21 @@ class Pace:
     Attributes:
         held: Taken and not claimed by the worker's thread as ended. Only that thread changes it.
         share: Of the jobs that the lane takes, those that are of this kind, as it was until now.
+        moved_ns: When jobs last came, or one began, by the performance counter.
     """
 
     def __init__(self, concurrency: int, share: float) -> None:
         self.concurrency = concurrency
         self.held = 0
         self.share = share
+        self.moved_ns = 0
         self._mean_ms = 1_000.0
+        self._stalled = False
 
     def note(self, took_ms: float) -> None:
         """Note how long a run took."""
         self._mean_ms += (took_ms - self._mean_ms) / 16
+        self._stalled = False
 
     def note_share(self, share: float) -> None:
         """Note how many of the jobs that were taken were of this kind."""
@@ -58,7 +70,22 @@ class Pace:
     def free(self) -> int:
         """Report how many jobs of all kinds may be taken so that not too many are of this one."""
         ahead = min(MOST_AHEAD, int(self.concurrency * AHEAD_MS / max(self._mean_ms, 0.001)))
+        if self._stalled:
+            ahead = 0
         return int(max(0, self.concurrency + ahead - self.held) / max(self.share, LEAST_SHARE))
+
+    def hold(self, jobs: int) -> None:
+        """Note that so many jobs have come."""
+        if jobs:
+            self.held += jobs
+            self.moved_ns = time.perf_counter_ns()
+
+    def stalls(self, now_ns: int) -> bool:
+        """Report whether jobs wait and none begins; until a run has ended, no more are taken ahead then."""
+        if self.held <= self.concurrency or now_ns - self.moved_ns <= STALLED_NS:
+            return False
+        self._stalled = True
+        return True
 
 
 class Lane:
@@ -71,14 +98,16 @@ class Lane:
         worker: Told of each run's begin and end.
 
     Attributes:
-        open: Runs whose handlers have begun and not ended, by key.
+        open: Runs whose handlers have begun and not ended. Two may be of one job: one that was given up still has its thread when
+            the job's next run begins.
     """
 
     def __init__(
         self, queues: Sequence[str] | None, concurrency: int, coroutines: int, worker: Worker
     ) -> None:
         self.queues = queues
-        self.open: dict[int, Run] = {}
+        self.open: set[Run] = set()
+        self._hanging: set[Run] = set()
         self._worker = worker
         kinds = {task.is_async for task in worker.app.tasks.values()}
         self._plain = Pace(concurrency, 1 / max(len(kinds), 1))
@@ -104,18 +133,18 @@ class Lane:
         if runs:
             self._async.note_share(len(coroutines) / len(runs))
             self._plain.note_share(len(plain) / len(runs))
-        self._async.held += len(coroutines)
-        self._plain.held += len(plain)
-        if coroutines:
-            if self._loop is None:
-                self._loop = Loop(self, self._async.concurrency)
-            self._loop.submit(coroutines)
+        self._async.hold(len(coroutines))
+        self._plain.hold(len(plain))
         for run in plain:
             if self._processes is None and run.task is not None and run.task.options.process:
                 self._processes = (
                     self._new_processes()
                 )  # in this one thread: of two, one would be lost with its processes
             self._todo.put(run)
+        if coroutines:
+            if self._loop is None:
+                self._loop = Loop(self, self._async)
+            self._loop.submit(coroutines)
         while self._threads < min(self._plain.concurrency, self._plain.held):
             self._start_thread()
 
@@ -133,6 +162,14 @@ class Lane:
 
     def unbegun(self) -> list[Run]:
         """Give up the jobs that have not begun; give them."""
+        return self._unbegun_plain() + self._unbegun_async()
+
+    def surplus(self, now_ns: int) -> list[Run]:
+        """Give up the jobs that wait behind runs of unexpected length, while another worker may be idle; give them."""
+        runs = self._unbegun_plain() if self._plain.stalls(now_ns) else []
+        return runs + (self._unbegun_async() if self._async.stalls(now_ns) else [])
+
+    def _unbegun_plain(self) -> list[Run]:
         runs: list[Run] = []
         while True:
             try:
@@ -142,33 +179,50 @@ class Lane:
             if run is not None:
                 runs.append(run)
         self._plain.held -= len(runs)
-        if self._loop is not None:
-            more = self._loop.unbegun()
-            self._async.held -= len(more)
-            runs += more
+        return runs
+
+    def _unbegun_async(self) -> list[Run]:
+        runs = [] if self._loop is None else self._loop.unbegun()
+        self._async.held -= len(runs)
         return runs
 
     def abandon_all(self) -> list[Run]:
         """Give up what runs; what its handlers come to is heard of no more."""
-        runs = [self.open.pop(key, None) for key in list(self.open)]
-        return [run for run in runs if run is not None]
+        return [run for run in list(self.open) if self.is_open(run)]
 
     def overdue(self, now_ns: int) -> list[tuple[Run, int]]:
         """Give up the runs that have not ended though their time is over, with their time-outs; threads take their place."""
         late: list[tuple[Run, int]] = []
-        for run in list(self.open.values()):
+        for run in list(self.open):
             timeout_ms = None if run.task is None else run.task.options.timeout_ms
             if timeout_ms is None or run.task is None:
                 continue
             stops = run.task.is_async or run.task.options.process
             if now_ns - run.began_ns < timeout_ms * 1_000_000 + (GRACE_NS if stops else 0):
                 continue
-            if self.open.pop(run.key, None) is run:
+            if self._give_up(run):
                 # A copy: whatever the handler comes to at last is written into the run that it knows.
                 late.append((copy(run), timeout_ms))
-                if not run.task.is_async:
-                    self._threads -= 1
         return late
+
+    def _give_up(self, run: Run) -> bool:
+        """Have another run take the place of one that does not end; report False if it has ended meanwhile."""
+        if run.task is not None and run.task.is_async:
+            if self._loop is None or not self.is_open(run):
+                return False
+            self._loop.give_up(run)
+            return True
+        self._hanging.add(run)  # first: as soon as it is open no more, its thread may end
+        if not self.is_open(run):
+            self._hanging.discard(run)
+            return False
+        self._threads -= 1
+        return True
+
+    @property
+    def hanging(self) -> int:
+        """Threads whose runs were given up, and have not ended since."""
+        return len(self._hanging)
 
     def close(self) -> None:
         """End the threads that wait, the loop and the processes; none is waited for that runs a handler."""
@@ -183,7 +237,11 @@ class Lane:
 
     def is_open(self, run: Run) -> bool:
         """Take a run off the list of open ones; report whether it was there, so that nobody else has given it up."""
-        return self.open.pop(run.key, None) is run
+        try:
+            self.open.remove(run)
+        except KeyError:
+            return False
+        return True
 
     @property
     def worker(self) -> Worker:
@@ -199,19 +257,16 @@ class Lane:
         """Run one job after the other, in a thread of its own, until there is a None or the thread was given up."""
         worker, runner = self._worker, self._worker.runner
         while (run := self._todo.get()) is not None:
-            run.began_ns = time.perf_counter_ns()
-            self.open[run.key] = run
-            if worker.open_breakers and worker.holds(run):
-                if not self.is_open(run):
-                    return
-                worker.ended(run)
-                continue
-            worker.begin(run, slot)
-            if run.task is not None and run.task.options.process:
-                self._call_process(run)
-            else:
-                runner.call(run)
+            run.began_ns = self._plain.moved_ns = time.perf_counter_ns()
+            self.open.add(run)
+            if not (worker.open_breakers and worker.holds(run)):
+                worker.begin(run, slot)
+                if run.task is not None and run.task.options.process:
+                    self._call_process(run)
+                else:
+                    runner.call(run)
             if not self.is_open(run):  # it took too long: another thread has this one's place
+                self._hanging.discard(run)
                 return
             worker.ended(run)
 
@@ -226,28 +281,39 @@ class Lane:
 
 
 class Loop:
-    """An event loop in a thread of its own.
+    """An event loop in a thread of its own, which is made for the first jobs.
 
     Args:
         lane: Whose jobs it runs.
-        most: Runs at one time.
+        pace: Of its jobs.
     """
 
-    def __init__(self, lane: Lane, most: int) -> None:
+    def __init__(self, lane: Lane, pace: Pace) -> None:
         self._lane = lane
-        self._most = most
+        self._pace = pace
         self._waiting: deque[Run] = deque()
         self._tasks: set[asyncio.Task[None]] = set()
+        self._held: set[Run] = set()  # of the tasks' runs, those that were not given up
         self._slots: list[int] = []
-        ready = threading.Event()
-        self._loop: asyncio.AbstractEventLoop
-        self._thread = threading.Thread(target=self._main, args=(ready,), name="anew-loop", daemon=True)
-        self._thread.start()
-        ready.wait()
+        self._closing = False
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: threading.Thread | None = None
+
+    # -- for other threads
 
     def submit(self, runs: Sequence[Run]) -> None:
-        """Have jobs run; from another thread."""
+        """Have jobs run.
+
+        Raises:
+            OSError, RuntimeError: The loop cannot be made.
+        """
         self._waiting.extend(runs)
+        if self._loop is None:
+            # Made here, not in its thread: this one would wait for ever for a loop that cannot be made.
+            loop = _new_loop()
+            self._thread = threading.Thread(target=self._main, args=(loop,), name="anew-loop", daemon=True)
+            self._thread.start()
+            self._loop = loop
         self._loop.call_soon_threadsafe(self._start)
 
     def unbegun(self) -> list[Run]:
@@ -260,58 +326,76 @@ class Loop:
                 break
         return runs
 
+    def give_up(self, run: Run) -> None:
+        """Have another run take the place of one that does not end."""
+        if self._loop is not None:
+            self._loop.call_soon_threadsafe(self._leave, run)
+
     def close(self) -> None:
-        """Cancel what runs, and end the loop."""
-        self._loop.call_soon_threadsafe(self._cancel)
-        self._thread.join(1.0)
+        """Cancel what runs, and end the loop when that has ended, or after a while."""
+        if self._loop is not None and self._thread is not None:
+            self._loop.call_soon_threadsafe(self._cancel, self._loop)
+            self._thread.join(CLOSE_S)
 
-    def _main(self, ready: threading.Event) -> None:
-        try:
-            import uvloop
+    # -- in the loop
 
-            self._loop = uvloop.new_event_loop()
-        except ImportError:
-            self._loop = asyncio.new_event_loop()
-        asyncio.set_event_loop(self._loop)
-        self._loop.call_soon(ready.set)
+    def _main(self, loop: asyncio.AbstractEventLoop) -> None:
+        asyncio.set_event_loop(loop)
         try:
-            self._loop.run_forever()
+            loop.run_forever()
         finally:
-            self._loop.close()
+            loop.close()
 
-    def _cancel(self) -> None:
+    def _cancel(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._closing = True
+        if not self._tasks:
+            loop.stop()
         for task in self._tasks:
             task.cancel()
-        self._loop.call_soon(self._loop.stop)
+        loop.call_later(CLOSE_S, loop.stop)
 
     def _start(self) -> None:
-        while self._waiting and len(self._tasks) < self._most:
+        while self._waiting and len(self._held) < self._pace.concurrency and not self._closing:
             try:
                 run = self._waiting.popleft()
             except IndexError:
                 return
-            task = self._loop.create_task(self._run(run))
+            task = asyncio.get_running_loop().create_task(self._run(run))
             self._tasks.add(task)
+            self._held.add(run)
             task.add_done_callback(self._ended)
+
+    def _leave(self, run: Run) -> None:
+        self._held.discard(run)
+        self._start()
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
+        if self._closing and not self._tasks:
+            task.get_loop().stop()
         self._start()
 
     async def _run(self, run: Run) -> None:
         lane, runner = self._lane, self._lane.worker.runner
         slot = self._slots.pop() if self._slots else lane.worker.next_slot()
         run.began_ns = time.perf_counter_ns()
-        lane.open[run.key] = run
-        if lane.worker.open_breakers and lane.worker.holds(run):
-            self._slots.append(slot)
-            if lane.is_open(run):
-                lane.worker.ended(run)
-            return
-        lane.worker.begin(run, slot)
+        self._pace.moved_ns = run.began_ns
+        lane.open.add(run)
         try:
-            await runner.acall(run)
+            if not (lane.worker.open_breakers and lane.worker.holds(run)):
+                lane.worker.begin(run, slot)
+                await runner.acall(run)
         finally:
             self._slots.append(slot)
+            self._held.discard(run)
         if lane.is_open(run):
             lane.worker.ended(run)
+
+
+def _new_loop() -> asyncio.AbstractEventLoop:
+    try:
+        import uvloop
+    except ImportError:
+        return asyncio.new_event_loop()
+    made: asyncio.AbstractEventLoop = uvloop.new_event_loop()
+    return made

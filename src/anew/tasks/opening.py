@@ -12,9 +12,7 @@ from anew.clock import Clock, SystemClock
 from anew.engine import Engine, Limits, ThreadCommit
 from anew.jobs import Defaults
 from anew.store.sqlite import Places, SqliteStore
-
-CRASHES = 3
-"""How often in a row a job's worker may die with it; then the job is dead, as what kills them."""
+from anew.tasks.backend import CRASHES
 
 SEEDED: Final = "0test0000"
 """The tag of stores whose chance is seeded."""

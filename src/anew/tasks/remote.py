@@ -142,8 +142,10 @@ class RemoteBackend:
         else:
             self._ask("PUT", path, {"concurrency": throttle.concurrency, "rate": throttle.rate})
 
-    def put_crons(self, group: str, entries: Sequence[NewCron]) -> None:
-        """Have these cron entries in a group and no others."""
+    def put_crons(
+        self, group: str, entries: Sequence[NewCron], *, takes_over: str | None = None
+    ) -> Sequence[str]:
+        """Have these cron entries in a group and no others; give the names of those that it has no longer."""
         shown = [
             {
                 "name": entry.name,
@@ -154,7 +156,13 @@ class RemoteBackend:
             }
             for entry in entries
         ]
-        self._ask("PUT", f"/v1/crons/{quote(group, safe='')}", {"entries": shown})
+        body = {"entries": shown, "takes_over": takes_over}
+        removed: list[str] = self._ask("PUT", f"/v1/crons/{quote(group, safe='')}", body)["removed"]
+        return removed
+
+    def has_crons(self, group: str) -> bool:
+        """Report whether a group has any cron entries."""
+        return any(entry.group == group for entry in self._client.crons())
 
     def open_batch(self, on_success: NewJob | None, on_complete: NewJob | None, parent: int | None) -> int:
         """Make a batch; give its key."""

@@ -1,8 +1,8 @@
 """Where a worker's jobs come from that works for a server: they arrive on take streams, and reports go back by requests.
 
 A stream holds its jobs for as long as it is open. When it breaks, the server offers them to whoever takes, and this worker opens
-another; where the server gives it a job again that it still runs, the run goes on and holds the job anew, and where it has done the
-job meanwhile it says so.
+another; where the server gives it a job again that it still runs, the run goes on and holds the job anew, and where the run has
+ended meanwhile it says how.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from anew.errors import AnewError, NotFound
 from anew.jobs import Cancelled, Failed, Interrupted, Snoozed, State
 from anew.jobs.breaker import BreakerRow, BreakerSettings, BreakerState
 from anew.tasks.app import Anew
+from anew.tasks.backend import CRASHES
 from anew.tasks.running import HELD, NOTHING, Run
 from anew.tasks.source import Exchanged, Want, report_of
 
@@ -40,7 +41,7 @@ MOST_ASKED: Final = 100
 """Jobs of which one request asks what they carry."""
 
 MOST_DONE: Final = 1_000
-"""Runs that are kept which have done their jobs and could not say so in time."""
+"""Runs that are kept which have ended, and could not say so before they lost their jobs."""
 
 IDLE_TIMEOUT_MS: Final = 30_000
 """Silence, the server's heartbeats included, after which a stream counts as broken."""
@@ -124,6 +125,7 @@ class RemoteSource:
         if time.monotonic() < self._again_at:
             self._put_off(ended, given_back, done)
         else:
+            self._go_on()
             self._report(ended, given_back, done)
         done.taken = [self._taken(want) for want in wants]
         if self._around_runs:
@@ -162,6 +164,16 @@ class RemoteSource:
         except AnewError as error:
             log.warning("the server could not be told to deliver nothing more", extra={"reason": str(error)})
         return [run for stream in self._streams.values() for run in stream.take(None)]
+
+    def _go_on(self) -> None:
+        """Say of runs whose jobs have come back to them that they go on: their worker has not died."""
+        runs = [run for stream in self._streams.values() for run in stream.resumed() if not run.ended_ns]
+        for at in range(0, len(runs), MOST_REPORTS):
+            reports = [_named(run, "goes_on") for run in runs[at : at + MOST_REPORTS]]
+            try:
+                self._client.request("POST", "/v1/jobs/reports", {"reports": reports})
+            except AnewError as error:
+                log.warning("the server could not be told that runs go on", extra={"reason": str(error)})
 
     def _put_off(self, ended: Sequence[Run], given_back: Sequence[Run], done: Exchanged) -> None:
         done.again += [run for run in ended if not run.held]
@@ -219,10 +231,11 @@ class RemoteSource:
             state = State(result["state"])
             job = None if state is State.COMPLETED else Settled(state, result["ready_at"])
             done.settled.append((run, job))
-        elif result["code"] == NotFound.code and origin is not None and origin[0].keep(run, origin[1]):
-            return
-        elif result["code"] == NotFound.code or report["end"] == "released":
+        elif report["end"] == "released":
             done.lost.append(run)
+        elif result["code"] == NotFound.code:
+            if origin is None or not origin[0].keep(run, origin[1]):
+                done.lost.append(run)
         elif isinstance(run.outcome, Failed) and not (run.outcome.policy or run.outcome.retry_at):
             log.error(
                 "the server refuses a report; the job comes back when this worker ends",
@@ -329,8 +342,10 @@ class _Stream:
         self._lock = threading.Lock()
         self._lost: AnewError | None = None
         self._connections = 0
-        self._done: dict[int, Run] = {}  # by key: done, and not said in time, as the connection had broken
+        self._is_broken = False
+        self._done: dict[int, Run] = {}  # by key: ended, and not said in time, as the connection had broken
         self._back: list[Run] = []  # of those, what holds its job anew
+        self._resumed: list[Run] = []  # what goes on and holds its job anew
         self._running: dict[
             int, tuple[Run, int]
         ] = {}  # by key: not reported, and over which connection it came
@@ -343,6 +358,7 @@ class _Stream:
             idle_timeout_ms=IDLE_TIMEOUT_MS,
             wait_for_server=True,
             worker_id=worker_id,
+            interruption_limit=CRASHES,
         )
         self._feed.start()
 
@@ -369,9 +385,12 @@ class _Stream:
             self._running |= runs
 
     def keep(self, run: Run, connection: int) -> bool:
-        """Keep a run that has done its job, and lost its hold with its connection; report whether that is so."""
+        """Keep a run that has ended, and had lost its hold with its connection; report whether that is so.
+
+        It is kept until its job comes again. No stream may be open yet: the server can be back long before the next try.
+        """
         with self._lock:
-            if run.outcome is not None or connection == self._connections:
+            if connection == self._connections and not self._is_broken:
                 return False
             self._done[run.key] = run
             while len(self._done) > MOST_DONE:
@@ -382,9 +401,15 @@ class _Stream:
             return True
 
     def come_back(self) -> list[Run]:
-        """Give runs that have done their jobs, and hold them anew."""
+        """Give runs that have ended, and hold their jobs anew."""
         with self._lock:
             runs, self._back = self._back, []
+            return runs
+
+    def resumed(self) -> list[Run]:
+        """Give runs that go on, and hold their jobs anew."""
+        with self._lock:
+            runs, self._resumed = self._resumed, []
             return runs
 
     def put_back(self, run: Run) -> None:
@@ -411,13 +436,14 @@ class _Stream:
             match message:
                 case Connected():
                     self._connections += 1
-                    self.is_drained = False
+                    self._is_broken = self.is_drained = False
                 case Heartbeat():
                     self.is_drained = not self._waiting
                 case Delivered(job):
                     self._delivered(self._source.run_of(job))
                 case Lost(error, wait_ms):
                     self._waiting.clear()  # the server has them back
+                    self._is_broken = True
                     if error is not None:
                         log.warning(
                             "the stream of jobs broke", extra={"reason": str(error), "wait_ms": wait_ms}
@@ -439,6 +465,7 @@ class _Stream:
         else:  # the connection broke, and the job has come back to the run that goes on
             running.token = run.token
             self._running[run.key] = running, self._connections
+            self._resumed.append(running)
 
 
 def key_of(job_id: str) -> int:
@@ -483,7 +510,7 @@ def _report_of(run: Run) -> dict[str, Any]:
         case Cancelled() as cancelled:
             return _named(run, "cancelled") | {"reason": cancelled.reason}
         case Interrupted():
-            return _named(run, "interrupted")
+            return _named(run, "interrupted") | {"limit": CRASHES}
 
 
 def _ended_run(run: Run, key: str) -> dict[str, Any]:

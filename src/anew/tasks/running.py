@@ -27,6 +27,7 @@ log = logging.getLogger("anew.tasks")
 HELD: Final = "the service that it calls is failing"
 RETRY: Final = "Retry"
 DISCARD: Final = "Discard"
+UNSAID: Final = "(the error's message cannot be read)"
 NOTHING: Final[Mapping[str, str]] = {}
 SIGNALS: Final = frozenset({RETRY, DISCARD})
 """The types of failures that a handler has decided itself; those of errors have a module's name, but for the builtin ones."""
@@ -233,22 +234,31 @@ class Runner:
 
     def fail(self, run: Run, context: Context, error: BaseException) -> None:
         """Note that a run has raised."""
-        run.end(self._outcome(run, context, error))
+        try:
+            outcome = self._outcome(run, context, error)
+        except (
+            Exception
+        ):  # of whatever raises: a run that has no outcome stays open for ever, and its thread is lost
+            log.exception("what a run has raised cannot be described", extra={"task": run.name})
+            outcome = Failed(message=UNSAID, error_type="Exception")
+        run.end(outcome)
 
     def _outcome(self, run: Run, context: Context, error: BaseException) -> Outcome:
         if isinstance(error, JobSignal):
             return outcome_of_signal(error, self._now())
+        if isinstance(error, UnknownTask):  # perhaps of a newer version, in the middle of a deployment
+            return Snoozed(ready_at=self._now(), reason=str(error), outcome="unknown_task")
         asked = come_back(error, self._now())
         if asked is not None and asked.status == TOO_MANY:
             downstream = None if run.task is None else run.task.options.downstream
             most = MOST_LIMITED if downstream is None else downstream.most
-            return Snoozed(ready_at=asked.at, reason=str(error), outcome="rate_limited", most=most)
+            return Snoozed(ready_at=asked.at, reason=text_of(error), outcome="rate_limited", most=most)
         failure = failed_with(error, retry_at=None if asked is None else asked.at)
         if run.task is None:
             return failure
         try:
             return run.task.options.retries.about(failure, error, context)
-        except Exception:
+        except (Exception, SystemExit):
             log.exception("a policy's function failed; the default policy decides", extra={"task": run.name})
             return failure
 
@@ -314,19 +324,18 @@ def known(run: Run) -> Task[Any, Any, Any]:
 
 def outcome_of_signal(signal: JobSignal, now: int) -> Outcome:
     """Give what a handler's signal is to the engine."""
+    reason = text_of(signal.reason)
     match signal:
         case Snooze():
-            return Snoozed(ready_at=now + signal.after_ms, reason=signal.reason, most=signal.most)
+            return Snoozed(ready_at=now + signal.after_ms, reason=reason, most=signal.most)
         case Cancel():
-            return Cancelled(reason=signal.reason)
+            return Cancelled(reason=reason)
         case Discard():
-            return Failed(message=signal.reason, error_type=DISCARD, kill=True)
+            return Failed(message=reason, error_type=DISCARD, kill=True)
         case Retry() if signal.after_ms is not None:
-            return Failed(
-                message=signal.reason, error_type=RETRY, retry_at=now + signal.after_ms, limited=True
-            )
+            return Failed(message=reason, error_type=RETRY, retry_at=now + signal.after_ms, limited=True)
         case _:
-            return Failed(message=signal.reason, error_type=RETRY)
+            return Failed(message=reason, error_type=RETRY)
 
 
 def failed_with(error: BaseException, *, retry_at: int | None = None) -> Failed:
@@ -334,12 +343,21 @@ def failed_with(error: BaseException, *, retry_at: int | None = None) -> Failed:
     kind = type(error)
     name = kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
     return Failed(
-        message=str(error),
-        error_type=name,
-        backtrace="".join(traceback.format_exception(error)),
+        message=text_of(error),
+        error_type=text_of(name),
+        backtrace=text_of("".join(traceback.format_exception(error))),
         retry_at=retry_at,
         limited=retry_at is not None,
     )
+
+
+def text_of(said: object) -> str:
+    """Give a text that a store can hold, whatever stands for it: lone surrogates, as in names of files, become escapes."""
+    try:
+        text = str(said)
+    except Exception:  # the `__str__` of somebody else's error
+        return UNSAID
+    return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 def timed_out(run: Run, context_of: Callable[[Run], Context], timeout_ms: int) -> Outcome:
@@ -350,6 +368,6 @@ def timed_out(run: Run, context_of: Callable[[Run], Context], timeout_ms: int) -
         return failure
     try:
         return run.task.options.retries.about(failure, error, context_of(run))
-    except Exception:
+    except (Exception, SystemExit):
         log.exception("a policy's function failed; the default policy decides", extra={"task": run.name})
         return failure

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import string
 import typing
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final, Generic, ParamSpec, TypeVar
@@ -163,12 +163,15 @@ def read_options(
     batch: JobBatch | UnsetType | None = UNSET,
     downstream: str | Downstream | UnsetType | None = UNSET,
     limit: Limit | UnsetType | None = UNSET,
+    **unknown: object,
 ) -> Options:
     """Give options with some changed.
 
     Raises:
-        InvalidInput: A value does not fit; names it.
+        InvalidInput: A value does not fit, or there is no such option; names it.
     """
+    for name in unknown:
+        raise _no_option(name)
     changes: dict[str, Any] = {}
     if not isinstance(queue, UnsetType):
         changes["queue"] = _queue(queue)
@@ -202,6 +205,16 @@ def read_options(
     if changes.get("at") is not None and changes.get("delay_ms") is not None:
         raise InvalidInput("at and delay: expected one of them, not both", field="at")
     return replace(before, **changes)
+
+
+def _no_option(name: str) -> InvalidInput:
+    import difflib
+
+    kinds = inspect.signature(read_options).parameters.values()
+    known = [one.name for one in kinds if one.kind is inspect.Parameter.KEYWORD_ONLY]
+    close = difflib.get_close_matches(name, known, n=1)
+    hint = f"; did you mean {close[0]!r}?" if close else ""
+    return InvalidInput(f"{name}: is no option; expected some of {', '.join(known)}{hint}", field=name)
 
 
 def _queue(value: object) -> str:
@@ -328,6 +341,10 @@ class Submission(Generic[P, T]):
         self._task = task
         self._options = options
         self._plain = options.is_plain()
+        if options.unique is not None:
+            _check_key("unique", options.unique.key, task)
+        if options.limit is not None:
+            _check_key("limit", options.limit.key, task)
 
     def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> JobHandle[T]:
         """Enqueue a call; see `Task.enqueue`."""
@@ -424,6 +441,28 @@ def _limit_key(limit: Limit, task: Task[Any, Any, Any], payload: bytes) -> Limit
         raise refused("limit", text, f"a key of 1 to {MOST_KEY_BYTES} bytes")
     rate = None if limit.rate is None else parse_rate(limit.rate, limit.burst)
     return LimitKey(text, limit.concurrency, None if rate is None else (rate.count, rate.per_ms, rate.burst))
+
+
+def _check_key(name: str, key: str | Callable[..., str] | None, task: Task[Any, Any, Any]) -> None:
+    """Refuse a text that names what is no argument of a task, before a job is made."""
+    if not isinstance(key, str):
+        return
+    known = inspect.signature(task.function).parameters
+    has = f"it has {', '.join(known)}" if known else "it has none"
+    try:
+        wrong = [field for field in _fields(key) if field not in known]
+    except ValueError as error:
+        raise refused(name, key, f"a text that names arguments of {task.name} in braces ({error})") from None
+    if wrong:
+        raise refused(name, key, f"a text that names arguments of {task.name} in braces; {has}")
+
+
+def _fields(key: str) -> Iterator[str]:
+    """Give the names in braces, those in formats of others too: ``a`` and ``b`` of ``{a.x:{b}}``."""
+    for _, name, form, _ in string.Formatter().parse(key):
+        if name is not None:
+            yield name.partition(".")[0].partition("[")[0]
+            yield from _fields(form or "")
 
 
 def _key_text(name: str, key: str | Callable[..., str], task: Task[Any, Any, Any], payload: bytes) -> str:

@@ -13,11 +13,11 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import Any, Final
 
-from anew.errors import InvalidInput
+from anew.errors import AnewError, InvalidInput
 from anew.jobs import Cancelled, Failed, Interrupted, Snoozed, State
 from anew.jobs.breaker import BreakerRow, BreakerState
 from anew.tasks.app import Anew
@@ -27,7 +27,7 @@ from anew.tasks.outbox import Drainer
 from anew.tasks.running import HELD, Run, Runner, timed_out
 from anew.tasks.source import SettledJob, Want
 from anew.tasks.times import Wait, wait_ms
-from anew.units import parse_size, refused
+from anew.units import MINUTE_MS, parse_size, refused
 
 log = logging.getLogger("anew.tasks")
 
@@ -43,7 +43,11 @@ GRACE_S: Final = 5.0
 
 MOST_CONCURRENT: Final = 1_000
 MOST_ABANDONED: Final = 50
-"""Threads that never end: a worker with more of them stops, so that whoever keeps it alive starts a fresh one."""
+"""Threads whose runs were given up and go on: a worker with more of them stops, so that its supervisor starts a fresh one."""
+
+
+MOST_UNKNOWN: Final = 1_000
+"""Names of unknown tasks that are remembered; the log may be told of more of them more often."""
 
 
 class Worker:
@@ -53,7 +57,7 @@ class Worker:
     drains at its end; signals are then left to the program.
 
     Args:
-        app: Its tasks are known here; jobs of others fail as UnknownTask.
+        app: Its tasks are known here; jobs of others go back, to be taken later, perhaps by a worker that knows them.
         queues: From which; none means all. With numbers (``{"mail": 4}``) each queue has runs of its own.
         concurrency: Runs at one time, of plain functions and processes, of all queues together.
         coroutines: The same of `async def` handlers.
@@ -110,7 +114,7 @@ class Worker:
         self.is_quiet = self._said_quiet = False
         size = None if process_memory is None else parse_size(process_memory, field="process_memory")
         self.recycling = {"most_jobs": process_jobs, "most_kib": None if size is None else size // 1_024}
-        self._abandoned = 0
+        self._has_given_up = False
         self._drainer = Drainer(app, outboxes)
         shares = _shares(queues, concurrency)
         self._lanes = [
@@ -120,6 +124,9 @@ class Worker:
         self._slots = iter(range(1 << 30))
         self.open_breakers: Mapping[str, int] = {}
         self._kept = 0
+        self._unknown: dict[
+            str, int
+        ] = {}  # by name: when the log was told of a task that is not known, epoch ms
         self._thread: threading.Thread | None = None
         self._error: BaseException | None = None
 
@@ -142,6 +149,11 @@ class Worker:
                 while not self._is_over():
                     self._turn()
                 self._give_back_rest()
+            except BaseException:
+                # Others may have soon what this worker has taken: nothing of it may begin here any more. The store may not hear it.
+                with suppress(Exception):
+                    self._give_back_rest()
+                raise
             finally:
                 self._drainer.stop()
                 for lane in self._lanes:
@@ -217,7 +229,7 @@ class Worker:
     @property
     def has_given_up(self) -> bool:
         """Whether it stopped by itself because too many threads never end."""
-        return self._abandoned > MOST_ABANDONED
+        return self._has_given_up
 
     @property
     def running(self) -> int:
@@ -276,10 +288,10 @@ class Worker:
         seen = self._source.seen
         ended = self._claim()
         takes = self._stop_at is None and not self.is_quiet
-        wants = [lane.want() for lane in self._lanes] if takes else []
         given_back = [*self._kept_back]
-        if self._stop_at is not None:
-            given_back += [run for lane in self._lanes for run in lane.unbegun()]
+        for lane in self._lanes:
+            given_back += lane.surplus(time.perf_counter_ns()) if self._stop_at is None else lane.unbegun()
+        wants = [lane.want() for lane in self._lanes] if takes else []
         taken = 0
         if ended or given_back or any(want.limit for want in wants):
             taken = self._exchange(ended, given_back, wants)
@@ -335,8 +347,10 @@ class Worker:
     def _is_over(self) -> bool:
         if self._most_jobs is not None and sum(self.done.values()) - self._kept >= self._most_jobs:
             self.stop()
-        if self.has_given_up and self._stop_at is None:
-            log.error("too many threads never end; the worker stops", extra={"threads": self._abandoned})
+        hanging = sum(lane.hanging for lane in self._lanes)
+        if hanging > MOST_ABANDONED and self._stop_at is None:
+            log.error("too many threads never end; the worker stops", extra={"threads": hanging})
+            self._has_given_up = True
             self.stop()
         if self._stop_at is None:
             return False
@@ -363,9 +377,8 @@ class Worker:
             for run, timeout_ms in lane.overdue(now_ns):
                 run.end(timed_out(run, self._runner.context, timeout_ms))
                 self._ended.append(run)
-                self._abandoned += 1
                 log.error(
-                    "a run is abandoned: it did not end in time, and its thread cannot be stopped",
+                    "a run is abandoned: it did not end in time, and cannot be stopped",
                     extra=_about(run) | {"timeout_ms": timeout_ms},
                 )
 
@@ -375,8 +388,24 @@ class Worker:
         name = outcome_name(run, job)
         self.done[name] += 1
         log_end(name, run, job)
+        if isinstance(run.outcome, Snoozed) and run.outcome.outcome == "unknown_task":
+            self._tell_unknown(run, job)
         if self.app.events:
             self.app.events.emit(event_of(name, run, job))
+
+    def _tell_unknown(self, run: Run, job: SettledJob | None) -> None:
+        """Log that a task is not known here, for each once a minute."""
+        now = self._source.now()
+        if now - self._unknown.get(run.name, -MINUTE_MS) < MINUTE_MS:
+            return
+        if len(self._unknown) >= MOST_UNKNOWN:
+            self._unknown.clear()
+        self._unknown[run.name] = now
+        log.error(
+            "no task %r here: expected it to be imported by the worker; its jobs come back later",
+            run.name,
+            extra={"event": "unknown_task"} | _about(run) | _facts(run, job),
+        )
 
     def _turned(self, row: BreakerRow) -> None:
         closed = row.state is BreakerState.CLOSED
@@ -396,8 +425,15 @@ class Worker:
     # -- the rest
 
     def _put_crons(self) -> None:
-        if self.app.crons:
+        try:
             self.app.put_crons()
+        except AnewError as error:
+            if self.app.crons:
+                raise
+            log.warning(
+                "whether there are cron entries that the application has no longer is not known",
+                extra={"reason": str(error)},
+            )
 
     @contextmanager
     def _signals(self) -> Iterator[None]:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import secrets
+import tempfile
 from collections.abc import Callable
+from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 from typing import Final
@@ -113,12 +115,16 @@ class Box:
         """Decrypt it.
 
         Raises:
-            InvalidConfig: It was encrypted with another secret.
+            InvalidConfig: It was encrypted with another secret, for another subscription, or by a newer Anew; or it is damaged.
         """
         from cryptography.exceptions import InvalidTag
         from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-        nonce, text = sealed[1 : 1 + _NONCE], sealed[1 + _NONCE :]
+        version, nonce, text = sealed[:1], sealed[1 : 1 + _NONCE], sealed[1 + _NONCE :]
+        if version != _VERSION:
+            raise InvalidConfig(
+                f"the keys of a subscription are in a form that this version of Anew does not know: {version!r}"
+            )
         try:
             return bytes(AESGCM(self._secret).decrypt(nonce, text, b"%d" % owner))
         except (InvalidTag, ValueError) as error:
@@ -136,21 +142,35 @@ def load_or_make_secret(path: Path) -> bytes:
     """
     try:
         if not path.exists():
-            made = path.with_name(f"{path.name}.{os.getpid()}")
-            descriptor = os.open(made, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-            with os.fdopen(descriptor, "wb") as file:
-                file.write(secrets.token_bytes(32))
-                file.flush()
-                os.fsync(file.fileno())
-            try:
-                os.link(made, path)  # fails where another process was first, whose secret counts then
-            except FileExistsError:
-                pass
-            finally:
-                made.unlink()
+            _make_secret(path)
         secret = path.read_bytes()
     except OSError as error:
         raise InvalidConfig(f"{path} cannot be used: {error.strerror}") from error
     if len(secret) != 32:
         raise InvalidConfig(f"{path} is damaged: expected 32 bytes, it has {len(secret)}; restore it")
     return secret
+
+
+def _make_secret(path: Path) -> None:
+    """Write a secret whole and synced, and only then give it its name; the first of several counts."""
+    # A name of chance: processes in two containers may have the same id, and threads of one process have.
+    descriptor, made = tempfile.mkstemp(prefix=f"{path.name}.", dir=path.parent)  # readable by its user alone
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(secrets.token_bytes(32))
+            file.flush()
+            os.fsync(file.fileno())
+        with suppress(FileExistsError):  # another process was first, and its secret counts
+            os.link(made, path)
+    finally:
+        os.unlink(made)
+    _sync_folder(path.parent)
+
+
+def _sync_folder(folder: Path) -> None:
+    """Keep the name through a loss of power: without its secret, nothing that is encrypted can be read."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -51,6 +51,9 @@ class NewSubscription(Struct, frozen=True, kw_only=True):
     secret: str | None = None
     ttl: int | None = None
 
+    def __repr__(self) -> str:
+        return f"NewSubscription({self.endpoint!r})"  # never the secret
+
 
 class SubscriptionPatch(Struct, frozen=True, kw_only=True):
     """Changes of a subscription, checked.

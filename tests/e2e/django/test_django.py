@@ -130,6 +130,32 @@ def test_djangos_signals_are_sent(project: Project) -> None:
     assert told == ["pay READY", "pay READY", "pay SUCCESSFUL"]  # the other one is tried again
 
 
+def test_djangos_own_tasks_can_be_asserted(project: Project) -> None:
+    shown = project.python(
+        "answer = []\n"
+        "def refused(check):\n"
+        "  try: check()\n"
+        "  except AssertionError as error: answer.append(str(error).splitlines()[0])\n"
+        "with app.test() as test:\n"
+        "  test.assert_not_enqueued(pay)\n"
+        "  refused(lambda: test.assert_enqueued(pay, 7))\n"
+        "  pay.enqueue(7, note='x')\n"
+        "  beside_the_loop.enqueue(1, b=2)\n"
+        "  for args, kwargs in (((), {}), ((7,), {}), ((), {'order_id': 7, 'note': 'x'})):\n"
+        "    answer.append(len(test.assert_enqueued(pay, *args, count=1, **kwargs)))\n"
+        "  answer.append(test.assert_enqueued(beside_the_loop, a=1, b=2) == test.jobs(task=beside_the_loop))\n"
+        "  pay.enqueue(8)\n"
+        "  answer.append(len(test.assert_enqueued(pay, note='')))\n"
+        "  test.assert_not_enqueued(pay, 9)\n"
+        "  refused(lambda: test.assert_not_enqueued(pay, note='x'))"
+    )
+    assert shown == [
+        "expected a job of shop.tasks.pay(7), found 0; nothing was enqueued",
+        *(1, 1, 1, True, 1),
+        "expected no job of shop.tasks.pay(note='x'), found 1; enqueued or run until now:",
+    ]
+
+
 def test_there_is_no_result_of_a_job_that_is_not_there(project: Project) -> None:
     answer = project.python(
         "from anew.django.backend import TaskResultDoesNotExist\n"

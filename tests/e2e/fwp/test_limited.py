@@ -127,16 +127,19 @@ def test_the_entries_are_listed_with_their_next_fires_and_their_last(tmp_path: P
         "last_fired_at": None,
     }
     heading, first, second = anew(server.address, "cron", "list").stdout.splitlines()
-    assert heading.split() == ["ENTRY", "SCHEDULE", "ZONE", "NEXT", "LAST"]
-    assert first.startswith("Tick * * * * * *  * * * * * *  -     ")
-    assert second.startswith("Yearly @yearly    @yearly      UTC   in ")
+    assert heading.split() == ["GROUP", "ENTRY", "SCHEDULE", "ZONE", "NEXT", "LAST"]
+    assert first.startswith("faktory  Tick * * * * * *  * * * * * *  -     ")
+    assert second.startswith("faktory  Yearly @yearly    @yearly      UTC   in ")
     server.close()
 
 
 def test_without_entries_the_list_says_where_they_stand(tmp_path: Path) -> None:
     server = ServerProcess(tmp_path / "data", fwp_port=0)
     said = anew(server.address, "cron", "list").stdout
-    assert said == "No cron entries: they stand in anew.toml, under [[fwp.cron]].\n"
+    assert (
+        said
+        == "No cron entries: they stand in anew.toml, under [[fwp.cron]], or come from Python applications.\n"
+    )
     server.close()
 
 

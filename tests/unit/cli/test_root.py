@@ -51,7 +51,7 @@ def test_the_commands() -> None:
         "serve", "enqueue", "work", "worker", "jobs list", "jobs show", "jobs patch", "jobs retry", "jobs cancel", "jobs delete",
         "queues list", "queues pause", "queues resume",
         "dead list", "dead retry", "policy convert", "policy explain", "policy lint", "policy list", "policy preview",
-        "policy sample", "policy show", "config show",
+        "policy sample", "policy show", "config show", "cron remove",
         "cron list", "cron next", "fwp info", "fwp ping", "health", "import faktory", "completion", "doctor", "backup", "restore",
         "topic create", "topic list", "topic show", "topic set", "topic delete",
         "sub add", "sub list", "sub show", "sub set", "sub pause", "sub resume", "sub disable", "sub enable", "sub confirm",

@@ -435,6 +435,29 @@ def test_other_groups_are_left_alone(rig: Rig) -> None:
     assert [(row.group, row.name) for row in rows(rig)] == [("app", "a"), ("app", "b")]
 
 
+def test_a_group_takes_over_its_own_entries_with_their_schedule_and_no_others(rig: Rig) -> None:
+    other = new_job(payload=b"1")
+    put(rig, entry("mine"), entry("other"), entry("named the same", job=new_job(type="theirs")), group="app")
+    put(rig, entry("already", "0 4 * * *"))
+    rig.advance(HOUR // 2)
+    before = rig.store.cron("app", "mine")
+    assert before is not None
+    assert before.entry.last_fired_at is not None
+    new = [entry("mine", job=other), entry("named the same", job=other), entry("already", "0 4 * * *")]
+    replaced = rig.do(call(replace_group("conf", new, takes_over="app")))
+    assert (sorted(replaced.written), replaced.removed) == (["mine", "named the same"], [])
+    assert row(rig, "mine").entry == before.entry
+    assert [(row.group, row.name) for row in rows(rig)] == [
+        ("app", "named the same"),
+        ("app", "other"),
+        ("conf", "already"),
+        ("conf", "mine"),
+        ("conf", "named the same"),
+    ]
+    again = rig.do(call(replace_group("conf", new, takes_over="conf")))
+    assert (again.written, again.removed) == ([], [])
+
+
 def test_entries_are_listed_in_pages(rig: Rig) -> None:
     put(rig, *[entry(name) for name in "cab"])
     put(rig, entry("z"), group="app")

@@ -7,13 +7,14 @@ from pathlib import Path
 import pytest
 
 from anew.engine import Limits, recover
+from anew.engine.reports import GOES_ON, Report, Reports
 from anew.engine.verbs import redrive_one
-from anew.errors import StoreFull
-from anew.jobs import State
+from anew.errors import NotFound, StoreFull
+from anew.jobs import Interrupted, State
 from anew.store.protocol import Page
 from anew.store.sqlite import SqliteStore
 
-from .rig import FaultyStore, Rig, call, fail, new_job, succeed, tick
+from .rig import FaultyStore, Rig, call, fail, ignore, new_job, succeed, tick
 
 
 def interrupted(rig: Rig) -> int:
@@ -173,3 +174,44 @@ def test_what_a_failure_answers_is_the_job_as_it_is_stored() -> None:
         rig.worker()
         assert rig.do(fail(key)) == rig.job(key)
         rig.advance(10_000)
+
+
+def test_a_stream_with_a_limit_of_its_own_has_poison_end_whatever_the_servers_is() -> None:
+    rig = Rig()
+    (key,) = rig.put(new_job())
+    for state in (State.READY, State.RETRYING, State.DEAD):
+        worker = rig.worker()
+        worker.taker.interruption_limit = 3
+        assert [*worker.held] == [key]
+        rig.do(rig.leave(worker))
+        assert rig.state(key) is state
+        rig.advance(2_000)
+    assert b'"poison: 3 interruptions in a row' in (rig.store.errors(key, Page())[-1].decision or b"")
+
+
+def test_a_report_of_a_crash_says_its_limit() -> None:
+    rig = Rig()
+    (key,) = rig.put(new_job())
+    rig.worker()
+    gone = Report(key, None, Interrupted("worker gone", 1))
+    (job,) = rig.do(Reports([gone], ignore))
+    assert job.state is rig.state(key) is State.DEAD
+
+
+def test_a_worker_that_goes_on_with_its_job_has_not_died() -> None:
+    rig = Rig(interruption_limit=3)
+    (key,) = rig.put(new_job())
+    interrupted(rig)
+    interrupted(rig)
+    rig.advance(2_000)
+    worker = rig.worker()
+    taken_at = rig.job(key).dequeued_at
+    (late,) = rig.do(Reports([Report(key, 1, GOES_ON)], ignore))
+    assert isinstance(late, NotFound)
+    assert rig.job(key).interruptions == 2
+    (job,) = rig.do(Reports([Report(key, taken_at, GOES_ON)], ignore))
+    assert (job.state, job.interruptions) == (State.IN_FLIGHT, 0)
+    assert rig.job(key).interruptions == 0
+    assert rig.broken_rules() == []
+    rig.do(rig.leave(worker))
+    assert rig.state(key) is State.READY

@@ -232,3 +232,17 @@ def test_zizq_80_what_counts_as_no_filter() -> None:
     assert not select(b"jid=a").is_everything()
     for query in (b"status=dead", b"queue=a", b"type=a", b"id=a", b"priority=..", b"filter="):
         assert not select(query).is_everything()
+
+
+def test_states_by_anews_own_names_narrow_what_a_status_means() -> None:
+    def states(query: bytes) -> object:
+        return select(query).where(IdText("tag000000"), visible_at=None).states
+
+    assert states(b"state=dead") == {State.DEAD}
+    assert states(b"status=dead") == {State.DEAD, State.CANCELLED}
+    assert states(b"status=dead,ready&state=cancelled,ready") == {State.CANCELLED, State.READY}
+    assert states(b"status=ready&state=dead") == frozenset()
+    assert select(b"state=cancelled,dead").parameters() == [("state", "dead,cancelled")]
+    assert not select(b"state=dead").is_everything()
+    with pytest.raises(MalformedRequest, match=r"state: .gone. is not valid; expected scheduled"):
+        select(b"state=gone")

@@ -257,6 +257,15 @@ def test_a_prefetch_that_is_no_whole_number_is_refused(edge: Edge, prefetch: str
         edge.take(f"prefetch={prefetch}")
 
 
+def test_a_stream_may_have_a_limit_of_interruptions_of_its_own(edge: Edge) -> None:
+    for header in ({}, {"interruption-limit": "3"}, {"interruption-limit": "0"}):
+        edge.take(**header)
+    assert [taker.interruption_limit for taker in edge.commit.takers] == [None, 3, 0]
+    for text in ("x", "-1", "1000001", "99999999", ""):
+        with pytest.raises(InvalidJob, match="Interruption-Limit: expected a number from 0 to 1000000"):
+            edge.take(**{"interruption-limit": text})
+
+
 def test_a_thousand_queues_may_be_named_and_no_more(edge: Edge) -> None:
     names = [f"q{number}" for number in range(1_001)]
     edge.take("queue=" + ",".join(names[:1_000]))

@@ -39,6 +39,24 @@ def test_without_a_limit_nothing_is_decided(so_far: int) -> None:
     assert decide_interruption(job, Interrupted("worker gone"), defaults=make_defaults(), now=NOW) is None
 
 
+@pytest.mark.parametrize("servers", [0, 10])
+def test_a_workers_own_limit_comes_before_the_servers(servers: int) -> None:
+    def change(so_far: int, limit: int) -> Change | None:
+        gone = Interrupted("worker gone", limit)
+        defaults = make_defaults(interruption_limit=servers)
+        return decide_interruption(in_flight(interruptions=so_far), gone, defaults=defaults, now=NOW)
+
+    second, third = change(1, 3), change(2, 3)
+    assert second is not None
+    assert third is not None
+    assert (second.state, second.ready_at) == (State.RETRYING, NOW + 2_000)
+    assert (third.state, decision(third)["reason"]) == (
+        State.DEAD,
+        "poison: 3 interruptions in a row, the limit",
+    )
+    assert change(1_000, 0) is None
+
+
 def test_the_first_interruption_costs_nothing() -> None:
     change = decide(in_flight(attempts=3))
     assert (change.state, change.ready_at, change.attempts, change.interruptions) == (State.READY, None, 3, 1)

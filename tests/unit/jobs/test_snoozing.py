@@ -117,3 +117,27 @@ def test_a_named_time_can_be_held_to_the_limit() -> None:
     asked = Failed(message="no", retry_at=NOW + 60_000, limited=True)
     assert fail(asked, make_job(state=State.IN_FLIGHT, attempts=2))["ready_at"] == NOW + 60_000
     assert fail(asked, make_job(state=State.IN_FLIGHT, attempts=3))["state"] is State.DEAD
+
+
+def test_a_job_whose_task_nobody_knows_waits_longer_each_time_and_dies_after_a_day() -> None:
+    """10 s, doubled until 1 h: 5,110 s of nine waits, and 23 h."""
+    job = make_job(state=State.IN_FLIGHT, attempts=0)
+
+    def after(before: int) -> dict[str, object]:
+        return snooze(job, 0, before=before, outcome="unknown_task", reason="no such task")
+
+    waits_s = [10, 20, 40, 80, 160, 320, 640, 1_280, 2_560] + [3_600] * 23
+    for before, wait_s in enumerate(waits_s):
+        changed = after(before)
+        assert (changed["state"], changed["attempts"], changed["ready_at"]) == (
+            State.SCHEDULED,
+            0,
+            NOW + wait_s * 1_000,
+        )
+    assert sum(waits_s) == 24 * 3_600 + 25 * 60 + 10
+    dead = after(32)
+    assert (dead["state"], dead["attempts"], dead["outcome"]) == (State.DEAD, 0, "unknown_task")
+    assert dead["decision"] == {
+        "verdict": "dead",
+        "reason": "no worker that had it in 33 tries knew its task, the limit",
+    }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import sys
 import threading
 import time
 from collections import Counter
@@ -16,8 +17,11 @@ import apsw
 import pytest
 
 from anew import Anew, Cancel, Discard, Event, JobFailed, Limit, Retry, Snooze, Unique, ctx
+from anew.engine.crontab import list_crons
 from anew.errors import Conflict, ForkedStore, IllegalTransition, InvalidInput, InvalidJob, NotFound
+from anew.jobs import State
 from anew.tasks.embedded import EmbeddedBackend
+from anew.tasks.running import Run
 
 FAR = timedelta(days=1)
 
@@ -129,6 +133,27 @@ def test_options_that_do_not_fit_are_refused_by_name(
     with pytest.raises(InvalidInput) as caught:
         app.task(**options)(print)  # type: ignore[arg-type]
     assert words in str(caught.value)
+
+
+def test_an_option_that_is_unknown_is_named_with_those_that_are_known(app: Anew) -> None:
+    words = r"dealy: is no option; expected some of queue, .*delay.*; did you mean 'delay'\?"
+    with pytest.raises(InvalidInput, match=words):
+        app.task(name="t")(lambda: None).using(dealy="1s")
+    with pytest.raises(InvalidInput, match="retries: is no option; expected some of queue"):
+        app.task(retries=3)  # type: ignore[call-overload]
+
+
+def test_a_limit_of_a_queue_without_a_bound_is_refused_in_the_words_of_the_call(app: Anew) -> None:
+    with pytest.raises(
+        InvalidInput, match='limit: "mail" is not valid; expected a concurrency, a rate, or both'
+    ):
+        app.limit("mail")
+
+
+def test_a_store_of_another_kind_is_refused_at_once_and_its_password_not_shown() -> None:
+    with pytest.raises(InvalidInput, match="store: redis://… is not valid; expected a file") as caught:
+        Anew("redis://:secret@localhost")
+    assert "secret" not in str(caught.value)
 
 
 def test_a_time_without_its_zone_is_refused(app: Anew) -> None:
@@ -248,6 +273,15 @@ def test_a_function_that_fails_leaves_it_to_the_default(app: Anew, caplog: pytes
     assert "a policy's function failed" in caplog.text
 
 
+def test_a_policy_function_that_exits_leaves_its_worker_alone(app: Anew) -> None:
+    @app.task(policy=lambda attempt, exception: sys.exit(1))
+    def never() -> None:
+        raise ValueError("x")
+
+    never.enqueue()
+    assert work(app, concurrency=1) == {"failed": 1}
+
+
 # -- what a handler says
 
 
@@ -313,13 +347,55 @@ def test_there_is_no_context_without_a_job() -> None:
         _ = ctx.attempt
 
 
-def test_a_job_of_no_known_task_fails_and_says_so(app: Anew) -> None:
-    handle = app.task(name="gone")(lambda: None).enqueue()
+def test_a_job_of_no_known_task_burns_no_attempt_and_waits_for_a_worker_that_has_it(
+    app: Anew, caplog: pytest.LogCaptureFixture
+) -> None:
+    task = app.task(name="gone", max_attempts=1)(lambda: None)
+    handles = task.enqueue_many([(), ()])
     del app.tasks["gone"]
-    assert work(app) == {"failed": 1}
-    info = handle.info()
+    assert work(app) == {"snoozed": 2}
+    info = handles[0].info()
     assert info is not None
-    assert "has no task 'gone'" in info.errors[0].message
+    assert (info.state, info.attempts) == (State.SCHEDULED, 0)
+    (error,) = info.errors
+    assert (error.outcome, error.error_type) == ("unknown_task", "UnknownTask")
+    assert "has no task 'gone'" in error.message
+    assert error.reason == "its worker does not know its task: it waits 10 s for one that does"
+    assert 0 < info.ready_at - error.ended_at <= 10_000
+    (told,) = [record for record in caplog.records if record.levelname == "ERROR"]
+    assert "no task 'gone' here" in told.getMessage()
+
+
+def test_the_log_is_told_of_an_unknown_task_once_a_minute(
+    app: Anew, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    worker = app.worker(burst=True)
+    now = 1_000_000
+    monkeypatch.setattr(worker._source, "now", lambda: now)
+
+    def told(name: str) -> int:
+        caplog.clear()
+        worker._tell_unknown(
+            Run(
+                key=1,
+                token=1,
+                job_id="j",
+                name=name,
+                queue="q",
+                payload=b"",
+                attempts=0,
+                max_attempts=1,
+                task=None,
+            ),
+            None,
+        )
+        return len(caplog.records)
+
+    assert (told("a"), told("a"), told("b")) == (1, 0, 1)
+    now += 59_999
+    assert told("a") == 0
+    now += 1
+    assert told("a") == 1
 
 
 # -- time-outs and processes
@@ -386,11 +462,32 @@ def test_a_key_can_be_all_arguments_or_a_function_of_them(app: Anew) -> None:
 
 
 def test_a_key_that_cannot_be_made_of_the_arguments_is_refused(app: Anew) -> None:
-    @app.task(unique="{numbers:x} {missing}")
+    @app.task(unique="{numbers:x}")
     def one(numbers: list[int]) -> None: ...
 
     with pytest.raises(InvalidInput, match="a text that names arguments of"):
         one.enqueue([1])
+
+
+@pytest.mark.parametrize("key", ["c {x}", "c {}", "c {number:{x}}", "c {number", "c {x.y[0]}"])
+def test_a_key_of_what_is_no_argument_is_refused_at_the_task(app: Anew, key: str) -> None:
+    def bill(number: int) -> None: ...
+
+    for options in ({"unique": key}, {"unique": Unique(key=key)}, {"limit": Limit(key, concurrency=1)}):
+        with pytest.raises(
+            InvalidInput, match=r"(unique|limit): .* expected a text that names arguments of bill in braces"
+        ):
+            app.task(name="bill", **options)(bill)  # type: ignore[call-overload]
+        with pytest.raises(InvalidInput, match="arguments of fine in braces"):
+            app.task(name="fine")(bill).using(**options)
+    assert "bill" not in app.tasks
+
+
+def test_a_key_may_name_a_part_of_an_argument_and_all_of_loose_ones(app: Anew) -> None:
+    @app.task(unique="{order[id]:>4} {kwargs[b]}")
+    def bill(order: dict[str, int], **kwargs: int) -> None: ...
+
+    assert [bill.enqueue({"id": 1}, b=b).created for b in (1, 1, 2)] == [True, False, True]
 
 
 # -- limits of keys
@@ -433,7 +530,7 @@ def test_a_job_that_waits_for_its_key_says_so_and_can_be_called_off(app: Anew) -
     assert (waits.status(), app.counts()["ready"]) == ("cancelled", 0)
 
 
-@pytest.mark.parametrize("key", ["{customer:x}{missing}", "", "x" * 256])
+@pytest.mark.parametrize("key", ["{customer[0]}", "", "x" * 256])
 def test_a_limits_key_that_cannot_be_is_refused(app: Anew, key: str) -> None:
     @app.task(limit=Limit(key, concurrency=1))
     def sync(customer: int) -> None: ...
@@ -498,6 +595,74 @@ def test_a_batch_calls_back_once_all_have_succeeded(app: Anew) -> None:
     work(app, concurrency=1)
     assert sorted(calls[:2]) == ["part 1", "part 2"]
     assert sorted(calls[2:]) == ["complete", "success"]
+
+
+def made_in(module: str, path: Path, *crons: str, name: str | None = None) -> Anew:
+    """Make an application in a module, with cron entries."""
+    names: dict[str, Any] = {"__name__": module}
+    exec("from anew import Anew\ndef make(*args, **more): return Anew(*args, **more)", names)
+    made: Anew = names["make"](path, name=name)
+    for cron in crons:
+        made.cron("0 4 * * *", tz="UTC", name=cron)(made.task(name=f"{cron}.task")(lambda: None))
+    return made
+
+
+def crons_of(app: Anew) -> list[tuple[str, str]]:
+    assert isinstance(app.backend, EmbeddedBackend)
+    return [(row.group, row.name) for row in app.backend.call(list_crons())]
+
+
+def test_two_applications_on_one_file_keep_their_cron_entries(tmp_path: Path) -> None:
+    shop = made_in("shop.jobs", tmp_path / "jobs.db", "bills")
+    mail = made_in("mail.jobs", tmp_path / "jobs.db", "digest")
+    with shop, mail:
+        for app in (shop, mail, shop):
+            app.put_crons()
+        assert crons_of(shop) == [("mail.jobs", "digest"), ("shop.jobs", "bills")]
+
+
+def test_the_entries_of_an_older_store_go_over_to_the_module_that_has_them(tmp_path: Path) -> None:
+    """Applications without a name were all called app."""
+    path = tmp_path / "jobs.db"
+    with made_in("shop.jobs", path, "bills", "digest", name="app") as old:
+        old.put_crons()
+    with made_in("shop.jobs", path, "bills") as shop, made_in("mail.jobs", path, "digest") as mail:
+        shop.put_crons()
+        assert crons_of(shop) == [("app", "digest"), ("shop.jobs", "bills")]
+        mail.put_crons()
+        assert crons_of(shop) == [("mail.jobs", "digest"), ("shop.jobs", "bills")]
+
+
+def test_a_worker_removes_the_entries_of_an_application_that_has_none_any_more(tmp_path: Path) -> None:
+    path = tmp_path / "jobs.db"
+    with made_in("shop.jobs", path, "bills") as before, made_in("mail.jobs", path, "digest") as other:
+        before.run_worker(burst=True)
+        other.run_worker(burst=True)
+    with made_in("shop.jobs", path) as after:
+        after.run_worker(burst=True)
+        assert crons_of(after) == [("mail.jobs", "digest")]
+
+
+def test_an_application_that_never_had_entries_writes_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delattr(EmbeddedBackend, "put_crons")
+    with made_in("shop.jobs", tmp_path / "jobs.db") as app:
+        app.run_worker(burst=True)
+
+
+def test_an_application_that_removes_entries_says_so_aloud(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "jobs.db"
+    with made_in("a", path, "bills", name="x") as one, made_in("b", path, "digest", name="x") as other:
+        one.put_crons()
+        one.put_crons()
+        assert caplog.records == []
+        other.put_crons()
+    (record,) = caplog.records
+    assert record.levelname == "WARNING"
+    assert "does not have: bills; if they are another application's" in record.getMessage()
 
 
 def test_a_cron_task_needs_no_arguments_and_a_readable_expression(app: Anew) -> None:
@@ -776,3 +941,58 @@ def test_a_worker_that_begins_while_the_file_is_kept_waits_for_it(tmp_path: Path
         other.close()
         thread.join(20)
         assert worker.done["succeeded"] == 1
+
+
+# -- errors that cannot be said
+
+
+class Unsaid(Exception):
+    """An error whose message cannot be asked for."""
+
+    def __str__(self) -> str:
+        raise RuntimeError("no words")
+
+
+def test_an_error_that_cannot_be_said_fails_its_run_and_the_worker_goes_on(app: Anew) -> None:
+    @app.task(max_attempts=1)
+    def plain() -> None:
+        raise Unsaid
+
+    @app.task(max_attempts=1)
+    async def coroutine() -> None:
+        raise Unsaid
+
+    handles = [plain.enqueue(), coroutine.enqueue()]
+    assert work(app, concurrency=1, drain=5) == {"discarded": 2}
+    for handle in handles:
+        info = handle.info()
+        assert info is not None
+        assert info.errors[0].message == "(the error's message cannot be read)"
+        assert info.errors[0].error_type == f"{__name__}.Unsaid"
+
+
+def test_lone_surrogates_in_what_a_handler_says_are_escaped(app: Anew) -> None:
+    """Such as the names of files have that are not UTF-8."""
+
+    @app.task(max_attempts=1)
+    def fail() -> None:
+        raise ValueError("no file \udcff")
+
+    @app.task
+    def drop() -> None:
+        raise Discard("no file \udcff")
+
+    @app.task
+    def snooze() -> None:
+        raise Snooze("1d", "no file \udcff")
+
+    @app.task
+    async def cancel() -> None:
+        raise Cancel("no file \udcff")
+
+    handles = [fail.enqueue(), drop.enqueue(), snooze.enqueue(), cancel.enqueue()]
+    assert work(app) == {"discarded": 2, "snoozed": 1, "cancelled": 1}
+    for handle in handles:
+        info = handle.info()
+        assert info is not None
+        assert info.errors[0].message == r"no file \udcff"

@@ -36,6 +36,28 @@ class Point(msgspec.Struct):
     x: int
 
 
+@dataclass
+class Reading:
+    """A dataclass with a number."""
+
+    value: float | None
+
+
+class Measured(msgspec.Struct):
+    """A Struct with a number."""
+
+    value: float | None
+
+
+class MeasuredModel:
+    """Something with the methods of Pydantic's models, and a number."""
+
+    def model_dump(self, *, mode: str) -> dict[str, Any]:
+        """Write it."""
+        assert mode == "json"
+        return {"value": float("nan")}
+
+
 class Named(TypedDict):
     """A dict with names."""
 
@@ -229,3 +251,23 @@ def test_a_number_that_json_does_not_have_is_refused_and_not_made_null(value: ob
         Arguments(plot, "plot").write((value,), {})
     assert Arguments(plot, "plot", packed=True).write((value,), {}).startswith(b'{"msgpack":')
     assert Arguments(plot, "plot").write((None,), {}) == b'{"points":null}'
+
+
+@pytest.mark.parametrize(
+    "value",
+    [Reading(float("nan")), [Measured(float("inf"))], {"a": Measured(float("nan"))}, MeasuredModel()],
+    ids=["dataclass", "struct in a list", "struct in a dict", "model"],
+)
+def test_numbers_that_json_does_not_have_are_refused_in_objects_too(value: object) -> None:
+    def plot(value): ...  # type: ignore[no-untyped-def]
+
+    with pytest.raises(InvalidJob, match="plot: an argument holds NaN or an infinity"):
+        Arguments(plot, "plot").write((value,), {})
+
+
+def test_none_beside_a_number_is_no_nan() -> None:
+    def plot(value, other): ...  # type: ignore[no-untyped-def]
+
+    assert Arguments(plot, "plot").write((Reading(None), Measured(1.5)), {}) == (
+        b'{"value":{"value":null},"other":{"value":1.5}}'
+    )

@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import base64
 import json
+import subprocess
+import sys
 from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 import standardwebhooks
 import svix.webhooks
+from multidict import CIMultiDict
+from starlette.datastructures import Headers as StarletteHeaders
+from werkzeug.datastructures import EnvironHeaders
+from werkzeug.datastructures import Headers as WerkzeugHeaders
 
 from anew.errors import Conflict, InvalidConfig, InvalidInput
 from anew.topics.keys import Box, Key, KeyRing, load_or_make_secret, new_ring, rotated, signing
@@ -116,6 +122,64 @@ def test_what_is_no_secret_is_refused_without_repeating_it(secret: str) -> None:
     with pytest.raises(InvalidInput) as caught:
         check_secret(secret)
     assert len(secret) < 10 or secret not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "key", ["whpk_", "whpk_!!!", "whpk_AAAA", PUBLIC + "=", PUBLIC.rstrip("="), "whpk_" + "é" * 40]
+)
+def test_what_is_no_public_key_is_refused_without_repeating_it(key: str) -> None:
+    with pytest.raises(InvalidInput, match=r"^secret: expected whpk_ and 32 bytes") as caught:
+        verify([SECRET, key], headers(V1), BODY, now=AT)
+    assert len(key) < 10 or key not in str(caught.value)
+
+
+def test_without_a_secret_the_receivers_own_program_is_told() -> None:
+    with pytest.raises(InvalidInput, match="secret: there is none"):
+        verify([], headers(V1), BODY, now=AT)
+
+
+def test_a_tolerance_needs_a_unit() -> None:
+    """300 would be milliseconds, and every request too old."""
+    with pytest.raises(InvalidInput, match=r"tolerance: .* has no unit"):
+        verify(SECRET, headers(V1), BODY, now=AT, tolerance="300")
+
+
+def test_dots_cannot_move_from_a_body_into_an_id() -> None:
+    """The bytes that were signed are the same ones: an old request would pass for a new one with another id."""
+    body = f"{AT + 900}.[1]".encode()
+    moved = {"webhook-id": f"msg_0001.{AT}", "webhook-timestamp": str(AT + 900)}
+    with pytest.raises(InvalidSignature):
+        verify(SECRET, headers(sign([SECRET], "msg_0001", AT, body)) | moved, b"[1]", now=AT + 900)
+
+
+def test_hmac_needs_no_other_package_and_a_public_key_says_which() -> None:
+    program = f"""
+import sys
+sys.modules.update(aiohttp=None, cryptography=None, apsw=None)
+from anew.webhooks import verify
+print(verify({SECRET!r}, {headers(V1)!r}, {BODY!r}, now={AT}).data)
+try:
+    verify({PUBLIC!r}, {headers(V1A)!r}, {BODY!r}, now={AT})
+except Exception as error:
+    print(type(error).__name__, error)
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
+    hmac, ed25519 = done.stdout.splitlines()
+    assert (hmac, done.stderr) == ("{'id': 42}", "")
+    assert ed25519.startswith("NotSupported cryptography is not installed")
+    assert ed25519.endswith("pip install 'anew[webhooks]'")
+
+
+@pytest.mark.parametrize(
+    "wrap", [StarletteHeaders, WerkzeugHeaders, CIMultiDict, lambda given: EnvironHeaders(environ(given))]
+)
+def test_headers_are_taken_as_frameworks_give_them(wrap: Any) -> None:
+    assert verify(SECRET, wrap(headers(V1)), BODY, now=AT).data == {"id": 42}
+
+
+def environ(given: dict[str, str]) -> dict[str, str]:
+    """As Flask has them."""
+    return {"HTTP_" + name.upper().replace("-", "_"): value for name, value in given.items()}
 
 
 def test_checklist_37_during_a_rotation_both_keys_sign_the_current_one_first() -> None:

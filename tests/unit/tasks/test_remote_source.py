@@ -1,0 +1,216 @@
+"""A worker's side of a server whose streams break, with the server played by the test."""
+
+from __future__ import annotations
+
+import queue
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+import pytest
+
+from anew import Anew
+from anew.client import JobView
+from anew.client.views import read_job
+from anew.errors import Unreachable
+from anew.jobs import Failed, Interrupted, Outcome
+from anew.tasks.remote_source import RemoteSource
+from anew.tasks.running import Run
+from anew.tasks.source import Exchanged, Want
+
+JOB_ID = "tag0000000000000000000007"
+WANT = Want(None, 8)
+WAIT_S = 10.0
+
+
+class Stream:
+    """An open stream: gives what the test puts in; None breaks it."""
+
+    def __init__(self) -> None:
+        self.events_put: queue.SimpleQueue[JobView | None] = queue.SimpleQueue()
+
+    def __enter__(self) -> Stream:
+        return self
+
+    def __exit__(self, *_: object) -> None: ...
+
+    def close(self) -> None:
+        self.events_put.put(None)
+
+    def events(self) -> Iterator[JobView]:
+        while (job := self.events_put.get(timeout=WAIT_S)) is not None:
+            yield job
+        raise Unreachable("the stream broke")
+
+
+class Server:
+    """What a worker asks; jobs are in flight under the instant of their take.
+
+    Attributes:
+        streams: What the next tries to open a stream get; a try waits for it.
+        tries: One for each try, when it is made.
+        held: By id, when the job was taken that is in flight.
+        reports: All that were made.
+    """
+
+    def __init__(self) -> None:
+        self.streams: queue.SimpleQueue[Stream | None] = queue.SimpleQueue()
+        self.tries: queue.SimpleQueue[int] = queue.SimpleQueue()
+        self.held: dict[str, int] = {}
+        self.reports: list[dict[str, Any]] = []
+
+    def take(self, queues: object, **_: object) -> Stream:
+        self.tries.put(1)
+        stream = self.streams.get(timeout=WAIT_S)
+        if stream is None:  # closed
+            self.streams.put(None)
+            raise Unreachable("closed")
+        return stream
+
+    def request(self, method: str, path: str, body: Any) -> bytes:
+        assert (method, path) == ("POST", "/v1/jobs/reports")
+        results: list[dict[str, Any]] = []
+        for report in msgspec.json.decode(msgspec.json.encode(body))["reports"]:
+            self.reports.append(report)
+            if self.held.get(report["id"]) != report["taken_at"]:
+                results.append({"error": "job not found in in-flight set", "code": "not_found"})
+            else:
+                results.append({"state": "completed", "ready_at": 0})
+                if report["end"] != "goes_on":
+                    del self.held[report["id"]]
+        return msgspec.json.encode({"results": results})
+
+
+class Bench:
+    """A source whose stream is open."""
+
+    def __init__(self) -> None:
+        self.server = Server()
+        self.source = RemoteSource(Anew(), self.server)  # type: ignore[arg-type]
+        self.exchange()
+        self.server.tries.get(timeout=WAIT_S)
+        self.connect()
+
+    def exchange(self, *ended: Run) -> Exchanged:
+        return self.source.exchange(ended, [], [WANT])
+
+    def connect(self) -> None:
+        """Let the try to open a stream succeed."""
+        self.stream = Stream()
+        self.server.streams.put(self.stream)
+
+    def deliver(self, taken_at: int) -> None:
+        self.server.held[JOB_ID] = taken_at
+        self.stream.events_put.put(job(taken_at))
+
+    def take(self) -> Run:
+        """Exchange until the job has come."""
+        while True:
+            seen = self.source.seen
+            (runs,) = self.exchange().taken
+            if runs:
+                return runs[0]
+            self.source.sleep(WAIT_S, seen)
+            assert self.source.seen != seen
+
+    def settled(self) -> Exchanged:
+        """Exchange until something was settled; nothing may be taken."""
+        while True:
+            seen = self.source.seen
+            done = self.exchange()
+            assert done.taken == [[]]
+            if done.settled:
+                return done
+            self.source.sleep(WAIT_S, seen)
+            assert self.source.seen != seen
+
+    def lose(self) -> None:
+        """Break the stream, and return when the worker knows it."""
+        self.server.held.clear()
+        self.stream.events_put.put(None)
+        self.server.tries.get(timeout=WAIT_S)
+
+    def close(self) -> None:
+        self.server.streams.put(None)
+        self.stream.close()
+        self.source.close()
+
+
+@pytest.fixture
+def bench(monkeypatch: pytest.MonkeyPatch) -> Iterator[Bench]:
+    monkeypatch.setattr("anew.client.feed.retry_wait_ms", lambda *_: 0)
+    made = Bench()
+    yield made
+    made.close()
+
+
+def job(taken_at: int) -> JobView:
+    """The job as a stream delivers it."""
+    view = {
+        "id": JOB_ID,
+        "type": "t",
+        "queue": "q",
+        "priority": 0,
+        "status": "in_flight",
+        "ready_at": 0,
+        "attempts": 0,
+        "dequeued_at": taken_at,
+        "payload": {},
+    }
+    return read_job(msgspec.json.encode(view))
+
+
+@pytest.mark.parametrize(
+    "outcome", [None, Failed(message="no"), Interrupted("worker gone")], ids=["well", "badly", "crashed"]
+)
+def test_a_run_that_ends_while_its_worker_has_no_stream_is_reported_under_the_next_hold(
+    bench: Bench, outcome: Outcome | None
+) -> None:
+    bench.deliver(taken_at=100)
+    run = bench.take()
+    bench.lose()
+    run.end(outcome)
+    done = bench.exchange(run)  # the server is there again, and the worker still waits with its next try
+    assert (done.settled, done.lost, done.again, done.taken) == ([], [], [], [[]])
+    bench.connect()
+    bench.deliver(taken_at=200)
+    (settled,) = bench.settled().settled
+    assert settled[0] is run
+    first, second = bench.server.reports
+    assert (first["taken_at"], second["taken_at"]) == (100, 200)
+    assert first | {"taken_at": 200} == second
+
+
+def test_a_run_whose_job_was_called_off_is_lost(bench: Bench) -> None:
+    bench.deliver(taken_at=100)
+    run = bench.take()
+    bench.server.held.clear()
+    run.end(None)
+    assert bench.exchange(run).lost == [run]
+
+
+def test_a_job_that_was_given_back_unbegun_is_not_taken_for_done(bench: Bench) -> None:
+    bench.deliver(taken_at=100)
+    run = bench.take()
+    bench.lose()
+    done = bench.source.exchange([], [run], [WANT])
+    assert done.lost == [run]
+    bench.connect()
+    bench.deliver(taken_at=200)
+    assert bench.take() is not run
+
+
+def test_a_run_that_goes_on_under_a_new_hold_says_so(bench: Bench) -> None:
+    bench.deliver(taken_at=100)
+    run = bench.take()
+    bench.lose()
+    bench.connect()
+    bench.deliver(taken_at=200)
+    while not bench.server.reports:
+        seen = bench.source.seen
+        assert bench.exchange().taken == [[]]
+        if not bench.server.reports:
+            bench.source.sleep(WAIT_S, seen)
+    assert bench.server.reports == [{"id": JOB_ID, "taken_at": 200, "end": "goes_on"}]
+    run.end(None)
+    assert bench.exchange(run).settled == [(run, None)]
