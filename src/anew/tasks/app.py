@@ -463,7 +463,7 @@ class Anew:
         name: str = "",
         secret: str | None = None,
         signing: Literal["hmac", "ed25519"] = "hmac",
-        handshake: Literal["token", "cloudevents"] = "token",
+        handshake: Literal["token", "cloudevents"] | None = None,
         ttl: Wait | None = None,
         dead_letter_queue: str | None = None,
     ) -> Subscription:
@@ -481,7 +481,7 @@ class Anew:
             name: For people.
             secret: A secret of yours, ``whsec_…``; None: a new one.
             signing: What requests are signed with.
-            handshake: How the endpoint is asked.
+            handshake: How the endpoint is asked; None: by a token, and not at all where confirmation is optional.
             ttl: How long the subscription lasts; None: until it is removed.
             dead_letter_queue: A job is enqueued there for each delivery that dies.
 

@@ -205,7 +205,7 @@ def subscribe(
     name: str,
     secret: str | None,
     signing: Literal["hmac", "ed25519"],
-    handshake: Literal["token", "cloudevents"],
+    handshake: Literal["token", "cloudevents"] | None,
     ttl: Wait | None,
     dead_letter_queue: str | None,
 ) -> Subscription:

@@ -59,7 +59,7 @@ class Subscription(Struct, frozen=True, forbid_unknown_fields=True):
     endpoint: Endpoint
     filter: dict[str, Any] | None = None
     delivery_policy: dict[str, Any] | None = None
-    handshake: str = "token"
+    handshake: str | None = None
     signing: str = "hmac"
     secret: str | None = None
     name: str = ""
@@ -167,12 +167,13 @@ def subscription_of(asked: Subscription, guard: GuardSettings) -> NewSubscriptio
         name=name_of(asked.name),
         filter=filter_document(asked.filter),
         delivery_policy=policy_of(asked.delivery_policy),
-        handshake=choice(asked.handshake, "/handshake", ("token", "cloudevents")),
+        handshake=choice(asked.handshake or "token", "/handshake", ("token", "cloudevents")),
         dead_letter_queue=None if queue is None else queue_of(queue, "/dead_letter_queue"),
     )
     return NewSubscription(
         endpoint=endpoint,
         document=document,
+        is_asked=asked.handshake is not None,
         signing=choice(asked.signing, "/signing", ("hmac", "ed25519")),
         secret=asked.secret,
         ttl=ttl_of(asked.ttl),

@@ -38,6 +38,7 @@ class NewSubscription(Struct, frozen=True, kw_only=True):
     Attributes:
         endpoint: A URL, or ``queue:`` and a queue's name.
         document: What its owner says.
+        is_asked: It names a handshake: where confirmation is optional, its endpoint is asked.
         signing: What its deliveries are signed with.
         secret: A secret of its owner's; None: a random one.
         ttl: Seconds after which it ends; None: never.
@@ -45,6 +46,7 @@ class NewSubscription(Struct, frozen=True, kw_only=True):
 
     endpoint: str
     document: SubscriptionDocument
+    is_asked: bool = False
     signing: SigningKind = "hmac"
     secret: str | None = None
     ttl: int | None = None
@@ -188,7 +190,7 @@ def subscribe(terms: TopicTerms, topic: str, new: NewSubscription, chance: Calla
             changed_at=batch.now,
             ends_at=None if new.ttl is None else batch.now + new.ttl * 1_000,
         )
-        if new.document.kind == "webhook" and terms.confirmation != "off":
+        if new.document.kind == "webhook" and _asks(terms, new.is_asked):
             row = _asked(batch, terms, above, replace(row, status="unconfirmed"), chance)
         else:
             rows.write_subscriptions([row])
@@ -196,6 +198,11 @@ def subscribe(terms: TopicTerms, topic: str, new: NewSubscription, chance: Calla
         return Subscribed(row, ring)
 
     return verb
+
+
+def _asks(terms: TopicTerms, is_asked: bool) -> bool:
+    """Report whether an endpoint is asked first, by whether its subscription wants that."""
+    return terms.confirmation == "required" or (terms.confirmation == "optional" and is_asked)
 
 
 def _asked(
@@ -236,7 +243,7 @@ def change_subscription(
             return row
         if batch.store.topics.subscription_at(row.topic, row.endpoint) is not None:
             raise Conflict(f"another subscription of {row.topic!r} has this endpoint")
-        if terms.confirmation == "off":
+        if not _asks(terms, subscription_document(before.document).asked_at > 0):
             batch.store.topics.write_subscriptions([row])
             return row
         row = held(replace(row, status="unconfirmed"), batch.now)

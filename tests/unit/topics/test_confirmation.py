@@ -8,8 +8,17 @@ import msgspec
 import pytest
 
 from anew.errors import Conflict, Expired
+from anew.topics.documents import SubscriptionDocument
 from anew.topics.exchange import Answer
-from anew.topics.registry import SubscriptionPatch, change_subscription, confirm, confirm_by, resend
+from anew.topics.registry import (
+    NewSubscription,
+    SubscriptionPatch,
+    change_subscription,
+    confirm,
+    confirm_by,
+    resend,
+    subscribe,
+)
 from anew.topics.sending import outgoing
 from anew.topics.taking import Assignment
 from tests.unit.topics.rig import OK, Topics
@@ -172,3 +181,27 @@ def test_checklist_42_cloudevents_consent_is_a_header_and_never_the_status(
     expected = [0, 0, 0] if rate is None else [0, 500, 1_000]
     sent = [one.at for one in topics.requests if one.type != QUESTION]
     assert sent == (expected if status == "active" else [])
+
+
+@pytest.mark.parametrize(
+    ("confirmation", "is_asked", "status"),
+    [
+        ("required", False, "unconfirmed"),
+        ("required", True, "unconfirmed"),
+        ("optional", False, "active"),
+        ("optional", True, "unconfirmed"),
+        ("off", True, "active"),
+    ],
+)
+def test_where_confirmation_is_optional_only_those_are_asked_that_want_it(
+    confirmation: str, is_asked: bool, status: str
+) -> None:
+    topics = Topics(confirmation=confirmation)
+    topics.topic()
+    new = NewSubscription(endpoint=A, document=SubscriptionDocument(), is_asked=is_asked)
+    subscribed = topics.do(subscribe(topics.terms, "orders", new, topics.chance))
+    assert subscribed.row.status == status
+    assert topics.turn() == len(questions(topics)) == (status == "unconfirmed")
+    patch = SubscriptionPatch(members={}, endpoint="https://b.example/hook")
+    changed = topics.do(change_subscription(topics.terms, subscribed.row.id, patch, topics.chance))
+    assert changed.status == status
