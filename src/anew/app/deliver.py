@@ -26,6 +26,9 @@ RESTART_S: Final = (0.1, 1.0, 5.0, 30.0)
 STEADY_S: Final = 60.0
 """One that has run for so long has not died in a row."""
 
+CHILD: Final = "ANEW_DELIVERER_OF_SERVER"
+"""Set for a process that a server has started: it ends when its standard input does, as the server's death ends it."""
+
 NEEDED: Final = "webhooks need more packages: pip install 'anew[webhooks]'"
 
 
@@ -70,6 +73,8 @@ async def _deliver(settings: Settings) -> int:
         stops = _Stops(dispatcher, loop, settings.timing.drain_timeout_ms / 1_000)
         for number in stop_signals():
             loop.add_signal_handler(number, stops.stop)
+        if CHILD in os.environ:
+            loop.add_reader(sys.stdin.fileno(), stops.orphaned)
         log.info("delivering", extra={"slots": settings.webhooks.slots})
         try:
             await dispatcher.run()
@@ -102,6 +107,13 @@ class _Stops:
         self._stopped = True
         self._dispatcher.stop()
         self._loop.call_later(self._drain_s, self._dispatcher.cut_off)
+
+    def orphaned(self) -> None:
+        """Standard input can be read: it has ended, for nobody writes to it."""
+        asyncio.get_running_loop().remove_reader(sys.stdin.fileno())
+        if not self._stopped:
+            log.warning("the server is gone; its deliverer ends")
+            self.stop()
 
 
 class Deliverers:
@@ -152,7 +164,7 @@ class Deliverers:
         while not self._stopping:
             began = loop.time()
             process = await asyncio.create_subprocess_exec(
-                *command(), env={**os.environ, **variables(self._settings)}, stdin=asyncio.subprocess.DEVNULL
+                *command(), env={**os.environ, **variables(self._settings)}, stdin=asyncio.subprocess.PIPE
             )
             self._processes.add(process)
             code = await process.wait()
@@ -174,6 +186,7 @@ def command() -> list[str]:
 def variables(settings: Settings) -> Mapping[str, str]:
     """Give the variables that tell a delivering process the settings of its server."""
     found = {
+        CHILD: "1",
         "ANEW_ROOT_DIR": str(Path(settings.store.root_dir).absolute()),
         "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
     }
