@@ -22,7 +22,7 @@ class TopicBody(Struct, frozen=True, forbid_unknown_fields=True):
 
     delivery_policy: dict[str, Any] | UnsetType | None = UNSET
     lock_delivery_policy: bool | UnsetType = UNSET
-    retention: int | UnsetType | None = UNSET
+    retention: int | float | UnsetType | None = UNSET
     excerpts: bool | UnsetType = UNSET
 
 
@@ -62,7 +62,7 @@ class SubscriptionBody(Struct, frozen=True, forbid_unknown_fields=True):
     signing: str = "hmac"
     secret: str | None = None
     name: str = ""
-    ttl: int | None = None
+    ttl: int | float | None = None
     dead_letter_queue: str | None = None
 
 
@@ -82,7 +82,7 @@ class SubscriptionPatchBody(Struct, frozen=True, forbid_unknown_fields=True):
     filter: dict[str, Any] | UnsetType | None = UNSET
     delivery_policy: dict[str, Any] | UnsetType | None = UNSET
     name: str | UnsetType = UNSET
-    ttl: int | UnsetType | None = UNSET
+    ttl: int | float | UnsetType | None = UNSET
     dead_letter_queue: str | UnsetType | None = UNSET
 
 

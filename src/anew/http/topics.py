@@ -241,10 +241,10 @@ class TopicRoutes:
         given = {name: value for name, value in msgspec.structs.asdict(body).items() if value is not UNSET}
         if given.get("delivery_policy"):
             effective([("", layer_of(given["delivery_policy"], "/delivery_policy"))])
-        kept = given.get("retention")
+        kept = _whole(given.get("retention"), "/retention")
         if kept is not None and not 60 <= kept <= 14 * 86_400:
             raise InvalidInput(f"/retention: expected 60 to 1209600 seconds, got {kept}", field="/retention")
-        return replace(before, **given)
+        return replace(before, **given | ({"retention": kept} if "retention" in given else {}))
 
     def get_topic(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
         """Show a topic."""
@@ -687,7 +687,17 @@ def _name(name: str) -> str:
     return name
 
 
+def _whole(value: Any, pointer: str) -> Any:
+    """Give a whole number as one, also if it is written with a zero fraction; what is no number stays."""
+    if not isinstance(value, float):
+        return value
+    if not value.is_integer():
+        raise InvalidInput(f"{pointer}: expected a whole number, got {value}", field=pointer)
+    return int(value)
+
+
 def _ttl(ttl: Any) -> Any:
+    ttl = _whole(ttl, "/ttl")
     if isinstance(ttl, int) and not LEAST_TTL_S <= ttl <= MOST_TTL_S:
         raise InvalidInput(f"/ttl: expected {LEAST_TTL_S} seconds to ten years, got {ttl}", field="/ttl")
     return ttl
