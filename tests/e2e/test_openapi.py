@@ -298,6 +298,7 @@ DEEP = b"[" * 100_000
         ("GET", "/v1/deliveries/{delivery}/attempts?cursor=x", None, 422),
         ("DELETE", "/v1/topics/{topic}?force=maybe", None, 422),
         ("POST", "/v1/topics/{topic}/messages", b'{"type": "a", "data": "\\ud800"}', (202, 400)),
+        ("POST", "/v1/topics/{topic}/messages", b'{"type": "a", "data": "\xff"}', 400),
         ("PUT", "/v1/topics/{topic}", b'{"retention": 60.5}', 422),
     ],
 )

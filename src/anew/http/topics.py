@@ -103,7 +103,8 @@ def read_body(request: Request, kind: type[Any], *, optional: bool = False) -> A
     if optional and not request.body.strip():
         return kind()
     try:
-        return msgspec.json.decode(request.body, type=kind)
+        # As text: what is kept as raw JSON is not looked into otherwise, and must be UTF-8 too.
+        return msgspec.json.decode(bytes(request.body).decode(), type=kind)
     except msgspec.ValidationError as error:
         raise _not_fitting(error) from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
