@@ -5,6 +5,7 @@ from __future__ import annotations
 from unittest.mock import MagicMock
 
 from anew.app.server import add_routes
+from anew.http import topics
 from anew.http.api import ApiSettings
 from anew.http.router import Router
 
@@ -12,5 +13,8 @@ from anew.http.router import Router
 def every_route() -> Router:
     """Give a router with all routes; their handlers are not to be called."""
     router = Router()
-    add_routes(router, MagicMock(settings=ApiSettings()), MagicMock())
+    context = MagicMock(settings=ApiSettings())
+    add_routes(router, context, MagicMock())
+    terms = MagicMock(publish_bytes=1 << 20)
+    topics.add_routes(router, context, terms, MagicMock(), MagicMock())
     return router

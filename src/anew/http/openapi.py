@@ -27,6 +27,7 @@ from anew.http.openapi_schemas import (
 from anew.http.query_strings import U32_MAX
 from anew.http.replies import answering
 from anew.http.router import Doc, Route, Router
+from anew.http.topic_schemas import TOPIC_PATHS, TOPIC_QUERIES, topic_schemas
 from anew.jobs.codec import U64_MAX
 from anew.net.seam import Request
 
@@ -35,6 +36,7 @@ TAGS = {
     "work": "Taking jobs, and reporting how they went.",
     "queries": "Looking at stored jobs.",
     "changes": "Changing and removing stored jobs.",
+    "topics": "Messages published to subscribers, and their deliveries.",
     "server": "The server itself.",
 }
 
@@ -43,6 +45,7 @@ Operation = dict[str, Any]
 REASONS = {
     200: "Done.",
     201: "Stored.",
+    202: "Accepted; it is done later.",
     204: "Done; there is no body.",
     400: "The request does not fit; the error names field, value and expectation.",
     401: "The bearer token is missing or wrong.",
@@ -50,6 +53,7 @@ REASONS = {
     404: "There is no such job or record.",
     406: "`Accept` names nothing that is written here.",
     409: "The job's state forbids it.",
+    410: "It was there, and is no longer.",
     413: "More bytes or items than may come at once.",
     415: "`Content-Type` names nothing that is read here.",
     422: "The request can be read, yet it cannot be done.",
@@ -67,6 +71,7 @@ PATH_PARAMETERS = {
     "group": NAME,
     "breaker": text(),
     "name": text(),
+    **TOPIC_PATHS,
 }
 
 QUERIES: dict[str, dict[str, Schema]] = {
@@ -81,6 +86,7 @@ QUERIES: dict[str, dict[str, Schema]] = {
         "prefetch": integer(U64_MAX, "Most unsettled jobs; 0: as many as may be."),
         "queue": list_of(text()),
     },
+    **TOPIC_QUERIES,
 }
 """Query parameters by the name of their group."""
 
@@ -111,7 +117,7 @@ def document(router: Router) -> dict[str, Any]:
             if route.docs
         },
         "components": {
-            "schemas": schemas(),
+            "schemas": schemas() | topic_schemas(),
             "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
         },
     }
@@ -135,7 +141,7 @@ def _operation(method: bytes, route: Route, doc: Doc) -> Operation:
     if path or query:
         operation["parameters"] = _parameters("path", path) + _parameters("query", query)
     if doc.body:
-        content = {form: {"schema": ref(doc.body)} for form in SUPPORTED}
+        content = {form: {"schema": ref(doc.body)} for form in (SUPPORTED[:1] if doc.problems else SUPPORTED)}
         operation["requestBody"] = {"required": doc.body_required, "content": content}
     return operation
 
@@ -150,6 +156,8 @@ def _errors(method: bytes, route: Route, doc: Doc) -> set[int]:
     for applies, statuses in (
         (not _is_open(route), (401,)),
         (len(doc.forms) > 1, (400, 406, 503)),
+        (doc.problems, (400, 404, 406, 409, 410, 422, 503)),
+        (doc.problems and method != b"GET", (413,)),
         (doc.body, (413, 415)),
         ("{id}" in route.template, (404,)),
         (method != b"GET", (507,)),
@@ -163,7 +171,10 @@ def _errors(method: bytes, route: Route, doc: Doc) -> set[int]:
 def _error(status: int, doc: Doc) -> Schema:
     in_json = status in (401, 406) or len(doc.forms) == 1
     schema = "Unsupported" if status in (406, 415) else "Error"
-    return _answer(status, schema, SUPPORTED[:1] if in_json else SUPPORTED)
+    answer = _answer(status, schema, SUPPORTED[:1] if in_json else SUPPORTED)
+    if doc.problems:
+        answer["content"]["application/problem+json"] = {"schema": ref("Problem")}
+    return answer
 
 
 def _answer(status: int, schema: str, forms: Sequence[str]) -> Schema:

@@ -6,6 +6,7 @@ Descriptions are those Structs' docstrings. What a Struct cannot say, because th
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from inspect import cleandoc
 from typing import Any
 
@@ -239,7 +240,7 @@ _REFUSED = ("unique_key", "unique_while", "batch")
 
 def schemas() -> dict[str, Schema]:
     """Give every shared schema by name."""
-    found = _generated()
+    found = generated(GENERATED, _ADDED)
     for name in _REFUSED:
         for kind in ("NewJob", "NewTiedJob"):
             del found[kind]["properties"][name]
@@ -373,16 +374,26 @@ _REPORTED = record(
 _NOT_DECIDED = record("id error code", id=or_null(text()), error=text(), code=_CODE)
 
 
-def _generated() -> dict[str, Schema]:
-    """Describe the Structs under the names that they are known by, with their docstrings' words."""
-    _, found = msgspec.json.schema_components(GENERATED, ref_template=ref("{name}")["$ref"])
-    return {name: _described(found[kind.__name__], kind, name) for kind, name in GENERATED.items()}
+def generated(
+    names: Mapping[type[msgspec.Struct], str], added: Mapping[str, Mapping[str, Schema]]
+) -> dict[str, Schema]:
+    """Describe Structs under the names that they are known by, with their docstrings' words.
+
+    Args:
+        names: By Struct.
+        added: By name what replaces members whose Structs say less.
+    """
+    _, found = msgspec.json.schema_components(names, ref_template=ref("{name}")["$ref"])
+    return {
+        name: _described(found[kind.__name__], kind, name, added.get(name, {}))
+        for kind, name in names.items()
+    }
 
 
-def _described(schema: Schema, kind: type[msgspec.Struct], name: str) -> Schema:
+def _described(schema: Schema, kind: type[msgspec.Struct], name: str, added: Mapping[str, Schema]) -> Schema:
     about, members = _words_of(kind)
     properties = {
-        member: (_ADDED.get(name, {}).get(member) or _bounded(described)) | _about(members.get(member, ""))
+        member: (added.get(member) or _bounded(described)) | _about(members.get(member, ""))
         for member, described in schema["properties"].items()
     }
     return schema | {"title": name, "properties": properties} | _about(about)

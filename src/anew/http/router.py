@@ -31,6 +31,7 @@ class Doc:
         query: Groups of query parameters, separated by blanks.
         errors: Statuses that no rule of `openapi` gives.
         forms: Media types of the answer; a single one is sent whatever ``Accept`` says.
+        problems: Refusals are ``application/problem+json``, except those of the outer layers; bodies are JSON alone.
         about: One sentence; the handler's docstring unless that describes the implementation.
     """
 
@@ -42,6 +43,7 @@ class Doc:
     query: str = ""
     errors: Sequence[int] = ()
     forms: Sequence[str] = tuple(SUPPORTED)
+    problems: bool = False
     about: str = ""
 
 

@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import Any, Final
 
 import msgspec
-from msgspec import UNSET, Raw, Struct, UnsetType
+from msgspec import UNSET, Raw
 from msgspec.structs import replace
 
 from anew.engine import Batch, Call
@@ -20,10 +20,22 @@ from anew.errors import AnewError, InvalidInput, MalformedRequest, NotFound, Too
 from anew.http.api import Context
 from anew.http.formats import Format
 from anew.http.query_strings import query_pairs
-from anew.http.router import Handler, Router
+from anew.http.router import Doc, Handler, Router
 from anew.jobs.ids import COUNTER_BITS
 from anew.net.seam import Kind, Request
 from anew.topics import asked, reading, redelivery, registry
+from anew.topics.bodies import (
+    BulkRedeliveryBody,
+    ConversionBody,
+    RedeliveryBody,
+    ReplayBody,
+    RotationBody,
+    SubscriptionBody,
+    SubscriptionPatchBody,
+    TestBody,
+    TopicBody,
+    TurnBody,
+)
 from anew.topics.delivery_policy import effective, layer_of
 from anew.topics.documents import (
     TopicDocument,
@@ -52,6 +64,8 @@ LONGEST_TEST_MS: Final = 35_000
 _ENDED = ("delivered", "dead", "cancelled")
 MOST_TTL_S: Final = 3_650 * 86_400
 MOST_LIMIT: Final = 100
+LAST_KEY: Final = (1 << 63) - 1
+_number = re.compile(r"[0-9]{1,9}").fullmatch
 _queue_name = re.compile(r"[^,*?\[\]{}\\\x00]{1,512}").fullmatch
 
 
@@ -74,60 +88,6 @@ def problem(request: Request, error: AnewError) -> None:
 
 
 # -- bodies
-
-
-class _SubscriptionPatch(Struct, frozen=True, forbid_unknown_fields=True):
-    endpoint: asked.Endpoint | UnsetType = UNSET
-    filter: dict[str, Any] | UnsetType | None = UNSET
-    delivery_policy: dict[str, Any] | UnsetType | None = UNSET
-    name: str | UnsetType = UNSET
-    ttl: int | UnsetType | None = UNSET
-    dead_letter_queue: str | UnsetType | None = UNSET
-
-
-class _Reason(Struct, frozen=True, forbid_unknown_fields=True):
-    reason: str = ""
-    token: str = ""
-    replay_missed_since: str | None = None
-    release: bool = True
-
-
-class _Rotation(Struct, frozen=True, forbid_unknown_fields=True):
-    secret: str | None = None
-    overlap: int = 86_400
-
-
-class _Test(Struct, frozen=True, forbid_unknown_fields=True):
-    data: Raw = Raw(b"null")
-
-
-class _Redelivery(Struct, frozen=True, forbid_unknown_fields=True):
-    mode: str = "full"
-    force: bool = False
-
-
-class _Bulk(Struct, frozen=True, forbid_unknown_fields=True):
-    status: str | None = None
-    dead_reason: str | None = None
-    topic: str | None = None
-    subscription: str | None = None
-    message: str | None = None
-    since: str | None = None
-    until: str | None = None
-    mode: str = "full"
-    dry_run: bool = False
-
-
-class _Replay(Struct, frozen=True, forbid_unknown_fields=True):
-    since: str
-    until: str | None = None
-    include: str = "failed"
-
-
-class _Conversion(Struct, frozen=True, forbid_unknown_fields=True):
-    source: str = msgspec.field(name="from")
-    policy: Any = None
-    mode: str = "as_shipped"
 
 
 def read_body(request: Request, kind: type[Any], *, optional: bool = False) -> Any:
@@ -224,7 +184,7 @@ class TopicRoutes:
     def put_topic(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
         """Create a topic, or have it be as the body says."""
         check_topic_name(params[0])
-        document = asked.topic_of(TopicDocument(), read_body(request, asked.Topic, optional=True))
+        document = asked.topic_of(TopicDocument(), read_body(request, TopicBody, optional=True))
 
         def view(batch: Batch, result: Any) -> Any:
             row, is_new = result
@@ -239,7 +199,7 @@ class TopicRoutes:
 
     def patch_topic(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
         """Change some members of a topic."""
-        body = read_body(request, asked.Topic)
+        body = read_body(request, TopicBody)
         verb = registry.change_topic(params[0], lambda before: asked.topic_of(before, body))
         self._show(request, verb, lambda batch, row: topic_view(row, self._terms))
 
@@ -263,9 +223,13 @@ class TopicRoutes:
 
     def delete_topic(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
         """Remove a topic."""
-        force = query_pairs(request.query, {"force"}).get("force") == "true"
+        force = asked.choice(
+            query_pairs(request.query, {"force"}).get("force", "false"), "/force", ("true", "false")
+        )
         self._do(
-            request, registry.drop_topic(params[0], force=force), lambda _: request.reply(204, b"", None)
+            request,
+            registry.drop_topic(params[0], force=force == "true"),
+            lambda _: request.reply(204, b"", None),
         )
 
     # -- messages
@@ -296,7 +260,7 @@ class TopicRoutes:
     def subscribe(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
         """Subscribe an endpoint to a topic; the answer has its secret, once."""
         terms = self._terms
-        body = read_body(request, asked.Subscription)
+        body = read_body(request, SubscriptionBody)
         new = asked.subscription_of(body, self._guard)
 
         def verb(batch: Batch) -> Any:
@@ -330,7 +294,7 @@ class TopicRoutes:
 
     def patch_subscription(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
         """Change some members of a subscription; another URL is to be confirmed again."""
-        key, body = self._key(params[0], "sub_"), read_body(request, _SubscriptionPatch)
+        key, body = self._key(params[0], "sub_"), read_body(request, SubscriptionPatchBody)
         given = {name: value for name, value in msgspec.structs.asdict(body).items() if value is not UNSET}
         checks: dict[str, Callable[[Any], Any]] = {
             "filter": asked.filter_document,
@@ -357,7 +321,7 @@ class TopicRoutes:
     def confirm(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
         """Confirm a subscription by its owner's word, or by its token."""
         key = self._key(params[0], "sub_")
-        body = read_body(request, _Reason, optional=True)
+        body = read_body(request, TurnBody, optional=True)
         verb = (
             registry.confirm_by(self._terms, body.token) if body.token else registry.confirm(self._terms, key)
         )
@@ -386,7 +350,7 @@ class TopicRoutes:
 
         def handler(request: Request, form: Format, params: tuple[str, ...]) -> None:
             key = self._key(params[0], "sub_")
-            body = read_body(request, _Reason, optional=True)
+            body = read_body(request, TurnBody, optional=True)
             since = _moment(body.replay_missed_since, "/replay_missed_since")
             turn = registry.turn(self._terms, key, move, body.reason)
 
@@ -406,7 +370,7 @@ class TopicRoutes:
 
     def try_out(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
         """Send a message of type `anew.test` to this subscription, once; the answer has the attempt, whatever came of it."""
-        key, body = self._key(params[0], "sub_"), read_body(request, _Test, optional=True)
+        key, body = self._key(params[0], "sub_"), read_body(request, TestBody, optional=True)
         began = self._clock.monotonic()
 
         def look(delivery: str) -> None:
@@ -424,7 +388,7 @@ class TopicRoutes:
             else:
                 asyncio.get_running_loop().call_later(LOOK_S, look, view["id"])
 
-        verb = redelivery.try_out(self._terms, key, body.data)
+        verb = redelivery.try_out(self._terms, key, Raw(b"null") if body.data is UNSET else body.data)
         self._do(request, lambda batch: delivery_views(batch, [verb(batch)])[0], shown)
 
     def secret(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
@@ -438,7 +402,7 @@ class TopicRoutes:
 
     def rotate(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
         """Give a subscription a new secret; the old one signs beside it for `overlap` seconds."""
-        key, body = self._key(params[0], "sub_"), read_body(request, _Rotation, optional=True)
+        key, body = self._key(params[0], "sub_"), read_body(request, RotationBody, optional=True)
         if body.secret is not None:
             check_secret(body.secret)
         if not 0 <= body.overlap * 1_000 <= MOST_OVERLAP_MS:
@@ -450,7 +414,7 @@ class TopicRoutes:
 
     def replay(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
         """Send a subscription again what has failed, or what it has missed, since an instant."""
-        key, body = self._key(params[0], "sub_"), read_body(request, _Replay)
+        key, body = self._key(params[0], "sub_"), read_body(request, ReplayBody)
         include = asked.choice(body.include, "/include", ("failed", "missed", "all"))
         since, until = _moment(body.since, "/since"), _moment(body.until, "/until")
         assert since is not None
@@ -493,7 +457,7 @@ class TopicRoutes:
         if status is not None:
             asked.choice(status, "/status", reading.STATUSES)
         after = self._key(query["cursor"], "dlv_", "/cursor") if query.get("cursor") else -1
-        after = max(after, (chosen.since << COUNTER_BITS) - 1)
+        after = min(max(after, (chosen.since << COUNTER_BITS) - 1), LAST_KEY)
 
         verb = reading.deliveries(chosen, after, limit)
         self._do(request, verb, lambda shown: reply(request, 200, shown), writes=False)
@@ -512,7 +476,10 @@ class TopicRoutes:
         """List the attempts of a delivery, the first one first."""
         key = self._key(params[0], "dlv_")
         query = query_pairs(request.query, {"limit", "cursor"})
-        limit, after = _limit(query), int(query["cursor"]) if query.get("cursor", "").isdecimal() else 0
+        limit, cursor = _limit(query), query.get("cursor") or "0"
+        if not _number(cursor):
+            raise InvalidInput(f"/cursor: expected an attempt's number, got {cursor!r:.60}", field="/cursor")
+        after = int(cursor)
 
         verb = reading.attempts(key, after, limit)
         self._do(request, verb, lambda shown: reply(request, 200, shown), writes=False)
@@ -522,12 +489,12 @@ class TopicRoutes:
         text, _, number = params[0].rpartition("-")
         key = self._key(text, "att_")
 
-        verb = reading.attempt(key, int(number) if number.isdecimal() and len(number) < 10 else 0)
+        verb = reading.attempt(key, int(number) if _number(number) else 0)
         self._do(request, verb, lambda shown: reply(request, 200, shown), writes=False)
 
     def redeliver(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
         """Send a delivery again, or now if it waits."""
-        key, body = self._key(params[0], "dlv_"), read_body(request, _Redelivery, optional=True)
+        key, body = self._key(params[0], "dlv_"), read_body(request, RedeliveryBody, optional=True)
         mode = asked.choice(body.mode, "/mode", ("full", "once"))
         verb = redelivery.redeliver(self._terms, key, mode, force=body.force)
         self._show(request, verb, lambda batch, row: delivery_views(batch, [row])[0], 202)
@@ -544,7 +511,7 @@ class TopicRoutes:
 
     def redeliver_many(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
         """Send all deliveries again that match; with `dry_run` they are only counted."""
-        body = read_body(request, _Bulk)
+        body = read_body(request, BulkRedeliveryBody)
         chosen = self._selection(msgspec.structs.asdict(body))
         if chosen.status not in (None, "dead", "delivered"):
             raise InvalidInput(
@@ -594,7 +561,7 @@ class TopicRoutes:
 
     def convert(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
         """Give a policy of SNS or Zaqar as one of Anew's."""
-        body = read_body(request, _Conversion)
+        body = read_body(request, ConversionBody)
         if asked.choice(body.source, "/from", ("sns", "zaqar")) == "sns":
             converted = from_sns(body.policy)
         else:
@@ -636,41 +603,78 @@ def add_routes(
     """Serve the routes of topics; see `TopicRoutes`."""
     routes = TopicRoutes(context, terms, guard, subscribed)
 
-    def add(method: str, path: str, handler: Handler, kind: Kind = Kind.other, most: int = MAX_BODY) -> None:
-        router.add(method, path, _guarded(handler), kind=kind, most_bytes=None if method == "GET" else most)
+    def add(
+        method: str, path: str, handler: Handler, doc: Doc, kind: Kind = Kind.other, most: int = MAX_BODY
+    ) -> None:
+        most_bytes = None if method == "GET" else most
+        router.add(method, path, _guarded(handler), doc, kind=kind, most_bytes=most_bytes)
+
+    def doc(
+        name: str, answers: dict[int, str], body: str = "", query: str = "", *, optional: bool = False
+    ) -> Doc:
+        return Doc(
+            name, "topics", answers, body, not optional, query, forms=("application/json",), problems=True
+        )
 
     most = terms.publish_bytes + (64 << 10)
-    add("GET", "/v1/topics", routes.list_topics)
-    add("PUT", "/v1/topics/{topic}", routes.put_topic)
-    add("GET", "/v1/topics/{topic}", routes.get_topic)
-    add("PATCH", "/v1/topics/{topic}", routes.patch_topic)
-    add("DELETE", "/v1/topics/{topic}", routes.delete_topic)
-    add("POST", "/v1/topics/{topic}/messages", routes.publish, Kind.new_work, most)
-    add("GET", "/v1/messages/{message}", routes.get_message)
-    add("POST", "/v1/topics/{topic}/subscriptions", routes.subscribe)
-    add("GET", "/v1/topics/{topic}/subscriptions", routes.list_subscriptions)
-    add("GET", "/v1/subscriptions/{subscription}", routes.get_subscription)
-    add("PATCH", "/v1/subscriptions/{subscription}", routes.patch_subscription)
-    add("DELETE", "/v1/subscriptions/{subscription}", routes.delete_subscription)
-    add("POST", "/v1/subscriptions/{subscription}/confirm", routes.confirm)
-    add("POST", "/v1/subscriptions/{subscription}/resend-confirmation", routes.resend)
-    add("GET", "/v1/confirm/{token}", routes.confirm_by_visit)
-    add("POST", "/v1/confirm/{token}", routes.confirm_by_visit)
+    topic, subscription, delivery = (
+        "/v1/topics/{topic}",
+        "/v1/subscriptions/{subscription}",
+        "/v1/deliveries/{delivery}",
+    )
+    shown, gone = {200: "Subscription"}, {204: ""}
+    add("GET", "/v1/topics", routes.list_topics, doc("listTopics", {200: "TopicPage"}, query="topic_pages"))
+    put = doc("putTopic", {200: "Topic", 201: "Topic"}, "TopicBody", optional=True)
+    add("PUT", topic, routes.put_topic, put)
+    add("GET", topic, routes.get_topic, doc("getTopic", {200: "Topic"}))
+    add("PATCH", topic, routes.patch_topic, doc("patchTopic", {200: "Topic"}, "TopicBody"))
+    add("DELETE", topic, routes.delete_topic, doc("deleteTopic", gone, query="force"))
+    published = doc("publish", {202: "Published"}, "Publishing")
+    add("POST", f"{topic}/messages", routes.publish, published, Kind.new_work, most)
+    add("GET", "/v1/messages/{message}", routes.get_message, doc("getMessage", {200: "Message"}))
+    created = doc("subscribe", {200: "Subscription", 201: "NewSubscription"}, "SubscriptionBody")
+    add("POST", f"{topic}/subscriptions", routes.subscribe, created)
+    page = doc("listSubscriptions", {200: "SubscriptionPage"}, query="subscription_pages")
+    add("GET", f"{topic}/subscriptions", routes.list_subscriptions, page)
+    add("GET", subscription, routes.get_subscription, doc("getSubscription", shown))
+    add(
+        "PATCH",
+        subscription,
+        routes.patch_subscription,
+        doc("patchSubscription", shown, "SubscriptionPatchBody"),
+    )
+    add("DELETE", subscription, routes.delete_subscription, doc("deleteSubscription", gone))
+    confirmed = doc("confirmSubscription", gone, "TurnBody", optional=True)
+    add("POST", f"{subscription}/confirm", routes.confirm, confirmed)
+    resent = doc("resendConfirmation", {202: "Resent"})
+    add("POST", f"{subscription}/resend-confirmation", routes.resend, resent)
+    visited = {200: "Confirmed"}
+    add("GET", "/v1/confirm/{token}", routes.confirm_by_visit, doc("confirmByVisit", visited))
+    add("POST", "/v1/confirm/{token}", routes.confirm_by_visit, doc("confirmByPost", visited))
     for move in ("pause", "resume", "disable", "enable"):
-        add("POST", f"/v1/subscriptions/{{subscription}}/{move}", routes.turning(move))
-    add("POST", "/v1/subscriptions/{subscription}/test", routes.try_out)
-    add("GET", "/v1/subscriptions/{subscription}/secret", routes.secret)
-    add("POST", "/v1/subscriptions/{subscription}/secret/rotate", routes.rotate)
-    add("POST", "/v1/subscriptions/{subscription}/replay", routes.replay)
-    add("GET", "/v1/deliveries", routes.list_deliveries)
-    add("POST", "/v1/deliveries/redeliver", routes.redeliver_many)
-    add("GET", "/v1/deliveries/{delivery}", routes.get_delivery)
-    add("DELETE", "/v1/deliveries/{delivery}", routes.delete_delivery)
-    add("GET", "/v1/deliveries/{delivery}/attempts", routes.list_attempts)
-    add("POST", "/v1/deliveries/{delivery}/redeliver", routes.redeliver)
-    add("POST", "/v1/deliveries/{delivery}/cancel", routes.cancel)
-    add("GET", "/v1/attempts/{attempt}", routes.get_attempt)
-    add("GET", "/v1/tasks/{task}", routes.get_task)
-    add("DELETE", "/v1/tasks/{task}", routes.stop_task)
-    add("POST", "/v1/delivery-policies/preview", routes.preview)
-    add("POST", "/v1/delivery-policies/convert", routes.convert)
+        turned = doc(f"{move}Subscription", shown, "TurnBody", optional=True)
+        add("POST", f"{subscription}/{move}", routes.turning(move), turned)
+    tried = doc("testSubscription", {200: "Attempt", 202: "Delivery"}, "TestBody", optional=True)
+    add("POST", f"{subscription}/test", routes.try_out, tried)
+    add("GET", f"{subscription}/secret", routes.secret, doc("getSecret", {200: "Secret"}))
+    rotated = doc("rotateSecret", {200: "Secret"}, "RotationBody", optional=True)
+    add("POST", f"{subscription}/secret/rotate", routes.rotate, rotated)
+    add("POST", f"{subscription}/replay", routes.replay, doc("replay", {202: "TaskBegun"}, "ReplayBody"))
+    page = doc("listDeliveries", {200: "DeliveryPage"}, query="delivery_pages")
+    add("GET", "/v1/deliveries", routes.list_deliveries, page)
+    several = doc("redeliverMany", {200: "Count", 202: "TaskBegun"}, "BulkRedeliveryBody")
+    add("POST", "/v1/deliveries/redeliver", routes.redeliver_many, several)
+    add("GET", delivery, routes.get_delivery, doc("getDelivery", {200: "Delivery"}))
+    add("DELETE", delivery, routes.delete_delivery, doc("deleteDelivery", gone))
+    page = doc("listAttempts", {200: "AttemptPage"}, query="attempt_pages")
+    add("GET", f"{delivery}/attempts", routes.list_attempts, page)
+    again = doc("redeliver", {202: "Delivery"}, "RedeliveryBody", optional=True)
+    add("POST", f"{delivery}/redeliver", routes.redeliver, again)
+    add("POST", f"{delivery}/cancel", routes.cancel, doc("cancelDelivery", {200: "Delivery"}))
+    add("GET", "/v1/attempts/{attempt_id}", routes.get_attempt, doc("getAttempt", {200: "Attempt"}))
+    add("GET", "/v1/tasks/{task}", routes.get_task, doc("getTask", {200: "Task"}))
+    add("DELETE", "/v1/tasks/{task}", routes.stop_task, doc("stopTask", {202: "Task"}))
+    preview = doc("previewPolicy", {200: "PolicyPreview"}, "DeliveryPolicy")
+    add("POST", "/v1/delivery-policies/preview", routes.preview, preview)
+    converted = doc("convertPolicy", {200: "ConvertedPolicy"}, "ConversionBody")
+    add("POST", "/v1/delivery-policies/convert", routes.convert, converted)

@@ -15,6 +15,7 @@ from anew.config import Webhooks, find_file, load_webhooks
 from anew.engine.batch import Batch
 from anew.errors import InvalidConfig
 from anew.topics import asked, registry
+from anew.topics.bodies import SubscriptionBody, TopicBody
 from anew.topics.documents import TopicDocument, check_topic_name
 from anew.topics.publishing import publish
 from anew.topics.settled import guard_of, terms_of
@@ -48,7 +49,7 @@ class FileTopics:
     def put_topic(self, name: str, body: bytes) -> View:
         """Create a topic, or have it be as the body says; see `anew.topics.asked`."""
         check_topic_name(name)
-        document = asked.topic_of(TopicDocument(), asked.decoded(body, asked.Topic))
+        document = asked.topic_of(TopicDocument(), asked.decoded(body, TopicBody))
         put = registry.put_topic(name, document)
         return self._call(lambda batch: topic_view(put(batch)[0], self._terms))
 
@@ -73,7 +74,7 @@ class FileTopics:
         """
         if find_spec("cryptography") is None:
             raise InvalidConfig(NEEDED)
-        new = asked.subscription_of(asked.decoded(body, asked.Subscription), guard_of(self._settings))
+        new = asked.subscription_of(asked.decoded(body, SubscriptionBody), guard_of(self._settings))
         verb = registry.subscribe(self._terms, topic, new, secrets.token_bytes)
 
         def shown(batch: Batch) -> Any:

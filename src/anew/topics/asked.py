@@ -7,11 +7,12 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 import msgspec
-from msgspec import UNSET, Raw, Struct, UnsetType
+from msgspec import UNSET, Raw
 from msgspec.structs import replace
 
 from anew.engine.batch import Batch
 from anew.errors import InvalidInput, MalformedRequest, TooLarge
+from anew.topics.bodies import EndpointBody, MessagesBody, SubscriptionBody, TopicBody
 from anew.topics.delivery_policy import effective, layer_of
 from anew.topics.documents import (
     LEAST_TTL_S,
@@ -22,6 +23,7 @@ from anew.topics.documents import (
 )
 from anew.topics.filters import filter_of
 from anew.topics.guard import GuardSettings, judge_url
+from anew.topics.json_fields import member
 from anew.topics.publishing import Published
 from anew.topics.registry import NewSubscription, Subscribed
 from anew.topics.signing import check_secret, public_key
@@ -36,41 +38,6 @@ _queue_name = re.compile(r"[^,*?\[\]{}\\\x00]{1,512}").fullmatch
 _PATH = re.compile(r" - at `\$?(.*)`$")
 
 
-class Topic(Struct, frozen=True, forbid_unknown_fields=True):
-    """A topic, or what is to change of one."""
-
-    delivery_policy: dict[str, Any] | UnsetType | None = UNSET
-    lock_delivery_policy: bool | UnsetType = UNSET
-    retention: int | UnsetType | None = UNSET
-    excerpts: bool | UnsetType = UNSET
-
-
-class Endpoint(Struct, frozen=True, forbid_unknown_fields=True):
-    """Where messages go."""
-
-    type: str
-    url: str = ""
-    queue: str = ""
-
-
-class Subscription(Struct, frozen=True, forbid_unknown_fields=True):
-    """A subscription."""
-
-    endpoint: Endpoint
-    filter: dict[str, Any] | None = None
-    delivery_policy: dict[str, Any] | None = None
-    handshake: str | None = None
-    signing: str = "hmac"
-    secret: str | None = None
-    name: str = ""
-    ttl: int | None = None
-    dead_letter_queue: str | None = None
-
-
-class _Messages(Struct, frozen=True, forbid_unknown_fields=True):
-    messages: list[NewMessage]
-
-
 def decoded(body: bytes, kind: type[Any], *, optional: bool = False) -> Any:
     """Decode a body.
 
@@ -81,7 +48,8 @@ def decoded(body: bytes, kind: type[Any], *, optional: bool = False) -> Any:
     if optional and not body.strip():
         return kind()
     try:
-        return msgspec.json.decode(body, type=kind)
+        # As text: what is kept as raw JSON is not looked into otherwise, and must be UTF-8 too.
+        return msgspec.json.decode(bytes(body).decode(), type=kind)
     except msgspec.ValidationError as error:
         raise _not_fitting(error) from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -95,23 +63,22 @@ def _not_fitting(error: msgspec.ValidationError) -> InvalidInput:
     pointer = re.sub(r"\[(\d+|\.\.\.)\]", r"/\1", path.replace(".", "/").replace("[///]", "/-"))
     words = text[: found.start()] if found else text
     if "unknown field" in words or "required field" in words:
-        name = words.split("`")[1]
-        pointer = f"{pointer}/{name}"
+        pointer = member(pointer, words.split("`", 1)[1].removesuffix("`"))
     return InvalidInput(f"{pointer or '/'}: {words[:1].lower()}{words[1:]}".replace("`", "'"), field=pointer)
 
 
 # -- topics and messages
 
 
-def topic_of(before: TopicDocument, asked: Topic) -> TopicDocument:
+def topic_of(before: TopicDocument, asked: TopicBody) -> TopicDocument:
     """Give what a topic is once it is as asked."""
     given = {name: value for name, value in msgspec.structs.asdict(asked).items() if value is not UNSET}
     if given.get("delivery_policy"):
         effective([("", layer_of(given["delivery_policy"], "/delivery_policy"))])
-    kept = given.get("retention")
+    kept = whole(given.get("retention"), "/retention")
     if kept is not None and not 60 <= kept <= 14 * 86_400:
         raise InvalidInput(f"/retention: expected 60 to 1209600 seconds, got {kept}", field="/retention")
-    return replace(before, **given)
+    return replace(before, **given | ({"retention": kept} if "retention" in given else {}))
 
 
 def messages_of(body: bytes, terms: TopicTerms) -> Sequence[NewMessage]:
@@ -119,7 +86,7 @@ def messages_of(body: bytes, terms: TopicTerms) -> Sequence[NewMessage]:
     if len(body) > terms.publish_bytes + 4_096:
         raise TooLarge(f"all messages of a request have at most {terms.publish_bytes} bytes together")
     several = _has_messages(body)
-    asked = decoded(body, _Messages if several else NewMessage)
+    asked = decoded(body, MessagesBody if several else NewMessage)
     messages: list[NewMessage] = asked.messages if several else [asked]
     if not 1 <= len(messages) <= terms.publish_messages:
         raise InvalidInput(
@@ -135,8 +102,8 @@ def messages_of(body: bytes, terms: TopicTerms) -> Sequence[NewMessage]:
 def _has_messages(body: bytes) -> bool:
     try:
         return "messages" in msgspec.json.decode(body, type=dict[str, Raw])
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        return False
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return False  # whatever it is, it is refused when it is read
 
 
 def idempotency_key(text: str) -> str:
@@ -156,7 +123,7 @@ def published_view(published: Published, ids: Sequence[str]) -> View:
 # -- subscriptions
 
 
-def subscription_of(asked: Subscription, guard: GuardSettings) -> NewSubscription:
+def subscription_of(asked: SubscriptionBody, guard: GuardSettings) -> NewSubscription:
     """Give a subscription as it is asked for, checked."""
     endpoint = endpoint_of(asked.endpoint, guard)
     if asked.secret is not None:
@@ -192,7 +159,7 @@ def secret_view(secret: str) -> View:
     return {"secret": secret} if public is None else {"secret": secret, "public_key": public}
 
 
-def endpoint_of(endpoint: Endpoint, guard: GuardSettings) -> str:
+def endpoint_of(endpoint: EndpointBody, guard: GuardSettings) -> str:
     """Give a URL, or ``queue:`` and a queue's name."""
     if endpoint.type == "queue":
         return f"queue:{queue_of(endpoint.queue, '/endpoint/queue')}"
@@ -223,8 +190,18 @@ def name_of(name: str) -> str:
     return name
 
 
+def whole(value: Any, pointer: str) -> Any:
+    """Give a whole number as one, also if it is written with a zero fraction; what is no number stays."""
+    if not isinstance(value, float):
+        return value
+    if not value.is_integer():
+        raise InvalidInput(f"{pointer}: expected a whole number, got {value}", field=pointer)
+    return int(value)
+
+
 def ttl_of(ttl: Any) -> Any:
     """Give seconds back if a subscription may last so long."""
+    ttl = whole(ttl, "/ttl")
     if isinstance(ttl, int) and not LEAST_TTL_S <= ttl <= MOST_TTL_S:
         raise InvalidInput(f"/ttl: expected {LEAST_TTL_S} seconds to ten years, got {ttl}", field="/ttl")
     return ttl

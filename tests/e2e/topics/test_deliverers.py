@@ -51,7 +51,9 @@ def deliverers(server: ServerProcess) -> list[int]:
     return found
 
 
-def test_a_deliverer_comes_with_the_first_subscription_is_replaced_and_ends_with_its_server(tmp_path: Path) -> None:
+def test_a_deliverer_comes_with_the_first_subscription_is_replaced_and_ends_with_its_server(
+    tmp_path: Path,
+) -> None:
     server = ServerProcess(tmp_path / "data", webhook_confirmation="off")
     client = Client(server.address)
     assert client.request("PUT", "/v1/topics/orders").status == 201
