@@ -15,7 +15,7 @@ from anew.store.topics import AttemptRow, DeliveryRow, DeliveryStatus, Subscript
 from anew.topics.attempts import Attempt, attempt_row, ended
 from anew.topics.confirmation import TRIGGER, granted_rate, is_echo, token_of
 from anew.topics.counting import LATENCIES, RETRIES, SECONDS, Tally
-from anew.topics.documents import subscription_document
+from anew.topics.documents import subscription_document, topic_document
 from anew.topics.exchange import Answer
 from anew.topics.health import after_attempt
 from anew.topics.outcome import Verdict, judge
@@ -91,6 +91,7 @@ class _Settling:
         self._written: list[DeliveryRow] = []
         self._dead: list[tuple[DeliveryRow, Assignment, str]] = []
         self._tally = Tally()
+        self._excerpts: dict[str, bool] = {}
 
     def write(self) -> None:
         """Decide about all, and write it."""
@@ -120,7 +121,7 @@ class _Settling:
             outcome="interrupted",
             url=given.subscription.endpoint,
             dispatcher=self._batch.store.session,
-            answer=_kept(given, answer),
+            answer=self._kept(given, answer),
             sent=sent.headers,
             digest=sent.digest,
         )
@@ -211,6 +212,18 @@ class _Settling:
             tally.observe("latency_seconds", (self._batch.now - given.message.due_at) / 1_000, LATENCIES)
             tally.observe("retry_index", given.number - 1, RETRIES)
 
+    def _kept(self, given: Assignment, answer: Answer | None) -> Answer | None:
+        """Give what is kept of an answer: nothing that tells a token, and no excerpt where the topic says so."""
+        if answer is None:
+            return None
+        if given.delivery.trigger == TRIGGER:
+            return replace(answer, excerpt="", headers={})
+        name = given.message.topic
+        if name not in self._excerpts:
+            row = self._batch.store.topics.topic(name)
+            self._excerpts[name] = row is None or topic_document(row.document).excerpts
+        return answer if self._excerpts[name] else replace(answer, excerpt="")
+
     # -- health
 
     def _note_health(self, given: Assignment, verdict: Verdict) -> None:
@@ -252,10 +265,3 @@ class _Settling:
 
     def _gate_before(self, row: SubscriptionRow) -> Gate:
         return gate_of(row, self._batch.now)
-
-
-def _kept(given: Assignment, answer: Answer | None) -> Answer | None:
-    """Give what is kept of an answer: of one to a question nothing that tells the token."""
-    if answer is None or given.delivery.trigger != TRIGGER:
-        return answer
-    return replace(answer, excerpt="", headers={})

@@ -32,7 +32,9 @@ def test_an_expired_job_is_shown_as_expired_and_runs_when_it_is_brought_back(
     assert (job["status"], job["expired"]) == ("dead", True)
     assert facts(fwp_server, job["id"])["status"] == "cancelled, expired"
     assert "expired" in anew(fwp_server.address, "dead", "list", "--queue", queue).stdout
-    assert anew(fwp_server.address, "dead", "retry", "--cancelled", "--queue", queue).stdout == "1 made ready\n"
+    assert (
+        anew(fwp_server.address, "dead", "retry", "--cancelled", "--queue", queue).stdout == "1 made ready\n"
+    )
     assert "expired" not in only(fwp_server, queue)
     assert "expires" not in facts(fwp_server, job["id"])
     assert fetch(wire, queue)["jid"] == f"{queue}-job-1"

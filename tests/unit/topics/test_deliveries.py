@@ -380,3 +380,17 @@ def test_what_is_delivered_by_hand_after_its_death_is_told() -> None:
     topics.do(redeliver(topics.terms, topics.deliveries()[0].id))
     topics.run()
     assert [one.type for one in topics.requests if one.url == B] == ["delivery.dead", "delivery.recovered"]
+
+
+@pytest.mark.parametrize(("excerpts", "kept"), [(True, "oh no"), (False, "")])
+def test_a_topic_may_have_no_answers_kept(excerpts: bool, kept: str) -> None:
+    topics = Topics()
+    topics.topic(excerpts=excerpts)
+    topics.subscribe(A, delivery_policy=policy(retry={"schedule": []}))
+    topics.answers[A] = Answer(status=500, excerpt="oh no")
+    topics.publish()
+    topics.run()
+    (attempt,) = topics.attempts(topics.deliveries()[0].id)
+    assert attempt is not None
+    assert attempt.answer is not None
+    assert (attempt.answer.status, attempt.answer.excerpt) == (500, kept)

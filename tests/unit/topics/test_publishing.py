@@ -1,0 +1,175 @@
+"""What a publication promises. Numbers are the checklist's of the notification specification, section 5."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+
+import pytest
+from msgspec import Raw
+
+from anew.errors import Conflict
+from anew.store.sqlite import SqliteStore
+from anew.topics.delivery_policy import effective, layer_of
+from anew.topics.documents import NewMessage
+from anew.topics.exchange import Answer
+from anew.topics.publishing import publish
+from anew.topics.registry import SubscriptionPatch, change_subscription
+from tests.unit.topics.rig import NOW, OK, Topics, policy
+
+A = "https://a.example/hook"
+B = "https://b.example/hook"
+FAIL = Answer(status=500)
+
+
+def test_checklist_1_a_retry_comes_at_its_original_time_after_a_restart(tmp_path: Path) -> None:
+    topics = Topics(tmp_path)
+    topics.topic()
+    topics.subscribe(A, delivery_policy=policy(retry={"schedule": [60]}))
+    topics.answers[A] = FAIL
+    topics.publish()
+    topics.turn()
+    topics.store.close()
+    again = Topics(tmp_path)
+    again.clock.advance(10_000)
+    again.run()
+    assert again.times() == [60]
+
+
+def test_checklist_4_messages_behind_one_that_fails_are_sent_all_the_same() -> None:
+    topics = Topics()
+    topics.topic()
+    topics.subscribe(A, delivery_policy=policy(retry={"schedule": [60]}))
+    topics.answers[A] = [Answer(error="refused"), OK]
+    messages = [NewMessage(type="a", data=Raw(b"%d" % number)) for number in range(4)]
+    topics.do(publish(topics.terms, "orders", messages))
+    topics.run(until_ms=0)
+    assert [one.data for one in topics.requests] == [0, 1, 2, 3]
+
+
+def test_checklist_6_what_was_answered_is_there_after_the_process_is_gone(tmp_path: Path) -> None:
+    topics = Topics(tmp_path)
+    topics.topic()
+    topics.subscribe(A)
+    topics.publish({"id": 1})
+    # Nothing is closed: another process finds what was committed.
+    other = SqliteStore(tmp_path, exclusive=False)
+    other.begin(synced=False)
+    (row,) = other.topics.deliveries_of(None, -1, (1 << 63) - 1, 10)
+    assert other.topics.messages([row.message])[row.message].data == b'{"id":1}'
+    assert [job.key for job in other.load([row.job])] == [row.job]
+    other.rollback()
+    other.close()
+
+
+def test_checklist_7_the_same_key_is_the_same_message_and_with_something_else_refused() -> None:
+    topics = Topics()
+    topics.topic()
+    topics.subscribe(A)
+    message = [NewMessage(type="a", data=Raw(b"1"))]
+    first = topics.do(publish(topics.terms, "orders", message, "order-42", b"digest"))
+    second = topics.do(publish(topics.terms, "orders", message, "order-42", b"digest"))
+    assert (second.ids, second.repeated) == (first.ids, True)
+    with pytest.raises(Conflict, match="was used within 24 h for something else"):
+        topics.do(publish(topics.terms, "orders", message, "order-42", b"another"))
+    topics.run()
+    assert len(topics.requests) == 1
+    topics.clock.advance(86_400_000)
+    topics.do(lambda batch: batch.store.topics.purge(batch.now, 100))
+    third = topics.do(publish(topics.terms, "orders", message, "order-42", b"another"))
+    assert third.ids != first.ids
+
+
+def test_checklist_21_and_22_a_subscriptions_block_replaces_the_topics_unless_that_is_locked() -> None:
+    topics = Topics()
+    topics.topic(delivery_policy=policy(retry={"schedule": [7]}, throttle={"max_in_flight": 1}))
+    own = {"retry": {"schedule": [3], "jitter": 0}}
+    subscribed = topics.subscribe(A, delivery_policy=own)
+    topics.answers[A] = FAIL
+    topics.publish(1)
+    topics.publish(2)
+    assert len(topics.take()) == 1, "the topic's throttle holds"
+    topics.topic(delivery_policy=policy(retry={"schedule": [7]}), lock_delivery_policy=True)
+    with pytest.raises(Conflict, match="locks delivery policies"):
+        topics.subscribe(B, delivery_policy=own)
+    patch = SubscriptionPatch(members={"delivery_policy": {"retry": {"schedule": [1]}}})
+    with pytest.raises(Conflict, match="locks delivery policies"):
+        topics.do(change_subscription(topics.terms, subscribed.row.id, patch, topics.chance))
+    locked = Topics()
+    locked.topic(delivery_policy=policy(retry={"schedule": [7]}))
+    locked.subscribe(A, delivery_policy=own)
+    locked.topic(delivery_policy=policy(retry={"schedule": [7]}), lock_delivery_policy=True)
+    locked.answers[A] = FAIL
+    locked.publish()
+    locked.run()
+    assert locked.times() == [0, 7]
+
+
+def test_checklist_50_a_throttled_delivery_is_held_up_once_and_seen_as_such() -> None:
+    topics = Topics()
+    topics.topic()
+    topics.subscribe(A, delivery_policy=policy(throttle={"max_in_flight": 1}))
+    for number in range(3):
+        topics.publish(number)
+    assert len(topics.take()) == 1
+    for _ in range(5):
+        assert topics.take() == []
+        topics.clock.advance(1_000)
+    reader = topics.store.reader()
+    figures = reader.topic_figures("$deliveries")
+    assert figures.blocked_since is not None
+    assert figures.blocked_since >> 20 == NOW
+    reader.close()
+    # Nothing was written of them meanwhile: neither an attempt, nor a record of a snooze.
+    rows = topics.deliveries()
+    assert [row.attempts for row in rows] == [0, 0, 0]
+    assert all(
+        topics.do(lambda batch, row=row: batch.store.count_outcomes(row.job, "snoozed")) == 0 for row in rows
+    )
+
+
+def test_checklist_54_every_attempt_has_a_row_with_what_came_and_when_the_next_one_comes() -> None:
+    topics = Topics()
+    topics.topic()
+    topics.subscribe(A, delivery_policy=policy(retry={"schedule": [5, 5]}))
+    topics.answers[A] = [Answer(status=503, duration_ms=12), Answer(error="timeout", duration_ms=15_000), OK]
+    topics.publish()
+    topics.run()
+    (row,) = topics.deliveries()
+    attempts = [attempt for attempt in topics.attempts(row.id) if attempt is not None]
+    shown = [(one.outcome, one.error, one.answer and one.answer.duration_ms, one.next_at) for one in attempts]
+    assert shown == [
+        ("retry", "status 503", 12, NOW + 5_000),
+        ("retry", "timeout", 15_000, NOW + 10_000),
+        ("delivered", None, 0, None),
+    ]
+
+
+def test_checklist_59_a_preview_shows_the_waits_that_the_engine_uses() -> None:
+    own = policy(retry={"backoff_retries": 6, "min_delay": 2, "max_delay": 90, "function": "geometric"})
+    previewed, _ = effective([("", layer_of(own))])
+    topics = Topics()
+    topics.topic()
+    topics.subscribe(A, delivery_policy=own)
+    topics.answers[A] = FAIL
+    topics.publish()
+    topics.run()
+    times = [round(at * 1_000) for at in topics.times()]
+    assert [later - earlier for earlier, later in itertools.pairwise(times)] == list(
+        previewed.retry.delays_ms
+    )
+
+
+def test_checklist_60_failed_attempts_and_dead_deliveries_are_counted_apart() -> None:
+    topics = Topics()
+    topics.topic()
+    topics.subscribe(A, delivery_policy=policy(retry={"schedule": [1, 1]}))
+    topics.answers[A] = FAIL
+    topics.publish()
+    topics.run()
+    reader = topics.store.reader()
+    counts = reader.topic_figures("$deliveries").counts
+    reader.close()
+    assert counts["attempts", "orders\x1fretry\x1f5xx"] == 2
+    assert counts["attempts", "orders\x1fdead\x1f5xx"] == 1
+    assert counts["dead", "exhausted"] == 1
