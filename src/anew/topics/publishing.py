@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from anew.engine.batch import Batch
 from anew.engine.ops import Verb
-from anew.errors import Conflict, NotFound
+from anew.errors import Conflict, NotFound, StoreFull
 from anew.jobs.codec import DEFAULT_PRIORITY, LAST_INSTANT, OWN_QUEUE, JobHooks, NewJob, PushedJob, Retention
 from anew.jobs.key_limits import OPEN, Gate
 from anew.store.topics import DeliveryRow, DeliveryStatus, MessageRow, SubscriptionRow, TopicRow
@@ -86,10 +86,12 @@ def publish(
         digest: Of what came with it.
 
     Returns:
-        A verb that gives `Published`; it raises NotFound, or Conflict where the key came with something else.
+        A verb that gives `Published`; it raises NotFound, StoreFull, or Conflict where the key came with something else.
     """
 
     def verb(batch: Batch) -> Published:
+        if batch.full:
+            raise StoreFull("no space for new messages; deliveries go on")
         rows = batch.store.topics
         row = _topic(batch, topic)
         if key is not None and (known := rows.publication(topic, key)) is not None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from msgspec import Raw
 
-from anew.errors import Conflict
+from anew.errors import Conflict, StoreFull
 from anew.store.sqlite import SqliteStore
 from anew.topics.delivery_policy import effective, layer_of
 from anew.topics.documents import NewMessage
@@ -173,3 +173,15 @@ def test_checklist_60_failed_attempts_and_dead_deliveries_are_counted_apart() ->
     assert counts["attempts", "orders\x1fretry\x1f5xx"] == 2
     assert counts["attempts", "orders\x1fdead\x1f5xx"] == 1
     assert counts["dead", "exhausted"] == 1
+
+
+def test_where_space_is_short_nothing_is_published_and_deliveries_go_on() -> None:
+    topics = Topics()
+    topics.topic()
+    topics.subscribe(A)
+    topics.publish(1)
+    topics.engine.parts.full = True
+    with pytest.raises(StoreFull, match="no space for new messages"):
+        topics.publish(2)
+    topics.run()
+    assert [one.data for one in topics.requests] == [1]
