@@ -236,6 +236,7 @@ SEARCHES = {
     "ending_subscriptions": "subscription_end",
     "messages_of": "message_topic",
     "purge_messages": "message_purge",
+    "leave_deliveries": "delivery_pair",
     "purge_publications": "publication_purge",
     "deliveries_of": "delivery_subscription",
     "dead_deliveries": "delivery_dead",

@@ -185,3 +185,18 @@ def test_where_space_is_short_nothing_is_published_and_deliveries_go_on() -> Non
         topics.publish(2)
     topics.run()
     assert [one.data for one in topics.requests] == [1]
+
+
+def test_what_is_left_of_deliveries_whose_jobs_were_removed_goes_with_their_message() -> None:
+    topics = Topics()
+    topics.topic()
+    topics.subscribe(A)
+    topics.publish(delay=3_600)
+    (row,) = topics.deliveries()
+    topics.do(lambda batch: batch.delete([row.job]))
+    topics.do(lambda batch: batch.store.topics.purge(batch.now, 100))
+    assert topics.statuses() == ["live"]
+    topics.clock.advance(15 * 86_400_000)
+    for _ in range(2):
+        topics.do(lambda batch: batch.store.topics.purge(batch.now, 100))
+    assert topics.deliveries() == []

@@ -935,6 +935,11 @@ CROSS JOIN delivery_attempt AS a ON a.delivery = v.column1
 -- name: purge_messages
 DELETE FROM message WHERE id IN (SELECT id FROM message WHERE purge_at <= ? ORDER BY purge_at LIMIT ?) RETURNING id;
 
+-- name: leave_deliveries
+-- Deliveries of messages that are removed, and whose jobs somebody has removed: they are over.
+UPDATE delivery SET status = 3, purge_at = ? WHERE message IN (@marks) AND status = 0
+    AND NOT EXISTS (SELECT 1 FROM job WHERE job.id = delivery.job);
+
 -- name: purge_publications
 DELETE FROM publication WHERE (topic, key) IN
     (SELECT topic, key FROM publication WHERE purge_at <= ? ORDER BY purge_at LIMIT ?) RETURNING purge_at;

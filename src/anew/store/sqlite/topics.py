@@ -227,8 +227,11 @@ class SqliteTopics:
 
     def purge(self, now: int, limit: int) -> int:
         """Remove messages, publications, deliveries and attempts whose time is over, so many of each; tell how many."""
-        found = 0
-        for name in ("purge_messages", "purge_publications", "purge_delivery_tasks"):
+        messages = [key for (key,) in self._execute(sql("purge_messages"), (now, limit)).fetchall()]
+        for part in in_widths(messages):
+            self._execute(sql("leave_deliveries", len(part)), (now, *part))
+        found = len(messages)
+        for name in ("purge_publications", "purge_delivery_tasks"):
             found += len(self._execute(sql(name), (now, limit)).fetchall())
         gone = [key for (key,) in self._execute(sql("purge_deliveries"), (now, limit)).fetchall()]
         for part in in_widths(gone):
