@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from anew.backoff import Draws, Even, Exhausted, Policy, Previous, Wait, next_wait, policy_from_json
 from anew.errors import InvalidPolicy
 from anew.lab import explain
+from tests.property.examples import examples
 
 from .backoff_forms import YEAR_MS, evens, policies, slices, units
 
@@ -30,7 +31,7 @@ def band_ms(policy: Policy, retry: int) -> tuple[int, int]:
     return int(min(max(reach.earliest, low), high)), int(min(max(reach.latest, low), high))
 
 
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=examples(600), deadline=None)
 @given(policies(), retries, units, units, st.one_of(st.none(), st.floats(allow_nan=True)))
 def test_never_negative_never_past_the_ceiling_never_no_number(
     form: dict[str, Any], retry: int, number: float, phase: float, carry: float | None
@@ -50,7 +51,7 @@ def test_never_negative_never_past_the_ceiling_never_no_number(
     assert wait.reason.startswith(f"retry {retry}: ")
 
 
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=examples(600), deadline=None)
 @given(policies(), retries, units, units)
 def test_every_wait_lies_in_its_band(form: dict[str, Any], retry: int, number: float, phase: float) -> None:
     assume("decorrelated" not in form["jitter"])
@@ -64,7 +65,7 @@ def test_every_wait_lies_in_its_band(form: dict[str, Any], retry: int, number: f
     assert low - slack <= wait.wait_ms <= high + slack
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(st.one_of(policies(), slices()), st.integers(0, 2**32), units, st.integers(1, 30))
 def test_whole_chains_stay_in_the_window_that_explain_gives(
     form: dict[str, Any], seed: int, phase: float, count: int
@@ -87,7 +88,7 @@ def test_whole_chains_stay_in_the_window_that_explain_gives(
         assert row.window_earliest_ms - row.retry <= total <= row.window_latest_ms + row.retry
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(policies(jitters=evens), st.integers(2, 300), units)
 def test_even_never_shrinks_on_a_curve_that_never_falls(
     form: dict[str, Any], retry: int, phase: float
@@ -104,7 +105,7 @@ def test_even_never_shrinks_on_a_curve_that_never_falls(
         assert earlier.wait_ms <= later.wait_ms + 1
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=examples(400), deadline=None)
 @given(st.one_of(policies(), slices()))
 def test_json_round_trips(form: dict[str, Any]) -> None:
     policy = Policy.from_json(form)
@@ -113,7 +114,7 @@ def test_json_round_trips(form: dict[str, Any]) -> None:
     assert policy_from_json(policy.to_bytes()) == policy
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(st.integers(0, 2**32 - 1), st.floats(0, 3e38), st.integers(0, 2**32 - 1), retries, units)
 def test_zizqs_law_for_every_accepted_parameter(
     base_ms: int, exponent: float, jitter_ms: int, retry: int, number: float
@@ -144,7 +145,7 @@ json_values = st.recursive(
 )  # fmt: skip
 
 
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=examples(600), deadline=None)
 @given(json_values)
 def test_any_json_is_a_policy_or_an_error_that_says_why(value: Any) -> None:
     refusal = None

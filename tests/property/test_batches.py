@@ -24,6 +24,7 @@ from anew.jobs.batches import (
     level,
     new_batch,
 )
+from tests.property.examples import examples
 
 
 @dataclass
@@ -129,7 +130,7 @@ def play(steps: list[tuple[object, ...]]) -> Family:
 
 
 @given(st.lists(moves, max_size=60))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 def test_whatever_happens_a_family_that_succeeds_in_the_end_has_each_callback_once(
     steps: list[tuple[object, ...]],
 ) -> None:
@@ -146,7 +147,7 @@ def test_whatever_happens_a_family_that_succeeds_in_the_end_has_each_callback_on
 
 
 @given(st.lists(st.tuples(keys, st.booleans(), st.booleans(), st.integers(0, 3)), max_size=8))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 def test_a_parents_callbacks_come_after_those_of_its_children(
     shape: list[tuple[int, bool, bool, int]],
 ) -> None:
@@ -164,7 +165,7 @@ def test_a_parents_callbacks_come_after_those_of_its_children(
 
 
 @given(st.lists(moves, max_size=60), keys)
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 def test_success_never_comes_while_a_job_has_failed(steps: list[tuple[object, ...]], number: int) -> None:
     family = play(steps)
     key = number % len(family.rows)

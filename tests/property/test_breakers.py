@@ -19,6 +19,7 @@ from anew.tasks.embedded import EmbeddedBackend
 from anew.tasks.opening import open_engine
 from anew.tasks.running import Run
 from anew.tasks.source import EmbeddedSource, Want
+from tests.property.examples import examples
 
 NOW = 1_700_000_000_000
 
@@ -43,7 +44,7 @@ STEPS = st.lists(
 )
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(SETTINGS, STEPS)
 def test_held_jobs_are_released_one_by_one_and_probes_start_one_by_one(
     given_settings: BreakerSettings, steps: list[tuple[str, Any]]
@@ -82,7 +83,7 @@ def test_held_jobs_are_released_one_by_one_and_probes_start_one_by_one(
 OUTCOMES = st.sampled_from(["ok", "error", "error", "snooze", "limited"])
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 9), OUTCOMES, st.integers(0, 40_000)), min_size=5, max_size=40))
 def test_only_reported_failures_are_attempts(turns: list[tuple[int, str, int]]) -> None:
     clock, app = ManualClock(), Anew()

@@ -19,6 +19,7 @@ from anew.errors import InvalidInput
 from anew.jobs.cron import parse_cron
 from anew.jobs.cron_slots import next_slot
 from anew.zones import offsets
+from tests.property.examples import examples
 
 ZONES = [
     "UTC",
@@ -138,7 +139,7 @@ def ours(expression: str, zone: str, after: int, count: int) -> list[int]:
 
 
 @given(st.one_of(every_day, any_day), places(ZONES))
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=examples(400), deadline=None)
 def test_the_next_slots_are_those_of_another_library(expression: str, place: tuple[str, int]) -> None:
     zone, after = place
     try:
@@ -194,7 +195,7 @@ def times(draw: st.DrawFn) -> tuple[str, set[int], set[int], bool]:
 
 
 @given(times(), places(ODD_ZONES))
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(80), deadline=None)
 def test_the_slots_of_three_days_are_those_of_a_search(
     case: tuple[str, set[int], set[int], bool], place: tuple[str, int]
 ) -> None:

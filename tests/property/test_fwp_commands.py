@@ -12,6 +12,7 @@ from anew.errors import InvalidJob, MalformedRequest
 from anew.fwp.commands import Hello, Push, PushBulk, parse, parse_hello
 from anew.fwp.jobs import checked, meta_of, rendered
 from anew.fwp.lines import LineSplitter
+from tests.property.examples import examples
 
 VERBS = (b"PUSH", b"PUSHB", b"FETCH", b"ACK", b"FAIL", b"BEAT", b"INFO", b"FLUSH", b"END", b"QUEUE", b"MUTATE", b"TRACK SET",
          b"TRACK GET", b"BATCH NEW", b"BATCH OPEN", b"HELLO", b"QUEUE LATENCY", b"")  # fmt: skip
@@ -42,7 +43,7 @@ lines = st.one_of(
 @example(line=b'PUSH {"jid":"\\ud800')
 @example(line=b"PUSH " + b'{"a":' * 5000)
 @example(line=b'PUSH {"retry":' + b"9" * 5000 + b"}")
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=examples(600), deadline=None)
 def test_any_line_is_a_command_or_refused(line: bytes) -> None:
     try:
         command = parse(line, enterprise=True)
@@ -65,7 +66,7 @@ def test_any_line_is_a_command_or_refused(line: bytes) -> None:
 
 
 @given(rest=st.binary() | documents)
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 def test_any_first_line_is_a_hello_or_refused(rest: bytes) -> None:
     for line in (rest, b"HELLO " + rest):
         try:
@@ -82,7 +83,7 @@ def test_any_first_line_is_a_hello_or_refused(rest: bytes) -> None:
     ),
     cuts=st.lists(st.integers(0, 400), max_size=6),
 )
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 def test_a_stream_gives_the_same_lines_however_it_is_split(
     sent: list[tuple[bytes, bytes]], cuts: list[int]
 ) -> None:

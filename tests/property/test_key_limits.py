@@ -19,6 +19,7 @@ from anew.jobs.codec import JobHooks, LimitKey, PushedJob
 from anew.jobs.limits import Throttle
 from anew.jobs.patch import Patch
 from anew.store.protocol import Filter, Hold
+from tests.property.examples import examples
 from tests.unit.engine.rig import ALL, Rig, Worker, call, ignore
 
 QUEUES = ("mail", "news")
@@ -314,5 +315,5 @@ def _name_of(machine: Limits, key: int) -> str | None:
 
 TestLimits = Limits.TestCase
 TestLimits.settings = settings(
-    max_examples=60, stateful_step_count=40, deadline=None, suppress_health_check=list(HealthCheck)
+    max_examples=examples(60), stateful_step_count=40, deadline=None, suppress_health_check=list(HealthCheck)
 )

@@ -11,6 +11,7 @@ from anew.backoff import Draws, Policy, Previous, Wait, next_wait
 from anew.lab.explain import explain
 from anew.lab.laws.wait import law
 from anew.lab.sums.outlive import window
+from tests.property.examples import examples
 
 from .backoff_forms import YEAR_MS, policies, slices, units
 
@@ -53,7 +54,7 @@ numbers = st.one_of(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(
     st.lists(st.integers(1_000, 3_000), min_size=1, max_size=4),
     numbers,
@@ -96,7 +97,7 @@ def test_sums_of_dice_jump_where_they_ought_to(
         assert found.law.cdf(found.percentile(percent) - 1) < percent / 100 + 1e-9
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.one_of(policies(), slices()), st.integers(1, 40))
 def test_a_law_is_a_law(form: dict[str, Any], retry: int) -> None:
     found = law(Policy.from_json(form), retry)
@@ -115,7 +116,7 @@ def test_a_law_is_a_law(form: dict[str, Any], retry: int) -> None:
         assert found.cdf(value - 2) <= percent / 100 + 1e-6
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(policies(), st.integers(1, 40), units, units)
 @example(TINY, 19, 0.5, 0.0)
 def test_no_wait_leaves_its_law(form: dict[str, Any], retry: int, number: float, phase: float) -> None:
@@ -132,7 +133,7 @@ def test_no_wait_leaves_its_law(form: dict[str, Any], retry: int, number: float,
     assert found.earliest_ms - 1 <= wait.wait_ms <= found.latest_ms + 1
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(80), deadline=None)
 @given(st.one_of(policies(), slices()), deadlines, st.one_of(st.just(...), st.integers(0, 300)))
 def test_a_window_is_a_window(form: dict[str, Any], deadline: dict[str, Any], limit: Any) -> None:
     body = form | deadline | ({} if limit is ... else {"limit": limit})

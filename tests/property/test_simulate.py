@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from anew.backoff import Policy
 from anew.lab import Outcome, Scenario, simulate
+from tests.property.examples import examples
 
 from .backoff_forms import policies, slices
 
@@ -84,7 +85,7 @@ def end_in_time(outcome: Outcome, scenario: Scenario) -> None:
         assert outcome.downstream is None or len(outcome.downstream.offered) <= bins
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(150), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(limited(), scenarios)
 def test_jobs_apart(policy: Policy, body: dict[str, Any]) -> None:
     scenario = Scenario.from_json(body)
@@ -94,7 +95,7 @@ def test_jobs_apart(policy: Policy, body: dict[str, Any]) -> None:
     assert outcome == simulate(policy, scenario, exact=True)
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(150), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(limited(), scenarios, limits)
 def test_jobs_that_hinder_each_other(policy: Policy, body: dict[str, Any], bounds: dict[str, Any]) -> None:
     scenario = Scenario.from_json(body | bounds)

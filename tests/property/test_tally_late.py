@@ -18,6 +18,7 @@ from anew.lab.simulation.tally import PlainTally  # noqa: E402
 from anew.lab.simulation.tally_arrays import ArrayTally  # noqa: E402
 from anew.lab.simulation.tally_late import LateCalls  # noqa: E402
 from anew.units import DAY_MS  # noqa: E402
+from tests.property.examples import examples  # noqa: E402
 
 EDGE = 600 * 2**15
 """Ticks before this one have cells."""
@@ -70,7 +71,7 @@ def late_calls(rows: list[dict[int, int]]) -> LateCalls:
     return calls
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(rows, st.sampled_from([1, 2, 3, 7, 2**13]), st.sampled_from([1, 5, 50, 2**20]))
 def test_packed_calls_have_the_peaks_of_plain_ones(
     rows: list[dict[int, int]], block: int, piece: int
@@ -83,7 +84,7 @@ def test_packed_calls_have_the_peaks_of_plain_ones(
         assert late_peaks(calls) == plain_peaks(rows), "asked again"
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(
     st.lists(
         st.lists(

@@ -18,6 +18,7 @@ np = pytest.importorskip("numpy", reason="pip install 'anew[lab]'")
 
 from anew.backoff.vector import waits  # noqa: E402  (it needs NumPy)
 from anew.lab.herd import HerdChance  # noqa: E402
+from tests.property.examples import examples  # noqa: E402
 
 seeds = st.integers(0, 2**64 - 1)
 kinds: st.SearchStrategy[PhaseKind] = st.sampled_from(["seq", "hash"])
@@ -50,7 +51,7 @@ def assert_equal(policy: Policy, seed: int, jobs: int, retries: range, kind: Pha
     assert in_bulk(policy, seed, jobs, retries, kind) == singly
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=examples(400), deadline=None)
 @given(st.one_of(policies(), slices()), seeds, st.one_of(st.just(1), st.integers(1, 1_500)), kinds)
 def test_any_policy(form: dict[str, Any], seed: int, first: int, kind: PhaseKind) -> None:
     assert_equal(Policy.from_json(form), seed, 5, range(first, first + 4), kind)
@@ -69,7 +70,7 @@ def extras() -> st.SearchStrategy[dict[str, Any]]:
     return st.builds(lambda one, two: {"above": one | two}, base, more)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(policies(jitters=extras()), seeds)
 def test_any_window_with_cut_redraw_or_since(form: dict[str, Any], seed: int) -> None:
     assert_equal(Policy.from_json(form), seed, 20, range(1, 6))
@@ -81,7 +82,7 @@ def test_every_preset(name: str, kind: PhaseKind) -> None:
     assert_equal(preset(name), 20_261, 300, range(1, 31), kind)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(durations, seeds)
 def test_slices_agree_although_numpy_rounds_tanh_in_its_own_way(base: Any, seed: int) -> None:
     policy = Policy.from_json({"curve": {"exponential": {"base": base}}, "jitter": "slices"})

@@ -34,6 +34,7 @@ def test_checklist_1_a_retry_comes_at_its_original_time_after_a_restart(tmp_path
     again.clock.advance(10_000)
     again.run()
     assert again.times() == [60]
+    again.store.close()
 
 
 def test_checklist_4_messages_behind_one_that_fails_are_sent_all_the_same() -> None:
@@ -60,6 +61,7 @@ def test_checklist_6_what_was_answered_is_there_after_the_process_is_gone(tmp_pa
     assert [job.key for job in other.load([row.job])] == [row.job]
     other.rollback()
     other.close()
+    topics.store.close()
 
 
 def test_checklist_7_the_same_key_is_the_same_message_and_with_something_else_refused() -> None:
