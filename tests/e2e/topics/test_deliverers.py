@@ -81,5 +81,6 @@ def test_a_deliverer_is_there_from_the_start_where_there_is_a_subscription(tmp_p
         until(lambda server=server: deliverers(server))  # type: ignore[misc]
         (pid,) = deliverers(server)
         client.close()
-        server.close()
+        assert server.terminate() == 0
         assert not is_alive(pid)
+        server.close()
