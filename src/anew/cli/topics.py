@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 import time
 from collections.abc import Iterator, Mapping
@@ -225,16 +226,24 @@ def _show_topic(session: ClientSession, shown: Mapping[str, Any]) -> None:
         return
     click.echo(f"topic      {shown['name']}")
     click.echo(f"policy     {_sources(shown)}" + (", locked" if shown["lock_delivery_policy"] else ""))
-    _show_policy(shown["effective_delivery_policy"])
+    _show_policy(session, shown)
 
 
-def _show_policy(policy: Mapping[str, Any]) -> None:
-    waits = policy["retry"]["schedule"]
-    shown = ", ".join(f"{wait:g}" for wait in waits[:12]) + (" ..." if len(waits) > 12 else "")
-    click.echo(f"retries    {len(waits)}, after {shown or '-'} s (jitter {policy['retry']['jitter']:g})")
+def _show_policy(session: ClientSession, shown: Mapping[str, Any]) -> None:
+    policy = shown["effective_delivery_policy"]
+    click.echo(f"retries    {_retries(policy['retry'])}")
+    click.echo(f"lab        {session.client.url}{shown['lab']}")
     throttle = policy["throttle"]
     rate = "any rate" if throttle["max_per_second"] is None else f"{throttle['max_per_second']:g} a second"
     click.echo(f"throttle   {throttle['max_in_flight']} at a time, {rate}")
+
+
+def _retries(retry: Mapping[str, Any]) -> str:
+    if "policy" in retry:
+        return f"{retry['policy']['limit']}, by {json.dumps(retry['policy'])}"
+    waits = retry["schedule"]
+    shown = ", ".join(f"{wait:g}" for wait in waits[:12]) + (" ..." if len(waits) > 12 else "")
+    return f"{len(waits)}, after {shown or '-'} s (jitter {retry['jitter']:g})"
 
 
 def _sources(shown: Mapping[str, Any]) -> str:
@@ -516,7 +525,7 @@ def _show_subscription(session: ClientSession, shown: Mapping[str, Any]) -> None
     click.echo(f"status     {shown['status']}{reason}")
     click.echo(f"health     {_health(shown)}")
     if "effective_delivery_policy" in shown:
-        _show_policy(shown["effective_delivery_policy"])
+        _show_policy(session, shown)
     if shown["status"] == "unconfirmed":
         click.echo("It gets nothing before it is confirmed: by its endpoint, or by anew sub confirm.")
 

@@ -132,7 +132,8 @@ _ADDED: dict[str, dict[str, Schema]] = {
 }
 """What replaces members whose Structs say less."""
 
-_HELD = {"effective_delivery_policy": ref("EffectivePolicy"), "policy_sources": _ANY}
+_LAB = text("Path and query of the lab's page that draws it.")
+_HELD = {"effective_delivery_policy": ref("EffectivePolicy"), "policy_sources": _ANY, "lab": _LAB}
 _STAMPS = {"created_at": _WRITTEN, "changed_at": _WRITTEN}
 _SUBSCRIPTION = {
     "id": _id("sub"),
@@ -248,6 +249,7 @@ def topic_schemas() -> dict[str, Schema]:
             total=_NUMBER,
             attempts=_COUNT,
             policy=ref("EffectivePolicy"),
+            lab=_LAB,
         ),
         "ConvertedPolicy": record("policy warnings lock", policy=_ANY, warnings=list_of(_TEXT), lock=_FLAG),
         "Problem": record("type title status code detail error", **_PROBLEM),

@@ -36,7 +36,7 @@ from anew.topics.bodies import (
     TopicBody,
     TurnBody,
 )
-from anew.topics.delivery_policy import effective, layer_of
+from anew.topics.delivery_policy import effective, engine_policy, layer_of
 from anew.topics.documents import (
     TopicDocument,
     check_topic_name,
@@ -49,6 +49,7 @@ from anew.topics.signing import check_secret
 from anew.topics.terms import TopicTerms
 from anew.topics.views import (
     delivery_views,
+    lab_link,
     policy_view,
     subscription_view,
     task_view,
@@ -556,6 +557,7 @@ class TopicRoutes:
             "total": sum(waits) / 1_000,
             "attempts": len(waits) + 1,
             "policy": policy_view(policy),
+            "lab": lab_link(engine_policy(policy.retry)),
         }
         reply(request, 200, shown)
 

@@ -15,6 +15,9 @@ from typing import Any, Final, Literal, NamedTuple
 import msgspec
 from msgspec import Struct
 
+from anew.backoff import Policy
+from anew.backoff.policy import MAX_POLICY_BYTES
+from anew.errors import InvalidPolicy
 from anew.topics.json_fields import choice, count, flag, in_range, member, number, read_object, wrong
 
 Profile = Literal["webhook", "sns"]
@@ -27,7 +30,8 @@ class Retry(Struct, frozen=True, kw_only=True):
     Attributes:
         delays_ms: The nominal wait before each retry, ms; as many as there are retries.
         jitter: Each wait is multiplied by 1 plus a number between minus this and this; 0 to 0.5. Zero waits stay zero.
-        max_total_ms: The sum of the waits may not be more.
+        policy: The canonical form of the engine's policy that decides instead, with a jitter of its own; None: there is none.
+        max_total_ms: The sum of the nominal waits, and the latest end of a policy, may not be more.
         honor_retry_after: Whether an answer's ``Retry-After`` delays the retry.
         max_retry_after_ms: It may ask for no more than this.
         overload_floor_ms: The shortest wait after a 429.
@@ -44,6 +48,7 @@ class Retry(Struct, frozen=True, kw_only=True):
     profile: Profile
     retry_statuses: tuple[int | str, ...] = ()
     dead_statuses: tuple[int | str, ...] = ()
+    policy: dict[str, Any] | None = None
 
 
 class Throttling(Struct, frozen=True, kw_only=True):
@@ -154,7 +159,7 @@ class DelayPhase(NamedTuple):
     """A part of a retry block's waits.
 
     Attributes:
-        name: ``immediate``, ``pre-backoff``, ``backoff`` or ``post-backoff``; a schedule and a preset are one part each.
+        name: ``immediate``, ``pre-backoff``, ``backoff`` or ``post-backoff``; a schedule, a preset and a policy are one part each.
         delays_ms: The nominal waits.
     """
 
@@ -262,6 +267,9 @@ def seconds(ms: int) -> float:
 
 def engine_policy(retry: Retry) -> bytes:
     """Give the engine's own policy that waits as a retry block says, as JSON."""
+    if retry.policy is not None:
+        # A Retry-After has been held to the block's own bounds already.
+        return msgspec.json.encode({**retry.policy, "override": "exact"})
     waits = [f"{wait}ms" for wait in retry.delays_ms] or ["0ms"]
     policy: dict[str, Any] = {"curve": {"table": waits}, "limit": len(retry.delays_ms)}
     if retry.jitter:
@@ -270,23 +278,28 @@ def engine_policy(retry: Retry) -> bytes:
 
 
 def _retry(block: object, at: str) -> Retry:
-    known = (*_PHASES, "schedule", "preset", "jitter", "max_total_time", "honor_retry_after", "max_retry_after",
+    known = (*_PHASES, "schedule", "preset", "policy", "jitter", "max_total_time", "honor_retry_after", "max_retry_after",
              "overload_floor", "profile", "retry_statuses", "dead_statuses")  # fmt: skip
     given = read_object(block, at, known)
     parts, profile = _parts(given, at)
     waits = [wait for part in parts for wait in part.delays_ms]
-    jitter = number(given, "jitter", at, 0, 0.5, 0.1)
+    own = _own_policy(given["policy"], f"{at}/policy") if "policy" in given else None
     total_ms = _ms(number(given, "max_total_time", at, 0, LONGEST_TOTAL_S, 604_800))
-    nominal = sum(waits)
-    if nominal > total_ms:
-        expected = f"at least {seconds(nominal)} seconds, which is the sum of the nominal waits"
+    least, what = (
+        (sum(waits), "the sum of the nominal waits")
+        if own is None
+        else (_latest_end_ms(own), "when the policy may end, or fewer retries")
+    )
+    if least > total_ms:
+        expected = f"at least {seconds(least)} seconds, which is {what}"
         raise wrong(f"{at}/max_total_time", given.get("max_total_time", 604_800), expected)
     retried, ended = (_statuses(given, name, at) for name in ("retry_statuses", "dead_statuses"))
     if both := [status for status in retried if status in ended]:
         raise wrong(f"{at}/dead_statuses", both[0], "no status that is in retry_statuses too")
     return Retry(
         delays_ms=tuple(waits),
-        jitter=jitter,
+        jitter=number(given, "jitter", at, 0, 0.5, 0.1) if own is None else 0.0,
+        policy=None if own is None else own.to_json(),
         max_total_ms=total_ms,
         honor_retry_after=flag(given, "honor_retry_after", at, True),
         max_retry_after_ms=_ms(number(given, "max_retry_after", at, 0, 604_800, 86_400)),
@@ -299,8 +312,8 @@ def _retry(block: object, at: str) -> Retry:
 
 def _parts(given: Mapping[str, Any], at: str) -> tuple[list[DelayPhase], Profile]:
     """Read the waits of a retry block, and the profile that goes with them."""
-    ways = [name for name in ("schedule", "preset") if name in given]
-    phase_fields = [name for name in _PHASES if name in given]
+    ways = [name for name in ("schedule", "preset", "policy") if name in given]
+    phase_fields = [name for name in (*_PHASES, *(["jitter"] if "policy" in given else [])) if name in given]
     if len(ways) + bool(phase_fields) > 1:
         both = [*ways, *phase_fields][:2]
         raise wrong(member(at, both[0]), given[both[0]], f"only one of {both[0]} and {both[1]}")
@@ -311,7 +324,52 @@ def _parts(given: Mapping[str, Any], at: str) -> tuple[list[DelayPhase], Profile
     if "schedule" in given:
         schedule = _schedule(given["schedule"], f"{at}/schedule")
         return [DelayPhase("schedule", [_ms(wait) for wait in schedule])], "webhook"
+    if "policy" in given:
+        own = _own_policy(given["policy"], f"{at}/policy")
+        return [
+            DelayPhase("policy", [int(own.nominal(k)) for k in range(1, (own.retries or 0) + 1)])
+        ], "webhook"
     return _phases(given, at), "webhook"
+
+
+def _own_policy(value: object, at: str) -> Policy:
+    """Read a policy of the engine that can end a delivery: of so many retries, and the dead are kept."""
+    try:
+        policy = Policy.from_json(value)
+        policy = policy.with_limit(policy.limit)
+    except InvalidPolicy as error:
+        raise InvalidPolicy(f"{at}: {error}", field=_pointer(at, error.field), value=error.value) from error
+    if policy.retries is None or policy.retries > MOST_RETRIES:
+        raise wrong(f"{at}/limit", policy.limit, f"a limit of at most {MOST_RETRIES} retries")
+    for name, expected in (
+        ("override", "none: honor_retry_after and max_retry_after say it"),
+        ("on_exhausted", "none: a dead delivery is kept"),
+    ):
+        if name in policy.to_json():
+            raise wrong(f"{at}/{name}", getattr(policy, name), expected)
+    if len(policy.to_bytes()) > MAX_POLICY_BYTES:
+        raise wrong(at, value, f"at most {MAX_POLICY_BYTES} bytes")
+    return policy
+
+
+def _pointer(at: str, path: str | None) -> str:
+    """Give the JSON pointer to a field of a policy, such as ``curve.table[3]``."""
+    parts = re.findall(r"[^.\[\]]+", path or "")
+    return at if parts == ["policy"] else "/".join([at, *parts])
+
+
+def _latest_end_ms(policy: Policy) -> int:
+    """Give when the last retry starts at the latest, ms after the first failure, if attempts take no time."""
+    total = before = 0.0
+    for retry in range(1, (policy.retries or 0) + 1):
+        nominal = policy.nominal(retry)
+        reach = policy.jitter.reach(retry, policy.place(retry)[1], nominal, policy.nominal, before)
+        before, step = (
+            max(float(policy.floor_ms), min(end, float(policy.highest_ms)))
+            for end in (reach.latest, reach.step_latest)
+        )
+        total += step
+    return math.ceil(total if policy.deadline_ms is None else min(total, policy.deadline_ms))
 
 
 def _phases(given: Mapping[str, Any], at: str) -> list[DelayPhase]:

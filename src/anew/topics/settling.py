@@ -178,7 +178,9 @@ class _Settling:
         is_last = verdict.kind == "dead" or given.delivery.trigger == "once"
         failed = Failed(message=verdict.error or "", error_type="Delivery", kill=is_last)
         change = decide(job, failed)
-        cause, reason = "policy", verdict.dead_reason or "exhausted"
+        # Dead before its retries are spent: by the deadline of a policy of its own.
+        early = not is_last and change.attempts <= len(given.policy.retry.delays_ms)
+        cause, reason = "policy", verdict.dead_reason or ("expired" if early else "exhausted")
         earliest = now + verdict.wait_at_least_ms
         if change.state is not State.DEAD and (change.ready_at or 0) < earliest:
             change, cause = decide(job, replace(failed, retry_at=earliest, limited=True)), verdict.cause

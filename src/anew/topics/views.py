@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
+from urllib.parse import urlencode
 
 import msgspec
 
@@ -21,7 +22,7 @@ from anew.store.topics import (
 )
 from anew.topics.attempts import attempt_of
 from anew.topics.confirmation import TRIGGER
-from anew.topics.delivery_policy import DeliveryPolicy
+from anew.topics.delivery_policy import DeliveryPolicy, Retry
 from anew.topics.documents import subscription_document, topic_document
 from anew.topics.envelope import instant
 from anew.topics.publishing import gate_of, health_of
@@ -89,7 +90,22 @@ def subscription_view(batch: Batch, row: SubscriptionRow, terms: TopicTerms) -> 
 
 
 def _effective(held: Holding) -> View:
-    return {"effective_delivery_policy": policy_view(held.policy), "policy_sources": held.sources}
+    return {
+        "effective_delivery_policy": policy_view(held.policy),
+        "policy_sources": held.sources,
+        "lab": lab_link(held.engine),
+    }
+
+
+def _waits(retry: Retry) -> View:
+    if retry.policy is not None:
+        return {"policy": retry.policy}
+    return {"schedule": [wait / 1_000 for wait in retry.delays_ms], "jitter": retry.jitter}
+
+
+def lab_link(engine: bytes) -> str:
+    """Give path and query of the lab's page that shows a policy of the engine."""
+    return f"/lab?{urlencode({'a': engine.decode()}, safe=':,')}"
 
 
 def policy_view(policy: DeliveryPolicy) -> View:
@@ -97,8 +113,7 @@ def policy_view(policy: DeliveryPolicy) -> View:
     retry, throttle, request, health = policy.retry, policy.throttle, policy.request, policy.health
     return {
         "retry": {
-            "schedule": [wait / 1_000 for wait in retry.delays_ms],
-            "jitter": retry.jitter,
+            **_waits(retry),
             "max_total_time": retry.max_total_ms / 1_000,
             "honor_retry_after": retry.honor_retry_after,
             "max_retry_after": retry.max_retry_after_ms / 1_000,

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.e2e.client import Client
 from tests.e2e.command import anew, anew_json
 from tests.e2e.server import ServerProcess
 from tests.e2e.wire import Address
@@ -81,6 +83,21 @@ def test_what_was_published_while_it_was_disabled_is_replayed(address: Address) 
         assert json.loads(receiver.requests[0].body)["data"] == 7
         tried = anew(address, "sub", "test", "orders/shop").stdout
         assert tried.startswith("delivered  200, ")
+
+
+def test_a_subscription_leads_to_the_lab(address: Address) -> None:
+    own = {"curve": {"exponential": {"base": "1s"}}, "jitter": "even", "limit": 3}
+    anew(address, "topic", "create", "orders")
+    policy = json.dumps({"retry": {"policy": own}})
+    anew(address, "sub", "add", "orders", "https://hooks.example.org/", "--name", "shop", "--policy", policy)
+    shown = anew(address, "sub", "show", "orders/shop").stdout
+    (link,) = [line.split()[1] for line in shown.splitlines() if line.startswith("lab ")]
+    url = "http://{}:{}".format(*address)
+    assert link.startswith(f"{url}/lab?a=")
+    with closing(Client(address)) as client:
+        answer = client.request("GET", link.removeprefix(url))
+    assert answer.status == 200
+    assert b"even" in answer.body
 
 
 @pytest.mark.parametrize(

@@ -57,6 +57,18 @@ def test_the_preview_says_what_jitter_does_to_the_whole(capsys: pytest.CaptureFi
     ]
 
 
+def test_the_preview_of_a_policy_of_the_engine_leaves_its_jitter_to_explain(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    own = {"curve": {"exponential": {"base": "1s"}}, "jitter": "even", "limit": 3}
+    out, _ = answer(capsys, "preview", json.dumps({"retry": {"policy": own}}))
+    assert out.splitlines()[1:] == [
+        "policy  1-3      7 s  7 s         1, 2, 4",
+        "4 attempts; without its jitter the delays come to 7 s.",
+        "anew policy explain shows what its jitter makes of them.",
+    ]
+
+
 @pytest.mark.parametrize(
     ("schedule", "expected"), [([], "1 attempt, no retry.\n"), ([0, 0], "3 attempts, all at once.\n")]
 )

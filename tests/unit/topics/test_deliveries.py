@@ -394,3 +394,57 @@ def test_a_topic_may_have_no_answers_kept(excerpts: bool, kept: str) -> None:
     assert attempt is not None
     assert attempt.answer is not None
     assert (attempt.answer.status, attempt.answer.excerpt) == (500, kept)
+
+
+def of_the_engine(**own: Any) -> dict[str, Any]:
+    """A delivery policy with a policy of the engine's own, whose breaker never opens."""
+    return {"retry": {"policy": own}, "health": {"breaker_failures": None}}
+
+
+def test_a_delivery_is_retried_by_a_policy_of_the_engine() -> None:
+    topics = Topics()
+    topics.topic()
+    topics.subscribe(A, delivery_policy=of_the_engine(curve={"exponential": {"base": "1s"}}, limit=3))
+    topics.answers[A] = FAIL
+    topics.publish()
+    topics.run()
+    assert topics.times() == [0, 1, 3, 7]  # 1, 2 and 4 s apart
+    assert topics.statuses() == ["dead"]
+
+
+def test_even_spreads_the_retries_of_a_herd() -> None:
+    topics = Topics()
+    topics.topic()
+    even = of_the_engine(curve={"constant": "10m"}, jitter="even", limit=2)
+    topics.subscribe(A, delivery_policy={**even, "throttle": {"max_in_flight": 100}})
+    topics.answers[A] = FAIL
+    for _ in range(50):
+        topics.publish()
+    topics.run()
+    seconds = {int(at) for at in topics.times()}
+    assert len(topics.times()) == 150
+    assert (
+        len(seconds) > 75
+    )  # 50 at the beginning; the 100 retries share few of the 20 minutes' 1,200 seconds
+
+
+def test_a_retry_after_beyond_the_policys_ceil_is_kept_to() -> None:
+    topics = Topics()
+    topics.topic()
+    topics.subscribe(A, delivery_policy=of_the_engine(curve={"constant": "1s"}, ceil="2s", limit=3))
+    topics.answers[A] = [Answer(status=503, headers={"retry-after": "60"}), OK]
+    topics.publish()
+    topics.run()
+    assert topics.times() == [0, 60]
+
+
+def test_a_policys_own_deadline_ends_a_delivery() -> None:
+    topics = Topics()
+    topics.topic()
+    topics.subscribe(A, delivery_policy=of_the_engine(curve={"constant": "1h"}, limit=100, deadline="3h"))
+    topics.answers[A] = FAIL
+    topics.publish()
+    topics.run()
+    assert topics.times() == [0, 3_600, 7_200, 10_800]
+    (row,) = topics.deliveries()
+    assert row.dead_reason == "expired"

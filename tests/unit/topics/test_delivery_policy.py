@@ -474,3 +474,55 @@ def test_a_part_without_retries_is_not_shown() -> None:
 def test_the_preview_refuses_what_is_wrong_in_any_block() -> None:
     with pytest.raises(InvalidInput):
         preview({"throttle": {"max_in_flight": 0}})
+
+
+# -- a policy of the engine's own
+
+OWN = {"curve": {"exponential": {"base": "1s"}}, "jitter": "even", "limit": 3}
+
+
+def test_any_policy_of_the_engine_decides_the_waits() -> None:
+    retry = retry_of({"policy": OWN})
+    # 1 s doubled twice; the engine is told all that was written, and that a Retry-After stands as it is.
+    assert retry.delays_ms == (1_000, 2_000, 4_000)
+    assert msgspec.json.decode(engine_policy(retry)) == {**OWN, "override": "exact"}
+    assert preview({"retry": {"policy": OWN}}).to_json() == {"delays": [1, 2, 4], "total": 7, "attempts": 4}
+    assert preview({"retry": {"policy": {"preset": "faktory", "limit": 0}}}).to_json()["attempts"] == 1
+
+
+def test_a_policy_without_a_limit_has_that_of_the_engine_written_down() -> None:
+    retry = retry_of({"policy": {"curve": {"constant": "1m"}}})
+    assert len(retry.delays_ms) == 25
+    assert msgspec.json.decode(engine_policy(retry))["limit"] == 25
+
+
+@pytest.mark.parametrize(
+    ("block", "field"),
+    [
+        ({"policy": OWN, "schedule": [1]}, "/retry/schedule"),
+        ({"policy": OWN, "preset": "sns"}, "/retry/preset"),
+        ({"policy": OWN, "min_delay": 5}, "/retry/policy"),
+        ({"policy": OWN, "jitter": 0.1}, "/retry/policy"),
+        ({"policy": None}, "/retry/policy"),
+        ({"policy": 5}, "/retry/policy"),
+        ({"policy": "nix"}, "/retry/policy/preset"),
+        ({"policy": {"curve": {"table": ["1s", "x"]}}}, "/retry/policy/curve/table/1"),
+        ({"policy": {"curve": {"constant": "1s"}, "limit": None}}, "/retry/policy/limit"),
+        ({"policy": {"curve": {"constant": "1s"}, "limit": 101}}, "/retry/policy/limit"),
+        ({"policy": {**OWN, "override": "spread"}}, "/retry/policy/override"),
+        ({"policy": {**OWN, "on_exhausted": "discard"}}, "/retry/policy/on_exhausted"),
+        # Three waits of three days are more than the week that max_total_time has by itself.
+        ({"policy": {"curve": {"constant": "3d"}, "limit": 3}}, "/retry/max_total_time"),
+    ],
+)
+def test_a_policy_that_does_not_fit_is_refused(block: dict[str, Any], field: str) -> None:
+    with pytest.raises(InvalidInput) as refused:
+        retry_of(block)
+    assert refused.value.field == field
+
+
+def test_a_policy_may_end_at_its_deadline_where_its_waits_come_to_more() -> None:
+    own = {"curve": {"constant": "1h"}, "limit": 100, "deadline": "3d"}
+    with pytest.raises(InvalidInput, match="at least 259200 seconds"):  # three days
+        retry_of({"policy": own, "max_total_time": 259_199})
+    assert retry_of({"policy": own, "max_total_time": 259_200}).max_total_ms == 259_200_000

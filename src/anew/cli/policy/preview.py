@@ -69,6 +69,11 @@ def _summary(shown: Preview) -> list[str]:
     attempts = counted(answer["attempts"], "attempt")
     if not total_ms:
         return [f"{attempts}, {'all at once' if shown.phases else 'no retry'}."]
+    if shown.retry.policy is not None:
+        return [
+            f"{attempts}; without its jitter the delays come to {answer['total']} s.",
+            "anew policy explain shows what its jitter makes of them.",
+        ]
     # As the engine draws them: each in [(1 - share) d, (1 + share) d), and all may be short or all long.
     span = format_range(int(total_ms * (1 - share)), int(total_ms * (1 + share)))
     jitter = f"jitter of {format_share(share)} either way" if share else "no jitter"
