@@ -3,7 +3,7 @@
 import pytest
 
 from anew.errors import MalformedRequest
-from anew.fwp import long_bulk
+from anew.fwp import long_lines
 from anew.fwp.commands import (
     Ack,
     BatchCommit,
@@ -18,7 +18,7 @@ from anew.fwp.commands import (
     Flush,
     Hello,
     Info,
-    LongPushBulk,
+    LongLine,
     Mutate,
     Push,
     PushBulk,
@@ -34,7 +34,12 @@ from anew.net.chunks import at_once
 def read(line: bytes, *, enterprise: bool = False) -> Command:
     """Read a line to its end, however long it is."""
     command = parse(line, enterprise=enterprise)
-    return PushBulk(at_once(long_bulk.reading(line))) if isinstance(command, LongPushBulk) else command
+    if not isinstance(command, LongLine):
+        return command
+    found = at_once(long_lines.reading(line))
+    if isinstance(found, list):
+        return PushBulk([job for piece in found for job in at_once(long_lines.jobs_of(line, piece))])
+    return found
 
 
 def refusal(line: bytes, *, enterprise: bool = False) -> str:
@@ -315,7 +320,7 @@ def test_a_megabyte_of_names_is_refused(verb: bytes) -> None:
     assert refusal(verb + b"a " * (1 << 19)).startswith("queues are named in at most 65536 bytes, not ")
 
 
-@pytest.mark.parametrize("verb", ["ACK", "BEAT", "TRACK", "BATCH"])
+@pytest.mark.parametrize("verb", ["ACK", "BEAT", "MUTATE", "TRACK", "BATCH"])
 def test_a_short_command_of_megabytes_is_refused_unread(verb: str) -> None:
     """A BATCH NEW of 20 MB held everybody up for two seconds."""
     line = f"{verb} ".encode() + b"{" * ((1 << 20) + 1)
