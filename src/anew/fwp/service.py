@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import resource
+import time
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
@@ -137,7 +138,7 @@ class Service:
         self._idempotent = idempotent
         paid = Enterprise(commit, engine.ids, lambda sent: self._named(checked(sent)))
         self.bulk = BulkChanges(commit.submit, reads.later, engine.clock.now, loop.call_later)
-        self.mutations = Mutations(self.bulk, engine.clock.now, self._key, self.shown)
+        self.mutations = Mutations(self.bulk, engine.clock.now, self._key, self.shown, time.perf_counter)
         self.workers = Workers(engine.clock.monotonic)
         self._waits = _Waits(loop)
         self._refusals = BoundedLog("a pushed job was refused", engine.clock.monotonic)
