@@ -198,7 +198,8 @@ class Enterprise:
                     "bid": self._ids.write_batch(row.key),
                     **parent,
                     "description": (status.meta or b"").decode(),
-                    "created_at": _end_of_millisecond(row.key >> COUNTER_BITS),
+                    # Rounded up: it is not before what a client's clock, which counts nanoseconds, said just before.
+                    "created_at": times.write((row.key >> COUNTER_BITS) + 1),
                     "total": row.total,
                     "pending": row.pending,
                     "failed": row.failed,
@@ -242,11 +243,6 @@ class Enterprise:
             connection.reply(replies.error(str(result)) if isinstance(result, AnewError) else shown(result))
 
         self._commit.submit(Call(verb, done, durable=durable))
-
-
-def _end_of_millisecond(instant: int) -> str:
-    """Write an instant so that it is not before what a client's clock said just before: such clocks count nanoseconds."""
-    return f"{times.write(instant // 1_000 * 1_000)[:-1]}.{instant % 1_000:03}999999Z"
 
 
 def _shown_progress(jid: str, progress: Progress | None) -> bytes:
