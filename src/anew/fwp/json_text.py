@@ -74,7 +74,10 @@ def decode(decoder: msgspec.json.Decoder[T], text: bytes | memoryview) -> T:
     Raises:
         MalformedRequest: It is no JSON, of another shape, or deeper than the decoder goes; the message says which.
     """
-    return at_once(decoding(decoder, text))
+    try:
+        return decoder.decode(text)
+    except (msgspec.DecodeError, RecursionError):
+        return at_once(decoding(decoder, text))  # which meets it again
 
 
 def decoding(decoder: msgspec.json.Decoder[T], text: bytes | memoryview) -> Work[T]:

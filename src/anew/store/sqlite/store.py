@@ -164,7 +164,7 @@ class SqliteStore:
         self.identity = opening.identify(self._connection)
         # Loosely typed on purpose: what a row holds is known by its statement, and `rows` gives it names.
         self._execute: Callable[..., Any] = self._connection.cursor().execute
-        self._queues = Queues(self._connection.execute)
+        self._queues = Queues(self._connection.execute, self._connection.cursor().execute)
         self.limits = self._queues.slots.believe(self._read_numbers())
         self._reads = SqliteReader(self._connection, shared=True)
         self.find, self.count = self._reads.find, self._reads.count
