@@ -103,7 +103,7 @@ class LongLine(Struct, frozen=True):
     line: bytes
 
 
-class Fetch(Struct, frozen=True):
+class FetchCommand(Struct, frozen=True):
     """Asks for a job of the first of these queues that has one; names may be empty."""
 
     queues: list[str]
@@ -115,7 +115,7 @@ class Ack(Struct, frozen=True):
     jid: str
 
 
-class Fail(Struct, frozen=True):
+class FailCommand(Struct, frozen=True):
     """A job has failed; the texts are trimmed and cut."""
 
     jid: str
@@ -212,15 +212,15 @@ class BatchCommit(Struct, frozen=True):
     bid: str
 
 
-class BatchStatus(Struct, frozen=True):
+class StatusCommand(Struct, frozen=True):
     """Asks how far a batch is."""
 
     bid: str
 
 
 Command: TypeAlias = (
-    Push | PushBulk | LongLine | Fetch | Ack | Fail | Beat | Info | Flush | End | Queue | Mutate
-    | TrackSet | TrackGet | BatchNew | BatchOpen | BatchCommit | BatchStatus
+    Push | PushBulk | LongLine | FetchCommand | Ack | FailCommand | Beat | Info | Flush | End | Queue | Mutate
+    | TrackSet | TrackGet | BatchNew | BatchOpen | BatchCommit | StatusCommand
 )  # fmt: skip
 
 
@@ -383,8 +383,8 @@ def bad_json(error: MalformedRequest | str) -> MalformedRequest:
     return MalformedRequest(f"invalid JSON: {error}")
 
 
-def _read_fetch(argument: Argument) -> Fetch:
-    return Fetch(_words(argument))
+def _read_fetch(argument: Argument) -> FetchCommand:
+    return FetchCommand(_words(argument))
 
 
 def _words(argument: Argument) -> list[str]:
@@ -408,11 +408,11 @@ def _decode_or_echo(decoder: msgspec.json.Decoder[T], argument: Argument, verb: 
         raise MalformedRequest(f"invalid {verb} {echoed(argument)}") from None
 
 
-def _read_fail(argument: Argument) -> Fail:
+def _read_fail(argument: Argument) -> FailCommand:
     return at_once(reading_fail(argument))
 
 
-def reading_fail(argument: Argument) -> Work[Fail]:
+def reading_fail(argument: Argument) -> Work[FailCommand]:
     """Read what stands behind the verb FAIL, in chunks; see `parse`."""
     try:
         given = (yield from decoding(_fail, argument)) or _Failing()
@@ -421,7 +421,7 @@ def reading_fail(argument: Argument) -> Work[Fail]:
         raise MalformedRequest(f"invalid FAIL {echoed(argument)}") from None
     if not given.jid:
         raise MalformedRequest(NO_JID)
-    return Fail(
+    return FailCommand(
         given.jid,
         _tidy(given.errtype, MOST_ERRTYPE_BYTES),
         _tidy(given.message, MOST_MESSAGE_BYTES),
@@ -501,7 +501,7 @@ def _read_progress(argument: bytes) -> TrackSet:
     return TrackSet(given.jid, given.percent, given.desc, reserve_until)
 
 
-def _read_batch(argument: Argument) -> BatchNew | BatchOpen | BatchCommit | BatchStatus:
+def _read_batch(argument: Argument) -> BatchNew | BatchOpen | BatchCommit | StatusCommand:
     action, _, rest = bytes(argument).partition(b" ")
     if action == b"NEW":
         return _read_new_batch(rest)
@@ -537,10 +537,10 @@ _QUEUE_ACTIONS: Final = frozenset({"PAUSE", "RESUME", "REMOVE", "LATENCY"})
 _MUTATIONS: Final = frozenset({"clear", "kill", "discard", "requeue"})
 _TARGETS: Final = frozenset({"scheduled", "retries", "dead"})
 
-_ABOUT_BATCHES: Final[dict[bytes, type[BatchOpen | BatchCommit | BatchStatus]]] = {
+_ABOUT_BATCHES: Final[dict[bytes, type[BatchOpen | BatchCommit | StatusCommand]]] = {
     b"OPEN": BatchOpen,
     b"COMMIT": BatchCommit,
-    b"STATUS": BatchStatus,
+    b"STATUS": StatusCommand,
 }
 
 _READERS: Final[dict[bytes, Callable[[Argument], Command]]] = {

@@ -19,7 +19,7 @@ from anew.fwp.commands import (
     FAIL,
     PUSH,
     PUSHB,
-    Fail,
+    FailCommand,
     Push,
     bad_json,
     reading_fail,
@@ -47,14 +47,14 @@ _TRUNCATED: Final = "Input data was truncated"
 _PLACE: Final = re.compile(r"\$\[(\d+)\]")
 
 
-class Piece(NamedTuple):
+class Cut(NamedTuple):
     """Whole jobs of a PUSHB: where they begin in its line, and where they end."""
 
     start: int
     end: int
 
 
-def reading(line: bytes) -> Work[Push | Fail | list[Piece]]:
+def reading(line: bytes) -> Work[Push | FailCommand | list[Cut]]:
     """Read a line; of a PUSHB, give the pieces.
 
     Raises:
@@ -68,13 +68,13 @@ def reading(line: bytes) -> Work[Push | Fail | list[Piece]]:
     return (yield from reading_fail(memoryview(line)[len(FAIL) :]))
 
 
-def jobs_of(line: bytes, piece: Piece) -> Work[list[SentJob]]:
+def jobs_of(line: bytes, piece: Cut) -> Work[list[SentJob]]:
     """Read the jobs of a piece that `reading` gave."""
     return (yield from reading_jobs((yield from repairing(b"[%b]" % line[piece.start : piece.end]))))
 
 
-def _cutting(line: bytes) -> Work[list[Piece]]:
-    pieces: list[Piece] = []
+def _cutting(line: bytes) -> Work[list[Cut]]:
+    pieces: list[Cut] = []
     jobs = 0
     try:
         first = _FIRST.match(line, len(PUSHB))
@@ -88,7 +88,7 @@ def _cutting(line: bytes) -> Work[list[Piece]]:
                 count = yield from _counted(line[at:end])
                 if count is not None:
                     jobs += count
-                    pieces.append(Piece(at, end))
+                    pieces.append(Cut(at, end))
                     at, beginning, size = next_at, next_beginning, PIECE
                     break
             else:
@@ -97,7 +97,7 @@ def _cutting(line: bytes) -> Work[list[Piece]]:
         yield from reading_jobs((yield from repairing(b"[" + line[at:])))
     except MalformedRequest as error:
         raise bad_json(_PLACE.sub(lambda found: f"$[{int(found[1]) + jobs}]", str(error), 1)) from None
-    pieces.append(Piece(at, line.rindex(b"]")))
+    pieces.append(Cut(at, line.rindex(b"]")))
     return pieces
 
 

@@ -19,8 +19,7 @@ import msgspec
 
 from anew.engine import Acknowledge, Call, Engine, Enqueue, Entry, Fetch, GroupCommit, Reject, Succeed
 from anew.engine.bulk import BulkChanges
-from anew.engine.ops import Fail as FailOne
-from anew.engine.ops import Op
+from anew.engine.ops import Fail, Op
 from anew.engine.reads import Overview, Reads, Then
 from anew.engine.staging import PART_BYTES
 from anew.engine.throttles import free_slots_of
@@ -32,7 +31,8 @@ from anew.fwp.commands import (
     Ack,
     Beat,
     Command,
-    Fail,
+    FailCommand,
+    FetchCommand,
     Flush,
     Hello,
     Info,
@@ -43,9 +43,8 @@ from anew.fwp.commands import (
     Queue,
     read_push,
 )
-from anew.fwp.commands import Fetch as FetchCommand
 from anew.fwp.connection import FwpConnection
-from anew.fwp.enterprise import Custom, Enterprise, custom_of, no_batch, ties_of
+from anew.fwp.enterprise import CustomMembers, Enterprise, custom_of, no_batch, ties_of
 from anew.fwp.info import info
 from anew.fwp.jobs import (
     CheckedJob,
@@ -97,7 +96,7 @@ _BEATS: Final = {
 }
 
 
-class Service:
+class FwpService:
     """What all connections' commands go to.
 
     Args:
@@ -150,7 +149,7 @@ class Service:
             LongLine: self._read_long,
             FetchCommand: self._fetch,
             Ack: self._ack,
-            Fail: self._fail,
+            FailCommand: self._fail,
             Beat: self._beat,
             Info: self._info,
             Flush: self._flush,
@@ -225,7 +224,7 @@ class Service:
         """Read a long line in chunks; of a bulk nothing is stored before all of it has been read."""
         line = command.line
 
-        def read(command: Push | Fail | list[long_lines.Piece]) -> None:
+        def read(command: Push | FailCommand | list[long_lines.Cut]) -> None:
             if isinstance(command, list):
                 self._store(_Bulk(connection, line, command))
             else:
@@ -314,7 +313,7 @@ class Service:
             named.hooks = _once(named.hooks)
         return named
 
-    def _tie(self, custom: Custom, job: CheckedJob, now: int | None = None) -> JobHooks | None:
+    def _tie(self, custom: CustomMembers, job: CheckedJob, now: int | None = None) -> JobHooks | None:
         if not self._enterprise:
             return None
         return ties_of(custom, job, self._engine.ids, self._engine.clock.now() if now is None else now)
@@ -391,7 +390,7 @@ class Service:
         key = self._key(command.jid)
         self._submit(Acknowledge(command.jid, done) if key is None else Succeed((key,), done))
 
-    def _fail(self, connection: FwpConnection, command: Fail) -> None:
+    def _fail(self, connection: FwpConnection, command: FailCommand) -> None:
         backtrace = text_of(command.backtrace) if command.backtrace else None
         failed = Failed(message=command.message, error_type=command.errtype, backtrace=backtrace)
 
@@ -402,7 +401,7 @@ class Service:
                 _answer_ok(connection, result)
 
         key = self._key(command.jid)
-        self._submit(Reject(command.jid, failed, done) if key is None else FailOne(key, failed, done))
+        self._submit(Reject(command.jid, failed, done) if key is None else Fail(key, failed, done))
 
     def _key(self, jid: str) -> int | None:
         """Give the key of a job that is known by its public id."""
@@ -528,7 +527,7 @@ class _Bulk:
     __slots__ = ("connection", "errors", "failed", "line", "parts", "pieces", "stored")
 
     def __init__(
-        self, connection: FwpConnection, line: bytes = b"", pieces: Iterable[long_lines.Piece] = ()
+        self, connection: FwpConnection, line: bytes = b"", pieces: Iterable[long_lines.Cut] = ()
     ) -> None:
         self.connection = connection
         self.line = line

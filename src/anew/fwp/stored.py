@@ -16,7 +16,7 @@ from msgspec import Raw, Struct
 from anew.errors import InvalidInput, InvalidJob
 from anew.fwp import times
 from anew.fwp.commands import read_push
-from anew.fwp.enterprise import Custom
+from anew.fwp.enterprise import CustomMembers
 from anew.fwp.jobs import CheckedJob, Failure, checked, meta_of, text_of
 from anew.fwp.json_text import decode, repaired
 from anew.fwp.policies import DEAD_MS, Policies
@@ -142,7 +142,7 @@ class StoredJobs:
         except InvalidInput:
             return None
 
-    def _untied(self, custom: Custom, job: CheckedJob) -> JobHooks | None:
+    def _untied(self, custom: CustomMembers, job: CheckedJob) -> JobHooks | None:
         self.untied.update(name for name in TIES if getattr(custom, name) not in (None, False, 0))
         return None
 

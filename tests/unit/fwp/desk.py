@@ -9,7 +9,7 @@ from typing import Any
 from anew.engine.reads import Reads, Then
 from anew.fwp.commands import parse, parse_hello
 from anew.fwp.connection import FwpConnection
-from anew.fwp.service import Service
+from anew.fwp.service import FwpService
 from anew.net.chunks import Chunks
 from anew.store.protocol import Reader
 from tests.unit.engine.grouped import Group
@@ -72,7 +72,7 @@ class Desk:
         loop: Any = self.group.loop
         self.reads = ReadsAtOnce(self.rig.store, loop)
         given = {"chunks": ChunksOf(loop)} | given
-        self.service = Service(self.rig.engine, self.group.commit, self.reads, loop, **given)
+        self.service = FwpService(self.rig.engine, self.group.commit, self.reads, loop, **given)
         self._own = Peer()
 
     def peer(self, wid: str = "") -> Peer:

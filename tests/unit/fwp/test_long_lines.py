@@ -9,7 +9,7 @@ import pytest
 
 from anew.errors import MalformedRequest
 from anew.fwp import commands, long_lines
-from anew.fwp.commands import LONG_LINE, Fail, LongLine, Push, PushBulk, parse
+from anew.fwp.commands import LONG_LINE, FailCommand, LongLine, Push, PushBulk, parse
 from anew.fwp.jobs import SentJob
 from anew.net.chunks import Work, at_once
 
@@ -215,7 +215,7 @@ def test_of_a_long_backtrace_the_lines_that_are_kept_are_read() -> None:
     lines = ["a,b", '"', "", "\\", "[", None, *(f"line {n}" for n in range(300_000))]
     for form in (json.dumps(lines), json.dumps(lines, separators=(",", ":"))):
         found = at_once(long_lines.reading(b'FAIL {"jid":"job-00001","backtrace":%b}' % form.encode()))
-        assert isinstance(found, Fail)
+        assert isinstance(found, FailCommand)
         assert found.backtrace == [line or "" for line in lines[:50]]
 
 
@@ -223,7 +223,7 @@ def test_few_long_lines_of_a_backtrace_are_kept_whole() -> None:
     lines = ["x" * 100_000, "é" * 100_000, "z" * 100_000]
     line = b'FAIL {"jid":"job-00001","backtrace":%b}' % json.dumps(lines).encode()
     found = at_once(long_lines.reading(line))
-    assert isinstance(found, Fail)
+    assert isinstance(found, FailCommand)
     assert found.backtrace == lines
 
 
