@@ -15,7 +15,7 @@ from anew.jobs.codec import OWN_QUEUE
 from anew.jobs.state import State
 from anew.store.sqlite.rows import BLOCKED, CODE, COUNTED, IN_FLIGHT, READY
 from anew.store.sqlite.slots import Slots
-from anew.store.sqlite.sql import in_widths, sql
+from anew.store.sqlite.sql import in_widths, sql, write_rows
 
 T = TypeVar("T")
 Counted = Mapping[str, Mapping[State, int]]
@@ -170,13 +170,9 @@ class Queues:
             ("write_flags", flagged),
         ):
             if rows:
-                self._write(statement, rows)
+                write_rows(self._alter, statement, rows)
         for gone in in_widths(dropped):
             self._alter(sql("drop_queues", len(gone)), gone)
-
-    def _write(self, name: str, rows: list[tuple[Any, ...]]) -> None:
-        for part in in_widths(rows):
-            self._alter(sql(name, len(part)), tuple(chain.from_iterable(part)))
 
     def _get(self, name: str) -> _Queue:
         queue = self._known.get(name)
