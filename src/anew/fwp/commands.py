@@ -299,22 +299,29 @@ def parse(line: bytes, *, enterprise: bool = False) -> Command:
     Raises:
         MalformedRequest: The line is no command; the message is the text of the error.
     """
-    if len(line) > LONG_LINE and line.startswith(_LONG):
-        return LongLine(line)
+    if len(line) >= LONG:
+        return _parse_long(line, enterprise)
     if not line.isascii():
         line = repaired(line)
-    argument: Argument | None
-    if len(line) < LONG:
-        verb, space, argument = line.partition(b" ")
-        argument = argument if space else None
-    else:
-        end = line.find(b" ")
-        verb, argument = (line[:end], memoryview(line)[end + 1 :]) if end >= 0 else (line, None)
+    verb, space, argument = line.partition(b" ")
     reader = (_ALL_READERS if enterprise else _READERS).get(verb)
     if reader is None:
         return _without_argument(verb)
-    if argument is None:
+    if not space:
         raise MalformedRequest(_MISSING.get(verb, INTERNAL_ERROR))
+    return reader(argument)
+
+
+def _parse_long(line: bytes, enterprise: bool) -> Command:
+    """Read a line of `LONG` bytes or more."""
+    if len(line) > LONG_LINE and line.startswith(_LONG):
+        return LongLine(line)
+    line = repaired(line)
+    end = line.find(b" ")
+    verb, argument = line[:end] if end >= 0 else line, memoryview(line)[end + 1 :]
+    reader = (_ALL_READERS if enterprise else _READERS).get(verb)
+    if reader is None:
+        return _without_argument(verb)
     if len(argument) > MOST_SHORT_BYTES and verb in _SHORT:
         raise MalformedRequest(f"{verb.decode()} takes at most {MOST_SHORT_BYTES} bytes, not {len(argument)}")
     return reader(argument)

@@ -345,6 +345,7 @@ def test_a_bulk_that_does_not_fit_says_which_jobs_are_not_stored(monkeypatch: py
 def test_a_long_bulk_is_read_a_piece_at_a_time_while_it_is_stored(monkeypatch: pytest.MonkeyPatch) -> None:
     """So memory holds a piece of its jobs, and each that is not stored is named, also in pieces that were not read yet."""
     monkeypatch.setattr(long_lines, "PIECE", 1_000)
+    monkeypatch.setattr(commands, "LONG", 1_000)
     monkeypatch.setattr(commands, "LONG_LINE", 1_000)
     desk = Desk()
     jobs: list[dict[str, object]] = [
