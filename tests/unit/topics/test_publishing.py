@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from msgspec import Raw
 
-from anew.errors import Conflict, StoreFull
+from anew.errors import Conflict, InvalidInput, StoreFull
 from anew.store.sqlite import SqliteStore
 from anew.topics.delivery_policy import effective, layer_of
-from anew.topics.documents import NewMessage
+from anew.topics.documents import NewMessage, check_message
 from anew.topics.exchange import Answer
 from anew.topics.publishing import publish
 from anew.topics.registry import SubscriptionPatch, change_subscription
@@ -202,3 +202,10 @@ def test_what_is_left_of_deliveries_whose_jobs_were_removed_goes_with_their_mess
     for _ in range(2):
         topics.do(lambda batch: batch.store.topics.purge(batch.now, 100))
     assert topics.deliveries() == []
+
+
+@pytest.mark.parametrize("type_", ["anew.subscription.confirmation", "anew.test", "anew."])
+def test_nobody_publishes_as_anew_itself(type_: str) -> None:
+    """A question goes past pause, breaker and limits; one that anybody can publish would do so too."""
+    with pytest.raises(InvalidInput, match="expected a type that does not begin with"):
+        check_message(NewMessage(type=type_, data=Raw(b"1")), 100)
