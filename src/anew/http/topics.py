@@ -58,6 +58,9 @@ from anew.topics.views import (
 
 PROBLEM: Final = b"application/problem+json"
 MAX_BODY: Final = 256 << 10
+MOST_TOLD: Final = 2_000
+"""Characters of an error that are told: a member's name may be as long as its body."""
+
 LOOK_S: Final = 0.1
 LONGEST_TEST_MS: Final = 35_000
 """How long a test of an endpoint is waited for; its own time-out is 30 s at most, and there may be no process that delivers."""
@@ -78,12 +81,12 @@ def problem(request: Request, error: AnewError) -> None:
         if isinstance(error, InvalidInput) and not isinstance(error, MalformedRequest | TooLarge)
         else error.status
     )
-    detail = "internal server error" if internal else str(error)
+    detail = "internal server error" if internal else str(error)[:MOST_TOLD]
     body: dict[str, Any] = {"type": "about:blank", "title": error.code, "status": status, "code": error.code}
     body |= {"detail": detail, "error": detail}
     if isinstance(error, InvalidInput) and error.field and not internal:
         pointer = error.field if error.field.startswith("/") else "/" + error.field.replace(".", "/")
-        body["errors"] = [{"pointer": pointer, "detail": detail}]
+        body["errors"] = [{"pointer": pointer[:MOST_TOLD], "detail": detail}]
     extra = ((b"retry-after", b"1"),) if status in (503, 507) else ()
     request.reply(status, msgspec.json.encode(body), PROBLEM, extra)
 

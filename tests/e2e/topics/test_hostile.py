@@ -1,4 +1,4 @@
-"""Endpoints that mean ill, behind a live server and deliverer: whatever they answer, the others get what is theirs."""
+"""Endpoints and callers that mean ill, and a live server and deliverer: whatever they say, the others get what is theirs."""
 
 from __future__ import annotations
 
@@ -39,3 +39,10 @@ def test_no_answer_to_a_question_ends_the_deliverer(
         well.wait_for(1)
         until(lambda: delivered(client, 2 if handshake == "token" else 3))
         assert deliverers(server) == before
+
+
+def test_what_is_refused_is_told_in_few_words(tmp_path: Path) -> None:
+    with serving(tmp_path) as (_, client):
+        for path in ("/v1/topics/t", "/v1/topics/$events"):
+            answer = client.put(path, {"x" * 200_000: 1})
+            assert (answer.status, len(answer.body) < 10_000) == (422, True)
