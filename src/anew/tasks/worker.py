@@ -21,6 +21,7 @@ from anew.errors import AnewError, InvalidInput
 from anew.jobs import Cancelled, Failed, Interrupted, Snoozed, State
 from anew.jobs.breaker import BreakerRow, BreakerState
 from anew.tasks.app import Anew
+from anew.tasks.backend import CRASHES
 from anew.tasks.events import Event
 from anew.tasks.lanes import Lane
 from anew.tasks.outbox import Drainer
@@ -475,14 +476,32 @@ def outcome_name(run: Run, job: SettledJob | None) -> str:
             return "discarded" if job is not None and job.state is State.DEAD else "failed"
 
 
+_LEVELS: Final = {"failed": logging.WARNING, "interrupted": logging.WARNING, "discarded": logging.ERROR}
+
+
 def log_end(name: str, run: Run, job: SettledJob | None) -> None:
     """Log what a settled run has come to (`outcome_name`)."""
-    level = {"failed": logging.WARNING, "discarded": logging.ERROR}.get(name, logging.INFO)
-    if log.isEnabledFor(level):
-        facts = _facts(run, job)
-        why = f": {facts['error_type']}: {facts['reason']}" if "error_type" in facts else ""
-        fields = {"event": _event_name(name)} | _about(run) | facts
-        log.log(level, "%s %s %s%s", run.name, run.job_id, name, why, extra=fields)
+    level = _LEVELS.get(name, logging.INFO)
+    if not log.isEnabledFor(level):
+        return
+    facts = _facts(run, job)
+    why = f": {facts['error_type']}: {facts['reason']}" if "error_type" in facts else ""
+    if isinstance(run.outcome, Interrupted):
+        why = f": {facts['reason']}"
+    record = log.makeRecord(
+        log.name,
+        level,
+        __file__,
+        0,
+        "%s %s %s%s",
+        (run.name, run.job_id, name, why),
+        None,
+        "log_end",
+        {"event": _event_name(name)} | _about(run) | facts,
+    )
+    # As text, which came from a process or was made when the handler raised: every formatter prints it as it does `exc_info`.
+    record.exc_text = run.outcome.backtrace if isinstance(run.outcome, Failed) else None
+    log.handle(record)
 
 
 def log_start(run: Run) -> None:
@@ -525,7 +544,8 @@ def _facts(run: Run, job: SettledJob | None) -> dict[str, Any]:
     elif isinstance(outcome, Cancelled):
         facts["reason"] = outcome.reason
     elif isinstance(outcome, Interrupted):
-        facts |= {"reason": outcome.cause, "outcome": "interrupted"}
+        in_a_row = f", {CRASHES} times in a row" if job is not None and job.state is State.DEAD else ""
+        facts |= {"reason": f"{outcome.how or outcome.cause}{in_a_row}", "outcome": "interrupted"}
     if job is not None and job.state in (State.RETRYING, State.SCHEDULED):
         facts["next_at"] = job.ready_at
     return facts

@@ -117,7 +117,16 @@ def test_a_job_that_ends_its_process_three_times_is_dead(clock: ManualClock, tmp
     assert info is not None
     assert (info.state, info.attempts) == ("dead", 0)
     assert [error.outcome for error in info.errors] == ["interrupted"] * 3
+    assert {error.message for error in info.errors} == {"its process has ended with exit code 3"}
     assert len(set(notes.read_text().split())) == 3, "each run in a process of its own"
+
+
+def test_the_signal_that_ended_a_process_is_told() -> None:
+    handle = processing.signalled.enqueue()
+    work()
+    info = handle.info()
+    assert info is not None
+    assert info.errors[0].message == "its process was killed by SIGABRT"
 
 
 def test_jobs_beside_one_that_ends_its_process_go_on(tmp_path: Path) -> None:
