@@ -125,6 +125,7 @@ class Anew:
         self._replaced: Backend | None = None
         self._own: tuple[Backend | None, int] = (None, 0)
         self.crons: dict[str, CronTask] = {}
+        self._limits: dict[str, Throttle | None] = {}
         _apps.add(self)
 
     def __repr__(self) -> str:
@@ -390,6 +391,8 @@ class Anew:
     ) -> None:
         """Bound a queue's jobs in all workers and processes together. What is beyond it waits in the queue, and holds no worker.
 
+        It may stand at the top level of a module: then each worker that imports it does so again when it starts.
+
         Args:
             queue: Its name. What was bounded before is replaced.
             concurrency: Jobs that run at one time.
@@ -402,12 +405,25 @@ class Anew:
         """
         if concurrency is None and rate is None:
             raise refused("limit", queue, 'a concurrency, a rate, or both, such as rate="100/m"')
-        throttle = Throttle(concurrency=concurrency, rate=None if rate is None else parse_rate(rate, burst))
-        self.backend.limit(queue, throttle)
+        self._limit(
+            queue, Throttle(concurrency=concurrency, rate=None if rate is None else parse_rate(rate, burst))
+        )
 
     def unlimit(self, queue: str) -> None:
         """Bound a queue no longer."""
-        self.backend.limit(queue, None)
+        self._limit(queue, None)
+
+    def _limit(self, queue: str, throttle: Throttle | None) -> None:
+        """Bound a queue now; where a worker or a process of it imports the module that says so, when the worker starts."""
+        if importing:
+            self._limits[queue] = throttle
+        else:
+            self.backend.limit(queue, throttle)
+
+    def put_limits(self) -> None:
+        """Bound the queues that the application's modules have named while they were imported; a worker does it when it starts."""
+        for queue, throttle in self._limits.items():
+            self.backend.limit(queue, throttle)
 
     def breakers(self) -> list[Breaker]:
         """Give the circuit breakers of the services that tasks have called, by name; see docs/downstream.md."""
