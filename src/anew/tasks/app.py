@@ -624,6 +624,11 @@ class Anew:
             if self.events:
                 self.events.emit(event)
 
+    @property
+    def stands_still(self) -> str:
+        """What to say to whoever waits in vain: in a test nothing runs by itself."""
+        return "" if self._replaced is None else "; in a test jobs run at drain() and clock.advance() alone"
+
     def opened_here(self) -> bool:
         """Report whether this process has opened the place of the jobs, and not closed it."""
         return self._backend is not None and self._pid == os.getpid()
