@@ -218,8 +218,10 @@ class Anew:
         tz: str | None = None,
         name: str | None = None,
         catch_up: bool = False,
+        args: Sequence[Any] = (),
+        kwargs: Mapping[str, Any] | None = None,
     ) -> Callable[[C], C]:
-        """Have a task enqueued without arguments at the times of a cron expression; a decorator above `task`.
+        """Have a task enqueued at the times of a cron expression; a decorator above `task`, or several, each of a name of its own.
 
         Each time makes one job at most, however many processes run. A time that a change of the clocks skips comes right after
         it, and one that comes twice counts once; see docs/python.md.
@@ -229,15 +231,18 @@ class Anew:
             tz: An IANA time zone such as ``"Europe/Berlin"``; None: the machine's own.
             name: Names the entry; None: the task's name.
             catch_up: Where no process ran at the time, enqueue the latest that was missed at the next start.
+            args, kwargs: What the task is called with.
 
         Raises:
-            InvalidInput: The expression or the time zone is none; the task needs arguments.
+            InvalidInput: The expression or the time zone is none; the task cannot be called with these arguments.
         """
 
         def decorate(task: C) -> C:
             if not isinstance(task, Task):
                 raise InvalidInput("cron: expected it above @app.task", field="cron")
-            entry = CronTask(task, expression, tz, catch_up)
+            if isinstance(args, str) or not isinstance(args, Sequence):
+                raise refused("args", args, "a tuple or a list of positional arguments")
+            entry = CronTask(task, expression, tz, catch_up, tuple(args), dict(kwargs or {}))
             entry.check()
             key = name or task.name
             if key in self.crons:
