@@ -270,6 +270,16 @@ def test_a_change_of_a_file_restarts_the_worker(project: Project, worker: Start)
         os.kill(second, 0)
 
 
+def test_the_worker_ends_when_what_restarts_it_is_killed(project: Project, worker: Start) -> None:
+    running = worker("jobs:app", "--reload")
+    running.wait_for("worker started")
+    running.signal(signal.SIGKILL)
+    running.wait_for("worker stopped")
+    assert running.ended() == -signal.SIGKILL
+    job_id = project.enqueue("greet", "Ada")
+    assert project.python(NOTHING_FAILED, job_id) == "ready 0", "nobody is left to take it"
+
+
 def test_a_terminal_shows_a_status_line_and_failures_above_it(project: Project) -> None:
     project.enqueue("greet", "Ada")
     project.enqueue("fail", "Eve")
