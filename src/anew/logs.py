@@ -43,15 +43,18 @@ def fields_of(record: logging.LogRecord) -> dict[str, Any]:
     if record.exc_info and record.exc_info[0] is not None:
         fields["exception"] = _safe(logging.Formatter().formatException(record.exc_info), most=8_192)
     elif record.exc_text:
-        fields["exception"] = _cut_lines(_safe(record.exc_text.rstrip("\n"), most=1 << 20))
+        fields["exception"] = _safe(_cut_lines(record.exc_text.rstrip("\n")), most=1 << 20)
     return fields
+
+
+_LINES = str.maketrans("", "", "\n\t")
 
 
 def _safe(text: str, *, most: int = FIELD_CHARACTERS) -> str:
     """Escape control and direction marks, so that no field can forge a line or hide one; cut what is long."""
     if len(text) > most:
         text = text[: most - 3] + "..."
-    if text.isprintable():
+    if text.isprintable() or text.translate(_LINES).isprintable():  # a traceback is long, and mostly harmless
         return text
     return "".join(
         char if char in "\n\t" or unicodedata.category(char)[0] != "C" else f"\\u{ord(char):04x}"
