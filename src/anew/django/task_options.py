@@ -8,7 +8,6 @@ from typing import Any, Final, TypeVar
 
 from anew.errors import InvalidInput
 from anew.tasks.task import Options, read_options
-from anew.units import shown
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -33,7 +32,7 @@ def options(**given: Any) -> Callable[[F], F]:
     def decorate(function: F) -> F:
         if not inspect.isroutine(function):
             raise InvalidInput(
-                f"options: got {shown(repr(function))}; expected it below @task, next to the function",
+                f"options: got what is of the type {type(function).__name__}; expected it below @task, next to the function",
                 field="options",
             )
         setattr(function, _ATTRIBUTE, given)
