@@ -111,11 +111,14 @@ class Server:
         )
         self._stopping: asyncio.Event | None = None
 
-    async def run(self, ready: Callable[[Mapping[str, str]], None] | None = None) -> int:
+    async def run(
+        self, ready: Callable[[Mapping[str, str]], None] | None = None, *, heeds_signals: bool = True
+    ) -> int:
         """Serve until told to stop.
 
         Args:
             ready: Called with the address of each door by its name (``primary``, ``fwp``) once all are open.
+            heeds_signals: Stop at a signal; only in the main thread.
 
         Returns:
             The process's exit code.
@@ -125,9 +128,10 @@ class Server:
         """
         loop = asyncio.get_running_loop()
         self._stopping = asyncio.Event()
-        for number in stop_signals():
-            loop.add_signal_handler(number, self.stop)
-        loop.add_signal_handler(signal.SIGHUP, self.reload)
+        if heeds_signals:
+            for number in stop_signals():
+                loop.add_signal_handler(number, self.stop)
+            loop.add_signal_handler(signal.SIGHUP, self.reload)
         reads = Reads(self.store, loop)
         counters = WireCounters()
         commit = GroupCommit(

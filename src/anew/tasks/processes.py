@@ -7,6 +7,7 @@ Nothing is pickled.
 from __future__ import annotations
 
 import queue
+import signal
 import socket
 import subprocess
 import sys
@@ -27,6 +28,10 @@ START_S: Final = 60.0
 """How long a child may take to start and to import its application."""
 
 
+END_S: Final = 1.0
+"""How long a child may take to end once it has let go of its connection: a core dump is written in between."""
+
+
 class _Child:
     """One process, and how often it was used."""
 
@@ -41,6 +46,17 @@ class _Child:
         self.connection: Connection = Connection(ours.detach())
         self.jobs = 0
         self.kib = 0
+
+    def how_ended(self) -> str:
+        """Say how it has ended, once nothing comes from it any more."""
+        try:
+            code = self.process.wait(END_S)
+        except subprocess.TimeoutExpired:
+            return "its process has closed the connection to its worker, and was killed"
+        if code >= 0:
+            return f"its process has ended with exit code {code}"
+        memory = " (by somebody else, or for want of memory)" if code == -signal.SIGKILL else ""
+        return f"its process was killed by {_signal_name(-code)}{memory}"
 
     def kill(self) -> None:
         """End it at once."""
@@ -76,8 +92,9 @@ class Processes:
         try:
             self._talk(child, run)
         except (OSError, EOFError, msgspec.DecodeError):
+            how = child.how_ended()
             self._drop(child)
-            run.end(Interrupted("worker gone"))
+            run.end(Interrupted("worker gone", how=how))
             return
         if child in self._all:
             if self._closed or self._is_spent(child):
@@ -160,3 +177,10 @@ class Processes:
         if child in self._all:
             self._all.discard(child)
             child.kill()
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:  # a real-time one
+        return f"signal {number}"

@@ -509,8 +509,8 @@ def _report_of(run: Run) -> dict[str, Any]:
             return _named(run, "snoozed") | msgspec.structs.asdict(snoozed)
         case Cancelled() as cancelled:
             return _named(run, "cancelled") | {"reason": cancelled.reason}
-        case Interrupted():
-            return _named(run, "interrupted") | {"limit": CRASHES}
+        case Interrupted() as interrupted:
+            return _named(run, "interrupted") | {"limit": CRASHES, "reason": interrupted.how}
 
 
 def _ended_run(run: Run, key: str) -> dict[str, Any]:

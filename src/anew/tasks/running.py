@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
+import sys
 import time
 import traceback
 from collections.abc import Callable, Mapping
+from contextlib import suppress
+from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final
 
 from anew.errors import AnewError
@@ -177,7 +181,8 @@ class Runner:
     def _function(self, run: Run) -> Any:
         task = known(run)
         args, kwargs = task.arguments.read(run.payload)
-        return task.function(*args, **kwargs)
+        with _one_process():
+            return task.function(*args, **kwargs)
 
     async def acall(self, run: Run) -> None:
         """Run a job whose handler is an `async def`, in an asyncio task of its own, no longer than its time-out."""
@@ -212,7 +217,8 @@ class Runner:
     async def _coroutine(self, run: Run) -> Any:
         task = known(run)
         args, kwargs = task.arguments.read(run.payload)
-        return await task.function(*args, **kwargs)
+        with _one_process():
+            return await task.function(*args, **kwargs)
 
     def context(self, run: Run) -> Context:
         """Give what a run's handler may ask."""
@@ -261,6 +267,34 @@ class Runner:
         except (Exception, SystemExit):
             log.exception("a policy's function failed; the default policy decides", extra={"task": run.name})
             return failure
+
+
+class _one_process:
+    """Around a handler: what it has forked and let come back here ends, as it would at the end of a script.
+
+    Such a child is a copy of the worker: it would run the jobs that wait here once more, and report what its parent reports.
+    """
+
+    __slots__ = ("_pid",)
+
+    def __enter__(self) -> None:
+        self._pid = os.getpid()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if os.getpid() == self._pid:
+            return
+        code = 0
+        if isinstance(error, SystemExit):
+            code = error.code if isinstance(error.code, int) else int(error.code is not None)
+        elif error is not None:
+            traceback.print_exception(error)
+            code = 1
+        with suppress(Exception):
+            sys.stdout.flush()
+            sys.stderr.flush()
+        os._exit(code & 0xFF)
 
 
 class _Around:

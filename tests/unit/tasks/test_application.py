@@ -665,9 +665,31 @@ def test_an_application_that_removes_entries_says_so_aloud(
     assert "does not have: bills; if they are another application's" in record.getMessage()
 
 
-def test_a_cron_task_needs_no_arguments_and_a_readable_expression(app: Anew) -> None:
-    with pytest.raises(InvalidInput, match="needs day"):
-        app.cron("@daily")(app.task(name="a")(lambda day: None))
+def test_cron_entries_of_one_task_call_it_with_their_arguments(app: Anew) -> None:
+    called: list[tuple[str, int]] = []
+
+    @app.task(name="weekly")
+    def weekly(region: str, days: int = 7) -> None:
+        called.append((region, days))
+
+    app.cron("0 6 * * 1", tz="UTC", name="eu", args=("eu",))(weekly)
+    app.cron("0 7 * * 1", tz="UTC", name="us", args=["us"], kwargs={"days": 5})(weekly)
+    with app.test(now=datetime(2026, 1, 5, 5, tzinfo=UTC)) as test:  # a Monday
+        test.clock.advance("3h")
+    assert called == [("eu", 7), ("us", 5)]
+
+
+def test_a_cron_task_needs_arguments_that_fit_and_a_readable_expression(app: Anew) -> None:
+    task = app.task(name="a")(lambda day: None)
+    with pytest.raises(
+        InvalidInput, match="missing a required argument: 'day'; expected args= and kwargs= for a"
+    ):
+        app.cron("@daily")(task)
+    with pytest.raises(InvalidInput, match="too many positional"):
+        app.cron("@daily", args=(1, 2))(task)
+    with pytest.raises(InvalidInput, match="args: "):
+        app.cron("@daily", args="monday")(task)
+    assert app.crons == {}
     with pytest.raises(InvalidInput):
         app.cron("61 * * * *")(app.task(name="b")(lambda: None))
     with pytest.raises(InvalidInput):
