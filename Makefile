@@ -7,6 +7,9 @@ STAMP := $(VENV)/.ready
 LOCK := requirements/dev.txt
 PYTEST := $(BIN)/python -m pytest -q
 
+# Hundreds of tests start programs, and each would compile all of Anew again.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test lint types check bench h2spec faktory-diff nightly examples lock clean
 
@@ -28,8 +31,8 @@ demo: $(STAMP) ## show the main job: a flaky receiver, retries, a kill -9, nothi
 	@$(BIN)/python -m demo
 
 test: $(STAMP) ## run the tests
-	@$(PYTEST) -n 2 -m "not nightly" --ignore tests/reliability
-	@$(PYTEST) -m "not nightly" tests/reliability # alone: they measure, kill and flood
+	@$(PYTEST) -n 2 --dist worksteal -m "not nightly and not alone"
+	@$(PYTEST) -m "alone and not nightly" tests/reliability
 
 lint: $(STAMP) ## ruff: rules and format
 	@$(BIN)/ruff check .

@@ -303,6 +303,7 @@ def test_the_counts_of_a_verdict() -> None:
     assert (verdict.completed, verdict.dead) == (1, 1)
 
 
+@pytest.mark.alone
 def test_a_million_events_are_judged_in_time() -> None:
     """The judge may take 30 s for a million events, so that it never decides how much is tested."""
     events: list[Event] = list(STREAMS)

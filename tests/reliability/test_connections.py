@@ -14,6 +14,8 @@ from .load import GENEROSITY, enqueue, measure, quantile
 from .server import Server, server_command, wait_until
 from .wire import Client, encode
 
+pytestmark = pytest.mark.alone
+
 
 def test_46_connections_beyond_the_limit_are_refused_clearly(tmp_path: Path) -> None:
     """20 take streams, which are never idle; the one more is refused, and let in when one of them has gone."""

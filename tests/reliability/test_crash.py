@@ -43,6 +43,7 @@ def test_2_3_a_thousand_kills(tmp_path: Path, round_: int) -> None:
     assert report.ok, report
 
 
+@pytest.mark.alone
 def test_59_the_rig_catches_answers_that_leave_before_the_commit(tmp_path: Path) -> None:
     """The control run: a server with this bug planted must be found out."""
     report = run(6, fresh_seed(), tmp_path / "data", command=PLANTED)
@@ -51,6 +52,7 @@ def test_59_the_rig_catches_answers_that_leave_before_the_commit(tmp_path: Path)
     assert report.verdict["lost"] > 0 or report.verdict["resurrected"] > 0, report
 
 
+@pytest.mark.alone
 def test_a_killed_server_with_a_million_jobs_serves_again_in_time(tmp_path: Path) -> None:
     """Thousands of them in flight when it dies; each is there again, and in its old place."""
     stored = 1_000_000

@@ -17,6 +17,8 @@ from .server import Server, server_command, wait_until
 from .test_connections import many_descriptors as many_descriptors
 from .test_data_directory import Ballast, private_disk
 
+pytestmark = pytest.mark.alone
+
 LONG = "x" * 2_000
 NO_QUEUE = "-ERR must call fetch with at least one queue"
 MIB = 1 << 20

@@ -22,6 +22,8 @@ from .offering import Report
 from .server import Server, wait_until
 from .wire import Address, Client, Taker, encode
 
+pytestmark = pytest.mark.alone
+
 HELD = 1_000
 """Jobs that wait to be settled while others are offered."""
 

@@ -24,6 +24,8 @@ from anew.store.protocol import Filter, Page
 from anew.tasks.opening import open_engine
 from tests.reliability import embedded
 
+pytestmark = pytest.mark.alone
+
 KILLS = 2_000 if os.environ.get("ANEW_NIGHTLY") else 200
 PROCESSES = 4
 READY_AGAIN_S = 2.0

@@ -8,9 +8,13 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
+
 from .load import GENEROSITY, JOB, Drainer, count, enqueue, fill, quantile
 from .server import Server, wait_until
 from .wire import Client, Taker, encode
+
+pytestmark = pytest.mark.alone
 
 
 def test_10_47_a_taker_that_never_reads_is_bounded_and_cut_off(tmp_path: Path) -> None:

@@ -65,7 +65,7 @@ def commands(block: Block) -> Iterator[list[str]]:
         while words and re.fullmatch(r"(ANEW|ZIZQ)_\w+=.*", words[0]):
             words = words[1:]
         if words[:1] == ["anew"]:
-            yield words[1:]
+            yield words[1 : words.index(">") if ">" in words else None]
 
 
 def inline_commands(document: Path) -> list[list[str]]:

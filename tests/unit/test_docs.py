@@ -26,7 +26,6 @@ from anew.lab import RULES, explain, lint
 from anew.lab.families import FAMILIES
 from anew.lab.lint import Context, Severity
 from anew.lab.lint.documents import read_document
-from anew.lab.report import published
 from anew.topics.delivery_policy import layer_of
 from anew.topics.foreign_policy import SNS_FIELDS, ZAQAR_FIELDS
 
@@ -202,19 +201,6 @@ def test_the_table_of_rules() -> None:
     text = (DOCS / "lint.md").read_text("utf-8")
     table = text.partition("| rule | severity | why |")[2].partition("\n\n")[0].strip().splitlines()[1:]
     assert table == [f"| `{rule.name}` | {rule.severity} | {rule.reason} |" for rule in RULES.values()]
-
-
-@pytest.mark.parametrize("table", published.TABLES, ids=lambda table: table.key)
-def test_the_published_figures_are_those_that_the_report_is_held_against(table: published.Table) -> None:
-    text = (DOCS / "evenness.md").read_text("utf-8")
-    shown = text.partition(f"### {table.title}\n\n")[2].partition("\n\n")[0].strip().splitlines()
-    units = [
-        f"{column.heading}, {column.unit}" if column.unit in ("%", "s") else column.heading
-        for column in table.columns
-    ]
-    assert shown[0] == f"| | {' | '.join(units)} |"
-    rows = [line.partition(" | ")[2] for line in shown[2:]]
-    assert rows == [f"{' | '.join(figures)} |" for figures in table.rows.values()]
 
 
 def test_the_families_of_fit_are_all_named() -> None:

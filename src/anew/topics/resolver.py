@@ -7,8 +7,6 @@ import socket
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 
-from anew.topics.guard import GuardSettings, Target, judge_addresses, judge_url
-
 Resolve = Callable[[str], Awaitable[list[str]]]
 """A name in; its addresses, best first, out. Raises OSError where there is no answer."""
 
@@ -48,31 +46,6 @@ class Resolver:
         del self._running[name]
         if not done.cancelled():
             done.exception()  # nobody may be left who takes it
-
-
-async def judge_resolved(url: str, settings: GuardSettings, resolve: Resolve, pointer: str = "") -> Target:
-    """Give what a URL points to, if it may be delivered to as its name resolves now.
-
-    For the moment at which a subscription is made: each attempt judges again. A name without an answer passes, as it may get one.
-
-    Args:
-        url: As its owner wrote it.
-        settings: What the operator allows.
-        resolve: Gives the addresses of a name.
-        pointer: Where the URL stands in what was given, for the error's ``field``.
-
-    Raises:
-        BlockedAddress: Its host is one, or has one, that nobody is delivered to.
-        InvalidInput: It cannot be used in this form.
-    """
-    target = judge_url(url, settings, pointer)
-    if target.address is None:
-        try:
-            found = await resolve(target.host)
-        except OSError:
-            return target
-        judge_addresses(target, found, settings, pointer)
-    return target
 
 
 def _look_up(name: str) -> list[str]:

@@ -1,4 +1,4 @@
-"""``anew policy lint``: what is printed, what the exit code is, and how a snapshot is kept."""
+"""``anew policy lint``: what is printed, what the exit code is."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def test_json_tells_all(capsys: pytest.CaptureFixture[str]) -> None:
     assert {**first, "message": ""} == {
         "file": "web.toml", "line": 1, "policy": "web", "rule": "no-jitter", "severity": "warning", "message": "",
     }  # fmt: skip
-    assert (report["problems"], report["changes"], report["written"]) == ([], [], None)
+    assert report["problems"] == []
 
 
 def test_github_gets_annotations(capsys: pytest.CaptureFixture[str]) -> None:
@@ -158,14 +158,6 @@ def test_stdin_is_read(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFi
         (("web.toml", "--outage", "soon"), "--outage: "),
         (("web.toml", "--payload-retention", "-1d"), "--payload-retention: "),
         (("web.toml", "--jobs", "0"), "jobs: 0 is not valid; expected a whole number from 1"),
-        (
-            ("web.toml", "--update-snapshot"),
-            "--snapshot: is missing; expected the FILE that --update-snapshot writes",
-        ),
-        (
-            ("web.toml", "--snapshot", "none.json"),
-            "none.json: No such file or directory; expected a snapshot; --update-snapshot writes it",
-        ),
     ],
 )
 def test_bad_input_says_what_was_expected(
@@ -190,100 +182,6 @@ def test_the_example_of_a_rule_can_be_typed(name: str, capsys: pytest.CaptureFix
     rule = RULES[name]
     _, report = as_json(capsys, "--policy", json.dumps(rule.example), *rule.context.words())
     assert name in {finding["rule"] for finding in report["findings"]}
-
-
-# -- snapshots
-
-
-def test_a_snapshot_is_written_and_kept(capsys: pytest.CaptureFixture[str]) -> None:
-    code, out, _ = lint(capsys, "good.toml", "--snapshot", "s.json", "--update-snapshot")
-    assert (code, out) == (
-        0,
-        "good: new: it is not in the snapshot\n1 policy: nothing found; 1 written to s.json\n",
-    )
-    before = Path("s.json").read_bytes()
-    assert lint(capsys, "good.toml", "--snapshot", "s.json") == (0, "1 policy: nothing found\n", "")
-    lint(capsys, "good.toml", "--snapshot", "s.json", "--update-snapshot")
-    assert Path("s.json").read_bytes() == before
-
-
-def test_a_changed_schedule_gives_five_and_shows_both(capsys: pytest.CaptureFixture[str]) -> None:
-    lint(capsys, "good.toml", "--snapshot", "s.json", "--update-snapshot")
-    Path("good.toml").write_text(
-        GOOD.replace("5m", "10m").replace('"even"', '"none"').replace("20", "3"), "utf-8"
-    )
-    code, out, _ = lint(capsys, "good.toml", "--snapshot", "s.json", "--ignore", "no-jitter")
-    assert code == 5
-    lines = out.splitlines()
-    # Even: 2.5 to 7.5 min for the first, then 5 min each: 97.5 to 102.5 min. Then 3 times 10 min.
-    assert lines[0] == (
-        "good: the schedule changed: window 1 h 37 min to 1 h 42 min -> 30 min; retries 20 -> 3; jitter even -> none; "
-        "20 of 20 waits differ; the first is retry 1: 5 min (2 min 30 s to 7 min 30 s) -> 10 min"
-    )
-    assert lines[1].split() == ["RETRY", "STORED", "NOW"]
-    assert lines[2].split(maxsplit=2) == ["*", "1", "5 min (2 min 30 s to 7 min 30 s)  10 min"]
-    assert (
-        lines[-1]
-        == "1 policy: nothing found; 1 schedule not as in the snapshot (--update-snapshot accepts that)"
-    )
-    _, report = as_json(capsys, "good.toml", "--snapshot", "s.json")
-    assert report["changes"][0]["stored"]["retries"] == "20"
-
-
-def test_new_and_removed_policies_give_five(capsys: pytest.CaptureFixture[str]) -> None:
-    lint(capsys, "good.toml", "--snapshot", "s.json", "--update-snapshot")
-    code, out, _ = lint(capsys, "web.toml", "--jobs", "1", "--snapshot", "s.json")
-    assert code == 5
-    assert "good: removed: it is in the snapshot only\nweb: new: it is not in the snapshot\n" in out
-    code, out, _ = lint(capsys, "web.toml", "--jobs", "1", "--snapshot", "s.json", "--format", "github")
-    assert "::error title=good%3A schedule removed::" in out
-    assert "::error file=web.toml,line=1,title=web%3A schedule new::" in out
-
-
-def test_a_snapshot_is_not_written_from_half_of_the_policies(capsys: pytest.CaptureFixture[str]) -> None:
-    code, out, _ = lint(capsys, "good.toml", "nope.toml", "--snapshot", "s.json", "--update-snapshot")
-    assert code == 2
-    assert "s.json is not written, because not all could be read" in out
-    assert not Path("s.json").exists()
-
-
-def test_what_cannot_be_read_is_not_taken_for_removed(capsys: pytest.CaptureFixture[str]) -> None:
-    lint(capsys, "good.toml", "--snapshot", "s.json", "--update-snapshot")
-    Path("good.toml").write_text(GOOD.replace("5m", "5 moons"), "utf-8")
-    code, out, err = lint(capsys, "good.toml", "--snapshot", "s.json")
-    assert (code, out) == (2, "0 policies: nothing could be looked at\n")
-    assert "good.toml:2: good: " in err
-
-
-def test_two_policies_of_one_name_have_no_snapshot(capsys: pytest.CaptureFixture[str]) -> None:
-    code, _, err = lint(capsys, "good.toml", "good.toml", "--snapshot", "s.json", "--update-snapshot")
-    assert code == 2
-    assert (
-        '"good" is the name of two policies, the second in good.toml; a snapshot expects different names'
-        in err
-    )
-
-
-def test_a_snapshot_that_cannot_be_read_hides_no_finding(capsys: pytest.CaptureFixture[str]) -> None:
-    code, out, err = lint(capsys, "web.toml", "--snapshot", "none.json")
-    assert (code, "web.toml:1: web: warning: no-jitter" in out) == (2, True)
-    assert err.startswith("Error: none.json: No such file")
-    code, report = as_json(capsys, "web.toml", "--snapshot", "none.json")
-    assert (code, [problem["file"] for problem in report["problems"]]) == (2, ["none.json"])
-    _, out, _ = lint(capsys, "web.toml", "--snapshot", "none.json", "--format", "github")
-    assert out.startswith("::error file=none.json,title=cannot be read::No such file")
-
-
-def test_a_snapshot_that_cannot_be_written_is_told(capsys: pytest.CaptureFixture[str]) -> None:
-    code, _, err = lint(capsys, "good.toml", "--snapshot", "no/where.json", "--update-snapshot")
-    assert code == 2
-    assert "no/where.json: No such file or directory; expected a file that can be written" in err
-
-
-def test_what_is_no_snapshot_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
-    code, _, err = lint(capsys, "good.toml", "--snapshot", "good.toml")
-    assert code == 2
-    assert "good.toml: snapshot: " in err
 
 
 def test_a_word_that_can_be_no_preset_is_not_repeated(capsys: pytest.CaptureFixture[str]) -> None:

@@ -57,7 +57,7 @@ def test_the_commands() -> None:
         "sub add", "sub list", "sub show", "sub set", "sub pause", "sub resume", "sub disable", "sub enable", "sub confirm",
         "sub secret", "sub test", "sub rotate-secret", "sub delete", "publish", "replay",
         "delivery list", "delivery show", "delivery attempts", "delivery redeliver", "delivery cancel", "delivery delete",
-        "deliver", "lab chart", "lab compare", "lab fit", "lab open", "lab replay", "lab simulate", "lab report", "listen",
+        "deliver", "lab chart", "lab compare", "lab fit", "lab open", "lab replay", "lab simulate", "listen",
     }  # fmt: skip
 
 

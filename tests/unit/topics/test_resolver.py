@@ -9,9 +9,7 @@ from typing import Any
 
 import pytest
 
-from anew.errors import BlockedAddress, InvalidInput
-from anew.topics.guard import GuardSettings
-from anew.topics.resolver import Resolver, judge_resolved
+from anew.topics.resolver import Resolver
 
 
 class Names:
@@ -89,25 +87,3 @@ def test_silent_names_hold_up_no_other(names: Names) -> None:
         resolver.close()
 
     asyncio.run(ask())
-
-
-async def resolve(name: str) -> list[str]:
-    if name == "nobody.test":
-        raise socket.gaierror(socket.EAI_NONAME, "no such name")
-    return {"good.test": ["8.8.8.8"], "mixed.test": ["8.8.8.8", "10.0.0.1"]}[name]
-
-
-def test_a_url_is_judged_by_what_its_name_resolves_to() -> None:
-    """Notifications checklist 44, at create."""
-
-    async def judge() -> None:
-        for name in ("good.test", "nobody.test"):
-            assert (await judge_resolved(f"https://{name}", GuardSettings(), resolve)).host == name
-        assert (await judge_resolved("https://8.8.8.8", GuardSettings(), resolve)).address == "8.8.8.8"
-        with pytest.raises(BlockedAddress) as caught:
-            await judge_resolved("https://mixed.test", GuardSettings(), resolve, "/endpoint/url")
-        assert caught.value.field == "/endpoint/url"
-        with pytest.raises(InvalidInput, match="expected https"):
-            await judge_resolved("http://good.test", GuardSettings(), resolve)
-
-    asyncio.run(judge())

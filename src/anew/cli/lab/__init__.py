@@ -22,10 +22,6 @@ _COMMANDS: Final[dict[str, tuple[str, str]]] = {
         "anew.cli.lab.replay:replay",
         "Tell what other policies would have made of recorded attempts.",
     ),
-    "report": (
-        "anew.cli.lab.report:report",
-        "Measure known policies, and the preset even, against published figures.",
-    ),
     "open": ("anew.cli.lab.page:open_lab", "Serve the lab's page to a browser."),
     "simulate": (
         "anew.cli.lab.simulate:simulate_policy",

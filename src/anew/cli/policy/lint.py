@@ -1,16 +1,14 @@
-"""``anew policy lint``: policies looked at with every rule, and held against a snapshot of their schedules."""
+"""``anew policy lint``: policies looked at with every rule."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from anew.cli.exit_codes import REFUSED, USAGE
 from anew.cli.policy.lint_app import is_app, read_app
-from anew.cli.policy.lint_snapshot import hold_against
 from anew.errors import InvalidInput
 from anew.units import parse_duration_with_unit
 
@@ -53,8 +51,6 @@ if TYPE_CHECKING:
     "--format", "form", type=click.Choice(["text", "json", "github"]), default="text", help="[text]"
 )
 @click.option("--json", "as_json", is_flag=True, help="The same as --format json.")
-@click.option("--snapshot", metavar="FILE", help="Exit code 5 if a schedule is not the one stored there.")
-@click.option("--update-snapshot", is_flag=True, help="Write the schedules there.")
 @click.option("--rules", is_flag=True, help="List the rules, each with its reason and an example.")
 def lint_policies(
     files: tuple[str, ...],
@@ -62,8 +58,6 @@ def lint_policies(
     form: str,
     as_json: bool,
     fail_on: str,
-    snapshot: str | None,
-    update_snapshot: bool,
     rules: bool,
     select: tuple[str, ...],
     ignore: tuple[str, ...],
@@ -77,20 +71,18 @@ def lint_policies(
 
     \b
     Exit codes: 0 nothing found, 2 something cannot be read (the rest is looked at all the same),
-    5 findings from --fail-on up, or a schedule that is not the one of the snapshot.
+    5 findings from --fail-on up.
 
     \b
     Examples:
       anew policy lint policies.toml anew.toml
       anew policy lint --policy zizq --jobs 50000 --outage 3d
       anew policy lint policies.toml --ignore thin-jitter --fail-on error --format github
-      anew policy lint policies.toml --snapshot schedules.json
       anew policy lint tasks:app --outage 1d
       anew policy lint --rules
     """
     from anew.cli.policy import lint_report
     from anew.lab.lint import Severity
-    from anew.lab.lint.documents import Problem
 
     form = "json" if as_json else form
     if rules:
@@ -100,8 +92,6 @@ def lint_policies(
         raise click.UsageError(
             "FILE: is missing; expected a file, - for stdin, module:app, or --policy POLICY"
         )
-    if update_snapshot and snapshot is None:
-        raise click.UsageError("--snapshot: is missing; expected the FILE that --update-snapshot writes")
     given = _given(stated, select, ignore)
     apps = [read_app(file) for file in files if is_app(file)]
     documents = [*_documents([file for file in files if not is_app(file)], specs)]
@@ -109,12 +99,6 @@ def lint_policies(
     _check_policies(given, documents)
     report = _looked_at(documents, given)
     report.unchecked.extend(policy for app in apps for policy in app.unchecked)
-    if snapshot is not None:
-        try:
-            hold_against(report, Path(snapshot), write=update_snapshot)
-        except InvalidInput as error:
-            # A problem among others: what was found in the policies is told all the same.
-            report.problems.append(Problem(file=snapshot, field=error.field, message=str(error)))
     lint_report.show(report, form)
     if report.problems:
         return USAGE

@@ -11,10 +11,9 @@ from typing import Any, Final
 import click
 import msgspec
 
-from anew.cli.output import coloured, encodable, one_line, show_json, table
+from anew.cli.output import coloured, encodable, one_line, show_json
 from anew.lab.lint import RULES, Finding, Severity
 from anew.lab.lint.documents import Entry, Problem
-from anew.lab.lint.snapshot import Change
 from anew.units import counted
 
 _COLOURS: Final = {Severity.ERROR: "red", Severity.WARNING: "yellow", Severity.INFO: "cyan"}
@@ -34,23 +33,16 @@ class Report:
         problems: What could not be read.
         unchecked: What a function decides, so that there is no policy to look at.
         findings: What was found, each with the policy that it is about.
-        changes: Schedules that are not the stored ones.
-        written: The snapshot that was written, "" if none was.
-        unwritten: The snapshot that was to be written and was not, because there are problems; "" if none.
     """
 
     entries: list[Entry] = field(default_factory=list)
     problems: list[Problem] = field(default_factory=list)
     unchecked: list[Problem] = field(default_factory=list)
     findings: list[tuple[Entry, Finding]] = field(default_factory=list)
-    changes: list[Change] = field(default_factory=list)
-    written: str = ""
-    unwritten: str = ""
 
     def fails(self, least: Severity) -> bool:
-        """Tell whether a build should fail: findings that bad, or schedules changed and not written."""
-        worst = any(finding.severity.at_least(least) for _, finding in self.findings)
-        return worst or (bool(self.changes) and not self.written)
+        """Tell whether a build should fail."""
+        return any(finding.severity.at_least(least) for _, finding in self.findings)
 
 
 def show(report: Report, form: str) -> None:
@@ -102,8 +94,6 @@ def _as_json(report: Report) -> dict[str, Any]:
             {"file": entry.file, "line": entry.line, **msgspec.to_builtins(finding)}
             for entry, finding in report.findings
         ],
-        "changes": report.changes,
-        "written": report.written or None,
     }
 
 
@@ -120,19 +110,7 @@ def _show_text(report: Report) -> None:
         click.echo(f"{where}{severity}: {finding.rule}: {one_line(finding.message)}")
     for policy in report.unchecked:
         click.echo(one_line(f"{_place(policy.file, policy.line, policy.policy)}{policy.message}"))
-    for change in report.changes:
-        for line in _told(change, written=bool(report.written)):
-            click.echo(one_line(line))
     click.echo(_summary(report))
-
-
-def _told(change: Change, *, written: bool) -> Iterator[str]:
-    """Tell a change of a schedule: in words, then both schedules side by side."""
-    heading = {"changed": "the schedule changed", "new": "new", "removed": "removed"}[change.kind]
-    yield f"{change.policy}: {heading}: {'; '.join(change.words)}"
-    if change.kind == "changed" and not written:
-        first, *rows = change.table()
-        yield from (f"  {line}" for line in table([name.upper() for name in first], rows))
 
 
 def _summary(report: Report) -> str:
@@ -147,12 +125,6 @@ def _summary(report: Report) -> str:
     text = f"{counted(len(report.entries), 'policy', 'policies')}: {found or nothing}"
     if report.unchecked:
         text += f"; {counted(len(report.unchecked), 'function')} not checked"
-    if report.written:
-        text += f"; {len(report.entries)} written to {report.written}"
-    elif report.unwritten:
-        text += f"; {report.unwritten} is not written, because not all could be read"
-    elif report.changes:
-        text += f"; {counted(len(report.changes), 'schedule')} not as in the snapshot (--update-snapshot accepts that)"
     return one_line(text)
 
 
@@ -166,14 +138,6 @@ def _annotations(report: Report) -> Iterator[str]:
         yield _annotation(_ANNOTATIONS[finding.severity], entry.file, entry.line, title, finding.message)
     for policy in report.unchecked:
         yield _annotation("notice", policy.file, policy.line, policy.policy, policy.message)
-    if report.written:
-        return
-    places = {entry.name: entry for entry in report.entries}
-    for change in report.changes:
-        text = "\n".join(_told(change, written=False))
-        place = places.get(change.policy)
-        file, line = (place.file, place.line) if place else ("", None)
-        yield _annotation("error", file, line, f"{change.policy}: schedule {change.kind}", text)
 
 
 def _annotation(level: str, file: str, line: int | None, title: str, message: str) -> str:
