@@ -198,7 +198,7 @@ class AppTest:
         self.events, self.ran = recorder.seen, Report()
         self._before = app.replace_store(self.backend, recorder)
         self._source = EmbeddedSource(app, self._commit)
-        self._runner = _Runner(self._source.now, self._source.progress)
+        self._runner = _Runner(self._source.now, self._source.progress, self._source.batch_of)
         self._loop = asyncio.Runner(loop_factory=asyncio.new_event_loop)
         self._upkeep = Upkeep()
         self._crashes: Counter[str] = Counter()

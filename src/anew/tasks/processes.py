@@ -17,10 +17,11 @@ from typing import Any, Final
 
 import msgspec
 
+from anew.errors import AnewError
 from anew.jobs import Interrupted
 from anew.tasks.app import Anew
 from anew.tasks.around import fitting
-from anew.tasks.child import BEGUN, Request, encode, place_of, read_reply
+from anew.tasks.child import BEGUN, Answer, Request, encode, place_of, read_reply
 from anew.tasks.running import Run, Runner, timed_out
 from anew.tasks.task import Task
 
@@ -156,6 +157,9 @@ class Processes:
                 run.end(timed_out(run, self._runner.context, timeout_ms or 0))
                 return
             reply = read_reply(child.connection.recv_bytes())
+            if reply.asks_batch:
+                child.connection.send_bytes(encode(self._answer(run)))
+                continue
             if reply.progress is None:
                 break
             if reply.progress == BEGUN:
@@ -167,6 +171,12 @@ class Processes:
         child.kib = reply.kib
         run.result = reply.result
         run.end(reply.outcome())
+
+    def _answer(self, run: Run) -> Answer:
+        try:
+            return Answer(counts=self._runner.batch_of(run.job_id))
+        except AnewError as error:
+            return Answer(error=str(error))
 
     def _is_spent(self, child: _Child) -> bool:
         if self._most_jobs is not None and child.jobs >= self._most_jobs:

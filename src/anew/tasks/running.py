@@ -17,6 +17,7 @@ from anew.errors import AnewError
 from anew.jobs import Cancelled, Failed, Interrupted, Outcome, Snoozed
 from anew.tasks.arguments import write_result
 from anew.tasks.around import Running, Surrounding
+from anew.tasks.backend import BatchCounts
 from anew.tasks.context import Context, current
 from anew.tasks.downstream import MOST_LIMITED
 from anew.tasks.retry_after import TOO_MANY, come_back
@@ -122,18 +123,31 @@ Progress = Callable[[str, int | None, str | None], None]
 """Writes a job's progress: its id, a percentage, a text."""
 
 
+BatchOf = Callable[[str], BatchCounts | None]
+"""Gives how far the batch of a job has come, by the job's id; None: it has none."""
+
+
 class Runner:
     """Calls handlers.
 
     Args:
         now: The time, epoch ms.
         progress: See `Progress`.
+        batch_of: See `BatchOf`.
         in_child: This is a process that runs handlers for a worker.
     """
 
-    def __init__(self, now: Callable[[], int], progress: Progress, *, in_child: bool = False) -> None:
+    def __init__(
+        self,
+        now: Callable[[], int],
+        progress: Progress,
+        batch_of: BatchOf = lambda job_id: None,
+        *,
+        in_child: bool = False,
+    ) -> None:
         self._now = now
         self.progress = progress
+        self.batch_of = batch_of
         self._in_child = in_child
 
     def call(self, run: Run) -> None:
@@ -230,6 +244,7 @@ class Runner:
             max_attempts=run.max_attempts,
             now=self._now,
             progress=lambda percent, text: self.progress(run.job_id, percent, text),
+            batch=lambda: self.batch_of(run.job_id),
         )
 
     def succeed(self, run: Run, value: Any) -> None:

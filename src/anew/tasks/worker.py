@@ -105,7 +105,7 @@ class Worker:
         self._burst = burst
         self._most_jobs = most_jobs
         self._source = app.backend.source(app)
-        self._runner = Runner(self._source.now, self._source.progress)
+        self._runner = Runner(self._source.now, self._source.progress, self._source.batch_of)
         self._ended: deque[Run] = deque()
         self._again: list[Run] = []
         self._kept_back: Sequence[Run] = ()

@@ -81,6 +81,12 @@ def fork(code: int) -> int:
     return -1
 
 
+@app.task(process=True, keep_result="1h")
+def batch_total() -> int:
+    """Ask for the batch; -1: there is none."""
+    return -1 if ctx.batch is None else ctx.batch.total
+
+
 @app.task(keep_result="1h")
 def here() -> int:
     """Say in which process a plain task runs."""

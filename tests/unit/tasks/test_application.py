@@ -597,6 +597,23 @@ def test_a_batch_calls_back_once_all_have_succeeded(app: Anew) -> None:
     assert sorted(calls[2:]) == ["complete", "success"]
 
 
+def test_a_batchs_callback_asks_what_has_become_of_its_jobs(app: Anew) -> None:
+    told: list[tuple[str, int, int, int, int] | None] = []
+
+    def tell(name: str) -> None:
+        seen = ctx.batch
+        told.append(None if seen is None else (name, seen.total, seen.succeeded, seen.failed, seen.pending))
+
+    part = app.task(name="part", policy=[])(lambda fails: 1 / (not fails))
+    told_by = app.task(name="tell")(tell)
+    with app.batch(on_complete=told_by.call("complete")) as batch:
+        part.using(batch=batch).enqueue_many([(False,), (True,), (False,)])
+        told_by.using(batch=batch).enqueue("member")
+    told_by.enqueue("alone")
+    work(app, concurrency=1)
+    assert sorted(told, key=str) == [("complete", 4, 3, 1, 0), ("member", 4, 2, 1, 1), None]
+
+
 def made_in(module: str, path: Path, *crons: str, name: str | None = None) -> Anew:
     """Make an application in a module, with cron entries."""
     names: dict[str, Any] = {"__name__": module}

@@ -129,6 +129,14 @@ def test_the_signal_that_ended_a_process_is_told() -> None:
     assert info.errors[0].message == "its process was killed by SIGABRT"
 
 
+def test_a_handler_in_a_process_asks_for_its_batch() -> None:
+    with app.batch(on_success=processing.here.call()) as batch:
+        members = processing.batch_total.using(batch=batch).enqueue_many([(), ()])
+    alone = processing.batch_total.enqueue()
+    assert work() == {"succeeded": 4}
+    assert [one.result() for one in (*members, alone)] == [2, 2, -1]
+
+
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 @pytest.mark.parametrize("task", [processing.fork_here, processing.fork_in_loop, processing.fork_apart])
 def test_a_forked_child_that_comes_back_from_a_handler_ends_there(task: Any) -> None:
