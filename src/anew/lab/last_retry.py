@@ -332,9 +332,9 @@ def _in_arrays(
 ) -> _Lives:
     import numpy as np
 
-    from anew.backoff.vector import Waits
     from anew.lab.chance import phases
     from anew.lab.herd import BLOCK, HerdChance, past_deadline
+    from anew.lab.vector.waits import Waits
 
     waits, deadline, clip = Waits(policy), policy.deadline_ms, policy.on_deadline == "clip"
     last: list[Any] = []

@@ -8,7 +8,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anew.backoff import Policy
-from anew.backoff.vector import Floats, Millis, Waits
 from anew.lab import chance
 from anew.lab.herd import BLOCK, HerdChance, past_deadline
 from anew.lab.simulation.assembly import outcome
@@ -16,6 +15,7 @@ from anew.lab.simulation.bounds import Budget
 from anew.lab.simulation.outcome import SHOWN_DOTS, SHOWN_JOBS, Outcome
 from anew.lab.simulation.scenario import Scenario
 from anew.lab.simulation.tally_arrays import ArrayTally, times_of
+from anew.lab.vector.waits import Floats, Millis, Waits
 
 
 def simulate_fast(policy: Policy, scenario: Scenario, budget: Budget) -> Outcome:

@@ -19,9 +19,9 @@ from anew.backoff.even import Even
 from anew.backoff.fields import Piece
 from anew.backoff.policy import Policy
 from anew.backoff.stateful import Decorrelated, Slices, slices_unit
-from anew.backoff.vector_forms import FORMS, Chance, Floats, Millis, Row
-from anew.backoff.vector_singly import one_by_one
 from anew.backoff.windows import UpTo, Windowed
+from anew.lab.vector.forms import FORMS, Chance, Floats, Millis, Row
+from anew.lab.vector.singly import one_by_one
 
 __all__ = ["Chance", "Floats", "Millis", "Waits", "waits"]
 

@@ -11,7 +11,7 @@ import numpy as np
 from anew.backoff.chance import Draws
 from anew.backoff.decide import Exhausted, Previous, next_wait
 from anew.backoff.policy import Policy
-from anew.backoff.vector_forms import Chance, Floats, Millis
+from anew.lab.vector.forms import Chance, Floats, Millis
 
 
 class _Cells(Draws, frozen=True, kw_only=True):
@@ -58,7 +58,7 @@ class _Columns:
 def one_by_one(
     policy: Policy, retry: int, chance: Chance, carry: Floats | None
 ) -> tuple[Millis, Floats | None]:
-    """Ask `next_wait` about each job; arguments and results as of `anew.backoff.vector.waits`."""
+    """Ask `next_wait` about each job; arguments and results as of `anew.lab.vector.waits.waits`."""
     endless = replace(policy, deadline_ms=None)
     columns = _Columns(chance)
     known = [math.nan] * len(chance) if carry is None else carry.tolist()
