@@ -58,7 +58,10 @@ MAX_BODY: Final = 256 << 10
 MOST_TOLD: Final = 2_000
 """Characters of an error that are told: a member's name may be as long as its body."""
 
-LOOK_S: Final = 0.1
+FIRST_LOOK_S: Final = 0.05
+LONGEST_LOOK_S: Final = 1.0
+"""How long a test of an endpoint waits between two looks: ever longer, as many may wait for endpoints that do not answer."""
+
 LONGEST_TEST_MS: Final = 35_000
 """How long a test of an endpoint is waited for; its own time-out is 30 s at most, and there may be no process that delivers."""
 
@@ -326,6 +329,7 @@ class TopicRoutes:
         """Send a message of type `anew.test` to this subscription, once; the answer has the attempt, whatever came of it."""
         key, body = self._key(params[0], "sub_"), read_body(request, TestBody, optional=True)
         began = self._clock.monotonic()
+        pause = FIRST_LOOK_S
 
         def look(delivery: str) -> None:
             if request.gone:
@@ -334,13 +338,15 @@ class TopicRoutes:
             self._do(request, reading.delivery(id_), shown, writes=False)
 
         def shown(view: dict[str, Any]) -> None:
+            nonlocal pause
             attempt = view["last_attempt"]
             if view["status"] in _ENDED and attempt is not None:
                 reply(request, 200, attempt)
             elif self._clock.monotonic() - began > LONGEST_TEST_MS:
                 reply(request, 202, view)
             else:
-                asyncio.get_running_loop().call_later(LOOK_S, look, view["id"])
+                asyncio.get_running_loop().call_later(pause, look, view["id"])
+                pause = min(pause * 1.5, LONGEST_LOOK_S)
 
         verb = redelivery.try_out(self._terms, key, Raw(b"null") if body.data is UNSET else body.data)
         self._do(request, lambda batch: delivery_views(batch, [verb(batch)])[0], shown)

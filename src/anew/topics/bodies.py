@@ -65,6 +65,9 @@ class SubscriptionBody(Struct, frozen=True, forbid_unknown_fields=True):
     ttl: int | float | None = None
     dead_letter_queue: str | None = None
 
+    def __repr__(self) -> str:
+        return f"SubscriptionBody({self.endpoint!r})"  # never the secret
+
 
 class SubscriptionPatchBody(Struct, frozen=True, forbid_unknown_fields=True):
     """Changes of a subscription; a member that is absent stays.
@@ -130,6 +133,9 @@ class RotationBody(Struct, frozen=True, forbid_unknown_fields=True):
 
     secret: str | None = None
     overlap: int = 86_400
+
+    def __repr__(self) -> str:
+        return f"RotationBody(overlap={self.overlap})"  # never the secret
 
 
 class RedeliveryBody(Struct, frozen=True, forbid_unknown_fields=True):

@@ -339,7 +339,7 @@ def matching(batch: Batch, chosen: Selection, row: DeliveryRow) -> bool:
     if chosen.message is not None and row.message != chosen.message:
         return False
     published = row.message >> COUNTER_BITS
-    if not chosen.since <= published < (chosen.until or _LAST):
+    if not chosen.since <= published < (_LAST if chosen.until is None else chosen.until):
         return False
     if chosen.topic is None:
         return True

@@ -8,6 +8,7 @@ from typing import Final, Literal
 
 from anew.engine.batch import Batch
 from anew.errors import InvalidInput
+from anew.jobs.ids import COUNTER_BITS
 from anew.topics import asked, redelivery, registry
 from anew.topics.bodies import ReplayBody, RotationBody, TurnBody
 from anew.topics.keys import MOST_OVERLAP_MS
@@ -31,6 +32,8 @@ ABOUT: Final[dict[Action, str]] = {
 
 Steering = Callable[[Batch], View]
 """A verb that gives what is shown of it; see `steer`."""
+
+_LAST_MS: Final = ((1 << 63) - 1) >> COUNTER_BITS
 
 
 def steer(
@@ -119,7 +122,7 @@ def _replay(terms: TopicTerms, subscription: int, body: ReplayBody) -> Steering:
 
 
 def moment(text: str | None, pointer: str) -> int | None:
-    """Read an instant, RFC 3339 or epoch ms.
+    """Read an instant, RFC 3339 or epoch ms; one before 1970 or after the last that an id can hold counts as that.
 
     Raises:
         InvalidInput: It is neither; the field is the pointer.
@@ -127,7 +130,7 @@ def moment(text: str | None, pointer: str) -> int | None:
     if text is None:
         return None
     if text.isdecimal() and len(text) <= 15:
-        return int(text)
+        return min(int(text), _LAST_MS)
     try:
         found = datetime.fromisoformat(text)
     except ValueError:
@@ -136,4 +139,4 @@ def moment(text: str | None, pointer: str) -> int | None:
         raise InvalidInput(
             f"{pointer}: expected an instant such as 2027-01-01T00:00:00Z, got {text!r:.60}", field=pointer
         )
-    return int(found.timestamp() * 1_000)
+    return min(max(int(found.timestamp() * 1_000), 0), _LAST_MS)

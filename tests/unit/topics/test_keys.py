@@ -15,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from anew.errors import Conflict, InvalidConfig
+from anew.topics.bodies import EndpointBody, RotationBody, SubscriptionBody
 from anew.topics.keys import (
     Box,
     Key,
@@ -163,3 +164,9 @@ def test_what_somebody_else_is_making_is_not_written_into(
 def test_a_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
     with pytest.raises(InvalidConfig, match=r"webhooks\.key cannot be used: No such file"):
         load_or_make_secret(tmp_path / "none" / "webhooks.key")
+
+
+def test_no_request_shows_its_secret_as_text() -> None:
+    secret = "whsec_" + "c2VjcmV0" * 4
+    bodies = SubscriptionBody(EndpointBody("webhook"), secret=secret), RotationBody(secret=secret)
+    assert secret not in repr(bodies)

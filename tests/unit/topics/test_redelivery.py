@@ -18,6 +18,7 @@ from anew.topics.redelivery import (
     stop,
 )
 from anew.topics.registry import confirm, turn
+from anew.topics.steering import moment
 from anew.topics.views import message_view
 from tests.unit.topics.rig import NOW, OK, Topics, policy
 
@@ -229,3 +230,16 @@ def test_nobody_is_sent_the_question_that_another_was_asked() -> None:
         )["data"]
         is None
     )
+
+
+def test_what_was_published_before_the_first_instant_is_nothing() -> None:
+    topics = with_endpoint()
+    topics.answers[A] = FAIL
+    topics.publish()
+    topics.run()
+    counted = [
+        topics.do(lambda batch, until=until: count(batch, Selection(status="dead", until=until)))
+        for until in (None, NOW + 1, NOW, 0)
+    ]
+    assert counted == [1, 1, 0, 0]
+    assert moment("1969-12-31T23:59:59Z", "/until") == 0
