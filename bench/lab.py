@@ -100,9 +100,10 @@ def _measured(name: str, jobs: int, *, exact: bool) -> dict[str, float]:
 
 def _explained(name: str, limit: int) -> float:
     """Milliseconds that a policy with its window takes to be explained; the best of five."""
+    from anew.lab.sums.outlive import window
+
     from anew.backoff import Policy
     from anew.lab import explain
-    from anew.lab.sums.outlive import window
 
     policy = Policy.from_json({"preset": name, "limit": limit})
     took = []

@@ -1,7 +1,6 @@
 """Whatever policy is accepted: its laws are laws, its window is a window, and neither takes for ever."""
 
 import math
-from itertools import product
 from typing import Any
 
 from hypothesis import example, given, settings
@@ -9,8 +8,8 @@ from hypothesis import strategies as st
 
 from anew.backoff import Draws, Policy, Previous, Wait, next_wait
 from anew.lab.explain import explain
+from anew.lab.last_retry import last_retry
 from anew.lab.laws.wait import law
-from anew.lab.sums.outlive import window
 from tests.property.examples import examples
 
 from .backoff_forms import YEAR_MS, policies, slices, units
@@ -29,72 +28,6 @@ TINY = {
 """Grows from next to nothing to a year within twenty retries."""
 
 PERCENTS = (0, 1, 5, 50, 95, 99, 100)
-
-
-def dice(low: float, high: float, form: dict[str, int]) -> list[tuple[float, float]]:
-    """The values of a window with these ends and their shares, as documented for faces, step and cut."""
-    width = high - low
-    if "faces" in form:
-        faces = form["faces"]
-        return [(low + width * face / faces, 1 / faces) for face in range(faces)]
-    if "step" in form:
-        faces = max(1, int(width // form["step"]))
-        return [(low + form["step"] * face, 1 / faces) for face in range(faces)]
-    unit = form["cut"]
-    whole = int(width // unit)
-    found = [(low + unit * face, unit / width) for face in range(whole)]
-    rest = width - whole * unit
-    return [*found, (low + unit * whole, rest / width)] if rest > 0 else found
-
-
-numbers = st.one_of(
-    st.fixed_dictionaries({"faces": st.integers(1, 6)}),
-    st.fixed_dictionaries({"step": st.integers(200, 900)}),
-    st.fixed_dictionaries({"cut": st.integers(200, 900)}),
-)
-
-
-@settings(max_examples=examples(150), deadline=None)
-@given(
-    st.lists(st.integers(1_000, 3_000), min_size=1, max_size=4),
-    numbers,
-    st.sampled_from(["add", "above", "full"]),
-    st.integers(0, 2_000),
-    st.integers(2_000, 5_000),
-)
-def test_sums_of_dice_jump_where_they_ought_to(
-    table: list[int], form: dict[str, int], kind: str, floor: int, ceil: int
-) -> None:
-    """The law of the last retry, against every way that the dice can fall, clamped and cut at every wait."""
-    given = {"add": {"by": 1_000}, "above": {"share": 0.5}, "full": {}}[kind] | form
-    body = {
-        "curve": {"table": table},
-        "jitter": {kind: given},
-        "limit": len(table),
-        "floor": floor,
-        "ceil": ceil,
-    }
-    found = window(Policy.from_json(body))
-    assert found is not None
-    ends = {"add": lambda c: (c, c + 1_000), "above": lambda c: (c, 1.5 * c), "full": lambda c: (0, c)}[kind]
-    waits = [
-        [(int(min(max(wait, floor), ceil)), share) for wait, share in dice(*ends(nominal), form)]
-        for nominal in table
-    ]
-    sums: dict[int, float] = {}
-    for thrown in product(*waits):
-        at = sum(wait for wait, _ in thrown)
-        sums[at] = sums.get(at, 0.0) + math.prod(share for _, share in thrown)
-    above = 1.0
-    for at in sorted(sums):
-        assert math.isclose(found.outlives(at), above, abs_tol=1e-9)
-        above -= sums[at]
-        assert math.isclose(found.outlives(at + 1), max(above, 0.0), abs_tol=1e-9)
-    for percent in (1, 37.3, 50, 99):
-        assert found.outlives(found.outlived_by(percent)) >= percent / 100 - 1e-9
-        assert found.outlives(found.outlived_by(percent) + 1) < percent / 100 + 1e-9
-        assert found.law.cdf(found.percentile(percent)) >= percent / 100 - 1e-9
-        assert found.law.cdf(found.percentile(percent) - 1) < percent / 100 + 1e-9
 
 
 @settings(max_examples=examples(60), deadline=None)
@@ -138,8 +71,8 @@ def test_no_wait_leaves_its_law(form: dict[str, Any], retry: int, number: float,
 def test_a_window_is_a_window(form: dict[str, Any], deadline: dict[str, Any], limit: Any) -> None:
     body = form | deadline | ({} if limit is ... else {"limit": limit})
     policy = Policy.from_json(body)
-    window.cache_clear()
-    shown = explain(policy, 25, outages_ms=[0, 10**6, 10**25])
+    last_retry.cache_clear()
+    shown = explain(policy, 25, outages_ms=[0, 10**6, 10**25], drawn=2_000)
     written = shown.to_json()
     lines = shown.words()
     assert lines

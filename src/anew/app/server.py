@@ -37,7 +37,7 @@ from anew.engine.throttles import set_throttles
 from anew.engine.upkeep import wait_and_apply
 from anew.errors import AnewError, InvalidConfig, InvalidInput
 from anew.fwp.connection import FwpPort
-from anew.fwp.service import Service
+from anew.fwp.service import FwpService
 from anew.http import (
     batches,
     breakers,
@@ -192,7 +192,7 @@ class Server:
         """Put the Faktory Work Protocol together; give where it listens, and what makes its connections."""
         chosen = self.settings.fwp
         enterprise = "Enterprise" in chosen.description
-        service = Service(
+        service = FwpService(
             self.engine,
             commit,
             reads,
@@ -270,7 +270,7 @@ class Server:
         os._exit(STORE_FAILED)
 
 
-def _tables(settings: Settings, service: Service) -> Verb:
+def _tables(settings: Settings, service: FwpService) -> Verb:
     """Give a verb that has the cron entries and the limits that settings name, and no others.
 
     Returns:

@@ -7,7 +7,6 @@ import hashlib
 import re
 import secrets
 from collections.abc import Callable, Mapping
-from datetime import datetime
 from typing import Any, Final
 
 import msgspec
@@ -21,6 +20,7 @@ from anew.http.api import Context
 from anew.http.formats import Format
 from anew.http.query_strings import query_pairs
 from anew.http.router import Doc, Handler, Router
+from anew.http.turns import Turns
 from anew.jobs.ids import COUNTER_BITS
 from anew.net.seam import Kind, Request
 from anew.topics import asked, reading, redelivery, registry
@@ -28,13 +28,10 @@ from anew.topics.bodies import (
     BulkRedeliveryBody,
     ConversionBody,
     RedeliveryBody,
-    ReplayBody,
-    RotationBody,
     SubscriptionBody,
     SubscriptionPatchBody,
     TestBody,
     TopicBody,
-    TurnBody,
 )
 from anew.topics.delivery_policy import effective, engine_policy, layer_of
 from anew.topics.documents import (
@@ -43,11 +40,11 @@ from anew.topics.documents import (
 )
 from anew.topics.foreign_policy import from_sns, from_zaqar
 from anew.topics.guard import GuardSettings
-from anew.topics.keys import MOST_OVERLAP_MS
 from anew.topics.publishing import Published, publish
-from anew.topics.signing import check_secret
+from anew.topics.steering import ABOUT, Action, Turn, moment, steer
 from anew.topics.terms import TopicTerms
 from anew.topics.views import (
+    View,
     delivery_views,
     lab_link,
     policy_view,
@@ -58,6 +55,9 @@ from anew.topics.views import (
 
 PROBLEM: Final = b"application/problem+json"
 MAX_BODY: Final = 256 << 10
+MOST_TOLD: Final = 2_000
+"""Characters of an error that are told: a member's name may be as long as its body."""
+
 LOOK_S: Final = 0.1
 LONGEST_TEST_MS: Final = 35_000
 """How long a test of an endpoint is waited for; its own time-out is 30 s at most, and there may be no process that delivers."""
@@ -78,12 +78,12 @@ def problem(request: Request, error: AnewError) -> None:
         if isinstance(error, InvalidInput) and not isinstance(error, MalformedRequest | TooLarge)
         else error.status
     )
-    detail = "internal server error" if internal else str(error)
+    detail = "internal server error" if internal else str(error)[:MOST_TOLD]
     body: dict[str, Any] = {"type": "about:blank", "title": error.code, "status": status, "code": error.code}
     body |= {"detail": detail, "error": detail}
     if isinstance(error, InvalidInput) and error.field and not internal:
         pointer = error.field if error.field.startswith("/") else "/" + error.field.replace(".", "/")
-        body["errors"] = [{"pointer": pointer, "detail": detail}]
+        body["errors"] = [{"pointer": pointer[:MOST_TOLD], "detail": detail}]
     extra = ((b"retry-after", b"1"),) if status in (503, 507) else ()
     request.reply(status, msgspec.json.encode(body), PROBLEM, extra)
 
@@ -94,23 +94,6 @@ def problem(request: Request, error: AnewError) -> None:
 def read_body(request: Request, kind: type[Any], *, optional: bool = False) -> Any:
     """Decode a body; see `asked.decoded`."""
     return asked.decoded(request.body, kind, optional=optional)
-
-
-def _moment(text: str | None, pointer: str) -> int | None:
-    """Read an instant, RFC 3339 or epoch ms."""
-    if text is None:
-        return None
-    if text.isdecimal() and len(text) <= 15:
-        return int(text)
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError:
-        moment = None
-    if moment is None or moment.tzinfo is None:
-        raise InvalidInput(
-            f"{pointer}: expected an instant such as 2027-01-01T00:00:00Z, got {text!r:.60}", field=pointer
-        )
-    return int(moment.timestamp() * 1_000)
 
 
 class TopicRoutes:
@@ -127,6 +110,7 @@ class TopicRoutes:
         self, context: Context, terms: TopicTerms, guard: GuardSettings, subscribed: Callable[[], None]
     ) -> None:
         self._submit = context.commit.submit
+        self._turns = Turns(context.commit.submit)
         self._ids = context.engine.ids
         self._clock = context.engine.clock
         self._terms = terms
@@ -137,17 +121,7 @@ class TopicRoutes:
 
     def _do(self, request: Request, verb: Verb, then: Callable[[Any], None], *, writes: bool = True) -> None:
         """Run a verb, and answer."""
-
-        def done(result: Any) -> None:
-            if isinstance(result, AnewError):
-                problem(request, result)
-                return
-            try:
-                then(result)
-            except AnewError as error:
-                problem(request, error)
-
-        self._submit(Call(verb, done, durable=writes, waits=writes))
+        self._submit(Call(verb, _answering(request, then), durable=writes, waits=writes))
 
     def _show(
         self,
@@ -247,7 +221,8 @@ class TopicRoutes:
             ids = [f"msg_{self._ids.write(one)}" for one in published.ids]
             reply(request, 202, asked.published_view(published, ids))
 
-        self._do(request, publish(terms, params[0], messages, text, digest), then)
+        verb = publish(terms, params[0], messages, text, digest)
+        self._turns.add(params[0], len(messages), len(request.body), verb, _answering(request, then))
 
     def get_message(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
         """Show a message, with how its deliveries stand."""
@@ -314,19 +289,20 @@ class TopicRoutes:
         verb = registry.change_subscription(self._terms, key, patch, secrets.token_bytes)
         self._show(request, verb, lambda batch, row: subscription_view(batch, row, self._terms))
 
-    def delete_subscription(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
-        """Remove a subscription, and cancel what waits for it."""
-        key = self._key(params[0], "sub_")
-        self._do(request, registry.drop_subscription(key), lambda _: request.reply(204, b"", None))
+    def steering(self, action: Action, status: int) -> Handler:
+        """Give the route of what an owner does with a subscription; 204 shows nothing."""
 
-    def confirm(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
-        """Confirm a subscription by its owner's word, or by its token."""
-        key = self._key(params[0], "sub_")
-        body = read_body(request, TurnBody, optional=True)
-        verb = (
-            registry.confirm_by(self._terms, body.token) if body.token else registry.confirm(self._terms, key)
-        )
-        self._do(request, verb, lambda _: request.reply(204, b"", None))
+        def handler(request: Request, form: Format, params: tuple[str, ...]) -> None:
+            key = self._key(params[0], "sub_")
+            verb = steer(self._terms, key, action, bytes(request.body), secrets.token_bytes)
+
+            def then(shown: View) -> None:
+                request.reply(204, b"", None) if status == 204 else reply(request, status, shown)
+
+            self._do(request, verb, then)
+
+        handler.__doc__ = ABOUT[action]
+        return handler
 
     def confirm_by_visit(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
         """Confirm the subscription whose token this is: what a receiver's visit to `confirm_url` does."""
@@ -345,29 +321,6 @@ class TopicRoutes:
         key = self._key(params[0], "sub_")
         verb = registry.resend(self._terms, key, secrets.token_bytes)
         self._do(request, verb, lambda _: reply(request, 202, {}))
-
-    def turning(self, move: Any) -> Handler:
-        """Give the route that pauses, resumes, disables or enables a subscription."""
-
-        def handler(request: Request, form: Format, params: tuple[str, ...]) -> None:
-            key = self._key(params[0], "sub_")
-            body = read_body(request, TurnBody, optional=True)
-            since = _moment(body.replay_missed_since, "/replay_missed_since")
-            turn = registry.turn(self._terms, key, move, body.reason)
-
-            def verb(batch: Batch) -> Any:
-                row = turn(batch)
-                if move == "enable" and since is not None:
-                    chosen = redelivery.Selection(subscription=key, since=since)
-                    redelivery.start(
-                        self._terms, redelivery.TaskDocument(selection=chosen, include="missed")
-                    )(batch)
-                return row
-
-            self._show(request, verb, lambda batch, row: subscription_view(batch, row, self._terms))
-
-        handler.__doc__ = f"{str(move).capitalize()} a subscription."
-        return handler
 
     def try_out(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
         """Send a message of type `anew.test` to this subscription, once; the answer has the attempt, whatever came of it."""
@@ -401,30 +354,6 @@ class TopicRoutes:
 
         self._do(request, verb, lambda shown: reply(request, 200, shown), writes=False)
 
-    def rotate(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
-        """Give a subscription a new secret; the old one signs beside it for `overlap` seconds."""
-        key, body = self._key(params[0], "sub_"), read_body(request, RotationBody, optional=True)
-        if body.secret is not None:
-            check_secret(body.secret)
-        if not 0 <= body.overlap * 1_000 <= MOST_OVERLAP_MS:
-            raise InvalidInput(
-                f"/overlap: expected 0 to 604800 seconds, got {body.overlap}", field="/overlap"
-            )
-        verb = registry.rotate(self._terms, key, body.secret, body.overlap * 1_000, secrets.token_bytes)
-        self._do(request, verb, lambda ring: reply(request, 200, asked.secret_view(ring.current)))
-
-    def replay(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
-        """Send a subscription again what has failed, or what it has missed, since an instant."""
-        key, body = self._key(params[0], "sub_"), read_body(request, ReplayBody)
-        include = asked.choice(body.include, "/include", ("failed", "missed", "all"))
-        since, until = _moment(body.since, "/since"), _moment(body.until, "/until")
-        assert since is not None
-        if since < self._clock.now() - redelivery.LONGEST_REPLAY_MS:
-            raise InvalidInput("/since: expected an instant of the last 14 days", field="/since")
-        chosen = redelivery.Selection(subscription=key, since=since, until=until)
-        document = redelivery.TaskDocument(selection=chosen, include=include)
-        self._begin(request, document)
-
     # -- deliveries
 
     def _selection(self, query: Mapping[str, str | None]) -> redelivery.Selection:
@@ -435,8 +364,8 @@ class TopicRoutes:
             topic=query.get("topic"),
             subscription=None if subscription is None else self._key(subscription, "sub_", "/subscription"),
             message=None if message is None else self._key(message, "msg_", "/message"),
-            since=_moment(query.get("since"), "/since") or 0,
-            until=_moment(query.get("until"), "/until"),
+            since=moment(query.get("since"), "/since") or 0,
+            until=moment(query.get("until"), "/until"),
         )
 
     def list_deliveries(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
@@ -574,6 +503,21 @@ class TopicRoutes:
         )
 
 
+def _answering(request: Request, then: Callable[[Any], None]) -> Callable[[Any], None]:
+    """Give what is called with a verb's result: it answers."""
+
+    def done(result: Any) -> None:
+        if isinstance(result, AnewError):
+            problem(request, result)
+            return
+        try:
+            then(result)
+        except AnewError as error:
+            problem(request, error)
+
+    return done
+
+
 def reply(request: Request, status: int, value: object) -> None:
     """Answer with JSON."""
     request.reply(status, msgspec.json.encode(value))
@@ -645,23 +589,29 @@ def add_routes(
         routes.patch_subscription,
         doc("patchSubscription", shown, "SubscriptionPatchBody"),
     )
-    add("DELETE", subscription, routes.delete_subscription, doc("deleteSubscription", gone))
+    add("DELETE", subscription, routes.steering("delete", 204), doc("deleteSubscription", gone))
     confirmed = doc("confirmSubscription", gone, "TurnBody", optional=True)
-    add("POST", f"{subscription}/confirm", routes.confirm, confirmed)
+    add("POST", f"{subscription}/confirm", routes.steering("confirm", 204), confirmed)
     resent = doc("resendConfirmation", {202: "Resent"})
     add("POST", f"{subscription}/resend-confirmation", routes.resend, resent)
     visited = {200: "Confirmed"}
     add("GET", "/v1/confirm/{token}", routes.confirm_by_visit, doc("confirmByVisit", visited))
     add("POST", "/v1/confirm/{token}", routes.confirm_by_visit, doc("confirmByPost", visited))
-    for move in ("pause", "resume", "disable", "enable"):
+    moves: tuple[Turn, ...] = ("pause", "resume", "disable", "enable")
+    for move in moves:
         turned = doc(f"{move}Subscription", shown, "TurnBody", optional=True)
-        add("POST", f"{subscription}/{move}", routes.turning(move), turned)
+        add("POST", f"{subscription}/{move}", routes.steering(move, 200), turned)
     tried = doc("testSubscription", {200: "Attempt", 202: "Delivery"}, "TestBody", optional=True)
     add("POST", f"{subscription}/test", routes.try_out, tried)
     add("GET", f"{subscription}/secret", routes.secret, doc("getSecret", {200: "Secret"}))
     rotated = doc("rotateSecret", {200: "Secret"}, "RotationBody", optional=True)
-    add("POST", f"{subscription}/secret/rotate", routes.rotate, rotated)
-    add("POST", f"{subscription}/replay", routes.replay, doc("replay", {202: "TaskBegun"}, "ReplayBody"))
+    add("POST", f"{subscription}/secret/rotate", routes.steering("rotate", 200), rotated)
+    add(
+        "POST",
+        f"{subscription}/replay",
+        routes.steering("replay", 202),
+        doc("replay", {202: "TaskBegun"}, "ReplayBody"),
+    )
     page = doc("listDeliveries", {200: "DeliveryPage"}, query="delivery_pages")
     add("GET", "/v1/deliveries", routes.list_deliveries, page)
     several = doc("redeliverMany", {200: "Count", 202: "TaskBegun"}, "BulkRedeliveryBody")

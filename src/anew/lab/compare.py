@@ -13,12 +13,12 @@ from anew.lab.chance import PhaseKind, has_numpy
 from anew.lab.charts.pictures import Load, LoadLine, Picture
 from anew.lab.compare_side import FirstWait, Side, Spread, WindowEnds
 from anew.lab.compare_table import table
+from anew.lab.last_retry import last_retry, outlives
 from anew.lab.laws.spans import spans
 from anew.lab.named import Named
 from anew.lab.simulation.outcome import Outcome, in_same_bins
 from anew.lab.simulation.scenario import Scenario
 from anew.lab.simulation.simulate import simulate
-from anew.lab.sums.outlive import outlives, window
 from anew.units import format_duration, refused
 
 if TYPE_CHECKING:
@@ -127,7 +127,7 @@ def _part(progress: Ticker | None, index: int, parts: int) -> Ticker | None:
 
 def _side(label: str, policy: Policy, scenario: Scenario, outcome: Outcome, *, measured: bool) -> Side:
     first = next(spans(policy, 0 if policy.retries == 0 else 1), None)
-    whole = window(policy)
+    whole = last_retry(policy)
     return Side(
         label=label,
         policy=policy.to_json(),

@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import dataclasses
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
 
 from anew.backoff import Policy
+from anew.backoff.windows import Windowed
 from anew.errors import InvalidPolicy
 from anew.lab import explain_words
+from anew.lab.last_retry import (
+    DRAWN,
+    LastRetry,
+    WaitsThatCome,
+    is_endless,
+    last_retry,
+    mean_and_sd,
+    nearest_rank,
+    waits_that_come,
+)
 from anew.lab.laws.shapes import Law
 from anew.lab.laws.spans import Span, spans
-from anew.lab.laws.wait import laws
-from anew.lab.sums.outlive import LastRetry, is_endless, window
+from anew.lab.laws.wait import laws, pieces_of
 from anew.units import refused, refused_as
 
 DEFAULT_ROWS: Final = 100
@@ -34,9 +45,12 @@ class Forecast(msgspec.Struct, frozen=True, gc=False):
         latest_ms: The least upper bound of the wait; a window's open end is never quite reached.
         window_earliest_ms: The earliest time of this retry after the first failure, runs taking no time.
         window_latest_ms: The least upper bound of that time.
-        mean_ms: The expected wait. A deadline is in it only as far as it narrows the bounds.
-        sd_ms: The standard deviation of the wait, a deadline left aside.
+        mean_ms: The expected wait.
+        sd_ms: The standard deviation of the wait.
         percentiles_ms: Percent -> the wait that so many percent of the waits do not exceed.
+        share: Where a deadline cuts: how many of the jobs that never succeed make this retry, 0 to 1, drawn; the figures above are
+            those of their waits then. None: all of them do.
+        nearly: Earliest and latest are those of the jobs that were drawn: a few of many more may pass them.
     """
 
     retry: int
@@ -48,6 +62,8 @@ class Forecast(msgspec.Struct, frozen=True, gc=False):
     mean_ms: float | None = None
     sd_ms: float | None = None
     percentiles_ms: dict[str, int] | None = None
+    share: float | None = None
+    nearly: bool = False
 
 
 class Explanation(msgspec.Struct, frozen=True):
@@ -60,6 +76,7 @@ class Explanation(msgspec.Struct, frozen=True):
         ended_by_deadline: True if the deadline ends the retries right after the last row.
         percents: The percentiles that are told.
         outages_ms: Lengths of outages whose survivors are told.
+        drawn: Jobs whose lives are drawn for what has no formula; see `anew.lab.last_retry`.
     """
 
     policy: Policy
@@ -68,6 +85,7 @@ class Explanation(msgspec.Struct, frozen=True):
     ended_by_deadline: bool = False
     percents: tuple[float, ...] = PERCENTS
     outages_ms: tuple[int, ...] = ()
+    drawn: int = DRAWN
 
     @property
     def complete(self) -> bool:
@@ -84,7 +102,7 @@ class Explanation(msgspec.Struct, frozen=True):
     @property
     def window(self) -> LastRetry | None:
         """When the last retry comes, over all permitted retries; None: never, or it cannot be told."""
-        return window(self.policy)
+        return last_retry(self.policy, self.drawn)
 
     @property
     def jittered(self) -> bool:
@@ -104,7 +122,8 @@ class Explanation(msgspec.Struct, frozen=True):
 
         Returns:
             ``policy``, ``limit`` and ``retries`` (a Forecast each); ``total_runs``; ``window`` (``earliest_ms``,
-            ``latest_ms``, ``mean_ms``, ``sd_ms``, ``percentiles_ms``); ``outlives`` (``outage_ms`` and ``share`` of each
+            ``latest_ms``, ``nearly``, ``mean_ms``, ``sd_ms``, ``percentiles_ms``, ``error``: how far a share may be off, 0 to 1, in
+            95 of 100 policies); ``outlives`` (``outage_ms`` and ``share`` of each
             stated outage); ``outlived_ms``: percent -> the longest outage that so many percent of the jobs outlive;
             ``dead_by_ms``: percent -> when so many percent of the jobs that never succeed are dead. ``window`` and the
             last two are null where retries never end or a custom function decides.
@@ -120,6 +139,8 @@ class Explanation(msgspec.Struct, frozen=True):
             else {
                 "earliest_ms": found.earliest_ms,
                 "latest_ms": found.latest_ms,
+                "nearly": found.nearly,
+                "error": round(found.error, 5),
                 "mean_ms": round(found.mean_ms, 3),
                 "sd_ms": round(found.sd_ms, 3),
                 "percentiles_ms": {f"{percent:g}": found.percentile(percent) for percent in self.percents},
@@ -154,6 +175,7 @@ def explain(
     *,
     percentiles: Sequence[float] = PERCENTS,
     outages_ms: Sequence[int] = (),
+    drawn: int = DRAWN,
 ) -> Explanation:
     """Tell what a policy will do at each retry, and what that comes to.
 
@@ -162,6 +184,7 @@ def explain(
         retries: Rows to show at most; None: all, but not more than 100.
         percentiles: Which percentiles to tell, 0 to 100 each, at most 20.
         outages_ms: Lengths of outages, from the first failure on, whose survivors are to be told.
+        drawn: Jobs whose lives are drawn for what has no formula: the more, the smaller the error.
 
     Returns:
         One row per retry, as many as limit, phases and deadline allow and ``retries`` admits.
@@ -180,14 +203,14 @@ def explain(
             raise refused("outage", outage, "a length in milliseconds, 0 or more")
     rows = min(n for n in (policy.retries, DEFAULT_ROWS if retries is None else retries) if n is not None)
     found = [*spans(policy, rows)]
-    each = zip(found, laws(policy, len(found)), strict=True)
     return Explanation(
         policy,
-        tuple(_forecast(span, law, percents) for span, law in each),
+        tuple(_forecasts(policy, found, percents, drawn)),
         policy.retries,
         ended_by_deadline=len(found) < rows,
         percents=percents,
         outages_ms=tuple(outages_ms),
+        drawn=drawn,
     )
 
 
@@ -200,7 +223,32 @@ def _percents(percentiles: Sequence[float]) -> tuple[float, ...]:
     return tuple(sorted({float(percent) for percent in percentiles}))
 
 
-def _forecast(span: Span, law: Law | None, percents: Sequence[float]) -> Forecast:
+def _forecasts(
+    policy: Policy, found: Sequence[Span], percents: Sequence[float], drawn: int
+) -> Iterator[Forecast]:
+    """Tell each retry: by its law, or by the waits that come where a deadline cuts some of them."""
+    first = _first_cut(policy, found)
+    for span, law in zip(found[:first], laws(policy, first), strict=True):
+        yield _by_law(span, law, percents)
+    if first == len(found):
+        return
+    come = waits_that_come(policy, len(found), drawn)
+    for index in range(first, len(found)):
+        before_ms = (found[index - 1].window_earliest_ms or 0) if index else 0
+        yield _by_draw(policy, found[index], come[index], before_ms, percents)
+
+
+def _first_cut(policy: Policy, found: Sequence[Span]) -> int:
+    """Give the index of the first retry of which a deadline cuts some waits; as many as there are if it cuts none."""
+    deadline = policy.deadline_ms
+    if deadline is None or any(span.nominal_ms is None for span in found):
+        return len(found)
+    free = spans(dataclasses.replace(policy, deadline_ms=None), len(found))
+    cut = (index for index, span in enumerate(free) if (span.window_latest_ms or 0) > deadline)
+    return next(cut, len(found))
+
+
+def _by_law(span: Span, law: Law | None, percents: Sequence[float]) -> Forecast:
     if law is None or span.earliest_ms is None or span.latest_ms is None:
         return Forecast(*span)
     low, high = span.earliest_ms, span.latest_ms
@@ -210,3 +258,44 @@ def _forecast(span: Span, law: Law | None, percents: Sequence[float]) -> Forecas
         sd_ms=round(law.sd_ms, 3),
         percentiles_ms={f"{percent:g}": min(max(law.percentile(percent), low), high) for percent in percents},
     )
+
+
+def _by_draw(
+    policy: Policy, span: Span, come: WaitsThatCome, before_ms: int, percents: Sequence[float]
+) -> Forecast:
+    waits, bounds = come.waits_ms, _bounds(policy, span, before_ms)
+    nearly = bounds is None and len(waits) > 0
+    if bounds is None:
+        bounds = (int(waits[0]), int(waits[-1])) if nearly else (span.earliest_ms or 0, span.latest_ms or 0)
+    told = span._replace(earliest_ms=bounds[0], latest_ms=bounds[1])
+    if not len(waits):
+        return Forecast(*told, share=0.0)
+    mean, sd = mean_and_sd(waits)
+    return Forecast(
+        *told,
+        mean_ms=round(mean, 3),
+        sd_ms=round(sd, 3),
+        percentiles_ms={f"{percent:g}": nearest_rank(waits, percent) for percent in percents},
+        share=round(come.share, 6),
+        nearly=nearly,
+    )
+
+
+def _bounds(policy: Policy, span: Span, before_ms: int) -> tuple[int, int] | None:
+    """Give the shortest and the longest wait that comes before the deadline; None where waits depend on each other.
+
+    Args:
+        before_ms: When the retry before comes at the earliest.
+    """
+    earliest, latest = span.earliest_ms or 0, span.latest_ms or 0
+    jitter = policy.jitter
+    depends = isinstance(jitter, Windowed) and jitter.source == "job"
+    pieces = None if depends else pieces_of(policy, span.retry)
+    if pieces is None:
+        return None
+    if policy.on_deadline == "clip":
+        return earliest, latest
+    left_ms = (policy.deadline_ms or 0) - before_ms
+    # A die may have no face where the deadline is.
+    highest = max((piece.highest_upto(left_ms) for piece in pieces if piece.low <= left_ms), default=latest)
+    return earliest, min(latest, int(highest))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
-from anew.lab.sums.outlive import LastRetry, is_endless
+from anew.lab.last_retry import LastRetry, is_endless
 from anew.units import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS, format_duration, format_duration_about
 
 if TYPE_CHECKING:
@@ -106,7 +106,7 @@ def _window_words(told: Explanation, found: LastRetry) -> Iterator[str]:
 def _outage_words(told: Explanation, found: LastRetry) -> Iterator[str]:
     for outage, share in told.outlives():
         said = _shared(
-            share, certain=not found.walked or not 0 < outage <= (told.policy.deadline_ms or outage)
+            share, found.error, certain=not found.nearly or outage > (told.policy.deadline_ms or 0)
         )
         yield f"An outage of {format_duration(outage)} from the first failure on: {said}."
     if told.outages_ms or not found.latest_ms:
@@ -125,22 +125,27 @@ def _dead_words(told: Explanation, found: LastRetry) -> str:
         return f"{done} if all runs fail: {at}."
     parts = [f"{share:g} % by {format_duration_about(found.percentile(share))}" for share in DEAD[:-1]]
     end = format_duration_about(found.latest_ms)
-    return f"{done} if all runs fail: {', '.join(parts)}, {'nearly ' if found.walked else ''}all by {end}."
+    return f"{done} if all runs fail: {', '.join(parts)}, {'nearly ' if found.nearly else ''}all by {end}."
 
 
-def _shared(share: float | None, *, certain: bool) -> str:
+def _shared(share: float | None, error: float, *, certain: bool) -> str:
     """Say who outlives an outage; to the tenth, which `anew.units.format_share` does not give: one job in 1,000 may be many.
 
-    Unless it is certain, nothing is said of each job.
+    Args:
+        share: 0 to 1; None where it cannot be told.
+        error: How far it may be off.
+        certain: Whether 0 and 1 are meant of each job.
     """
     if share is None:
         return "who outlives it cannot be told"
     if certain and share in (0.0, 1.0):
         return "every job outlives it" if share else "no job outlives it"
     percent = 100 * share
+    rare = "0.01" if error < 0.005 else "1"  # of 100,000 jobs none, or of fewer
     if not 0.05 <= percent < 99.95:
-        return f"{'fewer than 0.1' if percent < 1 else 'more than 99.9'} % of the jobs outlive it"
-    return f"{percent:.1f} % of the jobs outlive it"
+        few, most = ("0.1", "99.9") if 0 < share < 1 else (rare, f"{100 - float(rare):g}")
+        return f"{'fewer than ' + few if percent < 1 else 'more than ' + most} % of the jobs outlive it"
+    return f"{percent:.1f} % of the jobs outlive it (± {100 * error:.1g} points)"
 
 
 def _counted(total: int) -> str:

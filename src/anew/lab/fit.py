@@ -16,7 +16,7 @@ from anew.lab.families import FAMILIES, Family
 from anew.lab.fit_goal import Goal, counted
 from anew.lab.fit_proposal import Fit, outliving, with_window
 from anew.lab.fit_words import jitter_words, who_dies
-from anew.lab.sums.outlive import window as window_of
+from anew.lab.last_retry import last_retry
 from anew.units import MAX_DURATION_MS, format_duration, format_duration_short, refused
 
 MAX_RETRIES: Final = 1_000
@@ -175,5 +175,5 @@ def _said(found: Fit, why: str) -> Fit:
 
 def _share(policy: Policy, outage_ms: int) -> float:
     """Tell which share of jobs has a retry left at an outage's end."""
-    law = window_of(policy)
-    return 1.0 if law is None else law.outlives(outage_ms)
+    found = last_retry(policy)
+    return 1.0 if found is None else found.outlives(outage_ms)

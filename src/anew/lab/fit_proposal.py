@@ -12,8 +12,8 @@ from anew.errors import InvalidInput
 from anew.lab.families import Family
 from anew.lab.fit_goal import TOLERANCE, Goal, counted, nominal_window
 from anew.lab.fit_words import how_far_off, spread_of
+from anew.lab.last_retry import last_retry
 from anew.lab.laws.spans import spans
-from anew.lab.sums.outlive import window as window_of
 from anew.units import format_duration, format_duration_short, refused
 
 _ROUNDS: Final = 12
@@ -143,5 +143,5 @@ def _reached(found: Fit, share: float) -> int:
     """Give the longest outage that a share of the jobs outlives."""
     if share == 1:
         return found.earliest_ms
-    window = window_of(found.policy)
-    return found.earliest_ms if window is None else window.outlived_by(100 * share)
+    last = last_retry(found.policy)
+    return found.earliest_ms if last is None else last.outlived_by(100 * share)

@@ -21,6 +21,7 @@ if TYPE_CHECKING:  # an application that only enqueues need not load the engine 
     from anew.engine.crontab import NewCron
     from anew.tasks.app import Anew
     from anew.tasks.source import Source
+    from anew.topics.steering import Action
 
 
 class Placed(NamedTuple):
@@ -183,6 +184,12 @@ class Backend(Protocol):
 
     def subscribe(self, topic: str, body: bytes) -> Mapping[str, Any]:
         """Subscribe an endpoint to a topic; give the subscription as it is shown."""
+
+    def steer(self, subscription: str, action: Action, body: bytes) -> Mapping[str, Any]:
+        """Do something with a subscription, by its id; see `anew.topics.steering.steer`."""
+
+    def subscriptions(self, topic: str, cursor: str | None) -> Mapping[str, Any]:
+        """Give a page of a topic's subscriptions: ``subscriptions``, and ``cursor`` of the next page or None."""
 
     def source(self, app: Anew) -> Source:
         """Give a worker's side of it."""

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from anew.tasks.app import Anew
     from anew.tasks.file_topics import FileTopics
     from anew.tasks.source import Source
+    from anew.topics.steering import Action
 
 V = TypeVar("V")
 
@@ -167,6 +168,14 @@ class EmbeddedBackend:
     def subscribe(self, topic: str, body: bytes) -> Mapping[str, Any]:
         """Subscribe an endpoint to a topic."""
         return self._topics.subscribe(topic, body)
+
+    def steer(self, subscription: str, action: Action, body: bytes) -> Mapping[str, Any]:
+        """Do something with a subscription, by its id."""
+        return self._topics.steer(subscription, action, body)
+
+    def subscriptions(self, topic: str, cursor: str | None) -> Mapping[str, Any]:
+        """Give a page of a topic's subscriptions."""
+        return self._topics.subscriptions(topic, cursor)
 
     def source(self, app: Anew) -> Source:
         """Give a worker's side of it."""

@@ -13,14 +13,18 @@ from typing import Any, Final
 
 from anew.config import Webhooks, find_file, load_webhooks
 from anew.engine.batch import Batch
-from anew.errors import InvalidConfig
-from anew.topics import asked, registry
+from anew.errors import InvalidConfig, NotFound
+from anew.topics import asked, reading, registry
 from anew.topics.bodies import SubscriptionBody, TopicBody
 from anew.topics.documents import TopicDocument, check_topic_name
 from anew.topics.publishing import publish
 from anew.topics.settled import guard_of, terms_of
+from anew.topics.steering import Action, steer
 from anew.topics.terms import TopicTerms
 from anew.topics.views import View, topic_view
+
+PAGE: Final = 100
+"""Subscriptions that are listed at once."""
 
 NEEDED: Final = "the keys of subscriptions need more packages: pip install 'anew[webhooks]'"
 
@@ -81,3 +85,28 @@ class FileTopics:
             return asked.subscribed_view(batch, verb(batch), self._terms)
 
         return self._call(shown)
+
+    def steer(self, subscription: str, action: Action, body: bytes) -> View:
+        """Do something with a subscription, by its id."""
+
+        def verb(batch: Batch) -> View:
+            key = _key_of(batch, subscription)
+            return steer(self._terms, key, action, body, secrets.token_bytes)(batch)
+
+        return self._call(verb)
+
+    def subscriptions(self, topic: str, cursor: str | None) -> View:
+        """Give a page of a topic's subscriptions."""
+
+        def verb(batch: Batch) -> Any:
+            after = -1 if cursor is None else _key_of(batch, cursor)
+            return reading.subscriptions(self._terms, topic, after, PAGE)(batch)
+
+        return self._call(verb)
+
+
+def _key_of(batch: Batch, subscription: str) -> int:
+    key = batch.ids.read(subscription.removeprefix("sub_")) if subscription.startswith("sub_") else -1
+    if key < 0:
+        raise NotFound("there is no such subscription")
+    return key

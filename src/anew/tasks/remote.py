@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from anew.engine.crontab import NewCron
     from anew.tasks.app import Anew
     from anew.tasks.source import Source
+    from anew.topics.steering import Action
 
 MOST_ERRORS = 100
 
@@ -199,11 +200,24 @@ class RemoteBackend:
         """Subscribe an endpoint to a topic."""
         return self._shown("POST", path_of(topic, "/subscriptions"), body)
 
+    def steer(self, subscription: str, action: Action, body: bytes) -> Mapping[str, Any]:
+        """Do something with a subscription, by its id."""
+        path = f"/v1/subscriptions/{quote(subscription, safe='')}"
+        if action == "delete":
+            return self._shown("DELETE", path)
+        return self._shown("POST", f"{path}/{'secret/rotate' if action == 'rotate' else action}", body)
+
+    def subscriptions(self, topic: str, cursor: str | None) -> Mapping[str, Any]:
+        """Give a page of a topic's subscriptions."""
+        more = "" if cursor is None else f"&cursor={quote(cursor, safe='')}"
+        return self._shown("GET", path_of(topic, f"/subscriptions?limit=100{more}"))
+
     def _shown(
-        self, method: str, path: str, body: bytes, headers: Mapping[str, str] | None = None
+        self, method: str, path: str, body: bytes = b"", headers: Mapping[str, str] | None = None
     ) -> Mapping[str, Any]:
-        answer = self._client.request(method, path, msgspec.Raw(body), headers=headers)
-        shown: Mapping[str, Any] = msgspec.json.decode(answer)
+        given = msgspec.Raw(body) if body else None
+        answer = self._client.request(method, path, given, headers=headers)
+        shown: Mapping[str, Any] = msgspec.json.decode(answer) if answer else {}
         return shown
 
     def source(self, app: Anew) -> Source:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import quote
 
@@ -11,11 +12,12 @@ import msgspec
 
 from anew.errors import InvalidInput
 from anew.tasks.arguments import holds_nan
-from anew.tasks.times import Wait, wait_ms
+from anew.tasks.times import Wait, instant_ms, wait_ms
 from anew.units import refused
 
 if TYPE_CHECKING:
     from anew.tasks.app import Anew
+    from anew.topics.steering import Action
 
 Attributes = Mapping[str, str | float | bool]
 
@@ -88,6 +90,83 @@ class Subscription:
     status: str
     secret: str | None = field(default=None, repr=False)
     public_key: str | None = None
+    _app: Anew = field(repr=False, compare=False)
+
+    def confirm(self) -> None:
+        """Confirm it by your own word: its endpoint is not asked any more.
+
+        Raises:
+            Conflict: It waits for no confirmation.
+        """
+        self._steer("confirm")
+
+    def pause(self, reason: str = "") -> None:
+        """Hold its deliveries.
+
+        Raises:
+            Conflict: It is neither active nor paused.
+        """
+        self._steer("pause", reason=reason)
+
+    def resume(self) -> None:
+        """Let its deliveries go on after a pause, oldest first."""
+        self._steer("resume")
+
+    def disable(self, reason: str = "") -> None:
+        """Hold its deliveries until it is enabled; what is published meanwhile makes none."""
+        self._steer("disable", reason=reason)
+
+    def enable(self, *, replay_missed_since: datetime | Wait | None = None) -> None:
+        """Let its deliveries go on, oldest first, and forget its failures.
+
+        Args:
+            replay_missed_since: What was published since then is sent too; a duration counts back from now.
+        """
+        since = replay_missed_since
+        self._steer("enable", replay_missed_since=None if since is None else self._instant(since))
+
+    def rotate(self, secret: str | None = None, *, overlap: Wait = "1d") -> str:
+        """Give it a new secret, which is returned; the old one signs beside it for `overlap`.
+
+        Args:
+            secret: One of yours, ``whsec_…`` or ``whsk_…``; None: a random one.
+            overlap: At most a week.
+        """
+        return str(self._steer("rotate", secret=secret, overlap=_seconds(overlap, "overlap"))["secret"])
+
+    def replay(
+        self,
+        since: datetime | Wait,
+        until: datetime | Wait | None = None,
+        *,
+        include: Literal["failed", "missed", "all"] = "failed",
+    ) -> None:
+        """Have messages sent again, oldest first.
+
+        Args:
+            since: Published from then on; a duration counts back from now. At most 14 days.
+            until: And before then; None: now.
+            include: Deliveries that have died, messages it got no delivery of, or all, also what was delivered.
+
+        Raises:
+            Conflict: It is neither active nor paused.
+        """
+        ends = None if until is None else self._instant(until)
+        self._steer("replay", since=self._instant(since), until=ends, include=include)
+
+    def delete(self) -> None:
+        """Remove it; what waits for it is cancelled."""
+        self._app.backend.steer(self.id, "delete", b"")
+
+    def _steer(self, action: Action, **members: Any) -> Mapping[str, Any]:
+        given = {name: value for name, value in members.items() if value is not None}
+        return self._app.backend.steer(self.id, action, _json(given))
+
+    def _instant(self, value: datetime | Wait) -> str:
+        """Write an instant as epoch ms."""
+        if isinstance(value, datetime):
+            return str(instant_ms(value, "since"))
+        return str(self._app.now() - wait_ms(value, "since"))
 
 
 class Topic:
@@ -182,6 +261,20 @@ class Topic:
 
         return await asyncio.to_thread(self.publish_many, messages, key=key)
 
+    def subscriptions(self) -> Iterator[Subscription]:
+        """Walk through its subscriptions, in the order of their ids.
+
+        Raises:
+            NotFound: There is no such topic.
+        """
+        cursor = None
+        while True:
+            page = self._app.backend.subscriptions(self.name, cursor)
+            yield from (_subscription(self._app, shown) for shown in page["subscriptions"])
+            cursor = page["cursor"]
+            if cursor is None:
+                return
+
     def _publish(self, body: Mapping[str, Any], key: str | None) -> Published:
         if key is not None and not (key.isascii() and key.isprintable() and key.strip() == key):
             raise refused("key", key, "visible ASCII characters, as in a header")
@@ -224,9 +317,13 @@ def subscribe(
         "ttl": None if ttl is None else _seconds(ttl, "ttl"),
         "dead_letter_queue": dead_letter_queue,
     }
-    shown = app.backend.subscribe(topic, _json(body))
+    return _subscription(app, app.backend.subscribe(topic, _json(body)))
+
+
+def _subscription(app: Anew, shown: Mapping[str, Any]) -> Subscription:
     at = shown["endpoint"]
     return Subscription(
+        _app=app,
         id=shown["id"],
         topic=shown["topic"],
         name=shown["name"],

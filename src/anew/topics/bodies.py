@@ -103,13 +103,11 @@ class TurnBody(Struct, frozen=True, forbid_unknown_fields=True):
         reason: Shown with the subscription.
         token: Of a confirmation; empty: the owner's word.
         replay_missed_since: On enabling: what was published since this instant, RFC 3339 or epoch ms, is sent too.
-        release: Without effect.
     """
 
     reason: str = ""
     token: str = ""
     replay_missed_since: str | None = None
-    release: bool = True
 
 
 class TestBody(Struct, frozen=True, forbid_unknown_fields=True):
@@ -178,7 +176,7 @@ class ReplayBody(Struct, frozen=True, forbid_unknown_fields=True):
     Attributes:
         since: Published from this instant on, of the last 14 days, RFC 3339 or epoch ms.
         until: Published before this instant; null: up to now.
-        include: Deliveries that have died, messages it got no delivery of, or both and what was delivered.
+        include: Deliveries that have died, messages it got no delivery of, or all, also what was delivered.
     """
 
     since: str

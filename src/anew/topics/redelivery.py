@@ -17,7 +17,7 @@ from anew.jobs.ids import COUNTER_BITS
 from anew.jobs.patch import Patch, patched
 from anew.store.topics import DeliveryRow, DeliveryStatus, MessageRow, SubscriptionRow, TaskRow
 from anew.topics.attempts import ended
-from anew.topics.documents import NewMessage
+from anew.topics.documents import CONFIRMATION, OWN, NewMessage
 from anew.topics.publishing import QUEUE, TEST, deliver, delivery_job, held_ms, new_message
 from anew.topics.registry import known_subscription, known_topic
 from anew.topics.terms import TopicTerms, holding_for
@@ -105,6 +105,8 @@ def redeliver_in(
     message = batch.store.topics.messages([row.message]).get(row.message)
     if message is None:
         raise PayloadExpired("its message is kept no longer, and cannot be sent again")
+    if message.type == CONFIRMATION:
+        raise Conflict("it asked for confirmation; resend-confirmation asks again")
     if job is not None:
         batch.delete([job.key])
     return _begun_again(
@@ -299,7 +301,7 @@ def _sent_again(batch: Batch, terms: TopicTerms, row: DeliveryRow, document: Tas
 
 
 def _replay(batch: Batch, terms: TopicTerms, document: TaskDocument, position: int) -> tuple[int, int, bool]:
-    """Have a subscription get those of the next messages that it has missed, or that failed."""
+    """Have a subscription get those of the next messages that it has missed; or all of them, but for those under way."""
     chosen = document.selection
     subscription = batch.store.topics.subscriptions([chosen.subscription or -1]).get(
         chosen.subscription or -1
@@ -311,10 +313,12 @@ def _replay(batch: Batch, terms: TopicTerms, document: TaskDocument, position: i
     messages = batch.store.topics.messages_of(topic.name, position, last, CHUNK)
     done = 0
     for message in messages:
+        if message.type.startswith(OWN):  # it was for another one, whose confirmation it may be
+            continue
         there = batch.store.topics.delivery_of(message.id, subscription.id)
         if there is None:
             done += len(deliver(batch, terms, topic, message, [subscription], trigger="replay"))
-        elif document.include == "all" and there.status == DeliveryStatus.DEAD:
+        elif document.include == "all" and there.status in (DeliveryStatus.DEAD, DeliveryStatus.DELIVERED):
             done += _sent_again(batch, terms, there, document)
     return messages[-1].id if messages else position, done, len(messages) == CHUNK
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, TypeAlias
 
+from anew.lab.last_retry import is_endless
 from anew.lab.rhythm import Silence
-from anew.lab.sums.outlive import is_endless
 from anew.units import SECOND_MS, counted, format_duration, format_range
 from anew.web.herds import Herd, moments
 

@@ -10,6 +10,8 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -64,6 +66,69 @@ def test_publish_and_subscribe(app: Anew) -> None:
     many = orders.publish_many([Message("a"), Message("b", [1], {"region": "eu"}, delay="1h", ttl=90)])
     assert (len(many.ids), many.deliveries) == (2, 1)
     assert app.counts("mail") | {"ready": 1, "scheduled": 1} == app.counts("mail")
+
+
+def test_a_subscription_is_steered(app: Anew) -> None:
+    orders = app.topic("orders").create()
+    hook = app.subscribe("orders", "https://shop.example/hook", name="shop")
+
+    def status() -> str:
+        (found,) = orders.subscriptions()
+        assert (found, found.secret) == (replace(hook, status=found.status, secret=None), None)
+        return found.status
+
+    steps: list[tuple[Callable[[], object], str]] = [
+        (hook.confirm, "active"),
+        (lambda: hook.pause("stocktaking"), "paused"),
+        (hook.resume, "active"),
+        (lambda: hook.disable("moved"), "disabled"),
+        (hook.enable, "active"),
+    ]
+    assert status() == "unconfirmed"
+    for step, after in steps:
+        step()
+        assert status() == after
+    with pytest.raises(Conflict, match="waits for no confirmation"):
+        hook.confirm()
+    hook.delete()
+    assert list(orders.subscriptions()) == []
+    with pytest.raises(NotFound):
+        hook.pause()
+
+
+def test_a_secret_is_rotated(app: Anew) -> None:
+    app.topic("orders").create()
+    hook = app.subscribe("orders", "https://shop.example/hook")
+    second = hook.rotate(overlap="1h")
+    assert second.startswith("whsec_")
+    assert second != hook.secret
+    third = "whsec_" + "A" * 44
+    assert hook.rotate(third) == third
+    with pytest.raises(InvalidInput, match="overlap"):
+        hook.rotate(overlap="8d")
+    with pytest.raises(InvalidInput, match="secret"):
+        hook.rotate("whsec_AAAA")
+
+
+def test_what_was_missed_is_sent_again(app: Anew) -> None:
+    orders = app.topic("orders").create()
+    jobs = app.subscribe("orders", queue="mail")
+    jobs.disable()
+    orders.publish("order.paid", {"id": 42})
+    began = datetime.now(UTC) - timedelta(minutes=1)
+    jobs.enable(replay_missed_since=began)
+    jobs.replay("1m", include="all")
+    for refused in (lambda: jobs.replay("15d"), lambda: jobs.replay("1d", include="none")):
+        with pytest.raises(InvalidInput):
+            refused()
+    with pytest.raises(InvalidInput, match="time zone"):
+        jobs.replay(datetime(2026, 1, 1))
+
+
+def test_many_subscriptions_are_walked_through(app: Anew) -> None:
+    orders = app.topic("orders").create()
+    made = [app.subscribe("orders", queue=f"q{number}").id for number in range(101)]
+    assert [found.id for found in orders.subscriptions()] == made
 
 
 def test_a_key_is_used_once(app: Anew) -> None:

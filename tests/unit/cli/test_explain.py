@@ -32,6 +32,7 @@ def test_policy_explain_in_json(capsys: pytest.CaptureFixture[str]) -> None:
         "retry": 3, "nominal_ms": 9_100, "earliest_ms": 9_100, "latest_ms": 9_100,
         "window_earliest_ms": 14_300, "window_latest_ms": 14_300,
         "mean_ms": 9_100, "sd_ms": 0, "percentiles_ms": {"5": 9_100, "50": 9_100, "95": 9_100},
+        "share": None, "nearly": False,
     }  # fmt: skip
     # The window is that of all 25 retries: 1^2 + ... + 25^2 = 5 525 s, and 2.5 s.
     assert answer["window"]["latest_ms"] == answer["dead_by_ms"]["100"] == 5_527_500
@@ -63,8 +64,13 @@ def test_policy_explain_tells_who_outlives_an_outage(capsys: pytest.CaptureFixtu
     policy = '{"curve": {"constant": "10s"}, "jitter": {"above": {"share": 1, "source": "job"}}, "limit": 10}'
     words = ["policy", "explain", policy, "--outage", "2m", "--outage", "190000ms"]
     text = printed(words, capsys)
-    assert "An outage of 2 min from the first failure on: 80.0 % of the jobs outlive it." in text
-    assert "An outage of 3 min 10 s from the first failure on: 10.0 % of the jobs outlive it." in text
+    assert (
+        "An outage of 2 min from the first failure on: 80.0 % of the jobs outlive it (± 0.3 points)." in text
+    )
+    assert (
+        "An outage of 3 min 10 s from the first failure on: 10.0 % of the jobs outlive it (± 0.3 points)."
+        in text
+    )
     answer = json.loads(printed([*words, "--json"], capsys))
     assert [item["outage_ms"] for item in answer["outlives"]] == [120_000, 190_000]
     assert [item["share"] for item in answer["outlives"]] == pytest.approx([0.8, 0.1], abs=1e-3)

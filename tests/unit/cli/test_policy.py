@@ -23,7 +23,7 @@ def test_the_list_has_a_row_for_each_preset(capsys: pytest.CaptureFixture[str]) 
     assert found["faktory"].startswith("seeds 25 20 d 9 h to 20 d 12 h Faktory 1.10:")
     assert found["sns_managed"].startswith("notifications 100,015 23 d 3 h Amazon SNS")
     assert found["temporal"].startswith("clouds no end - Temporal")
-    assert found["cenkalti"].startswith("retriers no end 13 min 29 s to 15 min cenkalti")
+    assert found["cenkalti"].startswith("retriers no end 13 min 30 s to 15 min cenkalti")
     assert found["buckets"].startswith("seeds - - Anything")
 
 

@@ -164,12 +164,18 @@ def test_the_receiver_without_a_framework(capsys: pytest.CaptureFixture[str]) ->
 
 
 def test_the_program_that_publishes(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    app = module("orders.publish(").app
+    made = module("orders.publish(")
+    app = made.app
     printed = capsys.readouterr().out.split()
     assert printed[0].startswith("sub_")
     assert printed[1] == "unconfirmed"
     assert printed[2].startswith("whsec_")
     assert app.counts("mail") | {"ready": 2, "scheduled": 1} == app.counts("mail")
+    exec(example("hook.rotate("), made.__dict__)
+    assert made.secret not in (printed[2], None)
+    ids = [made.hook.id, next(each.id for each in made.orders.subscriptions() if each.endpoint == "mail")]
+    shown = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert shown == [[ids[0], "https://hooks.example.org/orders", "active"], [ids[1], "mail", "active"]]
     app.close()
     with app.test() as test:
         app.topic("orders").create()

@@ -17,7 +17,8 @@ from anew.topics.redelivery import (
     start,
     stop,
 )
-from anew.topics.registry import turn
+from anew.topics.registry import confirm, turn
+from anew.topics.views import message_view
 from tests.unit.topics.rig import NOW, OK, Topics, policy
 
 A = "https://a.example/hook"
@@ -111,6 +112,22 @@ def test_checklist_57_a_replay_sends_exactly_the_dead_of_its_window_once_oldest_
     assert topics.statuses() == ["dead", "delivered", "delivered", "delivered", "dead"]
 
 
+def test_a_replay_of_all_sends_what_was_delivered_too() -> None:
+    topics = with_endpoint()
+    topics.answers[A] = [OK, FAIL]
+    for number in range(2):
+        topics.publish(number)
+        topics.run()
+    assert topics.statuses() == ["delivered", "dead"]
+    topics.requests.clear()
+    topics.answers[A] = OK
+    chosen = Selection(subscription=topics.deliveries()[0].subscription, since=NOW)
+    topics.do(start(topics.terms, TaskDocument(selection=chosen, include="all")))
+    topics.run()
+    assert [one.data for one in topics.requests] == [0, 1]
+    assert topics.statuses() == ["delivered", "delivered"]
+
+
 def test_checklist_53_what_was_published_while_it_was_disabled_is_made_by_a_replay_of_what_was_missed() -> (
     None
 ):
@@ -186,3 +203,29 @@ def test_checklist_8_many_subscriptions_get_theirs_in_chunks_also_if_a_chunk_is_
     topics.do(lambda batch: batch.store.topics.expand(published.ids[0], -1))  # forgets how far it was
     topics.run()
     assert len(topics.requests) == len({one.url for one in topics.requests}) == 1_200
+
+
+def test_nobody_is_sent_the_question_that_another_was_asked() -> None:
+    """It has the token that says yes in the other's name."""
+    topics = Topics(confirmation="required")
+    topics.topic()
+    asked, other = topics.subscribe(A), topics.subscribe("https://b.example/hook")
+    topics.do(confirm(topics.terms, other.row.id))
+    topics.run(until_ms=0)
+    (question,) = [row for row in topics.deliveries() if row.subscription == asked.row.id]
+    topics.requests.clear()
+    chosen = Selection(subscription=other.row.id, since=NOW - 1_000)
+    topics.do(start(topics.terms, TaskDocument(selection=chosen, include="all")))
+    topics.run(until_ms=0)
+    assert topics.requests == []
+    topics.do(confirm(topics.terms, asked.row.id))
+    with pytest.raises(Conflict, match="resend-confirmation asks again"):
+        topics.do(redeliver(topics.terms, question.id, force=True))
+    assert (
+        topics.do(
+            lambda batch: message_view(
+                batch, batch.store.topics.messages([question.message])[question.message]
+            )
+        )["data"]
+        is None
+    )

@@ -20,6 +20,8 @@ import sys
 if sys.argv[1] == "without":
     sys.modules["numpy"] = None
 import msgspec
+import anew.web.herds
+anew.web.herds._DRAWN = 300  # as many as both draw: without NumPy there are fewer than with it
 from anew.web.messages import Ask
 from anew.web.page import make
 pages = [make(Ask(query.encode())).html.decode() for query in {QUERIES!r}]

@@ -32,7 +32,7 @@ def explain_policy(
     POLICY is JSON, the name of a preset (anew policy list), @FILE, @FILE:NAME, or - for stdin. No server is asked.
     Of a delivery policy (anew policy preview) its retries are explained.
 
-    Nothing is simulated: means and percentiles are those of the laws themselves.
+    Means and percentiles of a wait are those of its law; what all waits come to is drawn, with 100,000 jobs.
 
     \b
     Examples:

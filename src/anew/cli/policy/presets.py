@@ -61,12 +61,14 @@ def window_ms(policy: Policy) -> tuple[int, int] | None:
     Returns:
         Both in milliseconds; None if the policy has no last retry of its own, or it cannot be told.
     """
-    from anew.lab.sums.outlive import window
+    from anew.lab.last_retry import last_retry, window
 
     if not policy.limit_given:
         return None
-    found = window(policy)
-    return None if found is None else (found.earliest_ms, found.latest_ms)
+    if (found := window(policy)) is not None:
+        return found
+    drawn = last_retry(policy)
+    return None if drawn is None else (drawn.earliest_ms, drawn.latest_ms)
 
 
 def _span(window: tuple[int, int] | None) -> str:

@@ -39,6 +39,13 @@ class Piece(NamedTuple):
         """Give the highest value, or the least upper bound."""
         return self.low + (self.faces - 1) * self.step if self.faces else self.high
 
+    def highest_upto(self, x: float) -> float:
+        """Give the highest value that is at most x, which is not below ``low``."""
+        if not self.faces:
+            return min(self.high, x)
+        face = math.floor((x - self.low) / self.step * (1 + 1e-15)) if self.faces > 1 else 0
+        return self.low + min(face, self.faces - 1) * (self.step if self.faces > 1 else 0.0)
+
     def below(self, x: float) -> float:
         """Give the share of this piece's values that are below x."""
         low, high, faces = self.low, self.high, self.faces

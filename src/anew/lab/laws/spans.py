@@ -48,12 +48,13 @@ def spans(policy: Policy, rows: int) -> Iterator[Span]:
         nominal = policy.nominal(retry)
         place = policy.place(retry)[1]
         reach = policy.jitter.reach(retry, place, nominal, policy.nominal, before)
+        # What decorrelated jitter remembers is held to the ceil, and not to the floor.
+        before = min(reach.latest, float(high))
         # What was clamped no longer adds up along one draw: from there on the plain bounds do.
         clamped = clamped or reach.earliest < low or reach.latest > high
         if clamped:
             earliest, latest = (float(min(max(wait, low), high)) for wait in reach[:2])
             reach = Reach(earliest, latest, earliest, latest)
-        before = reach.latest
         row = window.add(retry, int(nominal), reach)
         if row is None:
             return

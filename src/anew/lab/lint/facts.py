@@ -14,10 +14,10 @@ from anew.backoff.jitter import Reach
 from anew.backoff.kinds import Duration, Kind, ListOf
 from anew.backoff.policy import JITTERS
 from anew.backoff.presets import find_preset
+from anew.lab.last_retry import LastRetry, is_endless, last_retry
 from anew.lab.laws.shapes import Law
 from anew.lab.laws.spans import Span, spans
 from anew.lab.laws.wait import laws
-from anew.lab.sums.outlive import LastRetry, is_endless, window
 
 MAX_ROWS: Final = 1_000
 """Retries that are worked out one by one."""
@@ -102,7 +102,7 @@ class Facts:
     @functools.cached_property
     def window(self) -> LastRetry | None:
         """When the last retry comes; None if there is no last one, or if it cannot be told."""
-        return window(self.policy) if self.rows or self.policy.retries == 0 else None
+        return last_retry(self.policy) if self.rows or self.policy.retries == 0 else None
 
     def rows_of(self, count: int, **changes: Any) -> tuple[Span, ...]:
         """Give the first retries of the policy with some fields changed; none if one cannot be told."""
@@ -111,7 +111,7 @@ class Facts:
 
     def window_of(self, **changes: Any) -> LastRetry | None:
         """Give when the last retry of the policy comes with some fields changed."""
-        return window(dataclasses.replace(self.policy, **changes))
+        return last_retry(dataclasses.replace(self.policy, **changes))
 
     def wrote(self, field: str) -> bool:
         """Tell whether a field stands in the policy as somebody wrote it, and was not brought along by a preset."""

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 from bisect import bisect_left
-from collections.abc import Callable
 from typing import Final
 
-from anew.backoff import CEILING_MS, Decorrelated, Even, Slices
+from anew.backoff import CEILING_MS
+from anew.lab.last_retry import LastRetry, shares_by_limit
 from anew.lab.lint.facts import Facts
 from anew.units import MINUTE_MS, SECOND_MS, format_duration_short
 
@@ -15,11 +16,6 @@ MOST: Final = 400
 
 SURE: Final = 1e-9
 """A share that is less by no more than this is the share: floating sums are off by that much, and it is a job in 10^9."""
-
-# What all windows that are worked out may cost, in retries: about half a second, a quarter of what lint has for a policy.
-_BUDGET: Final = 800
-_DEAR: Final = 5
-"""Waits that remember, and dithered ones, are walked: each costs that many times as much."""
 
 
 def remedy(facts: Facts, outage_ms: int, survivors: float) -> str:
@@ -57,52 +53,24 @@ def _never_reach(facts: Facts, outage_ms: int) -> bool:
 
 
 def _limit(facts: Facts, outage_ms: int, survivors: float) -> int | None:
-    """Find the lowest limit that is enough: `MOST` + 1 if none is so far; None if it takes too long to tell, or if something
-    else ends the retries.
-    """
-    rows = facts.rows_of(MOST, limit=MOST)
+    """Find the lowest limit that is enough: `MOST` + 1 if none is so far; None if something else ends the retries."""
+    most = dataclasses.replace(facts.policy, limit=MOST).retries or MOST
+    rows = facts.rows_of(most, limit=MOST)
     least = facts.policy.retries
     if least is None or len(rows) <= least:
         return None
-    latest = [row.window_latest_ms or 0 for row in rows]
-    middles = [((row.window_earliest_ms or 0) + (row.window_latest_ms or 0)) / 2 for row in rows]
-
-    def enough(limit: int) -> tuple[bool, int]:
-        """Tell whether a limit is enough, and which outage it is enough for."""
-        window = facts.window_of(limit=limit)
-        if window is None:
-            return False, 0
-        return window.outlives(outage_ms) >= survivors - SURE, window.outlived_by(100 * survivors)
-
-    # Fewer retries cannot reach that far, whatever the jitter makes of them.
-    least = max(least, bisect_left(latest, outage_ms))
-    if least >= len(rows):
-        return MOST + 1 if len(rows) == MOST else None
-    found = _lowest(enough, least, middles, outage_ms, _BUDGET // (_DEAR if _is_dear(facts) else 1))
-    return None if found is not None and found > len(rows) != MOST else found
+    if survivors < 1:
+        shares = shares_by_limit(facts.policy, outage_ms, len(rows))
+        found = bisect_left(shares, survivors, lo=least) + 1
+        while found <= len(rows) and not _enough(facts.window_of(limit=found), outage_ms, survivors):
+            found += 1  # the one draw and that of the limit alone differ by chance
+    else:
+        found = bisect_left(rows, outage_ms, lo=least, key=lambda row: row.window_earliest_ms or 0) + 1
+    return None if found > len(rows) != MOST else found
 
 
-def _lowest(
-    enough: Callable[[int], tuple[bool, int]], least: int, middles: list[float], outage_ms: int, budget: int
-) -> int | None:
-    """Find the lowest number that is enough, above one that is not; one more than there are if none is.
-
-    Each guess is set right by the one before: the middle of a retry's span is some way off the time that enough jobs
-    reach, and a few retries on it is about as far off again.
-    """
-    found, shift = len(middles) + 1, 0.0
-    while found - least > 1:
-        guess = min(max(bisect_left(middles, outage_ms + shift) + 1, least + 1), found - 1)
-        budget -= guess
-        if budget < 0:
-            return None if found > len(middles) else found
-        is_enough, reached_ms = enough(guess)
-        shift = middles[guess - 1] - reached_ms
-        if is_enough:
-            found = guess
-        else:
-            least = guess
-    return found
+def _enough(last: LastRetry | None, outage_ms: int, survivors: float) -> bool:
+    return last is not None and last.outlives(outage_ms) >= survivors - SURE
 
 
 def _deadline(facts: Facts, outage_ms: int, survivors: float) -> int | None:
@@ -112,19 +80,14 @@ def _deadline(facts: Facts, outage_ms: int, survivors: float) -> int | None:
         for row in facts.rows_of(MOST, deadline_ms=None)
         if (row.window_earliest_ms or 0) < outage_ms
     ]
-    if not waits or _is_dear(facts):
+    if not waits:
         return None
     longest_ms = 0 if facts.policy.on_deadline == "clip" else max(waits)
     step_ms = MINUTE_MS if outage_ms >= 60 * MINUTE_MS else SECOND_MS
-    # Once is enough but for what a sum told on a grid is off; twice leaves no doubt.
+    # Once is enough but for what the draw is off; twice leaves no doubt.
     for times in (1, 2):
         deadline_ms = -(-(outage_ms + times * longest_ms) // step_ms) * step_ms
         window = facts.window_of(deadline_ms=deadline_ms) if deadline_ms <= CEILING_MS else None
-        if window is not None and window.outlives(outage_ms) >= survivors - SURE:
+        if _enough(window, outage_ms, survivors):
             return deadline_ms
     return None
-
-
-def _is_dear(facts: Facts) -> bool:
-    jitter = facts.policy.jitter
-    return isinstance(jitter, (Decorrelated, Slices)) or (isinstance(jitter, Even) and jitter.dither > 0)
