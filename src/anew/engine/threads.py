@@ -20,7 +20,7 @@ from anew.engine.batch import Batch
 from anew.engine.engine import Engine, left_of
 from anew.engine.ops import Call, Enqueue, Fail, Op, Succeed, Verb
 from anew.engine.upkeep import Upkeep
-from anew.errors import AnewError, ForkedStore, StoreBusy
+from anew.errors import AnewError, Conflict, ForkedStore, StoreBusy
 from anew.jobs import Failed, HoldKind, Job, NewJob
 from anew.store.protocol import Hold, TakenRow
 
@@ -31,6 +31,11 @@ BUSY_S = 2.0
 
 POLL_S = 0.05
 """How often whoever waits for jobs looks by itself, behind the wake-ups that processes send each other."""
+
+CLOSE_S = 10.0
+"""How long a close waits for the calls of other threads, each of which may wait for a lock itself."""
+
+POLL_CLOSE_S = 0.001
 
 UPKEEP_S = 1.0
 
@@ -112,6 +117,7 @@ class ThreadCommit:
         self._queue: dict[_Waiter, None] = {}
         self._leader: _Waiter | None = None
         self.on_interrupted: Callable[[Sequence[Job]], None] = _nobody
+        self._is_closed = False
         self._upkeep = Upkeep()
         self._upkeep_at = time.monotonic()
         # Taken by itself: a `with` of the condition is a call in Python, and an interruption at its end would keep the lock.
@@ -194,6 +200,7 @@ class ThreadCommit:
         Operations of one call are mostly one batch; more than `MOST_OPS` are several.
 
         Raises:
+            Conflict: It was closed.
             ForkedStore: This process was forked after the store was opened.
         """
         if os.getpid() != self._pid:  # whoever had the mutex at the fork, or was to lead, is not here
@@ -201,6 +208,8 @@ class ThreadCommit:
         waiter = _Waiter(ops)
         try:
             with self._mutex:
+                if self._is_closed:
+                    raise Conflict("it was closed by another thread meanwhile; nothing was done")
                 self._queue[waiter] = None
                 self._leader = self._leader or waiter
             while not waiter.is_answered():
@@ -233,7 +242,20 @@ class ThreadCommit:
         return self._leader is not None
 
     def close(self) -> None:
-        """Close the store; no other thread may be in a call."""
+        """Close the store once no other thread is in a call; from now on calls are refused.
+
+        Raises:
+            StoreBusy: A call does not end; the store stays open.
+        """
+        with self._mutex:  # who is past the look at it is in the queue
+            self._is_closed = True
+        until = time.monotonic() + CLOSE_S
+        while (
+            self._queue
+        ):  # SQLite takes a second thread for a failure, and that would stop every process on the file
+            if time.monotonic() > until:
+                raise StoreBusy("a call of another thread does not end; the store stays open")
+            time.sleep(POLL_CLOSE_S)
         self.engine.store.close()
 
     # -- the lead

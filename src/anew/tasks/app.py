@@ -347,7 +347,13 @@ class Anew:
     # -- jobs
 
     def job(self, job_id: str) -> JobHandle[Any]:
-        """Give the handle of a job by its id; it is not looked for."""
+        """Give the handle of a job by its id; it is not looked for.
+
+        Raises:
+            InvalidInput: It is no text.
+        """
+        if not isinstance(job_id, str):
+            raise refused("job_id", job_id, "the id of a job, a text")
         return JobHandle(self, job_id, None)
 
     def counts(self, queue: str | None = None) -> dict[str, int]:
@@ -658,7 +664,7 @@ class Anew:
         return before
 
     def close(self) -> None:
-        """Let go of the file or the connection; the next call opens it again."""
+        """Let go of the file or the connection, once the calls of other threads have ended; the next call opens it again."""
         with self._lock:
             backend, self._backend = self._backend, None
         self.events.close()

@@ -286,14 +286,14 @@ class Task(Generic[P, R, T]):
         self.__doc__ = function.__doc__
         self.__wrapped__ = function
 
-    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+    def __call__(self, /, *args: P.args, **kwargs: P.kwargs) -> R:
         """Run the function; no job is made."""
         return self.function(*args, **kwargs)
 
     def __repr__(self) -> str:
         return f"<task {self.name}>"
 
-    def call(self, *args: P.args, **kwargs: P.kwargs) -> Call:
+    def call(self, /, *args: P.args, **kwargs: P.kwargs) -> Call:
         """Give a call that somebody else enqueues, such as a batch when it has come so far."""
         return self._default.call(*args, **kwargs)
 
@@ -309,7 +309,7 @@ class Task(Generic[P, R, T]):
         """
         return Submission(self, read_options(self.options, **changes))
 
-    def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> JobHandle[T]:
+    def enqueue(self, /, *args: P.args, **kwargs: P.kwargs) -> JobHandle[T]:
         """Enqueue a call; when this returns, the job is on the disk.
 
         Raises:
@@ -318,7 +318,7 @@ class Task(Generic[P, R, T]):
         """
         return self._default.enqueue(*args, **kwargs)
 
-    async def aenqueue(self, *args: P.args, **kwargs: P.kwargs) -> JobHandle[T]:
+    async def aenqueue(self, /, *args: P.args, **kwargs: P.kwargs) -> JobHandle[T]:
         """Do the same in an event loop, which is not held up."""
         return await self._default.aenqueue(*args, **kwargs)
 
@@ -346,13 +346,13 @@ class Submission(Generic[P, T]):
         if options.limit is not None:
             _check_key("limit", options.limit.key, task)
 
-    def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> JobHandle[T]:
+    def enqueue(self, /, *args: P.args, **kwargs: P.kwargs) -> JobHandle[T]:
         """Enqueue a call; see `Task.enqueue`."""
         job = self.job(self._task.arguments.write(args, kwargs))
         (handle,) = self._task.app.submit([job], self._task, plain=self._plain)
         return handle
 
-    async def aenqueue(self, *args: P.args, **kwargs: P.kwargs) -> JobHandle[T]:
+    async def aenqueue(self, /, *args: P.args, **kwargs: P.kwargs) -> JobHandle[T]:
         """Enqueue a call without holding up the event loop."""
         job = self.job(self._task.arguments.write(args, kwargs))
         (handle,) = await self._task.app.asubmit([job], self._task, plain=self._plain)
@@ -371,7 +371,7 @@ class Submission(Generic[P, T]):
         ]
         return self._task.app.submit(jobs, self._task, plain=self._plain) if jobs else []
 
-    def call(self, *args: P.args, **kwargs: P.kwargs) -> Call:
+    def call(self, /, *args: P.args, **kwargs: P.kwargs) -> Call:
         """Give a call that somebody else enqueues; see `Task.call`."""
         return Call(self, self._task.arguments.write(args, kwargs))
 

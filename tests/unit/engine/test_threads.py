@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
-from anew.engine import ThreadCommit, threads
+from anew.engine import Batch, Call, ThreadCommit, threads
 from anew.engine.threads import _Waiter
-from anew.errors import ForkedStore, NotFound, StoreBusy, StoreFailed
+from anew.errors import Conflict, ForkedStore, NotFound, StoreBusy, StoreFailed
 from anew.jobs import Failed, State
 from anew.store.protocol import Filter
 from anew.store.sqlite import SqliteStore
@@ -545,3 +545,55 @@ def test_a_sleeper_that_does_not_look_is_woken_once_for_what_is_due(monkeypatch:
     rig.clock.advance(50)
     engine.sleep(1.0, engine.seen)
     assert slept == [0.02, 0.0, threads.POLL_S, threads.POLL_S, 0.05, 0.0]
+
+
+# -- the end
+
+
+def test_a_close_waits_for_the_call_of_another_thread_and_refuses_what_comes_later(tmp_path: Path) -> None:
+    one = open_engine(tmp_path / "jobs.db")
+    begun, go_on, closes = threading.Event(), threading.Event(), threading.Event()
+    answers: list[object] = []
+
+    def verb(batch: Batch) -> int:
+        begun.set()
+        go_on.wait(20)
+        return 7
+
+    def close() -> None:
+        closes.set()
+        one.close()
+
+    calling = threading.Thread(target=lambda: answers.append(one.apply(Call(verb, answers.append))))
+    closing = threading.Thread(target=close)
+    calling.start()
+    assert begun.wait(20)
+    closing.start()
+    assert closes.wait(20)
+    until(lambda: one._is_closed)
+    with pytest.raises(Conflict):
+        one.enqueue([new_job()])
+    assert closing.is_alive()
+    go_on.set()
+    calling.join(20)
+    closing.join(20)
+    assert answers == [7]
+    with_nothing_wrong = open_engine(tmp_path / "jobs.db")
+    assert with_nothing_wrong.enqueue([new_job()])
+    with_nothing_wrong.close()
+
+
+def test_a_close_gives_up_where_a_call_never_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(threads, "CLOSE_S", 0.0)
+    one = open_engine(tmp_path / "jobs.db")
+    begun, go_on = threading.Event(), threading.Event()
+    verb = Call(lambda batch: begun.set() or go_on.wait(20), lambda result: None)  # type: ignore[func-returns-value]
+    calling = threading.Thread(target=one.apply, args=(verb,))
+    calling.start()
+    assert begun.wait(20)
+    with pytest.raises(StoreBusy, match="does not end; the store stays open"):
+        one.close()
+    go_on.set()
+    calling.join(20)
+    one.close()
+    assert not (tmp_path / "jobs.db-turnstile").read_bytes(), "nobody was told that the disk had failed"

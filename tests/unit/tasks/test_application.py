@@ -614,6 +614,17 @@ def test_a_batchs_callback_asks_what_has_become_of_its_jobs(app: Anew) -> None:
     assert sorted(told, key=str) == [("complete", 4, 3, 1, 0), ("member", 4, 2, 1, 1), None]
 
 
+def test_arguments_may_have_the_names_of_our_own_parameters(app: Anew) -> None:
+    seen: list[dict[str, int]] = []
+    task = app.task(name="t")(lambda **given: seen.append(given))
+    task.enqueue(self=1, args=2, app=3)
+    task.using(priority=1).enqueue(self=4)
+    work(app, concurrency=1)
+    assert sorted(seen, key=len) == [{"self": 4}, {"self": 1, "args": 2, "app": 3}]
+    with pytest.raises(InvalidInput, match="job_id"):
+        app.job(None)  # type: ignore[arg-type]
+
+
 def made_in(module: str, path: Path, *crons: str, name: str | None = None) -> Anew:
     """Make an application in a module, with cron entries."""
     names: dict[str, Any] = {"__name__": module}
