@@ -2,5 +2,5 @@
 
 `wait` gives it, built of `pieces` (windows, dice, clamps), `slides` (``even``) and `remembering` (the jitters that hang on
 the wait before); `shapes` and `tabulated` hold what every law can tell, `spans` the bounds of every retry. What waits come
-to together is in `anew.lab.sums`.
+to together is drawn: `anew.lab.last_retry`.
 """
