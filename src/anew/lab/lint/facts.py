@@ -14,16 +14,18 @@ from anew.backoff.jitter import Reach
 from anew.backoff.kinds import Duration, Kind, ListOf
 from anew.backoff.policy import JITTERS
 from anew.backoff.presets import find_preset
-from anew.lab.last_retry import LastRetry, is_endless, last_retry
+from anew.lab.last_retry import LastRetry, all_laws, is_endless, last_retry
 from anew.lab.laws.shapes import Law
 from anew.lab.laws.spans import Span, spans
-from anew.lab.laws.wait import laws
 
 MAX_ROWS: Final = 1_000
 """Retries that are worked out one by one."""
 
 MAX_LAWS: Final = 100
 """Retries whose law is worked out; by then every pile that there is has begun."""
+
+_DRAWN: Final = 5_000
+"""Jobs whose waits are drawn where these depend on each other: piles of a tenth are looked for."""
 
 
 class Facts:
@@ -91,8 +93,7 @@ class Facts:
     @functools.cached_property
     def laws(self) -> tuple[Law, ...]:
         """The laws of the first hundred of `rows`: how likely each wait is, floor and ceil included."""
-        found = laws(self.policy, min(len(self.rows), MAX_LAWS))
-        return tuple(law for law in found if law is not None) if self.rows else ()
+        return all_laws(self.policy, min(len(self.rows), MAX_LAWS), _DRAWN) if self.rows else ()
 
     @property
     def endless(self) -> bool:
