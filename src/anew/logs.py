@@ -42,14 +42,19 @@ def fields_of(record: logging.LogRecord) -> dict[str, Any]:
             fields[name] = value if isinstance(value, (int, float, bool)) else _safe(str(value))
     if record.exc_info and record.exc_info[0] is not None:
         fields["exception"] = _safe(logging.Formatter().formatException(record.exc_info), most=8_192)
+    elif record.exc_text:
+        fields["exception"] = _safe(_cut_lines(record.exc_text.rstrip("\n")), most=1 << 20)
     return fields
+
+
+_LINES = str.maketrans("", "", "\n\t")
 
 
 def _safe(text: str, *, most: int = FIELD_CHARACTERS) -> str:
     """Escape control and direction marks, so that no field can forge a line or hide one; cut what is long."""
     if len(text) > most:
         text = text[: most - 3] + "..."
-    if text.isprintable():
+    if text.isprintable() or text.translate(_LINES).isprintable():  # a traceback is long, and mostly harmless
         return text
     return "".join(
         char if char in "\n\t" or unicodedata.category(char)[0] != "C" else f"\\u{ord(char):04x}"
@@ -57,8 +62,29 @@ def _safe(text: str, *, most: int = FIELD_CHARACTERS) -> str:
     )
 
 
+def _cut_lines(trace: str, *, most: int = 8_192) -> str:
+    """Leave the middle out of a long traceback: its end says what was raised."""
+    half = most // 2
+    return trace if len(trace) <= most else f"{trace[:half]}\n...\n{trace[-half:]}"
+
+
 def _timestamp(record: logging.LogRecord) -> str:
-    return f"{time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime(record.created))}.{int(record.msecs):03d}Z"
+    return _moment(int(record.created) * 1_000 + int(record.msecs))
+
+
+def _moment(ms: int) -> str:
+    return f"{time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime(ms // 1_000))}.{ms % 1_000:03d}Z"
+
+
+def _shown(name: str, value: Any) -> str:
+    """Write a field for people: an instant, whose name ends in ``_at``, as a time."""
+    if name.endswith("_at") and type(value) is int and 0 <= value < _LAST_MOMENT:
+        return _moment(value)
+    return json.dumps(value, ensure_ascii=True)
+
+
+_LAST_MOMENT = 253_402_300_800_000
+"""The year 10000, epoch ms."""
 
 
 class JsonFormatter(logging.Formatter):
@@ -101,11 +127,13 @@ class TextFormatter(logging.Formatter):
             for name, value in fields.items()
             if not isinstance(value, str) or value not in message
         }
-        facts = "".join(f" {name}={json.dumps(value, ensure_ascii=True)}" for name, value in told.items())
+        facts = "".join(f" {name}={_shown(name, value)}" for name, value in told.items())
         level = _NAMES.get(record.levelno, record.levelname)
         when = _timestamp(record)
         head = f"{when[11:23]} {level:5}" if self._short else f"{when} {level:5} {record.name}:"
-        return f"{head} {message}{facts}" + (f"\n{exception}" if exception else "")
+        # Set in: what was raised may have lines that look like a log's.
+        below = "".join(f"\n  {line}" for line in exception.split("\n")) if exception else ""
+        return f"{head} {message}{facts}{below}"
 
 
 def set_up(style: str, level: str, *, handler: logging.Handler | None = None) -> None:

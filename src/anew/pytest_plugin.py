@@ -28,7 +28,12 @@ def anew_app(pytestconfig: pytest.Config) -> Anew:
         raise pytest.UsageError(f"anew_app is {named!r}; expected module:name, such as shop.jobs:app")
     import importlib
 
-    app = getattr(importlib.import_module(module), name, None)
+    try:
+        app = getattr(importlib.import_module(module), name, None)
+    except ModuleNotFoundError as error:
+        if error.name is None or not f"{module}.".startswith(f"{error.name}."):
+            raise  # something that the application imports
+        raise pytest.UsageError(f"anew_app: there is no module {error.name!r} for {named}") from error
     if not isinstance(app, Anew):
         raise pytest.UsageError(f"anew_app: {named} is no Anew application")
     return app

@@ -114,7 +114,12 @@ def crashes(fresh_server: Callable[..., ServerProcess], tmp_path: Path) -> tuple
     return server, project
 
 
-def quarantined(server: ServerProcess, client: Client, job_id: str) -> None:
+def quarantined(
+    server: ServerProcess,
+    client: Client,
+    job_id: str,
+    told: str = "its worker went away while it had the job",
+) -> None:
     job = client.when_status(job_id, "dead")
     assert job["attempts"] == 0
     records = client.errors(job_id)
@@ -125,7 +130,7 @@ def quarantined(server: ServerProcess, client: Client, job_id: str) -> None:
         "poison: 3 interruptions in a row, the limit",
     ]
     shown = anew(server.address, "jobs", "show", job_id).stdout
-    assert shown.count("Interrupted: its worker went away while it had the job") == 3
+    assert shown.count(f"Interrupted: {told}") == 3
 
 
 def test_a_python_task_whose_process_is_killed_dies_after_three_times_whatever_the_servers_limit_is(
@@ -139,7 +144,7 @@ def test_a_python_task_whose_process_is_killed_dies_after_three_times_whatever_t
         client.when_status(job_id, "scheduled")
         client.patch(f"/jobs/{job_id}", {"ready_at": None})
         worker.wait_for("discarded", job_id=job_id)
-        quarantined(server, client, job_id)
+        quarantined(server, client, job_id, "its process was killed by SIGKILL")
     finally:
         worker.close()
 

@@ -405,6 +405,8 @@ def test_a_batchs_callback_comes_once_all_have_ended_and_it_is_closed(fresh: Cal
     (job,) = client.get("/jobs?queue=reports").data["jobs"]
     assert (job["type"], job["payload"]) == ("report", 7)
     assert client.post("/v1/batches/b-1/close").status == 404
+    assert client.get(f"/v1/batches/{batch}").data == {"id": batch, "total": 1, "pending": 0, "failed": 0}
+    assert client.get("/v1/batches/b-1").status == 404
 
 
 def test_a_groups_cron_entries_are_replaced(fresh: Callable[..., Client]) -> None:

@@ -225,6 +225,21 @@ def test_keys_ties_and_batches_hold_over_http(apps: tuple[Anew, Anew]) -> None:
     assert remote.counts("sums")["completed"] == 4
 
 
+def test_a_batchs_callback_asks_for_it_over_http(apps: tuple[Anew, Anew]) -> None:
+    remote, _ = apps
+    told: list[tuple[int, int, int]] = []
+
+    @remote.task(name="whole", queue="sums")
+    def whole() -> None:
+        assert ctx.batch is not None
+        told.append((ctx.batch.total, ctx.batch.succeeded, ctx.batch.failed))
+
+    with remote.batch(on_complete=whole.call()) as batch:
+        remote.tasks["double"].using(batch=batch, max_attempts=1).enqueue_many([(1,), (-1,)])
+    run_until(remote, lambda: bool(told))
+    assert told == [(2, 1, 1)]
+
+
 def test_crons_limits_and_counts_are_steered_over_http(
     apps: tuple[Anew, Anew], server: ServerProcess
 ) -> None:

@@ -121,6 +121,11 @@ def test_a_signal_lets_what_runs_finish(
     job_id = gate.begun()
     project.enqueue("gated")
     running.signal(number)
+    told = running.wait_for_text("stopping: ")
+    assert (
+        "stopping: it waits up to 25 s for 1 run of jobs.gated; a second signal gives them back at once"
+        in told
+    )
     gate.let_through()
     running.wait_for("succeeded", job_id=job_id)
     assert running.wait_for("worker stopped")["given_back"] == 0
@@ -150,6 +155,18 @@ def test_a_second_signal_gives_back_at_once(project: Project, gate: Pipes, worke
     assert running.wait_for("worker stopped")["given_back"] == 1
     assert running.ended() in (130, 143), "the kernel may deliver two that wait in another order"
     assert project.python(NOTHING_FAILED, job_id) == "ready 0"
+
+
+def test_a_limit_at_the_top_level_of_the_module_holds_from_the_workers_start(project: Project) -> None:
+    limited = "\napp.limit('default', rate='1/h')\n\n@app.task(process=True)\ndef apart(): pass\n"
+    project.write("limited.py", (project.folder / "jobs.py").read_text() + limited)
+    task = "import limited; limited.app.unlimit('default'); limited.apart.enqueue_many([()] * 2)"
+    project.python(task)
+    done = project.run("worker", "limited:app", "--burst", "--json")
+    assert done.returncode == 0, done.stderr
+    assert project.counts() == {"ready": 1}, (
+        "one of the two has had its turn, in a process that imports the module too"
+    )
 
 
 def test_a_killed_workers_job_runs_again(project: Project, gate: Pipes, worker: Start) -> None:
@@ -251,6 +268,16 @@ def test_a_change_of_a_file_restarts_the_worker(project: Project, worker: Start)
     assert running.ended() == 143
     with pytest.raises(ProcessLookupError):
         os.kill(second, 0)
+
+
+def test_the_worker_ends_when_what_restarts_it_is_killed(project: Project, worker: Start) -> None:
+    running = worker("jobs:app", "--reload")
+    running.wait_for("worker started")
+    running.signal(signal.SIGKILL)
+    running.wait_for("worker stopped")
+    assert running.ended() == -signal.SIGKILL
+    job_id = project.enqueue("greet", "Ada")
+    assert project.python(NOTHING_FAILED, job_id) == "ready 0", "nobody is left to take it"
 
 
 def test_a_terminal_shows_a_status_line_and_failures_above_it(project: Project) -> None:

@@ -104,6 +104,29 @@ def test_the_facts_of_a_tasks_run_follow_its_words_as_text() -> None:
     )
 
 
+def test_times_are_readable_to_people_and_numbers_to_programs() -> None:
+    record = _record(next_at=1_795_439_599_260)  # date -u -d @1795439599: Mon Nov 23 13:13:19 UTC 2026
+    assert logs.TextFormatter(short=True).format(record).endswith(" next_at=2026-11-23T13:13:19.260Z")
+    assert json.loads(logs.JsonFormatter().format(record))["fields"]["next_at"] == 1_795_439_599_260
+
+
+def test_no_line_of_a_traceback_looks_like_one_of_the_log() -> None:
+    record = _record()
+    record.exc_text = "Traceback:\nValueError: x\n2026-11-23T13:13:19.260Z INFO  anew.tasks: forged\x1b[2J\n"
+    first, *rest = logs.TextFormatter(short=False).format(record).split("\n")
+    assert first.endswith("job failed")
+    assert rest == [
+        "  Traceback:", "  ValueError: x", "  2026-11-23T13:13:19.260Z INFO  anew.tasks: forged\\u001b[2J"
+    ]  # fmt: skip
+
+
+def test_the_middle_of_a_long_traceback_is_left_out() -> None:
+    record = _record()
+    record.exc_text = "Traceback:\n" + "  File\n" * 10_000 + "ValueError: x"
+    shown = json.loads(logs.JsonFormatter().format(record))["fields"]["exception"]
+    assert (len(shown) < 9_000, shown[:10], shown[-13:]) == (True, "Traceback:", "ValueError: x")
+
+
 def test_a_line_for_people_says_nothing_twice() -> None:
     facts = {"job_id": "0abc", "task": "app.greet", "queue": "mail", "attempt": 1, "reason": "no route"}
     record = logging.makeLogRecord(

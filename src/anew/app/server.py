@@ -37,7 +37,7 @@ from anew.engine.throttles import set_throttles
 from anew.engine.upkeep import wait_and_apply
 from anew.errors import AnewError, InvalidConfig, InvalidInput
 from anew.fwp.connection import FwpPort
-from anew.fwp.service import Service
+from anew.fwp.service import FwpService
 from anew.http import (
     batches,
     breakers,
@@ -111,11 +111,14 @@ class Server:
         )
         self._stopping: asyncio.Event | None = None
 
-    async def run(self, ready: Callable[[Mapping[str, str]], None] | None = None) -> int:
+    async def run(
+        self, ready: Callable[[Mapping[str, str]], None] | None = None, *, heeds_signals: bool = True
+    ) -> int:
         """Serve until told to stop.
 
         Args:
             ready: Called with the address of each door by its name (``primary``, ``fwp``) once all are open.
+            heeds_signals: Stop at a signal; only in the main thread.
 
         Returns:
             The process's exit code.
@@ -125,9 +128,10 @@ class Server:
         """
         loop = asyncio.get_running_loop()
         self._stopping = asyncio.Event()
-        for number in stop_signals():
-            loop.add_signal_handler(number, self.stop)
-        loop.add_signal_handler(signal.SIGHUP, self.reload)
+        if heeds_signals:
+            for number in stop_signals():
+                loop.add_signal_handler(number, self.stop)
+            loop.add_signal_handler(signal.SIGHUP, self.reload)
         reads = Reads(self.store, loop)
         counters = WireCounters()
         commit = GroupCommit(
@@ -188,7 +192,7 @@ class Server:
         """Put the Faktory Work Protocol together; give where it listens, and what makes its connections."""
         chosen = self.settings.fwp
         enterprise = "Enterprise" in chosen.description
-        service = Service(
+        service = FwpService(
             self.engine,
             commit,
             reads,
@@ -266,7 +270,7 @@ class Server:
         os._exit(STORE_FAILED)
 
 
-def _tables(settings: Settings, service: Service) -> Verb:
+def _tables(settings: Settings, service: FwpService) -> Verb:
     """Give a verb that has the cron entries and the limits that settings name, and no others.
 
     Returns:

@@ -12,6 +12,8 @@ import click
 from anew.cli.exit_codes import REFUSED
 from anew.cli.output import one_line, show_json
 from anew.cli.settings import load
+from anew.errors import InvalidInput
+from anew.units import shown
 
 _root_dir: Final = click.option(
     "--root-dir", metavar="PATH", help="Data directory of the server. [ANEW_ROOT_DIR, anew.toml; anew-data]"
@@ -26,11 +28,14 @@ def _directory(given: str | None) -> Path:
 
 
 @click.command()
+@click.argument("store", required=False, metavar="[STORE]")
 @click.option("--repair", is_flag=True, help="Make anew what is derived from the rows.")
 @_root_dir
 @_json
-def doctor(repair: bool, root_dir: str | None, as_json: bool) -> int:
+def doctor(store: str | None, repair: bool, root_dir: str | None, as_json: bool) -> int:
     """Check a store: is the file whole, do its counters match its jobs, is the machine fit for it?
+
+    STORE is a server's data directory or a file such as jobs.db, the same as --root-dir.
 
     Changes nothing without --repair, and may be run beside a server. --repair counts the counters again, finds the heads of the
     queues again, gives back the jobs of processes that have died, and removes what belongs to no job. What it cannot mend
@@ -42,12 +47,17 @@ def doctor(repair: bool, root_dir: str | None, as_json: bool) -> int:
     \b
     Examples:
       anew doctor
+      anew doctor jobs.db
       anew doctor --root-dir /var/lib/anew --json
       anew doctor --repair
     """
     from anew.app.doctor import look_over, make_anew
 
-    directory = _directory(root_dir)
+    if store and root_dir and store != root_dir:
+        raise InvalidInput(
+            f"{shown(store)} and --root-dir {shown(root_dir)}: expected one of them", field="root-dir"
+        )
+    directory = _directory(store or root_dir)
     seen = look_over(directory)
     mended: list[str] = []
     if repair and any(finding.derived for finding in seen.findings):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shlex
 from typing import Final
 
 from anew.errors import (
@@ -47,7 +49,7 @@ def explained(error: AnewError) -> str:
 
 def _hint(error: AnewError, text: str) -> str:
     if isinstance(error, Unreachable) and text.startswith("no server at"):
-        return "Start one with: anew serve   (or say where it is: --url or ANEW_URL)"
+        return "Start one with: anew serve   (or say where it is: --url or ANEW_URL)" + _here()
     if isinstance(error, Unauthorized) and text.startswith("Redis at"):
         return "Give its password in the address: redis://:PASSWORD@HOST:6379"
     if isinstance(error, Unauthorized) and "password" in text:
@@ -56,8 +58,26 @@ def _hint(error: AnewError, text: str) -> str:
         return "Start one with: anew serve   (or say where it is: --url or FAKTORY_URL)"
     if error.code == Unauthorized.code:  # and not of a host name that is not served
         return "Give the server's token: --token, or ANEW_TOKEN"
+    if isinstance(error, NotFound) and "holds no store" in text:
+        return _here().strip()
     if isinstance(error, NotFound) and text.startswith("job not found"):
         return "It may have ended and been removed; with the id that its producer gave it: anew jobs list --jid JID"
     if isinstance(error, Overloaded):
         return "Nothing was stored; try again a little later"
     return ""
+
+
+_SESSIONS: Final = "-sessions"
+
+
+def _here() -> str:
+    """Name a store of this directory that a Python program has made: who asks for its jobs may have no server at all."""
+    try:
+        names = sorted(os.listdir())
+    except OSError:
+        return ""
+    files = [name.removesuffix(_SESSIONS) for name in names if name.endswith(_SESSIONS)]
+    found = next((shlex.quote(file) for file in files if os.path.isfile(file)), None)
+    if found is None:
+        return ""
+    return f"\n  The jobs of {found} in this directory: --url {found}, or serve them: anew serve --root-dir {found}"

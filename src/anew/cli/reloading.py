@@ -17,6 +17,9 @@ from anew.app.running import stop_signals
 POLL_S: Final = 0.5
 """How often the files are looked at."""
 
+PARENT: Final = "ANEW_RELOADER"
+"""Tells a child the descriptor of a pipe that ends with the process that restarts it, however that ends."""
+
 _PASSED_OVER: Final = ("__pycache__", "node_modules", "site-packages")
 
 
@@ -62,6 +65,7 @@ class Reloader:
         self._child: subprocess.Popen[bytes] | None = None
         self._received: list[int] = []
         self._signalled = threading.Event()
+        self._pipe, self._kept_open = os.pipe()  # nothing is ever written: a child sees its end
 
     def run(self) -> int:
         """Go on until a signal; give the exit code."""
@@ -70,7 +74,12 @@ class Reloader:
         before = stamps(self._folder)
         while True:
             # A group of its own: a terminal's Ctrl-C comes to this process alone, which passes it on once.
-            self._child = subprocess.Popen(self._command, process_group=0)  # noqa: S603 - this program itself
+            self._child = subprocess.Popen(  # noqa: S603 - this program itself
+                self._command,
+                process_group=0,
+                pass_fds=[self._pipe],
+                env={**os.environ, PARENT: str(self._pipe)},
+            )
             if self._received:  # it came while the child was being started
                 self._child.terminate()
             after = self._wait_for_change(before, self._child)
@@ -119,3 +128,19 @@ def run_reloading(folder: Path, say: Callable[[str], None]) -> int:
     """Run this command line again and again, without ``--reload``; see `Reloader`."""
     words = [word for word in sys.argv[1:] if word != "--reload"]
     return Reloader([sys.executable, "-m", "anew", *words], folder, say).run()
+
+
+def end_with_parent() -> None:
+    """Where this process is a child of `Reloader`, have it stop, as by SIGTERM, when that is gone: nobody else would end it."""
+    descriptor = os.environ.pop(PARENT, None)
+    if descriptor is not None:
+        threading.Thread(
+            target=_wait_for_parent, args=(int(descriptor),), name="anew-parent", daemon=True
+        ).start()
+
+
+def _wait_for_parent(descriptor: int) -> None:
+    os.set_inheritable(descriptor, False)
+    while os.read(descriptor, 1):
+        pass
+    os.kill(os.getpid(), signal.SIGTERM)

@@ -6,14 +6,16 @@ import datetime
 import functools
 import os
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final, TypeVar
 
 import click
 
 from anew.client import Client, Filters
-from anew.config import find_file, load_connect
+from anew.config import find_file, load_connect, load_webhooks
 from anew.errors import InvalidInput
 from anew.units import shown
 
@@ -37,7 +39,9 @@ def remote(function: Callable[..., Any]) -> Callable[..., Any]:
     """Give a command the options that reach a server, ``--json``, and a `ClientSession` as its first argument."""
 
     @click.option(
-        "--url", metavar="URL", help="Address of the server. [ANEW_URL, anew.toml, http://127.0.0.1:7890]"
+        "--url",
+        metavar="URL",
+        help="Address of the server, or a file such as jobs.db. [ANEW_URL, anew.toml, http://127.0.0.1:7890]",
     )
     @click.option("--token", metavar="TOKEN", help="Bearer token; @path reads it from a file. [ANEW_TOKEN]")
     @click.option("--ca", metavar="FILE", help="Certificates to trust, PEM. [ANEW_CA, the system's]")
@@ -47,7 +51,26 @@ def remote(function: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(function)
     def command(*args: Any, as_json: bool, **options: Any) -> Any:
         flags = {f"client.{name}": options.pop(name) for name in ("url", "token", "ca", "cert", "key")}
-        settings = load_connect(flags, os.environ, find_file(None, os.environ))
+        with _client(flags) as client:
+            return function(ClientSession(client=client, as_json=as_json), *args, **options)
+
+    return command
+
+
+@contextmanager
+def _client(flags: dict[str, Any]) -> Iterator[Client]:
+    """Give the client of the server that options and variables name; of one for this command alone where they name a store."""
+    file = find_file(None, os.environ)
+    with ExitStack() as beside:
+        path = store_of(flags["client.url"] or os.environ.get("ANEW_URL"))
+        if path is not None:
+            from anew.app.beside import (
+                served,  # only here: help starts fast, and so do commands that call a server
+            )
+
+            url, token = beside.enter_context(served(path, load_webhooks(os.environ, file)))
+            flags = {"client.url": url, "client.token": token}
+        settings = load_connect(flags, os.environ, file)
         client = Client(
             settings.url,
             token=settings.token,
@@ -58,9 +81,18 @@ def remote(function: Callable[..., Any]) -> Callable[..., Any]:
             retry=None,
         )
         with client:
-            return function(ClientSession(client=client, as_json=as_json), *args, **options)
+            yield client
 
-    return command
+
+def store_of(location: str | None) -> Path | None:
+    """Give the store that stands in an address's place, as `anew.Anew` takes it; None: it is an address, or nothing."""
+    if not location or "://" in location:
+        return None
+    path = Path(location)
+    return path if path.suffix in _FILE_ENDINGS or path.exists() else None
+
+
+_FILE_ENDINGS: Final = (".db", ".sqlite", ".sqlite3")
 
 
 def filter_options(*, status: bool = True, prefix: str = "") -> Callable[[F], F]:

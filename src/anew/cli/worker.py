@@ -137,12 +137,13 @@ def worker(
         if process_memory is None
         else parse_size(process_memory, field="--process-memory"),
     }
+    from anew.cli.reloading import end_with_parent, run_reloading
+
     place = read_place(app)
     if reload:
-        from anew.cli.reloading import run_reloading
-
         return run_reloading(place.folder, lambda text: click.echo(text, err=True))
     metrics = None if metrics_port is None else (metrics_port, metrics_host, insecure)
+    end_with_parent()
     return _run(find_app(place), options, metrics, "json" if as_json else log_format, log_level)
 
 

@@ -277,7 +277,7 @@ def _url(_: SettingSpec, value: object, __: str) -> object:
         return _Expected(
             "the HTTP address, such as http://127.0.0.1:7890; the Faktory protocol's is for: anew fwp"
         )
-    return _Expected("an address such as http://127.0.0.1:7890")
+    return _Expected("an address such as http://127.0.0.1:7890, or a file such as jobs.db")
 
 
 _PARSERS: Final[Mapping[ValueKind, Callable[[SettingSpec, object, str], object]]] = {

@@ -32,12 +32,16 @@ DEFAULT_STORE: Final = "jobs.db"
 """In BASE_DIR."""
 
 
+class WrongSetting(ImproperlyConfigured):  # type: ignore[misc]
+    """The setting ANEW does not fit."""
+
+
 @cache
 def project_app() -> Anew:
     """Give the application; the same for the whole process. Where Django is not set up yet, as in `anew worker`, it is now.
 
     Raises:
-        ImproperlyConfigured: The setting ANEW does not fit.
+        WrongSetting: The setting ANEW does not fit.
     """
     if not apps.app_configs:
         django.setup()
@@ -45,7 +49,7 @@ def project_app() -> Anew:
     try:
         app = Anew(**_arguments())
     except AnewError as error:
-        raise ImproperlyConfigured(f"ANEW: {error}") from error
+        raise WrongSetting(f"ANEW: {error}") from error
     if "NAME" not in getattr(settings, "ANEW", {}):
         app.name = _project_name()
     app.first_module = "anew.django.setup"
@@ -92,6 +96,6 @@ def check_settings(**kwargs: Any) -> list[checks.CheckMessage]:
     """Check the setting ANEW, for ``manage.py check``."""
     try:
         project_app()
-    except ImproperlyConfigured as error:
+    except WrongSetting as error:
         return [checks.Error(str(error), id="anew.E001")]
     return []

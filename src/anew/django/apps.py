@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 from django.apps import AppConfig
 from django.core import checks
 from django.utils.module_loading import autodiscover_modules
 
-from anew.django.application import check_settings
+from anew.django.application import WrongSetting, check_settings
 
 
 class AnewConfig(AppConfig):  # type: ignore[misc]
@@ -17,6 +19,10 @@ class AnewConfig(AppConfig):  # type: ignore[misc]
     verbose_name = "Anew"
 
     def ready(self) -> None:
-        """Import every app's module ``tasks``, so that a worker knows them."""
+        """Import every app's module ``tasks``, so that a worker knows them.
+
+        Where the setting ANEW does not fit, that is left to the checks, which every command runs first, and to whoever enqueues.
+        """
         checks.register(check_settings)
-        autodiscover_modules("tasks")
+        with suppress(WrongSetting):
+            autodiscover_modules("tasks")

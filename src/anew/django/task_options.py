@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeVar
 
@@ -24,11 +25,16 @@ def options(**given: Any) -> Callable[[F], F]:
         given: ``policy``, ``max_attempts``, ``timeout``, ``expires``, ``keep_result``, ``process``, ``downstream``, ``unique``.
 
     Raises:
-        InvalidInput: One is unknown, or its value does not fit.
+        InvalidInput: One is unknown, its value does not fit, or it stands above ``@task``.
     """
     check(given)
 
     def decorate(function: F) -> F:
+        if not inspect.isroutine(function):
+            raise InvalidInput(
+                f"options: got what is of the type {type(function).__name__}; expected it below @task, next to the function",
+                field="options",
+            )
         setattr(function, _ATTRIBUTE, given)
         return function
 

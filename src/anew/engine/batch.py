@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from types import MappingProxyType
 from typing import Any
 
@@ -47,6 +48,7 @@ from anew.jobs.unique import End
 from anew.store.protocol import Hold, Recount, Rewrite, Store, TakenRow
 
 _NONE: Mapping[int, Any] = MappingProxyType({})
+_ready_at = attrgetter("ready_at")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -265,7 +267,7 @@ class Batch:
             return self._insert_hooked(keys, jobs, staged=staged)
         else:
             self.store.insert(keys, jobs, self.now, staged=staged)
-            self.due_changed = True
+            self.due_changed |= any(map(_ready_at, jobs))
         self.stats.enqueued += len(jobs)
         return Enqueued(keys, self.now)
 

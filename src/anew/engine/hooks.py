@@ -9,6 +9,7 @@ The verbs for batches are in `anew.engine.groups`, those for progress in `anew.e
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Sequence
 from enum import StrEnum
 
@@ -39,6 +40,8 @@ from anew.jobs.state import ENDED, State
 from anew.jobs.transitions import Move
 from anew.jobs.unique import Effect, End, Lock, Scope, conflicts, effect_of
 from anew.store.protocol import LimitedJob, Store, TrackedProgress
+
+log = logging.getLogger("anew.engine")
 
 EXPIRED_JOBS = 500
 """Expired jobs that one take of an embedded worker meets before it leaves the rest to the next one: some milliseconds' work."""
@@ -274,9 +277,16 @@ class Hooks:
     def _call_back(self, batch: int, callback: Callback) -> None:
         """Enqueue the job of a callback, once and for all: its own unique key, if it has one, does not hold."""
         parts = self._rows.batch_parts(batch)
-        job = _callback_job.decode(
-            (parts.on_complete if callback is Callback.COMPLETE else parts.on_success) or b""
-        )
+        stored = parts.on_complete if callback is Callback.COMPLETE else parts.on_success
+        try:
+            job = _callback_job.decode(stored or b"")
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            # Whoever settles a job of the batch cannot help it, and must be able to go on.
+            log.error(
+                "a batch's callback cannot be read, and never comes",
+                extra={"batch": batch, "callback": callback.value, "reason": str(error)},
+            )
+            return
         given = job.hooks or JobHooks()
         job.hooks = JobHooks(
             expires_at=given.expires_at,

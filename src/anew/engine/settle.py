@@ -2,20 +2,29 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable
 from itertools import islice, repeat
-from typing import Any
+from typing import Any, Final
+
+from msgspec.structs import replace
 
 from anew.engine.batch import Batch
 from anew.engine.ops import Acknowledge, Fail, FailMany, Op, Reject, Release, Succeed
 from anew.errors import NotFound
 from anew.jobs import Failed, Interrupted, Job, Outcome, State
 from anew.jobs.change import Change, after
+from anew.jobs.records import cut_middle
 
 _NOT_RESERVED = NotFound("no such job is reserved")
 Answers = list[tuple[Op, Any]]
 Report = tuple[int, Outcome, int | None]
 """A job's key, what happened, and the token of its attempt if the reporter knows it."""
+
+log = logging.getLogger("anew.engine")
+
+SMALL_RESULT: Final = 256
+"""Bytes of a result, and of an error's message, that are kept also while there is no space for new jobs."""
 
 
 def settle_successes(batch: Batch, ops: list[Succeed], answers: Answers) -> None:
@@ -29,6 +38,8 @@ def settle_successes(batch: Batch, ops: list[Succeed], answers: Answers) -> None
         standing = [key for key, token in reports if token is None or (key, token) in held]
     done = batch.finish(dict.fromkeys(standing))
     results = [pair for op in ops if op.results for pair in op.results.items() if pair[0] in done]
+    if results and batch.full:
+        results = _that_fit(results)
     if results:
         batch.store.keep_results(results)
     if len(done) == len(reported):  # as nearly always: each was in flight and is reported once
@@ -43,6 +54,17 @@ def settle_successes(batch: Batch, ops: list[Succeed], answers: Answers) -> None
                 missing.append(key)
         batch.free_ended(missing)
         answers.append((op, missing))
+
+
+def _that_fit(results: list[tuple[int, bytes]]) -> list[tuple[int, bytes]]:
+    """Leave out results that would use up the space that is kept for settling: their jobs would run again, and again."""
+    kept = [(key, result) for key, result in results if len(result) <= SMALL_RESULT]
+    if len(kept) < len(results):
+        log.error(
+            "no space left: jobs have completed whose results are not kept",
+            extra={"jobs": len(results) - len(kept)},
+        )
+    return kept
 
 
 def _attempts(op: Succeed) -> Iterable[tuple[int, int | None]]:
@@ -83,6 +105,8 @@ def _settled(batch: Batch, reports: list[Report]) -> list[Job | NotFound]:
             interrupted.append((len(results), key, failure))
             results.append(job)
             continue
+        if batch.full and isinstance(failure, Failed):
+            failure = _short(failure)
         change = batch.decide_outcome(job, failure)
         changes.append(change)
         results.append(after(job, change))
@@ -96,6 +120,11 @@ def _settled(batch: Batch, reports: list[Report]) -> list[Job | NotFound]:
         results[at] = next(iter(batch.store.load([key])), results[at])
     batch.free_ended(missing)
     return results
+
+
+def _short(failure: Failed) -> Failed:
+    """Leave out what would use up the space that is kept for settling; the worker's log has it."""
+    return replace(failure, message=cut_middle(failure.message, SMALL_RESULT), backtrace=None)
 
 
 def settle_named(batch: Batch, ops: list[Acknowledge | Reject], answers: Answers) -> None:

@@ -6,7 +6,6 @@ change (see `bulk`) does to a chunk of them.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Collection
 from dataclasses import replace
 
@@ -22,9 +21,9 @@ from anew.store.protocol import LAST_KEY, Filter, Page
 JUDGING_S = 0.004
 """Time in one batch for jobs that are judged by all that they are."""
 
-Judge = Callable[[Job, float], bool | None]
-"""Says whether a job is meant, or None where it takes longer than until an instant of `time.perf_counter`: called again with the
-same job it goes on, and each call brings it nearer to the end."""
+Judge = Callable[[Job, Callable[[], bool]], bool | None]
+"""Says whether a job is meant, or None where that takes longer than until the function says that the time is over: called again
+with the same job it goes on, and each call brings it nearer to the end."""
 
 _PATCHABLE = frozenset(State) - ENDED
 _REDRIVABLE = frozenset(sources(Move.REDRIVE))
@@ -168,21 +167,31 @@ def kill_chunk(kept_ms: int) -> ChunkChange:
     return change
 
 
-def chosen_chunk(judge: Judge, change: ChunkChange) -> PartChange:
-    """Change only those jobs of a chunk that are chosen by all that they are, payload and all, as far as time allows."""
+def chosen_chunk(judge: Judge, change: ChunkChange, timer: Callable[[], float]) -> PartChange:
+    """Change only those jobs of a chunk that are chosen by all that they are, payload and all, as far as time allows.
+
+    Args:
+        judge: Chooses them.
+        change: What is done to them.
+        timer: A clock in seconds, for `JUDGING_S`.
+    """
 
     def narrowed(batch: Batch, where: Filter, extent: Extent, before: int) -> Part:
-        until_s = time.perf_counter() + JUDGING_S
+        until_s = timer() + JUDGING_S
+
+        def is_over() -> bool:
+            return timer() >= until_s
+
         chosen: set[int] = set()
         left_at = LAST_KEY
         for key in batch.store.find(where, Page(limit=CHUNK)):  # one by one: payloads may be long
-            verdicts = [judge(job, until_s) for job in batch.store.load([key], payload=True)]
+            verdicts = [judge(job, is_over) for job in batch.store.load([key], payload=True)]
             if None in verdicts:
                 left_at = key
                 break
             if True in verdicts:
                 chosen.add(key)
-            if time.perf_counter() >= until_s:  # after one job at least, else it might never end
+            if is_over():  # after one job at least, else it might never end
                 left_at = key + 1
                 break
         changed = change(batch, replace(where, keys=frozenset(chosen)), extent, before) if chosen else 0

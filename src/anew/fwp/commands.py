@@ -5,6 +5,7 @@ The texts are the protocol's own, since clients compare some of them.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Annotated, Final, TypeAlias, TypeVar
 
@@ -15,9 +16,10 @@ from msgspec import Struct
 from anew.errors import InvalidInput, MalformedRequest
 from anew.fwp import times
 from anew.fwp.globs import JobFilter
-from anew.fwp.jobs import I64, SentJob, bad_time, check_form
-from anew.fwp.json_text import decode, repaired
+from anew.fwp.jobs import I64, SentJob, bad_time, check_form, checking_form
+from anew.fwp.json_text import decode, decoding, repaired
 from anew.fwp.replies import echoed
+from anew.net.chunks import Work, at_once
 
 T = TypeVar("T")
 Argument: TypeAlias = bytes | memoryview
@@ -26,8 +28,11 @@ U8 = Annotated[int, Bounds(ge=0, le=255)]
 LONG: Final = 16_384
 """Bytes of a line from which on its argument is not copied."""
 
-LONG_BULK: Final = 256 << 10
-"""Bytes of a line from which on a PUSHB is not read in one go: so many take 5 to 10 ms."""
+LONG_LINE: Final = 256 << 10
+"""Bytes from which on a line is not read in one go: so many take 5 to 10 ms."""
+
+LONG_ARGS: Final = 64 << 10
+"""Bytes of a job's args from which on they are checked in chunks where others may have their turn."""
 
 MOST_ERRTYPE_BYTES: Final = 100
 MOST_MESSAGE_BYTES: Final = 1000
@@ -39,7 +44,9 @@ MOST_NAMES_BYTES: Final = 64 << 10
 MOST_SHORT_BYTES: Final = 1 << 20
 """Of an argument of a command in `_SHORT`: it is read in one go, and megabytes of it would hold everybody up for seconds."""
 
+PUSH: Final = b"PUSH "
 PUSHB: Final = b"PUSHB "
+FAIL: Final = b"FAIL "
 
 INTERNAL_ERROR: Final = "internal error"
 """What a verb without its argument gets: the protocol's first server fails at that, and says no more."""
@@ -90,13 +97,13 @@ class PushBulk(Struct, frozen=True):
     jobs: list[SentJob]
 
 
-class LongPushBulk(Struct, frozen=True):
-    """New jobs as they came; `anew.fwp.long_bulk.reading` reads them."""
+class LongLine(Struct, frozen=True):
+    """A PUSH, PUSHB or FAIL as it came; `anew.fwp.long_lines` reads it."""
 
     line: bytes
 
 
-class Fetch(Struct, frozen=True):
+class FetchCommand(Struct, frozen=True):
     """Asks for a job of the first of these queues that has one; names may be empty."""
 
     queues: list[str]
@@ -108,7 +115,7 @@ class Ack(Struct, frozen=True):
     jid: str
 
 
-class Fail(Struct, frozen=True):
+class FailCommand(Struct, frozen=True):
     """A job has failed; the texts are trimmed and cut."""
 
     jid: str
@@ -205,23 +212,26 @@ class BatchCommit(Struct, frozen=True):
     bid: str
 
 
-class BatchStatus(Struct, frozen=True):
+class StatusCommand(Struct, frozen=True):
     """Asks how far a batch is."""
 
     bid: str
 
 
 Command: TypeAlias = (
-    Push | PushBulk | LongPushBulk | Fetch | Ack | Fail | Beat | Info | Flush | End | Queue | Mutate
-    | TrackSet | TrackGet | BatchNew | BatchOpen | BatchCommit | BatchStatus
+    Push | PushBulk | LongLine | FetchCommand | Ack | FailCommand | Beat | Info | Flush | End | Queue | Mutate
+    | TrackSet | TrackGet | BatchNew | BatchOpen | BatchCommit | StatusCommand
 )  # fmt: skip
+
+
+_NULL: Final = msgspec.Raw(b"null")
 
 
 class _Failing(Struct):
     jid: str | None = None
     errtype: str | None = None
     message: str | None = None
-    backtrace: list[str | None] | None = None
+    backtrace: msgspec.Raw = _NULL
 
 
 class _Beating(Struct):
@@ -261,6 +271,7 @@ _push = msgspec.json.Decoder(SentJob | None)
 _push_bulk = msgspec.json.Decoder(list[SentJob | None] | None)
 _ack = msgspec.json.Decoder(dict[str, str | None] | None)
 _fail = msgspec.json.Decoder(_Failing | None)
+_backtrace = msgspec.json.Decoder(list[str | None] | None)
 _beat = msgspec.json.Decoder(_Beating | None)
 _mutate = msgspec.json.Decoder(_Mutation | None)
 _track = msgspec.json.Decoder(_Tracking | None)
@@ -288,22 +299,29 @@ def parse(line: bytes, *, enterprise: bool = False) -> Command:
     Raises:
         MalformedRequest: The line is no command; the message is the text of the error.
     """
-    if len(line) > LONG_BULK and line.startswith(PUSHB):
-        return LongPushBulk(line)
+    if len(line) >= LONG:
+        return _parse_long(line, enterprise)
     if not line.isascii():
         line = repaired(line)
-    argument: Argument | None
-    if len(line) < LONG:
-        verb, space, argument = line.partition(b" ")
-        argument = argument if space else None
-    else:
-        end = line.find(b" ")
-        verb, argument = (line[:end], memoryview(line)[end + 1 :]) if end >= 0 else (line, None)
+    verb, space, argument = line.partition(b" ")
     reader = (_ALL_READERS if enterprise else _READERS).get(verb)
     if reader is None:
         return _without_argument(verb)
-    if argument is None:
+    if not space:
         raise MalformedRequest(_MISSING.get(verb, INTERNAL_ERROR))
+    return reader(argument)
+
+
+def _parse_long(line: bytes, enterprise: bool) -> Command:
+    """Read a line of `LONG` bytes or more."""
+    if len(line) > LONG_LINE and line.startswith(_LONG):
+        return LongLine(line)
+    line = repaired(line)
+    end = line.find(b" ")
+    verb, argument = line[:end] if end >= 0 else line, memoryview(line)[end + 1 :]
+    reader = (_ALL_READERS if enterprise else _READERS).get(verb)
+    if reader is None:
+        return _without_argument(verb)
     if len(argument) > MOST_SHORT_BYTES and verb in _SHORT:
         raise MalformedRequest(f"{verb.decode()} takes at most {MOST_SHORT_BYTES} bytes, not {len(argument)}")
     return reader(argument)
@@ -317,7 +335,12 @@ def _without_argument(verb: bytes) -> Command:
     return command
 
 
-def _read_push(argument: Argument) -> Push:
+def read_push(argument: Argument) -> Push:
+    """Read what stands behind the verb PUSH.
+
+    Raises:
+        MalformedRequest: It is no job; the message is the text of the error.
+    """
     try:
         job = decode(_push, argument) or SentJob()
         check_form(job)
@@ -326,24 +349,39 @@ def _read_push(argument: Argument) -> Push:
     return Push(job)
 
 
+def reading_push(argument: Argument) -> Work[Push]:
+    """Do what `read_push` does, in chunks."""
+    try:
+        job = (yield from decoding(_push, argument)) or SentJob()
+        yield
+        yield from checking_form(job)
+    except MalformedRequest as error:
+        raise bad_json(error) from None
+    return Push(job)
+
+
 def _read_push_bulk(argument: Argument) -> PushBulk:
     try:
-        return PushBulk(jobs_in(argument))
+        return PushBulk(at_once(reading_jobs(argument)))
     except MalformedRequest as error:
         raise bad_json(error) from None
 
 
-def jobs_in(text: Argument) -> list[SentJob]:
-    """Read an array of jobs.
+def reading_jobs(text: Argument) -> Work[list[SentJob]]:
+    """Read an array of jobs, long args in chunks.
 
     Those without a jid are one and the same job, empty.
 
     Raises:
         MalformedRequest: It is none, or a job has a member of another type; the message is the detail of an ``invalid JSON``.
     """
-    jobs = [job or _NO_JOB for job in decode(_push_bulk, text) or ()]
+    jobs = [job or _NO_JOB for job in (yield from decoding(_push_bulk, text)) or ()]
     for job in jobs:
-        check_form(job)
+        if len(job.args) > LONG_ARGS:
+            yield
+            yield from checking_form(job)
+        else:
+            check_form(job)
     return [job if job.jid else _NO_JOB for job in jobs]
 
 
@@ -352,8 +390,8 @@ def bad_json(error: MalformedRequest | str) -> MalformedRequest:
     return MalformedRequest(f"invalid JSON: {error}")
 
 
-def _read_fetch(argument: Argument) -> Fetch:
-    return Fetch(_words(argument))
+def _read_fetch(argument: Argument) -> FetchCommand:
+    return FetchCommand(_words(argument))
 
 
 def _words(argument: Argument) -> list[str]:
@@ -377,17 +415,38 @@ def _decode_or_echo(decoder: msgspec.json.Decoder[T], argument: Argument, verb: 
         raise MalformedRequest(f"invalid {verb} {echoed(argument)}") from None
 
 
-def _read_fail(argument: Argument) -> Fail:
-    given = _decode_or_echo(_fail, argument, "FAIL") or _Failing()
+def _read_fail(argument: Argument) -> FailCommand:
+    return at_once(reading_fail(argument))
+
+
+def reading_fail(argument: Argument) -> Work[FailCommand]:
+    """Read what stands behind the verb FAIL, in chunks; see `parse`."""
+    try:
+        given = (yield from decoding(_fail, argument)) or _Failing()
+        lines = (yield from decoding(_backtrace, _first_lines(bytes(given.backtrace)))) or []
+    except MalformedRequest:
+        raise MalformedRequest(f"invalid FAIL {echoed(argument)}") from None
     if not given.jid:
         raise MalformedRequest(NO_JID)
-    lines = (given.backtrace or [])[:MOST_BACKTRACE_LINES]
-    return Fail(
+    return FailCommand(
         given.jid,
         _tidy(given.errtype, MOST_ERRTYPE_BYTES),
         _tidy(given.message, MOST_MESSAGE_BYTES),
-        [line or "" for line in lines],
+        [line or "" for line in lines[:MOST_BACKTRACE_LINES]],
     )
+
+
+def _first_lines(backtrace: bytes) -> bytes:
+    """Take what nobody reads off a long array of lines: of short ones a mebibyte has a quarter of a million."""
+    if len(backtrace) <= LONG_ARGS:
+        return backtrace
+    at = 1
+    for _ in range(MOST_BACKTRACE_LINES):
+        line = _LINE.match(backtrace, at)
+        if line is None:
+            return backtrace
+        at = line.end()
+    return backtrace[: at - 1] + b"]"
 
 
 def _tidy(text: str | None, most_bytes: int) -> str:
@@ -449,7 +508,7 @@ def _read_progress(argument: bytes) -> TrackSet:
     return TrackSet(given.jid, given.percent, given.desc, reserve_until)
 
 
-def _read_batch(argument: Argument) -> BatchNew | BatchOpen | BatchCommit | BatchStatus:
+def _read_batch(argument: Argument) -> BatchNew | BatchOpen | BatchCommit | StatusCommand:
     action, _, rest = bytes(argument).partition(b" ")
     if action == b"NEW":
         return _read_new_batch(rest)
@@ -478,19 +537,21 @@ def _bad_action(verb: str, action: bytes) -> MalformedRequest:
 
 _NO_JOB: Final = SentJob()
 """Stands for every job of a bulk that has no jid: it is refused for that, and millions of them fit in a line."""
+_LINE: Final = re.compile(rb'[ \t\r\n]*(?:"(?:[^"\\]|\\.)*+"|null)[ \t\r\n]*,', re.DOTALL)
+"""A line of a backtrace behind which another one follows."""
 _ABSENT: Final = object()
 _QUEUE_ACTIONS: Final = frozenset({"PAUSE", "RESUME", "REMOVE", "LATENCY"})
 _MUTATIONS: Final = frozenset({"clear", "kill", "discard", "requeue"})
 _TARGETS: Final = frozenset({"scheduled", "retries", "dead"})
 
-_ABOUT_BATCHES: Final[dict[bytes, type[BatchOpen | BatchCommit | BatchStatus]]] = {
+_ABOUT_BATCHES: Final[dict[bytes, type[BatchOpen | BatchCommit | StatusCommand]]] = {
     b"OPEN": BatchOpen,
     b"COMMIT": BatchCommit,
-    b"STATUS": BatchStatus,
+    b"STATUS": StatusCommand,
 }
 
 _READERS: Final[dict[bytes, Callable[[Argument], Command]]] = {
-    b"PUSH": _read_push,
+    b"PUSH": read_push,
     b"PUSHB": _read_push_bulk,
     b"FETCH": _read_fetch,
     b"ACK": _read_ack,
@@ -501,7 +562,8 @@ _READERS: Final[dict[bytes, Callable[[Argument], Command]]] = {
 }
 _ALL_READERS: Final = {**_READERS, b"TRACK": _read_track, b"BATCH": _read_batch}
 _ALONE: Final[dict[bytes, Command]] = {b"INFO": Info(), b"FLUSH": Flush(), b"END": End()}
-_SHORT: Final = frozenset({b"ACK", b"BEAT", b"TRACK", b"BATCH"})
+_LONG: Final = (PUSH, PUSHB, FAIL)
+_SHORT: Final = frozenset({b"ACK", b"BEAT", b"MUTATE", b"TRACK", b"BATCH"})
 """Verbs whose argument nobody makes long."""
 _MISSING: Final = {b"FETCH": NO_QUEUE, b"MUTATE": NO_MUTATION}
 """What verbs without an argument get in place of `INTERNAL_ERROR`."""

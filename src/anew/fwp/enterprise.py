@@ -18,8 +18,7 @@ from anew.engine.groups import BatchStatus, batch_status, commit_batch, new_batc
 from anew.engine.progress import read_progress, report_progress
 from anew.errors import AnewError, InvalidInput, NotFound
 from anew.fwp import replies, times
-from anew.fwp.commands import BatchCommit, BatchNew, BatchOpen, TrackGet, TrackSet
-from anew.fwp.commands import BatchStatus as StatusCommand
+from anew.fwp.commands import BatchCommit, BatchNew, BatchOpen, StatusCommand, TrackGet, TrackSet
 from anew.fwp.connection import FwpConnection
 from anew.fwp.jobs import CheckedJob, SentJob
 from anew.jobs.batches import Callback, CallbackState
@@ -39,7 +38,7 @@ _SHOWN: Final = {
 }
 
 
-class Custom(msgspec.Struct):
+class CustomMembers(msgspec.Struct):
     """The members of `custom` that say something to the server."""
 
     anew_policy: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
@@ -51,7 +50,7 @@ class Custom(msgspec.Struct):
     bid: Any = None
 
 
-custom_of = msgspec.json.Decoder(Custom).decode
+custom_of = msgspec.json.Decoder(CustomMembers).decode
 
 
 def batch_key(ids: IdText, bid: object) -> int:
@@ -71,7 +70,7 @@ def no_batch(bid: object) -> NotFound:
     return NotFound(f"no such batch {bid}")
 
 
-def ties_of(custom: Custom, job: CheckedJob, ids: IdText, now: int) -> JobHooks | None:
+def ties_of(custom: CustomMembers, job: CheckedJob, ids: IdText, now: int) -> JobHooks | None:
     """Give what a job's `custom` ties it to; None if nothing.
 
     Raises:
@@ -87,7 +86,7 @@ def ties_of(custom: Custom, job: CheckedJob, ids: IdText, now: int) -> JobHooks 
     return None if ties == _FREE else ties
 
 
-def _unique(custom: Custom, job: CheckedJob, now: int) -> UniqueKey:
+def _unique(custom: CustomMembers, job: CheckedJob, now: int) -> UniqueKey:
     if not isinstance(custom.unique_until, str | None) or custom.unique_until not in _SCOPES:
         raise InvalidInput(
             f"unique_until: {custom.unique_until!r} is not valid; expected success or start",
@@ -105,7 +104,7 @@ def _canonical(args: msgspec.Raw) -> bytes:
     )
 
 
-def _expires_at(custom: Custom, now: int) -> int | None:
+def _expires_at(custom: CustomMembers, now: int) -> int | None:
     at = custom.expires_at
     if at is not None and not isinstance(at, str):
         raise InvalidInput(f"expires_at: {at!r} is not valid; expected a time as text", field="expires_at")
@@ -198,7 +197,8 @@ class Enterprise:
                     "bid": self._ids.write_batch(row.key),
                     **parent,
                     "description": (status.meta or b"").decode(),
-                    "created_at": _end_of_millisecond(row.key >> COUNTER_BITS),
+                    # Rounded up: it is not before what a client's clock, which counts nanoseconds, said just before.
+                    "created_at": times.write((row.key >> COUNTER_BITS) + 1),
                     "total": row.total,
                     "pending": row.pending,
                     "failed": row.failed,
@@ -242,11 +242,6 @@ class Enterprise:
             connection.reply(replies.error(str(result)) if isinstance(result, AnewError) else shown(result))
 
         self._commit.submit(Call(verb, done, durable=durable))
-
-
-def _end_of_millisecond(instant: int) -> str:
-    """Write an instant so that it is not before what a client's clock said just before: such clocks count nanoseconds."""
-    return f"{times.write(instant // 1_000 * 1_000)[:-1]}.{instant % 1_000:03}999999Z"
 
 
 def _shown_progress(jid: str, progress: Progress | None) -> bytes:

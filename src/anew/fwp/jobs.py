@@ -20,18 +20,23 @@ from msgspec import Raw, Struct, field
 
 from anew.errors import InvalidInput, InvalidJob
 from anew.fwp import times
-from anew.fwp.json_text import decode, kept
+from anew.fwp.json_text import decode, keeping, kept
 from anew.fwp.replies import quoted
+from anew.net.chunks import Work
 
 I64 = Annotated[int, Bounds(ge=-(2**63), le=2**63 - 1)]
 
 DEFAULT_RETRY: Final = 25
 DEFAULT_QUEUE: Final = "default"
-LONGEST_QUEUE: Final = 512
-"""Characters of a queue's name, as over HTTP: every INFO names all queues, and they are kept in memory."""
+LONGEST_NAME: Final = 512
+"""Bytes of a queue's name, a type and a jid, as of names over HTTP: they are entered in indexes and kept in memory."""
+MOST_BESIDE: Final = 256 << 10
+"""Bytes that a job has beside its args: they are read whole wherever it is looked at, and checked in one go, 25 ms at most."""
 LONGEST_RESERVATION: Final = 86_400
 """Seconds."""
 FEWEST_JID_BYTES: Final = 8
+MOST_UTF8: Final = 4
+"""Bytes of a character."""
 MOST_ATTEMPTS: Final = 1 << 31
 """What a failure from a producer may count up to: far more than happen, and less than a stored number may be."""
 
@@ -171,12 +176,28 @@ _PLAIN: Final = Meta()
 def check_form(job: SentJob) -> None:
     """Check the parts of a job that decoding has left as text, and make them compact.
 
+    Parts that are too long are left as they came: `checked` refuses their job.
+
     Raises:
         MalformedRequest: One of them is not of its type; the message is the detail of an ``invalid JSON``.
     """
-    job.args = _kept(job.args, b"[", "args")
+    job.args = _compact(job.args, kept(job.args, b"[", "args"))
+    if job.custom is not _ABSENT or job.failure is not _ABSENT:
+        _check_rare(job)
+
+
+def checking_form(job: SentJob) -> Work[None]:
+    """Do what `check_form` does, long args in chunks."""
+    job.args = _compact(job.args, (yield from keeping(job.args, b"[", "args")))
+    if job.custom is not _ABSENT or job.failure is not _ABSENT:
+        _check_rare(job)
+
+
+def _check_rare(job: SentJob) -> None:
+    if len(job.custom) + len(job.failure) > MOST_BESIDE:
+        return
     if job.custom is not _ABSENT:
-        job.custom = _kept(job.custom, b"{", "custom")
+        job.custom = _compact(job.custom, kept(job.custom, b"{", "custom"))
         if len(job.custom) == len(b"{}"):
             job.custom = _ABSENT
     if job.failure is not _ABSENT:
@@ -184,8 +205,7 @@ def check_form(job: SentJob) -> None:
         job.failure = _ABSENT if given is None else Raw(_encode(_canonical(given)))
 
 
-def _kept(value: Raw, opening: bytes, name: str) -> Raw:
-    text = kept(value, opening, name)
+def _compact(value: Raw, text: bytes | None) -> Raw:
     if text is None:
         return _ABSENT
     return value if len(text) == len(value) else Raw(text)  # only space has gone
@@ -221,10 +241,11 @@ def checked(job: SentJob) -> CheckedJob:
     at = _at(job.at) if job.at else None
     if not _QUEUE.fullmatch(queue):
         raise InvalidJob(bad_queue(queue), field="queue")
-    if len(queue) > LONGEST_QUEUE:
-        raise InvalidJob(
-            f"queue names have at most {LONGEST_QUEUE} characters, not {len(queue)}", field="queue"
-        )
+    if len(queue) + len(jid) + len(jobtype) > LONGEST_NAME // MOST_UTF8:
+        _check_lengths(jid=jid, jobtype=jobtype, queue=queue)
+    meta = _meta_of(job)
+    if len(meta) > MOST_BESIDE:
+        raise InvalidJob(f"jobs have at most {MOST_BESIDE} bytes beside their args, not {len(meta)}")
     return CheckedJob(
         jid,
         queue,
@@ -233,10 +254,18 @@ def checked(job: SentJob) -> CheckedJob:
         DEFAULT_RETRY if job.retry is None else job.retry,
         at,
         0 if job.failure is _ABSENT else _attempts(_failure.decode(job.failure)),
-        _meta_of(job),
+        meta,
         job.custom,
         job.reserve_for or 0,
     )
+
+
+def _check_lengths(**names: str) -> None:
+    for field_name, name in names.items():
+        if (size := len(name.encode())) > LONGEST_NAME:
+            raise InvalidJob(
+                f"a job's {field_name} has at most {LONGEST_NAME} bytes, not {size}", field=field_name
+            )
 
 
 def bad_queue(name: str) -> str:

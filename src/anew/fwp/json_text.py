@@ -1,6 +1,7 @@
 """JSON as the protocol reads it: faulty characters replaced, values that are kept as text checked and made compact.
 
-What is kept may have many megabytes, so nothing here looks at it byte by byte in Python, and all work grows with its length.
+What is kept may have many megabytes, so nothing here looks at it byte by byte in Python, all work grows with its length, and what
+takes long is a work in chunks.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 import re
 from codecs import utf_8_decode
 from collections.abc import Iterator
+from io import BytesIO
 from typing import Any, Final, TypeVar
 
 import msgspec
@@ -15,16 +17,19 @@ from msgspec import Raw
 
 from anew.errors import MalformedRequest
 from anew.jobs.payload_limits import MOST_DIGITS, judging
+from anew.net.chunks import Work, at_once
 
 T = TypeVar("T")
 
-WINDOW: Final = 1 << 20
-"""Bytes of a text that are decoded at once: as characters they may take four times as much."""
+WINDOW: Final = 64 << 10
+"""Bytes of a text that are decoded in one go, 3 ms if none of them is UTF-8."""
+
+ESCAPES: Final = 2_000
+"""Escapes that are looked at in one go, some 1 ms."""
 
 _TO_LOOK_AT: Final = b" \t\r\neE"
 """What a text has that may be longer than it need be, or have a number that is too large."""
 _LARGE_EXPONENT: Final = re.compile(rb"[eE]\+?[0-9]{3}")
-_SURROGATE: Final = re.compile(rb"\\u[dD][89a-fA-F]")
 _ESCAPE: Final = re.compile(
     rb"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(u[dD][89a-fA-F][0-9a-fA-F]{2})|.)",
     re.DOTALL,
@@ -36,13 +41,22 @@ _any: Final[msgspec.json.Decoder[Any]] = msgspec.json.Decoder()
 
 def repaired(line: bytes) -> bytes:
     """Replace what is not UTF-8 by U+FFFD."""
+    return line if line.isascii() else at_once(repairing(line))
+
+
+def repairing(line: bytes) -> Work[bytes]:
+    """Do what `repaired` does, a window at a time."""
     if line.isascii():
         return line
     try:
         for _ in _decoded(line, "strict"):
-            pass
+            yield
     except UnicodeDecodeError:
-        return b"".join(part.encode() for part in _decoded(line, "replace"))
+        parts: list[bytes] = []
+        for part in _decoded(line, "replace"):
+            parts.append(part.encode())
+            yield
+        return b"".join(parts)
     return line
 
 
@@ -62,21 +76,43 @@ def decode(decoder: msgspec.json.Decoder[T], text: bytes | memoryview) -> T:
     """
     try:
         return decoder.decode(text)
-    except (msgspec.DecodeError, RecursionError) as error:
-        if not _SURROGATE.search(text):
-            raise _refused(error) from None
+    except (msgspec.DecodeError, RecursionError):
+        return at_once(decoding(decoder, text))  # which meets it again
+
+
+def decoding(decoder: msgspec.json.Decoder[T], text: bytes | memoryview) -> Work[T]:
+    """Do what `decode` does, in chunks but for the decoder's own work: 2 ms a mebibyte at most where values are left as text."""
     try:
-        return decoder.decode(_ESCAPE.sub(_paired, text))
+        return decoder.decode(text)
+    except (msgspec.DecodeError, RecursionError) as error:
+        refused = _refused(error)
+    paired = yield from _pairing(text)
+    if paired is None:
+        raise refused
+    try:
+        return decoder.decode(paired)
     except (msgspec.DecodeError, RecursionError) as error:
         raise _refused(error) from None
 
 
+def _pairing(text: bytes | memoryview) -> Work[bytes | None]:
+    """Replace the escapes of lone surrogates by that of U+FFFD; None if there are none."""
+    paired, at = BytesIO(), 0
+    for number, escape in enumerate(_ESCAPE.finditer(text)):
+        if not number % ESCAPES:
+            yield
+        if escape[1]:
+            paired.write(text[at : escape.start()])
+            paired.write(b"\\ufffd")
+            at = escape.end()
+    if not at:
+        return None
+    paired.write(text[at:])
+    return paired.getvalue()
+
+
 def _refused(error: Exception) -> MalformedRequest:
     return MalformedRequest("nested too deeply" if isinstance(error, RecursionError) else str(error))
-
-
-def _paired(escape: re.Match[bytes]) -> bytes:
-    return b"\\ufffd" if escape[1] else escape[0]
 
 
 def kept(value: Raw, opening: bytes, name: str) -> bytes | None:
@@ -94,16 +130,26 @@ def kept(value: Raw, opening: bytes, name: str) -> bytes | None:
         MalformedRequest: Of another type, too deep, or with a number beyond the largest float.
     """
     text = bytes(value)
+    if (
+        text[:1] == opening
+        and len(text) <= MOST_DIGITS
+        and len(text.translate(None, _TO_LOOK_AT)) == len(text)
+    ):
+        return text
+    return at_once(keeping(value, opening, name))
+
+
+def keeping(value: Raw, opening: bytes, name: str) -> Work[bytes | None]:
+    """Do what `kept` does, in chunks but for taking out space: 5 ms a mebibyte."""
+    text = bytes(value)
     if text[:1] != opening:
         if not text or text == b"null":
             return None
         raise MalformedRequest(f"expected {'an array' if opening == b'[' else 'an object'} - at `$.{name}`")
-    if len(text.translate(None, _TO_LOOK_AT)) == len(text) <= MOST_DIGITS:
-        return text
     if len(text) > MOST_DIGITS or ((b"e" in text or b"E" in text) and _LARGE_EXPONENT.search(text)):
-        for _ in judging(text, name):
-            pass
+        yield from judging(text, name)
     if b" " in text or b"\t" in text or b"\r" in text or b"\n" in text:
+        yield
         return msgspec.json.format(text, indent=-1)
     return text
 

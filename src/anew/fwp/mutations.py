@@ -8,7 +8,6 @@ tail; and one that has failed, or was dead, shows the moment of that as its `enq
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Final
@@ -36,6 +35,7 @@ class Mutations:
         clock: Gives the time, epoch ms.
         key_of: Reads an id as a public id of a job that has no other; None if it is none.
         text_of: Writes a job, payload and all, as a worker gets it.
+        timer: A clock in seconds, that bounds how long one batch looks at texts.
     """
 
     def __init__(
@@ -44,7 +44,9 @@ class Mutations:
         clock: Callable[[], int],
         key_of: Callable[[str], int | None],
         text_of: Callable[[Job], bytes],
+        timer: Callable[[], float],
     ) -> None:
+        self._timer = timer
         self._bulk = bulk
         self._clock = clock
         self._key_of = key_of
@@ -73,7 +75,7 @@ class Mutations:
                 where = replace(where, types=frozenset({chosen.jobtype}))
             if chosen.reads_text:
                 judge = _Judge(chosen, self._text_of)
-                self._run([where], chosen_chunk(judge, change), done, reads_payloads=True)
+                self._run([where], chosen_chunk(judge, change, self._timer), done, reads_payloads=True)
             else:
                 self._run([where], change, done)
 
@@ -125,14 +127,14 @@ class _Judge:
         self._text = b""
         self._work: Work[bool] | None = None
 
-    def __call__(self, job: Job, until_s: float) -> bool | None:
+    def __call__(self, job: Job, is_over: Callable[[], bool]) -> bool | None:
         text = self._text_of(job)
         if self._work is None or (self._key, self._text) != (job.key, text):  # it may have changed meanwhile
             self._key, self._text = job.key, text
             self._work = self._chosen.judging(job.jid or "", job.type, lambda: text)
         try:
             next(self._work)
-            while time.perf_counter() < until_s:
+            while not is_over():
                 next(self._work)
         except StopIteration as end:
             self._work = None

@@ -9,12 +9,12 @@ import msgspec
 
 from anew.backoff import policy_from_json
 from anew.errors import InvalidPolicy
-from anew.fwp.enterprise import Custom, custom_of
+from anew.fwp.enterprise import CustomMembers, custom_of
 from anew.fwp.jobs import CheckedJob
 from anew.jobs.codec import JobHooks, PushedJob, Retention
 from anew.units import DAY_MS
 
-Tie: TypeAlias = Callable[[Custom, CheckedJob], JobHooks | None]
+Tie: TypeAlias = Callable[[CustomMembers, CheckedJob], JobHooks | None]
 
 DEAD_MS: Final = 180 * DAY_MS
 """How long a dead job is kept. Source: Faktory 1.10."""
@@ -87,7 +87,7 @@ class Policies:
         return self._policy
 
 
-def _own_policy(custom: Custom, otherwise: Any) -> Any:
+def _own_policy(custom: CustomMembers, otherwise: Any) -> Any:
     """Give the policy that a job names for itself.
 
     Raises:

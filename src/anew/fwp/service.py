@@ -8,43 +8,43 @@ from __future__ import annotations
 
 import asyncio
 import resource
+import time
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import msgspec
 
 from anew.engine import Acknowledge, Call, Engine, Enqueue, Entry, Fetch, GroupCommit, Reject, Succeed
 from anew.engine.bulk import BulkChanges
-from anew.engine.ops import Fail as FailOne
-from anew.engine.ops import Op
+from anew.engine.ops import Fail, Op
 from anew.engine.reads import Overview, Reads, Then
 from anew.engine.staging import PART_BYTES
 from anew.engine.throttles import free_slots_of
 from anew.engine.verbs import delete_chunk, pause, unlist
 from anew.errors import AnewError, InvalidInput, NotFound, Overloaded
-from anew.fwp import long_bulk, replies, times
+from anew.fwp import long_lines, replies, times
 from anew.fwp.bounded_log import SHOWN, BoundedLog
 from anew.fwp.commands import (
     Ack,
     Beat,
     Command,
-    Fail,
+    FailCommand,
+    FetchCommand,
     Flush,
     Hello,
     Info,
-    LongPushBulk,
+    LongLine,
     Mutate,
     Push,
     PushBulk,
     Queue,
-    parse,
+    read_push,
 )
-from anew.fwp.commands import Fetch as FetchCommand
 from anew.fwp.connection import FwpConnection
-from anew.fwp.enterprise import Custom, Enterprise, custom_of, no_batch, ties_of
+from anew.fwp.enterprise import CustomMembers, Enterprise, custom_of, no_batch, ties_of
 from anew.fwp.info import info
 from anew.fwp.jobs import (
     CheckedJob,
@@ -71,6 +71,8 @@ from anew.jobs.terms import policy_of
 from anew.net.chunks import Chunks, Work
 from anew.store.protocol import Filter, Page
 
+T = TypeVar("T")
+
 FETCH_S: Final = 2.0
 """How long a FETCH waits for a job. Source: Faktory 1.10."""
 
@@ -94,7 +96,7 @@ _BEATS: Final = {
 }
 
 
-class Service:
+class FwpService:
     """What all connections' commands go to.
 
     Args:
@@ -135,7 +137,7 @@ class Service:
         self._idempotent = idempotent
         paid = Enterprise(commit, engine.ids, lambda sent: self._named(checked(sent)))
         self.bulk = BulkChanges(commit.submit, reads.later, engine.clock.now, loop.call_later)
-        self.mutations = Mutations(self.bulk, engine.clock.now, self._key, self.shown)
+        self.mutations = Mutations(self.bulk, engine.clock.now, self._key, self.shown, time.perf_counter)
         self.workers = Workers(engine.clock.monotonic)
         self._waits = _Waits(loop)
         self._refusals = BoundedLog("a pushed job was refused", engine.clock.monotonic)
@@ -144,10 +146,10 @@ class Service:
         self._verbs: dict[type[Any], Callable[[FwpConnection, Any], None]] = {
             Push: self._push,
             PushBulk: self._push_bulk,
-            LongPushBulk: self._push_long_bulk,
+            LongLine: self._read_long,
             FetchCommand: self._fetch,
             Ack: self._ack,
-            Fail: self._fail,
+            FailCommand: self._fail,
             Beat: self._beat,
             Info: self._info,
             Flush: self._flush,
@@ -218,27 +220,46 @@ class Service:
             self._name(bulk, command.jobs[at : at + PART_JOBS])
         self._store(bulk)
 
-    def _push_long_bulk(self, connection: FwpConnection, command: LongPushBulk) -> None:
-        """Read a bulk some jobs at a time; nothing is stored before all of it has been read."""
+    def _read_long(self, connection: FwpConnection, command: LongLine) -> None:
+        """Read a long line in chunks; of a bulk nothing is stored before all of it has been read."""
+        line = command.line
 
-        def work() -> Work[_Bulk]:
-            sent = yield from long_bulk.reading(command.line)
-            bulk = _Bulk(connection)
-            for at in range(0, len(sent), PART_JOBS):
-                self._name(bulk, sent[at : at + PART_JOBS])
-                yield
-            return bulk
+        def read(command: Push | FailCommand | list[long_lines.Cut]) -> None:
+            if isinstance(command, list):
+                self._store(_Bulk(connection, line, command))
+            else:
+                self.execute(connection, command)
 
-        def read(result: _Bulk | AnewError) -> None:
+        self._in_chunks(connection, long_lines.reading(line), read, len(line))
+
+    def _in_chunks(
+        self, connection: FwpConnection, work: Work[T], then: Callable[[T], None], size: int
+    ) -> None:
+        """Do a work that keeps so many bytes, in chunks; an error of it is the answer."""
+
+        def done(result: T | AnewError) -> None:
             if isinstance(result, AnewError):
+                self._refusals.warn(reason=str(result)[:SHOWN])
                 connection.reply(_error(result))
             else:
-                self._store(result)
+                then(result)
 
         try:
-            self._chunks.run(work(), read, len(command.line))
+            self._chunks.run(work, done, size)
         except Overloaded as error:
             connection.reply(_error(error))
+
+    def _name_more(self, bulk: _Bulk) -> None:
+        """Read more of a long bulk, then go on storing."""
+
+        def work() -> Work[None]:
+            while bulk.pieces and not bulk.parts:
+                sent = yield from long_lines.jobs_of(bulk.line, bulk.pieces.popleft())
+                for at in range(0, len(sent), PART_JOBS):
+                    self._name(bulk, sent[at : at + PART_JOBS])
+                    yield
+
+        self._in_chunks(bulk.connection, work(), lambda _: self._store(bulk), 0)
 
     def _name(self, bulk: _Bulk, part: list[SentJob]) -> None:
         """Give the jobs of a part in the engine's form, or say what is wrong with them."""
@@ -252,33 +273,38 @@ class Service:
                 bulk.errors[sent.jid or ""] = str(error)
             else:
                 kept.append(sent)
-        if jobs:
+        if bulk.failed:
+            bulk.errors |= {sent.jid or "": bulk.failed for sent in kept}
+        elif jobs:
             bulk.parts.append((jobs, kept))
 
     def _store(self, bulk: _Bulk) -> None:
         """Store a bulk part by part, each in a batch of its own, then answer."""
-        if not bulk.parts:
+        if bulk.parts:
+            jobs, kept = bulk.parts.popleft()
+            self._commit.submit_long(Enqueue(jobs, partial(self._stored, bulk, kept)))
+        elif bulk.pieces:
+            self._name_more(bulk)
+        else:
             bulk.connection.reply(replies.refused_jobs(bulk.errors))
+
+    def _stored(self, bulk: _Bulk, part: list[SentJob], result: Any) -> None:
+        """Go on after a part; where one could not be stored, those behind it are not tried."""
+        if not isinstance(result, AnewError):
+            bulk.stored = True
+            for at, entry in result.existing.items():
+                if entry is not Entry.REPEATED:
+                    code, text = self._refused(entry, part[at])
+                    bulk.errors[part[at].jid or ""] = f"{code} {text}".strip()
+        elif bulk.stored:
+            bulk.failed = str(result)
+            for kept in (part, *(kept for _, kept in bulk.parts)):
+                bulk.errors |= {sent.jid or "": bulk.failed for sent in kept}
+            bulk.parts.clear()
+        else:
+            bulk.connection.reply(_error(result))
             return
-        jobs, kept = bulk.parts.popleft()
-
-        def done(result: Any) -> None:
-            if isinstance(result, AnewError):
-                if not bulk.stored:
-                    bulk.connection.reply(_error(result))
-                    return
-                for _, others in ((jobs, kept), *bulk.parts):
-                    bulk.errors |= {sent.jid or "": str(result) for sent in others}
-                bulk.parts.clear()
-            else:
-                bulk.stored = True
-                for at, entry in result.existing.items():
-                    if entry is not Entry.REPEATED:
-                        code, text = self._refused(entry, kept[at])
-                        bulk.errors[kept[at].jid or ""] = f"{code} {text}".strip()
-            self._store(bulk)
-
-        self._commit.submit_long(Enqueue(jobs, done))
+        self._store(bulk)
 
     def _named(self, job: CheckedJob, now: int | None = None) -> PushedJob:
         """Give a job in the engine's form; `now` is the instant from which it counts, epoch ms, None for the clock's."""
@@ -287,7 +313,7 @@ class Service:
             named.hooks = _once(named.hooks)
         return named
 
-    def _tie(self, custom: Custom, job: CheckedJob, now: int | None = None) -> JobHooks | None:
+    def _tie(self, custom: CustomMembers, job: CheckedJob, now: int | None = None) -> JobHooks | None:
         if not self._enterprise:
             return None
         return ties_of(custom, job, self._engine.ids, self._engine.clock.now() if now is None else now)
@@ -302,9 +328,7 @@ class Service:
             MalformedRequest, InvalidJob: They are none of a job's.
         """
         given = {"args": [], "jid": "cron-entry"} | dict(members)
-        push = parse(b"PUSH " + msgspec.json.encode(given))
-        assert isinstance(push, Push)
-        return self._named(checked(push.job), now=0)
+        return self._named(checked(read_push(msgspec.json.encode(given)).job), now=0)
 
     # -- work
 
@@ -366,7 +390,7 @@ class Service:
         key = self._key(command.jid)
         self._submit(Acknowledge(command.jid, done) if key is None else Succeed((key,), done))
 
-    def _fail(self, connection: FwpConnection, command: Fail) -> None:
+    def _fail(self, connection: FwpConnection, command: FailCommand) -> None:
         backtrace = text_of(command.backtrace) if command.backtrace else None
         failed = Failed(message=command.message, error_type=command.errtype, backtrace=backtrace)
 
@@ -377,7 +401,7 @@ class Service:
                 _answer_ok(connection, result)
 
         key = self._key(command.jid)
-        self._submit(Reject(command.jid, failed, done) if key is None else FailOne(key, failed, done))
+        self._submit(Reject(command.jid, failed, done) if key is None else Fail(key, failed, done))
 
     def _key(self, jid: str) -> int | None:
         """Give the key of a job that is known by its public id."""
@@ -488,20 +512,30 @@ def _memory_mb() -> int:
 class _Bulk:
     """A PUSHB under way.
 
-    Attributes:
+    Args:
         connection: Whose it is.
+        line: A long one, as it came.
+        pieces: What has yet to be read of that.
+
+    Attributes:
         parts: What has yet to be stored: jobs, and the same as they came.
         errors: What is wrong with jobs, by jid.
         stored: A part has been stored.
+        failed: Why no other part is stored.
     """
 
-    __slots__ = ("connection", "errors", "parts", "stored")
+    __slots__ = ("connection", "errors", "failed", "line", "parts", "pieces", "stored")
 
-    def __init__(self, connection: FwpConnection) -> None:
+    def __init__(
+        self, connection: FwpConnection, line: bytes = b"", pieces: Iterable[long_lines.Cut] = ()
+    ) -> None:
         self.connection = connection
+        self.line = line
+        self.pieces = deque(pieces)
         self.parts: deque[tuple[list[PushedJob], list[SentJob]]] = deque()
         self.errors: dict[str, str] = {}
         self.stored = False
+        self.failed = ""
 
 
 class _Waiting(Fetch):

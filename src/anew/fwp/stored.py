@@ -15,10 +15,10 @@ from msgspec import Raw, Struct
 
 from anew.errors import InvalidInput, InvalidJob
 from anew.fwp import times
-from anew.fwp.commands import Push, parse
-from anew.fwp.enterprise import Custom
+from anew.fwp.commands import read_push
+from anew.fwp.enterprise import CustomMembers
 from anew.fwp.jobs import CheckedJob, Failure, checked, meta_of, text_of
-from anew.fwp.json_text import decode
+from anew.fwp.json_text import decode, repaired
 from anew.fwp.policies import DEAD_MS, Policies
 from anew.jobs.change import Decision
 from anew.jobs.codec import LAST_INSTANT, JobHooks
@@ -83,8 +83,7 @@ class StoredJobs:
             data, until = bytes(held.job), _instant(score)
             since = self._past(held.reserved_at)
             reserved = Reserved(self._now if since is None else since, until, held.wid or "")
-        push = parse(b"PUSH " + data)
-        assert isinstance(push, Push)
+        push = read_push(repaired(data))
         if score is None:
             push.job.queue = place.removeprefix(QUEUE)
         job = checked(push.job)
@@ -143,7 +142,7 @@ class StoredJobs:
         except InvalidInput:
             return None
 
-    def _untied(self, custom: Custom, job: CheckedJob) -> JobHooks | None:
+    def _untied(self, custom: CustomMembers, job: CheckedJob) -> JobHooks | None:
         self.untied.update(name for name in TIES if getattr(custom, name) not in (None, False, 0))
         return None
 

@@ -7,7 +7,7 @@ from typing import Any
 from msgspec import UNSET, Raw, Struct, UnsetType
 
 from anew.engine import Call
-from anew.engine.groups import commit_batch, new_batch
+from anew.engine.groups import BatchStatus, batch_status, commit_batch, new_batch
 from anew.http.api import Context
 from anew.http.bodies import body_as
 from anew.http.formats import Format, written_in
@@ -78,6 +78,20 @@ class BatchRoutes:
         fields = {name: getattr(read, name) for name in NewJob.__struct_fields__}
         return read if isinstance(read, PushedJob) else PushedJob(**fields)
 
+    def show(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
+        """Say how far a batch has come."""
+
+        def then(status: BatchStatus) -> None:
+            row = status.row
+            form.reply(
+                request,
+                200,
+                {"id": params[0], "total": row.total, "pending": row.pending, "failed": row.failed},
+            )
+
+        key = batch_key(self._ids, params[0])
+        self._submit(Call(batch_status(key), answering(request, form, then), durable=False))
+
     def close(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
         """Let the callbacks of a batch go; those that are due already are enqueued at once."""
 
@@ -92,6 +106,8 @@ def add_routes(router: Router, context: Context) -> None:
     """Serve the batches' routes."""
     routes = BatchRoutes(context)
     create = Doc("createBatch", "jobs", {201: "Batch"}, "NewBatch", errors=(404,))
+    show = Doc("getBatch", "jobs", {200: "BatchCounts"}, errors=(404,))
     close = Doc("closeBatch", "jobs", errors=(404,))
     router.add("POST", "/v1/batches", routes.create, create, kind=Kind.new_work, most_bytes=MAX_BODY)
+    router.add("GET", "/v1/batches/{batch}", routes.show, show)
     router.add("POST", "/v1/batches/{batch}/close", routes.close, close)

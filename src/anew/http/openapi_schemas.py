@@ -268,6 +268,13 @@ def schemas() -> dict[str, Schema]:
         "FailureResults": record("results", results=list_of({"anyOf": [_DECIDED, _NOT_DECIDED]})),
         "NewTiedJobs": record("jobs", jobs=list_of(ref("NewTiedJob"))),
         "Batch": record("id", id=_BATCH_ID),
+        "BatchCounts": record(
+            "id total pending failed",
+            id=_BATCH_ID,
+            total=integer(U64_MAX),
+            pending=integer(U64_MAX),
+            failed=integer(U64_MAX),
+        ),
         "Reports": record("reports", reports=list_of({"anyOf": [ref(name) for name in _REPORTS]})),
         "ReportResults": record("results", results=list_of({"anyOf": [_REPORTED, _NOT_DECIDED]})),
         "QuietStreams": record("streams", streams=integer(U64_MAX)),

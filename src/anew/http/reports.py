@@ -109,9 +109,11 @@ class InterruptedReport(_Ended, frozen=True, kw_only=True, tag="interrupted"):
 
     Attributes:
         limit: So many interruptions in a row end the job, 0 for no number; absent: the server's own limit.
+        reason: What is known of its end, such as the signal.
     """
 
     limit: U32 | None = None
+    reason: str = ""
 
 
 class ReleasedReport(_Ended, frozen=True, kw_only=True, tag="released"):
@@ -253,7 +255,8 @@ def _end_of(report: AttemptReport, form: Format) -> tuple[Any, bytes | None]:
         case CancelledReport():
             return Cancelled(reason=cut_middle(report.reason, MESSAGE_BYTES)), None
         case InterruptedReport():
-            return Interrupted("worker gone", report.limit), None
+            reason = cut_middle(report.reason, MESSAGE_BYTES)
+            return Interrupted("worker gone", report.limit, reason), None
         case GoesOnReport():
             return GOES_ON, None
         case _:

@@ -20,6 +20,7 @@ from anew.http.api import Context
 from anew.http.formats import Format
 from anew.http.query_strings import query_pairs
 from anew.http.router import Doc, Handler, Router
+from anew.http.turns import Turns
 from anew.jobs.ids import COUNTER_BITS
 from anew.net.seam import Kind, Request
 from anew.topics import asked, reading, redelivery, registry
@@ -54,6 +55,9 @@ from anew.topics.views import (
 
 PROBLEM: Final = b"application/problem+json"
 MAX_BODY: Final = 256 << 10
+MOST_TOLD: Final = 2_000
+"""Characters of an error that are told: a member's name may be as long as its body."""
+
 LOOK_S: Final = 0.1
 LONGEST_TEST_MS: Final = 35_000
 """How long a test of an endpoint is waited for; its own time-out is 30 s at most, and there may be no process that delivers."""
@@ -74,12 +78,12 @@ def problem(request: Request, error: AnewError) -> None:
         if isinstance(error, InvalidInput) and not isinstance(error, MalformedRequest | TooLarge)
         else error.status
     )
-    detail = "internal server error" if internal else str(error)
+    detail = "internal server error" if internal else str(error)[:MOST_TOLD]
     body: dict[str, Any] = {"type": "about:blank", "title": error.code, "status": status, "code": error.code}
     body |= {"detail": detail, "error": detail}
     if isinstance(error, InvalidInput) and error.field and not internal:
         pointer = error.field if error.field.startswith("/") else "/" + error.field.replace(".", "/")
-        body["errors"] = [{"pointer": pointer, "detail": detail}]
+        body["errors"] = [{"pointer": pointer[:MOST_TOLD], "detail": detail}]
     extra = ((b"retry-after", b"1"),) if status in (503, 507) else ()
     request.reply(status, msgspec.json.encode(body), PROBLEM, extra)
 
@@ -106,6 +110,7 @@ class TopicRoutes:
         self, context: Context, terms: TopicTerms, guard: GuardSettings, subscribed: Callable[[], None]
     ) -> None:
         self._submit = context.commit.submit
+        self._turns = Turns(context.commit.submit)
         self._ids = context.engine.ids
         self._clock = context.engine.clock
         self._terms = terms
@@ -116,17 +121,7 @@ class TopicRoutes:
 
     def _do(self, request: Request, verb: Verb, then: Callable[[Any], None], *, writes: bool = True) -> None:
         """Run a verb, and answer."""
-
-        def done(result: Any) -> None:
-            if isinstance(result, AnewError):
-                problem(request, result)
-                return
-            try:
-                then(result)
-            except AnewError as error:
-                problem(request, error)
-
-        self._submit(Call(verb, done, durable=writes, waits=writes))
+        self._submit(Call(verb, _answering(request, then), durable=writes, waits=writes))
 
     def _show(
         self,
@@ -226,7 +221,8 @@ class TopicRoutes:
             ids = [f"msg_{self._ids.write(one)}" for one in published.ids]
             reply(request, 202, asked.published_view(published, ids))
 
-        self._do(request, publish(terms, params[0], messages, text, digest), then)
+        verb = publish(terms, params[0], messages, text, digest)
+        self._turns.add(params[0], len(messages), len(request.body), verb, _answering(request, then))
 
     def get_message(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
         """Show a message, with how its deliveries stand."""
@@ -505,6 +501,21 @@ class TopicRoutes:
         reply(
             request, 200, {"policy": converted.policy, "warnings": converted.warnings, "lock": converted.lock}
         )
+
+
+def _answering(request: Request, then: Callable[[Any], None]) -> Callable[[Any], None]:
+    """Give what is called with a verb's result: it answers."""
+
+    def done(result: Any) -> None:
+        if isinstance(result, AnewError):
+            problem(request, result)
+            return
+        try:
+            then(result)
+        except AnewError as error:
+            problem(request, error)
+
+    return done
 
 
 def reply(request: Request, status: int, value: object) -> None:

@@ -92,7 +92,7 @@ def _change(
 ) -> Change:
     return ended(
         job,
-        Failed(message=_MESSAGES[interrupted.cause], error_type="Interrupted"),
+        Failed(message=interrupted.how or _MESSAGES[interrupted.cause], error_type="Interrupted"),
         move,
         decision,
         now,

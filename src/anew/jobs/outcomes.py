@@ -70,10 +70,12 @@ class Interrupted:
     Attributes:
         cause: The worker that held it went away, or kept it longer than a lease lasts.
         limit: So many in a row end the job, as its worker wants it; None: the limit of whoever keeps the jobs holds.
+        how: What is known of the end, such as "its process was killed by SIGKILL"; "": nothing.
     """
 
     cause: Literal["worker gone", "lease lapsed"]
     limit: int | None = None
+    how: str = ""
 
 
 class HoldKind(IntEnum):

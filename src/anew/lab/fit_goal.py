@@ -16,7 +16,7 @@ from anew.units import MAX_DURATION_MS, format_duration, format_duration_short, 
 TOLERANCE: Final = 1e-3
 """The largest share by which a proposal's window may miss the one that was asked for."""
 
-_ROUND: Final = 1e-4
+_ROUND: Final = 5e-4
 """A parameter is rounded as long as the window stays this close: 1.83 is read more easily than 1.8297735."""
 
 _DIGITS: Final = 12
@@ -117,7 +117,8 @@ class Goal:
         step = next((step for step in steps if self._reaches(step)), steps[-1])
         value = self._solve(step)
         miss = abs(self._at(step, value) - self.window_ms)
-        if miss <= _ROUND * self.window_ms or not step.unknown.whole or self.family.finer is None:
+        # Whoever reads it would rather have an exponent of 4 and a window that is a thousandth off than 4.00004.
+        if miss <= TOLERANCE * self.window_ms or not step.unknown.whole or self.family.finer is None:
             yield step, value
             return
         value = max(value, 1.0)

@@ -452,8 +452,10 @@ class Store(Protocol):
 
     identity: Identity
     session: int
-    limits: Mapping[str, Throttle]
-    """What bounds the jobs in flight of some queues, in all processes. Takes keep to it; `reserve` leaves it to its caller."""
+
+    @property
+    def limits(self) -> Mapping[str, Throttle]:
+        """What bounds the jobs in flight of some queues, in all processes. Takes keep to it; `reserve` leaves it to its caller."""
 
     @property
     def staging(self) -> Staging:

@@ -125,6 +125,7 @@ class Anew:
         self._replaced: Backend | None = None
         self._own: tuple[Backend | None, int] = (None, 0)
         self.crons: dict[str, CronTask] = {}
+        self._limits: dict[str, Throttle | None] = {}
         _apps.add(self)
 
     def __repr__(self) -> str:
@@ -217,8 +218,10 @@ class Anew:
         tz: str | None = None,
         name: str | None = None,
         catch_up: bool = False,
+        args: Sequence[Any] = (),
+        kwargs: Mapping[str, Any] | None = None,
     ) -> Callable[[C], C]:
-        """Have a task enqueued without arguments at the times of a cron expression; a decorator above `task`.
+        """Have a task enqueued at the times of a cron expression; a decorator above `task`, or several, each of a name of its own.
 
         Each time makes one job at most, however many processes run. A time that a change of the clocks skips comes right after
         it, and one that comes twice counts once; see docs/python.md.
@@ -228,15 +231,18 @@ class Anew:
             tz: An IANA time zone such as ``"Europe/Berlin"``; None: the machine's own.
             name: Names the entry; None: the task's name.
             catch_up: Where no process ran at the time, enqueue the latest that was missed at the next start.
+            args, kwargs: What the task is called with.
 
         Raises:
-            InvalidInput: The expression or the time zone is none; the task needs arguments.
+            InvalidInput: The expression or the time zone is none; the task cannot be called with these arguments.
         """
 
         def decorate(task: C) -> C:
             if not isinstance(task, Task):
                 raise InvalidInput("cron: expected it above @app.task", field="cron")
-            entry = CronTask(task, expression, tz, catch_up)
+            if isinstance(args, str) or not isinstance(args, Sequence):
+                raise refused("args", args, "a tuple or a list of positional arguments")
+            entry = CronTask(task, expression, tz, catch_up, tuple(args), dict(kwargs or {}))
             entry.check()
             key = name or task.name
             if key in self.crons:
@@ -390,6 +396,8 @@ class Anew:
     ) -> None:
         """Bound a queue's jobs in all workers and processes together. What is beyond it waits in the queue, and holds no worker.
 
+        It may stand at the top level of a module: then each worker that imports it does so again when it starts.
+
         Args:
             queue: Its name. What was bounded before is replaced.
             concurrency: Jobs that run at one time.
@@ -402,12 +410,25 @@ class Anew:
         """
         if concurrency is None and rate is None:
             raise refused("limit", queue, 'a concurrency, a rate, or both, such as rate="100/m"')
-        throttle = Throttle(concurrency=concurrency, rate=None if rate is None else parse_rate(rate, burst))
-        self.backend.limit(queue, throttle)
+        self._limit(
+            queue, Throttle(concurrency=concurrency, rate=None if rate is None else parse_rate(rate, burst))
+        )
 
     def unlimit(self, queue: str) -> None:
         """Bound a queue no longer."""
-        self.backend.limit(queue, None)
+        self._limit(queue, None)
+
+    def _limit(self, queue: str, throttle: Throttle | None) -> None:
+        """Bound a queue now; where a worker or a process of it imports the module that says so, when the worker starts."""
+        if importing:
+            self._limits[queue] = throttle
+        else:
+            self.backend.limit(queue, throttle)
+
+    def put_limits(self) -> None:
+        """Bound the queues that the application's modules have named while they were imported; a worker does it when it starts."""
+        for queue, throttle in self._limits.items():
+            self.backend.limit(queue, throttle)
 
     def breakers(self) -> list[Breaker]:
         """Give the circuit breakers of the services that tasks have called, by name; see docs/downstream.md."""
@@ -607,6 +628,11 @@ class Anew:
             event = interrupted(job, backend.id_of(job))
             if self.events:
                 self.events.emit(event)
+
+    @property
+    def stands_still(self) -> str:
+        """What to say to whoever waits in vain: in a test nothing runs by itself."""
+        return "" if self._replaced is None else "; in a test jobs run at drain() and clock.advance() alone"
 
     def opened_here(self) -> bool:
         """Report whether this process has opened the place of the jobs, and not closed it."""

@@ -237,9 +237,12 @@ def write_result(value: Any) -> bytes:
         InvalidJob: It cannot be written.
     """
     try:
-        return _json.encode(value)
+        text = _json.encode(value)
+        if b"null" in text and holds_nan(value):
+            raise ValueError("it holds NaN or an infinity, which JSON does not have")
     except (TypeError, ValueError, RecursionError, OverflowError) as error:
         raise InvalidJob(f"the result cannot be written: {error}", field="result") from error
+    return text
 
 
 def read_result(text: bytes, kind: Any) -> Any:

@@ -37,6 +37,26 @@ class Placed(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class BatchCounts:
+    """A batch by what has become of its jobs; see docs/rules.md.
+
+    Attributes:
+        total: Jobs that have joined it; those of batches within it are not counted.
+        pending: Of those, jobs that have not run yet.
+        failed: Jobs of which the latest that is known is no success; some may still be retrying.
+    """
+
+    total: int
+    pending: int
+    failed: int
+
+    @property
+    def succeeded(self) -> int:
+        """Jobs that have succeeded."""
+        return self.total - self.pending - self.failed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class JobError:
     """One attempt that did not succeed.
 

@@ -20,7 +20,9 @@ from typing import Any, Final
 
 import msgspec
 
+from anew.errors import Unavailable
 from anew.jobs import Cancelled, Failed, Outcome, Snoozed
+from anew.tasks.backend import BatchCounts
 
 
 class Request(msgspec.Struct):
@@ -50,11 +52,13 @@ class Reply(msgspec.Struct):
     """What a child answers: a word about progress, or the end of its job.
 
     Attributes:
+        asks_batch: The handler asks how far its batch has come: an `Answer` is awaited.
         result: What the handler returned, as JSON, where that is kept.
         kib: The most memory that the child has used.
     """
 
     progress: tuple[int | None, str | None] | None = None
+    asks_batch: bool = False
     failed: Failed | None = None
     snoozed: Snoozed | None = None
     cancelled: Cancelled | None = None
@@ -66,11 +70,23 @@ class Reply(msgspec.Struct):
         return self.failed or self.snoozed or self.cancelled
 
 
+class Answer(msgspec.Struct):
+    """What a child is told of its job's batch.
+
+    Attributes:
+        error: Why it cannot be told.
+    """
+
+    counts: BatchCounts | None = None
+    error: str | None = None
+
+
 BEGUN: Final = (None, None)
 """The word of progress with which a child says that the handler begins."""
 
 encode: Final = msgspec.msgpack.Encoder().encode
 read_request: Final = msgspec.msgpack.Decoder(Request).decode
+read_answer: Final = msgspec.msgpack.Decoder(Answer).decode
 read_reply: Final = msgspec.msgpack.Decoder(Reply).decode
 
 
@@ -95,7 +111,7 @@ def main() -> None:
     threading.Thread(target=_listen, args=(connection, requests), daemon=True).start()
     while True:
         request = read_request(requests.get())
-        connection.send_bytes(encode(_run(connection, request)))
+        connection.send_bytes(encode(_run(connection, request, requests.get)))
 
 
 def _listen(connection: Connection, requests: queue.SimpleQueue[bytes]) -> None:
@@ -106,12 +122,22 @@ def _listen(connection: Connection, requests: queue.SimpleQueue[bytes]) -> None:
         os._exit(0)  # the worker is gone, and its job is somebody else's now
 
 
-def _run(connection: Connection, request: Request) -> Reply:
+def _run(connection: Connection, request: Request, receive: Callable[[], bytes]) -> Reply:
     from anew.tasks.running import Run, Runner, failed_with
 
     def progress(job_id: str, percent: int | None, text: str | None) -> None:
         if (percent, text) != BEGUN:
             connection.send_bytes(encode(Reply(progress=(percent, text))))
+
+    asking = threading.Lock()
+
+    def batch_of(job_id: str) -> BatchCounts | None:
+        with asking:  # one at a time: nothing else comes while a job runs
+            connection.send_bytes(encode(Reply(asks_batch=True)))
+            answer = read_answer(receive())
+        if answer.error is not None:
+            raise Unavailable(answer.error)
+        return answer.counts
 
     try:
         task = _find(request)
@@ -130,7 +156,7 @@ def _run(connection: Connection, request: Request) -> Reply:
         carried=request.carried,
     )
     connection.send_bytes(encode(Reply(progress=BEGUN)))
-    Runner(lambda: time.time_ns() // 1_000_000, progress, in_child=True).call(run)
+    Runner(lambda: time.time_ns() // 1_000_000, progress, batch_of, in_child=True).call(run)
     reply = Reply(result=run.result, kib=_kib())
     match run.outcome:
         case Failed():

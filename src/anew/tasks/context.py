@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextvars import ContextVar
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from anew.errors import Conflict
+
+if TYPE_CHECKING:
+    from anew.tasks.backend import BatchCounts
 
 
 class Context:
@@ -19,9 +22,10 @@ class Context:
         attempt: 1 for the first run. Snoozes and interruptions do not raise it.
         max_attempts: Runs that the policy allows; None: no limit, or one that the policy itself has.
         errors: Failures reported so far: `attempt` - 1.
+        batch: How far the batch has come whose callback or member it is; None: it belongs to none.
     """
 
-    __slots__ = ("_now", "_progress", "attempt", "job_id", "max_attempts", "queue", "task")
+    __slots__ = ("_batch", "_now", "_progress", "attempt", "job_id", "max_attempts", "queue", "task")
 
     def __init__(
         self,
@@ -33,6 +37,7 @@ class Context:
         max_attempts: int | None,
         now: Callable[[], int],
         progress: Callable[[int | None, str | None], None],
+        batch: Callable[[], BatchCounts | None] = lambda: None,
     ) -> None:
         self.job_id = job_id
         self.task = task
@@ -41,6 +46,12 @@ class Context:
         self.max_attempts = max_attempts
         self._now = now
         self._progress = progress
+        self._batch = batch
+
+    @property
+    def batch(self) -> BatchCounts | None:
+        """Ask the store how far its batch has come, as it is now: what joins or runs later counts too."""
+        return self._batch()
 
     @property
     def errors(self) -> int:

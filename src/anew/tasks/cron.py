@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import inspect
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from anew.errors import InvalidInput
@@ -22,42 +23,47 @@ class CronTask:
     Attributes:
         expression, timezone: See `Anew.cron`.
         catch_up: Make up for the latest time that was missed.
+        args, kwargs: What it is called with.
     """
 
     task: Task[Any, Any, Any]
     expression: str
     timezone: str | None
     catch_up: bool
+    args: Sequence[Any] = ()
+    kwargs: Mapping[str, Any] = field(default_factory=dict)
 
     def check(self) -> None:
         """Refuse what can never be enqueued.
 
         Raises:
-            InvalidInput: The expression or the time zone is none, or the task needs arguments.
+            InvalidInput: The expression or the time zone is none, or the task cannot be called with these arguments.
         """
         parse_cron(self.expression)
         offsets(self.timezone)
-        parameters = inspect.signature(self.task.function).parameters.values()
-        needed = [
-            one.name
-            for one in parameters
-            if one.default is inspect.Parameter.empty
-            and one.kind not in (one.VAR_POSITIONAL, one.VAR_KEYWORD)
-        ]
-        if needed:
+        signature = inspect.signature(self.task.function)
+        try:
+            signature.bind(
+                *self.args, **self.kwargs
+            )  # their types are looked at later: they may be named before they exist
+        except TypeError as error:
             raise InvalidInput(
-                f"cron: {self.task.name} needs {', '.join(needed)}; expected a task that can be called without arguments",
+                f"cron: {self.task.name}: {error}; expected args= and kwargs= for {self.task.name}{signature}",
                 field="cron",
-            )
+            ) from None
 
     def entry(self, name: str) -> NewCron:
-        """Give the entry as the store keeps it."""
+        """Give the entry as the store keeps it.
+
+        Raises:
+            InvalidJob: An argument has not the type that the function names.
+        """
         from anew.engine.crontab import NewCron
 
         return NewCron(
             name=name,
             expression=self.expression,
-            job=self.task.call().job(),
+            job=self.task.call(*self.args, **self.kwargs).job(),
             timezone=self.timezone,
             **{"patience_ms": None} if self.catch_up else {},
         )

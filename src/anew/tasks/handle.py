@@ -100,7 +100,7 @@ class JobHandle(Generic[T]):
                 return self._result_of(info)
             left = pause if until is None else until - time.monotonic()
             if left <= 0:
-                raise TimeoutError(f"job {self.id} is {info.state} after {timeout}")
+                raise TimeoutError(f"job {self.id} is {info.state} after {timeout}{self._app.stands_still}")
             time.sleep(min(pause, left))
             pause = min(pause * 1.5, LONGEST_LOOK_S)
 

@@ -22,7 +22,7 @@ import msgspec
 from anew.clock import ManualClock
 from anew.engine.batch import Batch
 from anew.engine.upkeep import Upkeep
-from anew.errors import AnewError, Conflict
+from anew.errors import AnewError, Conflict, InvalidInput
 from anew.jobs import Interrupted, Job, State
 from anew.store.protocol import Filter, Page
 from anew.tasks.arguments import write_result
@@ -198,7 +198,7 @@ class AppTest:
         self.events, self.ran = recorder.seen, Report()
         self._before = app.replace_store(self.backend, recorder)
         self._source = EmbeddedSource(app, self._commit)
-        self._runner = _Runner(self._source.now, self._source.progress)
+        self._runner = _Runner(self._source.now, self._source.progress, self._source.batch_of)
         self._loop = asyncio.Runner(loop_factory=asyncio.new_event_loop)
         self._upkeep = Upkeep()
         self._crashes: Counter[str] = Counter()
@@ -455,7 +455,10 @@ class AppTest:
         at: datetime | None,
         delay: Wait | None,
     ) -> list[FoundJob]:
-        given = _bind(task, args, kwargs).arguments
+        try:
+            given = _bind(task, args, kwargs).arguments
+        except TypeError as error:
+            raise refused_call(task, error) from None
         ready_at = None if at is None else instant_ms(at, "at")
         if delay is not None:
             ready_at = self._clock.now() + wait_ms(delay, "delay")
@@ -543,6 +546,15 @@ def _bind(task: AnyTask, args: Sequence[Any], kwargs: Mapping[str, Any]) -> insp
         return inspect.signature(task.function).bind_partial(*args, **kwargs)
     first = (None,) if task.takes_context else ()
     return inspect.signature(task.func).bind_partial(*first, *args, **kwargs)
+
+
+def refused_call(task: AnyTask, error: TypeError) -> InvalidInput:
+    """Say that a test asks for a call that no job can have."""
+    function = task.function if isinstance(task, Task) else task.func
+    name = task.name if isinstance(task, Task) else function.__qualname__
+    return InvalidInput(
+        f"{name} cannot be called so: {error}; expected arguments of {name}{inspect.signature(function)}"
+    )
 
 
 def _arguments_of(task: AnyTask, job: FoundJob) -> Mapping[str, Any]:

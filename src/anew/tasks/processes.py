@@ -7,6 +7,7 @@ Nothing is pickled.
 from __future__ import annotations
 
 import queue
+import signal
 import socket
 import subprocess
 import sys
@@ -16,15 +17,20 @@ from typing import Any, Final
 
 import msgspec
 
+from anew.errors import AnewError
 from anew.jobs import Interrupted
 from anew.tasks.app import Anew
 from anew.tasks.around import fitting
-from anew.tasks.child import BEGUN, Request, encode, place_of, read_reply
+from anew.tasks.child import BEGUN, Answer, Request, encode, place_of, read_reply
 from anew.tasks.running import Run, Runner, timed_out
 from anew.tasks.task import Task
 
 START_S: Final = 60.0
 """How long a child may take to start and to import its application."""
+
+
+END_S: Final = 1.0
+"""How long a child may take to end once it has let go of its connection: a core dump is written in between."""
 
 
 class _Child:
@@ -41,6 +47,17 @@ class _Child:
         self.connection: Connection = Connection(ours.detach())
         self.jobs = 0
         self.kib = 0
+
+    def how_ended(self) -> str:
+        """Say how it has ended, once nothing comes from it any more."""
+        try:
+            code = self.process.wait(END_S)
+        except subprocess.TimeoutExpired:
+            return "its process has closed the connection to its worker, and was killed"
+        if code >= 0:
+            return f"its process has ended with exit code {code}"
+        memory = " (by somebody else, or for want of memory)" if code == -signal.SIGKILL else ""
+        return f"its process was killed by {_signal_name(-code)}{memory}"
 
     def kill(self) -> None:
         """End it at once."""
@@ -76,8 +93,9 @@ class Processes:
         try:
             self._talk(child, run)
         except (OSError, EOFError, msgspec.DecodeError):
+            how = child.how_ended()
             self._drop(child)
-            run.end(Interrupted("worker gone"))
+            run.end(Interrupted("worker gone", how=how))
             return
         if child in self._all:
             if self._closed or self._is_spent(child):
@@ -139,6 +157,9 @@ class Processes:
                 run.end(timed_out(run, self._runner.context, timeout_ms or 0))
                 return
             reply = read_reply(child.connection.recv_bytes())
+            if reply.asks_batch:
+                child.connection.send_bytes(encode(self._answer(run)))
+                continue
             if reply.progress is None:
                 break
             if reply.progress == BEGUN:
@@ -151,6 +172,12 @@ class Processes:
         run.result = reply.result
         run.end(reply.outcome())
 
+    def _answer(self, run: Run) -> Answer:
+        try:
+            return Answer(counts=self._runner.batch_of(run.job_id))
+        except AnewError as error:
+            return Answer(error=str(error))
+
     def _is_spent(self, child: _Child) -> bool:
         if self._most_jobs is not None and child.jobs >= self._most_jobs:
             return True
@@ -160,3 +187,10 @@ class Processes:
         if child in self._all:
             self._all.discard(child)
             child.kill()
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:  # a real-time one
+        return f"signal {number}"

@@ -27,7 +27,7 @@ from anew.errors import AnewError, NotFound
 from anew.jobs import Cancelled, Failed, Interrupted, Snoozed, State
 from anew.jobs.breaker import BreakerRow, BreakerSettings, BreakerState
 from anew.tasks.app import Anew
-from anew.tasks.backend import CRASHES
+from anew.tasks.backend import CRASHES, BatchCounts
 from anew.tasks.running import HELD, NOTHING, Run
 from anew.tasks.source import Exchanged, Want, report_of
 
@@ -106,6 +106,14 @@ class RemoteSource:
     def progress(self, job_id: str, percent: int | None, text: str | None) -> None:
         """Write how far a job has come."""
         self._client.request("POST", f"/v1/jobs/{job_id}/progress", {"percent": percent, "text": text})
+
+    def batch_of(self, job_id: str) -> BatchCounts | None:
+        """Read the batch of a job; see `Source`."""
+        ties = self._client.get(job_id).ties
+        if ties is None or ties.batch is None:
+            return None
+        shown = self._client.request("GET", f"/v1/batches/{quote(ties.batch, safe='')}")
+        return msgspec.json.decode(shown, type=BatchCounts)
 
     def close(self) -> None:
         """Close the streams: the server gives back at once what they still hold."""
@@ -509,8 +517,8 @@ def _report_of(run: Run) -> dict[str, Any]:
             return _named(run, "snoozed") | msgspec.structs.asdict(snoozed)
         case Cancelled() as cancelled:
             return _named(run, "cancelled") | {"reason": cancelled.reason}
-        case Interrupted():
-            return _named(run, "interrupted") | {"limit": CRASHES}
+        case Interrupted() as interrupted:
+            return _named(run, "interrupted") | {"limit": CRASHES, "reason": interrupted.how}
 
 
 def _ended_run(run: Run, key: str) -> dict[str, Any]:

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
+import sys
 import time
 import traceback
 from collections.abc import Callable, Mapping
+from contextlib import suppress
+from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final
 
 from anew.errors import AnewError
 from anew.jobs import Cancelled, Failed, Interrupted, Outcome, Snoozed
 from anew.tasks.arguments import write_result
 from anew.tasks.around import Running, Surrounding
+from anew.tasks.backend import BatchCounts
 from anew.tasks.context import Context, current
 from anew.tasks.downstream import MOST_LIMITED
 from anew.tasks.retry_after import TOO_MANY, come_back
@@ -118,18 +123,31 @@ Progress = Callable[[str, int | None, str | None], None]
 """Writes a job's progress: its id, a percentage, a text."""
 
 
+BatchOf = Callable[[str], BatchCounts | None]
+"""Gives how far the batch of a job has come, by the job's id; None: it has none."""
+
+
 class Runner:
     """Calls handlers.
 
     Args:
         now: The time, epoch ms.
         progress: See `Progress`.
+        batch_of: See `BatchOf`.
         in_child: This is a process that runs handlers for a worker.
     """
 
-    def __init__(self, now: Callable[[], int], progress: Progress, *, in_child: bool = False) -> None:
+    def __init__(
+        self,
+        now: Callable[[], int],
+        progress: Progress,
+        batch_of: BatchOf = lambda job_id: None,
+        *,
+        in_child: bool = False,
+    ) -> None:
         self._now = now
         self.progress = progress
+        self.batch_of = batch_of
         self._in_child = in_child
 
     def call(self, run: Run) -> None:
@@ -177,7 +195,8 @@ class Runner:
     def _function(self, run: Run) -> Any:
         task = known(run)
         args, kwargs = task.arguments.read(run.payload)
-        return task.function(*args, **kwargs)
+        with _one_process():
+            return task.function(*args, **kwargs)
 
     async def acall(self, run: Run) -> None:
         """Run a job whose handler is an `async def`, in an asyncio task of its own, no longer than its time-out."""
@@ -212,7 +231,8 @@ class Runner:
     async def _coroutine(self, run: Run) -> Any:
         task = known(run)
         args, kwargs = task.arguments.read(run.payload)
-        return await task.function(*args, **kwargs)
+        with _one_process():
+            return await task.function(*args, **kwargs)
 
     def context(self, run: Run) -> Context:
         """Give what a run's handler may ask."""
@@ -224,6 +244,7 @@ class Runner:
             max_attempts=run.max_attempts,
             now=self._now,
             progress=lambda percent, text: self.progress(run.job_id, percent, text),
+            batch=lambda: self.batch_of(run.job_id),
         )
 
     def succeed(self, run: Run, value: Any) -> None:
@@ -261,6 +282,34 @@ class Runner:
         except (Exception, SystemExit):
             log.exception("a policy's function failed; the default policy decides", extra={"task": run.name})
             return failure
+
+
+class _one_process:
+    """Around a handler: what it has forked and let come back here ends, as it would at the end of a script.
+
+    Such a child is a copy of the worker: it would run the jobs that wait here once more, and report what its parent reports.
+    """
+
+    __slots__ = ("_pid",)
+
+    def __enter__(self) -> None:
+        self._pid = os.getpid()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if os.getpid() == self._pid:
+            return
+        code = 0
+        if isinstance(error, SystemExit):
+            code = error.code if isinstance(error.code, int) else int(error.code is not None)
+        elif error is not None:
+            traceback.print_exception(error)
+            code = 1
+        with suppress(Exception):
+            sys.stdout.flush()
+            sys.stderr.flush()
+        os._exit(code & 0xFF)
 
 
 class _Around:

@@ -17,6 +17,7 @@ from anew.jobs.carried import carried_of
 from anew.jobs.terms import policy_of
 from anew.store.protocol import TakenRow
 from anew.tasks.app import Anew
+from anew.tasks.backend import BatchCounts
 from anew.tasks.running import HELD, NOTHING, SIGNALS, Run
 from anew.tasks.task import Task
 
@@ -77,7 +78,7 @@ class Exchanged:
 
 
 class Source(Protocol):
-    """What a worker asks of the place of its jobs. Called by one thread, but for `note_begun`, `wake` and `progress`."""
+    """What a worker asks of the place of its jobs. Called by one thread, but for `note_begun`, `wake`, `progress`, `batch_of`."""
 
     @property
     def seen(self) -> int:
@@ -101,6 +102,9 @@ class Source(Protocol):
 
     def progress(self, job_id: str, percent: int | None, text: str | None) -> None:
         """Write how far a job has come."""
+
+    def batch_of(self, job_id: str) -> BatchCounts | None:
+        """Give how far the batch has come that a job belongs to, or whose callback it is; None: there is none."""
 
     def now(self) -> int:
         """Give the time, epoch ms."""
@@ -209,6 +213,20 @@ class EmbeddedSource:
     def progress(self, job_id: str, percent: int | None, text: str | None) -> None:
         """Write how far a job has come; it need not outlive a power cut."""
         self._commit.apply(Call(report_progress(job_id, percent, text), _nobody, durable=False))
+
+    def batch_of(self, job_id: str) -> BatchCounts | None:
+        """Read the batch of a job; see `Source`."""
+        key = self._engine.ids.read(job_id)
+
+        def verb(batch: Batch) -> BatchCounts | None:
+            for job in batch.hooks.among([key]):
+                row = None if job.batch is None else batch.hooks.find_batch(job.batch)
+                if row is not None:
+                    return BatchCounts(total=row.total, pending=row.pending, failed=row.failed)
+            return None
+
+        found: BatchCounts | None = self._commit.apply(Call(verb, _nobody, durable=False))
+        return found
 
     def close(self) -> None:
         """Nothing: the file stays open for the application."""

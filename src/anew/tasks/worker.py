@@ -21,13 +21,14 @@ from anew.errors import AnewError, InvalidInput
 from anew.jobs import Cancelled, Failed, Interrupted, Snoozed, State
 from anew.jobs.breaker import BreakerRow, BreakerState
 from anew.tasks.app import Anew
+from anew.tasks.backend import CRASHES
 from anew.tasks.events import Event
 from anew.tasks.lanes import Lane
 from anew.tasks.outbox import Drainer
 from anew.tasks.running import HELD, Run, Runner, timed_out
 from anew.tasks.source import SettledJob, Want
 from anew.tasks.times import Wait, wait_ms
-from anew.units import MINUTE_MS, parse_size, refused
+from anew.units import MINUTE_MS, counted, parse_size, refused
 
 log = logging.getLogger("anew.tasks")
 
@@ -45,6 +46,9 @@ MOST_CONCURRENT: Final = 1_000
 MOST_ABANDONED: Final = 50
 """Threads whose runs were given up and go on: a worker with more of them stops, so that its supervisor starts a fresh one."""
 
+
+MOST_NAMED: Final = 3
+"""Tasks that are named when a worker says what it waits for."""
 
 MOST_UNKNOWN: Final = 1_000
 """Names of unknown tasks that are remembered; the log may be told of more of them more often."""
@@ -101,7 +105,7 @@ class Worker:
         self._burst = burst
         self._most_jobs = most_jobs
         self._source = app.backend.source(app)
-        self._runner = Runner(self._source.now, self._source.progress)
+        self._runner = Runner(self._source.now, self._source.progress, self._source.batch_of)
         self._ended: deque[Run] = deque()
         self._again: list[Run] = []
         self._kept_back: Sequence[Run] = ()
@@ -111,7 +115,7 @@ class Worker:
         self.stopped_by: int | None = None
         self.given_back = 0
         self._stop_at: float | None = None
-        self.is_quiet = self._said_quiet = False
+        self.is_quiet = self._said_quiet = self._said_stop = False
         size = None if process_memory is None else parse_size(process_memory, field="process_memory")
         self.recycling = {"most_jobs": process_jobs, "most_kib": None if size is None else size // 1_024}
         self._has_given_up = False
@@ -144,6 +148,7 @@ class Worker:
         with self._signals():
             started()
             self._put_crons()
+            self.app.put_limits()
             try:
                 self._drainer.start()
                 while not self._is_over():
@@ -285,6 +290,9 @@ class Worker:
                 True  # not logged by a signal's handler, which may interrupt a write to the log
             )
             log.info("the worker takes no more", extra={"running": self.running})
+        if self._stop_at is not None and not self._said_stop:
+            self._said_stop = True  # here for the same reason
+            self._say_stop(self._stop_at)
         seen = self._source.seen
         ended = self._claim()
         takes = self._stop_at is None and not self.is_quiet
@@ -300,6 +308,24 @@ class Worker:
         if not (taken or ended):
             self._sleep(seen, looks=any(want.limit for want in wants))
         self._look_after_time_outs()
+
+    def _say_stop(self, stop_at: float) -> None:
+        """Say what the end waits for: whoever has pressed Ctrl-C looks on, perhaps without any set-up of logs."""
+        names = sorted({run.name for lane in self._lanes for run in list(lane.open)})
+        if not names:
+            return
+        left_s = max(0, round(stop_at - time.monotonic()))
+        shown = ", ".join(names[:MOST_NAMED]) + (" and others" if len(names) > MOST_NAMED else "")
+        again = "" if self.stopped_by is None else "; a second signal gives them back at once"
+        log.log(
+            logging.INFO if self.stopped_by is None else logging.WARNING,
+            "stopping: it waits up to %d s for %s of %s%s",
+            left_s,
+            counted(self.running, "run"),
+            shown,
+            again,
+            extra={"running": self.running},
+        )
 
     def _claim(self) -> list[Run]:
         """Give the runs that have ended and are not settled yet."""
@@ -475,14 +501,32 @@ def outcome_name(run: Run, job: SettledJob | None) -> str:
             return "discarded" if job is not None and job.state is State.DEAD else "failed"
 
 
+_LEVELS: Final = {"failed": logging.WARNING, "interrupted": logging.WARNING, "discarded": logging.ERROR}
+
+
 def log_end(name: str, run: Run, job: SettledJob | None) -> None:
     """Log what a settled run has come to (`outcome_name`)."""
-    level = {"failed": logging.WARNING, "discarded": logging.ERROR}.get(name, logging.INFO)
-    if log.isEnabledFor(level):
-        facts = _facts(run, job)
-        why = f": {facts['error_type']}: {facts['reason']}" if "error_type" in facts else ""
-        fields = {"event": _event_name(name)} | _about(run) | facts
-        log.log(level, "%s %s %s%s", run.name, run.job_id, name, why, extra=fields)
+    level = _LEVELS.get(name, logging.INFO)
+    if not log.isEnabledFor(level):
+        return
+    facts = _facts(run, job)
+    why = f": {facts['error_type']}: {facts['reason']}" if "error_type" in facts else ""
+    if isinstance(run.outcome, Interrupted):
+        why = f": {facts['reason']}"
+    record = log.makeRecord(
+        log.name,
+        level,
+        __file__,
+        0,
+        "%s %s %s%s",
+        (run.name, run.job_id, name, why),
+        None,
+        "log_end",
+        {"event": _event_name(name)} | _about(run) | facts,
+    )
+    # As text, which came from a process or was made when the handler raised: every formatter prints it as it does `exc_info`.
+    record.exc_text = run.outcome.backtrace if isinstance(run.outcome, Failed) else None
+    log.handle(record)
 
 
 def log_start(run: Run) -> None:
@@ -525,7 +569,8 @@ def _facts(run: Run, job: SettledJob | None) -> dict[str, Any]:
     elif isinstance(outcome, Cancelled):
         facts["reason"] = outcome.reason
     elif isinstance(outcome, Interrupted):
-        facts |= {"reason": outcome.cause, "outcome": "interrupted"}
+        in_a_row = f", {CRASHES} times in a row" if job is not None and job.state is State.DEAD else ""
+        facts |= {"reason": f"{outcome.how or outcome.cause}{in_a_row}", "outcome": "interrupted"}
     if job is not None and job.state in (State.RETRYING, State.SCHEDULED):
         facts["next_at"] = job.ready_at
     return facts

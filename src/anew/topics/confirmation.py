@@ -30,6 +30,8 @@ TRIGGER: Final = "confirmation"
 """What the deliveries of questions are marked with."""
 
 _token = re.compile(r"([0-9a-f]{16})-([0-9a-f]{64})").fullmatch
+_rate = re.compile(r"0*[1-9][0-9]{0,5}").fullmatch
+"""Deliveries a minute; whoever grants more sets no bound."""
 
 _RETRY: Final = effective([("", layer_of({"retry": {"schedule": [5, 30, 300, 1_800]}}))])[0].retry
 """How the question is asked again."""
@@ -102,7 +104,7 @@ def is_echo(answer: Answer, token: str) -> bool:
     if not given:
         try:
             body = msgspec.json.decode(answer.excerpt)
-        except (msgspec.DecodeError, ValueError):
+        except (msgspec.DecodeError, ValueError, RecursionError):  # as deep as an excerpt is long
             return False
         given = str(body.get("challenge", "")) if isinstance(body, dict) else ""
     return hmac.compare_digest(given.encode(), token.encode())
@@ -114,4 +116,4 @@ def granted_rate(answer: Answer, origin: str) -> tuple[bool, float | None]:
     if allowed not in ("*", origin):
         return False, None
     rate = answer.headers.get("webhook-allowed-rate", "").strip()
-    return True, int(rate) / 60 if rate.isdecimal() and int(rate) > 0 else None
+    return True, int(rate) / 60 if _rate(rate) else None

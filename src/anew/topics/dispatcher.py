@@ -14,6 +14,7 @@ from typing import Final
 
 from anew.engine import Batch, Call, ThreadCommit
 from anew.errors import AnewError, StoreBusy
+from anew.store.topics import SubscriptionRow
 from anew.topics.exchange import Answer, Outgoing
 from anew.topics.publishing import health_of
 from anew.topics.sending import digest_of, outgoing
@@ -27,8 +28,11 @@ log = logging.getLogger("anew.topics")
 SLOTS: Final = 200
 """Requests at one time."""
 
+SLOW_MS: Final = 1_000
+"""An endpoint that took longer for its last answer, or has not answered for so long, is slow."""
+
 MOST_WAITING: Final = 1_000
-"""Deliveries to endpoints that fail, which wait here for a slot; further ones go back for a moment."""
+"""Deliveries to endpoints that fail or are slow, which wait here for a slot; further ones go back for a moment."""
 
 IDLE_S: Final = 0.05
 """How long it waits at most before it looks for deliveries that nobody has told it of."""
@@ -45,7 +49,8 @@ Send = Callable[[Outgoing], Awaitable[Answer]]
 class Dispatcher:
     """Sends the deliveries of one store, beside whichever other dispatchers do.
 
-    Endpoints whose last attempt has failed may hold half of the slots together, so that those that time out leave room for others.
+    Endpoints whose last attempt has failed, or which are slow, may hold half of the slots together: they leave room for others.
+    Who turns out to be slow counts from then on; beyond that half it holds further slots, as many again at most.
 
     Args:
         commit: The engine of this process.
@@ -66,7 +71,8 @@ class Dispatcher:
         self._clock = commit.engine.clock
         self._loop = asyncio.get_running_loop()
         self._tasks: dict[asyncio.Task[None], Assignment] = {}
-        self._suspects = 0
+        self._suspects: set[asyncio.Task[None]] = set()
+        self._is_quick: dict[int, bool | None] = {}  # by subscription; None: its first answer is waited for
         self._waiting: deque[Assignment] = deque()
         self._ended: deque[Sent] = deque()
         self._put_back: deque[Assignment] = deque()
@@ -120,9 +126,11 @@ class Dispatcher:
         ended = [self._ended.popleft() for _ in range(len(self._ended))]
         back = [self._put_back.popleft() for _ in range(len(self._put_back))]
         running = self._held - len(ended) - len(back) - len(self._waiting)
-        free = 0 if self._stopping else self._slots - running
         now = self._clock.now()
         looks = now - self._looked_at >= UPKEEP_MS
+        if looks:
+            self._find_slow(now)
+        free = 0 if self._stopping else self._free(running)
         if not (ended or back or looks or (free > 0 and self._has_news(now))):
             return False
         seen = self._commit.seen
@@ -147,6 +155,17 @@ class Dispatcher:
         self._held += len(given) - len(ended) - len(back)
         self._begin(given)
         return bool(given or ended or back)
+
+    def _free(self, running: int) -> int:
+        beyond = max(len(self._suspects) - self._slots // 2, 0)
+        return min(self._slots - running + beyond, 2 * self._slots - running)
+
+    def _find_slow(self, now: int) -> None:
+        """Note which endpoints have not answered for long."""
+        for task, given in self._tasks.items():
+            if now - given.started_at > SLOW_MS and task not in self._suspects:
+                self._suspects.add(task)
+                self._is_quick[given.subscription.id] = False
 
     def _has_news(self, now: int) -> bool:
         """Report whether deliveries may be there that were not at the last look, when there were none."""
@@ -174,22 +193,37 @@ class Dispatcher:
 
     def _begin(self, given: Sequence[Assignment]) -> None:
         for one in given:
-            if not health_of(one.subscription.health).failures:
+            if not self._is_suspect(one.subscription):
                 self._start(one)
-            elif self._suspects < self._slots // 2:
-                self._suspects += 1
-                self._start(one, suspect=True)
+            elif len(self._suspects) < self._slots // 2:
+                self._suspects.add(self._start(one))
             elif len(self._waiting) < MOST_WAITING and not self._stopping:
                 self._waiting.append(one)
             else:
                 self._put_back.append(one)
 
-    def _start(self, given: Assignment, *, suspect: bool = False) -> None:
-        task = self._loop.create_task(self._run(given, suspect))
-        self._tasks[task] = given
-        task.add_done_callback(self._tasks.pop)
+    def _is_suspect(self, subscription: SubscriptionRow) -> bool:
+        """Report whether an endpoint may hold up others. One that nothing is known of is not, for one request."""
+        if health_of(subscription.health).failures:
+            return True
+        if subscription.id not in self._is_quick:
+            self._is_quick[subscription.id] = None
+            return False
+        return not self._is_quick[subscription.id]
 
-    async def _run(self, given: Assignment, suspect: bool) -> None:
+    def _start(self, given: Assignment) -> asyncio.Task[None]:
+        task = self._loop.create_task(self._run(given))
+        self._tasks[task] = given
+        task.add_done_callback(self._done)
+        return task
+
+    def _done(self, task: asyncio.Task[None]) -> None:
+        del self._tasks[task]
+        self._suspects.discard(task)
+        if self._waiting and len(self._suspects) < self._slots // 2:
+            self._suspects.add(self._start(self._waiting.popleft()))
+
+    async def _run(self, given: Assignment) -> None:
         headers: tuple[str, ...] = ()
         digest = ""
         answer: Answer | None = None
@@ -208,16 +242,21 @@ class Dispatcher:
         if answer is not None:
             is_good = answer.status is not None and 200 <= answer.status <= 299
             self.sent["delivered" if is_good else "failed"] += 1
+            self._has_answered(given.subscription.id, answer.duration_ms <= SLOW_MS)
         self._ended.append(Sent(given, answer, headers, digest))
-        if suspect:
-            self._next_suspect()
         self._woken.set()
 
-    def _next_suspect(self) -> None:
-        if self._waiting:
-            self._start(self._waiting.popleft(), suspect=True)
-        else:
-            self._suspects -= 1
+    def _has_answered(self, subscription: int, is_quick: bool) -> None:
+        """Note how soon an endpoint has answered; what waited for that to be known begins."""
+        was_quick, self._is_quick[subscription] = self._is_quick.get(subscription), is_quick
+        if was_quick or not is_quick:
+            return
+        waiting, self._waiting = self._waiting, deque()
+        for one in waiting:
+            if one.subscription.id == subscription and not self._is_suspect(one.subscription):
+                self._start(one)
+            else:
+                self._waiting.append(one)
 
 
 def _nobody(result: object) -> None:

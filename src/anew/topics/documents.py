@@ -16,6 +16,9 @@ from anew.units import refused
 EVENTS: Final = "$events"
 """The topic on which Anew itself publishes what happens to subscriptions and deliveries."""
 
+OWN: Final = "anew."
+"""How the types of messages begin that go to one subscriber alone; nobody can publish such."""
+
 CONFIRMATION: Final = "anew.subscription.confirmation"
 """The type of the message that asks an endpoint whether it wants a topic's messages."""
 
@@ -111,6 +114,8 @@ def check_message(message: NewMessage, most_bytes: int, pointer: str = "") -> Ne
     """
     if not _type_name(message.type):
         _refuse(f"{pointer}/type", message.type, "1 to 255 of the characters A-Z a-z 0-9 _ . : / -")
+    if message.type.startswith(OWN):
+        _refuse(f"{pointer}/type", message.type, f"a type that does not begin with {OWN}, as Anew's own do")
     if not 0 <= message.delay <= MOST_DELAY_S:
         _refuse(f"{pointer}/delay", message.delay, f"0 to {MOST_DELAY_S} seconds")
     if message.ttl is not None and not LEAST_TTL_S <= message.ttl <= MOST_DELAY_S:

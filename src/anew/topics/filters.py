@@ -134,7 +134,8 @@ def _suffix(operand: object, at: str) -> Test:
 
 def _ignoring_case(operand: object, at: str) -> Test:
     text = _text(operand, at).casefold()
-    return lambda value: isinstance(value, str) and value.casefold() == text
+    # No text gets shorter by folding its case, so a long value is not folded for each of many conditions.
+    return lambda value: isinstance(value, str) and len(value) <= len(text) and value.casefold() == text
 
 
 def _anything_but(operand: object, at: str) -> Test:
@@ -147,7 +148,9 @@ def _anything_but(operand: object, at: str) -> Test:
         for place, one in enumerate(operand):
             if isinstance(one, dict):
                 raise wrong(f"{at}/{place}", one, "a text, a number, true, false or null")
-        tests = _tests(operand, at)
+        _tests(operand, at)
+        among = frozenset((isinstance(one, bool), one) for one in operand)  # it may be thousands
+        tests = (lambda value: (isinstance(value, bool), value) in among,)
     else:
         tests = (_test(operand, at),)
     return lambda value: value is not MISSING and not any(test(value) for test in tests)

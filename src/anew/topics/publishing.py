@@ -39,6 +39,9 @@ TEST: Final = "anew.test"
 CHUNK: Final = 500
 """Subscriptions whose deliveries one transaction makes, where they are made in chunks."""
 
+FEW_CHUNKS: Final = 5
+"""So many times `fanout_inline` is made at once for all messages of a request together."""
+
 REPEATED_MS: Final = DAY_MS
 """How long a publication with a key is remembered."""
 
@@ -121,7 +124,8 @@ def publish_in(batch: Batch, terms: TopicTerms, topic: TopicRow, messages: Seque
     tally = Tally()
     tally.add("published", topic.name, by=len(ids))
     tally.write(batch)
-    if len(subscribers) > terms.fanout_inline:
+    most = terms.fanout_inline
+    if len(subscribers) > most or len(subscribers) * len(written) > FEW_CHUNKS * most:
         rows.write_messages([replace(row, expanded=-1) for row in written])
         batch.insert([_expansion(batch, row) for row in written])
         return Published(ids, 0, True)
@@ -189,19 +193,19 @@ def _dead(batch: Batch, row: DeliveryRow, message: MessageRow, reason: str) -> d
     }
 
 
-def expand(batch: Batch, terms: TopicTerms, message: int) -> bool:
-    """Make the deliveries of one more chunk of subscriptions; report whether there are more."""
+def expand(batch: Batch, terms: TopicTerms, message: int) -> tuple[int, bool]:
+    """Make the deliveries of one more chunk of subscriptions; give how many these are, and whether there are more."""
     rows = batch.store.topics
     row = rows.messages([message]).get(message)
     topic = None if row is None else rows.topic(row.topic)
     if row is None or row.expanded is None or topic is None:
-        return False
+        return 0, False
     subscribers = rows.subscribers(row.topic, row.expanded, CHUNK)
     # Who has subscribed since then does not get it.
     deliver(batch, terms, topic, row, [one for one in subscribers if one.created_at <= row.published_at])
     more = len(subscribers) == CHUNK
     rows.expand(message, subscribers[-1].id if more else None)
-    return more
+    return len(subscribers), more
 
 
 def deliver(
@@ -362,8 +366,13 @@ def _wants(subscriber: SubscriptionRow, message: MessageRow) -> bool:
     wanted = subscription_document(subscriber.document).filter
     if wanted is None:
         return True
-    attributes = {} if message.attributes is None else msgspec.json.decode(message.attributes)
+    attributes = {} if message.attributes is None else _attributes(message.attributes)
     return matches(_filter(msgspec.json.encode(wanted)), message.type, attributes)
+
+
+@lru_cache(maxsize=4)
+def _attributes(stored: bytes) -> dict[str, Any]:
+    return msgspec.json.decode(stored, type=dict[str, Any])
 
 
 @lru_cache(maxsize=16_384)

@@ -17,7 +17,7 @@ from anew.jobs.ids import COUNTER_BITS
 from anew.jobs.patch import Patch, patched
 from anew.store.topics import DeliveryRow, DeliveryStatus, MessageRow, SubscriptionRow, TaskRow
 from anew.topics.attempts import ended
-from anew.topics.documents import NewMessage
+from anew.topics.documents import CONFIRMATION, OWN, NewMessage
 from anew.topics.publishing import QUEUE, TEST, deliver, delivery_job, held_ms, new_message
 from anew.topics.registry import known_subscription, known_topic
 from anew.topics.terms import TopicTerms, holding_for
@@ -105,6 +105,8 @@ def redeliver_in(
     message = batch.store.topics.messages([row.message]).get(row.message)
     if message is None:
         raise PayloadExpired("its message is kept no longer, and cannot be sent again")
+    if message.type == CONFIRMATION:
+        raise Conflict("it asked for confirmation; resend-confirmation asks again")
     if job is not None:
         batch.delete([job.key])
     return _begun_again(
@@ -311,6 +313,8 @@ def _replay(batch: Batch, terms: TopicTerms, document: TaskDocument, position: i
     messages = batch.store.topics.messages_of(topic.name, position, last, CHUNK)
     done = 0
     for message in messages:
+        if message.type.startswith(OWN):  # it was for another one, whose confirmation it may be
+            continue
         there = batch.store.topics.delivery_of(message.id, subscription.id)
         if there is None:
             done += len(deliver(batch, terms, topic, message, [subscription], trigger="replay"))

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from anew.engine.batch import Batch
 from anew.jobs import Change, Failed, Job, Snoozed, State
-from anew.jobs.key_limits import Gate
+from anew.jobs.key_limits import OPEN, Gate
 from anew.store.topics import AttemptRow, DeliveryRow, DeliveryStatus, SubscriptionRow
 from anew.topics.attempts import Attempt, attempt_row, ended
 from anew.topics.confirmation import TRIGGER, granted_rate, is_echo, token_of
@@ -54,15 +54,23 @@ def settle(batch: Batch, terms: TopicTerms, sent: Sequence[Sent]) -> None:
 
 
 def put_back(batch: Batch, given: Sequence[Assignment]) -> None:
-    """Put deliveries back that were taken and not begun; they are not tried before `SOON_MS` is over."""
+    """Put deliveries back that were taken and not begun; nothing goes to their endpoints before `SOON_MS` is over.
+
+    If only these waited, each would make room for the next one of its endpoint, and a long line of those would hold up all others.
+    """
     if not given:
         return
     held = batch.store.held_under([(one.delivery.job, one.token) for one in given])
     soon = Snoozed(
-        ready_at=batch.now + SOON_MS, reason="endpoints that fail have half of the slots", outcome="held"
+        ready_at=batch.now + SOON_MS,
+        reason="endpoints that fail or are slow have half of the slots",
+        outcome="held",
     )
     batch.settle([batch.decide_outcome(job, soon) for job in batch.in_flight([key for key, _ in held])])
     batch.store.topics.drop_attempts([(one.delivery.id, one.number) for one in given])
+    rows = batch.store.topics.subscriptions(list({one.subscription.id for one in given}))
+    open_ones = [row.id for row in rows.values() if gate_of(row, batch.now) == OPEN]
+    batch.hooks.blocking.gate({limit_name(id_): Gate(batch.now + SOON_MS) for id_ in open_ones})
 
 
 class _Settling:

@@ -7,24 +7,30 @@ and counts it: the receiver may have seen it.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import msgspec
 from msgspec.structs import replace
 
 from anew.engine.batch import Batch
 from anew.engine.threads import take_for_session
-from anew.jobs import Change, Failed, State
+from anew.jobs import Change, Failed, Snoozed, State
 from anew.jobs.ids import IdText
 from anew.store.protocol import TakenRow
 from anew.store.topics import AttemptRow, DeliveryRow, DeliveryStatus, MessageRow, SubscriptionRow
 from anew.topics.attempts import Attempt, attempt_row, ended
 from anew.topics.confirmation import TRIGGER
 from anew.topics.delivery_policy import DeliveryPolicy
-from anew.topics.publishing import EXPAND, QUEUE, Order, died, expand, held_ms
+from anew.topics.publishing import CHUNK, EXPAND, QUEUE, Order, died, expand, held_ms
 from anew.topics.redelivery import TASK, go_on
 from anew.topics.registry import shut
 from anew.topics.terms import TopicTerms, stored_policy
+
+MOST_MADE: Final = 1_000
+"""So many deliveries at most are made while others are taken: whoever else writes waits for about 50 ms."""
+
+NEXT_MS: Final = 50
+"""After how long a job that makes more is looked at again; until then deliveries that stand behind it are taken."""
 
 _order = msgspec.json.Decoder(Order)
 
@@ -64,11 +70,15 @@ def take(batch: Batch, terms: TopicTerms, limit: int) -> list[Assignment]:
     """Take deliveries that are due, up to a number. What cannot be sent any more is ended."""
     taken = take_for_session(batch, [QUEUE], limit)
     orders: dict[int, int] = {}
+    made, later = 0, []
     for row in taken.rows:
-        if row[2] in (EXPAND, TASK):
-            _go_on(batch, terms, row)
-        else:
+        if row[2] not in (EXPAND, TASK):
             orders[row[0]] = _delivery_key(batch.ids, row[-1])
+        elif made < MOST_MADE:
+            made += _go_on(batch, terms, row)
+        else:
+            later.append(row[0])
+    _put_off(batch, later)
     found = _found(batch, orders)
     lost = _lost(batch, [one.delivery for one in found])
     assignments: list[Assignment] = []
@@ -113,20 +123,28 @@ def _delivery_key(ids: IdText, payload: bytes) -> int:
         return -1
 
 
-def _go_on(batch: Batch, terms: TopicTerms, row: TakenRow) -> None:
-    """Do one more chunk of what is done in chunks; its job goes back into line until all is done."""
+def _go_on(batch: Batch, terms: TopicTerms, row: TakenRow) -> int:
+    """Do one more chunk of what is done in chunks, and give its size; its job goes back into line until all is done."""
     try:
         payload = msgspec.json.decode(row[-1], type=dict[str, str])
     except msgspec.DecodeError:  # somebody has changed it
         payload = {}
     if row[2] == TASK:
-        more = go_on(batch, terms, row[0])
+        size, more = CHUNK, go_on(batch, terms, row[0])
     else:
-        more = expand(batch, terms, batch.ids.read(payload.get("message", "").removeprefix("msg_")))
+        size, more = expand(batch, terms, batch.ids.read(payload.get("message", "").removeprefix("msg_")))
     if more:
         batch.release([row[0]], None)
     else:
         batch.finish([row[0]])
+    return size
+
+
+def _put_off(batch: Batch, keys: Sequence[int]) -> None:
+    """Let jobs that make deliveries wait for a moment."""
+    if keys:
+        soon = Snoozed(ready_at=batch.now + NEXT_MS, reason="others make deliveries", outcome="held")
+        batch.settle([batch.decide_outcome(job, soon) for job in batch.in_flight(keys)])
 
 
 def _refuse(batch: Batch, keys: Sequence[int]) -> None:

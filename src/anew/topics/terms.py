@@ -28,7 +28,8 @@ class TopicTerms(Struct, frozen=True, kw_only=True):
         publish_bytes: Of all messages of one request.
         publish_messages: Most messages of one request.
         subscriptions: Most of them on one topic.
-        fanout_inline: So many deliveries at most are made in the transaction that publishes; more follow in chunks.
+        fanout_inline: So many deliveries of a message at most are made in the transaction that publishes, and five times as many of
+            all messages of a request; more follow in chunks.
         message_kept_ms, delivery_kept_ms: How long messages, and deliveries that have ended, are kept.
     """
 

@@ -23,7 +23,7 @@ from anew.store.topics import (
 from anew.topics.attempts import attempt_of
 from anew.topics.confirmation import TRIGGER
 from anew.topics.delivery_policy import DeliveryPolicy, Retry
-from anew.topics.documents import subscription_document, topic_document
+from anew.topics.documents import CONFIRMATION, subscription_document, topic_document
 from anew.topics.envelope import instant
 from anew.topics.publishing import gate_of, health_of
 from anew.topics.taking import deadline_of
@@ -156,7 +156,7 @@ def message_view(batch: Batch, row: MessageRow) -> View:
         "topic": row.topic,
         "type": row.type,
         "attributes": None if row.attributes is None else msgspec.Raw(row.attributes),
-        "data": msgspec.Raw(row.data),
+        "data": None if row.type == CONFIRMATION else msgspec.Raw(row.data),  # it has the token
         "published_at": instant(row.published_at),
         "due_at": instant(row.due_at),
         "expires_at": _instant(row.ends_at),

@@ -38,6 +38,7 @@ class Card:
 
     Attributes:
         key: Its letter.
+        title: What a policy without a name is called here; "" if nothing is known of it.
         choice: A preset's name or alias, or `JSON`.
         preset: The preset's own name; "" if there is none.
         policy: What it comes to; None where something does not fit.
@@ -56,6 +57,7 @@ class Card:
     """
 
     key: str
+    title: str = ""
     choice: str
     preset: str = ""
     policy: Policy | None = None
@@ -75,7 +77,7 @@ class Card:
     @property
     def label(self) -> str:
         """What charts and tables call it."""
-        name = "custom" if self.choice == JSON else KNOWN_AS.get(self.choice, self.choice[:40])
+        name = self.title or "custom" if self.choice == JSON else KNOWN_AS.get(self.choice, self.choice[:40])
         return f"{self.key.upper()} {name}"
 
     @property

@@ -26,6 +26,7 @@ from anew.web.load_pictures import bare_load, end_of, played_load
 from anew.web.messages import Ask, Made
 from anew.web.parts import CURVE_STARTS
 from anew.web.state import CHARTS, HERDS, SCALES, SCENARIO, UNTIL, State, read_state
+from anew.web.verdict import HEADINGS, verdicts
 
 _ASSETS: Final = Assets()
 
@@ -71,6 +72,7 @@ def _environment() -> Environment:
         "charts": CHARTS,
         "scales": SCALES,
         "herd_words": HERDS,
+        "verdict_headings": HEADINGS,
         "letters": LETTERS,
         "ladders": ladders.LADDERS,
         "colours": drawing.COLOURS,
@@ -140,6 +142,7 @@ def _results(state: State, *, compute: bool) -> dict[str, Any]:
     return {
         "herds": herds,
         "answers": holds,
+        "verdicts": verdicts(played, state.intent.calls) if state.values.get("outage") else [],
         "facts": _facts(state, herds, played) if herds else [],
         "said": {
             "curve": words.about_curves(herds),

@@ -11,9 +11,11 @@ from anew.backoff.fields import fields_of
 from anew.backoff.kinds import CEILING_MS, Duration, Integer, Kind
 from anew.lab.charts.link import LETTERS
 from anew.lab.simulation.scenario import PAGE_JOBS, Scenario
+from anew.units import format_duration_short
 from anew.web.cards import JSON, Card, read_card
 from anew.web.classic import Classic, read_classic
 from anew.web.controls import Control, control
+from anew.web.intent import FIRST_LETTER, Intent, read_intent
 
 PATH: Final = "/lab"
 MAX_PAIRS: Final = 400
@@ -81,6 +83,7 @@ class State:
         charts: What is shown.
         retry: Control of the retry whose waits the histogram shows.
         retry_number: Which one that is.
+        intent: What was asked for at the head of the page.
         classic: The classic picture that is shown in place of all else.
         given: The query's texts by name.
         notes: What is wrong with the query itself.
@@ -95,6 +98,7 @@ class State:
     charts: tuple[str, ...] = tuple(CHARTS)
     retry: Control
     retry_number: int = 10
+    intent: Intent = field(default_factory=Intent)
     classic: Classic | None = None
     given: dict[str, str] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
@@ -135,6 +139,7 @@ class State:
             return self.classic.link() + ([("scale", self.scale)] if self.scale != "linear" else [])
         pairs = [pair for card in self.cards for pair in card.link()]
         pairs += [(name, item.text) for name, item in self.controls.items() if item.said]
+        pairs += self.intent.link()
         if self.scale != SCALES[0]:
             pairs.append(("scale", self.scale))
         if self.herd_as != "dots":
@@ -185,6 +190,7 @@ def read_state(query: bytes) -> State:
         return state
     state.scale = _word(state, "scale", SCALES)
     state.herd_as = _word(state, "herd", tuple(HERDS))
+    _read_intent(state)
     _read_scenario(state)
     _read_cards(state)
     _note_unknown(state)
@@ -200,6 +206,17 @@ def _read_classic(state: State) -> None:
     ]
     if state.classic.error:
         state.notes.append(state.classic.error)
+
+
+def _read_intent(state: State) -> None:
+    """Read what is asked for; a question without policies is answered with those that do it, and with its herd and outage."""
+    state.intent = intent = read_intent(state.given)
+    if any(letter in state.given for letter in LETTERS) or "remove" in state.given:
+        return
+    proposed = dict(zip(LETTERS, intent.policies(), strict=False)) if intent.proposals else {}
+    if proposed:
+        herd = {"jobs": str(intent.jobs), "outage": format_duration_short(intent.outlive_ms or 0)}
+        state.given = {**herd, **state.given, **proposed}
 
 
 def _word(state: State, name: str, words: tuple[str, ...]) -> str:
@@ -244,6 +261,7 @@ def _read_cards(state: State) -> None:
         state.cards.sort(key=lambda card: card.key)
     state.restructured = bool(added or removed) or any(card.restructured for card in state.cards)
     for card in state.cards:
+        card.title = next((one.name for one in state.intent.proposals if one.policy == card.policy), "")
         if state.restructured and card.unread:
             card.of = JSON  # the form is drawn anew, without the controls that it had
 
@@ -252,7 +270,9 @@ def _note_unknown(state: State) -> None:
     known = {*SCENARIO, UNTIL, *LETTERS, *ACTIONS, "scale", "herd", "retry"}
     shown = {card.key for card in state.cards} | {state.given.get("remove", "")}
     strangers = [
-        name for name in state.given if name not in known and name.partition(".")[0] not in shown
+        name
+        for name in state.given
+        if name not in known and name.partition(".")[0] not in shown and not name.startswith(FIRST_LETTER)
     ] + [name for card in state.cards for name in card.unknown]
     for name in strangers[:5]:
         state.notes.append(f"{name[:40]!r} is no parameter of this page; it is ignored")

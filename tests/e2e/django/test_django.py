@@ -190,6 +190,17 @@ def test_settings_that_do_not_fit_are_named(
 ) -> None:
     said = Project(tmp_path, options=options, anew=anew).manage("check", code=1)
     assert words in said
+    assert "Traceback" not in said
+
+
+def test_options_above_the_task_are_refused_with_the_way_to_say_them(project: Project) -> None:
+    answer = project.python(
+        "from anew.django import options\n"
+        "from anew.errors import InvalidInput\n"
+        "try: options(max_attempts=2)(pay)\n"
+        "except InvalidInput as error: answer = str(error)"
+    )
+    assert answer.endswith("expected it below @task, next to the function")
 
 
 def test_the_examples_of_the_document_run(database: Path, tmp_path: Path) -> None:

@@ -382,3 +382,35 @@ def test_members_with_and_without_a_failure_behind_them_succeed_in_one_commit(ri
     rig.do(succeed(*keys))
     assert (counted(rig, key), states(rig, key)[1]) == ((2, 0, 0), ENQUEUED)
     assert [fetch(rig), fetch(rig)] == ["success", None]
+
+
+# -- damaged rows: whoever settles a job of such a batch goes on
+
+
+def spoil(rig: Rig, change: str) -> None:
+    """Change rows behind the engine's back."""
+    rig.store._connection.execute(change)  # type: ignore[attr-defined]
+
+
+def test_a_callback_that_cannot_be_read_never_comes_and_holds_nobody_up(
+    rig: Rig, caplog: pytest.LogCaptureFixture
+) -> None:
+    key = make(rig, Callback.SUCCESS)
+    rig.put(job("a", batch=key))
+    rig.do(call(commit_batch(key)))
+    spoil(rig, "UPDATE batch SET on_success = x'7b'")
+    run(rig, "a", "mail")
+    assert (counted(rig, key), states(rig, key)[1]) == ((1, 0, 0), ENQUEUED)
+    assert fetch(rig) is None
+    (record,) = caplog.records
+    assert record.getMessage() == "a batch's callback cannot be read, and never comes"
+
+
+def test_a_callback_whose_state_is_damaged_comes_no_second_time(rig: Rig) -> None:
+    key = make(rig, Callback.SUCCESS)
+    rig.put(job("a", batch=key))
+    rig.do(call(commit_batch(key)))
+    spoil(rig, "UPDATE batch SET success = -1")
+    run(rig, "a", "mail")
+    assert fetch(rig) is None
+    assert rig.broken_rules() == []

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
+from itertools import count
 from typing import Any
 
 import pytest
@@ -68,10 +70,11 @@ class Field:
         self.bulk.start(where, counted, done)
         return done
 
-    def start_judging(self, judge: verbs.Judge) -> Once:
+    def start_judging(self, judge: verbs.Judge, timer: Callable[[], float] = lambda: 0.0) -> Once:
         """Delete the dead jobs that are chosen."""
         done = Once()
-        self.bulk.start(DEAD, verbs.chosen_chunk(judge, verbs.delete_chunk), done, reads_payloads=True)
+        change = verbs.chosen_chunk(judge, verbs.delete_chunk, timer)
+        self.bulk.start(DEAD, change, done, reads_payloads=True)
         return done
 
     def step(self) -> bool:
@@ -349,7 +352,7 @@ def test_a_job_that_takes_long_to_judge_comes_again_and_those_behind_it_after_it
     keys = field.dead(CHUNK + 5)
     asked: list[int] = []
 
-    def judge(job: Job, until_s: float) -> bool | None:
+    def judge(job: Job, is_over: Callable[[], bool]) -> bool | None:
         """Need three calls for the third job, and choose every second one."""
         asked.append(job.key)
         at = keys.index(job.key)
@@ -362,12 +365,9 @@ def test_a_job_that_takes_long_to_judge_comes_again_and_those_behind_it_after_it
     assert field.rig.store.find(DEAD, Page(limit=1_000)) == keys[1::2]
 
 
-def test_a_batch_judges_one_job_at_least_however_late_it_is(
-    field: Field, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_batch_judges_one_job_at_least_however_late_it_is(field: Field) -> None:
     keys = field.dead(5)
-    monkeypatch.setattr(verbs, "JUDGING_S", 0)
-    done = field.start_judging(lambda job, until_s: job.key != keys[3])
+    done = field.start_judging(lambda job, is_over: job.key != keys[3], count(step=verbs.JUDGING_S).__next__)
     field.settle()
     assert done.result == 4
     assert field.rig.store.find(DEAD, Page()) == [keys[3]]

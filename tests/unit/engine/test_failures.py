@@ -4,16 +4,32 @@ from __future__ import annotations
 
 import pytest
 
-from anew.engine import Batch, Call
+from anew.engine import Batch, Call, Succeed
 from anew.engine.engine import left_of
 from anew.engine.upkeep import wait_and_apply
 from anew.errors import InternalError, NotFound, StoreBusy, StoreFailed, StoreFull
 from anew.jobs import State
+from anew.jobs.carried import result_of
+from anew.store.protocol import Page
 from anew.store.sqlite import SqliteStore
 from tests.conformance.helpers import ready_total
 
 from .failing import Failing, failed, full, odd, picture
-from .rig import NOW, FaultyStore, Once, Rig, Worker, call, enqueue, fail, new_job, plain, succeed, tick
+from .rig import (
+    NOW,
+    FaultyStore,
+    Once,
+    Rig,
+    Worker,
+    call,
+    enqueue,
+    fail,
+    ignore,
+    new_job,
+    plain,
+    succeed,
+    tick,
+)
 
 
 @pytest.fixture
@@ -42,6 +58,25 @@ def test_no_space_refuses_new_jobs_and_settles_the_rest(rig: Failing, error: Exc
     assert rig.engine.failed is None
     assert (rig.state(done), rig.state(failing), rig.state(left)) == (None, State.RETRYING, State.READY)
     assert rig.broken_rules() == []
+
+
+def test_without_space_large_results_and_errors_are_not_kept_so_that_settling_goes_on(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    rig = Failing(completed_ms=60_000)
+    large, small, failing = rig.put(*[new_job("a")] * 3)
+    rig.worker(["a"])
+    rig.engine.parts.full = True
+    results = {large: b'"%s"' % (b"x" * 10_000), small: b"7"}
+    message = "begin" + "y" * 10_000 + "end"
+    rig.apply(Succeed([large, small], ignore, None, results), fail(failing, message, backtrace="z" * 10_000))
+    jobs = {job.key: job for job in rig.store.load([large, small])}
+    assert (result_of(jobs[large]), result_of(jobs[small])) == (None, b"7")
+    (error,) = rig.store.errors(failing, Page(limit=1))
+    assert (len(error.message) <= 256, error.message[:5], error.message[-3:], error.backtrace) == (
+        True, "begin", "end", None
+    )  # fmt: skip
+    assert "no space left: jobs have completed whose results are not kept" in caplog.messages
 
 
 @full

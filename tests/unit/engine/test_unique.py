@@ -193,3 +193,13 @@ def test_a_long_payload_that_was_written_ahead_of_a_duplicate_is_removed(rig: Ri
     ]
     assert rig.store._execute("SELECT * FROM staged").fetchall() == []
     assert [fetch(rig), fetch(rig)] == ["a", "c"]
+
+
+def test_a_damaged_scope_stops_nobody_and_its_lock_is_let_go_of_at_the_jobs_end(rig: Rig) -> None:
+    put(rig, unique("a", Scope.QUEUED))
+    for table, column in (("job", "unique_scope"), ("unique_lock", "scope")):
+        rig.store._connection.execute(f"UPDATE {table} SET {column} = 'x'")  # type: ignore[attr-defined]
+    assert not is_free(rig)
+    assert fetch(rig) == "a"
+    rig.do(Acknowledge("a", ignore))
+    assert is_free(rig)

@@ -9,7 +9,8 @@ from typing import Any
 from anew.engine.reads import Reads, Then
 from anew.fwp.commands import parse, parse_hello
 from anew.fwp.connection import FwpConnection
-from anew.fwp.service import Service
+from anew.fwp.service import FwpService
+from anew.net.chunks import Chunks
 from anew.store.protocol import Reader
 from tests.unit.engine.grouped import Group
 
@@ -51,6 +52,17 @@ class ReadsAtOnce(Reads):
         then(function(self._reader))
 
 
+class ChunksOf(Chunks):
+    """Chunks whose turns are those of a loop that does not run."""
+
+    def __init__(self, loop: Any) -> None:
+        super().__init__()
+        self._loop = loop
+
+    def _go_on(self) -> None:
+        self._loop.call_soon(self._turn)
+
+
 class Desk:
     """The service, its engine, and peers; `given` are settings of the service."""
 
@@ -59,7 +71,8 @@ class Desk:
         self.rig = self.group.rig
         loop: Any = self.group.loop
         self.reads = ReadsAtOnce(self.rig.store, loop)
-        self.service = Service(self.rig.engine, self.group.commit, self.reads, loop, **given)
+        given = {"chunks": ChunksOf(loop)} | given
+        self.service = FwpService(self.rig.engine, self.group.commit, self.reads, loop, **given)
         self._own = Peer()
 
     def peer(self, wid: str = "") -> Peer:

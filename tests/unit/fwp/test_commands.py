@@ -3,26 +3,26 @@
 import pytest
 
 from anew.errors import MalformedRequest
-from anew.fwp import long_bulk
+from anew.fwp import long_lines
 from anew.fwp.commands import (
     Ack,
     BatchCommit,
     BatchNew,
     BatchOpen,
-    BatchStatus,
     Beat,
     Command,
     End,
-    Fail,
-    Fetch,
+    FailCommand,
+    FetchCommand,
     Flush,
     Hello,
     Info,
-    LongPushBulk,
+    LongLine,
     Mutate,
     Push,
     PushBulk,
     Queue,
+    StatusCommand,
     TrackGet,
     TrackSet,
     parse,
@@ -34,7 +34,12 @@ from anew.net.chunks import at_once
 def read(line: bytes, *, enterprise: bool = False) -> Command:
     """Read a line to its end, however long it is."""
     command = parse(line, enterprise=enterprise)
-    return PushBulk(at_once(long_bulk.reading(line))) if isinstance(command, LongPushBulk) else command
+    if not isinstance(command, LongLine):
+        return command
+    found = at_once(long_lines.reading(line))
+    if isinstance(found, list):
+        return PushBulk([job for piece in found for job in at_once(long_lines.jobs_of(line, piece))])
+    return found
 
 
 def refusal(line: bytes, *, enterprise: bool = False) -> str:
@@ -158,9 +163,9 @@ def test_what_is_no_command_gets_its_text(line: bytes, text: str) -> None:
         (b"INFO all", Info()),
         (b"FLUSH", Flush()),
         (b"END", End()),
-        (b"FETCH a b", Fetch(["a", "b"])),
-        (b"FETCH ", Fetch([""])),
-        (b"FETCH a  b ", Fetch(["a", "", "b", ""])),
+        (b"FETCH a b", FetchCommand(["a", "b"])),
+        (b"FETCH ", FetchCommand([""])),
+        (b"FETCH a  b ", FetchCommand(["a", "", "b", ""])),
         (b'ACK {"jid":"abc"}', Ack("abc")),
         (b'ACK {"jid":null,"x":null}', Ack("")),
         (b'BEAT {"wid":"w","current_state":"quiet","rss_kb":5,"x":1}', Beat("w", "quiet", 5)),
@@ -179,23 +184,26 @@ def test_commands(line: bytes, command: object) -> None:
 @pytest.mark.parametrize(
     ("line", "command"),
     [
-        (b'FAIL {"jid":"a"}', Fail("a", "unknown", "unknown", [])),
+        (b'FAIL {"jid":"a"}', FailCommand("a", "unknown", "unknown", [])),
         (
             b'FAIL {"jid":"a","errtype":" E\\u2003","message":"\\n","backtrace":["x",null]}',
-            Fail("a", "E", "unknown", ["x", ""]),
+            FailCommand("a", "E", "unknown", ["x", ""]),
         ),
         (
             b'FAIL {"jid":"a","errtype":"%b","message":"%b"}' % (b"e" * 101, b"m" * 1001),
-            Fail("a", "e" * 100, "m" * 1000, []),
+            FailCommand("a", "e" * 100, "m" * 1000, []),
         ),
-        (b'FAIL {"jid":"a","errtype":"e%b"}' % ("é" * 60).encode(), Fail("a", "e" + "é" * 49, "unknown", [])),
+        (
+            b'FAIL {"jid":"a","errtype":"e%b"}' % ("é" * 60).encode(),
+            FailCommand("a", "e" + "é" * 49, "unknown", []),
+        ),
         (
             b'FAIL {"jid":"a","backtrace":[%b]}' % b",".join([b'"l"'] * 51),
-            Fail("a", "unknown", "unknown", ["l"] * 50),
+            FailCommand("a", "unknown", "unknown", ["l"] * 50),
         ),
     ],
 )
-def test_a_failures_texts_are_trimmed_and_cut(line: bytes, command: Fail) -> None:
+def test_a_failures_texts_are_trimmed_and_cut(line: bytes, command: FailCommand) -> None:
     """Checklist 58."""
     assert parse(line) == command
 
@@ -315,7 +323,7 @@ def test_a_megabyte_of_names_is_refused(verb: bytes) -> None:
     assert refusal(verb + b"a " * (1 << 19)).startswith("queues are named in at most 65536 bytes, not ")
 
 
-@pytest.mark.parametrize("verb", ["ACK", "BEAT", "TRACK", "BATCH"])
+@pytest.mark.parametrize("verb", ["ACK", "BEAT", "MUTATE", "TRACK", "BATCH"])
 def test_a_short_command_of_megabytes_is_refused_unread(verb: str) -> None:
     """A BATCH NEW of 20 MB held everybody up for two seconds."""
     line = f"{verb} ".encode() + b"{" * ((1 << 20) + 1)
@@ -344,7 +352,7 @@ def test_a_bulk_of_ten_megabytes_is_read() -> None:
         ),
         (b"BATCH OPEN b-1", BatchOpen("b-1")),
         (b"BATCH COMMIT b-1", BatchCommit("b-1")),
-        (b"BATCH STATUS b-1", BatchStatus("b-1")),
+        (b"BATCH STATUS b-1", StatusCommand("b-1")),
     ],
 )
 def test_tracking_and_batches(line: bytes, command: object) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from anew.errors import InvalidJob
-from anew.fwp.commands import Push, parse
+from anew.fwp.commands import read_push
 from anew.fwp.jobs import CheckedJob, Failure, checked, failure_of, lines_of, meta_of, rendered, text_of
 
 AT = 1_000_000_000_000
@@ -15,9 +15,7 @@ MINIMAL: dict[str, Any] = {"jid": "job-0001", "jobtype": "t", "args": []}
 
 
 def check(**fields: Any) -> CheckedJob:
-    command = parse(b"PUSH " + json.dumps(MINIMAL | fields).encode())
-    assert isinstance(command, Push)
-    return checked(command.job)
+    return checked(read_push(json.dumps(MINIMAL | fields).encode()).job)
 
 
 def refusal(**fields: Any) -> str:
@@ -56,7 +54,15 @@ def test_a_minimal_job_gets_the_defaults() -> None:
         ),
         ({"queue": "c&c"}, 'cannot get "c&c" queue: queue names must match \\A[a-zA-Z0-9._-]+\\z'),
         ({"queue": "a\n"}, 'cannot get "a\\n" queue: queue names must match \\A[a-zA-Z0-9._-]+\\z'),
-        ({"queue": "q" * 513}, "queue names have at most 512 characters, not 513"),
+        ({"queue": "q" * 513}, "a job's queue has at most 512 bytes, not 513"),
+        ({"jid": "j" * 513}, "a job's jid has at most 512 bytes, not 513"),
+        ({"jobtype": "é" * 257}, "a job's jobtype has at most 512 bytes, not 514"),
+        ({"custom": {"a": "x" * 262_144}}, "jobs have at most 262144 bytes beside their args, not 262160"),
+        ({"created_at": "x" * 262_144}, "jobs have at most 262144 bytes beside their args, not 262148"),
+        (
+            {"failure": {"failed_at": "x", "backtrace": ["a"] * 65_536}},
+            "jobs have at most 262144 bytes beside their args, not 327733",
+        ),
         ({"queue": "é", "at": AT_TEXT}, 'cannot get "é" queue: queue names must match \\A[a-zA-Z0-9._-]+\\z'),
     ],
 )

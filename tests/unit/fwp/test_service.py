@@ -8,7 +8,7 @@ import pytest
 
 from anew.engine import Enqueue, Op
 from anew.errors import StoreFull
-from anew.fwp import service
+from anew.fwp import commands, long_lines, service
 from anew.fwp.commands import Hello
 from anew.fwp.connection import FwpConnection
 from anew.fwp.workers import SILENT_MS, Workers, WorkerState
@@ -340,3 +340,53 @@ def test_a_bulk_that_does_not_fit_says_which_jobs_are_not_stored(monkeypatch: py
     monkeypatch.setattr(desk.group.commit, "submit_long", full)
     assert desk.ask(f"PUSHB {jobs}") == dict.fromkeys(["job-0002", "job-0003", "job-0004"], "no space")
     assert desk.say(f"PUSHB {jobs}") == "-ERR no space"
+
+
+def test_a_long_bulk_is_read_a_piece_at_a_time_while_it_is_stored(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So memory holds a piece of its jobs, and each that is not stored is named, also in pieces that were not read yet."""
+    monkeypatch.setattr(long_lines, "PIECE", 1_000)
+    monkeypatch.setattr(commands, "LONG", 1_000)
+    monkeypatch.setattr(commands, "LONG_LINE", 1_000)
+    desk = Desk()
+    jobs: list[dict[str, object]] = [
+        {"jid": f"job-{n:04}", "jobtype": "kind", "args": [n]} for n in range(90)
+    ]
+    jobs[40]["queue"] = "a b"
+    line = f"PUSHB {json.dumps(jobs)}"
+    submit = desk.group.commit.submit_long
+    sizes: list[int] = []
+
+    def noted(op: Enqueue) -> None:
+        sizes.append(len(op.jobs))
+        submit(op)
+
+    monkeypatch.setattr(desk.group.commit, "submit_long", noted)
+    assert desk.ask(line).keys() == {"job-0040"}
+    assert sum(sizes) == 89
+    assert len(sizes) >= 5
+    stored, full = sizes[0], iter([False])
+
+    def once(op: Enqueue) -> None:
+        if next(full, True):
+            op.done(StoreFull("no space"))
+        else:
+            submit(op)
+
+    monkeypatch.setattr(desk.group.commit, "submit_long", once)
+    told = desk.ask(line)
+    assert told.keys() == {f"job-{n:04}" for n in range(stored, 90)}
+    assert {text for jid, text in told.items() if jid != "job-0040"} == {"no space"}
+    monkeypatch.setattr(desk.group.commit, "submit_long", lambda op: op.done(StoreFull("no space")))
+    assert desk.say(line) == "-ERR no space"
+
+
+def test_a_long_push_and_a_long_failure_are_told_like_short_ones() -> None:
+    desk = Desk()
+    desk.push(1, args=["x" * 300_000], custom={"unique_for": 60})
+    job = desk.fetch()
+    assert job["args"] == ["x" * 300_000]
+    assert desk.say(f'FAIL {{"jid":"{job["jid"]}","message":"{"m" * 300_000}"}}') == "+OK"
+    assert desk.say(f'FAIL {{"jid":"{job["jid"]}","message":"{"m" * 300_000}"}}').startswith(
+        "-ERR Job not found"
+    )
+    assert desk.say(f'PUSH {{"jid":"{"j" * 300_000}"}}').startswith("-ERR jobs must have a jobtype")

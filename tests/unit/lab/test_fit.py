@@ -105,8 +105,8 @@ def test_a_constant_fits_its_own_window_only() -> None:
 
 
 def test_where_milliseconds_are_too_coarse_the_exponent_helps() -> None:
-    # A millisecond of scale is 1,763 s of window, far more than a thousandth of three days.
-    found = checked(fit(3 * DAY_MS, 10 * SECOND_MS, 25), 3 * DAY_MS, 10 * SECOND_MS, 25)
+    # A millisecond of scale is 2,611 s of window, ten times a thousandth of three days.
+    found = checked(fit(3 * DAY_MS, 10 * SECOND_MS, 27), 3 * DAY_MS, 10 * SECOND_MS, 27)
     assert found.solved.keys() == {"scale", "exponent"}
     assert len(found.how) == 6
     assert found.how[1].endswith(
@@ -339,7 +339,7 @@ def test_an_equation_takes_few_windows(like: str, reckoned: list[Policy]) -> Non
 def test_the_fewest_retries_under_a_cap_take_few_windows(reckoned: list[Policy]) -> None:
     """Ten numbers of retries that a cap lets reach it, up to two windows each, two equations a window."""
     found = fit(None, 10 * SECOND_MS, outlive_ms=30 * DAY_MS, cap_ms=HOUR_MS)
-    assert found.policy.retries == 769
+    assert found.policy.retries == 770
     assert len(reckoned) <= 450
 
 

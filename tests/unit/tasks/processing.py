@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import resource
+import sys
 import threading
 from pathlib import Path
 
@@ -25,6 +27,13 @@ def vanish(notes: str) -> None:
     os._exit(3)
 
 
+@app.task(process=True)
+def signalled() -> None:
+    """End its process by a signal, and leave no core."""
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    os.abort()
+
+
 @app.task(process=True, timeout=0.05, policy={TimeoutError: None})
 def hang(notes: str) -> None:
     """Never end."""
@@ -42,6 +51,40 @@ def fail(kind: str) -> None:
 def later() -> None:
     """Ask to run later."""
     raise Snooze("1d", reason=f"attempt {ctx.attempt}")
+
+
+@app.task(process=True, keep_result="1h")
+def fork_apart(code: int) -> int:
+    """Fork a child that comes back from here too; give its exit code."""
+    return fork(code)
+
+
+@app.task(keep_result="1h")
+def fork_here(code: int) -> int:
+    """Do the same in a thread of the worker."""
+    return fork(code)
+
+
+@app.task(keep_result="1h")
+async def fork_in_loop(code: int) -> int:
+    """Do the same in its event loop."""
+    return fork(code)
+
+
+def fork(code: int) -> int:
+    """Fork; the child comes back or, with a code, raises SystemExit."""
+    child = os.fork()
+    if child:
+        return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    if code:
+        sys.exit(code)
+    return -1
+
+
+@app.task(process=True, keep_result="1h")
+def batch_total() -> int:
+    """Ask for the batch; -1: there is none."""
+    return -1 if ctx.batch is None else ctx.batch.total
 
 
 @app.task(keep_result="1h")

@@ -597,6 +597,23 @@ def test_a_batch_calls_back_once_all_have_succeeded(app: Anew) -> None:
     assert sorted(calls[2:]) == ["complete", "success"]
 
 
+def test_a_batchs_callback_asks_what_has_become_of_its_jobs(app: Anew) -> None:
+    told: list[tuple[str, int, int, int, int] | None] = []
+
+    def tell(name: str) -> None:
+        seen = ctx.batch
+        told.append(None if seen is None else (name, seen.total, seen.succeeded, seen.failed, seen.pending))
+
+    part = app.task(name="part", policy=[])(lambda fails: 1 / (not fails))
+    told_by = app.task(name="tell")(tell)
+    with app.batch(on_complete=told_by.call("complete")) as batch:
+        part.using(batch=batch).enqueue_many([(False,), (True,), (False,)])
+        told_by.using(batch=batch).enqueue("member")
+    told_by.enqueue("alone")
+    work(app, concurrency=1)
+    assert sorted(told, key=str) == [("complete", 4, 3, 1, 0), ("member", 4, 2, 1, 1), None]
+
+
 def made_in(module: str, path: Path, *crons: str, name: str | None = None) -> Anew:
     """Make an application in a module, with cron entries."""
     names: dict[str, Any] = {"__name__": module}
@@ -665,9 +682,31 @@ def test_an_application_that_removes_entries_says_so_aloud(
     assert "does not have: bills; if they are another application's" in record.getMessage()
 
 
-def test_a_cron_task_needs_no_arguments_and_a_readable_expression(app: Anew) -> None:
-    with pytest.raises(InvalidInput, match="needs day"):
-        app.cron("@daily")(app.task(name="a")(lambda day: None))
+def test_cron_entries_of_one_task_call_it_with_their_arguments(app: Anew) -> None:
+    called: list[tuple[str, int]] = []
+
+    @app.task(name="weekly")
+    def weekly(region: str, days: int = 7) -> None:
+        called.append((region, days))
+
+    app.cron("0 6 * * 1", tz="UTC", name="eu", args=("eu",))(weekly)
+    app.cron("0 7 * * 1", tz="UTC", name="us", args=["us"], kwargs={"days": 5})(weekly)
+    with app.test(now=datetime(2026, 1, 5, 5, tzinfo=UTC)) as test:  # a Monday
+        test.clock.advance("3h")
+    assert called == [("eu", 7), ("us", 5)]
+
+
+def test_a_cron_task_needs_arguments_that_fit_and_a_readable_expression(app: Anew) -> None:
+    task = app.task(name="a")(lambda day: None)
+    with pytest.raises(
+        InvalidInput, match="missing a required argument: 'day'; expected args= and kwargs= for a"
+    ):
+        app.cron("@daily")(task)
+    with pytest.raises(InvalidInput, match="too many positional"):
+        app.cron("@daily", args=(1, 2))(task)
+    with pytest.raises(InvalidInput, match="args: "):
+        app.cron("@daily", args="monday")(task)
+    assert app.crons == {}
     with pytest.raises(InvalidInput):
         app.cron("61 * * * *")(app.task(name="b")(lambda: None))
     with pytest.raises(InvalidInput):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
@@ -17,7 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from anew.errors import InvalidJob
-from anew.tasks.arguments import Arguments
+from anew.tasks.arguments import Arguments, write_result
 
 NOON = datetime(2026, 11, 22, 12, tzinfo=UTC)
 
@@ -271,3 +272,13 @@ def test_none_beside_a_number_is_no_nan() -> None:
     assert Arguments(plot, "plot").write((Reading(None), Measured(1.5)), {}) == (
         b'{"value":{"value":null},"other":{"value":1.5}}'
     )
+
+
+@pytest.mark.parametrize("value", [math.nan, {"a": [math.inf]}, [None, -math.inf]])
+def test_a_result_that_json_would_make_null_of_is_refused(value: object) -> None:
+    with pytest.raises(InvalidJob, match="the result cannot be written: it holds NaN or an infinity"):
+        write_result(value)
+
+
+def test_a_result_that_has_a_null_of_its_own_is_kept() -> None:
+    assert write_result({"a": None, "b": "null"}) == b'{"a":null,"b":"null"}'

@@ -132,6 +132,8 @@ class FailingSource:
 
     def progress(self, job_id: str, percent: int | None, text: str | None) -> None: ...
 
+    def batch_of(self, job_id: str) -> None: ...
+
     def now(self) -> int:
         return 0
 

@@ -24,13 +24,13 @@ def app(tmp_path: Path) -> Iterator[Anew]:
 
 
 def logged(caplog: pytest.LogCaptureFixture) -> list[tuple[str, dict[str, Any]]]:
-    """The level and the fields of each record of an event, but for the message."""
+    """The level and the fields of each record of an event, but for the message and the traceback."""
     found = [
         (record.levelname, fields_of(record)) for record in caplog.records if record.name == "anew.tasks"
     ]
     assert SECRET not in str(found)
     return [
-        (level, {name: value for name, value in fields.items() if name != "message"})
+        (level, {name: value for name, value in fields.items() if name not in ("message", "exception")})
         for level, fields in found
         if "event" in fields
     ]
@@ -95,10 +95,26 @@ def test_a_job_that_comes_back_from_a_process_that_died_is_logged(
         processing.vanish.using(max_attempts=1).enqueue(str(tmp_path / SECRET))
         app.run_worker(burst=True)
         app.close()
-    ends = [fields for _, fields in logged(caplog)]
-    assert {(one["event"], one["outcome"], one["reason"]) for one in ends} >= {
-        ("rescued", "interrupted", "worker gone")
+    ends = [(level, fields) for level, fields in logged(caplog) if "outcome" in fields]
+    assert {(level, one["event"], one["outcome"], one["reason"]) for level, one in ends} >= {
+        ("WARNING", "rescued", "interrupted", "its process has ended with exit code 3")
     }
+
+
+def test_what_a_handler_raises_is_logged_with_its_traceback(
+    app: Anew, caplog: pytest.LogCaptureFixture
+) -> None:
+    @app.task(name="t")
+    def fails() -> None:
+        raise ValueError("no")
+
+    fails.enqueue()
+    app.run_worker(burst=True)
+    (record,) = [one for one in caplog.records if getattr(one, "event", "") == "failed"]
+    printed = logging.Formatter("%(message)s").format(record)  # as any program prints it
+    assert "in fails" in printed
+    assert printed.rstrip().endswith("ValueError: no")
+    assert fields_of(record)["exception"].endswith("ValueError: no")
 
 
 def test_a_breaker_that_turns_is_logged(app: Anew, caplog: pytest.LogCaptureFixture) -> None:

@@ -117,7 +117,34 @@ def test_a_job_that_ends_its_process_three_times_is_dead(clock: ManualClock, tmp
     assert info is not None
     assert (info.state, info.attempts) == ("dead", 0)
     assert [error.outcome for error in info.errors] == ["interrupted"] * 3
+    assert {error.message for error in info.errors} == {"its process has ended with exit code 3"}
     assert len(set(notes.read_text().split())) == 3, "each run in a process of its own"
+
+
+def test_the_signal_that_ended_a_process_is_told() -> None:
+    handle = processing.signalled.enqueue()
+    work()
+    info = handle.info()
+    assert info is not None
+    assert info.errors[0].message == "its process was killed by SIGABRT"
+
+
+def test_a_handler_in_a_process_asks_for_its_batch() -> None:
+    with app.batch(on_success=processing.here.call()) as batch:
+        members = processing.batch_total.using(batch=batch).enqueue_many([(), ()])
+    alone = processing.batch_total.enqueue()
+    assert work() == {"succeeded": 4}
+    assert [one.result() for one in (*members, alone)] == [2, 2, -1]
+
+
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+@pytest.mark.parametrize("task", [processing.fork_here, processing.fork_in_loop, processing.fork_apart])
+def test_a_forked_child_that_comes_back_from_a_handler_ends_there(task: Any) -> None:
+    ends, fails = task.enqueue(0), task.enqueue(7)
+    beside = [processing.where.enqueue() for _ in range(3)]
+    assert work() == {"succeeded": 5}
+    assert (ends.result(), fails.result()) == (0, 7)
+    assert all(one.result() > 0 for one in beside), "no answer of another run was taken for theirs"
 
 
 def test_jobs_beside_one_that_ends_its_process_go_on(tmp_path: Path) -> None:

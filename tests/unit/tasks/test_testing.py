@@ -728,6 +728,29 @@ def test_the_fixture_says_what_is_missing_and_can_be_replaced(tmp_path: Path) ->
     assert "1 passed, 1 error" in said
 
 
+def test_the_fixture_says_that_there_is_no_such_module(tmp_path: Path) -> None:
+    said = run_pytest(tmp_path, test_none="def test_it(anew_test): ...")
+    assert "anew_app: there is no module 'shop' for shop:app" in said
+
+
+def test_a_call_that_no_job_can_have_is_refused_with_the_tasks_name(app: Anew, test: AppTest) -> None:
+    @app.task(name="welcome")
+    def welcome(name: str) -> None: ...
+
+    with pytest.raises(
+        InvalidInput, match=r"^welcome cannot be called so: .*'nme'; expected arguments of welcome\("
+    ):
+        test.assert_enqueued(welcome, nme="ada")
+    with pytest.raises(InvalidInput, match="too many positional arguments"):
+        test.assert_not_enqueued(welcome, "ada", 2)
+
+
+def test_whoever_waits_in_vain_is_told_that_nothing_runs_by_itself(app: Anew, test: AppTest) -> None:
+    job = app.task(lambda: None, name="t").enqueue()
+    with pytest.raises(TimeoutError, match=r"is ready after 0; in a test jobs run at drain\(\)"):
+        job.wait(timeout=0)
+
+
 # -- the document
 
 

@@ -6,8 +6,12 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any
 
+import pytest
+
 from anew.engine import Call, ThreadCommit
-from anew.topics.dispatcher import Dispatcher
+from anew.jobs import State
+from anew.topics import dispatcher as dispatcher_module
+from anew.topics.dispatcher import SLOW_MS, UPKEEP_MS, Dispatcher
 from anew.topics.exchange import Answer, Outgoing
 from tests.unit.topics.rig import OK, Topics, policy
 
@@ -141,3 +145,79 @@ def test_a_fault_of_our_own_is_no_attempt_of_the_policy() -> None:
     assert topics.statuses() == ["delivered"]
     (row,) = topics.deliveries()
     assert [one.outcome for one in topics.attempts(row.id) if one is not None] == ["ours", "delivered"]
+
+
+def test_endpoints_that_are_slow_and_never_fail_leave_room_too() -> None:
+    topics = Topics()
+    topics.topic()
+    own = policy(throttle={"max_in_flight": 100})
+    topics.subscribe("https://slow.example/", delivery_policy=own)
+    for number in range(20):
+        topics.publish(number)
+    topics.topic("other")
+    topics.subscribe("https://well.example/", topic="other", delivery_policy=own)
+
+    async def test(dispatcher: Dispatcher, exchanges: Exchanges) -> None:
+        slow = exchanges.open.setdefault("https://slow.example/", [])
+        await exchanges.until(
+            lambda: len(slow) == 6
+        )  # one while nothing is known of it, and half of the slots
+        for number in range(3):
+            topics.publish(number, topic="other")
+        await exchanges.until(lambda: len(exchanges.begun) == 7)
+        exchanges.open["https://well.example/"].pop().set_result(OK)  # the other two have waited for that
+        await exchanges.until(lambda: len(exchanges.begun) == 9)
+        slow.pop().set_result(Answer(status=200, duration_ms=9_000))
+        await exchanges.until(lambda: len(exchanges.begun) == 10)
+        assert exchanges.begun.count("https://well.example/") == 3
+
+    dispatching(topics, test, slots=10)
+
+
+def test_more_slow_endpoints_than_slots_hold_them_for_no_longer_than_it_takes_to_see_that() -> None:
+    topics = Topics()
+    topics.topic()
+    for number in range(12):
+        topics.subscribe(f"https://slow-{number}.example/")
+    topics.publish()
+    topics.topic("other")
+    topics.subscribe("https://well.example/", topic="other")
+
+    async def test(dispatcher: Dispatcher, exchanges: Exchanges) -> None:
+        await exchanges.until(lambda: len(exchanges.begun) == 10)
+        topics.publish(topic="other")
+        topics.clock.advance(SLOW_MS + UPKEEP_MS)
+        await exchanges.until(lambda: "https://well.example/" in exchanges.begun)
+        assert len(exchanges.begun) == 13
+
+    dispatching(topics, test, slots=10)
+
+
+def test_a_long_line_for_an_endpoint_that_fails_is_not_put_back_one_by_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(dispatcher_module, "MOST_WAITING", 0)
+    topics = Topics()
+    topics.topic()
+    own = policy(retry={"schedule": [0.001] * 100}, throttle={"max_in_flight": 20})
+    topics.subscribe("https://bad.example/", delivery_policy=own)
+    topics.answers["https://bad.example/"] = Answer(status=500)
+    topics.publish()
+    topics.turn()  # from now on it is known to fail
+    for number in range(300):
+        topics.publish(number)
+    topics.topic("other")
+    topics.subscribe("https://well.example/", topic="other")
+    topics.publish(topic="other")
+
+    async def test(dispatcher: Dispatcher, exchanges: Exchanges) -> None:
+        await exchanges.until(lambda: "https://well.example/" in exchanges.begun)
+        jobs = [row.job for row in topics.deliveries()]
+        states = [job.state for job in topics.do(lambda batch: batch.store.load(jobs))]
+        assert states.count(State.SCHEDULED) <= 20
+        topics.clock.advance(2_000)
+        for future in exchanges.open["https://bad.example/"]:
+            future.set_result(OK)
+        await exchanges.until(lambda: exchanges.begun.count("https://bad.example/") >= 10)
+
+    dispatching(topics, test, slots=10)

@@ -123,3 +123,29 @@ def test_conditions_within_conditions_are_refused_however_deep_they_are() -> Non
     with pytest.raises(InvalidInput) as caught:
         filter_of({"attributes": {"a": [nested]}})
     assert caught.value.field == "/filter/attributes/a/0/anything-but/anything-but"
+
+
+class _Unfolded(str):
+    """A text whose case is not to be folded."""
+
+    def casefold(self) -> str:
+        raise AssertionError("it is folded")
+
+
+def test_a_long_value_is_not_folded_for_each_of_many_conditions() -> None:
+    """150 conditions on a value of 240 KB took 85 ms a subscription."""
+    wanted = filter_of({"attributes": {"a": [{"equals-ignore-case": f"x{n}"} for n in range(150)]}})
+    assert not matches(wanted, "t", {"a": _Unfolded("\u00e9" * 1_000)})
+    assert matches(wanted, "t", {"a": "X149"})
+    assert matches(
+        filter_of({"attributes": {"a": [{"equals-ignore-case": "stra\u00dfe"}]}}), "t", {"a": "STRASSE"}
+    )
+    assert matches(
+        filter_of({"attributes": {"a": [{"equals-ignore-case": "STRASSE"}]}}), "t", {"a": "stra\u00dfe"}
+    )
+
+
+def test_one_of_many_excluded_values_is_found_by_its_kind_too() -> None:
+    wanted = filter_of({"attributes": {"a": [{"anything-but": [1, "x", None, False]}]}})
+    given = [1.0, "x", False, True, 0, "1"]
+    assert [matches(wanted, "t", {"a": one}) for one in given] == [False, False, False, True, True, True]

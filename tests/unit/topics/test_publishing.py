@@ -8,13 +8,14 @@ from pathlib import Path
 import pytest
 from msgspec import Raw
 
-from anew.errors import Conflict, StoreFull
+from anew.errors import Conflict, InvalidInput, StoreFull
 from anew.store.sqlite import SqliteStore
 from anew.topics.delivery_policy import effective, layer_of
-from anew.topics.documents import NewMessage
+from anew.topics.documents import NewMessage, check_message
 from anew.topics.exchange import Answer
 from anew.topics.publishing import publish
 from anew.topics.registry import SubscriptionPatch, change_subscription
+from anew.topics.taking import MOST_MADE
 from tests.unit.topics.rig import NOW, OK, Topics, policy
 
 A = "https://a.example/hook"
@@ -202,3 +203,45 @@ def test_what_is_left_of_deliveries_whose_jobs_were_removed_goes_with_their_mess
     for _ in range(2):
         topics.do(lambda batch: batch.store.topics.purge(batch.now, 100))
     assert topics.deliveries() == []
+
+
+@pytest.mark.parametrize("type_", ["anew.subscription.confirmation", "anew.test", "anew."])
+def test_nobody_publishes_as_anew_itself(type_: str) -> None:
+    """A question goes past pause, breaker and limits; one that anybody can publish would do so too."""
+    with pytest.raises(InvalidInput, match="expected a type that does not begin with"):
+        check_message(NewMessage(type=type_, data=Raw(b"1")), 100)
+
+
+def test_one_request_does_not_make_a_hundred_thousand_deliveries_at_once() -> None:
+    """Whoever else writes would wait for seconds: the first part of 100 messages to 1,000 subscriptions took 5 s."""
+    topics = Topics(fanout_inline=10)
+    topics.topic()
+    for number in range(10):
+        topics.subscribe(f"https://{number}.example/")
+    messages = [NewMessage(type="a", data=Raw(b"%d" % number)) for number in range(6)]
+    at_once = topics.do(publish(topics.terms, "orders", messages[:5]))
+    later = topics.do(publish(topics.terms, "orders", messages))
+    assert (at_once.deliveries, at_once.expanding) == (50, False)
+    assert (later.deliveries, later.expanding) == (0, True)
+    topics.run()
+    assert len(topics.requests) == 110
+
+
+def test_many_messages_that_become_deliveries_leave_room_for_other_writers_and_deliveries() -> None:
+    topics = Topics(fanout_inline=1)
+    for name, endpoints in (("many", 500), ("few", 1)):
+        topics.topic(name)
+        for number in range(endpoints):
+            topics.subscribe(f"https://{number}.example/", topic=name)
+    topics.publish(topic="few")
+    topics.turn()
+    topics.requests.clear()
+    messages = [NewMessage(type="a", data=Raw(b"1")) for _ in range(20)]
+    topics.do(publish(topics.terms, "many", messages))
+    topics.publish("other", topic="few")
+    assert topics.take(20) == []  # it stands behind those that make deliveries
+    assert len(topics.deliveries()) == 2 + MOST_MADE
+    topics.turn(20)
+    assert "other" in [one.data for one in topics.requests]
+    topics.run()
+    assert len(topics.requests) == 20 * 500 + 1

@@ -17,7 +17,8 @@ from anew.topics.redelivery import (
     start,
     stop,
 )
-from anew.topics.registry import turn
+from anew.topics.registry import confirm, turn
+from anew.topics.views import message_view
 from tests.unit.topics.rig import NOW, OK, Topics, policy
 
 A = "https://a.example/hook"
@@ -186,3 +187,29 @@ def test_checklist_8_many_subscriptions_get_theirs_in_chunks_also_if_a_chunk_is_
     topics.do(lambda batch: batch.store.topics.expand(published.ids[0], -1))  # forgets how far it was
     topics.run()
     assert len(topics.requests) == len({one.url for one in topics.requests}) == 1_200
+
+
+def test_nobody_is_sent_the_question_that_another_was_asked() -> None:
+    """It has the token that says yes in the other's name."""
+    topics = Topics(confirmation="required")
+    topics.topic()
+    asked, other = topics.subscribe(A), topics.subscribe("https://b.example/hook")
+    topics.do(confirm(topics.terms, other.row.id))
+    topics.run(until_ms=0)
+    (question,) = [row for row in topics.deliveries() if row.subscription == asked.row.id]
+    topics.requests.clear()
+    chosen = Selection(subscription=other.row.id, since=NOW - 1_000)
+    topics.do(start(topics.terms, TaskDocument(selection=chosen, include="all")))
+    topics.run(until_ms=0)
+    assert topics.requests == []
+    topics.do(confirm(topics.terms, asked.row.id))
+    with pytest.raises(Conflict, match="resend-confirmation asks again"):
+        topics.do(redeliver(topics.terms, question.id, force=True))
+    assert (
+        topics.do(
+            lambda batch: message_view(
+                batch, batch.store.topics.messages([question.message])[question.message]
+            )
+        )["data"]
+        is None
+    )

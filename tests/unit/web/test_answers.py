@@ -131,7 +131,7 @@ def test_another_name_of_a_preset_keeps_its_parameters() -> None:
 def test_presets_that_are_often_taken_for_another_say_which_they_are() -> None:
     made = page("a=sidekiq")
     assert made.data["curves"][0]["label"] == "A sidekiq (up to 6.2.1)"
-    (option,) = [one for one in made.named("option") if one.attributes.get("value") == "sidekiq"]
+    (option, *_) = [one for one in made.named("option") if one.attributes.get("value") == "sidekiq"]
     assert option.text.strip() == "sidekiq (up to 6.2.1)"
 
 

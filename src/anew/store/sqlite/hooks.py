@@ -57,7 +57,7 @@ class SqliteHooks:
         """Give the locks of some keys, with the state of each one's holder; None if its record is gone."""
         rows = [row for part in in_widths(digests) for row in self._rows("locks", part)]
         return [
-            (Lock(digest, key, Scope(scope), at), STATE.get(code)) for digest, key, scope, at, code in rows
+            (Lock(digest, key, _scope(scope), at), STATE.get(code)) for digest, key, scope, at, code in rows
         ]
 
     def take_locks(self, locks: Sequence[Lock]) -> None:
@@ -115,6 +115,8 @@ class SqliteHooks:
         found: dict[str, TrackedProgress] = {}
         for part in in_widths(jids):
             for jid, key, word, percent, description, updated_at in self._rows("progress", part):
+                if word not in _WORDS:
+                    continue
                 record = Progress(Word(word), percent, description, updated_at)
                 found[jid] = TrackedProgress(record, key)
         return found
@@ -139,7 +141,27 @@ class SqliteHooks:
 
 
 def _hooked(row: _Row) -> Hooked:
-    return Hooked(row[0], STATE.get(row[1], State.DEAD), *row[2:])
+    key, code, hooks, expires_at, batch, digest, scope, jid = row
+    scope = None if scope is None else _scope(scope)
+    return Hooked(key, STATE.get(code, State.DEAD), hooks, expires_at, batch, digest, scope, jid)
+
+
+# One row that somebody has damaged must not stop all workers of a file at the same take again and again.
+
+
+def _scope(text: str) -> Scope:
+    """Read a scope; what is none is the usual one, so that its lock is let go of some time."""
+    return Scope(text) if text in _SCOPES else Scope.ACTIVE
+
+
+def _callback_state(code: int) -> CallbackState:
+    """Read how far a callback has come; where that is damaged it has been enqueued: none comes twice."""
+    return CallbackState(code) if code in _CALLBACK_STATES else CallbackState.ENQUEUED
+
+
+_SCOPES = frozenset(map(str, Scope))
+_WORDS = frozenset(map(str, Word))
+_CALLBACK_STATES = frozenset(map(int, CallbackState))
 
 
 def _counters(row: BatchRow) -> _Row:
@@ -164,8 +186,8 @@ def _batch(row: _Row) -> BatchRow:
         pending=pending,
         failed=failed,
         committed=bool(committed),
-        complete=CallbackState(complete),
-        success=CallbackState(success),
+        complete=_callback_state(complete),
+        success=_callback_state(success),
         open_children=opened,
         unsuccessful_children=unsuccessful,
     )

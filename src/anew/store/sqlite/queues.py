@@ -15,7 +15,7 @@ from anew.jobs.codec import OWN_QUEUE
 from anew.jobs.state import State
 from anew.store.sqlite.rows import BLOCKED, CODE, COUNTED, IN_FLIGHT, READY
 from anew.store.sqlite.slots import Slots
-from anew.store.sqlite.sql import in_widths, sql
+from anew.store.sqlite.sql import in_widths, sql, write_rows
 
 T = TypeVar("T")
 Counted = Mapping[str, Mapping[State, int]]
@@ -87,13 +87,14 @@ class Queues:
 
     Args:
         execute: Runs a statement on the writer's connection, with its own cursor for each.
+        write: Runs one that gives nothing, with one cursor for all: it takes half the time.
 
     Attributes:
         slots: What bounds the jobs in flight of some queues.
     """
 
-    def __init__(self, execute: Callable[..., Any]) -> None:
-        self._execute = execute
+    def __init__(self, execute: Callable[..., Any], write: Callable[..., Any]) -> None:
+        self._execute, self._alter = execute, write
         self.slots = Slots(execute)
         self._known: dict[str, _Queue] = {}
         self._changed: dict[str, _Queue] = {}
@@ -162,15 +163,16 @@ class Queues:
                 dropped.append(name)
             queue.stored_jobs, queue.stored_head = jobs.copy(), head
         self._changed.clear()
-        self._write("write_counters", counted)  # without the heads, whose index stays as it is
-        self._write("write_queues", written)
-        self._write("write_flags", flagged)
+        # Counters go without the heads, whose index stays as it is.
+        for statement, rows in (
+            ("write_counters", counted),
+            ("write_queues", written),
+            ("write_flags", flagged),
+        ):
+            if rows:
+                write_rows(self._alter, statement, rows)
         for gone in in_widths(dropped):
-            self._execute(sql("drop_queues", len(gone)), gone)
-
-    def _write(self, name: str, rows: list[tuple[Any, ...]]) -> None:
-        for part in in_widths(rows):
-            self._execute(sql(name, len(part)), tuple(chain.from_iterable(part)))
+            self._alter(sql("drop_queues", len(gone)), gone)
 
     def _get(self, name: str) -> _Queue:
         queue = self._known.get(name)

@@ -7,7 +7,6 @@ transaction is left over, and `sweep` removes it some at a time.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from itertools import chain
 from typing import Any
 
 from anew.jobs.change import Change
@@ -16,7 +15,7 @@ from anew.store.protocol import Page
 from anew.store.sqlite.payloads import Payloads
 from anew.store.sqlite.queues import tally
 from anew.store.sqlite.rows import attempt_values, error_of
-from anew.store.sqlite.sql import WIDTH, in_widths, sql
+from anew.store.sqlite.sql import WIDTH, in_widths, sql, write_rows
 
 INLINE_RECORDS = 1_000
 """Records that are deleted with their jobs in one statement; what is more is left to `sweep`."""
@@ -50,7 +49,7 @@ class Records:
 
     def write(self, rows: Sequence[tuple[Any, ...]]) -> None:
         """Write records as they are."""
-        self._many("insert_attempt", rows)
+        write_rows(self._execute, "insert_attempt", rows)
 
     def _drop_middle(self, keys: Sequence[int]) -> None:
         """Keep the first and the last records of jobs that have too many, and count those between."""
@@ -60,7 +59,7 @@ class Records:
             if not rows:
                 continue
             kinds = tally((key, outcome, error_type[:200]) for _, outcome, error_type, _ in rows)
-            self._many("count_attempts", [(*kind, times) for kind, times in kinds.items()])
+            write_rows(self._execute, "count_attempts", [(*kind, times) for kind, times in kinds.items()])
             self._execute(sql("drop_attempts", len(rows)), [row[0] for row in rows])
             self._execute(sql("forget_records"), (len(rows), sum(row[3] for row in rows), key))
 
@@ -82,7 +81,7 @@ class Records:
             self._payloads.delete(now)
             self._execute(sql("delete_attempts", len(now)), now)
             self._execute(sql("delete_attempt_counts", len(now)), now)
-        self._many("leave_over", [(key,) for key in later])
+        write_rows(self._execute, "leave_over", [(key,) for key in later])
 
     def sweep(self, limit: int) -> bool:
         """Remove up to `limit` records or parts that deleted jobs have left; report whether there were any."""
@@ -145,13 +144,9 @@ class Records:
 
     def leave_orphans(self, keys: Sequence[int]) -> None:
         """Leave the records and payloads of these keys to `sweep`, unless they have jobs or are about to."""
-        self._many("leave_orphans", [(key,) for key in keys])
+        write_rows(self._execute, "leave_orphans", [(key,) for key in keys])
 
     def recount_records(self, keys: Sequence[int]) -> None:
         """Count the records of jobs anew."""
         for part in in_widths(keys):
             self._execute(sql("recount_records", len(part)), part)
-
-    def _many(self, name: str, rows: Sequence[tuple[Any, ...]]) -> None:
-        for part in in_widths(rows):
-            self._execute(sql(name, len(part)), tuple(chain.from_iterable(part)))

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 from importlib import resources
-from typing import TypeVar
+from itertools import chain
+from typing import Any, TypeVar
 
 from anew.jobs.breaker import BreakerRow
 from anew.jobs.cron_entry import CronEntry
@@ -78,3 +79,9 @@ def in_widths(items: Sequence[T]) -> Iterable[Sequence[T]]:
     if len(items) <= WIDTH:  # mostly, and often there is nothing: no generator for that
         return (items,) if items else ()
     return (items[start : start + WIDTH] for start in range(0, len(items), WIDTH))
+
+
+def write_rows(execute: Callable[..., Any], name: str, rows: Sequence[tuple[Any, ...]]) -> None:
+    """Run a statement that writes rows for some, in as many runs as its width needs."""
+    for part in in_widths(rows):
+        execute(sql(name, len(part)), tuple(chain.from_iterable(part)))

@@ -6,7 +6,6 @@ import os
 import weakref
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from itertools import chain
-from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -15,25 +14,21 @@ import msgspec
 
 from anew.errors import AnewError, ForkedStore, StoreBusy, StoreFailed, StoreFull
 from anew.jobs.change import Change
-from anew.jobs.codec import DEFAULT_PRIORITY, RESERVED_MS, NewJob, PushedJob
-from anew.jobs.hooks import SEEN_BY_TAKES, Hook
+from anew.jobs.codec import NewJob
+from anew.jobs.hooks import Hook
 from anew.jobs.job import Job
 from anew.jobs.limits import Throttle
-from anew.jobs.moved import MovedJob
 from anew.jobs.state import State
 from anew.store.protocol import (
-    Hold,
     Named,
     Position,
     Reader,
     Recount,
-    Reserved,
     Rewrite,
     Session,
-    Taken,
-    TakenRow,
 )
 from anew.store.sqlite import opening
+from anew.store.sqlite.arrivals import Arrivals
 from anew.store.sqlite.breakers import Breakers
 from anew.store.sqlite.checkpoint import Checkpointer, Log
 from anew.store.sqlite.crontab import Crontab
@@ -42,7 +37,7 @@ from anew.store.sqlite.hooks import SqliteHooks
 from anew.store.sqlite.limited import TABLES as LIMIT_TABLES
 from anew.store.sqlite.limited import LimitedRows
 from anew.store.sqlite.payloads import Payloads
-from anew.store.sqlite.queues import Heads, Queues, tally
+from anew.store.sqlite.queues import Queues, tally
 from anew.store.sqlite.reader import RECOUNTED, SqliteReader, recounted
 from anew.store.sqlite.records import Records
 from anew.store.sqlite.rows import (
@@ -51,32 +46,23 @@ from anew.store.sqlite.rows import (
     COMPLETED,
     DEAD,
     IN_FLIGHT,
-    INLINE_BYTES,
     READY,
     STATE,
     STATE_AT,
     WIDTH_OF_JOB,
     change_values,
-    checksum,
     damage,
-    hooked_values,
-    is_plain,
     job_of,
-    moved_attempt_values,
-    moved_values,
-    plain_values,
-    pushed_values,
     rewrite_values,
-    rich_values,
 )
 from anew.store.sqlite.sharing import Sharing
-from anew.store.sqlite.sql import WIDTH, in_widths, sql
+from anew.store.sqlite.sql import in_widths, sql
+from anew.store.sqlite.takes import Takes
 from anew.store.sqlite.topics import SqliteTopics
 
 DRAWN = 4
 """Jobs that a promotion enters among the due for each that it may make ready: the more at once, the fewer pages for each."""
 
-_HOOKS_OF_TAKEN = itemgetter(-1)
 _open: weakref.WeakSet[SqliteStore] = weakref.WeakSet()
 
 
@@ -164,8 +150,8 @@ class SqliteStore:
         self.identity = opening.identify(self._connection)
         # Loosely typed on purpose: what a row holds is known by its statement, and `rows` gives it names.
         self._execute: Callable[..., Any] = self._connection.cursor().execute
-        self._queues = Queues(self._connection.execute)
-        self.limits = self._queues.slots.believe(self._read_numbers())
+        self._queues = Queues(self._connection.execute, self._connection.cursor().execute)
+        self._queues.slots.believe(self._read_numbers())
         self._reads = SqliteReader(self._connection, shared=True)
         self.find, self.count = self._reads.find, self._reads.count
         crontab = Crontab(self._execute)
@@ -178,9 +164,17 @@ class SqliteStore:
         self._hooks = SqliteHooks(self._execute)
         self._key_limits = LimitedRows(self._execute, self._queues)
         self._topics = SqliteTopics(self._execute)
+        takes = Takes(self._execute, self._queues, self._payloads)
+        self.take, self.take_each, self.reserve = takes.take, takes.take_each, takes.reserve
+        self.limit, self.occupy = takes.limit, takes.occupy
+        self.pass_time, self.next_slot_end = self._queues.slots.pass_time, self._queues.slots.next_end
+        self.return_slots, self.free_slots = self._queues.slots.untook, takes.free_slots
         self._records = Records(self._execute, self._payloads, *self._keep)
         self.errors, self.last_errors = self._records.errors, self._records.last_errors
         self.dropped_errors, self.sweep = self._records.dropped_errors, self._records.sweep
+        arrivals = Arrivals(self._execute, self._queues, self._payloads, self._records, takes.occupy)
+        self.insert, self.insert_plain = arrivals.insert, arrivals.insert_plain
+        self.insert_moved = arrivals.insert_moved
         self.count_outcomes = self._records.count_outcomes
         self.leave_orphans, self.recount_records = self._records.leave_orphans, self._records.recount_records
         if background:
@@ -316,7 +310,7 @@ class SqliteStore:
     def _forget(self) -> None:
         """Drop what is cached of the rows: another transaction may have changed them."""
         self._queues.forget()
-        self.limits = self._queues.slots.believe(self._read_numbers())
+        self._queues.slots.believe(self._read_numbers())
 
     def _read_numbers(self) -> str | None:
         """Believe the rows about the numbers given out so far; give what is stored of limits."""
@@ -333,6 +327,11 @@ class SqliteStore:
     def staging(self) -> SqliteStore:
         """How long payloads are written ahead."""
         return self
+
+    @property
+    def limits(self) -> Mapping[str, Throttle]:
+        """The limits of queues; other queues have none."""
+        return self._queues.slots.limits
 
     @property
     def hooks(self) -> SqliteHooks:
@@ -380,7 +379,7 @@ class SqliteStore:
         if self._reserve is not None:
             opening.reserve_space(self._reserve)
 
-    # -- new jobs
+    # -- numbers given out, and what is written ahead of its job
 
     def remember(self) -> None:
         """Write the largest numbers given out, as they are now."""
@@ -394,88 +393,6 @@ class SqliteStore:
     def _write_last_failure(self) -> None:
         self._written_failure = self.identity.last_failure
         self._execute(sql("write_meta"), ("last_failure", self._written_failure))
-
-    def insert(self, keys: Sequence[int], jobs: Sequence[NewJob], now: int, *, staged: bool = False) -> None:
-        """Store new jobs under rising keys; `staged`: their long payloads are there already."""
-        plain: list[tuple[Any, ...]] = []
-        rich: list[tuple[Any, ...]] = []
-        pushed: list[tuple[Any, ...]] = []
-        hooked: list[tuple[Any, ...]] = []
-        for key, job in zip(keys, jobs, strict=True):
-            if isinstance(job, PushedJob):
-                if job.hooks is not None:
-                    hooked.append(hooked_values(key, job, job.hooks, now))
-                else:
-                    pushed.append(pushed_values(key, job, now))
-            elif is_plain(job):
-                plain.append(plain_values(key, job, now))
-                continue
-            else:
-                rich.append(rich_values(key, job, now))
-            if not staged and len(job.payload) > INLINE_BYTES:
-                self._payloads.insert(key, job.payload)
-        self._many("insert_plain", plain)
-        self._many("insert_rich", rich)
-        self._many("insert_pushed", pushed)
-        if hooked:
-            self._many("insert_hooked", hooked)
-            pushed += hooked
-        if staged and keys:
-            self._payloads.adopt(keys[0], keys[-1])
-        rows = sorted(plain + rich + pushed) if rich or pushed else plain
-        self._queues.list_names({row[1] for row in pushed if row[4] == READY and row[12] is not None})
-        self._came(rows, staged=staged)
-
-    def _came(self, rows: Sequence[tuple[Any, ...]], *, staged: bool = False) -> None:
-        """Count new jobs, given as rows that begin as those of `insert_rich` do, in order of key."""
-        places = tally([(row[1], row[3], row[4]) for row in rows])
-        for (queue, _, code), n in places.items():
-            self._queues.move({queue: n}, None, code)
-        ready = [(queue, priority) for queue, priority, code in places if code == READY]
-        if not staged:
-            self._queues.append(
-                ready, lambda: {(row[1], row[3]): row[0] for row in reversed(rows) if row[4] == READY}
-            )
-        for queue, _ in ready if staged else ():
-            self._queues.change(queue)  # the keys were given before those of jobs that may be ready already
-
-    def insert_moved(self, keys: Sequence[int], jobs: Sequence[MovedJob], hold: Hold) -> None:
-        """Store jobs that come with their past, under rising keys; `hold` is that of those in flight."""
-        for key, job in zip(keys, jobs, strict=True):
-            if len(job.payload) > INLINE_BYTES:
-                self._payloads.insert(key, job.payload)
-        pairs = list(zip(keys, jobs, strict=True))
-        rows = [moved_values(key, job, hold) for key, job in pairs]
-        self._many("insert_moved", rows)
-        attempts = [moved_attempt_values(key, job) for key, job in pairs]
-        self._records.write([values for values in attempts if values is not None])
-        self._queues.list_names({row[1] for row in rows if row[4] == READY})
-        self._came(rows)
-        if self.limits:
-            held = [(key, job.queue, job.reserved.worker) for key, job in pairs if job.reserved is not None]
-            self.occupy(held, hold.now)
-
-    def insert_plain(self, keys: Sequence[int], jobs: Sequence[NewJob], now: int) -> None:
-        """As `insert`, for jobs that say nothing beyond type, queue and payload, so that nothing more is looked at."""
-        if max([len(job.payload) for job in jobs], default=0) > INLINE_BYTES:
-            self.insert(keys, jobs, now)
-            return
-        each_key = iter(keys)
-        for part in in_widths(jobs):
-            values: list[Any] = [DEFAULT_PRIORITY, READY, now]
-            for job, key in zip(part, each_key):  # noqa: B905 - the keys go on with the next part
-                payload = bytes(job.payload)
-                values += (key, job.queue, job.type, payload, checksum(payload))
-            self._execute(sql("insert_usual", len(part)), values)
-        counted = tally([job.queue for job in jobs])
-        self._queues.move(counted, None, READY)
-        self._queues.append(
-            [(queue, DEFAULT_PRIORITY) for queue in counted],
-            lambda: {
-                (job.queue, DEFAULT_PRIORITY): key
-                for job, key in zip(reversed(jobs), reversed(keys), strict=True)
-            },
-        )
 
     def stage(
         self, keys: Sequence[int], jobs: Sequence[NewJob], at: Position, max_bytes: int
@@ -492,180 +409,12 @@ class SqliteStore:
         """Remove what was written ahead by sessions that are gone."""
         self._payloads.unstage_abandoned()
 
-    # -- take
-
-    def take(self, queues: Sequence[str] | None, limit: int, max_bytes: int, hold: Hold) -> Taken:
-        """Put the first ready jobs by (priority, key) in flight under a hold; None means all queues."""
-        if queues is not None:
-            queues = list(dict.fromkeys(queues))
-            if len(queues) == 1:
-                return self._take_first(queues[0], limit, max_bytes, hold)
-        heads = self._queues.heads(queues, limit)
-        if len(heads) == 1:
-            return self._take_first(heads[0][2], limit, max_bytes, hold)
-        keys, behind = self._queues.first(heads, limit)
-        return self._take_keys(keys, behind, max_bytes, hold)
-
-    def take_each(self, wanted: Sequence[tuple[str, int]], max_bytes: int, hold: Hold) -> Taken:
-        """Put the first ready jobs of each of several queues in flight under one hold, so many of each."""
-        each: dict[str, int] = {}
-        for queue, n in wanted:
-            each[queue] = each.get(queue, 0) + n
-        if self.limits:
-            each = {queue: self._queues.cap(queue, n) for queue, n in each.items()}
-        keys, behind = self._queues.first_of_each(each)
-        return self._take_keys(keys, behind, max_bytes, hold)
-
-    def _take_first(self, queue: str, limit: int, max_bytes: int, hold: Hold) -> Taken:
-        """Take from one queue: its rows are found in the order of its line."""
-        if queue in self.limits:
-            limit = self._queues.cap(queue, limit)
-        found = self._execute(sql("select_ready"), (queue, limit)).fetchall()
-        rows, corrupt = self._with_payloads(found, max_bytes)
-        n = len(rows) + len(corrupt)
-        if n > WIDTH:
-            self._execute(sql("hold"), (*_stamp(hold), queue, n))
-        else:
-            # For a few rows this is faster than finding their places in line again.
-            self._hold_keys([row[0] for row in found[:n]], hold)
-        if n:
-            self._queues.move({queue: n}, READY, IN_FLIGHT)
-            self._queues.change(queue)
-            if queue in self.limits:
-                self.occupy([(row[0], queue, "") for row in found[:n]], hold.now)
-        return Taken(rows, corrupt, _hooked(found[:n]))
-
-    def _take_keys(self, keys: list[int], behind: Heads, max_bytes: int, hold: Hold) -> Taken:
-        """Take jobs that were found by their index entries alone; `behind`: who is first in their queues then."""
-        by_key: dict[int, tuple[Any, ...]] = {}
-        for part in in_widths(keys):
-            by_key |= {row[0]: row for row in self._execute(sql("select_ready_by_key", len(part)), part)}
-        found = [by_key[key] for key in keys if key in by_key]
-        rows, corrupt = self._with_payloads(found, max_bytes)
-        taken = found[: len(rows) + len(corrupt)]
-        self._hold_keys([row[0] for row in taken], hold)
-        self._took(taken, keys, behind)
-        if self.limits:
-            self.occupy([(row[0], row[1], "") for row in taken], hold.now)
-        return Taken(rows, corrupt, _hooked(taken))
-
-    def reserve(self, wanted: Sequence[tuple[str, int]], max_bytes: int, hold: Hold) -> Reserved:
-        """Put the first ready jobs of each of several queues in flight, each for as long as it says itself."""
-        each: dict[str, int] = {}
-        for queue, n in wanted:
-            each[queue] = each.get(queue, 0) + n
-        keys, behind = self._queues.first_of_each(each)
-        by_key: dict[int, tuple[Any, ...]] = {}
-        for part in in_widths(keys):
-            found = self._execute(sql("select_reserved", len(part)), (int(hold.kind), hold.token, *part))
-            by_key |= {row[0]: row for row in found}
-        jobs: list[Job] = []
-        corrupt: dict[int, str] = {}
-        taken: list[tuple[Any, ...]] = []
-        left = max_bytes
-        for row in [by_key[key] for key in keys if key in by_key]:
-            size, crc, payload = row[WIDTH_OF_JOB : WIDTH_OF_JOB + 3]
-            if size is not None:
-                if taken and size > left:
-                    break
-                left -= size
-                payload = self._payloads.read(row[0])
-            taken.append(row)
-            wrong = damage(size, crc, payload)
-            if wrong is None:
-                jobs.append(job_of(row, payload))
-            else:
-                corrupt[row[0]] = wrong
-        stamp = (int(hold.kind), hold.token, hold.owner, hold.now, RESERVED_MS, hold.now)
-        for some in in_widths([row[0] for row in taken]):
-            self._execute(sql("reserve_by_key", len(some)), (*stamp, *some))
-        self._took(taken, keys, behind)
-        return Reserved(jobs, corrupt)
+    # -- the ends of attempts
 
     def named(self, jids: Sequence[str]) -> list[Named]:
         """Find reserved jobs by their producers' ids; of several with one id, the one that was taken last comes last."""
         parts = in_widths(jids)
         return [Named(*row) for part in parts for row in self._execute(sql("named", len(part)), part)]
-
-    def _took(self, taken: list[tuple[Any, ...]], keys: list[int], behind: Heads) -> None:
-        """Count jobs that were taken; `keys`, `behind`: those that were found, and who is first in their queues behind them."""
-        self._queues.move(tally([row[1] for row in taken]), READY, IN_FLIGHT)
-        if len(taken) == len(keys):
-            self._queues.took(behind)
-        else:
-            for queue in behind:
-                self._queues.change(queue)
-
-    def _hold_keys(self, keys: Sequence[int], hold: Hold) -> None:
-        for part in in_widths(keys):
-            self._execute(sql("hold_by_key", len(part)), (*_stamp(hold), *part))
-
-    # -- limits
-
-    def limit(self, limits: Mapping[str, Throttle]) -> None:
-        """Have other limits, in place of all that there were."""
-        slots = self._queues.slots
-        old = set(slots.limits)
-        self._queues.touch(old.union(limits))
-        self._execute(sql("write_meta"), ("limits", slots.set(limits)))
-        self.limits = slots.limits
-        for queue in set(limits) - old:
-            self._execute(sql("occupy_all"), (queue,))
-        for queue in old - set(limits):
-            self._execute(sql("drop_slots"), (queue,))
-
-    def pass_time(self, now: int) -> None:
-        """Judge slots by an instant from now on."""
-        self._queues.slots.pass_time(now)
-
-    def next_slot_end(self) -> int | None:
-        """Tell when a slot's time is over that somebody may wait for."""
-        return self._queues.slots.next_end()
-
-    def occupy(self, slots: Iterable[tuple[int, str, str]], now: int) -> None:
-        """Write who has the slots of jobs that were taken; queues without a limit have none."""
-        taken = [slot for slot in slots if slot[1] in self.limits]
-        for queue in {slot[1] for slot in taken}:
-            self._execute(sql("drop_left_slots"), (queue, self._queues.slots.over_before(queue, now)))
-        self._many("occupy", [(key, worker) for key, _, worker in taken])
-        self._queues.slots.took([slot[1:] for slot in taken], now)
-
-    def return_slots(self, queues: Mapping[str, int]) -> None:
-        """Note that jobs that were taken do not start."""
-        self._queues.slots.untook(queues)
-
-    def free_slots(self, worker: str) -> None:
-        """Free the slots of a worker that is gone; what it holds stays in flight."""
-        self._queues.touch(self.limits)
-        for queue in self.limits:
-            self._execute(sql("free_slots"), (queue, worker))
-            self._queues.slots.freed(queue)
-
-    def _with_payloads(
-        self, found: list[tuple[Any, ...]], max_bytes: int
-    ) -> tuple[list[TakenRow], dict[int, str]]:
-        """Read the payloads that are kept apart, check all, and stop where they grow too much for one turn."""
-        rows: list[TakenRow] = []
-        corrupt: dict[int, str] = {}
-        total = 0
-        for row in found:
-            size, payload, crc = row[10:13]
-            if size is not None:
-                if total and total + size > max_bytes:
-                    break
-                total += size
-                payload = self._payloads.read(row[0])
-            elif crc is not None and payload is not None and checksum(payload) == crc:
-                rows.append(row[:-2])
-                continue
-            wrong = damage(size, crc, payload)
-            if wrong is None:
-                rows.append((*row[:11], payload))
-            else:
-                corrupt[row[0]] = wrong
-        return rows, corrupt
-
-    # -- the ends of attempts
 
     def held_under(self, holds: Sequence[tuple[int, int]]) -> set[tuple[int, int]]:
         """Of (key, token) pairs, give those whose job is in flight under that token."""
@@ -1076,21 +825,6 @@ class SqliteStore:
             self._log.close()
             self._connection.close()
         self._sharing.close()
-
-    def _many(self, name: str, rows: Sequence[tuple[Any, ...]]) -> None:
-        for part in in_widths(rows):
-            self._execute(sql(name, len(part)), tuple(chain.from_iterable(part)))
-
-
-def _stamp(hold: Hold) -> tuple[Any, ...]:
-    return (int(hold.kind), hold.token, hold.owner, hold.deadline, hold.now)
-
-
-def _hooked(taken: list[tuple[Any, ...]]) -> Sequence[int]:
-    """Give the keys of taken jobs for whose ties a take means something; mostly none, so the first look is a quick one."""
-    if not any(map(_HOOKS_OF_TAKEN, taken)):
-        return ()
-    return [row[0] for row in taken if row[-1] & SEEN_BY_TAKES]
 
 
 def _failed(error: Exception) -> StoreFailed:

@@ -1,20 +1,33 @@
-"""Reads a long PUSHB some jobs at a time, so that others have their turn in between.
+"""Reads a long PUSH, PUSHB or FAIL in chunks, so that others have their turn in between.
 
-Only the decoder knows where a job ends. But clients begin nearly all jobs of a bulk with the same bytes, such as ``{"jid"``, so
-the text is cut before such bytes, and decoding proves the cut: text that was cut within a job is no whole array. Where no such cut
-holds, other beginnings of objects are tried, and the one that holds is looked for from then on.
+A PUSHB is cut into pieces. Only the decoder knows where a job ends. But clients begin nearly all jobs of a bulk with the same
+bytes, such as ``{"jid"``, so the text is cut before such bytes, and decoding proves the cut: text that was cut within a job is no
+whole array. Where no such cut holds, other beginnings of objects are tried, and the one that holds is looked for from then on.
+
+All of it is read before anything is stored, and each piece once more when its jobs are stored: a million jobs in memory would be
+ten times their bytes.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import Final
+from typing import Final, NamedTuple
 
 from anew.errors import MalformedRequest
-from anew.fwp.commands import PUSHB, bad_json, jobs_in
+from anew.fwp.commands import (
+    FAIL,
+    PUSH,
+    PUSHB,
+    FailCommand,
+    Push,
+    bad_json,
+    reading_fail,
+    reading_jobs,
+    reading_push,
+)
 from anew.fwp.jobs import SentJob
-from anew.fwp.json_text import repaired
+from anew.fwp.json_text import repairing
 from anew.net.chunks import Work
 
 PIECE: Final = 96 << 10
@@ -34,33 +47,58 @@ _TRUNCATED: Final = "Input data was truncated"
 _PLACE: Final = re.compile(r"\$\[(\d+)\]")
 
 
-def reading(line: bytes) -> Work[list[SentJob]]:
-    """Read the jobs of a line that begins with PUSHB.
+class Cut(NamedTuple):
+    """Whole jobs of a PUSHB: where they begin in its line, and where they end."""
+
+    start: int
+    end: int
+
+
+def reading(line: bytes) -> Work[Push | FailCommand | list[Cut]]:
+    """Read a line; of a PUSHB, give the pieces.
 
     Raises:
         MalformedRequest: As `anew.fwp.commands.parse` does; the message is the text of the error.
     """
-    jobs: list[SentJob] = []
+    if line.startswith(PUSHB):
+        return (yield from _cutting(line))
+    line = yield from repairing(line)
+    if line.startswith(PUSH):
+        return (yield from reading_push(memoryview(line)[len(PUSH) :]))
+    return (yield from reading_fail(memoryview(line)[len(FAIL) :]))
+
+
+def jobs_of(line: bytes, piece: Cut) -> Work[list[SentJob]]:
+    """Read the jobs of a piece that `reading` gave."""
+    return (yield from reading_jobs((yield from repairing(b"[%b]" % line[piece.start : piece.end]))))
+
+
+def _cutting(line: bytes) -> Work[list[Cut]]:
+    pieces: list[Cut] = []
+    jobs = 0
     try:
         first = _FIRST.match(line, len(PUSHB))
         if first is None:  # no array
-            return jobs_in(repaired(line[len(PUSHB) :]))
+            yield from reading_jobs((yield from repairing(line[len(PUSHB) :])))
+            return pieces
         at, beginning, size = first.start(1), first[1], PIECE
         while at + size < len(line):
             for end, next_at, next_beginning in _cuts(line, beginning, at, at + size):
                 yield
-                some = _decoded(line[at:end])
-                if some is not None:
-                    jobs += some
+                count = yield from _counted(line[at:end])
+                if count is not None:
+                    jobs += count
+                    pieces.append(Cut(at, end))
                     at, beginning, size = next_at, next_beginning, PIECE
                     break
             else:
                 size *= 2
             yield
-        jobs += jobs_in(repaired(b"[" + line[at:]))
+        yield from reading_jobs((yield from repairing(b"[" + line[at:])))
     except MalformedRequest as error:
-        raise bad_json(_PLACE.sub(lambda found: f"$[{int(found[1]) + len(jobs)}]", str(error), 1)) from None
-    return jobs
+        raise bad_json(_PLACE.sub(lambda found: f"$[{int(found[1]) + jobs}]", str(error), 1)) from None
+    pieces.append(Cut(at, line.rindex(b"]")))
+    return pieces
 
 
 def _cuts(line: bytes, beginning: bytes, start: int, end: int) -> Iterator[tuple[int, int, bytes]]:
@@ -88,14 +126,14 @@ def _cuts(line: bytes, beginning: bytes, start: int, end: int) -> Iterator[tuple
         yield *last[other], other
 
 
-def _decoded(members: bytes) -> list[SentJob] | None:
-    """Read some members of an array; None if the last one is not whole.
+def _counted(members: bytes) -> Work[int | None]:
+    """Read some members of an array, and count them; None if the last one is not whole.
 
     Raises:
         MalformedRequest: They cannot be read, whatever follows.
     """
     try:
-        return jobs_in(repaired(b"[%b]" % members))
+        return len((yield from reading_jobs((yield from repairing(b"[%b]" % members)))))
     except MalformedRequest as error:
         if str(error) == _TRUNCATED:
             return None

@@ -1,0 +1,134 @@
+"""New jobs: their rows, their payloads that are kept apart, and what they count for in their queues."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from anew.jobs.codec import DEFAULT_PRIORITY, NewJob, PushedJob
+from anew.jobs.moved import MovedJob
+from anew.store.protocol import Hold
+from anew.store.sqlite.payloads import Payloads
+from anew.store.sqlite.queues import Queues, tally
+from anew.store.sqlite.records import Records
+from anew.store.sqlite.rows import (
+    INLINE_BYTES,
+    READY,
+    checksum,
+    hooked_values,
+    is_plain,
+    moved_attempt_values,
+    moved_values,
+    plain_values,
+    pushed_values,
+    rich_values,
+)
+from anew.store.sqlite.sql import in_widths, sql, write_rows
+
+Occupy = Callable[[Iterable[tuple[int, str, str]], int], None]
+"""`anew.store.sqlite.takes.Takes.occupy`."""
+
+
+class Arrivals:
+    """Writes the new jobs of one store.
+
+    Args:
+        execute: Runs a statement on the writer's connection.
+        queues: Where they are counted.
+        payloads: Where long payloads go.
+        records: Where those that come with their past have theirs.
+        occupy: Writes who has the slots of those that come in flight.
+    """
+
+    def __init__(
+        self,
+        execute: Callable[..., Any],
+        queues: Queues,
+        payloads: Payloads,
+        records: Records,
+        occupy: Occupy,
+    ) -> None:
+        self._execute, self._queues, self._payloads = execute, queues, payloads
+        self._records, self._occupy = records, occupy
+
+    def insert(self, keys: Sequence[int], jobs: Sequence[NewJob], now: int, *, staged: bool = False) -> None:
+        """Store new jobs under rising keys; `staged`: their long payloads are there already."""
+        plain: list[tuple[Any, ...]] = []
+        rich: list[tuple[Any, ...]] = []
+        pushed: list[tuple[Any, ...]] = []
+        hooked: list[tuple[Any, ...]] = []
+        for key, job in zip(keys, jobs, strict=True):
+            if isinstance(job, PushedJob):
+                if job.hooks is not None:
+                    hooked.append(hooked_values(key, job, job.hooks, now))
+                else:
+                    pushed.append(pushed_values(key, job, now))
+            elif is_plain(job):
+                plain.append(plain_values(key, job, now))
+                continue
+            else:
+                rich.append(rich_values(key, job, now))
+            if not staged and len(job.payload) > INLINE_BYTES:
+                self._payloads.insert(key, job.payload)
+        write_rows(self._execute, "insert_plain", plain)
+        write_rows(self._execute, "insert_rich", rich)
+        write_rows(self._execute, "insert_pushed", pushed)
+        if hooked:
+            write_rows(self._execute, "insert_hooked", hooked)
+            pushed += hooked
+        if staged and keys:
+            self._payloads.adopt(keys[0], keys[-1])
+        rows = sorted(plain + rich + pushed) if rich or pushed else plain
+        self._queues.list_names({row[1] for row in pushed if row[4] == READY and row[12] is not None})
+        self._came(rows, staged=staged)
+
+    def _came(self, rows: Sequence[tuple[Any, ...]], *, staged: bool = False) -> None:
+        """Count new jobs, given as rows that begin as those of `insert_rich` do, in order of key."""
+        places = tally([(row[1], row[3], row[4]) for row in rows])
+        for (queue, _, code), n in places.items():
+            self._queues.move({queue: n}, None, code)
+        ready = [(queue, priority) for queue, priority, code in places if code == READY]
+        if not staged:
+            self._queues.append(
+                ready, lambda: {(row[1], row[3]): row[0] for row in reversed(rows) if row[4] == READY}
+            )
+        for queue, _ in ready if staged else ():
+            self._queues.change(queue)  # the keys were given before those of jobs that may be ready already
+
+    def insert_moved(self, keys: Sequence[int], jobs: Sequence[MovedJob], hold: Hold) -> None:
+        """Store jobs that come with their past, under rising keys; `hold` is that of those in flight."""
+        for key, job in zip(keys, jobs, strict=True):
+            if len(job.payload) > INLINE_BYTES:
+                self._payloads.insert(key, job.payload)
+        pairs = list(zip(keys, jobs, strict=True))
+        rows = [moved_values(key, job, hold) for key, job in pairs]
+        write_rows(self._execute, "insert_moved", rows)
+        attempts = [moved_attempt_values(key, job) for key, job in pairs]
+        self._records.write([values for values in attempts if values is not None])
+        self._queues.list_names({row[1] for row in rows if row[4] == READY})
+        self._came(rows)
+        if self._queues.slots.limits:
+            held = [(key, job.queue, job.reserved.worker) for key, job in pairs if job.reserved is not None]
+            self._occupy(held, hold.now)
+
+    def insert_plain(self, keys: Sequence[int], jobs: Sequence[NewJob], now: int) -> None:
+        """As `insert`, for jobs that say nothing beyond type, queue and payload, so that nothing more is looked at."""
+        if max([len(job.payload) for job in jobs], default=0) > INLINE_BYTES:
+            self.insert(keys, jobs, now)
+            return
+        each_key = iter(keys)
+        for part in in_widths(jobs):
+            values: list[Any] = [DEFAULT_PRIORITY, READY, now]
+            for job, key in zip(part, each_key):  # noqa: B905 - the keys go on with the next part
+                payload = bytes(job.payload)
+                values += (key, job.queue, job.type, payload, checksum(payload))
+            self._execute(sql("insert_usual", len(part)), values)
+        counted = tally([job.queue for job in jobs])
+        self._queues.move(counted, None, READY)
+        self._queues.append(
+            [(queue, DEFAULT_PRIORITY) for queue in counted],
+            lambda: {
+                (job.queue, DEFAULT_PRIORITY): key
+                for job, key in zip(reversed(jobs), reversed(keys), strict=True)
+            },
+        )

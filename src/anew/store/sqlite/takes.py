@@ -1,0 +1,196 @@
+"""Ready jobs to jobs in flight: which come first, their payloads, and the slots that those of limited queues take up."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from operator import itemgetter
+from typing import Any
+
+from anew.jobs.codec import RESERVED_MS
+from anew.jobs.hooks import SEEN_BY_TAKES
+from anew.jobs.job import Job
+from anew.jobs.limits import Throttle
+from anew.store.protocol import Hold, Reserved, Taken, TakenRow
+from anew.store.sqlite.payloads import Payloads
+from anew.store.sqlite.queues import Heads, Queues, tally
+from anew.store.sqlite.rows import IN_FLIGHT, READY, WIDTH_OF_JOB, checksum, damage, job_of
+from anew.store.sqlite.sql import WIDTH, in_widths, sql, write_rows
+
+_HOOKS_OF_TAKEN = itemgetter(-1)
+
+
+class Takes:
+    """Takes the ready jobs of one store.
+
+    Args:
+        execute: Runs a statement on the writer's connection.
+        queues: Where they are counted, with the limits of queues.
+        payloads: Where long payloads are.
+    """
+
+    def __init__(self, execute: Callable[..., Any], queues: Queues, payloads: Payloads) -> None:
+        self._execute, self._queues, self._payloads = execute, queues, payloads
+
+    def take(self, queues: Sequence[str] | None, limit: int, max_bytes: int, hold: Hold) -> Taken:
+        """Put the first ready jobs by (priority, key) in flight under a hold; None means all queues."""
+        if queues is not None:
+            queues = list(dict.fromkeys(queues))
+            if len(queues) == 1:
+                return self._take_first(queues[0], limit, max_bytes, hold)
+        heads = self._queues.heads(queues, limit)
+        if len(heads) == 1:
+            return self._take_first(heads[0][2], limit, max_bytes, hold)
+        keys, behind = self._queues.first(heads, limit)
+        return self._take_keys(keys, behind, max_bytes, hold)
+
+    def take_each(self, wanted: Sequence[tuple[str, int]], max_bytes: int, hold: Hold) -> Taken:
+        """Put the first ready jobs of each of several queues in flight under one hold, so many of each."""
+        each: dict[str, int] = {}
+        for queue, n in wanted:
+            each[queue] = each.get(queue, 0) + n
+        if self._queues.slots.limits:
+            each = {queue: self._queues.cap(queue, n) for queue, n in each.items()}
+        keys, behind = self._queues.first_of_each(each)
+        return self._take_keys(keys, behind, max_bytes, hold)
+
+    def _take_first(self, queue: str, limit: int, max_bytes: int, hold: Hold) -> Taken:
+        """Take from one queue: its rows are found in the order of its line."""
+        if queue in self._queues.slots.limits:
+            limit = self._queues.cap(queue, limit)
+        found = self._execute(sql("select_ready"), (queue, limit)).fetchall()
+        rows, corrupt = self._with_payloads(found, max_bytes)
+        n = len(rows) + len(corrupt)
+        if n > WIDTH:
+            self._execute(sql("hold"), (*_stamp(hold), queue, n))
+        else:
+            # For a few rows this is faster than finding their places in line again.
+            self._hold_keys([row[0] for row in found[:n]], hold)
+        if n:
+            self._queues.move({queue: n}, READY, IN_FLIGHT)
+            self._queues.change(queue)
+            if queue in self._queues.slots.limits:
+                self.occupy([(row[0], queue, "") for row in found[:n]], hold.now)
+        return Taken(rows, corrupt, _hooked(found[:n]))
+
+    def _take_keys(self, keys: list[int], behind: Heads, max_bytes: int, hold: Hold) -> Taken:
+        """Take jobs that were found by their index entries alone; `behind`: who is first in their queues then."""
+        by_key: dict[int, tuple[Any, ...]] = {}
+        for part in in_widths(keys):
+            by_key |= {row[0]: row for row in self._execute(sql("select_ready_by_key", len(part)), part)}
+        found = [by_key[key] for key in keys if key in by_key]
+        rows, corrupt = self._with_payloads(found, max_bytes)
+        taken = found[: len(rows) + len(corrupt)]
+        self._hold_keys([row[0] for row in taken], hold)
+        self._took(taken, keys, behind)
+        if self._queues.slots.limits:
+            self.occupy([(row[0], row[1], "") for row in taken], hold.now)
+        return Taken(rows, corrupt, _hooked(taken))
+
+    def reserve(self, wanted: Sequence[tuple[str, int]], max_bytes: int, hold: Hold) -> Reserved:
+        """Put the first ready jobs of each of several queues in flight, each for as long as it says itself."""
+        each: dict[str, int] = {}
+        for queue, n in wanted:
+            each[queue] = each.get(queue, 0) + n
+        keys, behind = self._queues.first_of_each(each)
+        by_key: dict[int, tuple[Any, ...]] = {}
+        for part in in_widths(keys):
+            found = self._execute(sql("select_reserved", len(part)), (int(hold.kind), hold.token, *part))
+            by_key |= {row[0]: row for row in found}
+        jobs: list[Job] = []
+        corrupt: dict[int, str] = {}
+        taken: list[tuple[Any, ...]] = []
+        left = max_bytes
+        for row in [by_key[key] for key in keys if key in by_key]:
+            size, crc, payload = row[WIDTH_OF_JOB : WIDTH_OF_JOB + 3]
+            if size is not None:
+                if taken and size > left:
+                    break
+                left -= size
+                payload = self._payloads.read(row[0])
+            taken.append(row)
+            wrong = damage(size, crc, payload)
+            if wrong is None:
+                jobs.append(job_of(row, payload))
+            else:
+                corrupt[row[0]] = wrong
+        stamp = (int(hold.kind), hold.token, hold.owner, hold.now, RESERVED_MS, hold.now)
+        for some in in_widths([row[0] for row in taken]):
+            self._execute(sql("reserve_by_key", len(some)), (*stamp, *some))
+        self._took(taken, keys, behind)
+        return Reserved(jobs, corrupt)
+
+    def _took(self, taken: list[tuple[Any, ...]], keys: list[int], behind: Heads) -> None:
+        """Count jobs that were taken; `keys`, `behind`: those that were found, and who is first in their queues behind them."""
+        self._queues.move(tally([row[1] for row in taken]), READY, IN_FLIGHT)
+        if len(taken) == len(keys):
+            self._queues.took(behind)
+        else:
+            for queue in behind:
+                self._queues.change(queue)
+
+    def _hold_keys(self, keys: Sequence[int], hold: Hold) -> None:
+        for part in in_widths(keys):
+            self._execute(sql("hold_by_key", len(part)), (*_stamp(hold), *part))
+
+    def _with_payloads(
+        self, found: list[tuple[Any, ...]], max_bytes: int
+    ) -> tuple[list[TakenRow], dict[int, str]]:
+        """Read the payloads that are kept apart, check all, and stop where they grow too much for one turn."""
+        rows: list[TakenRow] = []
+        corrupt: dict[int, str] = {}
+        total = 0
+        for row in found:
+            size, payload, crc = row[10:13]
+            if size is not None:
+                if total and total + size > max_bytes:
+                    break
+                total += size
+                payload = self._payloads.read(row[0])
+            elif crc is not None and payload is not None and checksum(payload) == crc:
+                rows.append(row[:-2])
+                continue
+            wrong = damage(size, crc, payload)
+            if wrong is None:
+                rows.append((*row[:11], payload))
+            else:
+                corrupt[row[0]] = wrong
+        return rows, corrupt
+
+    # -- limits
+
+    def limit(self, limits: Mapping[str, Throttle]) -> None:
+        """Have other limits, in place of all that there were."""
+        slots = self._queues.slots
+        old = set(slots.limits)
+        self._queues.touch(old.union(limits))
+        self._execute(sql("write_meta"), ("limits", slots.set(limits)))
+        for queue in set(limits) - old:
+            self._execute(sql("occupy_all"), (queue,))
+        for queue in old - set(limits):
+            self._execute(sql("drop_slots"), (queue,))
+
+    def occupy(self, slots: Iterable[tuple[int, str, str]], now: int) -> None:
+        """Write who has the slots of jobs that were taken; queues without a limit have none."""
+        taken = [slot for slot in slots if slot[1] in self._queues.slots.limits]
+        for queue in {slot[1] for slot in taken}:
+            self._execute(sql("drop_left_slots"), (queue, self._queues.slots.over_before(queue, now)))
+        write_rows(self._execute, "occupy", [(key, worker) for key, _, worker in taken])
+        self._queues.slots.took([slot[1:] for slot in taken], now)
+
+    def free_slots(self, worker: str) -> None:
+        """Free the slots of a worker that is gone; what it holds stays in flight."""
+        self._queues.touch(self._queues.slots.limits)
+        for queue in self._queues.slots.limits:
+            self._execute(sql("free_slots"), (queue, worker))
+            self._queues.slots.freed(queue)
+
+
+def _stamp(hold: Hold) -> tuple[Any, ...]:
+    return (int(hold.kind), hold.token, hold.owner, hold.deadline, hold.now)
+
+
+def _hooked(taken: list[tuple[Any, ...]]) -> Sequence[int]:
+    """Give the keys of taken jobs for whose ties a take means something; mostly none, so the first look is a quick one."""
+    if not any(map(_HOOKS_OF_TAKEN, taken)):
+        return ()
+    return [row[0] for row in taken if row[-1] & SEEN_BY_TAKES]

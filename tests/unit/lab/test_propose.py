@@ -1,0 +1,61 @@
+"""From what is wanted to policies: nobody dies, no more calls come than may, and what cannot be is refused by name."""
+
+from __future__ import annotations
+
+import pytest
+
+from anew.errors import InvalidInput
+from anew.lab.last_retry import last_retry
+from anew.lab.propose import Wish, propose
+from anew.units import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS
+
+pytest.importorskip("numpy", reason="pip install 'anew[lab]'")
+
+
+@pytest.mark.parametrize(
+    "wish",
+    [
+        Wish(outlive_ms=3 * DAY_MS, jobs=10_000, calls=50),
+        Wish(outlive_ms=HOUR_MS, jobs=50_000, calls=100, first_ms=5 * SECOND_MS),
+        Wish(outlive_ms=5 * MINUTE_MS, jobs=100, first_ms=SECOND_MS),
+    ],
+)
+def test_every_job_outlives_the_outage_and_no_more_calls_come_than_may(wish: Wish) -> None:
+    few, soon = propose(wish)
+    for proposal in (few, soon):
+        found = last_retry(proposal.policy)
+        assert found is not None
+        assert found.earliest_ms >= wish.outlive_ms
+        assert proposal.outcome.dead == 0
+        assert proposal.outcome.succeeded == wish.jobs
+        assert proposal.fits
+        assert proposal.policy.nominal(1) == wish.first_ms
+        if wish.calls is not None:
+            assert (proposal.outcome.peak_second_after or 0) <= wish.calls
+        assert f"{proposal.policy.retries} retries" in proposal.why
+    assert few.outcome.success_ms is not None
+    assert soon.outcome.success_ms is not None
+    assert soon.outcome.success_ms.max < few.outcome.success_ms.max
+
+
+def test_where_too_many_jobs_meet_too_narrow_a_service_it_is_said() -> None:
+    """A job a second for 10,000 jobs takes almost three hours, and the outage lasts ten minutes."""
+    assert not any(
+        proposal.fits for proposal in propose(Wish(outlive_ms=10 * MINUTE_MS, jobs=10_000, calls=1))
+    )
+
+
+@pytest.mark.parametrize(
+    ("wish", "field"),
+    [
+        (Wish(outlive_ms=DAY_MS, jobs=0), "jobs"),
+        (Wish(outlive_ms=DAY_MS, jobs=10**6), "jobs"),
+        (Wish(outlive_ms=DAY_MS, jobs=1, calls=0), "calls"),
+        (Wish(outlive_ms=15 * SECOND_MS, jobs=1), "outlive"),
+        (Wish(outlive_ms=DAY_MS, jobs=1, first_ms=0), "first"),
+    ],
+)
+def test_what_cannot_be_is_refused(wish: Wish, field: str) -> None:
+    with pytest.raises(InvalidInput) as refused:
+        propose(wish)
+    assert refused.value.field == field
