@@ -18,7 +18,7 @@ from anew.cli.output import moment, now_ms, one_line, show_json, show_table
 from anew.cli.remote import ClientSession, confirm, given_text, remote
 from anew.cli.values import read_moment
 from anew.errors import InvalidInput, NotFound
-from anew.units import parse_duration_with_unit
+from anew.units import counted, parse_duration_with_unit
 
 _STATUSES = ("scheduled", "ready", "sending", "delivered", "held", "dead", "cancelled")
 _POLICY = "Delivery policy: JSON, @file or -; see anew policy preview."
@@ -579,7 +579,11 @@ def publish(
     if session.as_json:
         show_json(shown)
         return
-    many = "its deliveries are being made" if shown["expanding"] else f"{shown['deliveries']} deliveries"
+    many = (
+        "its deliveries are being made"
+        if shown["expanding"]
+        else counted(shown["deliveries"], "delivery", "deliveries")
+    )
     click.echo(f"{shown['ids'][0]}  {many}")
 
 
@@ -771,7 +775,7 @@ def redeliver(
     )
     answer = api.call("POST", "/v1/deliveries/redeliver", body)
     if dry_run:
-        _done(session, answer, f"{answer['count']} deliveries would be sent again")
+        _done(session, answer, f"{counted(answer['count'], 'delivery', 'deliveries')} would be sent again")
     else:
         _follow(session, api, answer["task_id"])
 
@@ -835,7 +839,7 @@ def _show_delivery(session: ClientSession, shown: Mapping[str, Any]) -> None:
 @click.option("--until", metavar="TIME", help="Up to then.")
 @click.option(
     "--include", type=click.Choice(["failed", "missed", "all"]), default="failed",
-    help="What has failed, what was published while it was disabled, or both. [failed]",
+    help="What has failed, what was published while it was disabled, or all, also what was delivered. [failed]",
 )  # fmt: skip
 @remote
 def replay(session: ClientSession, subscription: str, since: str, until: str | None, include: str) -> None:
@@ -863,7 +867,7 @@ def _follow(session: ClientSession, api: Api, task_id: str) -> None:
         time.sleep(_LOOK_S)
     if shows:
         click.echo("\r", nl=False, err=True)
-    _done(session, task, f"{task['done']} deliveries are sent again ({task['status']})")
+    _done(session, task, f"{counted(task['done'], 'delivery', 'deliveries')} sent again ({task['status']})")
 
 
 def _done(session: ClientSession, shown: Mapping[str, Any], words: str) -> None:

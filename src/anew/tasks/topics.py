@@ -146,7 +146,7 @@ class Subscription:
         Args:
             since: Published from then on; a duration counts back from now. At most 14 days.
             until: And before then; None: now.
-            include: Deliveries that have died, messages it got no delivery of, or both and what was delivered.
+            include: Deliveries that have died, messages it got no delivery of, or all, also what was delivered.
 
         Raises:
             Conflict: It is neither active nor paused.

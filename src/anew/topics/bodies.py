@@ -176,7 +176,7 @@ class ReplayBody(Struct, frozen=True, forbid_unknown_fields=True):
     Attributes:
         since: Published from this instant on, of the last 14 days, RFC 3339 or epoch ms.
         until: Published before this instant; null: up to now.
-        include: Deliveries that have died, messages it got no delivery of, or both and what was delivered.
+        include: Deliveries that have died, messages it got no delivery of, or all, also what was delivered.
     """
 
     since: str

@@ -19,6 +19,7 @@ from anew.backoff import Policy
 from anew.backoff.policy import MAX_POLICY_BYTES
 from anew.errors import InvalidPolicy
 from anew.topics.json_fields import choice, count, flag, in_range, member, number, read_object, wrong
+from anew.units import format_duration_short
 
 Profile = Literal["webhook", "sns"]
 BodyForm = Literal["envelope", "raw", "cloudevents"]
@@ -270,7 +271,7 @@ def engine_policy(retry: Retry) -> bytes:
     if retry.policy is not None:
         # A Retry-After has been held to the block's own bounds already.
         return msgspec.json.encode({**retry.policy, "override": "exact"})
-    waits = [f"{wait}ms" for wait in retry.delays_ms] or ["0ms"]
+    waits = [format_duration_short(wait) for wait in retry.delays_ms] or ["0ms"]
     policy: dict[str, Any] = {"curve": {"table": waits}, "limit": len(retry.delays_ms)}
     if retry.jitter:
         policy["jitter"] = {"around": retry.jitter}

@@ -301,7 +301,7 @@ def _sent_again(batch: Batch, terms: TopicTerms, row: DeliveryRow, document: Tas
 
 
 def _replay(batch: Batch, terms: TopicTerms, document: TaskDocument, position: int) -> tuple[int, int, bool]:
-    """Have a subscription get those of the next messages that it has missed, or that failed."""
+    """Have a subscription get those of the next messages that it has missed; or all of them, but for those under way."""
     chosen = document.selection
     subscription = batch.store.topics.subscriptions([chosen.subscription or -1]).get(
         chosen.subscription or -1
@@ -318,7 +318,7 @@ def _replay(batch: Batch, terms: TopicTerms, document: TaskDocument, position: i
         there = batch.store.topics.delivery_of(message.id, subscription.id)
         if there is None:
             done += len(deliver(batch, terms, topic, message, [subscription], trigger="replay"))
-        elif document.include == "all" and there.status == DeliveryStatus.DEAD:
+        elif document.include == "all" and there.status in (DeliveryStatus.DEAD, DeliveryStatus.DELIVERED):
             done += _sent_again(batch, terms, there, document)
     return messages[-1].id if messages else position, done, len(messages) == CHUNK
 

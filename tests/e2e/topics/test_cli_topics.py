@@ -59,9 +59,9 @@ def test_a_subscription_is_set_up_breaks_is_repaired_and_gets_what_it_has_missed
         assert table.count("503") == 2
         assert "2 failures" in anew(address, "sub", "list", "orders").stdout
         counted = anew(address, "delivery", "redeliver", "--all-dead", "--sub", "orders/shop", "--dry-run")
-        assert counted.stdout == "1 deliveries would be sent again\n"
+        assert counted.stdout == "1 delivery would be sent again\n"
         again = anew(address, "delivery", "redeliver", "--all-dead", "--sub", "orders/shop")
-        assert again.stdout == "1 deliveries are sent again (done)\n"
+        assert again.stdout == "1 delivery sent again (done)\n"
         until(lambda: [one["status"] for one in deliveries(address)] == ["delivered", "delivered"])
         assert [json.loads(one.body)["data"] for one in receiver.requests] == [{"id": 1}, *[{"id": 2}] * 3]
         assert receiver.requests[-1].header("anew-redelivery") == "true"
@@ -78,7 +78,7 @@ def test_what_was_published_while_it_was_disabled_is_replayed(address: Address) 
         anew(address, "publish", "orders", "--type", "a", "--data", "7")
         anew(address, "sub", "enable", "orders/shop")
         done = anew(address, "replay", "orders/shop", "--since", "1h", "--include", "missed").stdout
-        assert done == "1 deliveries are sent again (done)\n"
+        assert done == "1 delivery sent again (done)\n"
         receiver.wait_for(1)
         assert json.loads(receiver.requests[0].body)["data"] == 7
         tried = anew(address, "sub", "test", "orders/shop").stdout

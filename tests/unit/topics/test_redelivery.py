@@ -112,6 +112,22 @@ def test_checklist_57_a_replay_sends_exactly_the_dead_of_its_window_once_oldest_
     assert topics.statuses() == ["dead", "delivered", "delivered", "delivered", "dead"]
 
 
+def test_a_replay_of_all_sends_what_was_delivered_too() -> None:
+    topics = with_endpoint()
+    topics.answers[A] = [OK, FAIL]
+    for number in range(2):
+        topics.publish(number)
+        topics.run()
+    assert topics.statuses() == ["delivered", "dead"]
+    topics.requests.clear()
+    topics.answers[A] = OK
+    chosen = Selection(subscription=topics.deliveries()[0].subscription, since=NOW)
+    topics.do(start(topics.terms, TaskDocument(selection=chosen, include="all")))
+    topics.run()
+    assert [one.data for one in topics.requests] == [0, 1]
+    assert topics.statuses() == ["delivered", "delivered"]
+
+
 def test_checklist_53_what_was_published_while_it_was_disabled_is_made_by_a_replay_of_what_was_missed() -> (
     None
 ):
