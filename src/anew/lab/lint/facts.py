@@ -7,7 +7,7 @@ import functools
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from anew.backoff import Policy
+from anew.backoff import Decorrelated, Policy, Slices
 from anew.backoff.curves import CURVES, Curve, inner
 from anew.backoff.fields import One, Piece, Tagged, fields_of
 from anew.backoff.jitter import Reach
@@ -24,8 +24,8 @@ MAX_ROWS: Final = 1_000
 MAX_LAWS: Final = 100
 """Retries whose law is worked out; by then every pile that there is has begun."""
 
-_DRAWN: Final = 5_000
-"""Jobs whose waits are drawn where these depend on each other: piles of a tenth are looked for."""
+_DRAWN_LAWS: Final = 40
+"""The same where waits depend on each other and have to be drawn: fewer, each with more jobs."""
 
 
 class Facts:
@@ -92,8 +92,9 @@ class Facts:
 
     @functools.cached_property
     def laws(self) -> tuple[Law, ...]:
-        """The laws of the first hundred of `rows`: how likely each wait is, floor and ceil included."""
-        return all_laws(self.policy, min(len(self.rows), MAX_LAWS), _DRAWN) if self.rows else ()
+        """The laws of the first of `rows`: how likely each wait is, floor and ceil included."""
+        most = _DRAWN_LAWS if isinstance(self.policy.jitter, Decorrelated | Slices) else MAX_LAWS
+        return all_laws(self.policy, min(len(self.rows), most)) if self.rows else ()
 
     @property
     def endless(self) -> bool:
