@@ -100,15 +100,14 @@ def _measured(name: str, jobs: int, *, exact: bool) -> dict[str, float]:
 
 def _explained(name: str, limit: int) -> float:
     """Milliseconds that a policy with its window takes to be explained; the best of five."""
-    from anew.lab.sums.outlive import window
-
     from anew.backoff import Policy
     from anew.lab import explain
+    from anew.lab.last_retry import last_retry
 
     policy = Policy.from_json({"preset": name, "limit": limit})
     took = []
     for _ in range(5):
-        window.cache_clear()
+        last_retry.cache_clear()
         begun = time.perf_counter()
         explain(policy, outages_ms=[3_600_000]).to_json()
         took.append((time.perf_counter() - begun) * 1_000)

@@ -18,10 +18,9 @@ from anew.lab.last_retry import (
     WaitsThatCome,
     is_endless,
     last_retry,
-    mean_and_sd,
-    nearest_rank,
     waits_that_come,
 )
+from anew.lab.laws.drawn import Drawn
 from anew.lab.laws.shapes import Law
 from anew.lab.laws.spans import Span, spans
 from anew.lab.laws.wait import laws, pieces_of
@@ -226,16 +225,20 @@ def _percents(percentiles: Sequence[float]) -> tuple[float, ...]:
 def _forecasts(
     policy: Policy, found: Sequence[Span], percents: Sequence[float], drawn: int
 ) -> Iterator[Forecast]:
-    """Tell each retry: by its law, or by the waits that come where a deadline cuts some of them."""
-    first = _first_cut(policy, found)
-    for span, law in zip(found[:first], laws(policy, first), strict=True):
-        yield _by_law(span, law, percents)
-    if first == len(found):
-        return
-    come = waits_that_come(policy, len(found), drawn)
-    for index in range(first, len(found)):
-        before_ms = (found[index - 1].window_earliest_ms or 0) if index else 0
-        yield _by_draw(policy, found[index], come[index], before_ms, percents)
+    """Tell each retry: by its law, or by the waits that come where it has none or a deadline cuts some of them."""
+    cut = _first_cut(policy, found)
+    known = [*laws(policy, cut)]
+    told = all(span.nominal_ms is not None for span in found)
+    come = waits_that_come(policy, len(found), drawn) if told and (cut < len(found) or None in known) else []
+    for index, span in enumerate(found):
+        law = known[index] if index < cut else None
+        if law is not None or not come:
+            yield _by_law(span, law, percents)
+        elif index < cut:
+            yield _by_law(span, Drawn(come[index].waits_ms), percents)
+        else:
+            before_ms = (found[index - 1].window_earliest_ms or 0) if index else 0
+            yield _cut_short(policy, span, come[index], before_ms, percents)
 
 
 def _first_cut(policy: Policy, found: Sequence[Span]) -> int:
@@ -260,25 +263,17 @@ def _by_law(span: Span, law: Law | None, percents: Sequence[float]) -> Forecast:
     )
 
 
-def _by_draw(
+def _cut_short(
     policy: Policy, span: Span, come: WaitsThatCome, before_ms: int, percents: Sequence[float]
 ) -> Forecast:
+    """Tell a retry of which a deadline cuts some waits by those that come."""
     waits, bounds = come.waits_ms, _bounds(policy, span, before_ms)
     nearly = bounds is None and len(waits) > 0
     if bounds is None:
         bounds = (int(waits[0]), int(waits[-1])) if nearly else (span.earliest_ms or 0, span.latest_ms or 0)
     told = span._replace(earliest_ms=bounds[0], latest_ms=bounds[1])
-    if not len(waits):
-        return Forecast(*told, share=0.0)
-    mean, sd = mean_and_sd(waits)
-    return Forecast(
-        *told,
-        mean_ms=round(mean, 3),
-        sd_ms=round(sd, 3),
-        percentiles_ms={f"{percent:g}": nearest_rank(waits, percent) for percent in percents},
-        share=round(come.share, 6),
-        nearly=nearly,
-    )
+    found = _by_law(told, Drawn(waits) if len(waits) else None, percents)
+    return msgspec.structs.replace(found, share=round(come.share, 6), nearly=nearly)
 
 
 def _bounds(policy: Policy, span: Span, before_ms: int) -> tuple[int, int] | None:

@@ -13,7 +13,6 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
-import statistics
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final, NamedTuple
@@ -21,8 +20,10 @@ from typing import Any, Final, NamedTuple
 from anew.backoff import Decorrelated, Even, NoJitter, Policy, Previous, Slices, Wait, next_wait
 from anew.backoff.windows import Windowed
 from anew.lab.chance import LabDraws, has_numpy
+from anew.lab.laws.drawn import Drawn, mean_and_sd, nearest_rank
+from anew.lab.laws.shapes import Law
 from anew.lab.laws.spans import spans
-from anew.lab.laws.wait import asks_custom, law, phase_starts
+from anew.lab.laws.wait import asks_custom, law, laws, phase_starts
 
 DRAWN: Final = 100_000
 """Jobs whose lives are drawn."""
@@ -182,19 +183,6 @@ def window(policy: Policy) -> tuple[int, int] | None:
     return None if policy.deadline_ms is not None and found[1] > policy.deadline_ms else found
 
 
-def mean_and_sd(values: Sequence[int]) -> tuple[float, float]:
-    """Give mean and standard deviation of some values, in a list or in an array."""
-    array: Any = values
-    if hasattr(array, "mean"):
-        return float(array.mean()), float(array.std())
-    return statistics.fmean(values), statistics.pstdev(values)
-
-
-def nearest_rank(ordered: Sequence[int], percent: float) -> int:
-    """Give the lowest of some values that so many percent of them do not exceed."""
-    return int(ordered[max(math.ceil(len(ordered) * percent / 100 - 1e-9) - 1, 0)])
-
-
 def shares_by_limit(policy: Policy, outage_ms: int, most: int) -> list[float]:
     """Give which share of the jobs would outlive an outage with a limit of 1, 2, ... so many retries, from one draw."""
     longer = dataclasses.replace(policy, limit=most)
@@ -219,6 +207,15 @@ def waits_that_come(policy: Policy, rows: int, drawn: int = DRAWN) -> list[Waits
     jobs = min(drawn, _CALLS // 4 // max(rows, 1))
     found = _lives(policy, _Plan(_singly(rows), rows), jobs, kept=True)
     return [WaitsThatCome(len(waits) / len(found.last_ms), waits) for waits in found.waits_ms]
+
+
+def all_laws(policy: Policy, rows: int) -> tuple[Law, ...]:
+    """Give the laws of the first waits, deadline left aside: drawn where they depend on each other; none if a function decides."""
+    found = tuple(law for law in laws(policy, rows) if law is not None)
+    if len(found) == rows or any(asks_custom(policy, start) for start in phase_starts(policy)):
+        return found
+    come = waits_that_come(dataclasses.replace(policy, deadline_ms=None), rows)
+    return tuple(Drawn(row.waits_ms) for row in come)
 
 
 # -- which retries are drawn

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -13,7 +14,7 @@ from anew.errors import InvalidInput
 from anew.lab.chance import PhaseKind
 from anew.lab.charts.link import PAGE_CALLS
 from anew.lab.explain import Explanation, explain
-from anew.lab.rhythm import Rhythm, in_order, rhythm, waves_meet
+from anew.lab.rhythm import SECOND_TICKS, TICK_MS, Rhythm, in_order, rhythm, waves_meet
 from anew.lab.waves import Wave, early, greatest, waits_between, waves
 from anew.units import SECOND_MS
 
@@ -43,10 +44,12 @@ class Seconds:
     Attributes:
         at: Which.
         calls: How many each has.
+        fullest: The most calls in any ten tenths of a second in a row that begin in it.
     """
 
     at: list[int] | NDArray[np.int64]
     calls: list[int] | NDArray[np.int64]
+    fullest: list[int] | NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,14 +142,32 @@ def least(wave: Wave) -> int:
 def _seconds(calls: Wave) -> Seconds:
     if isinstance(calls, list):
         counted = Counter(ms // SECOND_MS for ms in calls)
-        return Seconds([*counted], [*counted.values()])  # in order, as the calls are
+        fullest: dict[int, int] = {}
+        ticks = [ms // TICK_MS for ms in calls]
+        for place, tick in enumerate(ticks):
+            within = bisect_left(ticks, tick + SECOND_TICKS) - place
+            second = tick // SECOND_TICKS
+            fullest[second] = max(fullest.get(second, 0), within)
+        return Seconds([*counted], [*counted.values()], [*fullest.values()])  # in order, as the calls are
     import numpy as np
 
-    each = calls // SECOND_MS
-    first = np.concatenate(
-        (np.zeros(min(len(each), 1), dtype=np.int64), np.flatnonzero(each[1:] != each[:-1]) + 1)
-    )
-    return Seconds(each[first], np.diff(first, append=len(each)))
+    ticks_of = calls // TICK_MS
+    begun = _changes(ticks_of)
+    different = ticks_of[begun]
+    ends = np.append(begun, len(ticks_of))[different.searchsorted(different + SECOND_TICKS)]
+    each = different // SECOND_TICKS
+    first = _changes(each)
+    if not len(first):
+        return Seconds(each, each, each)
+    found = np.diff(begun[first], append=len(ticks_of))
+    return Seconds(each[first], found, np.maximum.reduceat(ends - begun, first))
+
+
+def _changes(ordered: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Give the place of each value's first one."""
+    import numpy as np
+
+    return np.flatnonzero(np.diff(ordered, prepend=-1))
 
 
 def moments(waits: Wave) -> tuple[float, float]:

@@ -35,7 +35,7 @@ class Look:
         end_ms: Calls before this instant are counted.
         bin_ms: The width of a bin.
         counts: Calls in each, up to the last bin with one.
-        fullest: Of each, the calls of its fullest whole second; None where only those of the bin are known.
+        fullest: Of each, the calls of the fullest second that begins in it; None where only those of the bin are known.
     """
 
     end_ms: int
@@ -90,22 +90,22 @@ def _counted(seconds: Seconds, end_ms: int) -> Look:
     import numpy as np
 
     few = int(seconds.at.searchsorted(bins * step))
-    places, calls = seconds.at[:few] // step, seconds.calls[:few]
+    places = seconds.at[:few] // step
     first = np.flatnonzero(np.diff(places, prepend=-1))
     counts, fullest = np.zeros(bins, dtype=np.int64), np.zeros(bins, dtype=np.int64)
     if few:
-        counts[places[first]] = np.add.reduceat(calls, first)
-        fullest[places[first]] = np.maximum.reduceat(calls, first)
+        counts[places[first]] = np.add.reduceat(seconds.calls[:few], first)
+        fullest[places[first]] = np.maximum.reduceat(seconds.fullest[:few], first)
     return Look(end_ms, bin_ms, counts.tolist(), fullest.tolist())
 
 
 def _plainly(seconds: Seconds, end_ms: int, step: int, bins: int) -> Look:
     counts, fullest = [0] * bins, [0] * bins
-    for second, calls in zip(seconds.at, seconds.calls, strict=True):
+    for second, calls, most in zip(seconds.at, seconds.calls, seconds.fullest, strict=True):
         place = int(second) // step
         if place < bins:
             counts[place] += int(calls)
-            fullest[place] = max(fullest[place], int(calls))
+            fullest[place] = max(fullest[place], int(most))
     return Look(end_ms, step * SECOND_MS, counts, fullest)
 
 
@@ -175,12 +175,13 @@ def _add(
     panel, bins = Load(1, bin_ms, (), start), (stop - start) // bin_ms
     marks = column_marks(panel, bins, scale, least)
     marks = marks if len(marks) > 1 else [0, bins]
-    fine_ms = SECOND_MS if all(look.fullest is not None for look in looks) else bin_ms
+    known = all(look.fullest is not None for look in looks)
+    fine_ms = SECOND_MS if known else bin_ms
     made.edges_ms.extend(float(start + mark * bin_ms) for mark in marks[1:])
     made.bins_ms.extend([fine_ms] * (len(marks) - 1))
     for place, look in enumerate(looks):
         counts = _cut(look.counts, look, start, stop, bin_ms, sum)
-        peaks = counts if fine_ms == bin_ms else _cut(look.fullest or (), look, start, stop, bin_ms, max)
+        peaks = _cut(look.fullest or (), look, start, stop, bin_ms, max) if known else counts
         for low, high in pairwise(marks):
             made.peaks[place].append(round(max(peaks[low:high]) * SECOND_MS / fine_ms, 6))
             made.means[place].append(round(sum(counts[low:high]) * SECOND_MS / (bin_ms * (high - low)), 6))

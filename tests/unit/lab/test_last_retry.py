@@ -52,6 +52,8 @@ TRUE_SHARES = [
             "3s",
             21,
         ),
+        # By hand: the last wait is anything from 89,100 to 90,900 s, and 303 s come before it.
+        ({"curve": {"table": ["3s", "300s", "25h"]}, "jitter": {"around": 0.01}, "limit": 3}, "91167s", 2.0),
     ],
 )
 def test_shares_that_a_brute_force_found(

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
-from anew.backoff import Policy, preset
+from anew.backoff import PRESETS, Policy, preset
 from anew.lab.waves import ABSENT
 from anew.web import loads, words
 from anew.web.loads import Look
@@ -78,6 +80,21 @@ def test_a_moment_with_many_calls_is_no_rate_of_its_own(log: bool) -> None:
     made = loads.columns([loads.bare_looks(celery, None, log=log)], 1_000, celery.last_ms, log=log)
     calls = [int(ms) // 1_000 for wave in celery.waves for ms in wave]
     assert max(made.peaks[0]) == max(calls.count(second) for second in set(calls)) <= 1_000
+
+
+TWENTY: list[Any] = [
+    *sorted(PRESETS)[:18],
+    {"curve": {"constant": "1900ms"}, "jitter": "full", "limit": 9},
+    {"curve": {"exponential": {"base": "10s"}}, "jitter": {"around": 0.1}, "limit": 12},
+]
+
+
+@pytest.mark.parametrize("form", TWENTY, ids=str)
+def test_the_charts_peak_is_the_tables(form: Any) -> None:
+    for log in (False, True):
+        found = herd_of(Policy.from_json(form), jobs=500)
+        made = loads.columns([loads.bare_looks(found, None, log=log)], 1, max(found.last_ms, 2), log=log)
+        assert max(made.peaks[0]) == found.rhythm.peak_second
 
 
 def test_a_short_wave_of_a_long_outage_is_high() -> None:

@@ -137,10 +137,6 @@ class Mixture(Law):
             return math.floor(low + (high - low) * face / faces)
         return min(max(math.ceil(low + share * (high - low)) - 1, self.earliest_ms), self.latest_ms)
 
-    def reached_by(self, percent: float) -> int:
-        """Give the highest value that at least so many percent of all values reach or exceed."""
-        return self.highest(percent)
-
 
 def _last(piece: Piece) -> int:
     top = piece.top

@@ -1,4 +1,4 @@
-"""Laws of a number of whole milliseconds: what all can tell, and those given by a function.
+"""Laws of a number of whole milliseconds: what all can tell.
 
 All answer the same questions (mean, standard deviation, percentiles, share up to a value). Waits are cut down to
 whole milliseconds, and so are the answers: the mean of "anything in [0, 10 ms)" is 4.5 ms.
@@ -7,11 +7,11 @@ whole milliseconds, and so are the answers: the mean of "anything in [0, 10 ms)"
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable
 from typing import Final
 
 FEW: Final = 256
-"""Below this many possible values, cutting to milliseconds is reckoned value by value; above, it takes half a
+"""Below this many possible values, cutting to milliseconds is calculated value by value; above, it takes half a
 millisecond from the mean, to within a thousandth."""
 
 # Nodes and weights of Gauss and Legendre on [0, 1]: three points are exact up to degree 5, eight up to 15.
@@ -26,9 +26,6 @@ GAUSS_8: Final = tuple(
     )
     for side in (-1, 1)
 )
-
-_EIGHTHS: Final = [((eighth + node) / 8, weight / 8) for eighth in range(8) for node, weight in GAUSS_3]
-_EVEN: Final = 840
 
 
 class Law:
@@ -75,28 +72,6 @@ class Law:
                 low = middle
         return high
 
-    def reached_by(self, percent: float) -> int:
-        """Give the highest value that at least so many percent of all values reach or exceed.
-
-        Where the law has no jumps, that is the percentile from the other end.
-
-        Args:
-            percent: 0 to 100; 100 gives the lowest value.
-        """
-        return self.percentile(100 - percent)
-
-    def highest(self, percent: float) -> int:
-        """Look for what `reached_by` gives between the lowest and the highest value: right for laws that jump, too."""
-        low, high = self.earliest_ms, self.latest_ms + 1
-        share = percent / 100 - 1e-12
-        while high - low > 1:
-            middle = (low + high) // 2
-            if 1 - self.below(middle) >= share:
-                low = middle
-            else:
-                high = middle
-        return low
-
 
 def mixed(parts: Iterable[tuple[float, float, float]]) -> tuple[float, float]:
     """Give mean and standard deviation of a mixture of parts: weight, mean and variance of each."""
@@ -104,65 +79,3 @@ def mixed(parts: Iterable[tuple[float, float, float]]) -> tuple[float, float]:
     mean = math.fsum(weight * value for weight, value, _ in known)
     variance = math.fsum(weight * (spread + (value - mean) ** 2) for weight, value, spread in known)
     return mean, math.sqrt(max(variance, 0.0))
-
-
-class Function(Law):
-    """The law of a function of one number anywhere in [0, 1) that never falls inside each of its parts; exact.
-
-    Args:
-        value: The function, in whole milliseconds.
-        parts: Where its monotone parts begin and end, in order; the last one ends just below 1.
-        mean_ms: Its expected value, if that is known more exactly than from samples.
-        jumps: Whether it stands still but for jumps, as where the number throws a die.
-    """
-
-    __slots__ = ("_nudge", "_parts", "_value")
-
-    def __init__(
-        self,
-        value: Callable[[float], float],
-        parts: Sequence[tuple[float, float]],
-        mean_ms: float | None = None,
-        *,
-        jumps: bool = False,
-    ) -> None:
-        self._value, self._parts = value, parts
-        # A percentile may fall on a jump: then the lowest value is asked for, or the highest.
-        self._nudge = 1e-12 if jumps else 0.0
-        self.earliest_ms = int(min(value(low) for low, _ in parts))
-        self.latest_ms = int(max(value(high) for _, high in parts))
-        # Where it jumps, quadrature misses steps; this many points divide evenly into most dice's faces.
-        nodes = [((index + 0.5) / _EVEN, 1 / _EVEN) for index in range(_EVEN)] if jumps else _EIGHTHS
-        samples = [
-            ((high - low) * weight, value(low + (high - low) * node), 0.0)
-            for low, high in parts
-            for node, weight in nodes
-        ]
-        mean, self.sd_ms = mixed(samples)
-        self.mean_ms = mean if mean_ms is None else mean_ms
-
-    def below(self, ms: float) -> float:
-        """Give the share of values below ``ms``."""
-        return sum(self._reached(low, high, ms) - low for low, high in self._parts)
-
-    def _reached(self, low: float, high: float, ms: float) -> float:
-        if self._value(low) >= ms:
-            return low
-        if self._value(high) < ms:
-            return high
-        while high - low > (self._nudge or 1e-9):
-            middle = (low + high) / 2
-            low, high = (middle, high) if self._value(middle) < ms else (low, middle)
-        return high
-
-    def percentile(self, percent: float) -> int:
-        """Give the lowest value that at least so many percent of all values do not exceed."""
-        if len(self._parts) == 1:
-            return int(self._value(min(max(percent / 100 - self._nudge, 0.0), self._parts[0][1])))
-        return super().percentile(percent)
-
-    def reached_by(self, percent: float) -> int:
-        """Give the highest value that at least so many percent of all values reach or exceed."""
-        if len(self._parts) > 1 or not self._nudge:
-            return self.percentile(100 - percent)
-        return int(self._value(min(max(1 - percent / 100 + self._nudge, 0.0), self._parts[0][1])))

@@ -1,28 +1,20 @@
 """The law of one wait: what next_wait would give if it were asked for ever, reckoned instead of drawn.
 
-Windows, dice, steps and ``even`` have closed forms; ``decorrelated`` is carried from retry to retry as a chain over a
-grid, ``slices`` as 987 pairs of numbers. The policy's cap, clamp and cut to whole milliseconds are in it,
+Windows, dice, steps and ``even`` have closed forms. What depends on the wait before has none, ``decorrelated`` and ``slices``:
+`anew.lab.last_retry` draws their waits. The policy's cap, clamp and cut to whole milliseconds are in a law,
 the deadline is not, for what it leaves depends on the time that has passed.
 """
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Iterator
-from typing import Final
 
-from anew.backoff import Decorrelated, Even, NoJitter, Policy, Slices, UpTo
+from anew.backoff import Decorrelated, Even, Full, NoJitter, Policy, UpTo
 from anew.backoff.curves import is_custom
-from anew.backoff.stateful import slices_unit
 from anew.backoff.windows import Windowed
 from anew.lab.laws.pieces import Mixture, Piece
-from anew.lab.laws.remembering import Carried, Fronts
-from anew.lab.laws.same_number import SameNumber
 from anew.lab.laws.shapes import GAUSS_8, Law
 from anew.lab.laws.slides import Slide
-from anew.lab.laws.tabulated import tabled
-
-_NODES: Final = 1_024
 
 
 def law(policy: Policy, retry: int) -> Law | None:
@@ -30,29 +22,22 @@ def law(policy: Policy, retry: int) -> Law | None:
 
     Args:
         policy: The policy.
-        retry: Which retry, 1 = the first. Where waits depend on each other, those before it are walked through.
+        retry: Which retry, 1 = the first.
 
     Returns:
-        The law; None where a custom function decides.
+        The law; None where a custom function decides, or where the wait depends on the one before.
     """
-    if not isinstance(policy.jitter, Decorrelated | Slices):
-        return next(laws(policy, retry, first=retry))
-    *_, found = laws(policy, retry)
-    return found
+    return next(laws(policy, retry, first=retry))
 
 
 def laws(policy: Policy, retries: int, *, first: int = 1) -> Iterator[Law | None]:
-    """Give the laws of the waits before retries ``first`` to ``retries``, the policy's own limit left aside.
+    """Give the laws of the waits before retries ``first`` to ``retries``, the policy's own limit left aside; see `law`.
 
     Args:
         policy: The policy.
         retries: The last retry.
-        first: The first one; 1 for ``decorrelated`` and ``slices``, which remember.
+        first: The first one.
     """
-    jitter = policy.jitter
-    if isinstance(jitter, Decorrelated | Slices):
-        yield from _remembering(policy, jitter, retries)
-        return
     # Beyond a cap all waits have the same law.
     known: dict[tuple[float, ...], Law] = {}
     for retry in range(first, retries + 1):
@@ -88,6 +73,9 @@ def pieces_of(policy: Policy, retry: int) -> list[Piece] | None:
         pieces = windowed(jitter, low, high)
     elif isinstance(jitter, NoJitter):
         pieces = [Piece.atom(1.0, nominal)]
+    elif isinstance(jitter, Decorrelated) and retry == 1:
+        # The first one has no wait before it.
+        pieces = windowed(Full(), nominal, jitter.times * nominal)
     else:
         return None
     return [held for piece in pieces for held in piece.held(policy.floor_ms, policy.highest_ms)]
@@ -108,7 +96,7 @@ def slide_of(policy: Policy, retry: int) -> tuple[float, float, float]:
     return u + start * (v + start * w), spread * (v + 2 * start * w), spread * spread * w
 
 
-def _one(policy: Policy, retry: int, known: dict[tuple[float, ...], Law]) -> Law:
+def _one(policy: Policy, retry: int, known: dict[tuple[float, ...], Law]) -> Law | None:
     pieces = pieces_of(policy, retry)
     if pieces is not None:
         key = tuple(number for piece in pieces for number in piece)
@@ -116,7 +104,7 @@ def _one(policy: Policy, retry: int, known: dict[tuple[float, ...], Law]) -> Law
             known[key] = Mixture(pieces)
         return known[key]
     if not isinstance(policy.jitter, Even):
-        return _asked(policy, retry)
+        return None
     key = slide_of(policy, retry)
     if key not in known:
         known[key] = _slid(policy, *key, dither=policy.jitter.dither)
@@ -158,44 +146,3 @@ def _trimmed(low: float, width: float, unit: int) -> list[Piece]:
     rest = 1 - faces * unit / width
     pieces = [Piece(1 - rest, low, low + faces * unit, faces)] if faces else []
     return [*pieces, Piece.atom(rest, low + faces * unit)] if rest > 1e-12 else pieces
-
-
-def _asked(policy: Policy, retry: int) -> Law:
-    """Give the law of a jitter that is none of ours: a table of what it answers to evenly spaced numbers."""
-    nominal, place = policy.nominal(retry), policy.place(retry)[1]
-    values = []
-    for index in range(_NODES):
-        number = (index + 0.5) / _NODES
-        draws = SameNumber.of(number, number)
-        wait = policy.jitter.draw(retry, place, nominal, policy.nominal, draws, None).wait
-        values.append(float(min(max(wait, policy.floor_ms), policy.highest_ms)))
-    return tabled(sorted(values))
-
-
-def _remembering(policy: Policy, jitter: Decorrelated | Slices, retries: int) -> Iterator[Law | None]:
-    floor, ceil = policy.floor_ms, policy.highest_ms
-    if any(asks_custom(policy, retry) for retry in phase_starts(policy)):
-        for _ in range(retries):
-            yield None
-        return
-    if isinstance(jitter, Slices):
-        fronts = Fronts(slices_unit(policy.nominal(1)), floor, ceil)
-        for retry in range(1, retries + 1):
-            yield fronts.law(retry)
-        return
-    yield from _carried(policy, jitter.times, retries)
-
-
-@functools.lru_cache(maxsize=16)
-def _carried(policy: Policy, times: float, retries: int) -> list[Law]:
-    """Walk the chain; remembered, because rows and window ask for the same one."""
-    curve = [policy.nominal(retry) for retry in range(1, max(retries, 1) + 1)]
-    carried, start = Carried(curve, times, policy.highest_ms), curve[0]
-    # The first one has nothing to remember.
-    first = Piece(1.0, start, times * start) if times * start > start else Piece.atom(1.0, start)
-    found: list[Law] = [Mixture(first.held(policy.floor_ms, policy.highest_ms))]
-    carried.step(start)
-    for nominal in curve[1:]:
-        carried.step(nominal)
-        found.append(carried.law(policy.floor_ms))
-    return found[:retries]

@@ -7,23 +7,25 @@ import functools
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from anew.backoff import Policy
+from anew.backoff import Decorrelated, Policy, Slices
 from anew.backoff.curves import CURVES, Curve, inner
 from anew.backoff.fields import One, Piece, Tagged, fields_of
 from anew.backoff.jitter import Reach
 from anew.backoff.kinds import Duration, Kind, ListOf
 from anew.backoff.policy import JITTERS
 from anew.backoff.presets import find_preset
-from anew.lab.last_retry import LastRetry, is_endless, last_retry
+from anew.lab.last_retry import LastRetry, all_laws, is_endless, last_retry
 from anew.lab.laws.shapes import Law
 from anew.lab.laws.spans import Span, spans
-from anew.lab.laws.wait import laws
 
 MAX_ROWS: Final = 1_000
 """Retries that are worked out one by one."""
 
 MAX_LAWS: Final = 100
 """Retries whose law is worked out; by then every pile that there is has begun."""
+
+_DRAWN_LAWS: Final = 40
+"""The same where waits depend on each other and have to be drawn: fewer, each with more jobs."""
 
 
 class Facts:
@@ -90,9 +92,9 @@ class Facts:
 
     @functools.cached_property
     def laws(self) -> tuple[Law, ...]:
-        """The laws of the first hundred of `rows`: how likely each wait is, floor and ceil included."""
-        found = laws(self.policy, min(len(self.rows), MAX_LAWS))
-        return tuple(law for law in found if law is not None) if self.rows else ()
+        """The laws of the first of `rows`: how likely each wait is, floor and ceil included."""
+        most = _DRAWN_LAWS if isinstance(self.policy.jitter, Decorrelated | Slices) else MAX_LAWS
+        return all_laws(self.policy, min(len(self.rows), most)) if self.rows else ()
 
     @property
     def endless(self) -> bool:

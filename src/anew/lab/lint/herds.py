@@ -206,9 +206,10 @@ def _shrinking(facts: Facts) -> Iterator[tuple[float, int]]:
 @rule("full-halves-window", Severity.INFO, {"curve": _DOUBLING, "jitter": "full", "limit": 8})
 def full_halves_window(facts: Facts, context: Context) -> Iterator[str]:
     """Full jitter waits half as long as the curve on average, so the same limit gives up in half the time."""
-    policy, laws = facts.policy, facts.laws
-    if not isinstance(policy.jitter, Full) or policy.retries is None or len(laws) < 2:
+    policy = facts.policy
+    if not isinstance(policy.jitter, Full) or policy.retries is None or len(facts.laws) < 2:
         return
+    laws = facts.laws
     if policy.deadline_ms is not None and sum(facts.held) >= policy.deadline_ms:
         return  # The deadline gives up, not the limit, and shorter waits make it more retries.
     most = math.inf if policy.jitter.redraw_ms is None else policy.jitter.redraw_ms

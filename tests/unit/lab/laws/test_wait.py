@@ -7,6 +7,7 @@ import pytest
 
 from anew.backoff import PRESETS, Custom, Policy, UpTo, preset
 from anew.backoff.curves import Constant
+from anew.lab.last_retry import all_laws
 from anew.lab.laws.shapes import Law
 from anew.lab.laws.wait import law, laws
 
@@ -15,10 +16,9 @@ from .draws import assert_agrees, drawn
 
 
 def law_of(form: Any, retry: int = 1) -> Law:
-    """The law of one wait, which must be known."""
-    found = law(form if isinstance(form, Policy) else Policy.from_json(form), retry)
-    assert found is not None
-    return found
+    """The law of one wait, which must be known; drawn where it has no form."""
+    policy = form if isinstance(form, Policy) else Policy.from_json(form)
+    return law(policy, retry) or all_laws(policy, retry)[-1]
 
 
 # -- by hand
@@ -179,25 +179,24 @@ def test_dither_on_a_constant_stretch_is_a_window() -> None:
 
 def test_the_medians_of_decorrelated_without_a_cap() -> None:
     """Published, from base 15 s: 30, 47, 69, 94, 124, 158, 200, 248, 303, 367 s, drawn and so rounded by chance."""
-    found = list(laws(Policy.from_json({"curve": {"constant": "15s"}, "jitter": "decorrelated"}), 10))
-    medians = [each.percentile(50) / 1000 for each in found if each is not None]
+    found = all_laws(Policy.from_json({"curve": {"constant": "15s"}, "jitter": "decorrelated"}), 10)
+    medians = [each.percentile(50) / 1000 for each in found]
     assert medians == pytest.approx([30, 47, 69, 94, 124, 158, 200, 248, 303, 367], rel=0.012)
 
 
 def test_the_means_of_decorrelated_without_a_cap() -> None:
     """The mean of a wait between c and three times the one before is (c + 3 m) / 2: 30, 52.5, 86.25 ... s."""
-    found = list(laws(Policy.from_json({"curve": {"constant": "15s"}, "jitter": "decorrelated"}), 10))
+    found = all_laws(Policy.from_json({"curve": {"constant": "15s"}, "jitter": "decorrelated"}), 10)
     mean = 15_000.0
     for each in found:
         mean = (15_000 + 3 * mean) / 2
-        assert each is not None
-        assert each.mean_ms == pytest.approx(mean, rel=5e-3)
+        assert each.mean_ms == pytest.approx(mean, rel=0.02)
 
 
 def test_two_retries_of_decorrelated_by_hand() -> None:
     """x uniform in [1, 3], then uniform in [1, 3x]: below 3 with probability E[2 / (3x - 1)] = (2/3) ln(8/2) / 2."""
     found = law_of(preset("aws_decorrelated"), 2)
-    assert found.cdf(2_999) == pytest.approx(math.log(4) / 3, abs=2e-4)
+    assert found.cdf(2_999) == pytest.approx(math.log(4) / 3, abs=3e-3)
 
 
 @pytest.mark.parametrize(("base", "cap", "share"), [("15s", "1h", 0.28), ("1s", "20s", 0.41)])
@@ -205,7 +204,7 @@ def test_the_share_of_decorrelated_waits_exactly_at_the_cap(base: str, cap: str,
     policy = preset("aws_decorrelated", base=base, ceil=cap)
     found = law_of(policy, 150)
     assert found.cdf(policy.ceil_ms or 0) - found.cdf((policy.ceil_ms or 0) - 1) == pytest.approx(
-        share, abs=0.006
+        share, abs=0.012
     )
 
 
@@ -217,12 +216,12 @@ def test_the_first_wait_of_slices_is_its_curve() -> None:
     found = law_of(SLICES)
     expected = math.sqrt(2) * math.tanh(math.sqrt(2)) / 1.4 * 1000
     assert found.percentile(50) == pytest.approx(expected, abs=2)
-    assert (found.earliest_ms, found.latest_ms) == (0, pytest.approx(1_377, abs=1))
+    assert (found.earliest_ms, found.latest_ms) == (pytest.approx(0, abs=8), pytest.approx(1_377, abs=1))
 
 
 def test_slices_end_at_the_ceiling() -> None:
     assert law_of(SLICES | {"ceil": "1h"}, 60).mean_ms == 3_600_000
-    assert law_of(SLICES, 2_000).earliest_ms == 31_536_000_000
+    assert law_of(SLICES, 1_100).earliest_ms == 31_536_000_000
     assert law_of(SLICES | {"curve": {"exponential": {"base": 0}}}, 3).latest_ms == 0
 
 
@@ -287,16 +286,23 @@ def test_beyond_the_cap_all_waits_share_one_law() -> None:
     assert len({id(each) for each in found}) == 1
 
 
-def test_a_chain_of_decorrelated_goes_on_where_the_curve_comes_back() -> None:
+def test_what_depends_on_the_wait_before_has_no_law_of_its_own() -> None:
+    policy = preset("aws_decorrelated")
+    first, second = laws(policy, 2)
+    assert first is not None
+    assert (first.earliest_ms, first.latest_ms, second) == (1_000, 2_999, None)
+
+
+def test_decorrelated_goes_on_where_the_curve_comes_back() -> None:
     """After 10 s and a nominal wait of 0: anything in [0, 30 s), then in [0, three times that); 15 and 22.5 s on average."""
     form = {"curve": {"table": ["0s", "10s", "0s"]}, "jitter": {"decorrelated": 3}, "limit": 5}
-    found = list(laws(Policy.from_json(form), 4))
-    assert [law.latest_ms for law in found if law][1:] == [
+    found = all_laws(Policy.from_json(form), 4)
+    assert [law.latest_ms for law in found][1:] == [
         10_000,
         pytest.approx(30_000, rel=0.04),
         pytest.approx(90_000, rel=0.04),
     ]
-    assert [law.mean_ms for law in found if law][2:] == [
+    assert [law.mean_ms for law in found][2:] == [
         pytest.approx(15_000, rel=0.01),
-        pytest.approx(22_500, rel=0.01),
+        pytest.approx(22_500, rel=0.015),
     ]
