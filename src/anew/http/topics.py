@@ -84,8 +84,9 @@ def problem(request: Request, error: AnewError) -> None:
     detail = "internal server error" if internal else str(error)[:MOST_TOLD]
     body: dict[str, Any] = {"type": "about:blank", "title": error.code, "status": status, "code": error.code}
     body |= {"detail": detail, "error": detail}
-    if isinstance(error, InvalidInput) and error.field and not internal:
-        pointer = error.field if error.field.startswith("/") else "/" + error.field.replace(".", "/")
+    if status == 422 and isinstance(error, InvalidInput):
+        is_path = error.field and not error.field.startswith("/")
+        pointer = "/" + error.field.replace(".", "/") if is_path else error.field
         body["errors"] = [{"pointer": pointer[:MOST_TOLD], "detail": detail}]
     extra = ((b"retry-after", b"1"),) if status in (503, 507) else ()
     request.reply(status, msgspec.json.encode(body), PROBLEM, extra)

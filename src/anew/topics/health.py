@@ -56,7 +56,7 @@ class Checkup(Struct, frozen=True):
 
 
 def after_attempt(
-    state: HealthState, health: Health, ok: bool, now: int, asked_ms: int | None = None
+    state: HealthState, health: Health, ok: bool, began_at: int, now: int, asked_ms: int | None = None
 ) -> Checkup:
     """Give how an endpoint has done after one more attempt.
 
@@ -64,7 +64,7 @@ def after_attempt(
         state: Before it.
         health: What its policy says.
         ok: Whether it has taken the delivery.
-        now: When the attempt ended, epoch ms.
+        began_at, now: When the attempt began, and when it ended, epoch ms.
         asked_ms: For how long it asks to be spared.
     """
     asked_until = state.asked_until if asked_ms is None else max(state.asked_until, now + asked_ms)
@@ -73,7 +73,7 @@ def after_attempt(
     since = now if state.since is None else state.since
     state = replace(state, failures=state.failures + 1, since=since, asked_until=asked_until)
     was_closed = not state.opened
-    state = _broken(state, health, now)
+    state = _broken(state, health, began_at, now)
     opened = was_closed and state.opened > 0
     if health.disable_after_ms is None:
         return Checkup(state, opened)
@@ -85,9 +85,9 @@ def after_attempt(
     return Checkup(state if warning is None else replace(state, warned=warning), opened, warning)
 
 
-def _broken(state: HealthState, health: Health, now: int) -> HealthState:
-    """Open the breaker where that is due. Attempts that had begun before it opened change nothing."""
-    if health.breaker_failures is None or now < state.open_until:
+def _broken(state: HealthState, health: Health, began_at: int, now: int) -> HealthState:
+    """Open the breaker where that is due. A failure of an attempt that began earlier than its probe may changes nothing."""
+    if health.breaker_failures is None or began_at < state.open_until:
         return state
     if not state.opened and state.failures < health.breaker_failures:
         return state

@@ -92,6 +92,8 @@ def _without_status(answer: Answer) -> Verdict:
             return Verdict(kind="dead", dead_reason=error, error=error)
         case "proxy":
             return Verdict(kind="ours", error=error)
+        case "connect_timeout":
+            return Verdict(kind="retry", error="timeout")
         case _:
             return Verdict(kind="retry", error=error)
 

@@ -19,7 +19,7 @@ from anew.store.topics import DeliveryRow, DeliveryStatus, MessageRow, Subscript
 from anew.topics.attempts import ended
 from anew.topics.documents import CONFIRMATION, OWN, NewMessage
 from anew.topics.publishing import QUEUE, TEST, deliver, delivery_job, held_ms, new_message
-from anew.topics.registry import known_subscription, known_topic
+from anew.topics.registry import known_subscription, known_topic, shut
 from anew.topics.terms import TopicTerms, holding_for
 from anew.units import DAY_MS
 
@@ -138,6 +138,7 @@ def _begun_again(
         purge_at=None,
     )
     batch.insert([delivery_job(batch, terms, row, message, subscription, held)], keys=[key])
+    shut(batch, [subscription])
     batch.store.topics.write_deliveries([row])
     return row
 

@@ -244,8 +244,9 @@ class _Settling:
             return
         batch, terms = self._batch, self._terms
         before = health_of(row.health)
+        ok = verdict.kind == "delivered"
         checkup = after_attempt(
-            before, given.policy.health, verdict.kind == "delivered", batch.now, verdict.spare_ms
+            before, given.policy.health, ok, given.started_at, batch.now, verdict.spare_ms
         )
         if checkup.state != before:
             row = replace(row, health=msgspec.json.encode(checkup.state))

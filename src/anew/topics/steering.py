@@ -16,6 +16,9 @@ from anew.topics.signing import check_secret
 from anew.topics.terms import TopicTerms
 from anew.topics.views import View, subscription_view
 
+LAST_ID_AT: Final = (1 << 63 - COUNTER_BITS) - 1
+"""The last instant, epoch ms, that the id of a message can have."""
+
 Turn = Literal["pause", "resume", "disable", "enable"]
 Action = Literal["confirm", "pause", "resume", "disable", "enable", "rotate", "replay", "delete"]
 ABOUT: Final[dict[Action, str]] = {
@@ -32,8 +35,6 @@ ABOUT: Final[dict[Action, str]] = {
 
 Steering = Callable[[Batch], View]
 """A verb that gives what is shown of it; see `steer`."""
-
-_LAST_MS: Final = ((1 << 63) - 1) >> COUNTER_BITS
 
 
 def steer(
@@ -122,7 +123,7 @@ def _replay(terms: TopicTerms, subscription: int, body: ReplayBody) -> Steering:
 
 
 def moment(text: str | None, pointer: str) -> int | None:
-    """Read an instant, RFC 3339 or epoch ms; one before 1970 or after the last that an id can hold counts as that.
+    """Read an instant, RFC 3339 or epoch ms; one outside of those that ids can have is the nearest of these.
 
     Raises:
         InvalidInput: It is neither; the field is the pointer.
@@ -130,7 +131,7 @@ def moment(text: str | None, pointer: str) -> int | None:
     if text is None:
         return None
     if text.isdecimal() and len(text) <= 15:
-        return min(int(text), _LAST_MS)
+        return min(int(text), LAST_ID_AT)
     try:
         found = datetime.fromisoformat(text)
     except ValueError:
@@ -139,4 +140,4 @@ def moment(text: str | None, pointer: str) -> int | None:
         raise InvalidInput(
             f"{pointer}: expected an instant such as 2027-01-01T00:00:00Z, got {text!r:.60}", field=pointer
         )
-    return min(max(int(found.timestamp() * 1_000), 0), _LAST_MS)
+    return min(max(int(found.timestamp() * 1_000), 0), LAST_ID_AT)

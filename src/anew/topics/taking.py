@@ -204,7 +204,10 @@ def _count_lost(batch: Batch, terms: TopicTerms, lost: Sequence[tuple[_Found, At
     attempts: list[AttemptRow] = []
     dead: list[tuple[DeliveryRow, _Found]] = []
     for one, attempt in lost:
-        failed = Failed(message="its dispatcher died", error_type="Lost", retry_at=batch.now, limited=True)
+        kill = one.delivery.trigger == "once"
+        failed = Failed(
+            message="its dispatcher died", error_type="Lost", kill=kill, retry_at=batch.now, limited=True
+        )
         change = batch.decide(jobs[one.key], failed)
         changes.append(change)
         row = replace(one.delivery, attempts=attempt.number, cause="lost")

@@ -279,6 +279,20 @@ def test_what_was_lost_with_its_dispatcher_is_counted_and_goes_on_at_once() -> N
     assert topics.times() == [0, 7]  # of its three attempts one was lost
 
 
+def test_the_one_attempt_of_a_delivery_sent_again_once_is_also_spent_when_it_is_lost() -> None:
+    topics = Topics()
+    topics.topic()
+    topics.subscribe(A, delivery_policy=policy(retry={"schedule": [7, 7]}))
+    topics.publish()
+    topics.run()
+    topics.do(redeliver(topics.terms, topics.deliveries()[0].id, "once", force=True))
+    (lost,) = topics.take()
+    topics.do(lambda batch: batch.release([lost.delivery.job], None))  # as after the death of its process
+    topics.run()
+    assert topics.times() == [0]
+    assert topics.statuses() == ["dead"]
+
+
 def test_paused_deliveries_wait_and_their_deadline_waits_with_them() -> None:
     topics = Topics()
     topics.topic()

@@ -47,15 +47,18 @@ def test_checklist_3_and_30_every_status_in_both_profiles(status: int, webhook: 
     assert [kind(status), kind(status, SNS)] == expected
 
 
-@pytest.mark.parametrize(
-    "error", ["dns", "refused", "reset", "unreachable", "tls", "timeout", "connect_timeout", "protocol"]
-)
+@pytest.mark.parametrize("error", ["dns", "refused", "reset", "unreachable", "tls", "timeout", "protocol"])
 @pytest.mark.parametrize("policy", [WEBHOOK, SNS])
 def test_checklist_3_what_fails_without_an_answer_is_tried_again_by_its_name(
     error: Any, policy: Retry
 ) -> None:
     verdict = judge(Answer(error=error), policy, True, NOW)
     assert (verdict.kind, verdict.error) == ("retry", error)
+
+
+def test_no_connection_in_time_is_a_timeout() -> None:
+    verdict = judge(Answer(error="connect_timeout"), WEBHOOK, True, NOW)
+    assert (verdict.kind, verdict.error) == ("retry", "timeout")
 
 
 @pytest.mark.parametrize("reason", ["blocked_address", "invalid_request"])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import pytest
 
 from anew.errors import Conflict, PayloadExpired
@@ -80,6 +82,49 @@ def test_once_is_one_attempt_and_full_begins_the_policy_again() -> None:
     topics.run()
     assert topics.times() == [0, 3, 3, 3, 6]
     assert topics.deliveries()[0].attempts == 5
+
+
+def test_what_is_sent_again_waits_as_the_endpoint_has_asked() -> None:
+    topics = with_endpoint()
+    topics.answers[A] = [OK, Answer(status=503, headers={"retry-after": "60"}), OK]
+    topics.publish()
+    topics.run()
+    topics.publish()
+    topics.run()
+    delivered, dead = topics.deliveries()
+    topics.do(remove(dead.id))  # no job of this endpoint is left
+    topics.do(redeliver(topics.terms, delivered.id, force=True))
+    topics.run()
+    assert topics.times() == [0, 0, 60]
+
+
+def test_a_window_that_ends_where_time_begins_is_empty() -> None:
+    topics = with_endpoint()
+    topics.answers[A] = FAIL
+    topics.publish()
+    topics.run()
+    assert topics.do(lambda batch: count(batch, Selection(until=0))) == 0
+
+
+@pytest.mark.parametrize("text", ["9999-12-31T00:00:00Z", "999999999999999"])
+@pytest.mark.parametrize("include", ["failed", "missed", "all"])
+def test_a_replay_of_what_will_be_published_in_very_many_years_is_done_at_once(
+    text: str, include: Literal["failed", "missed", "all"]
+) -> None:
+    topics = Topics()
+    topics.topic()
+    subscribed = topics.subscribe(A)
+    at = moment(text, "/since")
+    assert at is not None
+    chosen = Selection(subscription=subscribed.row.id, since=at, until=at)
+    task = topics.do(start(topics.terms, TaskDocument(selection=chosen, include=include)))
+    topics.run()
+    assert topics.do(lambda batch: known_task(batch, task.id)).status == "done"
+
+
+@pytest.mark.parametrize("text", ["1969-12-31T00:00:00Z", "0"])
+def test_an_instant_before_all_is_the_first_one(text: str) -> None:
+    assert moment(text, "/until") == 0
 
 
 def test_a_waiting_delivery_that_is_sent_again_is_sent_now() -> None:
