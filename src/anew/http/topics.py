@@ -63,11 +63,9 @@ LONGEST_TEST_MS: Final = 35_000
 """How long a test of an endpoint is waited for; its own time-out is 30 s at most, and there may be no process that delivers."""
 
 _ENDED = ("delivered", "dead", "cancelled")
-MOST_TTL_S: Final = 3_650 * 86_400
 MOST_LIMIT: Final = 100
 LAST_KEY: Final = (1 << 63) - 1
 _number = re.compile(r"[0-9]{1,9}").fullmatch
-_queue_name = re.compile(r"[^,*?\[\]{}\\\x00]{1,512}").fullmatch
 
 
 def problem(request: Request, error: AnewError) -> None:
