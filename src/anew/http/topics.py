@@ -64,6 +64,7 @@ LONGEST_TEST_MS: Final = 35_000
 
 _ENDED = ("delivered", "dead", "cancelled")
 MOST_LIMIT: Final = 100
+MOST_COUNTED: Final = 100_000
 LAST_KEY: Final = (1 << 63) - 1
 _number = re.compile(r"[0-9]{1,9}").fullmatch
 
@@ -451,12 +452,21 @@ class TopicRoutes:
         if not body.dry_run:
             self._begin(request, redelivery.TaskDocument(selection=chosen, mode=mode))
             return
-        self._do(
-            request,
-            lambda batch: redelivery.count(batch, chosen),
-            lambda count: reply(request, 200, {"count": count}),
-            writes=False,
-        )
+        self._count(request, chosen)
+
+    def _count(
+        self, request: Request, chosen: redelivery.Selection, found: int = 0, after: int | None = None
+    ) -> None:
+        """Count deliveries, some in each transaction, up to a number of them."""
+
+        def counted(result: tuple[int, int | None]) -> None:
+            number, last = found + result[0], result[1]
+            if last is None or number >= MOST_COUNTED:
+                reply(request, 200, {"count": min(number, MOST_COUNTED)})
+            elif not request.gone:
+                self._count(request, chosen, number, last)
+
+        self._do(request, lambda batch: redelivery.count(batch, chosen, after), counted, writes=False)
 
     # -- tasks and policies
 
