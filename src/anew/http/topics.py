@@ -80,7 +80,7 @@ def problem(request: Request, error: AnewError) -> None:
     detail = "internal server error" if internal else str(error)[:MOST_TOLD]
     body: dict[str, Any] = {"type": "about:blank", "title": error.code, "status": status, "code": error.code}
     body |= {"detail": detail, "error": detail}
-    if status == 422 and isinstance(error, InvalidInput):
+    if isinstance(error, InvalidInput) and (error.field or status == 422):
         is_path = error.field and not error.field.startswith("/")
         pointer = "/" + error.field.replace(".", "/") if is_path else error.field
         body["errors"] = [{"pointer": pointer[:MOST_TOLD], "detail": detail}]
