@@ -22,8 +22,7 @@ from anew.net.seam import WireLimits
 from anew.store.protocol import Store
 from anew.store.sqlite import Places, SqliteStore
 from anew.topics.guard import GuardSettings
-from anew.topics.settled import guard_of, terms_of
-from anew.topics.terms import TopicTerms
+from anew.topics.terms import TopicTerms, guard_of, terms_of
 
 
 def open_store(settings: Settings) -> Store:

@@ -66,11 +66,10 @@ LONGEST_TEST_MS: Final = 35_000
 """How long a test of an endpoint is waited for; its own time-out is 30 s at most, and there may be no process that delivers."""
 
 _ENDED = ("delivered", "dead", "cancelled")
-MOST_TTL_S: Final = 3_650 * 86_400
 MOST_LIMIT: Final = 100
+MOST_COUNTED: Final = 100_000
 LAST_KEY: Final = (1 << 63) - 1
 _number = re.compile(r"[0-9]{1,9}").fullmatch
-_queue_name = re.compile(r"[^,*?\[\]{}\\\x00]{1,512}").fullmatch
 
 
 def problem(request: Request, error: AnewError) -> None:
@@ -84,7 +83,7 @@ def problem(request: Request, error: AnewError) -> None:
     detail = "internal server error" if internal else str(error)[:MOST_TOLD]
     body: dict[str, Any] = {"type": "about:blank", "title": error.code, "status": status, "code": error.code}
     body |= {"detail": detail, "error": detail}
-    if status == 422 and isinstance(error, InvalidInput):
+    if isinstance(error, InvalidInput) and (error.field or status == 422):
         is_path = error.field and not error.field.startswith("/")
         pointer = "/" + error.field.replace(".", "/") if is_path else error.field
         body["errors"] = [{"pointer": pointer[:MOST_TOLD], "detail": detail}]
@@ -459,12 +458,21 @@ class TopicRoutes:
         if not body.dry_run:
             self._begin(request, redelivery.TaskDocument(selection=chosen, mode=mode))
             return
-        self._do(
-            request,
-            lambda batch: redelivery.count(batch, chosen),
-            lambda count: reply(request, 200, {"count": count}),
-            writes=False,
-        )
+        self._count(request, chosen)
+
+    def _count(
+        self, request: Request, chosen: redelivery.Selection, found: int = 0, after: int | None = None
+    ) -> None:
+        """Count deliveries, some in each transaction, up to a number of them."""
+
+        def counted(result: tuple[int, int | None]) -> None:
+            number, last = found + result[0], result[1]
+            if last is None or number >= MOST_COUNTED:
+                reply(request, 200, {"count": min(number, MOST_COUNTED)})
+            elif not request.gone:
+                self._count(request, chosen, number, last)
+
+        self._do(request, lambda batch: redelivery.count(batch, chosen, after), counted, writes=False)
 
     # -- tasks and policies
 

@@ -18,9 +18,8 @@ from anew.topics import asked, reading, registry
 from anew.topics.bodies import SubscriptionBody, TopicBody
 from anew.topics.documents import TopicDocument, check_topic_name
 from anew.topics.publishing import publish
-from anew.topics.settled import guard_of, terms_of
 from anew.topics.steering import Action, steer
-from anew.topics.terms import TopicTerms
+from anew.topics.terms import TopicTerms, guard_of, terms_of
 from anew.topics.views import View, topic_view
 
 PAGE: Final = 100

@@ -17,11 +17,11 @@ from anew.errors import AnewError, StoreBusy
 from anew.store.topics import SubscriptionRow
 from anew.topics.exchange import Answer, Outgoing
 from anew.topics.publishing import health_of
+from anew.topics.registry import open_again
 from anew.topics.sending import digest_of, outgoing
 from anew.topics.settling import Sent, put_back, settle
 from anew.topics.taking import Assignment, take
 from anew.topics.terms import TopicTerms
-from anew.topics.upkeep import look_after
 
 log = logging.getLogger("anew.topics")
 
@@ -42,6 +42,11 @@ GATHER_S: Final = 0.002
 
 UPKEEP_MS: Final = 250
 """How often it sees to what is due by itself, such as the deliveries of a dispatcher that has died."""
+
+ENDED_CHUNK: Final = 500
+"""Rows of each kind whose time is over that one look removes."""
+
+ENDED_EVERY_MS: Final = 1_000
 
 Send = Callable[[Outgoing], Awaitable[Answer]]
 
@@ -139,7 +144,7 @@ class Dispatcher:
             settle(batch, self._terms, ended)
             put_back(batch, back)
             if looks:
-                look_after(batch, self._terms)
+                remove_ended(batch)
             return take(batch, self._terms, free) if free > 0 else []
 
         try:
@@ -261,3 +266,16 @@ class Dispatcher:
 
 def _nobody(result: object) -> None:
     """Replaced by the waiter's own."""
+
+
+def remove_ended(batch: Batch) -> None:
+    """Remove subscriptions, messages and deliveries whose time is over, unless another dispatcher has just done so."""
+    rows = batch.store.topics
+    if not batch.store.is_due("topics", batch.now, ENDED_EVERY_MS):
+        return
+    ending = rows.ending_subscriptions(batch.now, ENDED_CHUNK)
+    for row in ending:
+        rows.drop_subscription(row.id)
+    if ending:
+        open_again(batch, ending)
+    rows.purge(batch.now, ENDED_CHUNK)

@@ -27,6 +27,9 @@ TASK: Final = "anew.redeliver"
 CHUNK: Final = 100
 """Deliveries that one transaction of a task looks at."""
 
+COUNTED: Final = 1_000
+"""Deliveries that one transaction looks at to count some: what others store waits for no more."""
+
 KEPT_MS: Final = 7 * DAY_MS
 LONGEST_REPLAY_MS: Final = 14 * DAY_MS
 
@@ -249,16 +252,24 @@ def known_task(batch: Batch, id_: int) -> TaskRow:
     return row
 
 
-def count(batch: Batch, selection: Selection, most: int = 100_000) -> int:
-    """Count the deliveries that match, up to a number."""
-    found, position = 0, (selection.since << COUNTER_BITS) - 1
-    while found < most:
-        rows = _next_chunk(batch, selection, position, 1_000)
-        found += len([row for row in rows if matching(batch, selection, row)])
-        if len(rows) < 1_000:
-            break
-        position = rows[-1].id
-    return found
+def count(
+    batch: Batch, selection: Selection, after: int | None = None, limit: int = COUNTED
+) -> tuple[int, int | None]:
+    """Count those of the next deliveries that match.
+
+    Args:
+        batch: Only read.
+        selection: Which are meant.
+        after: From behind this one on; None: from the first one.
+        limit: So many are looked at.
+
+    Returns:
+        The number, and the last one that was looked at; None: there are no more.
+    """
+    after = (selection.since << COUNTER_BITS) - 1 if after is None else after
+    rows = _next_chunk(batch, selection, after, limit)
+    found = sum(matching(batch, selection, row) for row in rows)
+    return found, rows[-1].id if len(rows) == limit else None
 
 
 def go_on(batch: Batch, terms: TopicTerms, id_: int) -> bool:

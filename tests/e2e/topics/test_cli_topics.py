@@ -67,6 +67,20 @@ def test_a_subscription_is_set_up_breaks_is_repaired_and_gets_what_it_has_missed
         assert receiver.requests[-1].header("anew-redelivery") == "true"
 
 
+def test_a_dry_run_counts_more_than_one_transaction_looks_at(address: Address) -> None:
+    with closing(Client(address)) as client:
+        client.put("/v1/topics/orders")
+        endpoint = {"type": "queue", "queue": "orders"}
+        client.post("/v1/topics/orders/subscriptions", {"endpoint": endpoint})
+        for _ in range(21):
+            messages = [{"type": "order.paid", "data": number} for number in range(100)]
+            published = client.post("/v1/topics/orders/messages", {"messages": messages})
+            assert published.status == 202
+        asked = {"status": "delivered", "dry_run": True}
+        counted = client.post("/v1/deliveries/redeliver", asked)
+        assert (counted.status, json.loads(counted.body)) == (200, {"count": 2_100})
+
+
 def test_what_was_published_while_it_was_disabled_is_replayed(address: Address) -> None:
     with Receiver(answers(200)) as receiver:
         anew(address, "topic", "create", "orders")

@@ -103,7 +103,7 @@ def test_a_window_that_ends_where_time_begins_is_empty() -> None:
     topics.answers[A] = FAIL
     topics.publish()
     topics.run()
-    assert topics.do(lambda batch: count(batch, Selection(until=0))) == 0
+    assert topics.do(lambda batch: count(batch, Selection(until=0))) == (0, None)
 
 
 @pytest.mark.parametrize("text", ["9999-12-31T00:00:00Z", "999999999999999"])
@@ -201,8 +201,13 @@ def test_a_selection_is_counted_before_it_is_sent() -> None:
         topics.publish(number)
     topics.run()
     chosen = Selection(status="dead", dead_reason="exhausted")
-    assert topics.do(lambda batch: count(batch, chosen)) == 250
-    assert topics.do(lambda batch: count(batch, Selection(status="dead", topic="other"))) == 0
+    assert topics.do(lambda batch: count(batch, chosen)) == (250, None)
+    other = Selection(status="dead", topic="other")
+    assert topics.do(lambda batch: count(batch, other)) == (0, None)
+    # One transaction looks at a bounded number, however few of them match.
+    found, last = topics.do(lambda batch: count(batch, other, limit=200))
+    assert (found, last) == (0, topics.deliveries()[199].id)
+    assert topics.do(lambda batch: count(batch, chosen, last, limit=200)) == (50, None)
     topics.answers[A] = OK
     task = topics.do(start(topics.terms, TaskDocument(selection=chosen)))
     topics.run()
