@@ -20,6 +20,7 @@ from anew.engine.hooks import Hooks
 from anew.store.sqlite import SqliteStore
 from anew.store.sqlite.crontab import Crontab
 from anew.store.sqlite.hooks import SqliteHooks
+from anew.store.sqlite.takes import Takes
 
 LATER = 20
 """Transactions by which a planted bug puts its write off: a server under load makes them within tens of milliseconds."""
@@ -28,7 +29,7 @@ BUGS: dict[str, tuple[type[Any], str]] = {
     "locks": (SqliteHooks, "release_locks"),
     "batches": (SqliteHooks, "write_batches"),
     "callbacks": (Hooks, "_call_back"),
-    "slots": (SqliteStore, "occupy"),
+    "slots": (Takes, "occupy"),
     "crons": (Crontab, "write_crons"),
 }
 
