@@ -409,12 +409,17 @@ def _turning(move: str, help_text: str) -> None:
     @sub.command(move, help=f"{help_text}\n\n\b\nExamples:\n  anew sub {move} orders/shop")
     @click.argument("subscription")
     @click.option("--reason", metavar="TEXT", help="For people who look.")
+    @click.option(
+        "--drop-held",
+        is_flag=True,
+        hidden=move in ("pause", "disable"),
+        help="Cancel what was held in place of sending it.",
+    )
     @remote
-    def turn(session: ClientSession, subscription: str, reason: str | None) -> None:
+    def turn(session: ClientSession, subscription: str, reason: str | None, drop_held: bool) -> None:
         api = Api(session)
-        _show_subscription(
-            session, api.call("POST", _sub(api, subscription, f"/{move}"), _given(reason=reason))
-        )
+        body = _given(reason=reason, release=False if drop_held else None)
+        _show_subscription(session, api.call("POST", _sub(api, subscription, f"/{move}"), body))
 
 
 _turning("pause", "Hold the deliveries of a subscription until it is resumed; new ones are still made.")

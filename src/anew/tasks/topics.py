@@ -108,22 +108,24 @@ class Subscription:
         """
         self._steer("pause", reason=reason)
 
-    def resume(self) -> None:
-        """Let its deliveries go on after a pause, oldest first."""
-        self._steer("resume")
+    def resume(self, *, release: bool = True) -> None:
+        """Let its deliveries go on after a pause, oldest first; without `release` those that were held are cancelled."""
+        self._steer("resume", release=release)
 
     def disable(self, reason: str = "") -> None:
         """Hold its deliveries until it is enabled; what is published meanwhile makes none."""
         self._steer("disable", reason=reason)
 
-    def enable(self, *, replay_missed_since: datetime | Wait | None = None) -> None:
+    def enable(self, *, replay_missed_since: datetime | Wait | None = None, release: bool = True) -> None:
         """Let its deliveries go on, oldest first, and forget its failures.
 
         Args:
+            release: Whether those that were held are sent; if not, they are cancelled.
             replay_missed_since: What was published since then is sent too; a duration counts back from now.
         """
         since = replay_missed_since
-        self._steer("enable", replay_missed_since=None if since is None else self._instant(since))
+        given = None if since is None else self._instant(since)
+        self._steer("enable", replay_missed_since=given, release=release)
 
     def rotate(self, secret: str | None = None, *, overlap: Wait = "1d") -> str:
         """Give it a new secret, which is returned; the old one signs beside it for `overlap`.

@@ -62,6 +62,7 @@ class SubscriptionDocument(Struct, frozen=True, kw_only=True, omit_defaults=True
         asked_at: When it was sent, epoch ms.
         allowed_rate: Deliveries a second that the endpoint has granted; None: any number.
         reason: Why it is paused or disabled.
+        dropped_until: Of its deliveries those made up to this instant, epoch ms, are cancelled in place of being sent.
     """
 
     kind: Literal["webhook", "queue"] = "webhook"
@@ -74,6 +75,7 @@ class SubscriptionDocument(Struct, frozen=True, kw_only=True, omit_defaults=True
     asked_at: int = 0
     allowed_rate: float | None = None
     reason: str = ""
+    dropped_until: int = 0
 
 
 class NewMessage(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

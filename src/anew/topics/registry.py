@@ -353,9 +353,22 @@ _FROM: dict[str, tuple[tuple[str, ...], str]] = {
 
 
 def turn(
-    terms: TopicTerms, id_: int, move: Literal["pause", "resume", "disable", "enable"], reason: str = ""
+    terms: TopicTerms,
+    id_: int,
+    move: Literal["pause", "resume", "disable", "enable"],
+    reason: str = "",
+    *,
+    release: bool = True,
 ) -> Verb:
-    """Hold a subscription's deliveries, or let them go on, oldest first; the verb gives the row, or raises Conflict."""
+    """Hold a subscription's deliveries, or let them go on, oldest first; the verb gives the row, or raises Conflict.
+
+    Args:
+        terms: What holds for topics.
+        id_: The subscription.
+        move: What is done.
+        reason: Shown with the subscription.
+        release: Whether what was held is sent when it goes on; if not, it is cancelled.
+    """
     sources, target = _FROM[move]
 
     def verb(batch: Batch) -> SubscriptionRow:
@@ -371,6 +384,8 @@ def turn(
         else:
             row = held(replace(row, status=target), batch.now)
         document = replace(subscription_document(row.document), reason=reason)
+        if target == "active" and not release:
+            document = replace(document, dropped_until=batch.now)
         row = replace(row, document=msgspec.json.encode(document), changed_at=batch.now)
         batch.store.topics.write_subscriptions([row])
         shut(batch, [row])

@@ -74,9 +74,11 @@ def steer(
 
 def _turn(terms: TopicTerms, subscription: int, action: Turn, body: TurnBody) -> Steering:
     since = moment(body.replay_missed_since, "/replay_missed_since")
-    turn = registry.turn(terms, subscription, action, body.reason)
+    turn = registry.turn(terms, subscription, action, body.reason, release=body.release)
 
     def verb(batch: Batch) -> View:
+        if since is not None:
+            _check_recent(batch, since, "/replay_missed_since")
         row = turn(batch)
         if action == "enable" and since is not None:
             chosen = redelivery.Selection(subscription=subscription, since=since)
@@ -115,11 +117,15 @@ def _replay(terms: TopicTerms, subscription: int, body: ReplayBody) -> Steering:
     begin = redelivery.start(terms, redelivery.TaskDocument(selection=chosen, include=include))
 
     def verb(batch: Batch) -> View:
-        if since < batch.now - redelivery.LONGEST_REPLAY_MS:
-            raise InvalidInput("/since: expected an instant of the last 14 days", field="/since")
+        _check_recent(batch, since, "/since")
         return {"task_id": f"tsk_{batch.ids.write(begin(batch).id)}"}
 
     return verb
+
+
+def _check_recent(batch: Batch, since: int, pointer: str) -> None:
+    if since < batch.now - redelivery.LONGEST_REPLAY_MS:
+        raise InvalidInput(f"{pointer}: expected an instant of the last 14 days", field=pointer)
 
 
 def moment(text: str | None, pointer: str) -> int | None:

@@ -15,12 +15,13 @@ from msgspec.structs import replace
 from anew.engine.batch import Batch
 from anew.engine.threads import take_for_session
 from anew.jobs import Change, Failed, Snoozed, State
-from anew.jobs.ids import IdText
+from anew.jobs.ids import COUNTER_BITS, IdText
 from anew.store.protocol import TakenRow
 from anew.store.topics import AttemptRow, DeliveryRow, DeliveryStatus, MessageRow, SubscriptionRow
 from anew.topics.attempts import Attempt, attempt_row, ended
 from anew.topics.confirmation import TRIGGER
 from anew.topics.delivery_policy import DeliveryPolicy
+from anew.topics.documents import subscription_document
 from anew.topics.publishing import CHUNK, EXPAND, QUEUE, Order, died, expand, held_ms
 from anew.topics.redelivery import TASK, go_on
 from anew.topics.registry import shut
@@ -85,7 +86,7 @@ def take(batch: Batch, terms: TopicTerms, limit: int) -> list[Assignment]:
     counted: list[tuple[_Found, AttemptRow]] = []
     for one in found:
         _, delivery, subscription, message, policy = one
-        if subscription is None:
+        if subscription is None or _is_dropped(delivery, subscription):
             _cancel(batch, terms, one)
         elif delivery.id in lost:
             counted.append((one, lost[delivery.id]))
@@ -114,6 +115,12 @@ def take(batch: Batch, terms: TopicTerms, limit: int) -> list[Assignment]:
     _count_lost(batch, terms, counted)
     _begin(batch, assignments)
     return assignments
+
+
+def _is_dropped(delivery: DeliveryRow, subscription: SubscriptionRow) -> bool:
+    """Report whether its subscription has gone on without what was held; what is sent again since then is meant."""
+    until = subscription_document(subscription.document).dropped_until
+    return delivery.trigger == "scheduled" and delivery.id >> COUNTER_BITS <= until
 
 
 def _delivery_key(ids: IdText, payload: bytes) -> int:
@@ -229,7 +236,7 @@ def _count_lost(batch: Batch, terms: TopicTerms, lost: Sequence[tuple[_Found, At
 
 
 def _cancel(batch: Batch, terms: TopicTerms, one: _Found) -> None:
-    """Its subscription is gone."""
+    """Its subscription is gone, or has gone on without it."""
     batch.finish([one.key])
     batch.store.topics.write_deliveries([ended(one.delivery, DeliveryStatus.CANCELLED, batch.now, terms)])
 

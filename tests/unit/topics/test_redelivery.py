@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 import pytest
 
@@ -158,6 +158,26 @@ def test_checklist_57_a_replay_sends_exactly_the_dead_of_its_window_once_oldest_
     assert topics.statuses() == ["dead", "delivered", "delivered", "delivered", "dead"]
 
 
+@pytest.mark.parametrize(("hold", "go_on"), [("pause", "resume"), ("disable", "enable")])
+def test_what_was_held_may_be_cancelled_when_its_subscription_goes_on(hold: Any, go_on: Any) -> None:
+    topics = with_endpoint()
+    topics.answers[A] = OK
+    topics.publish("held", delay=60)
+    subscription = topics.deliveries()[0].subscription
+    topics.do(turn(topics.terms, subscription, hold))
+    topics.clock.advance(1_000)
+    topics.do(turn(topics.terms, subscription, go_on, release=False))
+    topics.clock.advance(1_000)
+    topics.publish("new")
+    topics.run()
+    assert [one.data for one in topics.requests] == ["new"]
+    assert topics.statuses() == ["cancelled", "delivered"]
+    (dropped, _) = topics.deliveries()
+    topics.do(redeliver(topics.terms, dropped.id))
+    topics.run()
+    assert [one.data for one in topics.requests] == ["new", "held"]
+
+
 def test_a_replay_of_all_sends_what_was_delivered_too() -> None:
     topics = with_endpoint()
     topics.answers[A] = [OK, FAIL]
@@ -288,7 +308,7 @@ def test_what_was_published_before_the_first_instant_is_nothing() -> None:
     topics.publish()
     topics.run()
     counted = [
-        topics.do(lambda batch, until=until: count(batch, Selection(status="dead", until=until)))
+        topics.do(lambda batch, until=until: count(batch, Selection(status="dead", until=until)))[0]
         for until in (None, NOW + 1, NOW, 0)
     ]
     assert counted == [1, 1, 0, 0]
