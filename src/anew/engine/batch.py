@@ -141,7 +141,7 @@ class Batch:
 
     Args:
         parts: What it works with.
-        now: Epoch ms, read once for all of it.
+        now: Epoch ms. It is read again once the transaction has begun, and is then the same for all of it.
 
     Attributes:
         cron_changed: Cron entries may have other slots before them.

@@ -174,7 +174,9 @@ class Engine:
             # A slot that did not reach the disk would be fired again.
             fires = self._cron_at is not None and self._cron_at <= batch.now and not batch.full
             groups, durable = _grouped(ops)
-            if self.store.begin(synced=fires or durable):
+            changed_by_others = self.store.begin(synced=fires or durable)
+            batch.now = self.clock.now()  # `begin` may have waited: what others did meanwhile must not lie in the future
+            if changed_by_others:
                 self._look_again()
             if self.store.limits:
                 self.store.pass_time(batch.now)
@@ -327,7 +329,9 @@ class Engine:
         """A statement met a text that is no UTF-8: set aside the jobs that have one, and try again."""
         batch = Batch(self.parts, self.clock.now())
         try:
-            if self.store.begin(synced=True):
+            changed_by_others = self.store.begin(synced=True)
+            batch.now = self.clock.now()
+            if changed_by_others:
                 self._look_again()
             found = self.store.mend_texts()
             batch.set_aside_unreadable(limit=found)

@@ -374,6 +374,28 @@ def test_another_processs_rate_wakes_this_one(pair: tuple[Rig, Rig]) -> None:
     assert worker.keys == [first, second]
 
 
+def test_a_wait_for_the_files_turn_gives_no_start_too_many(
+    pair: tuple[Rig, Rig], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, other = pair
+    ten = LimitKey("a", None, (10, MINUTE, 2))
+    keys = one.put(*[limited(ten) for _ in range(6)])
+    begin = other.store.begin
+
+    def begin_late(*, synced: bool) -> bool:
+        monkeypatch.setattr(other.store, "begin", begin)
+        one.clock.advance(6_000)
+        assert take(one, limit=1) == keys[1:2]
+        return begin(synced=synced)
+
+    assert take(one, limit=1) == keys[:1]
+    monkeypatch.setattr(other.store, "begin", begin_late)
+    assert take(other, limit=1) == keys[2:3]
+    assert take(one) == []  # two at once, and one for the 6 s
+    one.clock.advance(6_000)
+    assert take(one) == keys[3:4]
+
+
 def test_a_batch_that_does_not_last_changes_no_key(rig: Rig) -> None:
     first, second = rig.put(limited(), limited())
     take(rig)
