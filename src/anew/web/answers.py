@@ -48,7 +48,7 @@ def _set(state: State, *, whole: bool) -> dict[str, Any]:
         whole: All fields are told, as none of them may hold what it should.
     """
     controls = _controls(state)
-    sliders = {item.name: item.slider.at for item in controls if item.slider is not None}
+    sliders = {item.name: (item.slider.at, item.slider.end) for item in controls if item.slider is not None}
     texts = {f"{card.key}.of": card.of for card in state.cards}
     texts |= {f"{card.key}.was": card.was for card in state.cards}
     texts |= {f"{card.key}.json": card.json for card in state.cards if card.choice == JSON}
@@ -70,6 +70,11 @@ def _controls(state: State) -> list[Control]:
 def unfit(state: State) -> list[Control]:
     """Give the controls whose text does not fit, before anything has been drawn without it."""
     return [item for item in _controls(state) if item.error]
+
+
+def shared_unfit(state: State) -> bool:
+    """Tell whether a number that all pictures hang on does not fit, such as one that is half typed."""
+    return any(item.error for item in (*state.controls.values(), state.retry))
 
 
 def say_what_holds(state: State, wrong: Sequence[Control], herds: Sequence[Herd]) -> list[str]:
@@ -115,27 +120,10 @@ def _instead(state: State, item: Control) -> str:
     return item.instead
 
 
-def say_what_is_looked_at(state: State, herd_ms: int, load_ms: int) -> dict[str, str]:
-    """Say in numbers, beside the control itself, what the pictures over time reach from and to.
-
-    Args:
-        state: The state.
-        herd_ms: Where the herds' picture ends; 0: there is no retry.
-        load_ms: Where the load's ends; 0: there too.
-
-    Returns:
-        What is said, by the control's name.
-    """
-    until = state.values[UNTIL]
-    ends = [end for end in (herd_ms, load_ms) if end]
-    spans = [f"0 to {format_duration(end)}" for end in ends]
-    if not ends:
-        said = "nothing: there is no retry"
-    elif len(set(spans)) == 1:
-        said = spans[0]
-    else:
-        said = f"herd {spans[0]}, calls {spans[-1]}"
-    if ends and (not until or until > max(ends)):
+def say_what_is_shown(state: State, end_ms: int) -> dict[str, str]:
+    """Say in numbers, beside the control itself, how far the pictures over time reach; 0: there is no retry."""
+    said = f"0 to {format_duration(end_ms)}" if end_ms else "nothing: there is no retry"
+    if end_ms and state.values[UNTIL] != end_ms:
         said = f"all: {said}"
     state.controls[UNTIL].stands = said
     return {UNTIL: said}

@@ -80,6 +80,11 @@ class Control:
     stands: str | None = None
 
     @property
+    def explained(self) -> bool:
+        """Its hint stands beside it."""
+        return self.name.rpartition(".")[2] in _OWN_WORDS
+
+    @property
     def said(self) -> bool:
         """It holds something that a link must keep, right or wrong."""
         return self.text.strip() != self.default
@@ -112,9 +117,13 @@ RANGES: Final[dict[str, tuple[float, float, float]]] = {
     "retries": (1, 50, 1),
     "count": (0, 50, 1),
     "knee": (0, 30, 1),
+    "retry": (1, 100, 1),
 }
 """Where a number usually lies, and its slider's step; beyond it there is still the box."""
 
+
+_OWN_WORDS: Final = frozenset({"spread", "dither", "detune", "phase"})
+"""Names that are ours: what they mean stands beside them."""
 
 _COUNTED: Final = frozenset({"capacity", "rate"})
 """Numbers that people think of as counts: their sliders step through those."""

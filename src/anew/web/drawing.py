@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from anew.lab.charts.bins import wait_edges
 from anew.lab.charts.colours import (
@@ -16,8 +16,13 @@ from anew.lab.charts.colours import (
 from anew.lab.charts.data import band_line, bin_edges, line_words
 from anew.lab.charts.link import LETTERS
 from anew.lab.charts.pictures import Band, BandLine, BandPoint
-from anew.lab.waves import ABSENT, greatest, tally
-from anew.web.herds import DOTS, Herd, least
+from anew.lab.waves import ABSENT, Wave, early, greatest, tally
+from anew.units import MINUTE_MS, SECOND_MS
+from anew.web import loads
+from anew.web.herds import Herd, least
+
+if TYPE_CHECKING:
+    from anew.web.scenes import Scene
 
 BINS: Final = 240
 HISTOGRAM_BINS: Final = 60
@@ -60,48 +65,61 @@ def line_of(herd: Herd) -> BandLine:
     return band_line(herd.label, points)
 
 
-def span(herds: Sequence[Herd], until_ms: int | None) -> tuple[int, int]:
-    """Give where the time axis of all herds begins (on an axis of powers) and ends."""
-    there = [herd for herd in herds if herd.waves]
-    first, last = (
-        min((one.early_ms for one in there), default=1),
-        max((one.last_ms for one in there), default=2),
-    )
-    if until_ms:
-        last = min(last, until_ms)
-    last = max(last, 2)
-    return min(first, max(last // 2, 1)), last
+def span(drawn: Sequence[Herd | Scene], until_ms: int | None) -> tuple[int, int]:
+    """Give up to where an axis of time that counts in powers is even, and where every axis of time ends.
+
+    It is even up to the first call but for a hundredth of the jobs, so that one early bird does not stretch it; and up to
+    a second at least where there is more than a minute to show.
+    """
+    there = [one.waves for one in drawn if one.waves]
+    # Where the first retries come at once, it is those that do not.
+    first = min((next((ms for wave in waves if (ms := early(wave))), 1) for waves in there), default=1)
+    last = max((greatest(wave) for waves in there for wave in waves), default=2)
+    last = max(min(last, until_ms or last), 2)
+    return min(max(first, SECOND_MS if last > MINUTE_MS else 1), last // 2), last
 
 
-def dots(herd: Herd, until_ms: int) -> list[list[int]]:
+def dots(one: Herd | Scene, until_ms: int) -> list[list[int]]:
     """Give the retries of the first jobs, a list for each job, up to an instant."""
-    jobs = min(len(herd.waves[0]), DOTS) if herd.waves else 0
-    columns = [[int(ms) for ms in wave[:jobs]] for wave in herd.waves]
-    return [[ms for ms in row if ABSENT < ms <= until_ms] for row in zip(*columns, strict=True)]
+    return [[ms for ms in row if ms <= until_ms] for row in one.dots]
 
 
-def heat(herd: Herd, bounds: Sequence[float]) -> list[list[int]]:
+def heat(waves: Sequence[Wave], bounds: Sequence[float]) -> list[list[int]]:
     """Count the retries in each bin of time, a row for each retry; what lies behind the last bin is left out.
 
     Args:
-        herd: The herd.
+        waves: The instants of each retry.
         bounds: As `bin_edges` gives them: a bin ends just before the next one begins, the last one with its own end.
-            What comes before the first counts to it: an axis of powers has no place for 0.
+            What comes before the first counts to it.
     """
-    if not herd.waves:
-        return []
     # Instants are whole, and the end is one of them but for the rounding of a power.
     end = round(bounds[-1]) + 0.5
-    if isinstance(herd.waves[0], list):
+    if waves and isinstance(waves[0], list):
         # The outermost bins of a tally also take what lies beyond them: one more at the end takes it instead.
-        return [tally(wave, [*bounds[:-1], end, math.inf], None, 1)[0][:-1] for wave in herd.waves]
+        return [tally(wave, [*bounds[:-1], end, math.inf], None, 1)[0][:-1] for wave in waves]
     import numpy as np
 
     borders = np.array([ABSENT + 0.5, *bounds[1:-1], end])
     # In order the instants tell by themselves where each bin begins: faster than to ask each of many for its bin.
-    table = np.sort(np.stack(herd.waves))
-    counts: list[list[int]] = np.diff([calls.searchsorted(borders) for calls in table]).tolist()
-    return counts
+    return [np.diff(np.sort(wave).searchsorted(borders)).tolist() for wave in waves]
+
+
+def load(
+    drawn: Sequence[Herd | Scene], span: tuple[int, int], values: Mapping[str, Any], *, log: bool
+) -> dict[str, Any]:
+    """Give the calls of each policy over time, in columns of whole seconds."""
+    outage = values["outage"]
+    edges = loads.edges(*span, log=log, outage_ms=outage)
+    lines = []
+    for one in drawn:
+        if one.waves:
+            (peaks, means), served = loads.columns(one.seconds, edges), getattr(one, "served", None)
+            in_time = None if served is None else loads.columns(served, edges)[0]
+            lines.append(
+                {"key": one.key, "label": one.label, "peaks": peaks, "means": means, "served": in_time}
+            )
+    ends = [edge * SECOND_MS for edge in edges]
+    return {"edges": ends, "lines": lines, "capacity": values["capacity"], "outage": outage}
 
 
 def histograms(herds: Sequence[Herd], retry: int, *, log: bool) -> dict[str, Any]:
@@ -121,6 +139,7 @@ def histograms(herds: Sequence[Herd], retry: int, *, log: bool) -> dict[str, Any
     log = log and high > _FAR * max(low, 1)
     if log:
         bounds: Sequence[float] = bin_edges(max(low, high // 1_000_000, 1), high * 2, HISTOGRAM_BINS, True)
+        bounds = bounds if low else [0.0, *bounds[1:]]  # to no wait at all
     else:
         bounds = [max(edge, 0.0) for edge in wait_edges(list(drawn.values()), HISTOGRAM_BINS)]
     lines = []

@@ -3,24 +3,18 @@
 from __future__ import annotations
 
 import functools
-from bisect import bisect_left
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from anew.backoff import Policy
 from anew.errors import InvalidInput
 from anew.lab.chance import PhaseKind
 from anew.lab.charts.link import PAGE_CALLS
 from anew.lab.explain import Explanation, explain
-from anew.lab.rhythm import SECOND_TICKS, TICK_MS, Rhythm, in_order, rhythm, waves_meet
-from anew.lab.waves import Wave, early, greatest, waits_between, waves
-from anew.units import SECOND_MS
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
+from anew.lab.rhythm import Rhythm, in_order, rhythm
+from anew.lab.waves import ABSENT, Wave, waits_between, waves
+from anew.web.loads import Seconds, seconds
 
 OPEN_END: Final = 25
 """Retries shown of a policy that has no end."""
@@ -38,21 +32,6 @@ _KEPT_CALLS: Final = 300_000
 
 
 @dataclass(frozen=True, slots=True)
-class Seconds:
-    """The whole seconds after the first failure that have a call, the first first.
-
-    Attributes:
-        at: Which.
-        calls: How many each has.
-        fullest: The most calls in any ten tenths of a second in a row that begin in it.
-    """
-
-    at: list[int] | NDArray[np.int64]
-    calls: list[int] | NDArray[np.int64]
-    fullest: list[int] | NDArray[np.int64]
-
-
-@dataclass(frozen=True, slots=True)
 class Herd:
     """One policy's herd, all of which fails at 0 and at every retry.
 
@@ -62,10 +41,7 @@ class Herd:
         policy: The policy.
         explained: Its retries as far as they can be told beforehand.
         waves: For each retry when it comes to each job, `ABSENT` where it does not.
-        early_ms: The first call but for a hundredth of the jobs, so that one early bird does not stretch an axis of powers.
-        last_ms: The last call.
         rhythm: How the calls lie in time.
-        meeting: Whether the waves flow into each other; None where that cannot be told.
         seconds: How many calls each second has.
     """
 
@@ -74,16 +50,19 @@ class Herd:
     policy: Policy
     explained: Explanation
     waves: tuple[Wave, ...]
-    early_ms: int
-    last_ms: int
     rhythm: Rhythm
-    meeting: bool | None
     seconds: Seconds
 
     @property
     def retries(self) -> int:
         """Retries that are shown."""
         return len(self.waves)
+
+    @property
+    def dots(self) -> list[list[int]]:
+        """When each of the first jobs retries."""
+        rows = zip(*([int(ms) for ms in wave[:DOTS]] for wave in self.waves), strict=True)
+        return [[ms for ms in row if ms != ABSENT] for row in rows]
 
     def waits(self, retry: int) -> Wave:
         """Give the waits before a retry, without the jobs that have none."""
@@ -121,14 +100,10 @@ def herd(key: str, label: str, policy: Policy, values: Mapping[str, Any]) -> Her
 def _worked_out(policy: Policy, jobs: int, seed: int, phase: PhaseKind) -> Herd:
     retries = retries_shown(policy)
     found = tuple(waves(policy, jobs, retries, seed, phase))
-    # Where the first retries come at once, an axis of powers begins with the first that do not.
-    early_ms = next((ms for wave in found if (ms := early(wave))), 1)
-    last_ms = max((greatest(wave) for wave in found), default=0)
     # The bounds and the mean of each retry are shown, percentiles are not: they cost as much as all the rest.
     explained = explain(policy, retries, percentiles=(), drawn=_DRAWN)
     calls = in_order(found)
-    lie, meet = rhythm(found, calls), waves_meet(found, calls)
-    return Herd("", "", policy, explained, found, early_ms, max(last_ms, 0), lie, meet, _seconds(calls))
+    return Herd("", "", policy, explained, found, rhythm(found, calls), seconds(calls))
 
 
 _kept = functools.lru_cache(maxsize=_KEPT)(_worked_out)
@@ -137,37 +112,6 @@ _kept = functools.lru_cache(maxsize=_KEPT)(_worked_out)
 def least(wave: Wave) -> int:
     """Give the least of some instants or waits, of which there is one at least."""
     return min(wave) if isinstance(wave, list) else int(wave.min())
-
-
-def _seconds(calls: Wave) -> Seconds:
-    if isinstance(calls, list):
-        counted = Counter(ms // SECOND_MS for ms in calls)
-        fullest: dict[int, int] = {}
-        ticks = [ms // TICK_MS for ms in calls]
-        for place, tick in enumerate(ticks):
-            within = bisect_left(ticks, tick + SECOND_TICKS) - place
-            second = tick // SECOND_TICKS
-            fullest[second] = max(fullest.get(second, 0), within)
-        return Seconds([*counted], [*counted.values()], [*fullest.values()])  # in order, as the calls are
-    import numpy as np
-
-    ticks_of = calls // TICK_MS
-    begun = _changes(ticks_of)
-    different = ticks_of[begun]
-    ends = np.append(begun, len(ticks_of))[different.searchsorted(different + SECOND_TICKS)]
-    each = different // SECOND_TICKS
-    first = _changes(each)
-    if not len(first):
-        return Seconds(each, each, each)
-    found = np.diff(begun[first], append=len(ticks_of))
-    return Seconds(each[first], found, np.maximum.reduceat(ends - begun, first))
-
-
-def _changes(ordered: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Give the place of each value's first one."""
-    import numpy as np
-
-    return np.flatnonzero(np.diff(ordered, prepend=-1))
 
 
 def moments(waits: Wave) -> tuple[float, float]:

@@ -1,187 +1,105 @@
-"""The load on the page: calls per second in columns as high as the fullest bin behind each, so that no wave looks low.
-
-The rule is that of the lab's charts, and so is the function that keeps to it.
-"""
+"""The load on the page: calls per second in columns, each as high as the fullest second behind it, so that no peak looks low."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final
 
-from anew.lab.charts.axes import Scale
-from anew.lab.charts.loads import column_marks
-from anew.lab.charts.pictures import Load
-from anew.lab.simulation.outcome import bin_width_ms
-from anew.units import DAY_MS, MINUTE_MS, SECOND_MS
-from anew.web.herds import Herd, Seconds
+from anew.lab.rhythm import SECOND_TICKS, TICK_MS
+from anew.lab.waves import Wave
+from anew.units import SECOND_MS
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 COLUMNS: Final = 240
-"""Columns across the picture, at most."""
-
-Join: TypeAlias = Callable[[Sequence[int]], int]
-"""Makes one of the numbers of some neighbouring bins."""
-
-_NEAR_MS: Final = (30 * MINUTE_MS, 2 * DAY_MS)
-"""Ends of further looks at the beginning, which show it more finely on an axis of powers."""
+"""Columns across the picture, but for one more where an outage ends."""
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
-    """Calls in equal bins, the first of which begins at 0.
+class Seconds:
+    """The whole seconds after the first failure that have a call, the first first.
 
     Attributes:
-        end_ms: Calls before this instant are counted.
-        bin_ms: The width of a bin.
-        counts: Calls in each, up to the last bin with one.
-        fullest: Of each, the calls of the fullest second that begins in it; None where only those of the bin are known.
+        at: Which.
+        calls: How many each has.
+        fullest: The most calls in any ten tenths of a second in a row that begin in it.
     """
 
-    end_ms: int
-    bin_ms: int
-    counts: Sequence[int]
-    fullest: Sequence[int] | None = None
+    at: list[int] | NDArray[np.int64]
+    calls: list[int] | NDArray[np.int64]
+    fullest: list[int] | NDArray[np.int64]
 
 
-@dataclass(frozen=True, slots=True)
-class Columns:
-    """What is drawn of some policies, calls per second.
-
-    Attributes:
-        edges_ms: Where the columns begin and the last one ends; the first reaches back to 0.
-        bins_ms: How wide the bins are of whose fullest the peak is, column by column.
-        peaks: Of each policy, the rate in the fullest bin of each column.
-        means: Of each policy, the rate over the whole of each column.
-    """
-
-    edges_ms: list[float]
-    bins_ms: list[int]
-    peaks: list[list[float]]
-    means: list[list[float]]
-
-
-def near_ends(last_ms: int, until_ms: int | None, *, log: bool) -> list[int]:
-    """Give up to where a load that goes on for longer is also to be looked at, more finely; the earliest end first.
-
-    Args:
-        last_ms: The last call.
-        until_ms: Where the picture ends; None: with the last call.
-        log: Its axis counts in powers.
-    """
-    ends = set(_NEAR_MS if log else ())
-    if until_ms:
-        ends.add(until_ms + 1)
-    return sorted(end for end in ends if 4 * end < last_ms)
-
-
-def bare_looks(herd: Herd, until_ms: int | None, *, log: bool) -> tuple[Look, ...]:
-    """Give the load of a herd whose every retry fails: all its retries, in bins of whole seconds."""
-    whole = herd.last_ms + 1
-    return tuple(_counted(herd.seconds, end) for end in [*near_ends(whole, until_ms, log=log), whole])
-
-
-def _counted(seconds: Seconds, end_ms: int) -> Look:
-    bin_ms = max(bin_width_ms(end_ms - 1), SECOND_MS)
-    step = bin_ms // SECOND_MS
-    bins = -(-end_ms // bin_ms)
-    if isinstance(seconds.at, list):
-        return _plainly(seconds, end_ms, step, bins)
+def seconds(calls: Wave) -> Seconds:
+    """Count calls, which come in order, by the second."""
+    if isinstance(calls, list):
+        counted = Counter(ms // SECOND_MS for ms in calls)
+        most: dict[int, int] = {}
+        ticks = [ms // TICK_MS for ms in calls]
+        for place, tick in enumerate(ticks):
+            within = bisect_left(ticks, tick + SECOND_TICKS) - place
+            most[tick // SECOND_TICKS] = max(most.get(tick // SECOND_TICKS, 0), within)
+        return Seconds([*counted], [*counted.values()], [*most.values()])  # in order, as the calls are
     import numpy as np
 
-    few = int(seconds.at.searchsorted(bins * step))
-    places = seconds.at[:few] // step
-    first = np.flatnonzero(np.diff(places, prepend=-1))
-    counts, fullest = np.zeros(bins, dtype=np.int64), np.zeros(bins, dtype=np.int64)
-    if few:
-        counts[places[first]] = np.add.reduceat(seconds.calls[:few], first)
-        fullest[places[first]] = np.maximum.reduceat(seconds.fullest[:few], first)
-    return Look(end_ms, bin_ms, counts.tolist(), fullest.tolist())
+    ticks_of = calls // TICK_MS
+    begun = _changes(ticks_of)
+    different = ticks_of[begun]
+    ends = np.append(begun, len(ticks_of))[different.searchsorted(different + SECOND_TICKS)]
+    each = different // SECOND_TICKS
+    first = _changes(each)
+    if not len(first):
+        return Seconds(each, each, each)
+    found = np.diff(begun[first], append=len(ticks_of))
+    return Seconds(each[first], found, np.maximum.reduceat(ends - begun, first))
 
 
-def _plainly(seconds: Seconds, end_ms: int, step: int, bins: int) -> Look:
-    counts, fullest = [0] * bins, [0] * bins
-    for second, calls, most in zip(seconds.at, seconds.calls, seconds.fullest, strict=True):
-        place = int(second) // step
-        if place < bins:
-            counts[place] += int(calls)
-            fullest[place] = max(fullest[place], int(most))
-    return Look(end_ms, step * SECOND_MS, counts, fullest)
+def _changes(ordered: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Give the place of each value's first one."""
+    import numpy as np
+
+    return np.flatnonzero(np.diff(ordered, prepend=-1))
 
 
-def columns(courses: Sequence[Sequence[Look]], first_ms: int, last_ms: int, *, log: bool) -> Columns:
-    """Give the columns in which the loads of some policies can be laid over each other.
+def edges(first_ms: int, last_ms: int, *, log: bool, outage_ms: int | None = None) -> list[int]:
+    """Give the seconds in which columns begin, and in which the last one ends.
 
     Args:
-        courses: Of each policy its looks, the earliest end first; the last one shows all.
-        first_ms: Where an axis of powers begins.
+        first_ms: Up to here an axis that counts in powers is even.
         last_ms: The last instant shown.
         log: The axis counts in powers.
+        outage_ms: A column begins where the outage ends: what meets the service is not mixed with what it refused.
     """
-    made = Columns([0.0], [], [[] for _ in courses], [[] for _ in courses])
-    if not courses:
-        return made
-    stretches = _stretches(courses, first_ms, last_ms)
-    end = stretches[-1][1]
-    axis = Scale(float(first_ms) if log else 0.0, float(end), log)
-    for start, stop, bin_ms in stretches:
-        looks = [_look(course, min(stop, last_ms + 1)) for course in courses]
-        scale = Scale(max(float(start), axis.low), float(stop), log)
-        least = 1 / (COLUMNS * (axis.at(stop) - axis.at(start)))
-        _add(made, start, stop, bin_ms, looks, scale, least)
-    made.edges_ms[0] = min(float(first_ms), made.edges_ms[1] - 1) if log else 0.0
-    return made
+    end = last_ms // SECOND_MS + 1
+    if log:
+        first = min(max(first_ms / SECOND_MS, 1.0), end)
+        marks = {0, *(round(first * (end / first) ** (place / (COLUMNS - 1))) for place in range(COLUMNS))}
+    else:
+        step = -(-end // COLUMNS)
+        marks = {*range(0, end + step, step)}  # the last one is as wide as the others
+    returns = -(-(outage_ms or 0) // SECOND_MS)
+    return sorted(marks | {returns} if returns < end else marks)
 
 
-def _stretches(courses: Sequence[Sequence[Look]], first_ms: int, last_ms: int) -> list[tuple[int, int, int]]:
-    """Give stretches of time, each from where to where, and the bins that all policies have there."""
-    ends = {look.end_ms for course in courses for look in course[:-1] if 2 * first_ms < look.end_ms < last_ms}
-    bin_ms = _widest(courses, last_ms + 1)
-    stop = -(-(last_ms + 1) // bin_ms) * bin_ms
-    found = []
-    for end in sorted(ends, reverse=True):
-        if end % bin_ms == 0:
-            found.append((end, stop, bin_ms))
-            stop, bin_ms = end, _widest(courses, end)
-    return [(0, stop, bin_ms), *reversed(found)]
+def columns(course: Seconds, edges: Sequence[int]) -> tuple[list[int], list[float]]:
+    """Give of each column the calls of its fullest second, and its calls a second on average."""
+    if isinstance(course.at, list):
+        places = [bisect_left(course.at, edge) for edge in edges]
+        parts = [slice(*pair) for pair in pairwise(places)]
+        peaks = [max(course.fullest[part], default=0) for part in parts]
+        counts: Any = [sum(course.calls[part]) for part in parts]
+    else:
+        import numpy as np
 
-
-def _widest(courses: Sequence[Sequence[Look]], end_ms: int) -> int:
-    # Each width is a multiple of all that are narrower, so that the widest bins suit all.
-    return max([SECOND_MS, *(_look(course, end_ms).bin_ms for course in courses)])
-
-
-def _look(course: Sequence[Look], end_ms: int) -> Look:
-    """Give the finest look that reaches so far."""
-    return next((look for look in course if look.end_ms >= end_ms), course[-1])
-
-
-def _cut(
-    counts: Sequence[int], look: Look, start: int, stop: int, bin_ms: int, join: Join
-) -> tuple[int, ...]:
-    """Give the bins from one instant to another, so wide as all policies have them there."""
-    factor = bin_ms // look.bin_ms
-    wide = counts
-    if factor > 1:
-        wide = [join(counts[place : place + factor]) for place in range(0, len(counts), factor)]
-    wide = wide[start // bin_ms : stop // bin_ms]
-    return (*wide, *[0] * ((stop - start) // bin_ms - len(wide)))
-
-
-def _add(
-    made: Columns, start: int, stop: int, bin_ms: int, looks: Sequence[Look], scale: Scale, least: float
-) -> None:
-    """Add the columns of one stretch of time."""
-    panel, bins = Load(1, bin_ms, (), start), (stop - start) // bin_ms
-    marks = column_marks(panel, bins, scale, least)
-    marks = marks if len(marks) > 1 else [0, bins]
-    known = all(look.fullest is not None for look in looks)
-    fine_ms = SECOND_MS if known else bin_ms
-    made.edges_ms.extend(float(start + mark * bin_ms) for mark in marks[1:])
-    made.bins_ms.extend([fine_ms] * (len(marks) - 1))
-    for place, look in enumerate(looks):
-        counts = _cut(look.counts, look, start, stop, bin_ms, sum)
-        peaks = _cut(look.fullest or (), look, start, stop, bin_ms, max) if known else counts
-        for low, high in pairwise(marks):
-            made.peaks[place].append(round(max(peaks[low:high]) * SECOND_MS / fine_ms, 6))
-            made.means[place].append(round(sum(counts[low:high]) * SECOND_MS / (bin_ms * (high - low)), 6))
+        bounds = course.at.searchsorted(edges)
+        some, last = np.diff(bounds) > 0, int(bounds[-1])
+        peaks = (np.maximum.reduceat(np.append(course.fullest[:last], 0), bounds[:-1]) * some).tolist()
+        counts = (np.add.reduceat(np.append(course.calls[:last], 0), bounds[:-1]) * some).tolist()
+    widths = (high - low for low, high in pairwise(edges))
+    return peaks, [round(count / width, 6) for count, width in zip(counts, widths, strict=True)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import Any, Final
 
 import msgspec
@@ -15,6 +16,7 @@ from anew.errors import AnewError, InvalidInput
 from anew.lab.charts.classics import CLASSICS
 from anew.lab.charts.data import bin_edges
 from anew.lab.charts.link import LETTERS
+from anew.lab.rhythm import Silence
 from anew.units import counted, format_duration
 from anew.web import answers, classic, drawing, ladders, scenes, words
 from anew.web.assets import Assets
@@ -22,11 +24,10 @@ from anew.web.cards import KNOWN_AS
 from anew.web.controls import for_a_box
 from anew.web.forms import forms
 from anew.web.herds import Herd, herd
-from anew.web.load_pictures import bare_load, end_of, played_load
 from anew.web.messages import Ask, Made
 from anew.web.parts import CURVE_STARTS
 from anew.web.state import CHARTS, HERDS, SCALES, SCENARIO, UNTIL, State, read_state
-from anew.web.verdict import HEADINGS, verdicts
+from anew.web.verdict import verdict
 
 _ASSETS: Final = Assets()
 
@@ -72,11 +73,9 @@ def _environment() -> Environment:
         "charts": CHARTS,
         "scales": SCALES,
         "herd_words": HERDS,
-        "verdict_headings": HEADINGS,
         "letters": LETTERS,
         "ladders": ladders.LADDERS,
         "colours": drawing.COLOURS,
-        "bins": drawing.BINS,
     }
     return made
 
@@ -119,7 +118,9 @@ def make(ask: Ask) -> Made:
     if state.classic is not None:
         values |= _classic(state, state.classic)
     else:
-        values |= _results(state, compute=not ask.problem)
+        # Half-typed, a number of the scenario would draw another one: an open page keeps the picture that it has.
+        half = ask.partial and not ask.restored and answers.shared_unfit(state)
+        values |= _results(state, compute=not ask.problem and not half)
     # Where nothing can be drawn an open page keeps what it has: half-typed JSON must not make it jump.
     data = values["data"]
     kept = ask.partial and not ask.restored and not data["curves"] and not data["herds"]
@@ -135,24 +136,34 @@ def _results(state: State, *, compute: bool) -> dict[str, Any]:
     herds = _herds(state) if compute else []
     holds = answers.say_what_holds(state, wrong, herds)
     answers.summarize(state.cards, herds)
+    _end_slider(state, herds)
     played = _scenes(state, herds) if compute else []
-    jobs = state.values["jobs"]
     data = _data(state, herds, played)
-    load = scenes.said(played, jobs) if played else words.about_load(herds, jobs)
+    outage = state.values["outage"]
+    shaded = f" Shaded: the outage of {format_duration(outage)}." if outage else ""
     return {
         "herds": herds,
         "answers": holds,
-        "verdicts": verdicts(played, state.intent.calls) if state.values.get("outage") else [],
+        "verdict": verdict(herds, played, state.intent.calls),
         "facts": _facts(state, herds, played) if herds else [],
         "said": {
-            "curve": words.about_curves(herds),
-            "herd": words.about_herds(herds),
-            "load": [*load, *words.about_columns(data["load"]["bins"])] if load else [],
-            "waits": words.about_waits(herds, state.retry_number),
+            "curve": [f"Line: {data['line']}. Shade: from the earliest to the latest wait."] if herds else [],
+            "herd": [words.HOW_HERD[state.herd_as] + shaded] if herds else [],
+            "load": ["Line: the fullest second of each step. Shade: its mean.", *scenes.said(played)]
+            if herds
+            else [],
+            "waits": ["How many of the jobs wait so long."] if herds else [],
         },
         "forms": [(card, forms(card)) for card in state.cards if card.policy is not None],
         "data": data,
     }
+
+
+def _end_slider(state: State, herds: list[Herd]) -> None:
+    """Let the slider of the one retry end at the last that any policy has."""
+    last = max((one.retries for one in herds), default=0)
+    if last and state.retry.slider is not None:
+        state.retry.slider = replace(state.retry.slider, high=last, at=min(state.retry_number, last))
 
 
 def _facts(state: State, herds: list[Herd], played: list[scenes.Scene]) -> list[tuple[str, list[words.Row]]]:
@@ -164,7 +175,8 @@ def _facts(state: State, herds: list[Herd], played: list[scenes.Scene]) -> list[
     else:
         heading = f"{counted(jobs, 'job')} failing together, then at every retry"
         rows = words.herd_facts(herds, jobs)
-    return [("Each policy, whatever its jobs meet", words.facts(herds)), (heading, rows)]
+    own = words.facts(herds, every=bool(played))
+    return [("Each policy, whatever its jobs meet", own), (heading, rows)]
 
 
 def _aligned(rows: list[words.Row], played: list[scenes.Scene], herds: list[Herd]) -> list[words.Row]:
@@ -212,8 +224,7 @@ def _scenes(state: State, herds: list[Herd]) -> list[scenes.Scene]:
     found = []
     for one in herds:
         try:
-            scenario, until = scenes.scenario_of(state.values), state.values[UNTIL]
-            found.append(scenes.scene(one, scenario, log=state.scale == "log", until_ms=until))
+            found.append(scenes.scene(one, scenes.scenario_of(state.values)))
         except AnewError as error:
             _blame(state, one.key, error)
     return found
@@ -234,9 +245,9 @@ def _blame(state: State, key: str, error: AnewError) -> None:
 
 def _data(state: State, herds: list[Herd], played: list[scenes.Scene]) -> dict[str, Any]:
     """Give what the browser draws and sets; its shape is the contract with `static/lab.js`."""
-    log = state.scale == "log"
-    first, last = drawing.span(herds, state.values[UNTIL])
-    bounds = bin_edges(first, last, drawing.BINS, log)
+    log, drawn = state.scale == "log", played if played else herds
+    span = drawing.span(drawn, state.values[UNTIL])
+    bounds = [0.0, *bin_edges(*span, drawing.BINS, log)[1:]]  # linear ones begin there anyway
     return {
         "log": log,
         "jobs": state.values["jobs"],
@@ -244,22 +255,36 @@ def _data(state: State, herds: list[Herd], played: list[scenes.Scene]) -> dict[s
         "charts": {name: name in state.charts for name in CHARTS},
         "herdAs": state.herd_as,
         **drawing.curves({one.key: drawing.line_of(one) for one in herds}),
-        "span": [first, last],
+        "span": span,
         "edges": bounds,
         "herds": [
             {
                 "key": one.key,
                 "label": one.label,
                 "retries": one.retries,
-                "dots": drawing.dots(one, last) if state.herd_as == "dots" else None,
-                "heat": None if state.herd_as == "dots" else drawing.heat(one, bounds),
+                "dots": drawing.dots(one, span[1]) if state.herd_as == "dots" else None,
+                "heat": None if state.herd_as == "dots" else drawing.heat(one.waves, bounds),
             }
-            for one in herds
+            for one in drawn
         ],
-        "load": played_load(state, played, first) if played else bare_load(state, herds, first, last),
-        "stands": answers.say_what_is_looked_at(
-            state, last if any(one.waves for one in herds) else 0, end_of(state, played, whole=True)
-        ),
+        "beside": {
+            "herd": {one.key: words.quiet(*_silence(one)) for one in drawn},
+            "load": {one.key: words.about_peak(*_peaks(one)) for one in drawn},
+            "waits": {one.key: words.about_waits(one, state.retry_number) for one in herds},
+        },
+        "load": drawing.load(drawn, span, state.values, log=log),
+        "stands": answers.say_what_is_shown(state, span[1] if any(one.waves for one in drawn) else 0),
         "waits": drawing.histograms(herds, state.retry_number, log=log),
         "retry": state.retry_number,
     }
+
+
+def _silence(one: Herd | scenes.Scene) -> tuple[Silence | None, int]:
+    found = one.rhythm if isinstance(one, Herd) else one.outcome
+    return found.silence, found.calls
+
+
+def _peaks(one: Herd | scenes.Scene) -> tuple[int, int | None]:
+    if isinstance(one, Herd):
+        return one.rhythm.peak_second, None
+    return one.outcome.peak_second, one.outcome.peak_second_after

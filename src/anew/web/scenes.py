@@ -4,31 +4,33 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from anew.backoff import Policy
+from anew.lab.chance import has_numpy
 from anew.lab.charts.link import PAGE_CALLS
+from anew.lab.rhythm import in_order
 from anew.lab.simulation.outcome import Downstream, Outcome
+from anew.lab.simulation.record import Record
 from anew.lab.simulation.scenario import Scenario
 from anew.lab.simulation.simulate import simulate
-from anew.units import counted, format_duration
+from anew.lab.waves import Wave
+from anew.units import format_duration
 from anew.web.herds import Herd, retries_shown
-from anew.web.loads import Look, near_ends
+from anew.web.loads import Seconds, seconds
 from anew.web.state import SCENARIO, UNTIL
-from anew.web.words import Row, busiest, silent
+from anew.web.words import Row, busiest
 
 _PLAIN: Final = frozenset({"jobs", "seed", "phase"})
 """What a herd has even where nothing ever succeeds and nothing is limited."""
 
 _KEPT: Final = 12
-"""Scenes that are kept for the next page."""
+_KEPT_CALLS: Final = 300_000
+"""Scenes of up to so many calls are kept for the next page; of those that meet in a queue there are never more."""
 
 _LATE: Final = 20
 """Whether the downstream has recovered is told by the last twentieth of the time."""
-
-_LOOKED_AT_TWICE: Final = 60_000
-"""Calls that meet in a queue, up to which a further look is cheap."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +43,9 @@ class Scene:
         outcome: What came of it.
         end_ms: When the scenario ends at the latest; None: when all is over.
         outage_ms: How long the outage lasts after all jobs' first failure; 0 where there is none, or these are spread.
-        looks: The same, seen up to an earlier end each, the earliest first, and the outcome itself.
-        ends: Up to where each of these looks reaches, in ms.
+        waves: When each retry's calls were made.
+        seconds: How many calls each second has.
+        served: The same of the calls that a limited downstream answered in time; None: it is not limited.
     """
 
     key: str
@@ -50,8 +53,19 @@ class Scene:
     outcome: Outcome
     end_ms: int | None
     outage_ms: int
-    looks: tuple[Outcome, ...]
-    ends: tuple[int, ...]
+    waves: tuple[Wave, ...]
+    seconds: Seconds
+    served: Seconds | None
+
+    @property
+    def retries(self) -> int:
+        """Retries of which any was made."""
+        return len(self.waves)
+
+    @property
+    def dots(self) -> Sequence[Sequence[int]]:
+        """When each of the first jobs retries, up to its success."""
+        return self.outcome.dots
 
 
 def is_plain(values: Mapping[str, Any]) -> bool:
@@ -83,14 +97,12 @@ def in_words(values: Mapping[str, Any]) -> str:
     return words if values["outage"] is not None else words.replace("success 0", "an outage without end", 1)
 
 
-def scene(herd: Herd, scenario: Scenario, *, log: bool, until_ms: int | None = None) -> Scene:
+def scene(herd: Herd, scenario: Scenario) -> Scene:
     """Simulate one policy.
 
     Args:
         herd: Its herd.
         scenario: What happens to it.
-        log: The beginning is looked at more finely.
-        until_ms: So is what comes until then, where the picture ends with it.
 
     Raises:
         InvalidInput: It would be too much work.
@@ -98,77 +110,51 @@ def scene(herd: Herd, scenario: Scenario, *, log: bool, until_ms: int | None = N
     policy = herd.policy
     if scenario.success == 0 and policy.retries is None:
         policy = policy.with_limit(retries_shown(policy))
-    ends, looks = _looks(policy, scenario, log, until_ms)
+    few = scenario.coupled or scenario.jobs * retries_shown(policy) <= _KEPT_CALLS
+    return replace((_kept if few else _played)(policy, scenario), key=herd.key, label=herd.label)
+
+
+def _played(policy: Policy, scenario: Scenario) -> Scene:
+    record = Record.of(scenario)
+    outcome = simulate(policy, scenario, max_calls=PAGE_CALLS, record=record)
+    last = max(record.made, default=0)
+    waves = tuple(_wave(record.made.get(retry, ())) for retry in range(1, last + 1))
+    served = seconds(in_order([_wave(record.served)])) if outcome.downstream else None
     outage_ms = scenario.outage_ms if scenario.success and not scenario.over_ms else 0
-    return Scene(herd.key, herd.label, looks[-1], scenario.end_ms, outage_ms, looks, ends)
+    return Scene("", "", outcome, scenario.end_ms, outage_ms, waves, seconds(in_order(waves)), served)
 
 
-@functools.lru_cache(maxsize=_KEPT)
-def _looks(
-    policy: Policy, scenario: Scenario, log: bool, until_ms: int | None
-) -> tuple[tuple[int, ...], tuple[Outcome, ...]]:
-    """Play the scenario, whole and, where that is cheap, up to earlier ends. A slider moves one policy, the others stay."""
-    whole = simulate(policy, scenario, max_calls=PAGE_CALLS)
-    last = len(whole.load.counts) * whole.load.bin_ms
-    cheap = not scenario.coupled or whole.calls < _LOOKED_AT_TWICE
-    near = near_ends(last, until_ms, log=log) if cheap else []
-    looks = [simulate(policy, _until(scenario, end), max_calls=PAGE_CALLS) for end in near]
-    return (*near, last), (*looks, whole)
+_kept = functools.lru_cache(maxsize=_KEPT)(_played)
+"""A slider moves one policy, the others stay."""
 
 
-def _until(scenario: Scenario, end_ms: int) -> Scenario:
-    return Scenario.from_json(scenario.to_json() | {"horizon_ms": end_ms})
+def _wave(instants: Sequence[int]) -> Wave:
+    if not has_numpy():
+        return list(instants)
+    import numpy as np
 
-
-def last_ms(scenes: Sequence[Scene]) -> int:
-    """Give where the last call of all scenes lies."""
-    return max((len(one.outcome.load.counts) * one.outcome.load.bin_ms for one in scenes), default=2)
-
-
-def looks(scene: Scene, what: str = "load") -> tuple[Look, ...]:
-    """Give calls over time, as finely as the scene was looked at.
-
-    Args:
-        scene: The scene.
-        what: ``load``, all calls after first failures; or a field of the downstream, such as ``served``.
-    """
-    return tuple(_look(end, outcome, what) for end, outcome in zip(scene.ends, scene.looks, strict=True))
-
-
-def _look(end_ms: int, outcome: Outcome, what: str) -> Look:
-    if what == "load":
-        return Look(end_ms, outcome.load.bin_ms, outcome.load.counts)
-    assert outcome.downstream is not None
-    return Look(end_ms, outcome.downstream.bin_ms, getattr(outcome.downstream, what))
+    return np.asarray(instants, dtype=np.int64)
 
 
 # ---- words
 
 
 def facts(scenes: Sequence[Scene], jobs: int) -> list[Row]:
-    """Give the figures of the scenario, a cell for each scene."""
+    """Give the figures of the scenario that the verdict does not have, a cell for each scene."""
     outcomes = [one.outcome for one in scenes]
     rows = [
-        ("Got through", "jobs", [_through(one) for one in outcomes]),
-        ("Half of them", "after the first failure", [_time(one, "p50") for one in scenes]),
-        ("The last of them", "after the first failure", [_time(one, "max") for one in scenes]),
+        ("Half are done", "of those that get through", [_half(one) for one in scenes]),
         ("Calls made", "after the first failures", [f"{one.herd_calls:,}" for one in outcomes]),
     ]
     if any(one.fresh for one in outcomes):
-        rows.append(("Others' retries", "of the calls beside the herd", [_others(one) for one in outcomes]))
-    rows += [
-        ("Peak second", "calls, % of the jobs", [busiest(one.peak_second, jobs) for one in outcomes]),
-        ("Peak minute", "calls, % of the jobs", [busiest(one.peak_minute, jobs) for one in outcomes]),
-    ]
-    if any(one.peak_second_after is not None for one in outcomes):
-        seconds = [busiest(one.peak_second_after or 0, jobs) for one in outcomes]
-        minutes = [busiest(one.peak_minute_after or 0, jobs) for one in outcomes]
-        rows.append(("Peak second when it returns", "after the outage", seconds))
-        rows.append(("Peak minute when it returns", "after the outage", minutes))
-    silence = [silent(one.silence, one.calls) for one in outcomes]
-    rows.append(("Silence", "between first and last call", silence))
+        rows.append(("Others' retries", "of the calls beside these jobs", [_others(one) for one in outcomes]))
+    rows.append(("Peak second", "calls, % of the jobs", [busiest(one.peak_second, jobs) for one in outcomes]))
+    rows.append(("Peak minute", "calls, % of the jobs", [busiest(one.peak_minute, jobs) for one in outcomes]))
+    if any(one.peak_minute_after is not None for one in outcomes):
+        cells = [busiest(one.peak_minute_after or 0, jobs) for one in outcomes]
+        rows.append(("Peak minute when it returns", "after the outage", cells))
     if any(one.downstream for one in outcomes):
-        rows.append(("Abandoned", "done when nobody waited any more", [_abandoned(one) for one in outcomes]))
+        rows.append(("Done in vain", "nobody waited any more", [_abandoned(one) for one in outcomes]))
         rows.append(("Longest queue", "calls not yet done", [_queue(one) for one in outcomes]))
     return rows
 
@@ -177,26 +163,14 @@ def _others(one: Outcome) -> str:
     return "–" if one.fresh is None else f"{one.fresh.retries:,}"
 
 
-def _through(one: Outcome) -> str:
-    dead = f", {one.dead:,} dead" if one.dead else ""
-    return f"{one.succeeded:,}{dead}" + (f", {one.waiting:,} still try" if one.waiting else "")
-
-
-def _time(one: Scene, name: str) -> str:
-    """Say how long successes took; of that after the outage, apart."""
+def _half(one: Scene) -> str:
+    """Say when half of the successes had come; of that after the outage, apart."""
     if one.outcome.success_ms is None:
         return "–"
-    took_ms = getattr(one.outcome.success_ms, name)
+    took_ms = one.outcome.success_ms.p50
     if not one.outage_ms or took_ms < one.outage_ms:
         return format_duration(took_ms)
     return f"{format_duration(one.outage_ms)} + {format_duration(took_ms - one.outage_ms)}"
-
-
-def _in_time(one: Scene, took_ms: int, plainly: str) -> str:
-    """Say when successes had come: after the outage, or else plainly after the first failure."""
-    if not one.outage_ms or took_ms < one.outage_ms:
-        return f"{plainly} {format_duration(took_ms)}"
-    return f"{format_duration(took_ms - one.outage_ms)} after the outage"
 
 
 def _abandoned(one: Outcome) -> str:
@@ -207,37 +181,16 @@ def _queue(one: Outcome) -> str:
     return "–" if one.downstream is None else f"{one.downstream.most_backlog:,}"
 
 
-def said(scenes: Sequence[Scene], jobs: int) -> list[str]:
-    """Say what came of the scenario."""
-    sentences = []
-    for one in scenes:
-        outcome, times = one.outcome, one.outcome.success_ms
-        if times is None:
-            sentences.append(f"{one.label}: not one of {counted(jobs, 'job')} gets through.{_collapse(one)}")
-            continue
-        all_ = "all" if outcome.succeeded == outcome.jobs else f"{outcome.succeeded:,}"
-        sentences.append(
-            f"{one.label}: {all_} of {counted(jobs, 'job')} get through, half of them {_in_time(one, times.p50, 'within')} and the "
-            f"last {_in_time(one, times.max, 'after')}; {counted(outcome.peak_second, 'call')} in the peak second"
-            f"{_after(outcome)}.{_collapse(one)}"
-        )
+def said(scenes: Sequence[Scene]) -> list[str]:
+    """Say what no figure shows: that a downstream works for nobody, and why the scenario ends."""
+    sentences = [_collapse(one) for one in scenes]
     end_ms = scenes[0].end_ms if scenes else None
     if end_ms is not None:
+        end = format_duration(end_ms)
         sentences.append(
-            f"Looked at until {format_duration(end_ms)}, as the other calls never end; “look at” can name a later end."
+            f"It ends at {end}, as the other calls never end; “show until” can name a later time."
         )
-    if any(one.outcome.downstream for one in scenes):
-        shaded = "Shaded is the outage; the" if scenes[0].outage_ms else "The"
-        sentences.append(
-            f"{shaded} dashed line across is what the downstream can do, the dashed ones in the policies' "
-            "colours are what it does while somebody still waits for it."
-        )
-    return sentences
-
-
-def _after(one: Outcome) -> str:
-    """Say what meets the service when it is back."""
-    return "" if one.peak_second_after is None else f", {one.peak_second_after:,} after the outage"
+    return [sentence for sentence in sentences if sentence]
 
 
 def _collapse(one: Scene) -> str:
@@ -249,7 +202,7 @@ def _collapse(one: Scene) -> str:
     if abandoned <= served:
         return ""
     share = 100 * abandoned / (abandoned + served)
-    return f" {share:.0f} % of what the downstream does is for callers who have given up, and so {_end(one, down)}."
+    return f"{one.label}: {share:.0f} % of the work is for callers who have given up; {_end(one, down)}."
 
 
 def _end(one: Scene, down: Downstream) -> str:
@@ -257,6 +210,4 @@ def _end(one: Scene, down: Downstream) -> str:
     late = slice(bins - max(bins // _LATE, 1), bins)
     if one.end_ms is not None and sum(down.abandoned[late]) > sum(down.served[late]):
         return f"it has not recovered by {format_duration(one.end_ms)}"
-    if one.outcome.dead:
-        return f"{one.outcome.dead:,} jobs die"
-    return "it recovers late"
+    return f"{one.outcome.dead:,} jobs die" if one.outcome.dead else "it recovers late"

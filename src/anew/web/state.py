@@ -26,7 +26,7 @@ BEGIN: Final = (("a", "even"), ("b", "sidekiq"))
 NEXT: Final = ("zizq", "aws_full", "constant", "faktory", "even")
 """What a further policy begins with, the first that is not there yet."""
 
-CHARTS: Final = {"curve": "Waits", "herd": "Herd", "load": "Load", "waits": "One retry"}
+CHARTS: Final = {"curve": "Waits", "herd": "Retries", "load": "Load", "waits": "One retry"}
 """What can be shown, and how it is called."""
 
 SCENARIO: Final[dict[str, tuple[str, str, Any, str]]] = {
@@ -43,14 +43,19 @@ SCENARIO: Final[dict[str, tuple[str, str, Any, str]]] = {
         "capacity",
         "capacity",
         None,
-        "calls per second that the downstream can do; empty: any number",
+        "calls per second that the service can do; empty: any number",
     ),
     "timeout": ("timeout", "time-out", None, "callers give up after this, and the work is done in vain"),
     "latency": ("latency", "service time", 0, "of one call, besides"),
     "workers": ("workers", "workers", None, "calls at once, at most; empty: any number"),
-    "rate": ("base_rate", "other calls", 0.0, "per second, beside the herd"),
+    "rate": ("base_rate", "other calls", 0.0, "per second, beside these jobs"),
     "seed": ("seed", "seed", 1, "chance; the same seed gives the same picture"),
-    "phase": ("phase", "phases", "seq", "where even's number comes from: failures in order, or hashed ids"),
+    "phase": (
+        "phase",
+        "phases",
+        "seq",
+        "each job's own number for `even`: by the order of failures (seq), or hashed from its id",
+    ),
 }
 """The herd and what it meets: the scenario's field, its label here, its default here, and a hint."""
 
@@ -235,7 +240,7 @@ def _read_scenario(state: State) -> None:
             Integer(1, PAGE_JOBS) if name == "jobs" else OUTAGE if name == "outage" else kinds[field_name][1]
         )
         _read_one(state, name, kind, default, label, hint)
-    _read_one(state, UNTIL, _LOOK, None, "look at", "time after the first failure; empty: all of it")
+    _read_one(state, UNTIL, _LOOK, None, "show until", "time after the first failure; empty: all of it")
 
 
 def _read_one(state: State, name: str, kind: Kind, default: Any, label: str, hint: str) -> None:

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Final
 
+from anew.lab.last_retry import is_endless
 from anew.units import format_duration, format_share
+from anew.web.herds import Herd
 from anew.web.scenes import Scene
+from anew.web.words import outlived, percent
 
-HEADINGS: Final = ("Dead jobs", "Peak second when it returns", "Last success after the outage")
 _NEAR: Final = 1.1
 """Figures closer than that are as good as each other."""
+
+_ENDLESS_MS: Final = 2**62
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,26 +35,38 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """One policy's cells, under `HEADINGS`."""
+    """What is judged, and each policy's cells by its letter."""
 
-    key: str
-    label: str
-    cells: tuple[Cell, ...]
+    headings: tuple[str, str, str] = ("", "", "")
+    rows: Mapping[str, tuple[Cell, ...]] = field(default_factory=dict)
 
 
-def verdicts(scenes: Sequence[Scene], calls: int | None) -> list[Verdict]:
+def verdict(herds: Sequence[Herd], scenes: Sequence[Scene], calls: int | None) -> Verdict:
     """Judge each policy.
 
     Args:
-        scenes: What came of each.
+        herds: Whose every retry fails; they are judged where nothing was played.
+        scenes: What came of each, if anything was played.
         calls: How many calls a second may be when the service is back; None: nobody has said.
     """
-    peaks = [_peak(one) for one in scenes if one.outcome.success_ms]
-    lasts = [_last_ms(one) for one in scenes]
-    return [
-        Verdict(one.key, one.label, (_dead(one), _peak_cell(one, peaks, calls), _last_cell(last, lasts)))
-        for one, last in zip(scenes, lasts, strict=True)
-    ]
+    if scenes:
+        returns = any(one.outcome.peak_second_after is not None for one in scenes)
+        headings = (
+            "Dead jobs",
+            "Peak second when it returns" if returns else "Peak second",
+            "Last success after the outage" if scenes[0].outage_ms else "Last success",
+        )
+        peaks, lasts = [_peak(one) for one in scenes], [_last_ms(one) for one in scenes]
+        columns = ([_dead(one) for one in scenes], _peaks(peaks, calls), _lasts(lasts))
+        return Verdict(headings, _rows(scenes, columns))
+    headings = ("Outage that every job outlives", "Peak second", "Time without a call")
+    seconds = [one.rhythm.peak_second if one.rhythm.calls else None for one in herds]
+    columns = (_outlived(herds), _peaks(seconds, calls), _silences(herds))
+    return Verdict(headings, _rows(herds, columns))
+
+
+def _rows(policies: Sequence[Herd | Scene], columns: Sequence[list[Cell]]) -> dict[str, tuple[Cell, ...]]:
+    return {one.key: cells for one, cells in zip(policies, zip(*columns, strict=True), strict=True)}
 
 
 def _dead(one: Scene) -> Cell:
@@ -61,20 +77,23 @@ def _dead(one: Scene) -> Cell:
     return Cell(f"{waiting:,} still try", "none has died yet") if waiting else Cell("0", "none dies", "good")
 
 
-def _peak(one: Scene) -> int:
+def _peak(one: Scene) -> int | None:
     after = one.outcome.peak_second_after
-    return one.outcome.peak_second if after is None else after
+    return one.outcome.peak_second if after is None else after or None
 
 
-def _peak_cell(one: Scene, peaks: Sequence[int], calls: int | None) -> Cell:
-    if one.outcome.success_ms is None:
-        return Cell("–")  # where all are dead, nobody calls
-    peak = _peak(one)
-    text = f"{peak:,} calls" if peak != 1 else "1 call"
-    if calls is not None:
-        within = peak <= calls
-        return Cell(text, f"{'within' if within else 'over'} {calls:,}", "good" if within else "bad")
-    return _ranked(text, peak, peaks, "fewest", "most")
+def _peaks(peaks: Sequence[int | None], calls: int | None) -> list[Cell]:
+    texts = ["–" if peak is None else "1 call" if peak == 1 else f"{peak:,} calls" for peak in peaks]
+    if calls is None:
+        return _ranked(texts, peaks, "fewest", "most")
+    cells = []
+    for text, peak in zip(texts, peaks, strict=True):
+        within = peak is not None and peak <= calls
+        word, mark = (f"within {calls:,}", "good") if within else (f"over {calls:,}", "bad")
+        cells.append(
+            Cell(text) if peak is None else Cell(text, word, mark)
+        )  # where all are dead, nobody calls
+    return cells
 
 
 def _last_ms(one: Scene) -> int | None:
@@ -82,18 +101,39 @@ def _last_ms(one: Scene) -> int | None:
     return None if found is None else max(found.max - one.outage_ms, 0)
 
 
-def _last_cell(last: int | None, lasts: Sequence[int | None]) -> Cell:
-    if last is None:
-        return Cell("–", "nobody gets through", "bad")
-    return _ranked(
-        format_duration(last), last, [other for other in lasts if other is not None], "soonest", "latest"
-    )
+def _lasts(lasts: Sequence[int | None]) -> list[Cell]:
+    texts = ["–" if last is None else format_duration(last) for last in lasts]
+    cells = _ranked(texts, lasts, "soonest", "latest")
+    nobody = Cell("–", "nobody gets through", "bad")
+    return [nobody if last is None else cell for cell, last in zip(cells, lasts, strict=True)]
 
 
-def _ranked(text: str, value: int, values: Sequence[int], least: str, most: str) -> Cell:
-    """Mark the least and the most, where they differ enough to matter."""
-    if len(values) < 2 or max(values) <= _NEAR * min(values):
-        return Cell(text)
-    if value == min(values):
-        return Cell(text, least, "best")
-    return Cell(text, most, "worst") if value == max(values) else Cell(text)
+def _outlived(herds: Sequence[Herd]) -> list[Cell]:
+    spans: list[int | None] = []
+    for one in herds:
+        last, endless = one.explained.window, _ENDLESS_MS if is_endless(one.policy) else None
+        spans.append(endless if last is None else last.earliest_ms)
+    return _ranked([outlived(one, 100) for one in herds], spans, "shortest", "longest", more=True)
+
+
+def _silences(herds: Sequence[Herd]) -> list[Cell]:
+    silences = [one.rhythm.silence for one in herds]
+    texts = ["–" if one is None else f"{percent(one.share)} of the {one.unit}" for one in silences]
+    # In thousandths, where hardly any silence is as good as none.
+    shares = [None if one is None else round(1_000 * one.share) + 10 for one in silences]
+    return _ranked(texts, shares, "least", "most")
+
+
+def _ranked(
+    texts: Sequence[str], values: Sequence[int | None], least: str, most: str, *, more: bool = False
+) -> list[Cell]:
+    """Mark the least and the most, where they differ enough to matter; ``more`` is better, or less."""
+    told = [value for value in values if value is not None]
+    if len(told) < 2 or max(told) <= _NEAR * min(told):
+        return [Cell(text) for text in texts]
+    marks = ("worst", "best") if more else ("best", "worst")
+    ends = {max(told): (most, marks[1]), min(told): (least, marks[0])}
+    return [
+        Cell(text, *ends.get(-1 if value is None else value, ()))
+        for text, value in zip(texts, values, strict=True)
+    ]

@@ -94,7 +94,7 @@ def test_what_is_known_of_names_is_of_names_that_there_are() -> None:
     parameters = {name for found in PRESETS.values() for name in found.parameters}
     assert fields >= SELDOM
     assert fields | parameters >= HINTS.keys()
-    assert fields | parameters | SCENARIO.keys() >= RANGES.keys()
+    assert fields | parameters | SCENARIO.keys() | {"retry"} >= RANGES.keys()
 
 
 @pytest.mark.parametrize(

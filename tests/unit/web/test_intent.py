@@ -95,5 +95,8 @@ def test_the_verdict_says_who_dies_what_comes_and_when_all_is_done() -> None:
     assert [row[3].rpartition(" ")[2] for row in rows[1:]] == ["latest", "soonest"]
 
 
-def test_without_an_outage_that_ends_there_is_no_verdict() -> None:
-    assert verdict(page("a=even")) == []
+def test_without_an_outage_the_verdict_is_of_the_policies_alone() -> None:
+    """Five waits of 5 min outlive 25 min, ten of them 50; 1,000 jobs come at once each time."""
+    rows = verdict(page("a=constant&a.limit=5&b=constant&b.limit=10"))
+    assert rows[0][:3] == ["A constant", "25 min shortest", "1,000 calls"]
+    assert rows[1][:3] == ["B constant", "50 min longest", "1,000 calls"]

@@ -102,14 +102,16 @@ def succeeds(scenario: Scenario) -> Callable[[int, int], bool]:
     return lambda job, retry: number(seed, SUCCESS, job, retry) < success
 
 
-def simulate_exactly(policy: Policy, scenario: Scenario, budget: Budget) -> Outcome:
+def simulate_exactly(
+    policy: Policy, scenario: Scenario, budget: Budget, record: Record | None = None
+) -> Outcome:
     """Simulate jobs that do not hinder each other, job by job."""
     jobs, lucky = TrueJobs(policy, scenario), succeeds(scenario)
     latency_ms, timeout_ms = scenario.latency_ms, scenario.timeout_ms
     in_time = timeout_ms is None or latency_ms <= timeout_ms
     failing_ms = latency_ms if timeout_ms is None else min(latency_ms, timeout_ms)
     horizon_ms = scenario.end_ms
-    record = Record.of(scenario)
+    record = record or Record.of(scenario)
     for job, first_ms in enumerate(arrivals(scenario)):
         now, retry = first_ms, 0
         while True:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from typing import cast
 
 import numpy as np
@@ -13,12 +14,15 @@ from anew.lab.herd import BLOCK, HerdChance, past_deadline
 from anew.lab.simulation.assembly import outcome
 from anew.lab.simulation.bounds import Budget
 from anew.lab.simulation.outcome import SHOWN_DOTS, SHOWN_JOBS, Outcome
+from anew.lab.simulation.record import Record
 from anew.lab.simulation.scenario import Scenario
 from anew.lab.simulation.tally_arrays import ArrayTally, times_of
 from anew.lab.vector.waits import Floats, Millis, Waits
 
 
-def simulate_fast(policy: Policy, scenario: Scenario, budget: Budget) -> Outcome:
+def simulate_fast(
+    policy: Policy, scenario: Scenario, budget: Budget, record: Record | None = None
+) -> Outcome:
     """Simulate jobs that do not hinder each other, all at once; the same outcome as `simulate_exactly`."""
     herd = _Herd(policy, scenario)
     tally = ArrayTally(scenario.outage_ms)
@@ -32,6 +36,8 @@ def simulate_fast(policy: Policy, scenario: Scenario, budget: Budget) -> Outcome
             break
         budget.spend(len(calls), retry)
         tally.add(retry, calls, succeeded)
+        if record is not None:
+            record.made[retry] = array("q", calls.tobytes())
         seen = shown if retry <= SHOWN_DOTS else 0
         for job, instant in zip(callers[:seen].tolist(), calls[:seen].tolist(), strict=True):
             if job < seen:

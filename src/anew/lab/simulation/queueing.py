@@ -53,14 +53,16 @@ _SPENT_EVERY: Final = 256
 """Calls are counted against the bound so many at a time."""
 
 
-def simulate_queueing(policy: Policy, scenario: Scenario, budget: Budget, *, exact: bool) -> Outcome:
+def simulate_queueing(
+    policy: Policy, scenario: Scenario, budget: Budget, record: Record | None = None, *, exact: bool
+) -> Outcome:
     """Simulate jobs that hinder each other."""
     fresh = _fresh(scenario, budget)
     jobs, tally, firsts = _ways(policy, scenario, len(fresh), exact=exact)
-    traffic = _Traffic(scenario, firsts, fresh, jobs, budget)
+    record = record or Record.of(scenario)
+    traffic = _Traffic(scenario, firsts, fresh, jobs, budget, record)
     traffic.begin()
     traffic.run()
-    record = traffic.record
     fresh_outcome = record.fresh() if scenario.base_rate else None
     return record.outcome(scenario, tally, passage=record.passage(scenario.outage_ms), fresh=fresh_outcome)
 
@@ -100,6 +102,7 @@ class _Traffic:
         fresh: Sequence[int],
         jobs: TrueJobs | RowJobs,
         budget: Budget,
+        record: Record,
     ) -> None:
         self._scenario = scenario
         self._fresh = fresh
@@ -112,7 +115,7 @@ class _Traffic:
         self._pending: list[int] = []
         self._fresh_seen = 0
         self._retries = array("l", bytes(array("l").itemsize * (scenario.jobs + len(fresh))))
-        self.record = Record.of(scenario)
+        self.record = record
 
     def begin(self) -> None:
         """Let the herd fail; where that can be told for all jobs at once, let the outage pass."""

@@ -19,6 +19,7 @@ from anew.lab.simulation.bounds import (
 )
 from anew.lab.simulation.foresee import admit_calls
 from anew.lab.simulation.outcome import Outcome
+from anew.lab.simulation.record import Record
 from anew.lab.simulation.scenario import Scenario
 
 
@@ -30,6 +31,7 @@ def simulate(
     progress: Callable[[float], None] | None = None,
     bin_ms: int | None = None,
     max_calls: int | None = None,
+    record: Record | None = None,
 ) -> Outcome:
     """Tell what becomes of a herd of jobs under a policy.
 
@@ -46,6 +48,7 @@ def simulate(
         bin_ms: Widen the bins of the load to this, a multiple of what they would be; None: as narrow as fits.
         max_calls: Stop with an error after so many calls, or after a tenth of it where they meet in a queue, which
             takes ten times as long; None: the largest bound there is.
+        record: A new one of this scenario, which keeps when each call was made, and when it was served.
 
     Returns:
         The outcome, equal for equal policy and scenario.
@@ -66,23 +69,25 @@ def simulate(
     if scenario.success == 0 and scenario.end_ms is None and policy.deadline_ms is None:
         # Nothing but its limit ends a job, and without one this would have been refused above.
         budget.foresee(scenario.jobs, policy.retries or 0)
-    found = _run(policy, scenario, budget, plain=plain)
+    found = _run(policy, scenario, budget, record, plain=plain)
     return found if bin_ms is None else found.rebinned(bin_ms)
 
 
-def _run(policy: Policy, scenario: Scenario, budget: Budget, *, plain: bool) -> Outcome:
+def _run(
+    policy: Policy, scenario: Scenario, budget: Budget, record: Record | None, *, plain: bool
+) -> Outcome:
     # Inside, because NumPy is optional, and slow to import for a command that does not need it.
     if scenario.coupled:
         from anew.lab.simulation.queueing import simulate_queueing
 
-        return simulate_queueing(policy, scenario, budget, exact=plain)
+        return simulate_queueing(policy, scenario, budget, record, exact=plain)
     if plain:
         from anew.lab.simulation.exact import simulate_exactly
 
-        return simulate_exactly(policy, scenario, budget)
+        return simulate_exactly(policy, scenario, budget, record)
     from anew.lab.simulation.fast import simulate_fast
 
-    return simulate_fast(policy, scenario, budget)
+    return simulate_fast(policy, scenario, budget, record)
 
 
 def _check(policy: Policy, scenario: Scenario, *, exact: bool, plain: bool) -> None:

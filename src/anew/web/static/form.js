@@ -131,7 +131,7 @@ function fold() {
   for (const part of document.querySelectorAll("details")) {
     const name = foldName(part);
     // On a phone the picture comes first; what can be changed is a tap away.
-    const first = part.open && !(phone.matches && part.matches(".parameters") && !part.querySelector(".wrong"));
+    const first = part.open && !(phone.matches && part.matches(".parameters, .ask") && !part.querySelector(".wrong"));
     const open = folds.get(name) ?? first;
     if (part.open !== open) part.open = open;
     folds.set(name, open);
@@ -210,7 +210,8 @@ function fill(data, number) {
     if (field && free(field, name) && field.value !== text) field.value = text;
   }
   for (const slide of document.querySelectorAll("input.slide")) {
-    const at = data.set.sliders[slide.dataset.name];
+    const [at, end] = data.set.sliders[slide.dataset.name] ?? [];
+    if (end !== undefined) slide.max = end;
     if (at !== undefined && free(slide, slide.dataset.name)) slide.value = at;
     const box = document.getElementById(slide.dataset.for);
     slide.setAttribute("aria-valuetext", box.value || box.placeholder);

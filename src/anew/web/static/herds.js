@@ -1,9 +1,9 @@
 // Herds: a row for each job and a dot for each retry, or all jobs as heat or as lines. One picture a policy, drawn on canvas.
 
-import { colour, element, font, mark, replace, retryColours, write } from "./look.js";
+import { colour, element, font, mark, panels, replace, retryColours } from "./look.js";
 import { duration, durationTicks } from "./units.js";
 
-const LEFT = 46, RIGHT = 10, TOP = 6, BOTTOM = 44, HEIGHT = 250;
+const LEFT = 46, RIGHT = 10, TOP = 6, BOTTOM = 40;
 /** The radius in the screen's own pixels from which on a circle can be told from a square. */
 const SMALL = 1.5;
 
@@ -11,32 +11,13 @@ const SMALL = 1.5;
 export function drawHerds(data) {
   const room = document.getElementById("plots-herd");
   if (room === null || room.closest("[hidden]") !== null) return;
-  const keys = data.herds.map((herd) => herd.key).join();
-  if (room.dataset.keys !== keys) {
-    room.replaceChildren(...data.herds.map(panel));
-    room.dataset.keys = keys;
-  }
+  const there = panels(room, data, data.herds, "herd", () => [element("canvas", { role: "img", "aria-describedby": "words-herd" })]);
   // One colour is the same retry in all pictures, also where one policy has fewer.
   const most = Math.max(0, ...data.herds.map((herd) => herd.retries));
   const tallest = Math.max(1, ...data.herds.map((herd) => herd.heat ? fullest(herd) : 0));
   drawKey(most);
-  for (const herd of data.herds) {
-    const place = room.querySelector(`[data-key="${herd.key}"]`);
-    write(place.querySelector(".label"), named(herd) + mark(data, herd.key));
-    place.classList.toggle("before", mark(data, herd.key) !== "");
-    drawHerd(place.querySelector("canvas"), herd, { ...data, span: herd.span ?? data.span, most, tallest });
-  }
-}
-
-function panel(herd) {
-  const canvas = element("canvas", { role: "img", "aria-describedby": "words-herd" });
-  const badge = herd.span ? [] : [element("span", { class: "badge" }, herd.key.toUpperCase()), " "];
-  const title = element("h3", {}, ...badge, element("span", { class: "label" }));
-  return element("div", { class: `herd-panel policy-${herd.key}`, "data-key": herd.key }, title, canvas);
-}
-
-function named(herd) {
-  return herd.span ? herd.label : herd.label.slice(2);
+  data.herds.forEach((herd, place) =>
+    drawHerd(there[place].lastChild, herd, { ...data, span: herd.span ?? data.span, most, tallest }));
 }
 
 function drawKey(retries) {
@@ -56,18 +37,19 @@ function drawKey(retries) {
 
 /** Draws one herd into a canvas. */
 function drawHerd(canvas, herd, data) {
-  const width = canvas.parentElement.clientWidth;
-  const pen = blank(canvas, width);
-  const frame = { left: LEFT, top: TOP, right: width - RIGHT, bottom: HEIGHT - BOTTOM };
+  const width = canvas.parentElement.clientWidth, tall = data.herds.length > 2 || width < 400 ? 175 : 230;
+  const pen = blank(canvas, width, tall);
+  const frame = { left: LEFT, top: TOP, right: width - RIGHT, bottom: tall - BOTTOM };
   if (herd.retries === 0) {
-    nothing(pen, width);
+    nothing(pen, width, tall);
     canvas.setAttribute("aria-label", `${herd.label}: no retry`);
     return;
   }
   const [first, last] = data.span;
   const along = frame.right - frame.left;
+  // An axis of powers is even up to the first moment that matters, and so begins with 0 as any other.
   const x = data.log
-    ? (ms) => frame.left + along * Math.log(Math.max(ms, first) / first) / Math.log(last / first)
+    ? (ms) => frame.left + along * Math.asinh(ms / first) / Math.asinh(last / first)
     : (ms) => frame.left + along * ms / last;
   shade(pen, frame, x, data);
   grid(pen, frame, x, data, along);
@@ -81,20 +63,20 @@ function drawHerd(canvas, herd, data) {
 }
 
 /** Gives the pen of an empty canvas; one that had that size already need not be laid out anew. */
-function blank(canvas, width) {
-  const ratio = devicePixelRatio || 1, [wide, tall] = [Math.round(width * ratio), Math.round(HEIGHT * ratio)];
+function blank(canvas, width, high) {
+  const ratio = devicePixelRatio || 1, [wide, tall] = [Math.round(width * ratio), Math.round(high * ratio)];
   const pen = canvas.getContext("2d");
   if (canvas.width === wide && canvas.height === tall) pen.reset();
-  else [canvas.width, canvas.height, canvas.style.height] = [wide, tall, `${HEIGHT}px`];
+  else [canvas.width, canvas.height, canvas.style.height] = [wide, tall, `${high}px`];
   pen.scale(ratio, ratio);
   return pen;
 }
 
-function nothing(pen, width) {
+function nothing(pen, width, tall) {
   pen.font = font;
   pen.textAlign = "center";
   pen.fillStyle = colour("soft");
-  pen.fillText("no retry", width / 2, HEIGHT / 2);
+  pen.fillText("no retry", width / 2, tall / 2);
 }
 
 /** Shades the outage: whatever comes later comes of jobs alone that fail on. */
@@ -111,8 +93,8 @@ function grid(pen, frame, x, data, along) {
   pen.textBaseline = "top";
   pen.strokeStyle = colour("grid");
   pen.fillStyle = colour("soft");
-  const low = data.log ? data.span[0] : 0;
-  for (const tick of durationTicks(low, data.span[1], data.log, along / 62)) {
+  const ticks = durationTicks(data.log ? data.span[0] : 0, data.span[1], data.log, along / 62);
+  for (const tick of data.log ? [0, ...ticks] : ticks) {
     const at = Math.round(x(tick)) + 0.5;
     pen.beginPath();
     pen.moveTo(at, frame.top);
@@ -120,7 +102,7 @@ function grid(pen, frame, x, data, along) {
     pen.stroke();
     pen.fillText(duration(tick), Math.min(at, frame.right - 10), frame.bottom + 5);
   }
-  pen.fillText("time since the first failure", (frame.left + frame.right) / 2, frame.bottom + 24);
+  pen.fillText("time since the first failure", (frame.left + frame.right) / 2, frame.bottom + 22);
 }
 
 function names(pen, frame, as, herd, tallest) {

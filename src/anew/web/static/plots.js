@@ -1,6 +1,6 @@
 // The charts with two axes: waits, load, the spread of one retry. uPlot draws them; here is what they say.
 
-import { colour, element, faint, font, mark, policyColour, replace } from "./look.js";
+import { colour, element, faint, font, mark, panels, policyColour, replace, write } from "./look.js";
 import { duration, durationTicks, powerTicks, short } from "./units.js";
 
 const uPlot = window.uPlot;
@@ -16,59 +16,50 @@ export function drawCurves(data) {
   for (const line of lines) {
     const own = policyColour(line.key), strong = strength(data, line);
     const at = series.length;
-    series.push({ ...ink(data, line), width: 2, points: { show: most > 1 && most <= 40, size: 5, fill: faint(own, strong) } });
+    series.push({ ...ink(data, line), width: 2, points: { show: false } });
     series.push({ stroke: faint(own, 0.35 * strong), width: 1, points: { show: false } });
     series.push({ stroke: faint(own, 0.35 * strong), width: 1, points: { show: false } });
     bands.push({ series: [at + 2, at + 1], fill: faint(own, 0.16 * strong) });
     columns.push(long(line.middle), long(line.earliest), long(line.latest));
   }
-  const y = yScale(data.log, columns.slice(1));
-  draw("curve", data, {
-    series, bands, columns: grounded(columns, y), legend: lines,
-    marks: [["middle", `line: ${data.line}`]],
-    scales: { x: { time: false, range: [0.5, most + 0.5] }, y },
-    ranges: most === 1 ? lines : [], look: most === 1 ? "ranges" : most <= 40 ? "points" : "",
-    axes: [{ ...axis("retry number"), incrs: [1, 2, 5, 10, 20, 50, 100] }, durationAxis("wait before the retry", data.log)],
+  const room = openRoom("curve", lines);
+  if (room === null) return;
+  draw("curve", room, data, {
+    series, bands, columns, keys: lines, lines, ranges: most === 1 ? lines : [], right: 26,
+    scales: { x: { time: false, range: [0.5, most + 0.5] }, y: yScale(data.log, columns.slice(1)) },
+    axes: [{ ...axis("retry"), incrs: [1, 2, 5, 10, 20, 50, 100] }, durationAxis("wait before the retry", data.log)],
     read: (place) => `Retry ${x[place]}. ` + lines.map((line) =>
       `${line.label}: ${waits(line, place)}`).join(" · "),
   });
 }
 
-/** Draws the calls per second that reach the downstream, at most and on average; dashed, those that it serves in time. */
+/** Draws the calls that reach the downstream: of each policy the fullest second and the mean; dotted, those served in time. */
 export function drawLoad(data) {
   const { edges, lines, capacity, outage } = data.load;
-  const columns = [edges], series = [{}];
-  const add = (one, values) => {
-    series.push(one);
-    columns.push(closed(values));
-  };
-  for (const line of lines) {
-    add({ ...filled(data, line, 0.16), stroke: undefined, width: 0 }, line.means);
-    add({ ...filled(data, line, 0), fill: undefined }, line.peaks);
-    if (line.served) add({ ...filled(data, line, 0), dash: [3, 3], fill: undefined }, line.served);
-  }
-  const y = yScale(data.log, [...columns.slice(1), ...(capacity ? [[capacity]] : [])]);
-  draw("load", data, {
-    steps: true, series, columns: grounded(columns, y), legend: lines, capacity, outage,
-    empty: "There is no retry, and so no call.",
-    marks: [
-      ["peak", "line: the most"], ["mean", "shade: the mean"],
-      outage && ["outage", `outage, until ${duration(outage)}`],
-      capacity && ["capacity", `capacity, ${short(capacity)} calls/s`],
-      lines.some((line) => line.served) && ["served", "served while somebody waits"],
-    ].filter(Boolean),
-    scales: { x: { time: false, distr: data.log ? 3 : 1, range: [edges[0] ?? 1, edges.at(-1) ?? 2] }, y },
-    axes: [durationAxisX("time since the first failure", data.log), numberAxis("calls per second", data.log)],
-    read: (place) => `${duration(edges[place])} to ${duration(edges[place + 1])}. ` + lines.map((line) =>
-      `${line.label}: ${rate(line, place, data.load)}`).join(" · "),
-  });
+  // Calls that come one by one have no fullest second: their line is the mean.
+  const drawn = lines.map((line) => ({
+    ...line, line: line.peaks.map((peak, place) => (peak > 1 ? peak : line.means[place])),
+  }));
+  const y = yScale(data.log, [...drawn.flatMap((line) => [line.line, line.means]), ...(capacity ? [[capacity]] : [])]);
+  const rooms = openRooms("load", data, drawn, "There is no retry, and so no call.");
+  drawn.forEach((line, place) => draw(`load-${line.key}`, rooms[place], data, {
+    steps: true, capacity, outage, sync: "load",
+    series: [
+      {}, { ...filled(data, line, 0.3), stroke: undefined, width: 0 }, filled(data, line, 0),
+      ...(line.served ? [{ ...filled(data, line, 0), stroke: colour("ink"), dash: [2, 3] }] : []),
+    ],
+    columns: [edges, ...[line.means, line.line, ...(line.served ? [line.served] : [])].map(closed)],
+    scales: { x: timeScale(data.log, edges, data.span[0]), y },
+    axes: [durationAxisX("time since the first failure", data.log), numberAxis("calls a second", data.log)],
+    read: (at) => `${duration(edges[at])} to ${duration(edges[at + 1])}: ${rate(line, at, edges)}`,
+  }));
 }
 
-/** Says of a column what its fullest bin had, and what the whole of it had on average. */
-function rate(line, place, { edges, bins }) {
-  const peak = `${short(line.peaks[place] ?? 0)} calls/s`, wide = bins[place];
-  if (!line.peaks[place] || place > 0 && edges[place + 1] - edges[place] <= wide) return peak;
-  return `${peak} in the fullest ${wide === 1000 ? "second" : duration(wide)}, ${short(line.means[place])} on average`;
+/** Says of a column what its fullest second had, and what the whole of it had on average. */
+function rate(line, place, edges) {
+  const peak = line.peaks[place] ?? 0;
+  if (!peak || edges[place + 1] - edges[place] <= 1000) return `${short(peak)} calls`;
+  return `at most ${short(peak)} in a second, ${short(line.means[place])} on average`;
 }
 
 /** Says of a retry how long jobs wait before it. */
@@ -79,25 +70,44 @@ function waits(line, place) {
   return `${between(low, high)}${mean}, nominal ${duration(line.nominal[place])}`;
 }
 
-/** Shades the outage, draws the line that the downstream cannot pass, and the range of a wait that has no other. */
-function landmarks(plot, { outage, capacity, ranges }) {
+/** Shades the outage, and the range of a wait that has no other. */
+function ground(plot, { outage, ranges = [] }) {
   const { ctx, bbox } = plot;
   ctx.save();
   if (outage) {
-    const end = Math.min(Math.max(plot.valToPos(outage, "x", true), bbox.left), bbox.left + bbox.width);
     ctx.fillStyle = colour("outage");
-    ctx.fillRect(bbox.left, bbox.top, end - bbox.left, bbox.height);
+    ctx.fillRect(bbox.left, bbox.top, end(plot, outage) - bbox.left, bbox.height);
+  }
+  for (const [place, line] of ranges.entries()) bar(plot, line, place - (ranges.length - 1) / 2);
+  ctx.restore();
+}
+
+/** Gives where an outage ends on the axis of time, which may end before. */
+function end(plot, outage) {
+  const { left, width } = plot.bbox;
+  return Math.min(Math.max(plot.valToPos(outage, "x", true), left), left + width);
+}
+
+/** Names the outage where it ends, and draws the line that the service cannot pass. */
+function landmarks(plot, { outage, capacity }) {
+  const { ctx, bbox } = plot, ratio = devicePixelRatio;
+  ctx.save();
+  ctx.font = `${11 * ratio}px system-ui, sans-serif`;
+  ctx.fillStyle = ctx.strokeStyle = colour("soft");
+  if (outage) {
+    [ctx.textAlign, ctx.textBaseline] = ["right", "top"];
+    ctx.fillText(`outage ${duration(outage)}`, end(plot, outage) - 4 * ratio, bbox.top + 3 * ratio);
   }
   if (capacity) {
     const y = plot.valToPos(capacity, "y", true);
-    ctx.strokeStyle = colour("soft");
+    [ctx.textAlign, ctx.textBaseline] = ["left", "bottom"];
+    ctx.fillText(`capacity ${short(capacity)} a second`, bbox.left + 4 * ratio, y - 2 * ratio);
     ctx.setLineDash([6, 4]);
     ctx.beginPath();
     ctx.moveTo(bbox.left, y);
     ctx.lineTo(bbox.left + bbox.width, y);
     ctx.stroke();
   }
-  for (const [place, line] of (ranges ?? []).entries()) bar(plot, line, place - (ranges.length - 1) / 2);
   ctx.restore();
 }
 
@@ -117,18 +127,15 @@ function bar(plot, line, aside) {
 export function drawWaits(data) {
   const { edges, lines, log } = data.waits;
   const named = lines.map((line) => ({ ...line, label: data.curves.find((one) => one.key === line.key)?.label ?? line.key }));
-  const columns = [edges, ...lines.map((line) => closed(line.shares.map((share) => share * 100)))];
-  const series = [{}, ...lines.map((line) => filled(data, line, 0.18))];
-  draw("waits", data, {
-    steps: true, series, columns, legend: named,
-    scales: {
-      x: { time: false, distr: log ? 3 : 1, range: [edges[0] ?? 0, edges.at(-1) ?? 1] },
-      y: yScale(false, columns.slice(1)),
-    },
+  const y = yScale(false, lines.map((line) => line.shares.map((share) => share * 100)));
+  const rooms = openRooms("waits", data, named);
+  named.forEach((line, place) => draw(`waits-${line.key}`, rooms[place], data, {
+    steps: true, sync: "waits",
+    series: [{}, filled(data, line, 0.3)], columns: [edges, closed(line.shares.map((share) => share * 100))],
+    scales: { x: timeScale(log, edges, edges[1]), y },
     axes: [durationAxisX(`wait before retry ${data.retry}`, log), numberAxis("% of the jobs", false)],
-    read: (place) => `${duration(edges[place])} to ${duration(edges[place + 1])}. ` + named.map((line) =>
-      `${line.label}: ${short(line.shares[place] * 100)}\u00a0%`).join(" · "),
-  });
+    read: (at) => `${duration(edges[at])} to ${duration(edges[at + 1])}: ${short(line.shares[at] * 100)}\u00a0% of the jobs`,
+  }));
 }
 
 /** Forgets all charts, so that the next drawing takes new colours. */
@@ -137,48 +144,110 @@ export function forget() {
   shown.clear();
 }
 
-function draw(name, data, chart) {
+/** Gives where a chart of several lines is drawn; null where it is not to be seen. */
+function openRoom(name, lines) {
   const room = document.getElementById(`plots-${name}`);
-  if (room === null || room.closest("[hidden]") !== null) return;
-  if (chart.legend.length === 0) {
-    shown.get(name)?.plot.destroy();
-    shown.delete(name);
-    room.replaceChildren(...(chart.empty ? [element("p", {}, chart.empty)] : []));
-    return;
+  if (room === null || room.closest("[hidden]") !== null) return null;
+  if (lines.length) return room;
+  room.replaceChildren();
+  return null;
+}
+
+/** Gives where each policy's chart is drawn: one panel each, or a text where there is none. */
+function openRooms(name, data, lines, empty = "") {
+  const room = openRoom(name, lines);
+  if (room === null) {
+    if (empty && lines.length === 0) document.getElementById(`plots-${name}`)?.replaceChildren(element("p", {}, empty));
+    return lines.map(() => null);
   }
-  const width = Math.floor(room.clientWidth);
-  const axes = chart.axes.map((one) => `${one.label}`).join("|");
-  const kind = [data.log, axes, chart.look, chart.series.length,
-    chart.legend.map((line) => line.key + line.label + mark(data, line.key)).join()].join("/");
+  return panels(room, data, lines, name, () => [element("div", { class: "plot-room" })]).map((one) => one.lastChild);
+}
+
+function draw(name, room, data, chart) {
+  if (room === null) return;
+  const width = Math.floor(room.clientWidth), tall = height(width, name);
+  const kind = [data.log, chart.axes.map((one) => one.name).join("|"), chart.series.length, chart.scales.x.distr, chart.scales.y.distr,
+    chart.keys?.map((line) => line.key + line.label + mark(data, line.key)).join()].join("/");
   const old = shown.get(name);
-  if (old !== undefined && old.kind === kind && old.plot.root.isConnected) {
+  if (old !== undefined && old.kind === kind && old.room === room && old.plot.root.isConnected) {
     old.now = chart;
-    if (old.width !== width) old.plot.setSize({ width, height: height(width) });
+    for (const [key, { asinh }] of Object.entries(chart.scales)) if (asinh) old.plot.scales[key].asinh = asinh;
+    if (old.width !== width) old.plot.setSize({ width, height: tall });
     old.width = width;
-    replace(room.firstChild, legend(chart, data));
+    if (chart.keys) replace(room.firstChild, legend(chart.keys, data));
     old.plot.setData(chart.columns);
+    old.rest();
     return;
   }
   old?.plot.destroy();
-  const entry = { kind, width, now: chart };
   const readout = element("p", { class: "readout", "aria-hidden": "true" });
-  const scales = Object.fromEntries(Object.entries(chart.scales).map(([key, scale]) =>
-    [key, { ...scale, range: () => entry.now.scales[key].range }]));
+  const entry = { kind, room, width, now: chart, rest: () => write(readout, `${entry.now.axes[0].name} →`) };
+  const scales = Object.fromEntries(Object.entries(chart.scales).map(([key, scale]) => [key, {
+    ...scale, range: () => entry.now.scales[key].range,
+  }]));
   const frame = element("div", {
-    class: "plot", role: "img", "aria-label": chart.axes[1].label + " over " + chart.axes[0].label,
-    "aria-describedby": `words-${name}`,
+    class: "plot", role: "img", "aria-label": `${chart.axes[1].name} over ${chart.axes[0].name}`,
+    "aria-describedby": `words-${name.split("-")[0]}`,
   });
-  room.replaceChildren(legend(chart, data), frame, readout);
+  const above = element("p", { class: "unit", "aria-hidden": "true" }, `↑ ${chart.axes[1].name}`);
+  room.replaceChildren(...(chart.keys ? [legend(chart.keys, data)] : []), above, frame, readout);
   entry.plot = new uPlot({
-    width, height: height(width), series: chart.series, bands: chart.bands ?? [], scales, axes: chart.axes,
-    legend: { show: false }, cursor: { dataIdx: (plot, _, near, at) => standing(plot, entry.now, near, at), y: false, drag: { x: false, y: false }, points: { size: 6 } },
-    hooks: { drawClear: [(plot) => landmarks(plot, entry.now)], setCursor: [(plot) => {
-      const near = plot.cursor.idx, at = plot.posToVal(plot.cursor.left, "x");
-      const place = near === null || near === undefined ? null : standing(plot, entry.now, near, at);
-      readout.textContent = place === null ? "" : entry.now.read(place);
-    }] },
+    width, height: tall, series: chart.series, bands: chart.bands ?? [], scales, axes: chart.axes,
+    padding: [8, chart.right ?? 14, 0, 0],
+    legend: { show: false }, cursor: {
+      dataIdx: (plot, _, near, at) => standing(plot, entry.now, near, at), y: false,
+      drag: { x: false, y: false }, points: { size: 6 }, ...(chart.sync ? { sync: { key: chart.sync } } : {}),
+    },
+    hooks: {
+      drawClear: [(plot) => ground(plot, entry.now)],
+      draw: [(plot) => { landmarks(plot, entry.now); ends(plot, entry.now); }],
+      setCursor: [(plot) => {
+        const near = plot.cursor.idx, at = plot.posToVal(plot.cursor.left, "x");
+        const place = near === null || near === undefined ? null : standing(plot, entry.now, near, at);
+        if (place === null) entry.rest();
+        else write(readout, entry.now.read(place));
+      }],
+    },
   }, chart.columns, frame);
+  entry.rest();
   shown.set(name, entry);
+}
+
+/** Marks each line with its policy's own shape, and names it where it ends: they are told apart without their colours. */
+function ends(plot, { lines = [] }) {
+  const { ctx } = plot, ratio = devicePixelRatio;
+  const last = lines.map((line, place) => {
+    const values = plot.data[3 * place + 1], at = values.findLastIndex((value) => value !== null);
+    const stride = Math.ceil(line.middle.length / 25);
+    ctx.save();
+    ctx.fillStyle = policyColour(line.key);
+    values.forEach((value, retry) => {
+      if (value === null || (at - retry) % stride) return;
+      shape(ctx, line.key, plot.valToPos(retry + 1, "x", true), plot.valToPos(value, "y", true), 4 * ratio);
+    });
+    ctx.restore();
+    return { line, x: plot.valToPos(at + 1, "x", true), y: plot.valToPos(values[at], "y", true) };
+  }).sort((a, b) => a.y - b.y);
+  ctx.save();
+  ctx.font = `bold ${12 * ratio}px system-ui, sans-serif`;
+  [ctx.textAlign, ctx.textBaseline] = ["left", "middle"];
+  let above = -Infinity;
+  for (const { line, x, y } of last) {
+    above = Math.max(y, above + 14 * ratio);
+    ctx.fillStyle = policyColour(line.key);
+    if (lettered(line)) ctx.fillText(line.key.toUpperCase(), x + 10 * ratio, above);
+  }
+  ctx.restore();
+}
+
+const SHAPES = { a: "●", b: "■", c: "▲", d: "◆" };
+
+function shape(ctx, key, x, y, half) {
+  const corners = { b: [[-1, -1], [1, -1], [1, 1], [-1, 1]], c: [[0, -1.2], [1.2, 1], [-1.2, 1]], d: [[0, -1.4], [1.4, 0], [0, 1.4], [-1.4, 0]] }[key];
+  ctx.beginPath();
+  if (corners) for (const [right, down] of corners) ctx.lineTo(x + 0.85 * half * right, y + 0.85 * half * down);
+  else ctx.arc(x, y, 0.85 * half, 0, 2 * Math.PI);
+  ctx.fill();
 }
 
 /** Gives the column that a place is in, which need not be the one that begins nearest to it; at the closing edge the last. */
@@ -192,19 +261,19 @@ function closed(values) {
   return [...values, ...values.slice(-1)];
 }
 
-function height(width) {
-  return Math.round(Math.min(320, Math.max(220, width * 0.45)));
+function height(width, name) {
+  return name.includes("-") ? Math.round(Math.min(190, Math.max(150, width * 0.4))) : Math.round(Math.min(320, Math.max(220, width * 0.45)));
 }
 
-function legend({ legend: lines, marks = [] }, data) {
-  const policies = lines.map((line) => {
-    const lettered = line.label.startsWith(`${line.key.toUpperCase()} `);
-    return element("span", { class: `policy-${line.key}` },
-      element("span", { class: "badge" }, lettered ? line.key.toUpperCase() : "\u00a0"),
-      ` ${lettered ? line.label.slice(2) : line.label}${mark(data, line.key)}`);
-  });
-  return element("p", { class: "legend", "aria-hidden": "true" }, ...policies,
-    ...marks.map(([kind, text]) => element("span", {}, element("i", { class: `mark ${kind}` }), ` ${text}`)));
+function lettered(line) {
+  return line.label.startsWith(`${line.key.toUpperCase()} `);
+}
+
+function legend(lines, data) {
+  return element("p", { class: "legend", "aria-hidden": "true" }, ...lines.map((line) => element("span", { class: `policy-${line.key}` },
+    element("span", { class: "badge" }, lettered(line) ? line.key.toUpperCase() : "\u00a0"),
+    element("i", { class: "shape" }, SHAPES[line.key] ?? "●"),
+    `${lettered(line) ? line.label.slice(2) : line.label}${mark(data, line.key)}`)));
 }
 
 /** How strong the picture of a policy is: one with a mistake is shown as it was before, and fainter. */
@@ -221,53 +290,65 @@ function filled(data, line, share) {
   return { ...ink(data, line), width: 1.5, fill: faint(policyColour(line.key), share * strength(data, line)), points: { show: false }, paths: uPlot.paths.stepped({ align: 1 }) };
 }
 
-/** Puts what an axis of powers cannot show, 0, on its ground. */
-function grounded([x, ...columns], y) {
-  const ground = y.range[0];
-  return [x, ...columns.map((column) => column.map((value) => (value === null ? null : Math.max(value, ground))))];
+/** Gives an axis of time from 0: where it counts in powers it is even up to the first moment that matters. */
+function timeScale(log, edges, first) {
+  const range = [edges[0] ?? 0, edges.at(-1) ?? 2];
+  return { time: false, range, ...powers(log, range[0], first) };
+}
+
+/** Gives what makes an axis count in powers: from 0 on, such an axis is even up to the least that it shows. */
+function powers(log, low, least) {
+  if (!log) return { distr: 1 };
+  return low > 0 ? { distr: 3 } : { distr: 4, asinh: least };
 }
 
 function yScale(log, columns) {
-  let low = Infinity, high = 0;
+  let low = Infinity, high = 0, none = false;
   for (const column of columns) {
     for (const value of column) {
       if (value > high) high = value;
       if (value > 0 && value < low) low = value;
+      none ||= value === 0;
     }
   }
   if (high === 0) [low, high] = [1, 10];
-  if (!log) return { range: [0, high * 1.06] };
-  return { distr: 3, range: [low / 1.5, Math.max(high * 1.5, low * 3)] };
+  if (!log) return { range: [0, high * 1.06], distr: 1 };
+  const range = none ? [0, high * 1.5] : [low / 1.5, Math.max(high * 1.5, low * 3)];
+  return { range, ...powers(true, range[0], low) };
 }
 
-function axis(label) {
+function axis(name) {
   return {
-    label, font, labelFont: font, labelSize: 18, labelGap: 0, gap: 4, size: 22,
+    name, font, gap: 4, size: 24,
     stroke: () => colour("soft"), grid: { stroke: () => colour("grid"), width: 1 }, ticks: { show: false },
     values: (plot, ticks) => ticks.map((tick) => (Number.isInteger(tick) ? String(tick) : "")),
   };
 }
 
-function durationAxis(label, log) {
+function durationAxis(name, log) {
   return {
-    ...axis(label), size: 64,
-    splits: (plot, _, low, high) => durationTicks(low, high, log, plot.bbox.height / devicePixelRatio / 34),
+    ...axis(name), size: 56, splits: (plot, _, low, high) => ticksFrom(durationTicks, plot, "y", low, high, log, plot.bbox.height / devicePixelRatio / 30),
     values: (plot, ticks) => ticks.map(duration), filter: (plot, ticks) => ticks,
   };
 }
 
-function durationAxisX(label, log) {
+function durationAxisX(name, log) {
   return {
-    ...axis(label),
-    splits: (plot, _, low, high) => durationTicks(low, high, log, plot.bbox.width / devicePixelRatio / (log ? 70 : 96)),
+    ...axis(name), splits: (plot, _, low, high) => ticksFrom(durationTicks, plot, "x", low, high, log, plot.bbox.width / devicePixelRatio / (log ? 64 : 96)),
     values: (plot, ticks) => ticks.map(duration), filter: (plot, ticks) => ticks,
   };
 }
 
-function numberAxis(label, log) {
-  const own = { ...axis(label), size: 64, values: (plot, ticks) => ticks.map(short), filter: (plot, ticks) => ticks };
-  if (log) own.splits = (plot, _, low, high) => powerTicks(low, high, plot.bbox.height / devicePixelRatio / 34);
+function numberAxis(name, log) {
+  const own = { ...axis(name), size: 56, values: (plot, ticks) => ticks.map(short), filter: (plot, ticks) => ticks };
+  if (log) own.splits = (plot, _, low, high) => ticksFrom((a, b, __, room) => powerTicks(a, b, room), plot, "y", low, high, true, plot.bbox.height / devicePixelRatio / 30);
   return own;
+}
+
+/** Gives an axis' ticks; one of powers that begins with 0 has a tick there, and the others from where it is no longer even. */
+function ticksFrom(ticks, plot, key, low, high, log, room) {
+  const { distr, asinh } = plot.scales[key];
+  return log && distr === 4 ? [0, ...ticks(asinh, high, true, room)] : ticks(low, high, log, room);
 }
 
 function between(low, high) {
