@@ -140,6 +140,7 @@ def _results(state: State, *, compute: bool) -> dict[str, Any]:
     played = _scenes(state, herds) if compute else []
     data = _data(state, herds, played)
     outage = state.values["outage"]
+    served = words.HOW_SERVED if any(one.served for one in played) else ""
     shaded = f" Shaded: the outage of {format_duration(outage)}." if outage else ""
     return {
         "herds": herds,
@@ -149,9 +150,7 @@ def _results(state: State, *, compute: bool) -> dict[str, Any]:
         "said": {
             "curve": [f"Line: {data['line']}. Shade: from the earliest to the latest wait."] if herds else [],
             "herd": [words.HOW_HERD[state.herd_as] + shaded] if herds else [],
-            "load": ["Line: the fullest second of each step. Shade: its mean.", *scenes.said(played)]
-            if herds
-            else [],
+            "load": [words.HOW_LOAD + served, *scenes.said(played)] if herds else [],
             "waits": ["How many of the jobs wait so long."] if herds else [],
         },
         "forms": [(card, forms(card)) for card in state.cards if card.policy is not None],

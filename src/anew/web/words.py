@@ -126,6 +126,10 @@ HOW_HERD: Final = {
 }
 
 
+HOW_LOAD: Final = "Line: the fullest second of each step. Shade: its mean."
+HOW_SERVED: Final = " Dotted: the calls that were answered in time."
+
+
 def about_peak(second: int, after: int | None) -> str:
     """Say how many calls the fullest second has, and the fullest of those after an outage."""
     if after is None:
