@@ -1,4 +1,4 @@
-"""How calls lie in time: peak second and minute, what an even load would be, how much is silence, whether waves meet.
+"""How calls lie in time: peak second and minute, what an even load would be, how much is silence.
 
 One meaning for the simulation, the comparison and the page. A peak is that of any 1 s or 60 s which begin on a tenth of a
 second (`TICK_MS`), wherever the clock's seconds and minutes begin; silence is counted in units of the scenario's clock, which
@@ -7,10 +7,8 @@ begins at 0.
 
 from __future__ import annotations
 
-import math
-from bisect import bisect_left
 from collections.abc import Sequence
-from itertools import chain, pairwise
+from itertools import chain
 from typing import Final
 
 import msgspec
@@ -42,12 +40,6 @@ _EVERY: Final = 64
 
 FINE_MS: Final = ENOUGH * SECOND_MS
 """Between calls that lie closer together silence is counted in parts of a second."""
-
-_PARTS: Final = (8, 16)
-_A_PART: Final = 5
-"""Calls that each part of the way from wave to wave would have in an even herd: an empty one is no accident then."""
-
-_EMPTY: Final = 1 / 8
 
 
 class Silence(msgspec.Struct, frozen=True, gc=False):
@@ -86,11 +78,6 @@ class Rhythm(msgspec.Struct, frozen=True, gc=False):
     peak_second: int
     peak_minute: int
     silence: Silence | None
-
-    @property
-    def even_second(self) -> float | None:
-        """Calls in each second if they were spread evenly; see `even_second`."""
-        return even_second(self.calls, self.first_ms, self.last_ms)
 
 
 def silence_unit_ms(first_ms: int, last_ms: int) -> int:
@@ -181,34 +168,6 @@ def _plain_most(ticks: Sequence[int], width: int) -> int:
     return most
 
 
-def waves_meet(waves: Sequence[Wave], ordered: Wave | None = None) -> bool | None:
-    """Tell whether a herd's waves flow into each other.
-
-    They do if calls come all the time on the way from the middle of each wave to the middle of the next: of the
-    sixteenths of that time (or of fewer parts, down to eight, for fewer than 80 jobs) at most an eighth has no call. That
-    does not depend on how fast the waits grow.
-
-    Args:
-        waves: Instants in ms, a wave for each retry; `ABSENT` does not count.
-        ordered: The same `in_order`, where it is there already.
-
-    Returns:
-        Whether; None where there are fewer than two waves or forty jobs.
-    """
-    fewest, most = _PARTS
-    parts = min(most, len(waves[0]) // _A_PART) if waves else 0
-    middles = [_middle(wave) for wave in waves]
-    there = [middle for middle in middles if middle is not None]
-    if parts < fewest or len(there) < 2:
-        return None
-    ordered = in_order(waves) if ordered is None else ordered
-    for low, high in pairwise(there):
-        places = [_place(ordered, low + (high - low) * part / parts) for part in range(parts + 1)]
-        if high > low and sum(a == b for a, b in pairwise(places)) > parts * _EMPTY:
-            return False
-    return True
-
-
 def _filled(ordered: Wave, unit_ms: int) -> int:
     """Give how many bins of a unit have a call."""
     if isinstance(ordered, list):
@@ -218,20 +177,3 @@ def _filled(ordered: Wave, unit_ms: int) -> int:
     # Bins are few, calls may be many.
     edges = np.arange(int(ordered[0]) // unit_ms, int(ordered[-1]) // unit_ms + 2) * unit_ms
     return int(np.count_nonzero(np.diff(ordered.searchsorted(edges))))
-
-
-def _middle(wave: Wave) -> int | None:
-    if isinstance(wave, list):
-        present = sorted(ms for ms in wave if ms != ABSENT)
-        return present[(len(present) - 1) // 2] if present else None
-    import numpy as np
-
-    there = wave[wave != ABSENT]
-    place = (len(there) - 1) // 2
-    return int(np.partition(there, place)[place]) if len(there) else None
-
-
-def _place(ordered: Wave, instant: float) -> int:
-    # Among whole numbers a fraction lies where the next whole one does, and an array need not be copied to compare.
-    whole = math.ceil(instant)
-    return bisect_left(ordered, whole) if isinstance(ordered, list) else int(ordered.searchsorted(whole))

@@ -62,7 +62,7 @@ def _environment() -> Environment:
     )
     made.filters["as_json"] = as_json
     made.filters["sentence"] = lambda text: text[:1].upper() + text[1:] + "."
-    made.filters["unbroken"] = lambda text: _BEFORE_UNIT.sub("\u00a0", text)
+    made.filters["unbroken"] = _unbroken
     made.filters["duration"] = lambda ms: "–" if ms is None else format_duration(ms)
     made.globals |= {
         "asset": _ASSETS.url,
@@ -78,6 +78,10 @@ def _environment() -> Environment:
         "colours": drawing.COLOURS,
     }
     return made
+
+
+def _unbroken(text: str) -> str:
+    return _BEFORE_UNIT.sub("\u00a0", text)
 
 
 def _by_family() -> dict[str, dict[str, str]]:
@@ -267,9 +271,9 @@ def _data(state: State, herds: list[Herd], played: list[scenes.Scene]) -> dict[s
             for one in drawn
         ],
         "beside": {
-            "herd": {one.key: words.quiet(*_silence(one)) for one in drawn},
-            "load": {one.key: words.about_peak(*_peaks(one)) for one in drawn},
-            "waits": {one.key: words.about_waits(one, state.retry_number) for one in herds},
+            "herd": {one.key: _unbroken(words.quiet(*_silence(one))) for one in drawn},
+            "load": {one.key: _unbroken(words.about_peak(*_peaks(one))) for one in drawn},
+            "waits": {one.key: _unbroken(words.about_waits(one, state.retry_number)) for one in herds},
         },
         "load": drawing.load(drawn, span, state.values, log=log),
         "stands": answers.say_what_is_shown(state, span[1] if any(one.waves for one in drawn) else 0),

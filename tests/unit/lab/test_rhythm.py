@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 from anew.backoff import Policy, preset
-from anew.lab.rhythm import Rhythm, Silence, even_second, rhythm, silence, silence_unit_ms, waves_meet
+from anew.lab.rhythm import Rhythm, Silence, even_second, rhythm, silence, silence_unit_ms
 from anew.lab.simulation.scenario import Scenario
 from anew.lab.simulation.simulate import simulate
 from anew.lab.waves import ABSENT, Wave, waves
@@ -60,12 +60,10 @@ def test_an_even_second_is_never_fuller_than_the_peak() -> None:
 def test_celerys_herd_is_eight_instants() -> None:
     found = rhythm(herd(CELERY, 20_000, 3))
     assert (found.calls, found.first_ms, found.last_ms) == (60_000, 0, 7_000)
-    assert found.even_second == 7_500  # eight seconds
     # Waits of 0-1, 0-2 and 0-4 s: at 1 s come 1 of 2 first retries, 2 of 6 second and 3 of 30 third ones, 14/15 of the jobs.
     assert abs(found.peak_second - 20_000 * 14 / 15) < 300
     assert found.peak_minute == 60_000
     assert found.silence == Silence(100, pytest.approx(1 - 8 / 71))
-    assert waves_meet(herd(CELERY, 20_000, 3)) is False
 
 
 def test_without_jitter_a_herd_is_as_many_instants_as_retries() -> None:
@@ -79,8 +77,6 @@ def test_without_jitter_a_herd_is_as_many_instants_as_retries() -> None:
         peak_minute=100,
         silence=Silence(1_000, 1 - 5 / 1_201),
     )
-    assert rhythm(found).even_second == pytest.approx(500 / 1_201)
-    assert waves_meet(found) is False
 
 
 def test_a_herd_about_the_border_of_a_minute_is_one_herd() -> None:
@@ -122,33 +118,22 @@ def test_a_peak_hides_nowhere_among_many_calls(at: int) -> None:
 
 
 def test_even_has_neither_silence_nor_crests() -> None:
-    """60 jobs a second on flat waits of 100 s: every second has a sixtieth of each hundred, and the waves meet."""
+    """60 jobs a second on flat waits of 100 s: every second has a sixtieth of each hundred."""
     flat = Policy.from_json({"curve": {"constant": "100s"}, "jitter": "even", "limit": 3})
     found = rhythm(herd(flat, 6_000, 3))
     assert found.silence == Silence(1_000, 0)
-    assert found.even_second == pytest.approx(60, rel=0.01)
     assert 60 <= found.peak_second <= 63
-    assert waves_meet(herd(preset("even"), 1_000, 25)) is True
     assert rhythm(herd(preset("even"), 1_000, 25)).silence == Silence(HOUR_MS, 0)
 
 
 def test_a_single_retry_has_no_time_to_be_silent_in() -> None:
     found = herd(steady("10s", 1), 7, 1)
     assert rhythm(found) == Rhythm(7, 10_000, 10_000, 7, 7, None)
-    assert rhythm(found).even_second is None
-    assert waves_meet(found) is None
 
 
 def test_no_retry_is_no_call() -> None:
     assert rhythm([]) == Rhythm(0, 0, 0, 0, 0, None)
     assert rhythm([[ABSENT, ABSENT]]) == Rhythm(0, 0, 0, 0, 0, None)
-    assert waves_meet([]) is None
-
-
-def test_a_few_jobs_tell_nothing_of_waves() -> None:
-    assert waves_meet(herd(preset("sidekiq"), 39, 25)) is None
-    assert waves_meet(herd(preset("sidekiq"), 40, 25)) is False
-    assert waves_meet(herd(preset("even"), 40, 25)) is True
 
 
 @pytest.mark.parametrize("name", ["celery", "even", "sidekiq", "aws_full", "constant"])
@@ -156,7 +141,6 @@ def test_without_numpy_the_same(name: str) -> None:
     pytest.importorskip("numpy", reason="pip install 'anew[lab]'")
     found = herd(preset(name, limit=3), 60, 3)
     assert rhythm(plain(found)) == rhythm(found)
-    assert waves_meet(plain(found)) == waves_meet(found)
 
 
 @pytest.mark.parametrize("name", ["celery", "even", "sidekiq", "aws_full", "constant"])
@@ -166,4 +150,3 @@ def test_a_simulation_in_which_all_fails_has_the_same_rhythm(name: str) -> None:
     for exact in (False, True):
         outcome = simulate(policy, Scenario(jobs=60, success=0), exact=exact)
         assert (outcome.peak_second, outcome.peak_minute) == (found.peak_second, found.peak_minute)
-        assert (outcome.even_second, outcome.silence) == (found.even_second, found.silence)

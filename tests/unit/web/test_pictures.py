@@ -166,6 +166,19 @@ def test_an_axis_of_powers_begins_with_the_first_retry_that_is_not_at_once() -> 
     assert drawing.span([at_once], None) == (5_000, 10_000)
 
 
+def test_no_wait_has_its_place_on_an_axis_of_powers() -> None:
+    """Full jitter begins at 0: so do the axes of time, of the load and of the waits, and they are even up to a second."""
+    made = page("a=aws_full&jobs=100&retry=1").data
+    assert made["log"]
+    assert made["edges"][0] == 0
+    assert made["load"]["edges"][:2] == [0, 1_000]
+    assert made["span"][0] == 1_000
+    at_once = page(
+        {"a": '{"curve":{"table":["0s","1m"]},"jitter":"full","limit":2}', "jobs": "10", "retry": "1"}
+    ).data
+    assert at_once["waits"]["edges"][0] <= 0
+
+
 def test_histograms_share_their_bins() -> None:
     other = herd("b", "B", preset("zizq", limit=5), DEFAULTS | {"jobs": 100})
     made = drawing.histograms([CONSTANT, other], 1, log=False)
@@ -316,7 +329,7 @@ def test_the_table_says_of_which_scenario_its_figures_are() -> None:
         "Each policy, whatever its jobs meet",
         "100 jobs failing together, then at every retry",
     ]
-    assert bare.data["beside"]["herd"] == {"a": "no call in over 99 % of the seconds"}
+    assert bare.data["beside"]["herd"] == {"a": "no call in over 99\u00a0% of the seconds"}
     played = page({"a": "json", "a.json": one, "jobs": "100", "outage": "1m"})
     assert headings(played)[1] == "In this scenario: 100 jobs, outage 1\u00a0min"
     assert played.data["beside"]["herd"] == {"a": "all calls in one moment"}

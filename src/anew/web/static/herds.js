@@ -3,7 +3,7 @@
 import { colour, element, font, mark, panels, replace, retryColours } from "./look.js";
 import { duration, durationTicks } from "./units.js";
 
-const LEFT = 46, RIGHT = 10, TOP = 6, BOTTOM = 40;
+const LEFT = 46, RIGHT = 10, TOP = 6, BOTTOM = 24;
 /** The radius in the screen's own pixels from which on a circle can be told from a square. */
 const SMALL = 1.5;
 
@@ -37,7 +37,7 @@ function drawKey(retries) {
 
 /** Draws one herd into a canvas. */
 function drawHerd(canvas, herd, data) {
-  const width = canvas.parentElement.clientWidth, tall = data.herds.length > 2 || width < 400 ? 175 : 230;
+  const width = canvas.parentElement.clientWidth, tall = data.herds.length > 2 || width < 400 ? 160 : 215;
   const pen = blank(canvas, width, tall);
   const frame = { left: LEFT, top: TOP, right: width - RIGHT, bottom: tall - BOTTOM };
   if (herd.retries === 0) {
@@ -102,7 +102,8 @@ function grid(pen, frame, x, data, along) {
     pen.stroke();
     pen.fillText(duration(tick), Math.min(at, frame.right - 10), frame.bottom + 5);
   }
-  pen.fillText("time since the first failure", (frame.left + frame.right) / 2, frame.bottom + 22);
+  pen.strokeStyle = colour("edge");
+  pen.strokeRect(frame.left - 0.5, frame.bottom + 0.5, along, 0);
 }
 
 function names(pen, frame, as, herd, tallest) {

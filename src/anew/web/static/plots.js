@@ -27,7 +27,7 @@ export function drawCurves(data) {
   draw("curve", room, data, {
     series, bands, columns, keys: lines, lines, ranges: most === 1 ? lines : [], right: 26,
     scales: { x: { time: false, range: [0.5, most + 0.5] }, y: yScale(data.log, columns.slice(1)) },
-    axes: [{ ...axis("retry"), incrs: [1, 2, 5, 10, 20, 50, 100] }, durationAxis("wait before the retry", data.log)],
+    axes: [{ ...axis("retry"), border: { show: true, stroke: () => colour("edge"), width: 1 }, incrs: [1, 2, 5, 10, 20, 50, 100] }, durationAxis("wait before the retry", data.log)],
     read: (place) => `Retry ${x[place]}. ` + lines.map((line) =>
       `${line.label}: ${waits(line, place)}`).join(" · "),
   });
@@ -176,12 +176,12 @@ function draw(name, room, data, chart) {
     old.width = width;
     if (chart.keys) replace(room.firstChild, legend(chart.keys, data));
     old.plot.setData(chart.columns);
-    old.rest();
+    write(old.readout, "");
     return;
   }
   old?.plot.destroy();
   const readout = element("p", { class: "readout", "aria-hidden": "true" });
-  const entry = { kind, room, width, now: chart, rest: () => write(readout, `${entry.now.axes[0].name} →`) };
+  const entry = { kind, room, width, now: chart, readout };
   const scales = Object.fromEntries(Object.entries(chart.scales).map(([key, scale]) => [key, {
     ...scale, range: () => entry.now.scales[key].range,
   }]));
@@ -189,8 +189,7 @@ function draw(name, room, data, chart) {
     class: "plot", role: "img", "aria-label": `${chart.axes[1].name} over ${chart.axes[0].name}`,
     "aria-describedby": `words-${name.split("-")[0]}`,
   });
-  const above = element("p", { class: "unit", "aria-hidden": "true" }, `↑ ${chart.axes[1].name}`);
-  room.replaceChildren(...(chart.keys ? [legend(chart.keys, data)] : []), above, frame, readout);
+  room.replaceChildren(...(chart.keys ? [legend(chart.keys, data)] : []), frame, readout);
   entry.plot = new uPlot({
     width, height: tall, series: chart.series, bands: chart.bands ?? [], scales, axes: chart.axes,
     padding: [8, chart.right ?? 14, 0, 0],
@@ -204,12 +203,10 @@ function draw(name, room, data, chart) {
       setCursor: [(plot) => {
         const near = plot.cursor.idx, at = plot.posToVal(plot.cursor.left, "x");
         const place = near === null || near === undefined ? null : standing(plot, entry.now, near, at);
-        if (place === null) entry.rest();
-        else write(readout, entry.now.read(place));
+        write(readout, place === null ? "" : entry.now.read(place));
       }],
     },
   }, chart.columns, frame);
-  entry.rest();
   shown.set(name, entry);
 }
 
@@ -271,7 +268,7 @@ function lettered(line) {
 
 function legend(lines, data) {
   return element("p", { class: "legend", "aria-hidden": "true" }, ...lines.map((line) => element("span", { class: `policy-${line.key}` },
-    element("span", { class: "badge" }, lettered(line) ? line.key.toUpperCase() : "\u00a0"),
+    ...(lettered(line) ? [element("span", { class: "badge" }, line.key.toUpperCase())] : []),
     element("i", { class: "shape" }, SHAPES[line.key] ?? "●"),
     `${lettered(line) ? line.label.slice(2) : line.label}${mark(data, line.key)}`)));
 }
@@ -319,8 +316,9 @@ function yScale(log, columns) {
 
 function axis(name) {
   return {
-    name, font, gap: 4, size: 24,
-    stroke: () => colour("soft"), grid: { stroke: () => colour("grid"), width: 1 }, ticks: { show: false },
+    name, font, gap: 3, size: 24,
+    stroke: () => colour("soft"), grid: { stroke: () => colour("grid"), width: 1 },
+    ticks: { stroke: () => colour("edge"), width: 1, size: 4 },
     values: (plot, ticks) => ticks.map((tick) => (Number.isInteger(tick) ? String(tick) : "")),
   };
 }
@@ -334,7 +332,8 @@ function durationAxis(name, log) {
 
 function durationAxisX(name, log) {
   return {
-    ...axis(name), splits: (plot, _, low, high) => ticksFrom(durationTicks, plot, "x", low, high, log, plot.bbox.width / devicePixelRatio / (log ? 64 : 96)),
+    ...axis(name), border: { show: true, stroke: () => colour("edge"), width: 1 },
+    splits: (plot, _, low, high) => ticksFrom(durationTicks, plot, "x", low, high, log, plot.bbox.width / devicePixelRatio / (log ? 64 : 96)),
     values: (plot, ticks) => ticks.map(duration), filter: (plot, ticks) => ticks,
   };
 }
