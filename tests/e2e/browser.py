@@ -85,7 +85,7 @@ class LabPage:
 
     def await_change(self, before: str) -> Any:
         """Wait until another state than this is drawn; give its data."""
-        self.page.wait_for_function(f"before => {DRAWN} !== before", arg=before)
+        self.page.wait_for_function(f"before => {DRAWN} && {DRAWN} !== before", arg=before)
         return self.data()
 
     def set(self, selector: str, text: str) -> Any:

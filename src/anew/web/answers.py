@@ -32,29 +32,20 @@ def about(state: State, ask: Ask, *, kept: bool) -> dict[str, Any]:
         "summaries": {card.key: card.summary for card in state.cards if card.preset},
         "idle": [item.name for card in state.cards for item in card.controls if item.idle],
         "policies": ask.partial and state.restructured and state.classic is None,
-        "set": _set(state, whole=ask.restored),
+        "set": _set(state),
         "step": state.step(),
         "url": state.url(),
         "kept": kept,
-        "restored": ask.restored,
     }
 
 
-def _set(state: State, *, whole: bool) -> dict[str, Any]:
-    """Give where sliders stand, and what fields hold that the user has not just filled, by the name in the query.
-
-    Args:
-        state: The state.
-        whole: All fields are told, as none of them may hold what it should.
-    """
+def _set(state: State) -> dict[str, Any]:
+    """Give where sliders stand, and what fields hold that the user has not just filled, by the name in the query."""
     controls = _controls(state)
     sliders = {item.name: (item.slider.at, item.slider.end) for item in controls if item.slider is not None}
     texts = {f"{card.key}.of": card.of for card in state.cards}
     texts |= {f"{card.key}.was": card.was for card in state.cards}
     texts |= {f"{card.key}.json": card.json for card in state.cards if card.choice == JSON}
-    if whole:
-        texts |= {item.name: item.text for item in controls}
-        texts |= {"scale": state.scale, "herd": state.herd_as}
     return {"sliders": sliders, "texts": texts}
 
 

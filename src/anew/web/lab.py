@@ -37,7 +37,6 @@ class LabRoutes:
     def page(self, request: Request, form: Format, params: tuple[str, ...]) -> None:
         """Give the page of the state in the query; to a page that is open already, what has changed."""
         partial = request.headers.get(b"hx-request") == b"true"
-        restored = request.headers.get(b"hx-history-restore-request") == b"true"
 
         def done(made: Made | AnewError) -> None:
             if isinstance(made, AnewError):
@@ -46,7 +45,7 @@ class LabRoutes:
             request.reply(200, made.html, headers.HTML, headers.PAGE)
 
         try:
-            ask = Ask(request.query, partial=partial, restored=partial and restored)
+            ask = Ask(request.query, partial=partial)
             self._helper.ask(ask, done, lambda: request.gone)
         except AnewError as error:
             _refuse(request, error, partial=partial)

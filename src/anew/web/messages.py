@@ -17,13 +17,11 @@ class Ask(msgspec.Struct, frozen=True, array_like=True):
     Attributes:
         query: The raw query string, which holds the whole state.
         partial: Only what changes when a value changes, for a page that is open already.
-        restored: That page's form holds another state than the query (somebody went back): the form is told, too.
         problem: Why nothing can be computed; the page then shows the form and this sentence. "" computes.
     """
 
     query: bytes
     partial: bool = False
-    restored: bool = False
     problem: str = ""
 
 

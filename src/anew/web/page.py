@@ -117,17 +117,16 @@ def make(ask: Ask) -> Made:
         The page; its data say which address gives it again.
     """
     state = read_state(ask.query)
-    state.restructured = state.restructured or ask.restored
     values: dict[str, Any] = {"state": state, "problem": ask.problem, "partial": ask.partial}
     if state.classic is not None:
         values |= _classic(state, state.classic)
     else:
         # Half-typed, a number of the scenario would draw another one: an open page keeps the picture that it has.
-        half = ask.partial and not ask.restored and answers.shared_unfit(state)
+        half = ask.partial and answers.shared_unfit(state)
         values |= _results(state, compute=not ask.problem and not half)
     # Where nothing can be drawn an open page keeps what it has: half-typed JSON must not make it jump.
     data = values["data"]
-    kept = ask.partial and not ask.restored and not data["curves"] and not data["herds"]
+    kept = ask.partial and not data["curves"] and not data["herds"]
     values |= {"kept": kept, "data": data | answers.about(state, ask, kept=kept)}
     template = _TEMPLATES.get_template("parts.html" if ask.partial else "page.html")
     html = template.render(values)

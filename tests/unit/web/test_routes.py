@@ -65,14 +65,6 @@ def test_an_open_page_gets_a_part() -> None:
     assert answer.body == b"<p>"
 
 
-def test_a_page_that_went_back_gets_its_form_too() -> None:
-    back = {"hx_history_restore_request": "true"}
-    _, helper = get("/lab?a=even", Made(b"<p>"), hx_request="true", **back)
-    assert helper.asked == [Ask(b"a=even", partial=True, restored=True)]
-    _, helper = get("/lab?a=even", Made(b"<p>"), **back)
-    assert helper.asked == [Ask(b"a=even")]  # a page that is not open has no form to correct
-
-
 def test_too_many_pages_at_once_are_refused_with_a_page() -> None:
     answer, _ = get("/lab?a=%22%3E%3Cscript%3E", Overloaded("too many pages are being computed"))
     assert answer.status == 503

@@ -20,7 +20,7 @@ let asked = 0, behind = false;
 export function listen() {
   document.addEventListener("input", ({ target }) => note(target), { capture: true });
   document.addEventListener("htmx:config:request", ({ detail }) => {
-    if (!detail.again) asked += 1;
+    asked += 1;
     numbers.set(detail.ctx, asked);
     shorten(detail.ctx.request.body);
   });
@@ -204,7 +204,7 @@ function showPolicies(data) {
 
 /** Fills what the server has set, but for what somebody has filled since the request of this number. */
 function fill(data, number) {
-  const free = (field, key) => since(key, number) === null && (data.restored || field !== document.activeElement);
+  const free = (field, key) => since(key, number) === null && field !== document.activeElement;
   for (const [name, text] of Object.entries(data.set.texts)) {
     const field = form.elements.namedItem(name);
     if (field && free(field, name) && field.value !== text) field.value = text;
@@ -216,10 +216,6 @@ function fill(data, number) {
     const box = document.getElementById(slide.dataset.for);
     slide.setAttribute("aria-valuetext", box.value || box.placeholder);
   }
-  if (!data.restored) return;
-  for (const box of document.querySelectorAll('[name="chart"]')) {
-    if (free(box, keyOf(box))) box.checked = data.charts[box.value];
-  }
 }
 
 /** Brings a policy that was just added into sight, which many others may have pushed away. */
@@ -227,7 +223,7 @@ function showNew(data) {
   const there = [...document.querySelectorAll(".card")];
   const added = there.find((card) => !cards.has(card.id));
   const behavior = calm.matches ? "auto" : "smooth";
-  if (added && cards.size && !data.restored) added.scrollIntoView({ block: "nearest", behavior });
+  if (added && cards.size) added.scrollIntoView({ block: "nearest", behavior });
   cards = new Set(there.map((card) => card.id));
 }
 

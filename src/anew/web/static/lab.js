@@ -2,7 +2,7 @@
 
 import { comeBack, follow, settle } from "./address.js";
 import { editOf } from "./choices.js";
-import { apply, ask, form, listen } from "./form.js";
+import { apply, listen } from "./form.js";
 import { drawHerds } from "./herds.js";
 import { isDark } from "./look.js";
 import { steady } from "./steady.js";
@@ -22,12 +22,12 @@ function show(event) {
   document.getElementById("results").classList.toggle("kept", data.kept);
   apply(data, event?.detail.ctx);
   draw();
-  steady(data.policies || data.restored);
+  steady(data.policies);
 }
 
 /** Gives what a state without a picture says of itself: the previous picture stays. */
-function withoutPicture({ errors, unread, summaries, idle, policies, set, charts, url, kept, restored }) {
-  return { errors, unread, summaries, idle, policies, set, charts, url, kept, restored };
+function withoutPicture({ errors, unread, summaries, idle, policies, set, charts, url, kept }) {
+  return { errors, unread, summaries, idle, policies, set, charts, url, kept };
 }
 
 function draw() {
@@ -114,6 +114,6 @@ addEventListener("resize", () => {
 });
 
 listen();
-comeBack(form, ask);
+comeBack();
 showTheme();
 show();
