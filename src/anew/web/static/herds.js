@@ -122,7 +122,7 @@ function names(pen, frame, as, herd, tallest) {
   pen.translate(12, (frame.top + frame.bottom) / 2);
   pen.rotate(-Math.PI / 2);
   pen.textAlign = "center";
-  pen.fillText({ dots: "job", heat: "retry", lines: "calls in a bin" }[as], 0, 0);
+  pen.fillText({ dots: "job", heat: "retry", lines: "calls" }[as], 0, 0);
   pen.restore();
 }
 
