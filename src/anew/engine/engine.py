@@ -175,7 +175,9 @@ class Engine:
             fires = self._cron_at is not None and self._cron_at <= batch.now and not batch.full
             groups, durable = _grouped(ops)
             changed_by_others = self.store.begin(synced=fires or durable)
-            batch.now = self.clock.now()  # `begin` may have waited: what others did meanwhile must not lie in the future
+            batch.now = (
+                self.clock.now()
+            )  # `begin` may have waited: what others did meanwhile must not lie in the future
             if changed_by_others:
                 self._look_again()
             if self.store.limits:
