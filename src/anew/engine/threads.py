@@ -1,7 +1,8 @@
 """Group commit of a program's threads: the first to come commits for all who queue behind it.
 
-No thread is kept for it and no event loop is needed. A thread that finds nobody at work leads: it applies what has gathered,
-its own operation among it, and then hands the lead to the first who has come meanwhile.
+No event loop is needed, and no thread is kept for it while one process writes alone. A thread that finds nobody at work leads: it
+applies what has gathered, its own operation among it, and then hands the lead to the first who has come meanwhile. Where another
+process is writing, the leader waits, and the thread in which the store waits for its turn applies what has gathered by then.
 """
 
 from __future__ import annotations
@@ -97,6 +98,26 @@ class _Waiter:
             self.lock.release()
 
 
+class _Turn:
+    """A leader's wait for the store's turn.
+
+    Attributes:
+        duties: To be applied with what has gathered.
+        left: Those that were not, since the store was busy once more.
+        error: What applying has raised.
+        over: Released when the turn has been used.
+    """
+
+    __slots__ = ("duties", "error", "left", "over")
+
+    def __init__(self, duties: Sequence[Op]) -> None:
+        self.duties = duties
+        self.left: Sequence[Op] | None = None
+        self.error: BaseException | None = None
+        self.over = threading.Lock()
+        self.over.acquire()
+
+
 class ThreadCommit:
     """An engine for any number of threads of one process.
 
@@ -116,6 +137,10 @@ class ThreadCommit:
         self._mutex = threading.Lock()
         self._queue: dict[_Waiter, None] = {}
         self._leader: _Waiter | None = None
+        # Beside the lead: who was interrupted as it waited for a turn gives up the lead, and the turn may be in use.
+        self._applying = threading.Lock()
+        self._turn: _Turn | None = None
+        self._is_turn_asked = False
         self.on_interrupted: Callable[[Sequence[Job]], None] = _nobody
         self._is_closed = False
         self._upkeep = Upkeep()
@@ -263,30 +288,83 @@ class ThreadCommit:
     def _lead(self) -> None:
         """Apply what has gathered, the caller's operation among it. Who is not answered waits on, for whoever leads next."""
         try:
-            self._apply(time.monotonic() + self._busy_s)
+            left = self._apply(self._duties())
+            until = time.monotonic() + self._busy_s
+            while left is not None:
+                left = self._have_applied(_Turn(left), until)
         except BaseException:  # Ctrl-C, perhaps when the turn had come and was not used yet
             self.engine.store.let_go()
             raise
 
-    def _apply(self, until: float) -> None:
-        duties = self._duties()
-        while True:
+    def _apply(self, duties: Sequence[Op]) -> Sequence[Op] | None:
+        """Apply what has gathered, and duties; give the duties that are left if the store is busy."""
+        with self._applying:
             with self._mutex:  # also what has come while others had their turn
                 ops = [op for waiter in self._queue for op in waiter.left()][:MOST_OPS]
             try:
                 self.engine.apply([*ops, *duties])
             except StoreBusy as error:
                 left = left_of([*ops, *duties], error)
-                duties = [op for op in duties if op in left]
-                if not self.engine.store.wait_until_free(max(0.0, until - time.monotonic())):
-                    busy = self.engine.store.busy()
-                    for op in left:
-                        op.done(busy)
-                    return
-            else:
-                if self.engine.made_ready:
-                    self._wake_sleepers()
-                return
+                return [op for op in duties if op in left]
+            if self.engine.made_ready:
+                self._wake_sleepers()
+        return None
+
+    def _have_applied(self, turn: _Turn, until: float) -> Sequence[Op] | None:
+        """Wait until the store's turn has come to this process and been used; who has waited for too long is refused.
+
+        Returns:
+            The duties that are left if the store is busy again.
+        """
+        with self._mutex:
+            self._turn = turn
+            if not self._is_turn_asked:  # else it was, for one who waits no longer
+                self.engine.store.when_free(self._take_turn)
+                self._is_turn_asked = True
+        try:
+            if not turn.over.acquire(timeout=max(until - time.monotonic(), 0.0)):
+                if self._call_off(turn):
+                    self._refuse(turn.duties)
+                    return None
+                turn.over.acquire()  # it is being used
+        except BaseException:  # Ctrl-C
+            self._call_off(turn)
+            raise
+        if turn.error is not None:
+            raise turn.error
+        return turn.left
+
+    def _take_turn(self) -> None:
+        """Lead where the turn has come, in a thread of the store: every other process waits while it goes from thread to thread."""
+        with self._mutex:
+            self._is_turn_asked = False
+            turn, self._turn = self._turn, None
+        if turn is None:
+            self.engine.store.let_go()
+            return
+        try:
+            turn.left = self._apply(turn.duties)
+        except BaseException as error:  # the leader's to raise
+            turn.error = error
+        with self._mutex:
+            for waiter in self._queue:
+                if waiter.is_answered():
+                    waiter.wake()
+        turn.over.release()
+
+    def _call_off(self, turn: _Turn) -> bool:
+        """Have nothing applied when the turn comes; report whether it had not come yet."""
+        with self._mutex:
+            waits = self._turn is turn
+            self._turn = None
+        return waits
+
+    def _refuse(self, duties: Sequence[Op]) -> None:
+        with self._mutex:
+            ops = [op for waiter in self._queue for op in waiter.left()]
+        busy = self.engine.store.busy()
+        for op in (*ops, *duties):
+            op.done(busy)
 
     def _duties(self) -> list[Op]:
         """Give what is to be done once a second by whichever process comes first."""

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from msgspec import Struct
 
 from anew.jobs import NewJob, State
 from anew.jobs.breaker import BreakerRow
@@ -24,7 +26,7 @@ if TYPE_CHECKING:  # an application that only enqueues need not load the engine 
     from anew.topics.steering import Action
 
 
-class Placed(NamedTuple):
+class Placed(Struct, frozen=True, gc=False):
     """What became of a new job.
 
     Attributes:

@@ -63,8 +63,9 @@ class EmbeddedBackend:
     def enqueue(self, jobs: Sequence[NewJob], *, plain: bool) -> list[Placed]:
         """Store new jobs, all or none."""
         entered: Enqueued = self.commit.apply(Enqueue(jobs, _nobody, plain))
-        existing = entered.existing
-        write = self._ids.write
+        existing, write = entered.existing, self._ids.write
+        if not existing:
+            return [Placed(write(key), True) for key in entered.keys]
         return [Placed(write(key), at not in existing) for at, key in enumerate(entered.keys)]
 
     def find(self, job_id: str) -> JobInfo | None:

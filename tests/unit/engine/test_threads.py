@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from anew.engine import Batch, Call, ThreadCommit, threads
-from anew.engine.threads import _Waiter
+from anew.engine.threads import _Turn, _Waiter
 from anew.errors import Conflict, ForkedStore, NotFound, StoreBusy, StoreFailed
 from anew.jobs import Failed, State
 from anew.store.protocol import Filter
@@ -367,24 +367,143 @@ def test_an_interruption_while_answers_are_given_has_nothing_applied_twice() -> 
     assert rig.store.takeable("mail") == 5
 
 
-def test_an_interruption_when_the_turn_has_come_gives_it_to_the_next(tmp_path: Path) -> None:
-    """It comes between the wait for the turn and its use."""
-    engine, other = open_engine(tmp_path / "jobs.db"), open_engine(tmp_path / "jobs.db")
-    store = engine.engine.store
-    wait = store.wait_until_free
+# -- where another process is writing
 
-    def interrupted(timeout_s: float) -> bool:
+
+@pytest.fixture
+def pair(tmp_path: Path) -> Iterator[tuple[ThreadCommit, ThreadCommit]]:
+    """Two programs' engines on one file."""
+    engine, other = open_engine(tmp_path / "jobs.db"), open_engine(tmp_path / "jobs.db")
+    yield engine, other
+    engine.close()
+    other.close()
+
+
+def test_what_gathers_while_another_process_writes_is_one_batch(
+    pair: tuple[ThreadCommit, ThreadCommit], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine, other = pair
+    batches: list[int] = []
+    apply = engine.engine.apply
+
+    def count(ops: Any) -> None:
+        apply(ops)
+        batches.append(len(ops))
+
+    monkeypatch.setattr(engine.engine, "apply", count)
+    other.engine.store.begin(synced=False)
+
+    def go_on() -> None:
+        until(lambda: len(engine._queue) == 5)
         other.engine.store.rollback()
-        assert wait(timeout_s)
+
+    in_threads(lambda at: engine.enqueue([new_job()]), 5, go_on)
+    assert batches == [5]
+
+
+def test_a_turn_that_comes_after_the_refusal_is_given_on(tmp_path: Path) -> None:
+    rig = Rig(SqliteStore(tmp_path / "data", exclusive=False))
+    engine, other = ThreadCommit(rig.engine, busy_s=0.0), open_engine(tmp_path / "data")
+    other.engine.store.begin(synced=False)
+    for _ in range(3):
+        with pytest.raises(StoreBusy):
+            engine.enqueue([new_job()])
+    other.engine.store.rollback()
+    (key,) = other.enqueue([new_job()])
+    until(lambda: engine.engine.store.wait_until_free(20.0))
+    assert [row[0] for row in engine.take(None, 5).rows] == [key]
+    engine.close()
+    other.close()
+
+
+def test_an_error_where_the_turn_has_come_is_the_leaders(
+    pair: tuple[ThreadCommit, ThreadCommit], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine, other = pair
+    apply = engine.engine.apply
+
+    def fails(ops: Any) -> None:
+        if threading.current_thread() is not threading.main_thread():
+            raise ZeroDivisionError
+        try:
+            apply(ops)
+        finally:
+            other.engine.store.rollback()
+
+    monkeypatch.setattr(engine.engine, "apply", fails)
+    other.engine.store.begin(synced=False)
+    with pytest.raises(ZeroDivisionError):
+        engine.enqueue([new_job()])
+    monkeypatch.undo()
+    engine.engine.store.let_go()
+    assert len(engine.enqueue([new_job()])) == 1
+
+
+def test_an_interruption_when_the_turn_has_come_gives_it_to_the_next(
+    pair: tuple[ThreadCommit, ThreadCommit], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It comes between the wait for the turn and its use."""
+    engine, other = pair
+    store = engine.engine.store
+    when_free = store.when_free
+
+    def interrupted(call: Callable[[], None]) -> None:
+        came = threading.Event()
+        when_free(came.set)
+        other.engine.store.rollback()
+        assert came.wait(20)
         raise Interrupted
 
-    store.wait_until_free = interrupted  # type: ignore[method-assign]
+    monkeypatch.setattr(store, "when_free", interrupted)
     other.engine.store.begin(synced=False)
     with pytest.raises(Interrupted):
         engine.enqueue([new_job()])
     assert len(other.enqueue([new_job()])) == 1
-    engine.close()
-    other.close()
+
+
+def test_an_interruption_while_the_turn_is_used_lets_nobody_else_in(
+    pair: tuple[ThreadCommit, ThreadCommit], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was being applied is done as a whole, and the next operation comes after it."""
+    engine, other = pair
+    apply, entered, go_on = engine.engine.apply, threading.Event(), threading.Event()
+    steps: list[str] = []
+
+    def slow(ops: Any) -> None:
+        steps.append("in")
+        if threading.current_thread().name == "anew-turnstile":
+            entered.set()
+            assert go_on.wait(20)
+        apply(ops)
+        steps.append("out")
+
+    class Interrupting:
+        def acquire(self, timeout: float = -1) -> bool:
+            other.engine.store.rollback()
+            assert entered.wait(20)
+            raise Interrupted
+
+        def release(self) -> None:
+            """Nobody waits any more."""
+
+    def turn(duties: Any) -> _Turn:
+        one = _Turn(duties)
+        one.over = Interrupting()  # type: ignore[assignment]
+        return one
+
+    other.engine.store.begin(synced=False)
+    monkeypatch.setattr(engine.engine, "apply", slow)
+    monkeypatch.setattr(threads, "_Turn", turn)
+    with pytest.raises(Interrupted):
+        engine.enqueue([new_job("a")])
+    steps.clear()  # the first try met a busy store
+    late = threading.Thread(target=lambda: engine.enqueue([new_job("b")]))
+    late.start()
+    until(lambda: engine._leader is not None)
+    go_on.set()
+    late.join(20)
+    assert steps == ["out", "in", "out"]
+    assert [row[1] for row in engine.take(None, 5).rows] == ["a", "b"]
 
 
 @pytest.mark.parametrize("inherited", ["the lead", "the mutex"])

@@ -8,7 +8,6 @@ import os
 import signal
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -129,7 +128,7 @@ def test_a_process_lives_as_long_as_its_file_is_locked(tmp_path: Path) -> None:
     assert not second.is_alive(1)
     assert not second.anybody()
     second.forget(1)
-    assert os.listdir(tmp_path / "s") == ["free"]
+    assert os.listdir(tmp_path / "s") == []
     second.close_descriptors()
 
 
@@ -149,7 +148,7 @@ def test_a_poke_reaches_whoever_listens(tmp_path: Path, depth: int) -> None:
     first.leave()
     second.poke()  # nobody is there any more
     second.leave()
-    assert os.listdir(folder) == ["free"]
+    assert os.listdir(folder) == []
 
 
 def test_who_begins_to_listen_is_found_at_the_next_look(
@@ -231,7 +230,6 @@ def test_a_poke_that_cannot_look_is_nobodys_error(tmp_path: Path) -> None:
     one = Presence(tmp_path / "s")
     one.appear(1)
     (tmp_path / "s" / "1").unlink()
-    (tmp_path / "s" / "free").unlink()
     (tmp_path / "s").rmdir()
     with pytest.raises(FileNotFoundError):
         one.anybody()
@@ -247,49 +245,45 @@ class Interrupted(BaseException):
 def sharing_two(tmp_path: Path) -> Iterator[tuple[Sharing, Sharing]]:
     places = Places.beside(tmp_path / "jobs.db")
     first, second = Sharing(places, exclusive=False), Sharing(places, exclusive=False)
-    first.alone = second.alone = False
     yield first, second
     first.close()
     second.close()
 
 
+@pytest.mark.parametrize("comes", ["before", "after"])
 def test_who_is_interrupted_while_it_waits_does_not_keep_the_turn(
-    sharing_two: tuple[Sharing, Sharing], monkeypatch: pytest.MonkeyPatch
+    sharing_two: tuple[Sharing, Sharing], monkeypatch: pytest.MonkeyPatch, comes: str
 ) -> None:
-    def interrupted(_: Presence, timeout_s: float) -> None:
-        raise Interrupted
-
+    """The interruption comes before the turn, or after it."""
     first, second = sharing_two
+    called = threading.Event()
+
+    class Waiting(threading.Event):
+        def wait(self, timeout: float | None = None) -> bool:
+            if comes == "after":
+                first.leave()
+                super().wait(20)
+            raise Interrupted
+
     assert first.enter()
     with monkeypatch.context() as patch:
-        patch.setattr(Presence, "wait_until_told", interrupted)
+        patch.setattr(sharing.threading, "Event", Waiting)
         with pytest.raises(Interrupted):
             second.wait_until_free(20.0)
     first.leave()
-    assert first.wait_until_free(20.0)
+    second.when_free(called.set)  # behind what the interrupted one has asked for
+    assert called.wait(20)
+    second.give_up()
+    assert first.enter()
 
 
 @pytest.mark.parametrize("leave", ["leave", "give_up", "mark_failed"])
-def test_who_leaves_wakes_those_who_wait(
-    sharing_two: tuple[Sharing, Sharing], monkeypatch: pytest.MonkeyPatch, leave: str
-) -> None:
-    """They look by themselves only after a minute."""
+def test_who_leaves_wakes_those_who_wait(sharing_two: tuple[Sharing, Sharing], leave: str) -> None:
     first, second = sharing_two
-    looked = threading.Event()
-    waits = Presence.wait_until_told
-
-    def wait(of: Presence, timeout_s: float) -> None:
-        looked.set()
-        waits(of, timeout_s)
-
-    monkeypatch.setattr(Presence, "wait_until_told", wait)
     assert first.wait_until_free(20.0) if leave == "give_up" else first.enter()  # unused, or used
-    monkeypatch.setattr(sharing, "LOOK_S", 60.0)
-    looked.clear()
     came: list[bool] = []
     waiter = threading.Thread(target=lambda: came.append(second.wait_until_free(60.0)))
     waiter.start()
-    assert looked.wait(20)
     if leave == "mark_failed":
         first.mark_failed("the disk")
     else:
@@ -298,52 +292,20 @@ def test_who_leaves_wakes_those_who_wait(
     assert came == [True]
 
 
-def test_the_turn_of_a_killed_process_is_found_by_a_look(sharing_two: tuple[Sharing, Sharing]) -> None:
+def test_a_turn_that_comes_too_late_is_given_up(sharing_two: tuple[Sharing, Sharing]) -> None:
     first, second = sharing_two
     assert first.enter()
     assert not second.wait_until_free(0.0)
-    assert first._turnstile is not None
-    first._turnstile.leave()  # what a kill does: the lock is free, and nobody is told
-    assert second.wait_until_free(20.0)
+    first.leave()
+    assert first.wait_until_free(20.0)
 
 
-def test_who_is_alone_tells_nobody(sharing_two: tuple[Sharing, Sharing]) -> None:
+def test_a_turn_that_has_come_can_be_given_up(sharing_two: tuple[Sharing, Sharing]) -> None:
     first, second = sharing_two
-    assert second.presence is not None
-    nothing: list[bytes] = []
-    for alone, told in ((True, nothing), (False, [b"!"])):
-        first.alone = alone
-        assert first.enter()
-        first.leave()
-        first.leave()  # it had no turn
-        found: list[bytes] = []
-        with suppress(BlockingIOError):
-            found.append(os.read(second.presence._free_fd, 10))
-        assert found == told
-
-
-def test_nobody_waits_longer_for_having_been_told_too_often(sharing_two: tuple[Sharing, Sharing]) -> None:
-    first, second = sharing_two
-    assert first.presence is not None
-    assert second.presence is not None
-    fd = first.presence._free_fd
-    with suppress(BlockingIOError):
-        while os.write(fd, b"!" * 4_096):
-            pass
-    first.presence.tell_free()
-    second.presence.wait_until_told(20.0)
-    first.presence.tell_free()
-
-
-def test_a_turn_that_a_look_has_brought_can_be_given_up(tmp_path: Path) -> None:
-    places = Places.beside(tmp_path / "jobs.db")
-    first, second = Sharing(places, exclusive=False), Sharing(places, exclusive=False)
     assert first.wait_until_free(20.0)
     assert not second.enter()
     first.give_up()
     assert second.enter()
-    first.close()
-    second.close()
 
 
 def in_child(run: Callable[[], bool]) -> int:

@@ -9,9 +9,7 @@ from __future__ import annotations
 import fcntl
 import mmap
 import os
-import select
 import socket
-import sys
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -26,11 +24,6 @@ changes within a tick of the system's clock have the same."""
 KEY_BYTES = 8
 MOST_SLOTS = 4_096
 """Slots of a process whose jobs are noted as begun: more than it runs at one time."""
-
-_FREE = "free"
-"""The name of the pipe in which whoever leaves the turnstile tells those who wait for it."""
-
-_MOST_TOLD = 4_096
 
 _LONGEST_ADDRESS = 100
 """Bytes of a socket's path that the system takes, with some to spare; longer ones are reached through the folder's descriptor."""
@@ -47,10 +40,6 @@ class Presence:
         folder.mkdir(mode=0o700, exist_ok=True)
         self._folder = folder
         self._folder_fd = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
-        with suppress(FileExistsError):
-            os.mkfifo(folder / _FREE, 0o600)
-        # Open for both ends, so that neither waits for the other.
-        self._free_fd = os.open(folder / _FREE, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
         self._fd: int | None = None
         self._begun: memoryview | None = None
         self._session = 0
@@ -150,26 +139,6 @@ class Presence:
             with suppress(OSError):
                 self._outgoing.sendto(POKE, self._address(f"{self._session}.wake"))
 
-    # -- the turnstile
-
-    def tell_free(self) -> None:
-        """Wake a thread that waits for the turnstile, in whichever process; nothing depends on it."""
-        with suppress(OSError):  # BlockingIOError: it is full, so who comes wakes at once
-            os.write(self._free_fd, POKE)
-
-    def wait_until_told(self, timeout_s: float) -> None:
-        """Wait until somebody has left the turnstile, for so long at most."""
-        # Where the system can, only one of those who wait wakes, in order: the others would only take the processor from it.
-        if sys.platform == "linux":
-            with select.epoll() as one_of_all:
-                one_of_all.register(self._free_fd, select.EPOLLIN | select.EPOLLEXCLUSIVE)
-                told = bool(one_of_all.poll(timeout_s))
-        else:
-            told = bool(select.select([self._free_fd], [], [], timeout_s)[0])
-        if told:
-            with suppress(BlockingIOError):  # somebody else has read it
-                os.read(self._free_fd, _MOST_TOLD)
-
     def leave(self) -> None:
         """Remove the sign of life and let go of everything."""
         if self._fd is not None:
@@ -181,7 +150,7 @@ class Presence:
         for one in (self._outgoing, self._incoming):
             if one is not None:
                 one.close()
-        for fd in (self._folder_fd, self._free_fd, self._fd):
+        for fd in (self._folder_fd, self._fd):
             if fd is not None:
                 os.close(fd)
         self._fd = self._incoming = self._begun = None

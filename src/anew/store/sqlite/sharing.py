@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable
 
 from anew.errors import InvalidConfig, StoreBusy, StoreFailed
 from anew.store.sqlite.opening import Places
 from anew.store.sqlite.presence import Presence, ServerLock, is_locked
 from anew.store.sqlite.turnstile import Turnstile
-
-LOOK_S = 0.005
-"""How often a thread that waits for the turn looks by itself, behind the word of whoever leaves it: a process may have been killed
-before it could say so, or may not know yet that it is not alone."""
 
 RETRY_LOCKED_S = 0.01
 """When to look again after another program was found to hold SQLite's own lock: nobody reports when it lets go."""
@@ -29,7 +24,6 @@ class Sharing:
     Attributes:
         presence: How processes see that this one lives, and wake each other; None for a store in memory, and after the end.
         locked: Another program was found to hold SQLite's own lock, which the turnstile knows nothing of.
-        alone: No other process has been seen to write. Who is alone tells nobody that its turn is over.
 
     Raises:
         InvalidConfig: The files cannot be used.
@@ -38,7 +32,6 @@ class Sharing:
 
     def __init__(self, places: Places | None, *, exclusive: bool) -> None:
         self.locked = False
-        self.alone = True
         self._places = places
         self._turnstile: Turnstile | None = None
         self.presence: Presence | None = None
@@ -118,17 +111,13 @@ class Sharing:
 
     def leave(self) -> None:
         """Let the next process have its turn."""
-        if self._turnstile is not None and self._turnstile.leave():
-            self._tell()
+        if self._turnstile is not None:
+            self._turnstile.leave()
 
     def give_up(self) -> None:
         """Let the next process have the turn, unless this one has begun to use it."""
-        if self._turnstile is not None and self._turnstile.give_up():
-            self._tell()
-
-    def _tell(self) -> None:
-        if not self.alone and self.presence is not None:
-            self.presence.tell_free()
+        if self._turnstile is not None:
+            self._turnstile.give_up()
 
     def when_free(self, call: Callable[[], None]) -> None:
         """Call a function once, from some thread, when it is worth trying again."""
@@ -141,16 +130,22 @@ class Sharing:
 
     def wait_until_free(self, timeout_s: float) -> bool:
         """In a thread that may wait: report whether it is worth trying again within this time."""
-        if self._turnstile is None or self.presence is None or self.locked:
-            free = threading.Event()
-            self.when_free(free.set)
-            return free.wait(timeout_s)
-        until = time.monotonic() + timeout_s
-        while (left := until - time.monotonic()) > 0:
-            self.presence.wait_until_told(min(left, LOOK_S))
-            if self._is_free(self._turnstile):
-                return True
-        return False
+        free, wanted = threading.Event(), threading.Lock()
+
+        def came() -> None:
+            if wanted.acquire(blocking=False):
+                free.set()
+            else:
+                self.give_up()
+
+        self.when_free(came)
+        try:
+            free.wait(timeout_s)
+        except BaseException:  # Ctrl-C
+            if not wanted.acquire(blocking=False):
+                self.give_up()
+            raise
+        return not wanted.acquire(blocking=False)
 
     def busy(self) -> StoreBusy:
         """Say who has kept the store busy for too long. This asks the system, so it is left until somebody is told."""
@@ -169,13 +164,6 @@ class Sharing:
         if self._turnstile is not None:
             self._turnstile.mark(reason)
             self.leave()
-
-    def _is_free(self, turnstile: Turnstile) -> bool:
-        """Report whether it is not the turn that must be waited for; whoever uses it is told where a sync has failed."""
-        try:
-            return turnstile.enter(use=False)
-        except StoreFailed:
-            return True
 
     # -- the end
 

@@ -214,7 +214,6 @@ class SqliteStore:
             if self._connection.data_version() == self._version:
                 return False
             self._note_version()
-            self._sharing.alone = False
             self._forget()
         except (apsw.BusyError, apsw.LockedError) as error:
             self._sharing.locked = True

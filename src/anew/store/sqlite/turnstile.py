@@ -43,12 +43,11 @@ class Turnstile:
         self._used = False
         self.held = False
 
-    def enter(self, *, heed_mark: bool = True, use: bool = True) -> bool:
-        """Take the turn if nobody has it; report whether this store has it now.
+    def enter(self, *, heed_mark: bool = True) -> bool:
+        """Take the turn if nobody has it, and begin to use it; report whether this store has it now.
 
         Args:
             heed_mark: Refuse it where a sync has failed.
-            use: Begin to use it, so that `give_up` leaves it alone.
 
         Raises:
             StoreFailed: A sync has failed in some process: what is on the disk is not what its memory says.
@@ -65,29 +64,28 @@ class Turnstile:
                     if error.errno in (errno.EAGAIN, errno.EACCES):
                         return False
                     raise
-            self._used |= use
+            self._used = True
         if heed_mark and os.pread(self._fd, 1, 0):
             reason = self.mark_found()
             self.leave()
             raise StoreFailed(f"a write to the disk has failed in another process: {reason}")
         return True
 
-    def leave(self) -> bool:
-        """Let the next one in; report whether this store had the turn."""
+    def leave(self) -> None:
+        """Let the next one in."""
         with self._guard:
-            return self._release()
+            self._release()
 
-    def give_up(self) -> bool:
-        """Let the next one in, unless somebody of this process has begun to use the turn; report whether that was done."""
+    def give_up(self) -> None:
+        """Let the next one in, unless somebody of this process has begun to use the turn."""
         with self._guard:
-            return not self._used and self._release()
+            if not self._used:
+                self._release()
 
-    def _release(self) -> bool:
-        if not self.held:
-            return False
-        self.held = self._used = False
-        fcntl.flock(self._fd, fcntl.LOCK_UN)
-        return True
+    def _release(self) -> None:
+        if self.held:
+            self.held = self._used = False
+            fcntl.flock(self._fd, fcntl.LOCK_UN)
 
     def when_free(self, call: Callable[[], None]) -> None:
         """Wait in a thread until the turn is this store's, and then call a function once, from that thread."""
