@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import os
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
 
 import apsw
+import pytest
 
 SECTOR = 512
 
@@ -55,7 +58,7 @@ class Disk:
         self.moment = threading.RLock()
         self.files: dict[str, DiskFile] = {}
         self.deleted: dict[str, DiskFile] = {}
-        self.syncs = 0
+        self.syncs = self.late_syncs = 0
 
     def file(self, name: str) -> DiskFile:
         """Give a file, new if need be."""
@@ -72,6 +75,18 @@ class Disk:
             self.syncs += 1
             self.file(name).sync()
             self.deleted.clear()
+
+    @contextmanager
+    def seeing_syncs(self) -> Iterator[None]:
+        """Be told of the syncs that the store makes itself, outside of SQLite."""
+
+        def sync(fd: int) -> None:
+            self.late_syncs += 1
+            self.sync(os.path.basename(os.readlink(f"/proc/self/fd/{fd}")))
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(os, "fdatasync", sync)
+            yield
 
     def delete(self, name: str) -> None:
         """A file was deleted; until the next sync it may come back."""

@@ -52,6 +52,7 @@ class Report:
     lost: int = 0
     resurrected: int = 0
     syncs: int = 0
+    late_syncs: int = 0
     answered: int = 0
     examples: list[str] = field(default_factory=list)
 
@@ -73,7 +74,7 @@ class Answered:
 
 
 class Workload:
-    """Random producers and workers on one engine, in one thread.
+    """Random producers and workers, in one thread: on one engine, or on two that have the same file open, as two processes do.
 
     Args:
         directory: Where the store lives.
@@ -81,26 +82,39 @@ class Workload:
         rng: Chance.
         relaxed: Commit without sync: the control.
         background: Copy the log in a thread of its own, as a server does.
+        shared: Two engines.
     """
 
-    def __init__(self, directory: Path, vfs: str, rng: Random, *, relaxed: bool, background: bool) -> None:
+    def __init__(
+        self, directory: Path, vfs: str, rng: Random, *, relaxed: bool, background: bool, shared: bool
+    ) -> None:
         self._rng = rng
         self._clock = ManualClock()
         self.said = Answered()
         self._held: list[int] = []
         self._doubt: set[int] = set()
-        self.store = SqliteStore(directory, vfs=vfs, relaxed=relaxed, background=background)
-        self._engine = Engine(
-            self.store,
+        stores = [SqliteStore(directory, vfs=vfs, relaxed=relaxed, background=background)]
+        if shared:
+            stores.append(SqliteStore(directory, vfs=vfs, relaxed=relaxed, exclusive=False))
+        self._engines = [self._engine(store) for store in stores]
+        self._parts: list[Op] = []
+        self._staging = StagedInserts(self._parts.append, stores[0].staging)
+
+    def _engine(self, store: SqliteStore) -> Engine:
+        engine = Engine(
+            store,
             clock=self._clock,
             defaults=Defaults(policy=preset("zizq")),
             limits=Limits(global_in_flight=0, min_free_bytes=0),
-            rng=rng.random,
+            rng=self._rng.random,
         )
-        self._taker = Taker(None, 40, lambda rows, _: self._held.extend(row[0] for row in rows))
-        self._engine.dispatcher.add(self._taker)
-        self._parts: list[Op] = []
-        self._staging = StagedInserts(self._parts.append, self.store.staging)
+        engine.dispatcher.add(Taker(None, 40, lambda rows, _: self._held.extend(row[0] for row in rows)))
+        return engine
+
+    def close(self) -> None:
+        """Close what is open."""
+        for engine in self._engines:
+            engine.store.close()
 
     def step(self) -> None:
         """Apply one batch of one to eight operations."""
@@ -111,7 +125,8 @@ class Workload:
             self._staging.add(op, payload_bytes(op))
         parts = self._parts[:]
         self._parts.clear()
-        self._engine.apply([*parts, *(self._operation() for _ in range(self._rng.randrange(1, 9)))])
+        engine = self._engines[0] if parts else self._rng.choice(self._engines)
+        engine.apply([*parts, *(self._operation() for _ in range(self._rng.randrange(1, 9)))])
 
     def _operation(self) -> Op:
         kind = self._rng.random()
@@ -167,11 +182,12 @@ def run(*, images: int, seed: int, relaxed: bool = False) -> Report:
 def _one_life(images: int, rng: Random, report: Report, *, relaxed: bool) -> None:
     """Let one store live through a workload and look at images of its disk on the way."""
     disk = Disk()
-    with _scratch() as folder, _in_small():
+    with _scratch() as folder, _in_small(), disk.seeing_syncs():
         live = folder / "live"
         name = f"recording-{report.images}-{id(disk)}"
         vfs = RecordingVfs(name, disk)
-        work = Workload(live, name, rng, relaxed=relaxed, background=rng.random() < 0.5)
+        shared = report.images // 100 % 2 == 1
+        work = Workload(live, name, rng, relaxed=relaxed, background=rng.random() < 0.5, shared=shared)
         for at in range(images):
             for _ in range(rng.randrange(1, 6)):
                 work.step()
@@ -182,8 +198,9 @@ def _one_life(images: int, rng: Random, report: Report, *, relaxed: bool) -> Non
             shutil.rmtree(image)
             report.images += 1
         report.syncs += disk.syncs
+        report.late_syncs += disk.late_syncs
         report.answered += work.said.count
-        work.store.close()
+        work.close()
         del vfs
 
 

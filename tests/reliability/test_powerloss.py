@@ -13,12 +13,14 @@ def test_no_answered_change_is_lost_in_a_power_cut() -> None:
     """Zero findings in n images bound the rate at 3/n with 95 % confidence."""
     report = run(images=IMAGES, seed=20_261)
     print(
-        f"{report.images} images, {report.answered} answers, {report.syncs} syncs, bound {3 / report.images:.4f}"
+        f"{report.images} images, {report.answered} answers, {report.syncs} syncs, {report.late_syncs} of them late, "
+        f"bound {3 / report.images:.4f}"
     )
     assert (report.unopenable, report.damaged, report.lost, report.resurrected) == (0, 0, 0, 0), (
         report.examples
     )
     assert report.syncs > IMAGES
+    assert report.late_syncs > IMAGES // 5
     assert report.answered > 10 * IMAGES
 
 

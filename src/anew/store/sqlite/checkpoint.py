@@ -6,7 +6,9 @@ whoever copies. So the thread copies what there is, which is nearly all, and the
 
 from __future__ import annotations
 
+import os
 import queue
+import sys
 import threading
 
 import apsw
@@ -88,20 +90,23 @@ class Checkpointer:
 
 
 class Log:
-    """The write-ahead log of one writer: when it is copied into the database, and by whom.
+    """The write-ahead log of one writer: when it is copied into the database, and by whom; and a sync outside of SQLite.
 
-    It takes the place of SQLite's own copying, which passes over a failed sync in silence.
+    The copying takes the place of SQLite's own, which passes over a failed sync in silence.
 
     Args:
         connection: The writer's.
 
     Attributes:
         thread: Copies beside the writer; None leaves all of it to the writer.
+        can_sync: Whether `sync` may be called.
     """
 
     def __init__(self, connection: apsw.Connection) -> None:
         self._connection = connection
         self.thread: Checkpointer | None = None
+        self.can_sync = False
+        self._fd = -1
         self._pages = 0
         self._mark = opening.CHECKPOINT_PAGES
         connection.set_wal_hook(self._note)
@@ -137,15 +142,32 @@ class Log:
             return 1, 0  # what could be copied is; the log grows on
         return pages, copied
 
+    def keep_open(self, path: str) -> None:
+        """Have a descriptor of the log's file from now on, where it can be synced with.
+
+        While a connection is open SQLite keeps to one file. Linux reports a failed sync once to each descriptor that was open then;
+        elsewhere one process's failure may leave another's sync, later, without one.
+        """
+        if sys.platform == "linux" and path != ":memory:":
+            self._fd = os.open(f"{path}-wal", os.O_RDONLY | os.O_CLOEXEC)
+            self.can_sync = True
+
+    def sync(self) -> None:
+        """Make everything last that is in the log."""
+        os.fdatasync(self._fd)
+
     def stop(self) -> None:
         """Copy nothing more."""
         if self.thread is not None:
             self.thread.stop()
 
     def close(self) -> None:
-        """End the thread."""
+        """End the thread, and let go of the file."""
         if self.thread is not None:
             self.thread.close()
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
 
     def _note(self, connection: apsw.Connection, schema: str, pages: int) -> int:
         """Note the log's length, as SQLite reports it after each commit."""

@@ -108,6 +108,8 @@ class SqliteStore:
         self._synced = True
         self._abandoned = self._forked = False
         self._uncovered = False
+        # Another process writes too; what it has written may not be on the disk yet; this transaction ends with a sync of its own.
+        self._is_crowded = self._is_unsure = self._owes_sync = False
         self._version = self._noted = -1
         self._unreadable: dict[int, str] = {}
         self._suspects_texts = False
@@ -190,6 +192,7 @@ class SqliteStore:
             self._sharing.presence.appear(self.session)  # before the row is committed
         self._execute("COMMIT")
         self._connection.set_busy_timeout(0)  # from now on somebody else's lock is told at once
+        self._log.keep_open(self._path)
         self._note_version()
         self._sharing.leave()
 
@@ -206,15 +209,16 @@ class SqliteStore:
                 self._sharing.locked = False
                 raise StoreBusy("another process is writing to the store")
             synced = synced and not self._relaxed
-            if synced is not self._synced:
-                self._execute("PRAGMA synchronous = full" if synced else "PRAGMA synchronous = normal")
-                self._synced = synced
+            self._sync_in_turn(synced and not self._is_crowded)
             self._execute("BEGIN IMMEDIATE")
             self._sharing.locked = False
-            if self._connection.data_version() == self._version:
-                return False
-            self._note_version()
-            self._forget()
+            changed = bool(self._connection.data_version() != self._version)
+            if changed:
+                self._note_version()
+                self._forget()
+            self._is_crowded = changed and self._log.can_sync
+            self._is_unsure = self._is_unsure or self._is_crowded
+            self._owes_sync = synced and (self._is_unsure or not self._synced)
         except (apsw.BusyError, apsw.LockedError) as error:
             self._sharing.locked = True
             self._sharing.leave()
@@ -224,7 +228,13 @@ class SqliteStore:
         except BaseException:
             self.rollback()
             raise
-        return True
+        return changed
+
+    def _sync_in_turn(self, wanted: bool) -> None:
+        """Have SQLite sync inside of COMMIT, or not."""
+        if wanted is not self._synced:
+            self._execute("PRAGMA synchronous = full" if wanted else "PRAGMA synchronous = normal")
+            self._synced = wanted
 
     def is_open(self) -> bool:
         """Tell whether a transaction is open."""
@@ -253,15 +263,32 @@ class SqliteStore:
         self._sharing.leave()
         if made_ready and self._sharing.presence is not None:
             self._sharing.presence.poke()
+        self._sync_late()
         return made_ready
+
+    def _sync_late(self) -> None:
+        """Sync what was committed, and what others had written before it, while others have their turn.
+
+        Raises:
+            StoreFailed: It failed, also for whoever syncs the log after this: Linux reports it to every descriptor that was open.
+        """
+        if self._owes_sync:
+            try:
+                self._log.sync()
+            except OSError as error:
+                self._owes_sync = False
+                raise _failed(error) from error
+            self._owes_sync = self._is_unsure = False
 
     def rollback(self) -> None:
         """Undo the transaction; what is cached of the rows is read again."""
         if self._connection.in_transaction:
+            self._owes_sync = False
             self._execute("ROLLBACK")
             self._version = self._connection.data_version()
         self._forget()
         self._sharing.leave()
+        self._sync_late()  # it had been committed when Ctrl-C came
 
     def busy(self) -> StoreBusy:
         """Say who has kept the store busy for too long, for whoever is refused for it."""

@@ -1,0 +1,202 @@
+"""Where other processes write too, a commit leaves its turn to them before the disk works, and answers after it has."""
+
+from __future__ import annotations
+
+import errno
+import os
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from anew.backoff import Policy
+from anew.clock import ManualClock
+from anew.engine import Call, Engine, Enqueue
+from anew.errors import StoreFailed
+from anew.jobs import Defaults, NewJob
+from anew.store.sqlite import SqliteStore
+
+NORMAL, FULL = 1, 2
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="elsewhere every sync is SQLite's own")
+
+
+def a_job(done: Callable[[Any], None]) -> Enqueue:
+    return Enqueue([NewJob("send", "mail", msgspec.Raw(b"{}"))], done)
+
+
+class Process:
+    """A process's engine on the file."""
+
+    def __init__(self, directory: Path, *, exclusive: bool = False, relaxed: bool = False) -> None:
+        self.store = SqliteStore(directory, exclusive=exclusive, relaxed=relaxed)
+        defaults = Defaults(policy=Policy.from_json({"curve": {"constant": "10s"}}))
+        self.engine = Engine(self.store, clock=ManualClock(), defaults=defaults)
+
+    def level(self) -> int:
+        level = self.store._connection.pragma("synchronous")
+        assert isinstance(level, int)
+        return level
+
+    def enqueue(self) -> Any:
+        results: list[Any] = []
+        self.engine.apply([a_job(results.append)])
+        return results[0]
+
+    def look(self, *, durable: bool) -> None:
+        """Change nothing; a durable one answers with what it has seen."""
+        self.engine.apply([Call(lambda batch: None, lambda result: None, durable=durable)])
+
+
+@pytest.fixture
+def one(tmp_path: Path) -> Iterator[Process]:
+    made = Process(tmp_path)
+    yield made
+    made.store.close()
+
+
+@pytest.fixture
+def other(tmp_path: Path, one: Process) -> Iterator[Process]:
+    made = Process(tmp_path)
+    yield made
+    made.store.close()
+
+
+class Syncs:
+    """What is called in place of the system's sync.
+
+    Attributes:
+        meanwhile: What happens while the disk works.
+    """
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.meanwhile: Callable[[], object] = lambda: None
+
+    def __call__(self, fd: int) -> None:
+        assert os.readlink(f"/proc/self/fd/{fd}").endswith("/anew.db-wal")
+        self.count += 1
+        self.meanwhile()
+
+
+@pytest.fixture
+def syncs(monkeypatch: pytest.MonkeyPatch) -> Syncs:
+    made = Syncs()
+    monkeypatch.setattr(os, "fdatasync", made)
+    return made
+
+
+def crowd(one: Process, other: Process) -> None:
+    """Have both write in turns, so that the first one expects the other to write again."""
+    one.enqueue()
+    other.enqueue()
+    one.enqueue()
+    other.enqueue()
+
+
+def test_others_have_their_turn_while_the_disk_works(one: Process, other: Process, syncs: Syncs) -> None:
+    crowd(one, other)
+    said: list[Any] = []
+    answered: list[Any] = []
+
+    def meanwhile() -> None:
+        syncs.meanwhile = lambda: None  # the other's own sync
+        said.append(other.enqueue())
+        assert answered == []  # nobody hears of a job that is not on the disk
+
+    syncs.meanwhile = meanwhile
+    before = syncs.count
+    one.engine.apply([a_job(answered.append)])
+    assert one.level() == NORMAL
+    assert said[0].keys[0] == answered[0].keys[0] + 1
+    assert syncs.count == before + 2
+
+
+def test_alone_on_the_file_sqlite_syncs(one: Process, syncs: Syncs) -> None:
+    for _ in range(3):
+        one.enqueue()
+    assert (one.level(), syncs.count) == (FULL, 0)
+
+
+def test_whoever_is_alone_again_has_sqlite_sync_again(one: Process, other: Process, syncs: Syncs) -> None:
+    crowd(one, other)
+    one.enqueue()
+    one.enqueue()
+    before = syncs.count
+    one.enqueue()
+    assert (one.level(), syncs.count) == (FULL, before)
+
+
+def test_an_answer_that_rests_on_what_others_wrote_waits_for_the_disk(
+    one: Process, other: Process, syncs: Syncs
+) -> None:
+    one.look(durable=True)
+    other.enqueue()
+    before = syncs.count
+    one.look(durable=True)  # it writes nothing: SQLite has nothing to sync
+    assert syncs.count == before + 1
+
+
+def test_it_also_waits_where_what_needs_no_sync_came_first(
+    one: Process, other: Process, syncs: Syncs
+) -> None:
+    other.enqueue()
+    one.look(durable=False)
+    one.look(durable=False)
+    before = syncs.count
+    one.look(durable=True)
+    assert syncs.count == before + 1
+
+
+def test_where_the_late_sync_fails_everybody_stops(one: Process, other: Process, syncs: Syncs) -> None:
+    crowd(one, other)
+
+    def fail() -> None:
+        raise OSError(errno.EIO, "Input/output error")
+
+    syncs.meanwhile = fail
+    before = syncs.count
+    assert isinstance(one.enqueue(), StoreFailed)
+    assert isinstance(one.enqueue(), StoreFailed)
+    assert syncs.count == before + 1  # it is never tried again
+    with pytest.raises(StoreFailed, match="failed in another process"):
+        other.store.begin(synced=True)
+
+
+def test_what_ctrl_c_interrupts_is_synced_before_it_is_answered(
+    one: Process, other: Process, syncs: Syncs
+) -> None:
+    crowd(one, other)
+    answered: list[Any] = []
+
+    def interrupt() -> None:
+        syncs.meanwhile = lambda: None
+        raise KeyboardInterrupt
+
+    syncs.meanwhile = interrupt
+    before = syncs.count
+    with pytest.raises(KeyboardInterrupt):
+        one.engine.apply([a_job(lambda result: answered.append(syncs.count))])
+    assert answered == [before + 2]
+
+
+def test_where_commits_are_relaxed_nobody_waits(tmp_path: Path, syncs: Syncs) -> None:
+    one, other = Process(tmp_path, relaxed=True), Process(tmp_path, relaxed=True)
+    crowd(one, other)
+    one.enqueue()
+    assert syncs.count == 0
+    one.store.close()
+    other.store.close()
+
+
+def test_a_store_in_memory_has_no_disk(syncs: Syncs) -> None:
+    store = SqliteStore()
+    engine = Engine(
+        store, clock=ManualClock(), defaults=Defaults(policy=Policy.from_json({"curve": {"constant": "10s"}}))
+    )
+    engine.apply([a_job(lambda result: None)])
+    store.close()
+    assert syncs.count == 0
