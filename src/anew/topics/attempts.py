@@ -21,7 +21,7 @@ class Attempt(Struct, frozen=True, kw_only=True, omit_defaults=True):
         url: Where it went.
         dispatcher: The session of the process that made it.
         error: What went wrong, in a word or two.
-        answer: What came.
+        answer: What came; of a lost or interrupted one only how long it lasted.
         next_at: When the next attempt comes, epoch ms.
         cause: Why then: ``policy``, ``retry_after``, ``overload``, ``deferral`` or ``lost``.
         sent: The names of the headers that were sent.
@@ -51,6 +51,11 @@ def attempt_of(row: AttemptRow) -> Attempt | None:
 def attempt_row(delivery: int, number: int, started_at: int, attempt: Attempt) -> AttemptRow:
     """Give the row of an attempt that has ended."""
     return AttemptRow(delivery, number, started_at, msgspec.json.encode(attempt))
+
+
+def unanswered(started_at: int, now: int) -> Answer:
+    """Give what is kept of an attempt of which nothing was heard: how long it was waited for."""
+    return Answer(duration_ms=max(now - started_at, 0))
 
 
 def ended(

@@ -12,7 +12,7 @@ from anew.engine.batch import Batch
 from anew.jobs import Change, Failed, Job, Snoozed, State
 from anew.jobs.key_limits import OPEN, Gate
 from anew.store.topics import AttemptRow, DeliveryRow, DeliveryStatus, SubscriptionRow
-from anew.topics.attempts import Attempt, attempt_row, ended
+from anew.topics.attempts import Attempt, attempt_row, ended, unanswered
 from anew.topics.confirmation import TRIGGER, granted_rate, is_echo, token_of
 from anew.topics.counting import LATENCIES, RETRIES, SECONDS, Tally
 from anew.topics.documents import subscription_document, topic_document
@@ -134,9 +134,12 @@ class _Settling:
             digest=sent.digest,
         )
         if answer is None:
+            kept = unanswered(given.started_at, self._batch.now)
+            document = replace(document, error="interrupted", answer=kept)
             if job is not None:
                 self._given_back.append(job.key)
                 self._written.append(replace(delivery or given.delivery, attempts=given.number))
+                document = replace(document, next_at=self._batch.now, cause="deferral")
             return attempt_row(given.delivery.id, given.number, given.started_at, document)
         policy = given.policy
         verdict = judge(answer, policy.retry, policy.health.disable_on_gone, self._batch.now)

@@ -18,8 +18,9 @@ from anew.jobs import Change, Failed, Snoozed, State
 from anew.jobs.ids import COUNTER_BITS, IdText
 from anew.store.protocol import TakenRow
 from anew.store.topics import AttemptRow, DeliveryRow, DeliveryStatus, MessageRow, SubscriptionRow
-from anew.topics.attempts import Attempt, attempt_row, ended
+from anew.topics.attempts import Attempt, attempt_row, ended, unanswered
 from anew.topics.confirmation import TRIGGER
+from anew.topics.counting import Tally
 from anew.topics.delivery_policy import DeliveryPolicy
 from anew.topics.documents import subscription_document
 from anew.topics.publishing import CHUNK, EXPAND, QUEUE, Order, died, expand, held_ms
@@ -202,9 +203,10 @@ def _begin(batch: Batch, assignments: Sequence[Assignment]) -> None:
 
 
 def _count_lost(batch: Batch, terms: TopicTerms, lost: Sequence[tuple[_Found, AttemptRow]]) -> None:
-    """Count attempts that were lost; their deliveries go on at once."""
+    """Count attempts that were lost; their deliveries go on at once. The health of an endpoint is what it answers: this is none."""
     if not lost:
         return
+    tally = Tally()
     jobs = {job.key: job for job in batch.in_flight([one.key for one, _ in lost])}
     changes: list[Change] = []
     written: list[DeliveryRow] = []
@@ -225,9 +227,18 @@ def _count_lost(batch: Batch, terms: TopicTerms, lost: Sequence[tuple[_Found, At
         written.append(row)
         url = "" if one.subscription is None else one.subscription.endpoint
         document = Attempt(
-            trigger=row.trigger, outcome="lost", url=url, error="lost", next_at=next_at, cause="lost"
+            trigger=row.trigger,
+            outcome="lost",
+            url=url,
+            error="lost",
+            answer=unanswered(attempt.started_at, batch.now),
+            next_at=next_at,
+            cause="lost",
         )
         attempts.append(attempt_row(row.id, attempt.number, attempt.started_at, document))
+        if one.message is not None:
+            tally.add("attempts", one.message.topic, "lost", "error")
+    tally.write(batch)
     batch.settle(changes)
     batch.store.topics.write_deliveries(written)
     batch.store.topics.write_attempts(attempts)

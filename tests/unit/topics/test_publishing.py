@@ -15,6 +15,7 @@ from anew.topics.documents import NewMessage, check_message
 from anew.topics.exchange import Answer
 from anew.topics.publishing import publish
 from anew.topics.registry import SubscriptionPatch, change_subscription
+from anew.topics.settling import Sent
 from anew.topics.taking import MOST_MADE
 from tests.unit.topics.rig import NOW, OK, Topics, policy
 
@@ -148,6 +149,29 @@ def test_checklist_54_every_attempt_has_a_row_with_what_came_and_when_the_next_o
     ]
 
 
+def test_checklist_54_lost_and_interrupted_attempts_have_such_a_row_too() -> None:
+    topics = Topics()
+    topics.topic()
+    topics.subscribe(A, delivery_policy=policy(retry={"schedule": [5]}))
+    topics.publish()
+    (lost,) = topics.take()
+    topics.clock.advance(1_500)
+    topics.do(lambda batch: batch.release([lost.delivery.job], None))  # as after the death of its process
+    assert topics.take() == []
+    (interrupted,) = topics.take()
+    topics.clock.advance(700)
+    topics.settle([Sent(interrupted, None)])
+    topics.run()
+    (row,) = topics.deliveries()
+    attempts = [attempt for attempt in topics.attempts(row.id) if attempt is not None]
+    shown = [(one.outcome, one.error, one.answer and one.answer.duration_ms, one.next_at) for one in attempts]
+    assert shown == [
+        ("lost", "lost", 1_500, NOW + 1_500),
+        ("interrupted", "interrupted", 700, NOW + 2_200),
+        ("delivered", None, 0, None),
+    ]
+
+
 def test_checklist_59_a_preview_shows_the_waits_that_the_engine_uses() -> None:
     own = policy(retry={"backoff_retries": 6, "min_delay": 2, "max_delay": 90, "function": "geometric"})
     previewed, _ = effective([("", layer_of(own))])
@@ -176,6 +200,21 @@ def test_checklist_60_failed_attempts_and_dead_deliveries_are_counted_apart() ->
     assert counts["attempts", "orders\x1fretry\x1f5xx"] == 2
     assert counts["attempts", "orders\x1fdead\x1f5xx"] == 1
     assert counts["dead", "exhausted"] == 1
+
+
+def test_checklist_60_lost_attempts_are_counted_among_the_failed_ones() -> None:
+    topics = Topics()
+    topics.topic()
+    topics.subscribe(A, delivery_policy=policy(retry={"schedule": [1, 1]}))
+    topics.publish()
+    (lost,) = topics.take()
+    topics.do(lambda batch: batch.release([lost.delivery.job], None))  # as after the death of its process
+    topics.run()
+    reader = topics.store.reader()
+    counts = reader.topic_figures("$deliveries").counts
+    reader.close()
+    attempts = {label.split("\x1f", 1)[1]: n for (name, label), n in counts.items() if name == "attempts"}
+    assert attempts == {"lost\x1ferror": 1, "delivered\x1f2xx": 1}
 
 
 def test_where_space_is_short_nothing_is_published_and_deliveries_go_on() -> None:
