@@ -40,7 +40,7 @@ from anew.topics.documents import (
 )
 from anew.topics.foreign_policy import from_sns, from_zaqar
 from anew.topics.guard import GuardSettings
-from anew.topics.publishing import Published, publish
+from anew.topics.publishing import Published, known_topic, publish
 from anew.topics.steering import ABOUT, Action, Turn, moment, steer
 from anew.topics.terms import TopicTerms
 from anew.topics.views import (
@@ -185,7 +185,7 @@ class TopicRoutes:
         """Show a topic."""
         self._show(
             request,
-            lambda batch: registry.known_topic(batch, params[0]),
+            lambda batch: known_topic(batch, params[0]),
             lambda batch, row: topic_view(row, self._terms),
             writes=False,
         )

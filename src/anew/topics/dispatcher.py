@@ -34,6 +34,9 @@ SLOW_MS: Final = 1_000
 MOST_WAITING: Final = 1_000
 """Deliveries to endpoints that fail or are slow, which wait here for a slot; further ones go back for a moment."""
 
+MOST_KNOWN: Final = 10_000
+"""Subscriptions of which it remembers how soon they have answered."""
+
 IDLE_S: Final = 0.05
 """How long it waits at most before it looks for deliveries that nobody has told it of."""
 
@@ -170,7 +173,7 @@ class Dispatcher:
         for task, given in self._tasks.items():
             if now - given.started_at > SLOW_MS and task not in self._suspects:
                 self._suspects.add(task)
-                self._is_quick[given.subscription.id] = False
+                self._note(given.subscription.id, False)
 
     def _has_news(self, now: int) -> bool:
         """Report whether deliveries may be there that were not at the last look, when there were none."""
@@ -212,7 +215,7 @@ class Dispatcher:
         if health_of(subscription.health).failures:
             return True
         if subscription.id not in self._is_quick:
-            self._is_quick[subscription.id] = None
+            self._note(subscription.id, None)
             return False
         return not self._is_quick[subscription.id]
 
@@ -251,9 +254,15 @@ class Dispatcher:
         self._ended.append(Sent(given, answer, headers, digest))
         self._woken.set()
 
+    def _note(self, subscription: int, is_quick: bool | None) -> None:
+        if subscription not in self._is_quick and len(self._is_quick) >= MOST_KNOWN:
+            del self._is_quick[next(iter(self._is_quick))]  # of this one nothing is known again
+        self._is_quick[subscription] = is_quick
+
     def _has_answered(self, subscription: int, is_quick: bool) -> None:
         """Note how soon an endpoint has answered; what waited for that to be known begins."""
-        was_quick, self._is_quick[subscription] = self._is_quick.get(subscription), is_quick
+        was_quick = self._is_quick.get(subscription)
+        self._note(subscription, is_quick)
         if was_quick or not is_quick:
             return
         waiting, self._waiting = self._waiting, deque()

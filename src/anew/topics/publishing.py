@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from anew.engine.batch import Batch
 from anew.engine.ops import Verb
-from anew.errors import Conflict, NotFound, StoreFull
+from anew.errors import Conflict, InvalidInput, NotFound, StoreFull
 from anew.jobs.codec import DEFAULT_PRIORITY, LAST_INSTANT, OWN_QUEUE, JobHooks, NewJob, PushedJob, Retention
 from anew.jobs.key_limits import OPEN, Gate
 from anew.store.topics import DeliveryRow, DeliveryStatus, MessageRow, SubscriptionRow, TopicRow
@@ -89,14 +89,21 @@ def publish(
         digest: Of what came with it.
 
     Returns:
-        A verb that gives `Published`; it raises NotFound, StoreFull, or Conflict where the key came with something else.
+        A verb that gives `Published`; it raises InvalidInput for Anew's own topic, NotFound, StoreFull, or Conflict where the
+        key came with something else.
     """
 
     def verb(batch: Batch) -> Published:
         if batch.full:
             raise StoreFull("no space for new messages; deliveries go on")
         rows = batch.store.topics
-        row = _topic(batch, topic)
+        if topic == EVENTS:
+            raise InvalidInput(
+                f"topic: {EVENTS!r} is for what Anew itself has to tell; expected a topic of your own",
+                field="topic",
+                value=topic,
+            )
+        row = known_topic(batch, topic)
         if key is not None and (known := rows.publication(topic, key)) is not None:
             if known[0] != digest:
                 raise Conflict(
@@ -315,7 +322,12 @@ def health_of(stored: bytes) -> HealthState:
     return msgspec.json.decode(stored, type=HealthState) if stored else HealthState()
 
 
-def _topic(batch: Batch, name: str) -> TopicRow:
+def known_topic(batch: Batch, name: str) -> TopicRow:
+    """Read a topic that is there.
+
+    Raises:
+        NotFound: It is not.
+    """
     row = batch.store.topics.topic(name)
     if row is None:
         raise NotFound(f"there is no topic {name!r:.150}; PUT /v1/topics/{{topic}} creates one")

@@ -9,8 +9,8 @@ from anew.engine.batch import Batch
 from anew.engine.ops import Verb
 from anew.errors import NotFound
 from anew.store.topics import DeliveryRow
+from anew.topics.publishing import known_topic
 from anew.topics.redelivery import Selection, known_delivery, matching
-from anew.topics.registry import known_topic
 from anew.topics.terms import TopicTerms
 from anew.topics.views import (
     View,

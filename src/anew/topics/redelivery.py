@@ -18,8 +18,16 @@ from anew.jobs.patch import Patch, patched
 from anew.store.topics import DeliveryRow, DeliveryStatus, MessageRow, SubscriptionRow, TaskRow
 from anew.topics.attempts import ended
 from anew.topics.documents import CONFIRMATION, OWN, NewMessage
-from anew.topics.publishing import QUEUE, TEST, deliver, delivery_job, held_ms, new_message
-from anew.topics.registry import known_subscription, known_topic, shut
+from anew.topics.publishing import (
+    QUEUE,
+    TEST,
+    deliver,
+    delivery_job,
+    held_ms,
+    known_topic,
+    new_message,
+)
+from anew.topics.registry import known_subscription, shut
 from anew.topics.terms import TopicTerms, holding_for
 from anew.units import DAY_MS
 

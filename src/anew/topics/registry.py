@@ -25,7 +25,7 @@ from anew.topics.documents import (
 )
 from anew.topics.health import enabled_again
 from anew.topics.keys import KeyRing, new_ring, rotated
-from anew.topics.publishing import gate_of, health_of, tell_of
+from anew.topics.publishing import gate_of, health_of, known_topic, tell_of
 from anew.topics.signing import SigningKind
 from anew.topics.terms import TopicTerms, limit_name
 
@@ -131,18 +131,6 @@ def drop_topic(name: str, *, force: bool) -> Verb:
         rows.drop_topic(name)
 
     return verb
-
-
-def known_topic(batch: Batch, name: str) -> TopicRow:
-    """Read a topic that is there.
-
-    Raises:
-        NotFound: It is not.
-    """
-    row = batch.store.topics.topic(name)
-    if row is None:
-        raise NotFound(f"there is no topic {name!r:.150}; PUT /v1/topics/{{topic}} creates one")
-    return row
 
 
 # -- subscriptions

@@ -125,6 +125,25 @@ def test_what_is_cut_off_at_the_end_is_interrupted_not_counted_and_sent_again() 
     assert topics.times("https://slow.example/") == [0, 5]
 
 
+def test_it_remembers_how_soon_so_many_have_answered_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("anew.topics.dispatcher.MOST_KNOWN", 3)
+    topics = Topics()
+    topics.topic()
+    for number in range(7):
+        topics.subscribe(f"https://{number}.example/")
+    topics.publish()
+
+    async def test(dispatcher: Dispatcher, exchanges: Exchanges) -> None:
+        await exchanges.until(lambda: len(exchanges.begun) == 7)
+        for open_ in exchanges.open.values():
+            open_.pop().set_result(OK)
+        topics.publish()
+        await exchanges.until(lambda: len(exchanges.begun) == 14)
+        assert len(dispatcher._is_quick) == 3
+
+    dispatching(topics, test)
+
+
 def test_a_fault_of_our_own_is_no_attempt_of_the_policy() -> None:
     topics = Topics()
     topics.topic()

@@ -217,6 +217,14 @@ def test_checklist_60_lost_attempts_are_counted_among_the_failed_ones() -> None:
     assert attempts == {"lost\x1ferror": 1, "delivered\x1f2xx": 1}
 
 
+def test_nobody_publishes_what_anew_itself_has_to_tell() -> None:
+    topics = Topics()
+    topics.subscribe(A, topic="$events")
+    with pytest.raises(InvalidInput, match=r"topic: '\$events' is for .* expected a topic of your own"):
+        topics.publish(topic="$events")
+    assert topics.deliveries() == []
+
+
 def test_where_space_is_short_nothing_is_published_and_deliveries_go_on() -> None:
     topics = Topics()
     topics.topic()
