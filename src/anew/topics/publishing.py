@@ -330,7 +330,7 @@ def known_topic(batch: Batch, name: str) -> TopicRow:
     """
     row = batch.store.topics.topic(name)
     if row is None:
-        raise NotFound(f"there is no topic {name!r:.150}; PUT /v1/topics/{{topic}} creates one")
+        raise NotFound(f"there is no topic {name!r:.150}; create it: anew topic create, or PUT /v1/topics/{{topic}}")
     return row
 
 

@@ -120,13 +120,15 @@ def test_a_subscription_leads_to_the_lab(address: Address) -> None:
         (("sub", "add", "orders", "http://10.0.0.1/"), 2, "not allowed"),
         (("sub", "show", "orders/nobody"), 4, "anew sub list orders"),
         (("publish", "nothing", "--type", "a"), 4, "there is no topic 'nothing'"),
+        (("publish", "orders", "--type", "a"), 0, "anew sub list orders"),
+        (("publish", "$events", "--type", "a"), 2, "expected a topic of your own"),
         (("publish", "orders", "--type", "a", "--data", "{"), 2, "--data: expected JSON"),
         (("publish", "orders", "--type", "a", "--attr", "x"), 2, "expected NAME=VALUE"),
         (("delivery", "redeliver"), 2, "expected either one id, or --all-dead"),
         (("topic", "set", "orders", "--policy", '{"retry": {"jitter": 2}}'), 2, "/retry/jitter"),
     ],
 )
-def test_what_is_refused_says_why(address: Address, words: tuple[str, ...], code: int, said: str) -> None:
+def test_what_is_refused_or_in_vain_says_why(address: Address, words: tuple[str, ...], code: int, said: str) -> None:
     anew(address, "topic", "create", "orders")
     done = anew(address, *words)
     assert said in done.stderr

@@ -193,6 +193,9 @@ def publish(
         else counted(shown["deliveries"], "delivery", "deliveries")
     )
     click.echo(f"{shown['ids'][0]}  {many}")
+    if not shown["expanding"] and not shown["deliveries"]:
+        hint = f"no subscription that is confirmed wants it; look: anew sub list {topic_name}"
+        click.echo(hint, err=True)
 
 
 def _attribute(text: str) -> tuple[str, Any]:
