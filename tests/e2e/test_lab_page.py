@@ -6,6 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
+from anew.lab.charts.classics import LINKS
+
 from .browser import LabPage, box, drag, slider, sync_api
 
 PHONE = {"width": 390, "height": 844}
@@ -237,10 +239,9 @@ def test_light_and_dark(tabs: Callable[..., LabPage]) -> None:
     [
         "",
         "?a=even&b=sidekiq&c=zizq&d=aws_full&outage=10m&capacity=20",
-        "?a=json&jobs=x&classic_=" + "long" * 40,
-        "?classic=zizq",
-        "?classic=zaqar",
-        "?classic=herd",
+        "?a=json&jobs=x&unknown_=" + "long" * 40,
+        LINKS["zaqar"][0].removeprefix("/lab"),
+        LINKS["herd"][0].removeprefix("/lab"),
     ],
 )
 def test_a_phone_scrolls_in_one_direction_only(tabs: Callable[..., LabPage], query: str) -> None:
@@ -289,32 +290,6 @@ def test_pictures_have_words(lab: LabPage) -> None:
     words = lab.page.locator("#results").inner_text().replace("\u00a0", " ")
     assert "15 s to 53 s" in words  # even's published first wait
     assert "no call in 94 % of the hours" in words
-
-
-@pytest.mark.parametrize(
-    ("query", "first"),
-    [
-        # 15 + k^4 s at k = 1, plus up to 30 s.
-        ("?classic=zizq&base=15s&exponent=4&jitter=30s", 16_000),
-        ("?classic=zaqar&low=5s&high=260s&retries=10", 5_000),
-    ],
-)
-def test_a_classic_curve_is_one_link(tabs: Callable[..., LabPage], query: str, first: int) -> None:
-    lab = tabs().open(query)
-    assert lab.data()["curves"][0]["earliest"][0] == first
-    assert lab.page.locator("#plots-curve canvas").is_visible()
-    before = lab.drawn()
-    lab.page.locator(slider("retries")).press("ArrowLeft")
-    assert len(lab.await_change(before)["curves"][0]["earliest"]) == len(lab.data()["curves"][0]["latest"])
-
-
-def test_the_classic_herds_are_one_link(tabs: Callable[..., LabPage]) -> None:
-    lab = tabs().open("?classic=herd&jobs=100&retries=5")
-    herds = lab.data()["herds"]
-    assert [herd["label"] for herd in herds][::2] == ["constant", "exponential", "sidekiq", "buckets"]
-    assert {len(herd["dots"]) for herd in herds} == {100}
-    assert herds[0]["dots"][0] == [300_000 * k for k in range(1, 6)]
-    assert lab.page.locator("#plots-herd canvas").count() == 8
 
 
 def test_equal_waits_of_a_year_are_drawn_at_once(tabs: Callable[..., LabPage]) -> None:

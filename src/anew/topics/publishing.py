@@ -330,7 +330,9 @@ def known_topic(batch: Batch, name: str) -> TopicRow:
     """
     row = batch.store.topics.topic(name)
     if row is None:
-        raise NotFound(f"there is no topic {name!r:.150}; create it: anew topic create, or PUT /v1/topics/{{topic}}")
+        raise NotFound(
+            f"there is no topic {name!r:.150}; create it: anew topic create, or PUT /v1/topics/{{topic}}"
+        )
     return row
 
 

@@ -31,7 +31,7 @@ def about(state: State, ask: Ask, *, kept: bool) -> dict[str, Any]:
         "unread": [card.key for card in state.cards if card.unread],
         "summaries": {card.key: card.summary for card in state.cards if card.preset},
         "idle": [item.name for card in state.cards for item in card.controls if item.idle],
-        "policies": ask.partial and state.restructured and state.classic is None,
+        "policies": ask.partial and state.restructured,
         "set": _set(state),
         "step": state.step(),
         "url": state.url(),
@@ -50,8 +50,6 @@ def _set(state: State) -> dict[str, Any]:
 
 
 def _controls(state: State) -> list[Control]:
-    if state.classic is not None:
-        return state.classic.controls
     return [*state.controls.values(), state.retry, *(item for card in state.cards for item in card.controls)]
 
 

@@ -13,12 +13,12 @@ from markupsafe import Markup
 from anew import __version__
 from anew.backoff import PRESETS
 from anew.errors import AnewError, InvalidInput
-from anew.lab.charts.classics import CLASSICS
+from anew.lab.charts.classics import LINKS
 from anew.lab.charts.data import bin_edges
 from anew.lab.charts.link import LETTERS
 from anew.lab.rhythm import Silence
 from anew.units import counted, format_duration
-from anew.web import answers, classic, drawing, ladders, scenes, words
+from anew.web import answers, drawing, ladders, scenes, words
 from anew.web.assets import Assets
 from anew.web.cards import KNOWN_AS
 from anew.web.controls import for_a_box
@@ -69,7 +69,7 @@ def _environment() -> Environment:
         "version": __version__,
         "presets": _by_family(),
         "starts": _starts(),
-        "classics": CLASSICS,
+        "classics": LINKS,
         "charts": CHARTS,
         "scales": SCALES,
         "herd_words": HERDS,
@@ -118,12 +118,9 @@ def make(ask: Ask) -> Made:
     """
     state = read_state(ask.query)
     values: dict[str, Any] = {"state": state, "problem": ask.problem, "partial": ask.partial}
-    if state.classic is not None:
-        values |= _classic(state, state.classic)
-    else:
-        # Half-typed, a number of the scenario would draw another one: an open page keeps the picture that it has.
-        half = ask.partial and answers.shared_unfit(state)
-        values |= _results(state, compute=not ask.problem and not half)
+    # Half-typed, a number of the scenario would draw another one: an open page keeps the picture that it has.
+    half = ask.partial and answers.shared_unfit(state)
+    values |= _results(state, compute=not ask.problem and not half)
     # Where nothing can be drawn an open page keeps what it has: half-typed JSON must not make it jump.
     data = values["data"]
     kept = ask.partial and not data["curves"] and not data["herds"]
@@ -188,23 +185,6 @@ def _aligned(rows: list[words.Row], played: list[scenes.Scene], herds: list[Herd
         (name, meaning, [cells[places[one.key]] if one.key in places else "–" for one in herds])
         for name, meaning, cells in rows
     ]
-
-
-def _classic(state: State, shown: classic.Classic) -> dict[str, Any]:
-    """Give what the templates show of a classic picture."""
-    picture = shown.picture
-    data = classic.drawn(picture) | {
-        "classic": shown.name,
-        "log": state.scale == "log",
-    }
-    heading, rows = classic.table(picture)
-    return {
-        "title": "" if picture is None else picture.title,
-        "said": {"classic": classic.said(picture)},
-        "heading": heading,
-        "rows": rows,
-        "data": data,
-    }
 
 
 def _herds(state: State) -> list[Herd]:

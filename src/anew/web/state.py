@@ -13,7 +13,6 @@ from anew.lab.charts.link import LETTERS
 from anew.lab.simulation.scenario import PAGE_JOBS, Scenario
 from anew.units import format_duration_short
 from anew.web.cards import JSON, Card, read_card
-from anew.web.classic import Classic, read_classic
 from anew.web.controls import Control, control
 from anew.web.intent import FIRST_LETTER, Intent, read_intent
 
@@ -89,7 +88,6 @@ class State:
         retry: Control of the retry whose waits the histogram shows.
         retry_number: Which one that is.
         intent: What was asked for at the head of the page.
-        classic: The classic picture that is shown in place of all else.
         given: The query's texts by name.
         notes: What is wrong with the query itself.
         restructured: The form has other controls than the page that asked.
@@ -104,7 +102,6 @@ class State:
     retry: Control
     retry_number: int = 10
     intent: Intent = field(default_factory=Intent)
-    classic: Classic | None = None
     given: dict[str, str] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     restructured: bool = False
@@ -117,8 +114,6 @@ class State:
 
     def errors(self) -> dict[str, str]:
         """Give what is wrong by the name of the field."""
-        if self.classic is not None:
-            return {item.name: item.error for item in self.classic.controls if item.error}
         found = {name: item.error for name, item in self.controls.items() if item.error}
         if self.retry.error:
             found["retry"] = self.retry.error
@@ -132,16 +127,12 @@ class State:
 
     def step(self) -> str:
         """Give what is chosen, without what is typed or slid: where it differs, Back leads from one state to the other."""
-        if self.classic is not None:
-            return encoded([("classic", self.classic.name), ("scale", self.scale)])
         pairs = [pair for card in self.cards for pair in card.kind()]
         pairs += [(name, item.text) for name, item in self.controls.items() if item.options]
         pairs += [("scale", self.scale), ("herd", self.herd_as), *(("chart", name) for name in self.charts)]
         return encoded(pairs)
 
     def _pairs(self) -> list[tuple[str, str]]:
-        if self.classic is not None:
-            return self.classic.link() + ([("scale", self.scale)] if self.scale != "linear" else [])
         pairs = [pair for card in self.cards for pair in card.link()]
         pairs += [(name, item.text) for name, item in self.controls.items() if item.said]
         pairs += self.intent.link()
@@ -190,9 +181,6 @@ def read_state(query: bytes) -> State:
         RETRY, "retry", given.get("retry"), 10, label="retry", hint="whose waits are shown"
     )
     state = State(given=given, notes=notes, charts=shown, retry=retry, retry_number=number)
-    if "classic" in given:
-        _read_classic(state)
-        return state
     state.scale = _word(state, "scale", SCALES)
     state.herd_as = _word(state, "herd", tuple(HERDS))
     _read_intent(state)
@@ -200,17 +188,6 @@ def read_state(query: bytes) -> State:
     _read_cards(state)
     _note_unknown(state)
     return state
-
-
-def _read_classic(state: State) -> None:
-    """Read a classic picture; those were drawn on linear axes."""
-    state.scale = _word(state, "scale", SCALES[::-1])
-    state.classic = read_classic(state.given["classic"], state.given)
-    state.notes += [
-        f"{name[:40]!r} is no parameter of this picture; it is ignored" for name in state.classic.unknown[:5]
-    ]
-    if state.classic.error:
-        state.notes.append(state.classic.error)
 
 
 def _read_intent(state: State) -> None:

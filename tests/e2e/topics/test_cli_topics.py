@@ -128,7 +128,9 @@ def test_a_subscription_leads_to_the_lab(address: Address) -> None:
         (("topic", "set", "orders", "--policy", '{"retry": {"jitter": 2}}'), 2, "/retry/jitter"),
     ],
 )
-def test_what_is_refused_or_in_vain_says_why(address: Address, words: tuple[str, ...], code: int, said: str) -> None:
+def test_what_is_refused_or_in_vain_says_why(
+    address: Address, words: tuple[str, ...], code: int, said: str
+) -> None:
     anew(address, "topic", "create", "orders")
     done = anew(address, *words)
     assert said in done.stderr

@@ -115,7 +115,6 @@ def test_beside_a_value_that_does_not_fit_stands_what_holds(query: str, name: st
 
 def test_nothing_holds_where_nothing_is_drawn() -> None:
     assert "picture is for" not in page("a=zizq&a.floor=1h&a.cap=1m").html
-    assert "picture is for" not in page("classic=zizq&base=long").html
 
 
 @pytest.mark.parametrize("query", ["a=zizq&outage=soon", "a=zizq&a.cap=soon", "a=zizq&timeout=0&outage=1m"])

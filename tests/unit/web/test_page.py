@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from anew.backoff import PRESETS
-from anew.lab.charts.classics import CLASSICS
+from anew.lab.charts.classics import LINKS
 from anew.web import drawing
 from anew.web.parts import HINTS
 from anew.web.state import read_state
@@ -31,7 +31,7 @@ HOSTILE = (
 )
 
 FIELDS = ("a", "a.base", "a.json", "a.of", "a.jitter", "jobs", "outage", "scale", "herd", "chart", "retry", "add", "remove",
-          "classic", "capacity", "seed")  # fmt: skip
+          "capacity", "seed")  # fmt: skip
 
 
 def test_the_page_is_readable_without_scripts() -> None:
@@ -42,7 +42,7 @@ def test_the_page_is_readable_without_scripts() -> None:
     assert '<th scope="row">25</th>' in made.html
 
 
-@pytest.mark.parametrize("query", ["", "a=json", "classic=zizq", "classic=herd"])
+@pytest.mark.parametrize("query", ["", "a=json"])
 def test_nothing_is_inline_and_nothing_comes_from_elsewhere(query: str) -> None:
     made = page(query)
     assert made.named("style") == []
@@ -158,7 +158,6 @@ def test_a_misspelt_preset_is_told_which_one_may_have_been_meant() -> None:
         ("scale=cubic", "scale: 'cubic' is not valid; expected one of: log, linear"),
         ("herd=cows", "expected one of: dots, heat, lines"),
         ("chart=pie", "expected one of: curve, herd, load, waits"),
-        ("classic=mona", "expected one of: zizq, zaqar, herd"),
         ("colour=red", "'colour' is no parameter of this page"),
         ("&".join(f"x{n}=1" for n in range(500)), "more than 400 parameters"),
     ],
@@ -233,8 +232,6 @@ def test_every_preset_can_be_taken_apart(name: str) -> None:
         "scale=linear&herd=heat&chart=curve&chart=load&retry=3",
         "a=even&until=1h&seed=5&phase=hash",
         "a=zizq&a.base=nonsense&jobs=-1",
-        "classic=zizq&base=1m&exponent=3&scale=log",
-        "classic=herd&jobs=20",
         "capacity=20&timeout=5s&latency=20ms&workers=3&rate=2&outage=1m",
         "a=even&b=json&b.json=",
         "a=json&a.json=%20",
@@ -275,12 +272,21 @@ def test_an_empty_box_stays_empty() -> None:
     )  # where nothing is said there is something to begin with
 
 
-@pytest.mark.parametrize("name", list(CLASSICS))
-def test_the_words_of_a_classic_hold_wherever_its_panels_stand(name: str) -> None:
-    """On a phone they stand above each other."""
-    said = page(f"classic={name}").html.partition("<figcaption>")[2].partition("</figcaption>")[0].lower()
-    assert len(said) > 50
-    assert not {"left", "right", "above", "below", "beside"} & set(re.findall("[a-z]+", said))
+def test_the_known_pictures_are_links_to_states_of_this_page() -> None:
+    links = [one.attributes["href"] for one in page("").named("a")]
+    for link, _ in LINKS.values():
+        assert link in links
+        made = page(link.partition("?")[2])
+        assert made.notice == ""
+        assert made.data["errors"] == {}
+    # 15 + 1^4 s at the first retry; from 5 s to 260 s in ten retries.
+    assert page(LINKS["zizq"][0].partition("?")[2]).data["curves"][0]["earliest"][0] == 16_000
+    shapes = page(LINKS["zaqar"][0].partition("?")[2]).data["curves"]
+    assert [(one["earliest"][0], one["latest"][-1], len(one["latest"])) for one in shapes] == [
+        (5_000, 260_000, 10)
+    ] * 4
+    herds = page(LINKS["herd"][0].partition("?")[2]).data["herds"]
+    assert [(len(one["dots"]), one["retries"]) for one in herds] == [(100, 5)] * 2
 
 
 @pytest.mark.parametrize(
@@ -295,7 +301,6 @@ def test_the_words_of_a_classic_hold_wherever_its_panels_stand(name: str) -> Non
         ("a=zizq", "a=zizq&chart=load"),
         ("a=zizq", "a=zizq&phase=hash"),
         ('a=json&a.json={"curve":{"constant":"5m"}}', 'a=json&a.json={"curve":{"fibonacci":"5m"}}'),
-        ("classic=zizq", "classic=zizq&scale=log"),
     ],
 )
 def test_what_is_chosen_is_a_step(before: str, after: str) -> None:
@@ -309,7 +314,6 @@ def test_what_is_chosen_is_a_step(before: str, after: str) -> None:
         ("a=zizq", "a=zizq&a.base=20s&a.limit=3&jobs=50&outage=1h&retry=2"),
         ("a=zizq", "a=zizq&a.base=nonsense"),
         ('a=json&a.json={"curve":{"constant":"5m"}}', 'a=json&a.json={"curve":{"constant":"6m"},"limit":3}'),
-        ("classic=zizq", "classic=zizq&base=20s"),
     ],
 )
 def test_numbers_are_no_step(before: str, after: str) -> None:
@@ -323,13 +327,12 @@ def test_numbers_are_no_step(before: str, after: str) -> None:
         ("a=json&a.json=", {}),
         ("a=zizq&a.limit=100&jobs=100000", {}),
         ("a=zizq", {"problem": "this takes longer than 2 s"}),
-        ("classic=zizq&base=long", {}),
     ],
 )
 def test_where_nothing_can_be_drawn_an_open_page_keeps_what_it_has(query: str, how: dict[str, str]) -> None:
     part = page(query, partial=True, **how)
     assert part.data["kept"]
-    assert part.ids.isdisjoint({"facts", "tables", "forms", "policies", "words-curve", "classic-title"})
+    assert part.ids.isdisjoint({"facts", "tables", "forms", "policies", "words-curve"})
     errors = part.data["errors"].values()
     assert errors or "problem" in how
     assert all(text.endswith(". The picture is still the previous one.") for text in errors)

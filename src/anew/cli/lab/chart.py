@@ -5,18 +5,16 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import click
 
-from anew.backoff.kinds import Duration, Integer, Number
 from anew.cli.lab.picture_file import picture_format, write_picture
 from anew.cli.output import coloured, show_json
 from anew.cli.values import given_policy
 from anew.errors import InvalidInput
-from anew.lab.charts.classics import PARAMETERS, classic, typed_default
+from anew.lab.charts.classics import herd, zaqar
 from anew.lab.charts.compose import KINDS, compose
 from anew.lab.charts.link import beyond_page, link
 from anew.units import parse_duration_with_unit
@@ -24,8 +22,6 @@ from anew.units import parse_duration_with_unit
 if TYPE_CHECKING:
     from anew.lab.charts.ink import Style
     from anew.lab.charts.pictures import Picture
-
-F = TypeVar("F", bound=Callable[..., Any])
 
 _TAKES: Final = {
     "band": ("retries",),
@@ -36,28 +32,13 @@ _TAKES: Final = {
 }
 """What each kind of picture takes."""
 
+_CLASSICS: Final = {"zaqar": (zaqar, ()), "herd": (herd, ("retries", "jobs", "seed"))}
+"""Pictures that have names, and what each takes."""
+
 _PAGE: Final = {"band": "curve", "dots": "herd", "heat": "herd", "histogram": "waits", "load": "load"}
 """What the lab's page calls each kind."""
 
 _BRAILLE: Final = "⠿│┤└─┬┊░▒▓█▄→…×"
-
-_TYPES: Final[dict[type, dict[str, Any]]] = {
-    Duration: {"metavar": "TIME"},
-    Number: {"type": float, "metavar": "X"},
-    Integer: {"type": int, "metavar": "N"},
-}
-"""What click makes of each kind of parameter."""
-
-
-def _classic_options(function: F) -> F:
-    """Give a command an option for each parameter of a classic picture that no other picture has."""
-    known = {name for names in _TAKES.values() for name in names}
-    own = [(picture, name) for picture, names in PARAMETERS.items() for name in names if name not in known]
-    for picture, name in reversed(own):
-        parameter = PARAMETERS[picture][name]
-        told = f"For {picture}: {parameter.help}. [{typed_default(picture, name)}]"
-        function = click.option(f"--{name}", help=told, **_TYPES[type(parameter.kind)])(function)
-    return function
 
 
 @click.command("chart")
@@ -83,7 +64,6 @@ def _classic_options(function: F) -> F:
 )
 @click.option("--from", "from", metavar="TIME", help="For load: begin to look here. [0]")
 @click.option("--to", metavar="TIME", help="For load: look no farther. [the last call]")
-@_classic_options
 @click.option("--log/--linear", "log", default=None, help="The axis of durations. [whatever shows more]")
 @click.option(
     "--out", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help="Write .svg or .png."
@@ -109,8 +89,8 @@ def chart(
     picture. Kinds: band (each retry's wait, earliest to latest), dots (a row for each job, a dot for each retry), heat
     (the same for any number of jobs), histogram (one retry's waits), load (calls that reach what is called).
 
-    Three pictures have a name: zizq, Zizq's band for any base, exponent and jitter; zaqar, the four functions between
-    two waits; herd, the dots of constant, exponential, Sidekiq and buckets, each with even beside it.
+    Two pictures have a name: zaqar, the four functions between two waits; herd, the dots of constant, exponential,
+    Sidekiq and buckets, each with even beside it.
 
     \b
     Examples:
@@ -120,8 +100,8 @@ def chart(
       anew lab chart sidekiq even --kind load --outage 2h
       anew lab chart sidekiq even --kind load --outage 2h --from 2h --to 2h10m
       anew lab chart buckets --kind histogram --retry 3 --json
-      anew lab chart zizq --base 15s --exponent 4 --jitter 30s
-      anew lab chart zaqar --low 5s --high 260s --retries 10
+      anew lab chart '{"preset": "zizq", "exponent": 3}'
+      anew lab chart zaqar
       anew lab chart herd --out herd.png --dark
     """
     options = {name: value for name, value in given.items() if value is not None}
@@ -129,9 +109,7 @@ def chart(
     if width is not None and (out or as_json):
         raise _of_no_use("width", width, "a file and JSON have no use for it")
     refusal = ""
-    picture = (
-        _classic(specs[0], options) if kind is None and specs[0] in PARAMETERS and len(specs) == 1 else None
-    )
+    picture = _classic(specs[0], options) if kind is None and len(specs) == 1 else None
     if picture is None:
         picture, refusal = _composed(specs, kind or "band", options, log)
     elif log is not None:
@@ -159,9 +137,13 @@ def _show_link(link: str, refusal: str) -> None:
         click.echo(f"\nThe lab's page cannot show this: {refusal}.")
 
 
-def _classic(name: str, options: dict[str, Any]) -> Picture:
-    _check_options(options, tuple(PARAMETERS[name]), f"the picture {name}")
-    return classic(name, {key: _plain(key, value) for key, value in options.items()})
+def _classic(name: str, options: dict[str, Any]) -> Picture | None:
+    """Make a picture that has a name; None for any other name."""
+    if name not in _CLASSICS:
+        return None
+    make, taken = _CLASSICS[name]
+    _check_options(options, taken, f"the picture {name}")
+    return make(**options)
 
 
 def _plain(name: str, value: Any) -> Any:
@@ -225,9 +207,8 @@ def _check_options(options: dict[str, Any], taken: tuple[str, ...], what: str) -
     for name, value in options.items():
         if name not in taken:
             # The value may well be valid, so the message leaves it alone.
-            takes = ", ".join(f"--{other}" for other in taken)
+            takes = ", ".join(f"--{other}" for other in taken) or "none"
             goes = [f"--kind {kind}" for kind, names in _TAKES.items() if name in names]
-            goes += [f"the picture {classic}" for classic, names in PARAMETERS.items() if name in names]
             message = (
                 f"--{name}: {what} has no use for it; {what} takes: {takes}; expected --{name} with "
                 f"{', '.join(goes)}"

@@ -31,12 +31,10 @@ function withoutPicture({ errors, unread, summaries, idle, policies, set, charts
 }
 
 function draw() {
-  if (data.curves.length || !data.classic) drawCurves(data);
+  drawCurves(data);
   drawHerds(data);
-  if (!data.classic) {
-    drawLoad(data);
-    drawWaits(data);
-  }
+  drawLoad(data);
+  drawWaits(data);
   document.documentElement.dataset.drawn = data.url;
   if (performance.getEntriesByName("lab:input").length) {
     performance.measure("lab:update", "lab:input");

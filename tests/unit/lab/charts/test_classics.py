@@ -2,25 +2,17 @@
 
 from __future__ import annotations
 
-import inspect
 from itertools import pairwise
 from statistics import mean
 
 import pytest
 
+from anew.backoff import Policy
 from anew.errors import InvalidInput
-from anew.lab.charts.classics import (
-    CLASSICS,
-    HERD,
-    MAKERS,
-    PARAMETERS,
-    classic,
-    herd,
-    typed_default,
-    zaqar,
-    zizq,
-)
+from anew.lab.charts.classics import HERD, herd, zaqar
+from anew.lab.charts.data import curve_band
 from anew.lab.charts.pictures import Band, Dots, Picture
+from anew.lab.named import Named
 
 
 def band_of(picture: Picture) -> Band:
@@ -49,17 +41,11 @@ def test_zizqs_band_is_the_published_one() -> None:
         "6576-6846",
         "10015-10315",
     ]
-    points = band_of(zizq()).lines[0].points
+    points = curve_band([Named("zizq", Policy.from_json("zizq"))], 25).lines[0].points
     spans = [f"{(p.earliest_ms or 0) // 1000}-{(p.latest_ms or 0) // 1000}" for p in points]
     assert spans[:10] == published
     assert sum(p.earliest_ms or 0 for p in points) == 2_154_020_000
     assert sum(p.latest_ms or 0 for p in points) == 2_163_770_000
-
-
-def test_zizqs_band_for_other_numbers() -> None:
-    # 100 ms + k^2 s without jitter: Zizq's own test pins 1,100, 4,100, 9,100 ms.
-    points = band_of(zizq(100, 2.0, 0, 3)).lines[0].points
-    assert [p.earliest_ms for p in points] == [p.latest_ms for p in points] == [1_100, 4_100, 9_100]
 
 
 ZAQAR = {
@@ -89,7 +75,7 @@ ORIGINAL = {
 
 def test_the_herds_wait_as_the_original_chart_has_it() -> None:
     found = herds(herd())
-    assert list(found) == [label for label, _ in HERD]
+    assert list(found) == list(HERD)
     for label, spans in ORIGINAL.items():
         rows = found[label].instants_ms
         assert len(rows) == 100
@@ -167,51 +153,8 @@ def test_two_that_are_compared_share_an_axis() -> None:
     assert ends[::2] == ends[1::2]
 
 
-@pytest.mark.parametrize(
-    ("picture", "link"),
-    [
-        (zizq(), "/lab?classic=zizq&base=15s&exponent=4&jitter=30s"),
-        (zizq(1_500, 2.5, 0, 10), "/lab?classic=zizq&base=1.5s&exponent=2.5&jitter=0s&retries=10"),
-        (zaqar(), "/lab?classic=zaqar&low=5s&high=260s&retries=10"),
-        (herd(10, 3), "/lab?classic=herd&jobs=10&retries=3"),
-    ],
-)
-def test_each_has_a_link(picture: Picture, link: str) -> None:
-    assert picture.link == link
-
-
-def test_all_that_may_be_changed_is_told_once() -> None:
-    assert set(PARAMETERS) == set(MAKERS) == set(CLASSICS)
-    for name, parameters in PARAMETERS.items():
-        defaults = {own: parameter.default for own, parameter in parameters.items()}
-        assert MAKERS[name]() == classic(name, {}) == classic(name, defaults)
-        told = [parameter.argument for parameter in parameters.values()]
-        assert told == list(inspect.signature(MAKERS[name]).parameters)
-    assert [typed_default("zaqar", name) for name in ("low", "high", "retries")] == ["5s", "260s", "10"]
-
-
-def test_each_is_found_by_its_name() -> None:
-    assert set(CLASSICS) == {"zizq", "zaqar", "herd"}
-    assert classic("zaqar", {"low": 1_000, "high": 2_000, "retries": 3}) == zaqar(1_000, 2_000, 3)
-    assert classic("herd", {"jobs": 3}) == herd(3)
-
-
-@pytest.mark.parametrize(
-    ("name", "given", "said"),
-    [
-        ("nope", {}, "classic: .*nope.* is not valid; expected one of: zizq, zaqar, herd"),
-        ("zizq", {"low": 1}, "low: is no parameter of zizq; expected: base, exponent"),
-        ("zaqar", {"low": 0}, "low: 0s is not valid; expected a wait above 0"),
-        ("zaqar", {"low": 300_000}, "high: 4m20s is not valid; expected at least low, which is 5m"),
-        ("zaqar", {"retries": 0}, "retries: 0 is not valid; expected a whole number from 1"),
-        ("herd", {"jobs": 1_001}, "jobs: 1001 is not valid; expected a whole number from 1 to 1000"),
-        ("zizq", {"exponent": -1.0}, "exponent: -1.0 is not valid; expected a number from 0 to 20"),
-        ("zizq", {"exponent": 20.5}, "exponent: 20.5 is not valid; expected a number from 0 to 20"),
-        ("zizq", {"retries": 101}, "retries: 101 is not valid; expected a whole number from 1 to 100"),
-        ("zaqar", {"retries": 101}, "retries: 101 is not valid; expected a whole number from 1 to 100"),
-        ("herd", {"seed": -1}, "seed: -1 is not valid; expected a whole number from 0 to"),
-    ],
-)
-def test_what_does_not_fit_is_told(name: str, given: dict[str, float], said: str) -> None:
-    with pytest.raises(InvalidInput, match=said):
-        classic(name, given)
+def test_herds_that_cannot_be_drawn_are_refused() -> None:
+    with pytest.raises(InvalidInput, match="jobs: 0 is not valid; expected a whole number from 1"):
+        herd(0)
+    with pytest.raises(InvalidInput, match="retries: 0 is not valid; expected a whole number from 1"):
+        herd(retries=0)

@@ -15,7 +15,7 @@ import pytest
 from anew.backoff import preset
 from anew.errors import NotSupported
 from anew.lab.charts import figures
-from anew.lab.charts.classics import herd, zaqar, zizq
+from anew.lab.charts.classics import herd, zaqar
 from anew.lab.charts.colours import policy_colour
 from anew.lab.charts.compose import compose
 from anew.lab.charts.data import curve_band, dots, heat, histogram
@@ -110,15 +110,15 @@ def test_the_same_picture_gives_the_same_bytes(name: str, form: str) -> None:
 
 
 def test_by_night_the_ground_is_dark() -> None:
-    assert b"#14181d" in figure(zizq(), "svg", dark=True)
-    light = figure(zizq(), "svg")
+    assert b"#14181d" in figure(PICTURES["band"], "svg", dark=True)
+    light = figure(PICTURES["band"], "svg")
     assert b"#14181d" not in light
     assert b"#ffffff" in light
-    assert words(zizq()) == words(zizq(), dark=True)
+    assert words(PICTURES["band"]) == words(PICTURES["band"], dark=True)
 
 
 def test_a_png_is_one() -> None:
-    content = figure(zizq(), "png")
+    content = figure(PICTURES["band"], "png")
     assert content[:8] == b"\x89PNG\r\n\x1a\n"
     width, height = struct.unpack(">II", content[16:24])
     assert width == 1_260
@@ -129,14 +129,14 @@ def test_figures_leave_no_settings_behind() -> None:
     import matplotlib
 
     before = dict(matplotlib.rcParams)
-    figure(zizq(), "svg")
+    figure(PICTURES["band"], "svg")
     assert dict(matplotlib.rcParams) == before
 
 
 def test_a_missing_matplotlib_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(figures, "has_matplotlib", lambda: False)
     with pytest.raises(NotSupported, match=r"pip install 'anew\[lab\]'"):
-        figure(zizq(), "svg")
+        figure(PICTURES["band"], "svg")
 
 
 def test_without_numpy_matplotlib_is_of_no_use(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,7 +7,8 @@ import re
 import pytest
 
 from anew.backoff import Policy, preset
-from anew.lab.charts.classics import herd, zaqar, zizq
+from anew.lab.charts.classics import herd, zaqar
+from anew.lab.charts.compose import compose
 from anew.lab.charts.data import curve_band, dots, heat, histogram
 from anew.lab.charts.frame import tick_texts
 from anew.lab.charts.ink import Span, Style, painted
@@ -19,10 +20,11 @@ from anew.lab.charts.terminal import draw, wrapped
 from anew.lab.named import Named
 
 EVEN = Named("even", preset("even"))
+BAND = compose("band", [Named("zizq", preset("zizq"))])
 LONG = Named("a policy with a name that is much longer than its line", preset("zizq"))
 LOAD = Load(100, 60_000, (LoadLine("even", (5,) * 30), LoadLine("constant", (0, 0, 0, 0, 100, 0))))
 PICTURES = {
-    "zizq": zizq(),
+    "zizq": BAND,
     "zaqar": zaqar(),
     "herd": herd(),
     "band": Picture("Two", (curve_band([EVEN, LONG]),), caption="word " * 30),
@@ -71,7 +73,7 @@ def test_where_there_is_no_braille_a_drawing_is_ascii(name: str) -> None:
 
 
 def test_axes_are_named_and_marked() -> None:
-    text = draw(zizq(), Style())
+    text = draw(BAND, Style())
     for word in ("wait before the retry", "retry →", "1 min", "1 h", "1 d", " 25"):
         assert word in text
     text = draw(PICTURES["dots"], Style())
@@ -111,11 +113,11 @@ def test_a_panel_alone_needs_no_heading_of_its_own() -> None:
 
 
 def test_the_axis_follows_the_data_unless_told() -> None:
-    assert uses_log(zizq().panels[0])
-    assert not uses_log(zizq(exponent=1.0).panels[0])
+    assert uses_log(BAND.panels[0])
+    assert not uses_log(curve_band([Named("zizq", Policy.from_json({"preset": "zizq", "exponent": 1}))]))
     assert not uses_log(LOAD)
-    assert "10 min" in draw(zizq(), Style())
-    assert "10 min" not in draw(Picture("x", zizq().panels, log=False), Style())
+    assert "10 min" in draw(BAND, Style())
+    assert "10 min" not in draw(Picture("x", BAND.panels, log=False), Style())
 
 
 @pytest.mark.parametrize(("braille", "sign"), [(True, "\u28ff"), (False, "@")])
