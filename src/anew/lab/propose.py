@@ -19,7 +19,6 @@ from anew.units import MINUTE_MS, SECOND_MS, format_duration, refused
 MOST_JOBS: Final = 100_000
 _MOST_RETRIES: Final = 400
 _ROUNDS: Final = 4
-_SLOWER: Final = 1.6
 _WAITS: Final = (
     1, 2, 5, 10, 15, 20, 30, 60, 120, 300, 600, 900, 1_200, 1_800, 3_600, 7_200, 10_800, 21_600, 43_200, 86_400,
 )  # fmt: skip

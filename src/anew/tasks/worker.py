@@ -39,8 +39,6 @@ IDLE_S: Final = 0.05
 """How long the exchanging thread sleeps at most, with nothing to do: it looks after time-outs and stops between."""
 
 BUSY_S: Final = 0.01
-GRACE_S: Final = 5.0
-"""How much longer than its time-out a run may take to obey: an `async def` that is cancelled, a process that is killed."""
 
 MOST_CONCURRENT: Final = 1_000
 MOST_ABANDONED: Final = 50

@@ -24,7 +24,6 @@ CONFIRMATION: Final = "anew.subscription.confirmation"
 
 MOST_ATTRIBUTES: Final = 64
 MOST_NAME: Final = 128
-MOST_TYPE: Final = 255
 MOST_DELAY_S: Final = 1_209_600
 LEAST_TTL_S: Final = 60
 

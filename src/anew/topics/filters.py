@@ -22,7 +22,6 @@ MOST_KEYS: Final = 5
 MOST_COMBINATIONS: Final = 150
 MOST_BYTES: Final = 16 << 10
 
-Scalar = str | float | bool | None
 Test = Callable[[Any], bool]
 
 _COMPARED: Final[dict[str, Callable[[Any, Any], bool]]] = {

@@ -197,29 +197,6 @@ def judge_addresses(
     return tuple(checked)
 
 
-def check_headers(headers: Mapping[str, str], pointer: str = "") -> None:
-    """See that a subscription may have these headers sent.
-
-    Args:
-        headers: By name.
-        pointer: Where they stand in what was given, for the error's ``field``.
-
-    Raises:
-        InvalidInput: A name is none, or is on `DENIED_HEADERS`; a value holds a control character other than a tab.
-    """
-    for name, value in headers.items():
-        field = f"{pointer}/{name.replace('~', '~0').replace('/', '~1')}"
-        if not _is_sendable(name, DENIED_HEADERS):
-            expected = "a header's name that is not reserved (" + ", ".join(DENIED_HEADERS) + ")"
-            raise InvalidInput(f"header {name!r}: expected {expected}", field=field, value=name)
-        if _CONTROL.search(value):
-            raise InvalidInput(
-                f"header {name!r}: expected a value without CR, LF, NUL and other control characters",
-                field=field,
-                value=value,
-            )
-
-
 def can_be_sent(headers: Mapping[str, str]) -> bool:
     """Say whether a request's headers, ours included, leave its framing alone."""
     return not _CONTROL.search("".join(headers.values())) and all(

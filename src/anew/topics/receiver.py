@@ -31,9 +31,6 @@ TOLERANCE_MS: Final = 300_000
 _SLOW_S: Final = 5.0
 _LONGEST_S: Final = 86_400
 _CHALLENGE: Final = 1_024
-_SIGNATURES: Final = 20
-"""So many signatures of a header are looked at: a sender has at most ten keys."""
-
 _MEMORY: Final = 100_000
 """So many ids are remembered, to notice those that come again; and a hundredth as many types."""
 

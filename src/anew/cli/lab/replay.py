@@ -14,9 +14,6 @@ from anew.errors import NotFound
 from anew.lab.replay import MAX_JOBS, Record, Replay, Shift, Tally
 from anew.units import counted, format_duration, parse_duration_with_unit
 
-_A_JOB_S: Final = 0.001
-"""Seconds of processor time that a policy may take on top for each job on record: enough for a hundred calls."""
-
 _NAMES: Final = 10
 """So many types or queues are listed to whoever asked for one that there is not."""
 

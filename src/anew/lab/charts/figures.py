@@ -27,14 +27,6 @@ def has_matplotlib() -> bool:
     return has_numpy() and importlib.util.find_spec("matplotlib") is not None
 
 
-def load_matplotlib() -> None:
-    """Import what draws figures, if it is there: half a second, and libraries that scarce memory would refuse."""
-    if has_matplotlib():
-        from matplotlib.backends import backend_agg, backend_svg  # noqa: F401
-
-        from anew.lab.charts import plots  # noqa: F401
-
-
 def figure(picture: Picture, form: Literal["svg", "png"], *, dark: bool = False) -> bytes:
     """Draw a picture for a file.
 

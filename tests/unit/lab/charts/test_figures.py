@@ -5,8 +5,6 @@ from __future__ import annotations
 import io
 import re
 import struct
-import subprocess
-import sys
 import xml.etree.ElementTree as ET
 
 import msgspec
@@ -142,25 +140,6 @@ def test_a_missing_matplotlib_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch
 def test_without_numpy_matplotlib_is_of_no_use(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(figures, "has_numpy", lambda: False)
     assert not figures.has_matplotlib()
-
-
-def test_afterwards_a_figure_needs_no_further_library() -> None:
-    """What is loaded where memory is bounded may be refused, and an import that fails is no answer."""
-    code = """
-import sys
-from anew.backoff import preset
-from anew.lab.charts.compose import compose
-from anew.lab.charts.figures import figure, load_matplotlib
-from anew.lab.named import Named
-load_matplotlib()
-picture = compose("band", [Named("even", preset("even"))], log=None)
-before = set(sys.modules)
-for form in ("svg", "png"):
-    figure(picture, form)
-print([name for name in set(sys.modules) - before if (getattr(sys.modules[name], "__file__", "") or "").endswith(".so")])
-"""
-    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert ended.stdout == "[]\n"
 
 
 SPARSE = (3_000, *[0] * 499, 3_000, *[0] * 999, 3_000)
