@@ -61,7 +61,7 @@ class Site:
         self.data.mkdir(mode=0o700)
         self.running: list[tuple[str, subprocess.Popen[bytes]]] = []
         self.killed_at: dict[int, int] = {}
-        self.server_killed_at: list[int] = []
+        self.server_killed: list[tuple[int, int]] = []
         self._port = free_port()
         self._started = 0
 
@@ -84,11 +84,12 @@ class Site:
     def kill(self, at: int) -> str:
         """Kill one with kill -9; gives its role."""
         role, process = self.running.pop(at)
+        # Others may see its end before this process runs on.
+        self.killed_at[process.pid] = time.monotonic_ns()
         process.kill()
         process.wait()
-        self.killed_at[process.pid] = time.monotonic_ns()
         if role == "serve":
-            self.server_killed_at.append(self.killed_at[process.pid])
+            self.server_killed.append((self.killed_at[process.pid], time.monotonic_ns()))
         return role
 
     def kill_all(self) -> None:
@@ -218,5 +219,5 @@ def test_kills_and_stops_of_workers_over_http_and_of_their_server(site: Site) ->
     for one, found in site.runs().items():
         for run, after in pairwise(found):
             killed = site.killed_at.get(run.pid, after.begin + 1) <= after.begin
-            cut_off = any(run.begin <= at <= after.begin for at in site.server_killed_at)
+            cut_off = any(run.begin <= dead and at <= after.begin for at, dead in site.server_killed)
             assert killed or cut_off, f"job {one} ran again though nobody was killed: {found}"
