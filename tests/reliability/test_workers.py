@@ -62,6 +62,7 @@ class Site:
         self.running: list[tuple[str, subprocess.Popen[bytes]]] = []
         self.killed_at: dict[int, int] = {}
         self.server_killed: list[tuple[int, int]] = []
+        self.history: list[tuple[int, str, int]] = []
         self._port = free_port()
         self._started = 0
 
@@ -80,17 +81,23 @@ class Site:
             [sys.executable, *words], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
         )
         self.running.append((role, process))
+        self.history.append((time.monotonic_ns(), f"start {role}", process.pid))
 
     def kill(self, at: int) -> str:
         """Kill one with kill -9; gives its role."""
         role, process = self.running.pop(at)
         # Others may see its end before this process runs on.
         self.killed_at[process.pid] = time.monotonic_ns()
+        self.history.append((self.killed_at[process.pid], f"kill {role}", process.pid))
         process.kill()
         process.wait()
         if role == "serve":
             self.server_killed.append((self.killed_at[process.pid], time.monotonic_ns()))
         return role
+
+    def between(self, low: int, high: int) -> list[tuple[float, str, int]]:
+        """Tell what was done to processes between two instants, in seconds after the first."""
+        return [((at - low) / 1e9, *what) for at, *what in self.history if low <= at <= high]
 
     def kill_all(self) -> None:
         """Kill every one."""
@@ -140,9 +147,11 @@ def disturb(site: Site, chance: random.Random, most: int, roles: Sequence[str], 
         time.sleep(chance.random() * 2 * step_s)  # the instant is what is tried here
         for until_s, process in [one for one in stopped if one[0] <= time.monotonic()]:
             process.send_signal(signal.SIGCONT)
+            site.history.append((time.monotonic_ns(), "go on", process.pid))
             stopped.remove((until_s, process))
         if chance.random() < 0.25:
-            _, process = chance.choice(site.running)
+            role, process = chance.choice(site.running)
+            site.history.append((time.monotonic_ns(), f"stop {role}", process.pid))
             process.send_signal(signal.SIGSTOP)
             stopped.append((time.monotonic() + chance.choice([0.1, 0.5, 2.5]), process))
             continue
@@ -220,4 +229,6 @@ def test_kills_and_stops_of_workers_over_http_and_of_their_server(site: Site) ->
         for run, after in pairwise(found):
             killed = site.killed_at.get(run.pid, after.begin + 1) <= after.begin
             cut_off = any(run.begin <= dead and at <= after.begin for at, dead in site.server_killed)
-            assert killed or cut_off, f"job {one} ran again though nobody was killed: {found}"
+            assert killed or cut_off, (
+                f"job {one} ran again though nobody was killed: {found}\n{site.between(run.begin - 3 * 10**9, after.end)}"
+            )

@@ -148,7 +148,7 @@ class Log:
         While a connection is open SQLite keeps to one file. Linux reports a failed sync once to each descriptor that was open then;
         elsewhere one process's failure may leave another's sync, later, without one.
         """
-        if sys.platform == "linux" and path != ":memory:":
+        if sys.platform == "linux":
             self._fd = os.open(f"{path}-wal", os.O_RDONLY | os.O_CLOEXEC)
             self.can_sync = True
 
