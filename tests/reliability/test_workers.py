@@ -28,6 +28,8 @@ from .working import BOUND, key_of
 
 KILLS = 600 if os.environ.get("ANEW_NIGHTLY") else 60
 STEP_S, REMOTE_STEP_S = 0.2, 0.6
+NOTICED_NS = 3_000_000_000
+"""A worker may begin a job of a server that has died, until it notices: at once, or when it is no longer stopped itself."""
 """Between two kills; a server and those that connect to it need longer to begin."""
 ROLES = ["produce", "produce", "work", "work", "work", "serve"]
 REMOTE_KILLS = 200 if os.environ.get("ANEW_NIGHTLY") else 16
@@ -228,7 +230,10 @@ def test_kills_and_stops_of_workers_over_http_and_of_their_server(site: Site) ->
     for one, found in site.runs().items():
         for run, after in pairwise(found):
             killed = site.killed_at.get(run.pid, after.begin + 1) <= after.begin
-            cut_off = any(run.begin <= dead and at <= after.begin for at, dead in site.server_killed)
+            cut_off = any(
+                run.begin - NOTICED_NS <= dead and at <= after.begin for at, dead in site.server_killed
+            )
             assert killed or cut_off, (
-                f"job {one} ran again though nobody was killed: {found}\n{site.between(run.begin - 3 * 10**9, after.end)}"
+                f"job {one} ran again though nobody was killed: {found}\n"
+                f"{site.between(run.begin - NOTICED_NS, after.end)}"
             )
