@@ -28,9 +28,9 @@ from .working import BOUND, key_of
 
 KILLS = 600 if os.environ.get("ANEW_NIGHTLY") else 60
 STEP_S, REMOTE_STEP_S = 0.2, 0.6
+"""Between two kills; a server and those that connect to it need longer to begin."""
 NOTICED_NS = 3_000_000_000
 """A worker may begin a job of a server that has died, until it notices: at once, or when it is no longer stopped itself."""
-"""Between two kills; a server and those that connect to it need longer to begin."""
 ROLES = ["produce", "produce", "work", "work", "work", "serve"]
 REMOTE_KILLS = 200 if os.environ.get("ANEW_NIGHTLY") else 16
 REMOTE_ROLES = ["http produce", "http produce", "http work", "http work", "work", "serve"]
