@@ -310,6 +310,12 @@ def test_without_an_address_clients_go_to_the_server_that_would_start_here(
     assert fwp_address(environ, file) == fwp
 
 
+def test_a_servers_settings_say_that_too(tmp_path: Path) -> None:
+    loaded = load_settings({"port": 9000}, {}, toml(tmp_path, '[server]\nhost = "0.0.0.0"\n'))
+    assert loaded.settings.connect.url == "http://127.0.0.1:9000"
+    assert loaded.origins["client.url"] == "the server's address"
+
+
 def test_an_address_that_is_given_goes_before_the_servers_own(tmp_path: Path) -> None:
     file = toml(tmp_path, '[server]\nport = 8000\n[client]\nurl = "http://far:1"\n')
     assert load_connect({}, {}, file).url == "http://far:1"

@@ -79,6 +79,9 @@ def load_settings(flags: Mapping[str, object], environ: Mapping[str, str], file:
         origins[_key(setting)] = found[0] if found else "default"
         if found:
             groups[group][name] = setting.parse(found[1], found[0])
+    if "url" not in groups["connect"] and groups["listen"].keys() & {"host", "port"}:
+        groups["connect"]["url"] = f"http://{_own_address(sources, 'listen')}"
+        origins["client.url"] = "the server's address"
     foreign = {
         name: (found[0], setting.parse(found[1], found[0]))
         for name, setting in FOREIGN.items()
