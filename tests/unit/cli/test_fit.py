@@ -16,6 +16,10 @@ def fit(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, 
     return code, shown.out, shown.err
 
 
+def test_an_outage_is_all_that_must_be_said(capsys: pytest.CaptureFixture[str]) -> None:
+    assert fit(capsys, "--outlive", "3d") == fit(capsys, "--outlive", "3d", "--first", "10s")
+
+
 def test_the_policy_comes_first_and_can_be_used(capsys: pytest.CaptureFixture[str]) -> None:
     code, out, _ = fit(capsys, "--window", "1325s", "--first", "5s", "--retries", "10", "--like", "between")
     policy, *how = out.splitlines()

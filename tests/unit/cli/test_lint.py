@@ -40,6 +40,10 @@ def test_nothing_found(capsys: pytest.CaptureFixture[str]) -> None:
     assert lint(capsys, "good.toml") == (0, "1 policy: nothing found\n", "")
 
 
+def test_a_file_may_be_named_as_other_commands_name_it(capsys: pytest.CaptureFixture[str]) -> None:
+    assert lint(capsys, "@good.toml") == (0, "1 policy: nothing found\n", "")
+
+
 def test_findings_are_one_line_each_and_give_five(capsys: pytest.CaptureFixture[str]) -> None:
     code, out, err = lint(capsys, "web.toml", "good.toml")
     assert (code, err) == (5, "")

@@ -15,7 +15,7 @@ from anew.units import parse_duration_with_unit, parse_share, refused
 @click.option("--window", metavar="TIME", help="From the first failure to the last retry, without jitter.")
 @click.option("--outlive", metavar="TIME", help="In place of it: an outage that jobs shall outlive.")
 @click.option("--share", metavar="PERCENT", help="How many of them shall, such as 99%. [all]")
-@click.option("--first", required=True, metavar="TIME", help="The first wait.")
+@click.option("--first", default="10s", metavar="TIME", help="The first wait. [10s]")
 @click.option("--retries", type=int, metavar="N", help="How many retries, 1 to 1000. [as few as will do]")
 @click.option(
     "--like",
@@ -52,12 +52,12 @@ def fit_policy(
 
     \b
     Examples:
+      anew lab fit --outlive 3d
       anew lab fit --window 3d --first 10s --retries 12
-      anew lab fit --outlive 3d --first 10s
       anew lab fit --window 3d --first 10s --retries 12 --like sidekiq
       anew lab fit --window 1d --first 1s --retries 40 --like exponential --cap 1h --json
       anew lab fit --outlive 3h --share 99% --first 1s --like exponential --jitter full --cap 10m
-      anew lab fit --outlive 3d --first 10s | head -n 1 > policy.json
+      anew lab fit --outlive 3d | head -n 1 > policy.json
     """
     from anew.lab.fit import fit
 

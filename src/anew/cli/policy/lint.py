@@ -93,6 +93,7 @@ def lint_policies(
             "FILE: is missing; expected a file, - for stdin, module:app, or --policy POLICY"
         )
     given = _given(stated, select, ignore)
+    files = tuple(file.removeprefix("@") for file in files)  # as other commands name a file
     apps = [read_app(file) for file in files if is_app(file)]
     documents = [*_documents([file for file in files if not is_app(file)], specs)]
     documents += [app.document for app in apps]
