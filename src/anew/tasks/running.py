@@ -32,6 +32,7 @@ log = logging.getLogger("anew.tasks")
 HELD: Final = "the service that it calls is failing"
 RETRY: Final = "Retry"
 DISCARD: Final = "Discard"
+_OWN_FILES: Final = os.path.dirname(__file__) + os.sep
 UNSAID: Final = "(the error's message cannot be read)"
 NOTHING: Final[Mapping[str, str]] = {}
 SIGNALS: Final = frozenset({RETRY, DISCARD})
@@ -394,10 +395,18 @@ def failed_with(error: BaseException, *, retry_at: int | None = None) -> Failed:
     return Failed(
         message=text_of(error),
         error_type=text_of(name),
-        backtrace=text_of("".join(traceback.format_exception(error))),
+        backtrace=text_of(_backtrace_of(error)),
         retry_at=retry_at,
         limited=retry_at is not None,
     )
+
+
+def _backtrace_of(error: BaseException) -> str:
+    """Write where an error was raised, from the handler on: how it was called is the same for all."""
+    begin = error.__traceback__
+    while begin is not None and begin.tb_frame.f_code.co_filename.startswith(_OWN_FILES):
+        begin = begin.tb_next
+    return "".join(traceback.format_exception(type(error), error, begin or error.__traceback__))
 
 
 def text_of(said: object) -> str:

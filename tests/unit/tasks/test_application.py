@@ -186,8 +186,26 @@ def test_a_failed_job_runs_again_and_knows_which_run_it_is(app: Anew) -> None:
         (1, "error", "ValueError", "not yet"),
         (2, "error", "ValueError", "not yet"),
     ]
-    assert "raise ValueError" in str(info.errors[0].backtrace)
     assert handle.result() == "done"
+
+
+@pytest.mark.parametrize("kind", ["def", "async def"])
+def test_a_backtrace_begins_with_the_handler(app: Anew, kind: str) -> None:
+    def plain() -> None:
+        raise ValueError("no")
+
+    async def coroutine() -> None:
+        plain()
+
+    function = coroutine if kind == "async def" else plain
+    handle = app.task(name="broken", policy={Exception: None})(function).enqueue()
+    work(app)
+    info = handle.info()
+    assert info is not None
+    lines = str(info.errors[0].backtrace).splitlines()
+    assert lines[0] == "Traceback (most recent call last):"
+    assert f'"{__file__}"' in lines[1]
+    assert lines[-1] == "ValueError: no"
 
 
 def test_a_job_without_attempts_left_is_dead_and_can_run_again(app: Anew) -> None:
