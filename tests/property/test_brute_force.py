@@ -37,12 +37,39 @@ SHARES = (0.01, 0.1, 0.5, 1)
 
 def jitter(chance: random.Random) -> Any:
     """A jitter as docs/policies.md has them."""
-    name = chance.choice(["none", "full", "equal", "around", "above", "below", "add", "grow", "decorrelated"])
+    name = chance.choice(
+        [
+            "none",
+            "full",
+            "equal",
+            "around",
+            "above",
+            "below",
+            "add",
+            "grow",
+            "window",
+            "decorrelated",
+            "even",
+            "even",
+        ]
+    )
     if name == "none":
         return name
     if name == "decorrelated":
         return {name: chance.choice([1.5, 3])}
     given: dict[str, Any] = {}
+    if name == "even":
+        for field, values in {"spread": [0, 0.3, 1], "dither": [0.01, 0.5], "detune": [0, 0.2]}.items():
+            if chance.random() < 0.4:
+                given[field] = chance.choice(values)
+        return {name: given}
+    if name == "window":
+        given["low"] = {"times": chance.choice([0, 0.5, 1]), "grow": chance.choice([0, 40])}
+        given["high"] = {
+            "times": chance.choice([1, 2.5]),
+            "grow": chance.choice([40, 3_000]),
+            "add": chance.choice([0, 900]),
+        }
     if name in ("around", "above", "below"):
         given["share"] = chance.choice(SHARES)
     if name in ("add", "grow"):
@@ -115,7 +142,23 @@ def ends(name: str, given: dict[str, Any], wait: float, k: int) -> tuple[float, 
         "below": (wait * (1 - share), wait),
         "add": (wait, wait + given.get("by", 0)),
         "grow": (wait, wait + k * given.get("by", 0)),
+        "window": tuple(
+            end.get("times", 0) * wait + end.get("grow", 0) * k + end.get("add", 0)
+            for end in (given.get("low", {}), given.get("high", {}))
+        ),
     }[name]
+
+
+def even(form: dict[str, Any], given: dict[str, Any], life: Any, k: int) -> Any:
+    """The wait of `even` before retry k, by each job's number for life."""
+    if "cap" in form:
+        form = form | {"cap": round(form["cap"] * (1 - given.get("detune", 1 / 18)))}
+    p = 0.5 + given.get("spread", 1) * (life - 0.5)
+    own, after = nominal(form, k), nominal(form, k + 1)
+    # The formulas of the table, as steps from c_k: where all waits are alike the sum of the shares would miss 1 by a last bit.
+    if k == 1:
+        return (0.5 + p) * own + p**2 / 2 * (after - own)
+    return own + (1 - p) ** 2 / 2 * (nominal(form, k - 1) - own) + p**2 / 2 * (after - own)
 
 
 def lives(form: dict[str, Any], jobs: int, seed: int) -> tuple[Any, list[Any]]:
@@ -139,6 +182,9 @@ def lives(form: dict[str, Any], jobs: int, seed: int) -> tuple[Any, list[Any]]:
             )
             wait = np.where(most > mean, mean + numbers.random(jobs) * (most - mean), mean)
             before = np.minimum(wait, ceil)
+        elif name == "even":
+            wait = even(form, given, life, k)
+            wait = wait + wait * given.get("dither", 0) * (numbers.random(jobs) - 0.5)
         else:
             low, high = ends(name, given, mean, place(form, k)[1])
             thrown = life if given["source"] == "job" else numbers.random(jobs)

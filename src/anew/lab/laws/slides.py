@@ -16,17 +16,16 @@ class Slide(Law):
         a: The constant.
         b: The slope.
         c: The bend.
-        dither: Share of the shake: times a number in ``[1 - dither/2, 1 + dither/2)``; reckoned at eight points.
+        dither: Share of the shake: times a number in ``[1 - dither/2, 1 + dither/2)``.
         floor: No value is lower.
         ceil: No value is higher.
     """
 
-    __slots__ = ("_a", "_b", "_c", "_scales")
+    __slots__ = ("_a", "_b", "_c", "_dither")
 
     def __init__(self, a: float, b: float, c: float, *, dither: float, floor: float, ceil: float) -> None:
-        self._a, self._b, self._c = a, b, c
+        self._a, self._b, self._c, self._dither = a, b, c, dither
         shakes = [(1 + dither * (x - 0.5), weight) for x, weight in GAUSS_8] if dither else [(1.0, 1.0)]
-        self._scales = tuple(shakes)
         low, high = self._range(dither)
         self.earliest_ms = math.floor(min(max(low, floor), ceil))
         self.latest_ms = math.floor(min(max(high, floor), ceil))
@@ -54,7 +53,7 @@ class Slide(Law):
 
     def percentile(self, percent: float) -> int:
         """Give the lowest value that at least so many percent of all values do not exceed."""
-        if len(self._scales) > 1 or min(self._b, self._b + 2 * self._c) < 0:
+        if self._dither or min(self._b, self._b + 2 * self._c) < 0:
             return super().percentile(percent)
         value = self.at(min(max(percent / 100, 0.0), 1.0))
         return min(max(math.ceil(value) - 1, self.earliest_ms), self.latest_ms)
@@ -66,11 +65,16 @@ class Slide(Law):
 
     def below(self, ms: float) -> float:
         """Give the share of values below ``ms``."""
-        return sum(weight * self._share(ms / scale) for scale, weight in self._scales)
-
-    def _share(self, x: float) -> float:
-        cuts = [0.0, *self._roots(x), 1.0]
-        return sum(b - a for a, b in pairwise(cuts) if self.at((a + b) / 2) < x)
+        least, most = 1 - self._dither / 2, 1 + self._dither / 2
+        found = 0.0
+        for a, b in pairwise([0.0, *sorted({*self._roots(ms / most), *self._roots(ms / least)}), 1.0]):
+            middle = self.at((a + b) / 2)
+            if middle * most < ms:  # however it is shaken
+                found += b - a
+            elif middle * least < ms:
+                shares = ((ms / self.at(a + (b - a) * x) - least, weight) for x, weight in GAUSS_8)
+                found += (b - a) * sum(weight * share for share, weight in shares) / self._dither
+        return found
 
     def _roots(self, x: float) -> list[float]:
         """Give the places in (0, 1) where the value is x, in order."""

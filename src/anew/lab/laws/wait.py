@@ -13,7 +13,7 @@ from anew.backoff import Decorrelated, Even, Full, NoJitter, Policy, UpTo
 from anew.backoff.curves import is_custom
 from anew.backoff.windows import Windowed
 from anew.lab.laws.pieces import Mixture, Piece
-from anew.lab.laws.shapes import GAUSS_8, Law
+from anew.lab.laws.shapes import Law
 from anew.lab.laws.slides import Slide
 
 
@@ -113,12 +113,9 @@ def _one(policy: Policy, retry: int, known: dict[tuple[float, ...], Law]) -> Law
 
 def _slid(policy: Policy, a: float, b: float, c: float, *, dither: float) -> Law:
     floor, ceil = policy.floor_ms, policy.highest_ms
-    if abs(b) + abs(c) >= dither * a:
+    if b or c or not dither:
         return Slide(a, b, c, dither=dither, floor=floor, ceil=ceil)
-    # Where the dither is wider than the slide, it is the slide that is reckoned at eight points.
-    waits = [(a + p * (b + p * c), weight) for p, weight in GAUSS_8]
-    pieces = [Piece(weight, wait * (1 - dither / 2), wait * (1 + dither / 2)) for wait, weight in waits]
-    return Mixture(held for piece in pieces for held in piece.held(floor, ceil))
+    return Mixture(Piece(1.0, a * (1 - dither / 2), a * (1 + dither / 2)).held(floor, ceil))
 
 
 def windowed(jitter: Windowed, low: float, high: float) -> list[Piece]:

@@ -9,6 +9,7 @@ from anew.backoff import PRESETS, Custom, Policy, UpTo, preset
 from anew.backoff.curves import Constant
 from anew.lab.last_retry import all_laws
 from anew.lab.laws.shapes import Law
+from anew.lab.laws.slides import Slide
 from anew.lab.laws.wait import law, laws
 
 from ...backoff.helpers import make_policy
@@ -172,6 +173,18 @@ def test_dither_on_a_constant_stretch_is_a_window() -> None:
     assert (found.earliest_ms, found.latest_ms) == (8_500, 11_499)
     assert found.sd_ms == pytest.approx(3_000 / math.sqrt(12), rel=1e-3)
     assert found.percentile(50) == pytest.approx(10_000, abs=1)
+
+
+def test_a_slide_that_turns_is_shaken_exactly() -> None:
+    """4000 p (1 - p), times a number in [0.75, 1.25), is below 1000 where it is below 800, and else with 2 * (1000 / x - 0.75).
+
+    With p = 1/2 + q it is above 800 for |q| < sqrt(0.05), and the integral of 2 / (1 - 4 q^2) over these is ln(phi^2), where phi
+    is the golden ratio: 1 - sqrt(0.2) + ln(phi^2) - 1.5 * sqrt(0.2).
+    """
+    phi = (1 + math.sqrt(5)) / 2
+    shaken = Slide(0.0, 4_000.0, -4_000.0, dither=0.5, floor=0.0, ceil=1e9)
+    assert shaken.below(1_000) == pytest.approx(1 - 2.5 * math.sqrt(0.2) + 2 * math.log(phi), abs=1e-6)
+    assert (shaken.below(0), shaken.below(1_250)) == (0, 1)
 
 
 # -- the two that remember
