@@ -34,26 +34,25 @@ CURVES: list[Any] = [
     },
 ]
 SHARES = (0.01, 0.1, 0.5, 1)
+NAMES = (
+    "none",
+    "full",
+    "equal",
+    "around",
+    "above",
+    "below",
+    "add",
+    "grow",
+    "window",
+    "decorrelated",
+    "even",
+    "even",
+)
 
 
 def jitter(chance: random.Random) -> Any:
     """A jitter as docs/policies.md has them."""
-    name = chance.choice(
-        [
-            "none",
-            "full",
-            "equal",
-            "around",
-            "above",
-            "below",
-            "add",
-            "grow",
-            "window",
-            "decorrelated",
-            "even",
-            "even",
-        ]
-    )
+    name = chance.choice(NAMES)
     if name == "none":
         return name
     if name == "decorrelated":
@@ -88,6 +87,9 @@ def policy(chance: random.Random) -> dict[str, Any]:
         counts = [chance.choice([1, 2, 7]) for _ in range(chance.randint(1, 3))]
         phases = [{"curve": chance.choice(CURVES)(chance), "count": count} for count in counts]
         form["phases"] = [*phases, {"curve": form.pop("curve")}]
+    elif isinstance(form["jitter"], dict) and "full" in form["jitter"] and chance.random() < 0.5:
+        higher = {"scale": {"by": chance.choice([1.2, 30]), "curve": form["curve"]}}
+        form["jitter"] = {"up_to": form["jitter"]["full"] | {"curve": higher}}
     form["limit"] = chance.choice([1, 2, 3, 5, 8, 13, 25, 60, 400])
     for field, values in {"cap": [50, 20_000], "floor": [1, 700], "ceil": [1_000, 60_000]}.items():
         if chance.random() < 0.25:
@@ -116,9 +118,15 @@ def place(form: dict[str, Any], k: int) -> tuple[dict[str, Any], int]:
 
 def nominal(form: dict[str, Any], k: int) -> float:
     """The curve's wait before retry k, ms, held to the cap and to a year."""
-    curve, k = place(form, k)
+    return min(bare(*place(form, k)), form.get("cap", YEAR), YEAR)
+
+
+def bare(curve: dict[str, Any], k: int) -> float:
+    """A curve's wait before its retry k, ms."""
     ((name, given),) = curve.items()
     match name:
+        case "scale":
+            wait = given["by"] * bare(given["curve"], k)
         case "constant":
             wait = float(given)
         case "exponential":
@@ -129,7 +137,7 @@ def nominal(form: dict[str, Any], k: int) -> float:
             wait = given["base"] + 1_000 * (k - 1) ** given["exponent"]
         case _:
             wait = float(given[min(k, len(given)) - 1])
-    return min(wait, form.get("cap", YEAR), YEAR)
+    return wait
 
 
 def ends(name: str, given: dict[str, Any], wait: float, k: int) -> tuple[float, float]:
@@ -187,7 +195,11 @@ def lives(form: dict[str, Any], jobs: int, seed: int) -> tuple[Any, list[Any]]:
             wait = even(form, given, life, k)
             wait = wait + wait * given.get("dither", 0) * (numbers.random(jobs) - 0.5)
         else:
-            low, high = ends(name, given, mean, place(form, k)[1])
+            own = place(form, k)[1]
+            if name == "up_to":
+                low, high = mean, max(mean, min(bare(given["curve"], own), YEAR))
+            else:
+                low, high = ends(name, given, mean, own)
             thrown = life if given["source"] == "job" else numbers.random(jobs)
             if "faces" in given:
                 thrown = np.floor(thrown * given["faces"]) / given["faces"]
