@@ -79,7 +79,15 @@ def test_enqueues_runs_by_outcome_and_deaths_are_counted(app: Anew, registry: Co
     assert samples(registry, "anew_jobs_died_total") == {("t", "mail"): 1}
     for name in ("anew_run_seconds_count", "anew_wait_seconds_count"):
         assert samples(registry, name) == {("t", "mail"): 5, ("slow", "default"): 1}
-    assert samples(registry, "anew_run_seconds_sum")["slow", "default"] >= 0.01
+
+
+def test_a_run_counts_with_how_long_it_took(app: Anew, registry: CollectorRegistry) -> None:
+    app.task(lambda: None, name="t")
+    for took_ms in (1_500.0, 250.0, None):
+        app.events.emit(Event(name="failed", job_id="j", task="t", queue="q", duration_ms=took_ms))
+    app.events.close()
+    assert samples(registry, "anew_run_seconds_sum") == {("t", "q"): 1.75}
+    assert samples(registry, "anew_run_seconds_count") == {("t", "q"): 2}
 
 
 def test_the_wait_is_from_when_the_job_might_run_until_it_ran(registry: CollectorRegistry) -> None:
