@@ -171,7 +171,7 @@ def test_fwp_17_end_closes_without_a_reply(wire: FaktoryWire) -> None:
     wire.send("END")
     with pytest.raises(Closed):
         wire.read()
-    assert time.monotonic() - began < 1
+    assert time.monotonic() - began < 10  # at once, and not when the connection has idled for too long
 
 
 def test_fwp_18_above_the_limit_of_connections(tmp_path: Path) -> None:
