@@ -9,12 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import chain
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
 from anew.lab.waves import ABSENT, Wave
 from anew.units import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 TICK_MS: Final = 100
 """Calls are counted in tenths of a second: ticks, the first from 0 to 99 ms."""
@@ -38,8 +42,8 @@ ENOUGH: Final = 50
 _EVERY: Final = 64
 """Of so many calls one is asked first, how many come within a peak's width from it."""
 
-FINE_MS: Final = ENOUGH * SECOND_MS
-"""Between calls that lie closer together silence is counted in parts of a second."""
+_AT_ONCE: Final = 2**16
+"""Calls looked at together: what is reckoned of so many fits the cache."""
 
 
 class Silence(msgspec.Struct, frozen=True, gc=False):
@@ -115,48 +119,48 @@ def in_order(waves: Sequence[Wave]) -> Wave:
         return sorted(int(ms) for ms in chain.from_iterable(waves) if ms != ABSENT)
     import numpy as np
 
-    whole = np.sort(np.concatenate([np.asarray(wave, dtype=np.int64) for wave in waves]))
+    whole = np.concatenate([np.asarray(wave, dtype=np.int64) for wave in waves])
+    whole.sort()
     return whole[whole.searchsorted(ABSENT, "right") :]  # it is less than all instants
 
 
-def rhythm(waves: Sequence[Wave], ordered: Wave | None = None) -> Rhythm:
-    """Tell how the calls of a herd lie in time.
+def rhythm(ordered: Wave) -> Rhythm:
+    """Tell how calls lie in time.
 
     Args:
-        waves: Instants in ms, a wave for each retry; `ABSENT` does not count.
-        ordered: The same `in_order`, where it is there already.
+        ordered: Instants in ms, as `in_order` gives them.
     """
-    ordered = in_order(waves) if ordered is None else ordered
     if not len(ordered):
         return Rhythm(0, 0, 0, 0, 0, None)
     first, last = int(ordered[0]), int(ordered[-1])
-    ticks = [ms // TICK_MS for ms in ordered] if isinstance(ordered, list) else ordered // TICK_MS
     return Rhythm(
         calls=len(ordered),
         first_ms=first,
         last_ms=last,
-        peak_second=most_within(ticks, SECOND_TICKS),
-        peak_minute=most_within(ticks, MINUTE_TICKS),
+        peak_second=_most_within(ordered, SECOND_TICKS),
+        peak_minute=_most_within(ordered, MINUTE_TICKS),
         silence=silence(first, last, _filled(ordered, silence_unit_ms(first, last))),
     )
 
 
-def most_within(ticks: Wave, width: int) -> int:
-    """Give the most calls in so many ticks in a row, wherever these begin.
-
-    Args:
-        ticks: The tick of each call, in order; at least one.
-        width: How many in a row.
-    """
-    if isinstance(ticks, list):
-        return _plain_most(ticks, width)
+def _most_within(ordered: Wave, ticks: int) -> int:
+    """Give the most calls in so many ticks in a row, wherever these begin; of at least one call."""
+    if isinstance(ordered, list):
+        return _plain_most([ms // TICK_MS for ms in ordered], ticks)
     import numpy as np
 
+    def within(places: NDArray[np.intp]) -> int:
+        behind = (ordered[places] // TICK_MS + ticks) * TICK_MS
+        return int((ordered.searchsorted(behind) - places).max(initial=0))
+
     # What begins at some of the calls is a bound from below, and few calls have more behind them than that.
-    some = np.arange(0, len(ticks), _EVERY)
-    most = int((ticks.searchsorted(ticks[some] + width) - some).max())
-    more = np.flatnonzero(ticks[most:] - ticks[: len(ticks) - most] < width)
-    return max(most, int((ticks.searchsorted(ticks[more] + width) - more).max(initial=0)))
+    most = bound = within(np.arange(0, len(ordered), _EVERY))
+    for start in range(0, len(ordered) - bound, _AT_ONCE):
+        ahead = ordered[start + bound : start + bound + _AT_ONCE]
+        begins = ordered[start : start + len(ahead)]
+        more = np.flatnonzero(ahead < (begins // TICK_MS + ticks) * TICK_MS)
+        most = max(most, within(more + start))
+    return most
 
 
 def _plain_most(ticks: Sequence[int], width: int) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final, TypeAlias
 
@@ -18,6 +18,23 @@ Wave: TypeAlias = "list[int] | NDArray[np.int64]"
 
 ABSENT: Final = -1
 """Stands for the instant of a retry that a deadline forbids."""
+
+
+def wave(instants: Sequence[int] | NDArray[np.int64]) -> Wave:
+    """Give instants as NumPy's array where NumPy is, else as a list."""
+    if not has_numpy():
+        return list(instants)
+    import numpy as np
+
+    return np.asarray(instants, dtype=np.int64)
+
+
+def places(ordered: Wave, values: Sequence[int]) -> list[int]:
+    """Give for each value how many of some ordered instants lie before it."""
+    if isinstance(ordered, list):
+        return [bisect_left(ordered, value) for value in values]
+    found: list[int] = ordered.searchsorted(values).tolist()
+    return found
 
 
 def instants(policy: Policy, job: int, retries: int, seed: int, phase: PhaseKind = "seq") -> tuple[int, ...]:

@@ -103,7 +103,7 @@ def _worked_out(policy: Policy, jobs: int, seed: int, phase: PhaseKind) -> Herd:
     # The bounds and the mean of each retry are shown, percentiles are not: they cost as much as all the rest.
     explained = explain(policy, retries, percentiles=(), drawn=_DRAWN)
     calls = in_order(found)
-    return Herd("", "", policy, explained, found, rhythm(found, calls), seconds(calls))
+    return Herd("", "", policy, explained, found, rhythm(calls), seconds(calls))
 
 
 _kept = functools.lru_cache(maxsize=_KEPT)(_worked_out)

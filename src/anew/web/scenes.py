@@ -8,14 +8,13 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from anew.backoff import Policy
-from anew.lab.chance import has_numpy
 from anew.lab.charts.link import PAGE_CALLS
 from anew.lab.rhythm import in_order
 from anew.lab.simulation.outcome import Downstream, Outcome
 from anew.lab.simulation.record import Record
 from anew.lab.simulation.scenario import Scenario
 from anew.lab.simulation.simulate import simulate
-from anew.lab.waves import Wave
+from anew.lab.waves import Wave, wave
 from anew.units import format_duration
 from anew.web.herds import Herd, retries_shown
 from anew.web.loads import Seconds, seconds
@@ -118,22 +117,14 @@ def _played(policy: Policy, scenario: Scenario) -> Scene:
     record = Record.of(scenario)
     outcome = simulate(policy, scenario, max_calls=PAGE_CALLS, record=record)
     last = max(record.made, default=0)
-    waves = tuple(_wave(record.made.get(retry, ())) for retry in range(1, last + 1))
-    served = seconds(in_order([_wave(record.served)])) if outcome.downstream else None
+    waves = tuple(wave(record.made.get(retry, ())) for retry in range(1, last + 1))
+    served = seconds(in_order([wave(record.served)])) if outcome.downstream else None
     outage_ms = scenario.outage_ms if scenario.success and not scenario.over_ms else 0
     return Scene("", "", outcome, scenario.end_ms, outage_ms, waves, seconds(in_order(waves)), served)
 
 
 _kept = functools.lru_cache(maxsize=_KEPT)(_played)
 """A slider moves one policy, the others stay."""
-
-
-def _wave(instants: Sequence[int]) -> Wave:
-    if not has_numpy():
-        return list(instants)
-    import numpy as np
-
-    return np.asarray(instants, dtype=np.int64)
 
 
 # ---- words

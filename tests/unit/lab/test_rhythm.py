@@ -7,7 +7,8 @@ from collections.abc import Sequence
 import pytest
 
 from anew.backoff import Policy, preset
-from anew.lab.rhythm import Rhythm, Silence, even_second, rhythm, silence, silence_unit_ms
+from anew.lab import rhythm as lab_rhythm
+from anew.lab.rhythm import Rhythm, Silence, even_second, in_order, silence, silence_unit_ms
 from anew.lab.simulation.scenario import Scenario
 from anew.lab.simulation.simulate import simulate
 from anew.lab.waves import ABSENT, Wave, waves
@@ -23,6 +24,10 @@ def steady(wait: str, limit: int) -> Policy:
 
 def herd(policy: Policy, jobs: int, retries: int) -> Sequence[Wave]:
     return waves(policy, jobs, retries, seed=1)
+
+
+def rhythm(found: Sequence[Wave]) -> Rhythm:
+    return lab_rhythm.rhythm(in_order(found))
 
 
 def plain(found: Sequence[Wave]) -> list[Wave]:

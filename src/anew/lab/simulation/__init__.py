@@ -2,6 +2,5 @@
 
 `scenario` says what happens, `simulate` is the way in, `outcome` is what is told. Jobs that do not hinder each other go
 through `fast` (NumPy) or `exact` (the engine's own decision, one by one); those that meet in a queue through
-`queueing`, with `line` for the queue and `rows` for the jobs. `tally` and `tally_arrays` count,
-`tally_late` what lies weeks ahead, `record` keeps a run's books.
+`queueing`, with `rows` for the jobs. `record` keeps every call, and counts them at the end.
 """

@@ -11,10 +11,8 @@ from anew.backoff import Policy
 from anew.jobs import Defaults, Failed, Job, State, decide_failure
 from anew.lab.chance import ARRIVAL, SUCCESS, LabDraws, PhaseKind, number
 from anew.lab.simulation.bounds import Budget
-from anew.lab.simulation.outcome import Outcome
 from anew.lab.simulation.record import Record
 from anew.lab.simulation.scenario import Scenario
-from anew.lab.simulation.tally import PlainTally
 
 _FAILURE: Final = Failed(message="")
 _NEW_JOB: Final = Job(
@@ -102,16 +100,13 @@ def succeeds(scenario: Scenario) -> Callable[[int, int], bool]:
     return lambda job, retry: number(seed, SUCCESS, job, retry) < success
 
 
-def simulate_exactly(
-    policy: Policy, scenario: Scenario, budget: Budget, record: Record | None = None
-) -> Outcome:
+def simulate_exactly(policy: Policy, scenario: Scenario, budget: Budget, record: Record) -> None:
     """Simulate jobs that do not hinder each other, job by job."""
     jobs, lucky = TrueJobs(policy, scenario), succeeds(scenario)
     latency_ms, timeout_ms = scenario.latency_ms, scenario.timeout_ms
     in_time = timeout_ms is None or latency_ms <= timeout_ms
     failing_ms = latency_ms if timeout_ms is None else min(latency_ms, timeout_ms)
     horizon_ms = scenario.end_ms
-    record = record or Record.of(scenario)
     for job, first_ms in enumerate(arrivals(scenario)):
         now, retry = first_ms, 0
         while True:
@@ -130,4 +125,3 @@ def simulate_exactly(
                 break
             now = due if due < scenario.outage_ms else due + failing_ms
         budget.tell(job + 1, scenario.jobs)
-    return record.outcome(scenario, PlainTally(scenario.outage_ms))

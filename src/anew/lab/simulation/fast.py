@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from array import array
 from typing import cast
 
 import numpy as np
@@ -11,47 +10,30 @@ from numpy.typing import NDArray
 from anew.backoff import Policy
 from anew.lab import chance
 from anew.lab.herd import BLOCK, HerdChance, past_deadline
-from anew.lab.simulation.assembly import outcome
 from anew.lab.simulation.bounds import Budget
-from anew.lab.simulation.outcome import SHOWN_DOTS, SHOWN_JOBS, Outcome
-from anew.lab.simulation.record import Record
+from anew.lab.simulation.outcome import SHOWN_DOTS
+from anew.lab.simulation.record import Ends, Record
 from anew.lab.simulation.scenario import Scenario
-from anew.lab.simulation.tally_arrays import ArrayTally, times_of
 from anew.lab.vector.waits import Floats, Millis, Waits
 
 
-def simulate_fast(
-    policy: Policy, scenario: Scenario, budget: Budget, record: Record | None = None
-) -> Outcome:
-    """Simulate jobs that do not hinder each other, all at once; the same outcome as `simulate_exactly`."""
-    herd = _Herd(policy, scenario)
-    tally = ArrayTally(scenario.outage_ms)
-    shown = min(scenario.jobs, SHOWN_JOBS)
-    dots: list[list[int]] = [[] for _ in range(shown)]
-    retry = 0
+def simulate_fast(policy: Policy, scenario: Scenario, budget: Budget, record: Record) -> None:
+    """Simulate jobs that do not hinder each other, all at once; what happens is what `simulate_exactly` says."""
+    herd = _Herd(policy, scenario, record.ends)
+    shown, retry = len(record.dots), 0
     while herd.alive:
         retry += 1
-        calls, callers, succeeded = herd.retry(retry)
+        before = record.ends.succeeded
+        calls, callers = herd.retry(retry)
         if not len(calls):
             break
         budget.spend(len(calls), retry)
-        tally.add(retry, calls, succeeded)
-        if record is not None:
-            record.made[retry] = array("q", calls.tobytes())
+        record.made[retry] = calls.copy()
+        record.good[retry] = record.ends.succeeded - before
         seen = shown if retry <= SHOWN_DOTS else 0
         for job, instant in zip(callers[:seen].tolist(), calls[:seen].tolist(), strict=True):
-            if job < seen:
-                dots[job].append(instant)
+            record.show(job, instant)
         budget.tell(max(retry / (policy.retries or retry + 25), 1 - herd.alive / scenario.jobs), 1.0)
-    return outcome(
-        scenario,
-        tally,
-        succeeded=herd.succeeded,
-        dead=herd.dead,
-        took_ms=times_of(herd.took_ms()),
-        last_ms=herd.last_ms,
-        dots=dots,
-    )
 
 
 def arrivals(scenario: Scenario) -> Millis:
@@ -71,8 +53,9 @@ class _Herd:
         alive: How many there are.
     """
 
-    def __init__(self, policy: Policy, scenario: Scenario) -> None:
+    def __init__(self, policy: Policy, scenario: Scenario, ends: Ends) -> None:
         self._policy = policy
+        self._ends = ends
         self._scenario = scenario
         self._waits = Waits(policy)
         self._kind = cast(chance.PhaseKind, scenario.phase)
@@ -83,31 +66,22 @@ class _Herd:
         self._carry: Floats | None = None
         self._calls = np.empty(scenario.jobs, dtype=np.int64)
         self._callers = np.empty(scenario.jobs, dtype=np.uint64)
-        self._took: list[Millis] = []
         self._no_success = scenario.success == 0 or (
             scenario.timeout_ms is not None and scenario.latency_ms > scenario.timeout_ms
         )
         self.alive = scenario.jobs
-        self.succeeded = 0
-        self.dead = 0
-        self.last_ms = 0
 
-    def took_ms(self) -> Millis:
-        """Give how long each success took."""
-        return np.concatenate(self._took) if self._took else np.empty(0, dtype=np.int64)
-
-    def retry(self, retry: int) -> tuple[Millis, NDArray[np.uint64], int]:
+    def retry(self, retry: int) -> tuple[Millis, NDArray[np.uint64]]:
         """Let every job decide about one retry and make it.
 
         Returns:
-            The calls' instants, who made them, and how many succeeded. The arrays are valid until the next retry.
+            The calls' instants, and who made them. The arrays are valid until the next retry.
         """
         if self._policy.retries is not None and retry > self._policy.retries:
             self._die(self._failed[: self.alive])
             self.alive = 0
-            return self._calls[:0], self._callers[:0], 0
+            return self._calls[:0], self._callers[:0]
         kept = made = 0
-        before = self.succeeded
         for start in range(0, self.alive, BLOCK):
             stop = min(start + BLOCK, self.alive)
             due, picked = self._due(retry, slice(start, stop))
@@ -117,7 +91,7 @@ class _Herd:
             made += len(due)
             kept += self._answer(retry, due, places, kept)
         self.alive = kept
-        return self._calls[:made], self._callers[:made], self.succeeded - before
+        return self._calls[:made], self._callers[:made]
 
     def _due(self, retry: int, block: slice) -> tuple[Millis, NDArray[np.bool_] | None]:
         """Give when the jobs of a block are tried again, and which are (None: all)."""
@@ -161,9 +135,9 @@ class _Herd:
         ended = answered[good]
         if len(ended):
             since = 0 if self._first is None else self._first[places][good]
-            self._took.append(ended - since)
-            self.succeeded += len(ended)
-            self.last_ms = max(self.last_ms, int(ended.max()))
+            self._ends.took_ms.frombytes((ended - since).tobytes())
+            self._ends.succeeded += len(ended)
+            self._ends.last_ms = max(self._ends.last_ms, int(ended.max()))
         return self._keep(places, answered, ~good, kept)
 
     def _keep(
@@ -189,5 +163,5 @@ class _Herd:
 
     def _die(self, failed: Millis) -> None:
         if len(failed):
-            self.dead += len(failed)
-            self.last_ms = max(self.last_ms, int(failed.max()))
+            self._ends.dead += len(failed)
+            self._ends.last_ms = max(self._ends.last_ms, int(failed.max()))

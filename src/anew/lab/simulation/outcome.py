@@ -10,6 +10,7 @@ import msgspec
 
 from anew.errors import InvalidInput
 from anew.lab.rhythm import Silence
+from anew.lab.waves import Wave
 from anew.units import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS
 
 MAX_BINS: Final = 2_000
@@ -227,15 +228,10 @@ def _widened(downstream: Downstream, bin_ms: int, factor: int) -> Downstream:
     )
 
 
-def percentile(ordered: Sequence[int], share: float) -> int:
+def percentile(ordered: Wave, share: float) -> int:
     """Give a percentile by nearest rank out of a sorted, non-empty sequence."""
-    return ordered[nearest_rank(len(ordered), share)]
-
-
-def nearest_rank(count: int, share: float) -> int:
-    """Give the place, from 0, of a percentile among so many sorted values."""
     # In hundredths, so that 0.95 of 20 is the 19th whatever the last bit of 0.95 says.
-    return max(0, -(-round(share * 100) * count // 100) - 1)
+    return int(ordered[max(0, -(-round(share * 100) * len(ordered) // 100) - 1)])
 
 
 def in_same_bins(outcomes: Sequence[Outcome]) -> list[Outcome]:

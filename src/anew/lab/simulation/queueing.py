@@ -27,6 +27,7 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left
+from collections import deque
 from collections.abc import Sequence
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING, Final
@@ -34,17 +35,18 @@ from typing import TYPE_CHECKING, Final
 from anew.backoff import Policy
 from anew.lab.simulation.bounds import Budget
 from anew.lab.simulation.exact import TrueJobs, arrivals, succeeds
-from anew.lab.simulation.line import NS, Line
-from anew.lab.simulation.outcome import SHOWN_JOBS, Outcome
-from anew.lab.simulation.record import Record
+from anew.lab.simulation.outcome import SHOWN_JOBS
+from anew.lab.simulation.record import Ends, Record
 from anew.lab.simulation.scenario import Scenario
-from anew.lab.simulation.tally import Ends, PlainTally, Tally
 
 if TYPE_CHECKING:
     from anew.lab.simulation.rows import Round, RowJobs
 
 _MAX_NUMBER: Final = 2**25
 """Numbers of jobs lie below this (`MAX_COUPLED_CALLS` does), so that a due time and a number fit one integer, which sorts fast."""
+
+_NS: Final = 1_000_000
+"""Nanoseconds in a millisecond."""
 
 _NEVER: Final = 2**62
 """Later than anything."""
@@ -54,17 +56,14 @@ _SPENT_EVERY: Final = 256
 
 
 def simulate_queueing(
-    policy: Policy, scenario: Scenario, budget: Budget, record: Record | None = None, *, exact: bool
-) -> Outcome:
+    policy: Policy, scenario: Scenario, budget: Budget, record: Record, *, exact: bool
+) -> None:
     """Simulate jobs that hinder each other."""
     fresh = _fresh(scenario, budget)
-    jobs, tally, firsts = _ways(policy, scenario, len(fresh), exact=exact)
-    record = record or Record.of(scenario)
+    jobs, firsts = _ways(policy, scenario, len(fresh), exact=exact)
     traffic = _Traffic(scenario, firsts, fresh, jobs, budget, record)
     traffic.begin()
     traffic.run()
-    fresh_outcome = record.fresh() if scenario.base_rate else None
-    return record.outcome(scenario, tally, passage=record.passage(scenario.outage_ms), fresh=fresh_outcome)
 
 
 def _fresh(scenario: Scenario, budget: Budget) -> range | array[int]:
@@ -79,17 +78,16 @@ def _fresh(scenario: Scenario, budget: Budget) -> range | array[int]:
 
 def _ways(
     policy: Policy, scenario: Scenario, fresh: int, *, exact: bool
-) -> tuple[TrueJobs | RowJobs, Tally, Sequence[int]]:
-    """Give who decides, who counts, and when the herd fails first."""
+) -> tuple[TrueJobs | RowJobs, Sequence[int]]:
+    """Give who decides, and when the herd fails first."""
     if exact:
-        return TrueJobs(policy, scenario), PlainTally(scenario.outage_ms), arrivals(scenario)
+        return TrueJobs(policy, scenario), arrivals(scenario)
     # Inside: NumPy is optional.
     from anew.lab.simulation import fast
     from anew.lab.simulation.rows import RowJobs
-    from anew.lab.simulation.tally_arrays import ArrayTally
 
     firsts: list[int] = fast.arrivals(scenario).tolist()
-    return RowJobs(policy, scenario, fresh), ArrayTally(scenario.outage_ms), firsts
+    return RowJobs(policy, scenario, fresh), firsts
 
 
 class _Traffic:
@@ -149,7 +147,7 @@ class _Traffic:
         record.fresh_retries += int((calling >= self._scenario.jobs).sum())
         record.offer(array("q", instants.tobytes()))
         if len(calling):
-            record.made.setdefault(retry, array("q")).frombytes(instants.tobytes())
+            record.made[retry] = array("q", instants.tobytes())
         for job, at in zip(calling[:SHOWN_JOBS].tolist(), instants[:SHOWN_JOBS].tolist(), strict=True):
             record.show(job, at)
         for job, at in zip(turn.dead[0].tolist(), turn.dead[1].tolist(), strict=True):
@@ -159,7 +157,7 @@ class _Traffic:
 
     def run(self) -> None:
         """Let everything happen. Attributes that every call needs are looked up once: this is where the time goes."""
-        line, record, pending = Line(self._scenario), self.record, self._pending
+        line, record, pending = _Line(self._scenario), self.record, self._pending
         begin, call, retried, lucky = line.begin, line.call, record.retried, self._lucky
         due_append, offered, retries, fail = record.due.append, record.offered, self._retries, self._jobs.fail
         end_ms = _NEVER if self._end_ms is None else self._end_ms
@@ -168,8 +166,8 @@ class _Traffic:
         while pending:
             due, job = divmod(heappop(pending), _MAX_NUMBER)
             retry = retries[job]
-            start = begin(due * NS)
-            at = start // NS
+            start = begin(due * _NS)
+            at = start // _NS
             if at > end_ms:
                 # Calls begin in order, so all others would begin later still.
                 self._leave_held(due)
@@ -185,7 +183,7 @@ class _Traffic:
                 record.fresh_calls += 1
                 self._next_fresh(job + 1 - self._scenario.jobs)
             in_time = call(start, record)
-            ended = -(-line.answered // NS)
+            ended = -(-line.answered // _NS)
             if in_time and lucky(job, retry):
                 self._succeeded(job, retry, ended)
                 continue
@@ -245,3 +243,63 @@ class _Traffic:
             return
         record.fresh_ends.succeeded += 1
         record.at_once += not retry
+
+
+class _Line:
+    """The workers and the downstream's queue. Instants in nanoseconds.
+
+    Attributes:
+        answered: When the latest call ended for its caller: by an answer, a refusal, or its patience.
+        longest_wait: The longest that a call took to be done, the queue before it included.
+    """
+
+    def __init__(self, scenario: Scenario) -> None:
+        self._outage = scenario.outage_ms * _NS
+        self._service = 0 if scenario.capacity is None else round(1e9 / scenario.capacity)
+        self._latency = scenario.latency_ms * _NS
+        self._timeout = None if scenario.timeout_ms is None else scenario.timeout_ms * _NS
+        # Callers leave in the order in which they began (so do both answers and patience), hence a simple queue.
+        self._busy: deque[int] | None = None
+        if scenario.workers is not None:
+            self._busy = deque([0] * scenario.workers, scenario.workers)
+        self._free = 0
+        self.answered = 0
+        self.longest_wait = 0
+
+    @property
+    def most_backlog(self) -> int:
+        """The most calls that had been taken in and were not yet done."""
+        # All before a call take the same: it is in the queue for so many services, the last of which are whole.
+        return -(-self.longest_wait // self._service) if self._service else 0
+
+    def begin(self, due: int) -> int:
+        """Give when a call that is due begins; the workers are still to be told, by `call`."""
+        return due if self._busy is None or self._busy[0] <= due else self._busy[0]
+
+    def call(self, start: int, record: Record) -> bool:
+        """Make a call; tell whether it was answered in time."""
+        in_time = start >= self._outage
+        answered = start
+        if in_time:
+            free = self._free
+            done = self._free = (start if start > free else free) + self._service
+            if done - start > self.longest_wait:
+                self.longest_wait = done - start
+            worked = _within(start, done)
+            record.done.append(worked)
+            answered = done + self._latency
+            if self._timeout is not None and answered - start > self._timeout:
+                in_time = False
+                answered = start + self._timeout
+                record.abandoned.append(worked)
+            else:
+                record.served.append(_within(start, answered))
+        if self._busy is not None:
+            self._busy.append(answered)
+        self.answered = answered
+        return in_time
+
+
+def _within(start: int, end: int) -> int:
+    """Give the millisecond in which something ended: what ends on the stroke of a second was done in the second before."""
+    return (end - 1 if end > start else end) // _NS

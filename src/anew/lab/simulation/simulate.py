@@ -16,8 +16,8 @@ from anew.lab.simulation.bounds import (
     MAX_EXACT_JOBS,
     PLAIN_JOBS,
     Budget,
+    admit_calls,
 )
-from anew.lab.simulation.foresee import admit_calls
 from anew.lab.simulation.outcome import Outcome
 from anew.lab.simulation.record import Record
 from anew.lab.simulation.scenario import Scenario
@@ -69,25 +69,26 @@ def simulate(
     if scenario.success == 0 and scenario.end_ms is None and policy.deadline_ms is None:
         # Nothing but its limit ends a job, and without one this would have been refused above.
         budget.foresee(scenario.jobs, policy.retries or 0)
-    found = _run(policy, scenario, budget, record, plain=plain)
+    record = record or Record.of(scenario)
+    _run(policy, scenario, budget, record, plain=plain)
+    found = record.outcome(scenario)
     return found if bin_ms is None else found.rebinned(bin_ms)
 
 
-def _run(
-    policy: Policy, scenario: Scenario, budget: Budget, record: Record | None, *, plain: bool
-) -> Outcome:
+def _run(policy: Policy, scenario: Scenario, budget: Budget, record: Record, *, plain: bool) -> None:
     # Inside, because NumPy is optional, and slow to import for a command that does not need it.
     if scenario.coupled:
         from anew.lab.simulation.queueing import simulate_queueing
 
-        return simulate_queueing(policy, scenario, budget, record, exact=plain)
-    if plain:
+        simulate_queueing(policy, scenario, budget, record, exact=plain)
+    elif plain:
         from anew.lab.simulation.exact import simulate_exactly
 
-        return simulate_exactly(policy, scenario, budget, record)
-    from anew.lab.simulation.fast import simulate_fast
+        simulate_exactly(policy, scenario, budget, record)
+    else:
+        from anew.lab.simulation.fast import simulate_fast
 
-    return simulate_fast(policy, scenario, budget, record)
+        simulate_fast(policy, scenario, budget, record)
 
 
 def _check(policy: Policy, scenario: Scenario, *, exact: bool, plain: bool) -> None:

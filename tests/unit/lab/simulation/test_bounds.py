@@ -8,7 +8,7 @@ import pytest
 
 from anew.backoff import Policy
 from anew.errors import InvalidInput
-from anew.lab.simulation.foresee import admit_calls, foreseen
+from anew.lab.simulation.bounds import admit_calls, foreseen
 from anew.lab.simulation.scenario import Scenario
 from anew.lab.simulation.simulate import simulate
 
