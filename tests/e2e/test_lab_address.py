@@ -229,27 +229,6 @@ def _at_once(route: Any) -> None:
     route.fulfill(response=answer, body=text.replace("SETTLED_MS = 600", "SETTLED_MS = 0"))
 
 
-def test_beside_json_with_a_mistake_choices_are_entries_all_the_same(tabs: Callable[..., LabPage]) -> None:
-    lab = tabs().open("?a=json&b=sidekiq")
-    page = lab.page
-    begin = page.evaluate("history.length")
-    before = lab.drawn()
-    page.locator(box("a.json")).fill('{"curve":')
-    page.locator(box("a.json")).press("Tab")
-    lab.await_change(before)
-    assert page.evaluate("history.length") == begin  # a mistake is no choice
-    before = lab.drawn()
-    page.locator("#choice-b").select_option("celery")
-    lab.await_change(before)
-    assert page.evaluate("history.length") == begin + 1
-    before = lab.drawn()
-    page.go_back()
-    data = lab.await_change(before)
-    assert data["curves"][1]["label"].startswith("B sidekiq")
-    assert data["before"] == ["a"]
-    assert page.locator(box("a.json")).input_value() == '{"curve":'
-
-
 def test_a_slider_that_is_dragged_rewrites_the_address_when_it_rests(lab: LabPage) -> None:
     """Browsers refuse to rewrite an address a hundred times in some seconds: at each step of a slider they would."""
     page = lab.page

@@ -11,7 +11,7 @@ from anew.web.cards import JSON, Card
 from anew.web.controls import Control
 from anew.web.herds import Herd
 from anew.web.messages import Ask
-from anew.web.state import SCENARIO, UNTIL, State
+from anew.web.state import UNTIL, State
 from anew.web.words import between
 
 
@@ -29,7 +29,7 @@ def about(state: State, ask: Ask, *, kept: bool) -> dict[str, Any]:
     return {
         "errors": errors,
         "unread": [card.key for card in state.cards if card.unread],
-        "summaries": {card.key: card.summary for card in state.cards if card.preset},
+        "summaries": {} if kept else {card.key: card.summary for card in state.cards if card.preset},
         "idle": [item.name for card in state.cards for item in card.controls if item.idle],
         "policies": ask.partial and state.restructured,
         "set": _set(state),
@@ -44,69 +44,12 @@ def _set(state: State) -> dict[str, Any]:
     controls = _controls(state)
     sliders = {item.name: (item.slider.at, item.slider.end) for item in controls if item.slider is not None}
     texts = {f"{card.key}.of": card.of for card in state.cards}
-    texts |= {f"{card.key}.was": card.was for card in state.cards}
     texts |= {f"{card.key}.json": card.json for card in state.cards if card.choice == JSON}
     return {"sliders": sliders, "texts": texts}
 
 
 def _controls(state: State) -> list[Control]:
     return [*state.controls.values(), state.retry, *(item for card in state.cards for item in card.controls)]
-
-
-# ---- in place of what does not fit
-
-
-def unfit(state: State) -> list[Control]:
-    """Give the controls whose text does not fit, before anything has been drawn without it."""
-    return [item for item in _controls(state) if item.error]
-
-
-def shared_unfit(state: State) -> bool:
-    """Tell whether a number that all pictures hang on does not fit, such as one that is half typed."""
-    return any(item.error for item in (*state.controls.values(), state.retry))
-
-
-def say_what_holds(state: State, wrong: Sequence[Control], herds: Sequence[Herd]) -> list[str]:
-    """Say beside each wrong text for what the pictures are.
-
-    Args:
-        state: The state.
-        wrong: The controls that `unfit` has found.
-        herds: What is drawn.
-
-    Returns:
-        A sentence for the figures about each wrong value of the scenario, which all of them hang on.
-    """
-    drawn = {one.key for one in herds}
-    sentences = []
-    _say_what_was(state, drawn)
-    drawn -= {card.key for card in state.cards if card.before}
-    for item in wrong:
-        shared = item.name in state.controls or item is state.retry
-        if not drawn or not (shared or item.name.partition(".")[0] in drawn):
-            continue
-        holds = _instead(state, item)
-        item.error += f". The picture is for {item.label}: {holds}"
-        if item.name in state.controls:
-            sentences.append(f"These figures are for {item.label}: {holds}. What its box holds does not fit.")
-    return sentences
-
-
-def _say_what_was(state: State, drawn: set[str]) -> None:
-    """Say beside the mistake in a policy that it is drawn as it was before."""
-    for card in state.cards:
-        if card.before and card.key in drawn:
-            holds = f". The picture is of {card.key.upper()} as it was before the mistake"
-            card.error += holds if card.error else ""
-            for item in card.controls:
-                item.error += holds if item.error else ""
-
-
-def _instead(state: State, item: Control) -> str:
-    """Say what holds in place of a wrong text; an outage that is not said depends on whether a success is."""
-    if item.name == "outage" and state.values["success"] != SCENARIO["success"][2]:
-        return "none"
-    return item.instead
 
 
 def say_what_is_shown(state: State, end_ms: int) -> dict[str, str]:
@@ -125,7 +68,7 @@ def summarize(cards: Sequence[Card], herds: Sequence[Herd]) -> None:
     """Say what each changed preset comes to, in place of the sentence about it as it comes."""
     drawn = {one.key: one.explained for one in herds}
     for card in cards:
-        if card.changed and not card.before:
+        if card.changed:
             figures = f": {_comes_to(drawn[card.key])}" if card.key in drawn else ""
             card.summary = f"After {card.label[2:]}, changed{figures}."
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -16,7 +15,7 @@ from anew.errors import InvalidInput
 from anew.web.controls import Control, control, for_a_box
 from anew.web.idle import idle
 from anew.web.parts import HINTS, take_apart
-from anew.web.policy_text import compact, decoded, read_again, why_unread
+from anew.web.policy_text import compact, decoded, why_unread
 
 JSON: Final = "json"
 """The choice of a policy that has no name."""
@@ -42,8 +41,6 @@ class Card:
         choice: A preset's name or alias, or `JSON`.
         preset: The preset's own name; "" if there is none.
         policy: What it comes to; None where something does not fit.
-        before: What it was before something did not fit; None where all fits, or nothing is known of before.
-        was: JSON of what it comes to, or was before: a page that is open says it with the next question.
         form: A preset's short JSON, with what was changed.
         controls: Its parameters.
         json: Its canonical JSON; what was given, where that does not fit.
@@ -61,8 +58,6 @@ class Card:
     choice: str
     preset: str = ""
     policy: Policy | None = None
-    before: Policy | None = None
-    was: str = ""
     form: dict[str, Any] = field(default_factory=dict)
     controls: list[Control] = field(default_factory=list)
     json: str = ""
@@ -92,18 +87,14 @@ class Card:
 
     def kind(self) -> list[tuple[str, str]]:
         """Give the pairs that say what it is made of, without its numbers and texts."""
-        controls = self.controls
-        if self.unread and self.before:
-            controls = take_apart(self.before, self.key, {}).controls
-        return [(self.key, self.choice), *((item.name, item.text) for item in controls if item.options)]
+        return [(self.key, self.choice), *((item.name, item.text) for item in self.controls if item.options)]
 
     def link(self) -> list[tuple[str, str]]:
         """Give the pairs that bring this policy back; what is wrong stays in, so that a link shows the same."""
-        was = [(f"{self.key}.was", self.was)] if self.before and self.was != self.json else []
         if self.choice == JSON:
-            return [(self.key, JSON), (f"{self.key}.json", self.json), *was]
+            return [(self.key, JSON), (f"{self.key}.json", self.json)]
         said = [(item.name, item.text) for item in self.controls if item.said]
-        return [(self.key, self.choice), *said, *was]
+        return [(self.key, self.choice), *said]
 
 
 def read_card(key: str, given: Mapping[str, str]) -> Card:
@@ -115,28 +106,15 @@ def read_card(key: str, given: Mapping[str, str]) -> Card:
     """
     own = {name: text for name, text in given.items() if name == key or name.startswith(f"{key}.")}
     choice, before = own.pop(key, "").strip(), own.pop(f"{key}.of", "")
-    text, was = own.pop(f"{key}.json", None), own.pop(f"{key}.was", "")
+    text = own.pop(f"{key}.json", None)
     if choice[:1] in ("{", "["):
         choice, text = JSON, choice
     if choice == JSON:
-        card = _read_json(key, text, before, own)
-    else:
-        moved = bool(before) and before not in (choice, ALIASES.get(choice))
-        card = _read_preset(key, choice, {} if moved else own)
-        card.restructured = moved
-    _keep(card, was)
+        return _read_json(key, text, before, own)
+    moved = bool(before) and before not in (choice, ALIASES.get(choice))
+    card = _read_preset(key, choice, {} if moved else own)
+    card.restructured = moved
     return card
-
-
-def _keep(card: Card, was: str) -> None:
-    """Keep what the card comes to for the next question; where it comes to nothing, take what was kept."""
-    if card.policy is not None:
-        card.was = card.json if card.choice == JSON else json.dumps(card.form, ensure_ascii=False)
-    elif card.before is not None:
-        card.was = card.json
-    else:
-        card.before = read_again(was)
-        card.was = was if card.before else ""
 
 
 # ---- by name
@@ -246,9 +224,7 @@ def _read_json(key: str, text: str | None, before: str, own: Mapping[str, str]) 
     card.controls, card.restructured = taken.controls, card.restructured or taken.changed
     card.unknown = [] if taken.changed else [name for name in own if name not in taken.used]
     card.policy = _build(card, taken.tree) if own else policy
-    if card.policy is None:
-        card.before = policy  # the text is right, and a control is not
-    else:
+    if card.policy is not None:
         card.json = compact(card.policy)
     card.of = _of(card.json)
     return card

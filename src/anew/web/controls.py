@@ -90,13 +90,6 @@ class Control:
         return self.text.strip() != self.default
 
     @property
-    def instead(self) -> str:
-        """What holds where the text does not fit."""
-        if self.options:
-            return dict(self.options).get(self.default) or self.text
-        return self.default or self.placeholder or "an empty box"
-
-    @property
     def id(self) -> str:
         """A name that HTML and CSS both like."""
         return "f-" + re.sub(r"[^A-Za-z0-9]+", "-", self.name)

@@ -118,10 +118,10 @@ def make(ask: Ask) -> Made:
     """
     state = read_state(ask.query)
     values: dict[str, Any] = {"state": state, "problem": ask.problem, "partial": ask.partial}
-    # Half-typed, a number of the scenario would draw another one: an open page keeps the picture that it has.
-    half = ask.partial and answers.shared_unfit(state)
-    values |= _results(state, compute=not ask.problem and not half)
-    # Where nothing can be drawn an open page keeps what it has: half-typed JSON must not make it jump.
+    # Half-typed, a text would draw something else: an open page keeps the picture that it has until all of it fits.
+    # Elsewhere the policies that fit are drawn, but for a scenario that does not, which all of them meet.
+    fits = not (state.errors() if ask.partial else state.scenario_errors())
+    values |= _results(state, compute=fits and not ask.problem)
     data = values["data"]
     kept = ask.partial and not data["curves"] and not data["herds"]
     values |= {"kept": kept, "data": data | answers.about(state, ask, kept=kept)}
@@ -132,9 +132,7 @@ def make(ask: Ask) -> Made:
 
 def _results(state: State, *, compute: bool) -> dict[str, Any]:
     """Give what the templates show beside the form."""
-    wrong = answers.unfit(state)
     herds = _herds(state) if compute else []
-    holds = answers.say_what_holds(state, wrong, herds)
     answers.summarize(state.cards, herds)
     _end_slider(state, herds)
     played = _scenes(state, herds) if compute else []
@@ -144,7 +142,6 @@ def _results(state: State, *, compute: bool) -> dict[str, Any]:
     shaded = f" Shaded: the outage of {format_duration(outage)}." if outage else ""
     return {
         "herds": herds,
-        "answers": holds,
         "verdict": verdict(herds, played, state.intent.calls),
         "facts": _facts(state, herds, played) if herds else [],
         "said": {
@@ -190,10 +187,9 @@ def _aligned(rows: list[words.Row], played: list[scenes.Scene], herds: list[Herd
 def _herds(state: State) -> list[Herd]:
     found = []
     for card in state.cards:
-        policy = card.policy or card.before
-        if policy is not None:
+        if card.policy is not None and not card.errors():
             try:
-                found.append(herd(card.key, card.label, policy, state.values))
+                found.append(herd(card.key, card.label, card.policy, state.values))
             except AnewError as error:
                 _blame(state, card.key, error)
     return found
@@ -233,7 +229,6 @@ def _data(state: State, herds: list[Herd], played: list[scenes.Scene]) -> dict[s
     return {
         "log": log,
         "jobs": state.values["jobs"],
-        "before": [card.key for card in state.cards if card.before],
         "charts": {name: name in state.charts for name in CHARTS},
         "herdAs": state.herd_as,
         **drawing.curves({one.key: drawing.line_of(one) for one in herds}),

@@ -9,8 +9,6 @@ import msgspec
 
 from anew.backoff import Policy
 from anew.backoff.form import json_object
-from anew.backoff.policy import MAX_POLICY_BYTES
-from anew.errors import InvalidInput
 
 
 def compact(policy: Policy) -> str:
@@ -56,13 +54,3 @@ def why_unread(error: ValueError | RecursionError) -> str:
     rest = error.doc[error.pos :].lstrip()
     there = "the text ends" if not rest else f"there is {rest.split()[0][:20]}"
     return f"{where}: {there}; expected {known}"
-
-
-def read_again(text: str) -> Policy | None:
-    """Read what a page has said before; None where no page has said that."""
-    if not text or len(text) > MAX_POLICY_BYTES:
-        return None
-    try:
-        return Policy.from_json(decoded(text))
-    except (ValueError, RecursionError, InvalidInput):
-        return None

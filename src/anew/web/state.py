@@ -114,12 +114,14 @@ class State:
 
     def errors(self) -> dict[str, str]:
         """Give what is wrong by the name of the field."""
-        found = {name: item.error for name, item in self.controls.items() if item.error}
-        if self.retry.error:
-            found["retry"] = self.retry.error
+        found = self.scenario_errors()
         for card in self.cards:
             found |= card.errors()
         return found
+
+    def scenario_errors(self) -> dict[str, str]:
+        """Give what is wrong with the numbers that all pictures hang on."""
+        return {item.name: item.error for item in (*self.controls.values(), self.retry) if item.error}
 
     def url(self) -> str:
         """Give the address of this state."""

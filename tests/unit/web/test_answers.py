@@ -75,48 +75,6 @@ def test_what_does_nothing_under_another_jitter_is_hidden(query: str, expected: 
     assert ("a.grow=5s" in made.url) == ("a.grow=5s" in query)
 
 
-@pytest.mark.parametrize(
-    ("query", "name", "holds"),
-    [
-        ("a=zizq&outage=soon", "outage", "outage: for ever"),
-        ("a=zizq&outage=soon&success=0.5", "outage", "outage: none"),
-        ("a=zizq&jobs=x", "jobs", "jobs: 1000"),
-        ("a=zizq&capacity=x", "capacity", "capacity: any"),
-    ],
-)
-def test_where_a_value_does_not_fit_the_figures_say_for_what_they_are(
-    query: str, name: str, holds: str
-) -> None:
-    made = page(query)
-    assert made.data["errors"][name].endswith(f". The picture is for {holds}")
-    assert f"These figures are for {holds}. What its box holds does not fit." in made.html
-    assert made.data["curves"]
-    # Half-typed in a page that is open, it leaves the picture as it is.
-    made = page(query, partial=True)
-    assert "still the previous one" in made.data["errors"][name]
-    assert made.data["kept"]
-    assert "verdict" not in made.ids
-
-
-@pytest.mark.parametrize(
-    ("query", "name", "holds"),
-    [
-        ("a=zizq&a.base=long", "a.base", "base: 15s"),
-        ("a=zizq&a.jitter=lots", "a.jitter", "jitter: its own (grow)"),
-        ("a=json&a.curve=spiral", "a.curve", "curve: "),
-        ("a=zizq&retry=x", "retry", "retry: 10"),
-    ],
-)
-def test_beside_a_value_that_does_not_fit_stands_what_holds(query: str, name: str, holds: str) -> None:
-    made = page(query)
-    assert f". The picture is for {holds}" in made.error(name)
-    assert "These figures are for" not in made.html
-
-
-def test_nothing_holds_where_nothing_is_drawn() -> None:
-    assert "picture is for" not in page("a=zizq&a.floor=1h&a.cap=1m").html
-
-
 @pytest.mark.parametrize("query", ["a=zizq&outage=soon", "a=zizq&a.cap=soon", "a=zizq&timeout=0&outage=1m"])
 def test_nothing_is_an_empty_box(query: str) -> None:
     """Null is what JSON has for it."""
@@ -147,3 +105,31 @@ def test_a_bare_curve_can_be_chosen_like_a_preset(name: str) -> None:
     assert chosen.data["policies"]
     assert chosen.data["curves"][0]["label"] == "A custom"
     assert f'{{"curve": {{"{name}"' in (chosen.value("a.json") or "")
+
+
+@pytest.mark.parametrize(
+    ("query", "name"),
+    [
+        ("a=zizq&b=even&outage=soon", "outage"),
+        ("a=zizq&b=even&jobs=x", "jobs"),
+        ("a=zizq&b=even&retry=x", "retry"),
+        ("a=zizq&b=even&a.base=long", "a.base"),
+        ("a=zizq&b=even&a.jitter=lots", "a.jitter"),
+        ("b=even&a=json&a.json={", "a"),
+    ],
+)
+def test_what_does_not_fit_keeps_the_picture_of_an_open_page(query: str, name: str) -> None:
+    made = page(query, partial=True)
+    assert made.data["errors"][name].endswith(". The picture is still the previous one.")
+    assert made.data["kept"]
+    assert "verdict" not in made.ids
+
+
+@pytest.mark.parametrize(
+    ("query", "drawn"),
+    [("a=zizq&b=even&outage=soon", []), ("a=zizq&b=even&retry=x", []), ("a=zizq&b=even&a.base=long", ["b"])],
+)
+def test_a_page_draws_the_policies_that_fit_if_the_scenario_does(query: str, drawn: list[str]) -> None:
+    made = page(query)
+    assert [line["key"] for line in made.data["curves"]] == drawn
+    assert ("what is wrong stands beside its field" in made.html) == (not drawn)

@@ -10,7 +10,6 @@ from anew.backoff.curves import CURVES
 from anew.backoff.fields import fields_of
 from anew.backoff.policy import JITTERS, Phase
 from anew.backoff.windows import Bound
-from anew.lab.explain import explain
 from anew.web.cards import Card, read_card
 from anew.web.controls import RANGES
 from anew.web.forms import forms
@@ -175,51 +174,3 @@ def test_the_largest_that_zizq_can_say() -> None:
     (form,) = [form for form in forms(card(a="zizq", a__base="4294967296ms")) if form.name == "Zizq"]
     assert form.text == ""
     assert "its numbers have 32 bits, and base_ms would be 4294967296." in form.note
-
-
-@pytest.mark.parametrize(
-    ("given", "waits"),
-    [
-        ({"a": "json", "a.json": "{", "a.was": '{"curve":{"constant":"5m"}}'}, 300_000),
-        ({"a": "json", "a.json": '{"curve":{"constant":"x"}}', "a.was": '{"preset":"constant","wait":"7m"}'}, 420_000),
-        ({"a": "evne", "a.was": '{"preset":"constant"}'}, 300_000),
-    ],
-)  # fmt: skip
-def test_a_mistake_leaves_what_was_before_it(given: dict[str, str], waits: int) -> None:
-    made = read_card("a", given)
-    assert made.policy is None
-    assert made.error
-    assert made.before is not None
-    assert explain(made.before).rows[0].nominal_ms == waits
-    assert ("a.was", given["a.was"]) in made.link()
-    again = read_card("a", dict(made.link()))
-    assert (again.before, again.error) == (made.before, made.error)
-
-
-def test_a_control_with_a_mistake_leaves_what_the_json_says() -> None:
-    text = '{"curve":{"between":{"low":"5s","high":"1m","retries":9}},"limit":9}'
-    valid = read_card("a", {"a": "json", "a.json": text})
-    wrong = read_card("a", {"a": "json", "a.json": valid.json, "a.of": valid.of, "a.curve.low": "2m"})
-    assert wrong.policy is None
-    assert wrong.before == valid.policy
-    assert wrong.was == valid.was == valid.json
-
-
-@pytest.mark.parametrize("was", ["", "{", "[" * 5_000, '{"curve":1}', '"<script>"', " " * 20_000])
-def test_what_no_page_has_said_was_nothing(was: str) -> None:
-    made = read_card("a", {"a": "json", "a.json": "{", "a.was": was})
-    assert (made.before, made.was) == (None, "")
-
-
-def test_what_fits_needs_no_before() -> None:
-    made = read_card("a", {"a": "zizq", "a.base": "20s", "a.was": '{"preset":"even"}'})
-    assert made.before is None
-    assert made.was == '{"preset": "zizq", "base": "20s"}'
-    assert made.link() == [("a", "zizq"), ("a.base", "20s")]
-
-
-def test_a_mistake_is_no_other_kind() -> None:
-    text = '{"curve": {"constant": "5m"}}'
-    valid = read_card("a", {"a": "json", "a.json": text})
-    wrong = read_card("a", {"a": "json", "a.json": "{", "a.of": valid.of, "a.was": text})
-    assert wrong.kind() == valid.kind()

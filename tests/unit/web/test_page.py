@@ -97,7 +97,8 @@ def test_what_does_not_fit_is_told_beside_its_field(name: str, text: str, expect
     made = page({"a": "zizq", name: text})
     assert expected in made.error(name)
     assert made.data["errors"] == {name: made.error(name)}
-    assert len(made.data["curves"]) == 1  # the rest of the page stays
+    assert made.data["curves"] == []
+    assert "there is nothing to draw" in made.html.lower()
 
 
 @pytest.mark.parametrize(

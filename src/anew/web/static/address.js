@@ -21,8 +21,8 @@ let pending = null, rest = 0;
 export function follow(data, edit) {
   if (leaving) return false;
   const begin = step === null;
-  // JSON that cannot be read, and never could, has no parts to compare: it makes no entry.
-  const next = !begin && data.unread?.some((key) => !data.before.includes(key)) ? step : data.step;
+  // JSON that cannot be read has no parts to compare: it makes no entry.
+  const next = !begin && data.unread?.length ? step : data.step;
   if (!begin && next !== step && (edit === null || edit !== made)) {
     settle();  // the entry that is left keeps what was shown last
     history.pushState(null, "", data.url);

@@ -22,7 +22,6 @@ export function listen() {
   document.addEventListener("htmx:config:request", ({ detail }) => {
     asked += 1;
     numbers.set(detail.ctx, asked);
-    shorten(detail.ctx.request.body);
   });
   listenToChoices(ask);
   document.addEventListener("focusin", (event) => {
@@ -62,13 +61,6 @@ function takeBack({ key, isComposing, target: box }) {
   if (key !== "Escape" || isComposing || !typed || box.value === began) return;
   box.value = began;
   box.dispatchEvent(new Event("input", { bubbles: true }));
-}
-
-/** Leaves out what a policy was as long as its JSON says the same: a request has only so much room. */
-function shorten(body) {
-  for (const name of [...body.keys()].filter((one) => one.endsWith(".was"))) {
-    if (body.get(name) === body.get(name.replace(/was$/, "json"))) body.delete(name);
-  }
 }
 
 /** Keeps in mind what a field has been given: an answer to what was asked before does not know of it. */

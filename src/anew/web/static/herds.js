@@ -1,6 +1,6 @@
 // Herds: a row for each job and a dot for each retry, or all jobs as heat or as lines. One picture a policy, drawn on canvas.
 
-import { colour, element, font, mark, panels, replace, retryColours } from "./look.js";
+import { colour, element, font, panels, replace, retryColours } from "./look.js";
 import { duration, durationTicks } from "./units.js";
 
 const LEFT = 46, RIGHT = 10, TOP = 6, BOTTOM = 24;
@@ -59,7 +59,7 @@ function drawHerd(canvas, herd, data) {
   else if (as === "heat") heat(pen, frame, x, herd, data.edges, colours);
   else lines(pen, frame, x, herd, data, colours);
   names(pen, frame, as, herd, data.tallest);
-  canvas.setAttribute("aria-label", `${herd.label}${mark(data, herd.key)}: ${as} over the time since the first failure, coloured by retry number`);
+  canvas.setAttribute("aria-label", `${herd.label}: ${as} over the time since the first failure, coloured by retry number`);
 }
 
 /** Gives the pen of an empty canvas; one that had that size already need not be laid out anew. */

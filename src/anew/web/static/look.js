@@ -24,11 +24,6 @@ export function policyColour(key) {
   return colours().policies[key] ?? colour("ink");
 }
 
-/** Says of a policy with a mistake that it is shown as it was before. */
-export function mark(data, key) {
-  return data.before?.includes(key) ? " (before the mistake)" : "";
-}
-
 /** Gives a colour with less of it: "#rrggbb" and a share. */
 export function faint(hex, share) {
   return hex + Math.round(share * 255).toString(16).padStart(2, "0");
@@ -78,9 +73,8 @@ export function panels(room, data, lines, name, inside) {
     const letter = line.key.toUpperCase(), own = line.label.startsWith(`${letter} `);
     badge.hidden = !own;
     write(badge, letter);
-    write(label, (own ? line.label.slice(2) : line.label) + mark(data, line.key));
+    write(label, own ? line.label.slice(2) : line.label);
     write(beside, data.beside?.[name]?.[line.key] ?? "");
-    one.classList.toggle("before", mark(data, line.key) !== "");
     return one;
   });
 }

@@ -1,6 +1,6 @@
 // The charts with two axes: waits, load, the spread of one retry. uPlot draws them; here is what they say.
 
-import { colour, element, faint, font, mark, panels, policyColour, replace, write } from "./look.js";
+import { colour, element, faint, font, panels, policyColour, replace, write } from "./look.js";
 import { duration, durationTicks, powerTicks, short } from "./units.js";
 
 const uPlot = window.uPlot;
@@ -14,12 +14,12 @@ export function drawCurves(data) {
   const long = (values) => x.map((_, place) => values[place] ?? null);
   const series = [{}], bands = [], columns = [x];
   for (const line of lines) {
-    const own = policyColour(line.key), strong = strength(data, line);
+    const own = policyColour(line.key);
     const at = series.length;
-    series.push({ ...ink(data, line), width: 2, points: { show: false } });
-    series.push({ stroke: faint(own, 0.35 * strong), width: 1, points: { show: false } });
-    series.push({ stroke: faint(own, 0.35 * strong), width: 1, points: { show: false } });
-    bands.push({ series: [at + 2, at + 1], fill: faint(own, 0.16 * strong) });
+    series.push({ stroke: own, width: 2, points: { show: false } });
+    series.push({ stroke: faint(own, 0.35), width: 1, points: { show: false } });
+    series.push({ stroke: faint(own, 0.35), width: 1, points: { show: false } });
+    bands.push({ series: [at + 2, at + 1], fill: faint(own, 0.16) });
     columns.push(long(line.middle), long(line.earliest), long(line.latest));
   }
   const room = openRoom("curve", lines);
@@ -45,8 +45,8 @@ export function drawLoad(data) {
   drawn.forEach((line, place) => draw(`load-${line.key}`, rooms[place], data, {
     steps: true, capacity, outage, sync: "load",
     series: [
-      {}, { ...filled(data, line, 0.3), stroke: undefined, width: 0 }, filled(data, line, 0),
-      ...(line.served ? [{ ...filled(data, line, 0), stroke: colour("ink"), dash: [2, 3] }] : []),
+      {}, { ...filled(line, 0.3), stroke: undefined, width: 0 }, filled(line, 0),
+      ...(line.served ? [{ ...filled(line, 0), stroke: colour("ink"), dash: [2, 3] }] : []),
     ],
     columns: [edges, ...[line.means, line.line, ...(line.served ? [line.served] : [])].map(closed)],
     scales: { x: timeScale(data.log, edges, data.span[0]), y },
@@ -131,7 +131,7 @@ export function drawWaits(data) {
   const rooms = openRooms("waits", data, named);
   named.forEach((line, place) => draw(`waits-${line.key}`, rooms[place], data, {
     steps: true, sync: "waits",
-    series: [{}, filled(data, line, 0.3)], columns: [edges, closed(line.shares.map((share) => share * 100))],
+    series: [{}, filled(line, 0.3)], columns: [edges, closed(line.shares.map((share) => share * 100))],
     scales: { x: timeScale(log, edges, edges[1]), y },
     axes: [durationAxisX(`wait before retry ${data.retry}`, log), numberAxis("% of the jobs", false)],
     read: (at) => `${duration(edges[at])} to ${duration(edges[at + 1])}: ${short(line.shares[at] * 100)}\u00a0% of the jobs`,
@@ -167,14 +167,14 @@ function draw(name, room, data, chart) {
   if (room === null) return;
   const width = Math.floor(room.clientWidth), tall = height(width, name);
   const kind = [data.log, chart.axes.map((one) => one.name).join("|"), chart.series.length, chart.scales.x.distr, chart.scales.y.distr,
-    chart.keys?.map((line) => line.key + line.label + mark(data, line.key)).join()].join("/");
+    chart.keys?.map((line) => line.key + line.label).join()].join("/");
   const old = shown.get(name);
   if (old !== undefined && old.kind === kind && old.room === room && old.plot.root.isConnected) {
     old.now = chart;
     for (const [key, { asinh }] of Object.entries(chart.scales)) if (asinh) old.plot.scales[key].asinh = asinh;
     if (old.width !== width) old.plot.setSize({ width, height: tall });
     old.width = width;
-    if (chart.keys) replace(room.firstChild, legend(chart.keys, data));
+    if (chart.keys) replace(room.firstChild, legend(chart.keys));
     old.plot.setData(chart.columns);
     write(old.readout, "");
     return;
@@ -189,7 +189,7 @@ function draw(name, room, data, chart) {
     class: "plot", role: "img", "aria-label": `${chart.axes[1].name} over ${chart.axes[0].name}`,
     "aria-describedby": `words-${name.split("-")[0]}`,
   });
-  room.replaceChildren(...(chart.keys ? [legend(chart.keys, data)] : []), frame, readout);
+  room.replaceChildren(...(chart.keys ? [legend(chart.keys)] : []), frame, readout);
   entry.plot = new uPlot({
     width, height: tall, series: chart.series, bands: chart.bands ?? [], scales, axes: chart.axes,
     padding: [8, chart.right ?? 14, 0, 0],
@@ -266,25 +266,15 @@ function lettered(line) {
   return line.label.startsWith(`${line.key.toUpperCase()} `);
 }
 
-function legend(lines, data) {
+function legend(lines) {
   return element("p", { class: "legend", "aria-hidden": "true" }, ...lines.map((line) => element("span", { class: `policy-${line.key}` },
     ...(lettered(line) ? [element("span", { class: "badge" }, line.key.toUpperCase())] : []),
     element("i", { class: "shape" }, SHAPES[line.key] ?? "●"),
-    `${lettered(line) ? line.label.slice(2) : line.label}${mark(data, line.key)}`)));
+    `${lettered(line) ? line.label.slice(2) : line.label}`)));
 }
 
-/** How strong the picture of a policy is: one with a mistake is shown as it was before, and fainter. */
-function strength(data, line) {
-  return mark(data, line.key) ? 0.5 : 1;
-}
-
-function ink(data, line) {
-  const strong = strength(data, line);
-  return { stroke: faint(policyColour(line.key), strong), dash: strong < 1 ? [8, 5] : undefined };
-}
-
-function filled(data, line, share) {
-  return { ...ink(data, line), width: 1.5, fill: faint(policyColour(line.key), share * strength(data, line)), points: { show: false }, paths: uPlot.paths.stepped({ align: 1 }) };
+function filled(line, share) {
+  return { stroke: policyColour(line.key), width: 1.5, fill: faint(policyColour(line.key), share), points: { show: false }, paths: uPlot.paths.stepped({ align: 1 }) };
 }
 
 /** Gives an axis of time from 0: where it counts in powers it is even up to the first moment that matters. */
