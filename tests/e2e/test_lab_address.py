@@ -166,69 +166,6 @@ def test_who_leaves_a_list_has_chosen(lab: LabPage) -> None:
         assert lab.await_change(before)["curves"][0]["label"] != "A even"
 
 
-def test_slow_typing_in_a_list_is_one_entry(tabs: Callable[..., LabPage]) -> None:
-    """However long somebody pauses: every key is answered here before the next one, and Back undoes them all."""
-    lab = tabs()
-    page = lab.page
-    lab.page.route("**/choices.js", _at_once)
-    lab.open()
-    begin = page.evaluate("history.length")
-
-    def press(place: str, *keys: str) -> None:
-        page.locator(place).focus()
-        for key in keys:
-            before = lab.drawn()
-            page.keyboard.press(key)
-            lab.await_change(before)
-
-    press("#choice-a", "ArrowDown", "ArrowDown", "ArrowUp", "ArrowDown")
-    chosen = page.locator("#choice-a").input_value()
-    assert page.evaluate("history.length") == begin + 1
-    press('[name="herd"]:checked', "ArrowRight", "ArrowRight")
-    assert page.evaluate("history.length") == begin + 2
-    press("#choice-a", "ArrowUp", "ArrowUp")  # another editing of the same list
-    assert page.evaluate("history.length") == begin + 3
-
-    def travel(go: Callable[[], Any]) -> tuple[str, str]:
-        before = lab.drawn()
-        go()
-        return lab.await_change(before)["herdAs"], page.locator("#choice-a").input_value()
-
-    back, forward = page.go_back, page.go_forward
-    assert [travel(back) for _ in range(3)] == [("lines", chosen), ("dots", chosen), ("dots", "even")]
-    assert [travel(forward) for _ in range(2)] == [("dots", chosen), ("lines", chosen)]
-
-
-def test_slow_choices_of_a_curve_are_one_entry_though_its_parameters_change(
-    tabs: Callable[..., LabPage],
-) -> None:
-    lab = tabs()
-    page = lab.page
-    page.route("**/choices.js", _at_once)
-    lab.open("?a=json")
-    begin = page.evaluate("history.length")
-    kind = page.locator(box("a.curve"))
-    first = kind.input_value()
-    kind.focus()
-    for _ in range(2):
-        before = lab.drawn()
-        page.keyboard.press("ArrowDown" if first != "fibonacci" else "ArrowUp")
-        lab.await_change(before)
-    assert page.evaluate("history.length") == begin + 1
-    before = lab.drawn()
-    page.go_back()
-    lab.await_change(before)
-    assert page.locator(box("a.curve")).input_value() == first
-
-
-def _at_once(route: Any) -> None:
-    """Let every key be asked for at once, as if its successor came much later."""
-    answer = route.fetch()
-    text = answer.text()
-    assert "SETTLED_MS = 600" in text
-    route.fulfill(response=answer, body=text.replace("SETTLED_MS = 600", "SETTLED_MS = 0"))
-
-
 def test_a_slider_that_is_dragged_rewrites_the_address_when_it_rests(lab: LabPage) -> None:
     """Browsers refuse to rewrite an address a hundred times in some seconds: at each step of a slider they would."""
     page = lab.page

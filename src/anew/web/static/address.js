@@ -7,27 +7,21 @@ const REST_MS = 300;
 let here = location.search;
 /** What is chosen in that state; null before the first one. */
 let step = null;
-/** The edit that made the entry; null where something else did. */
-let made = null;
 /** Somebody has gone back: the page of that state is on its way. */
 let leaving = false;
 /** The address that is to be written when a slider rests, and what will do it; null where it is written. */
 let pending = null, rest = 0;
 
-/**
- * Follows a state that is about to be shown; false where it is stale: somebody has gone back since it was asked for.
- * `edit` is the number of the edit that it comes from: what one edit chooses, passing others by, is one entry.
- */
-export function follow(data, edit) {
+/** Follows a state that is about to be shown; false where it is stale: somebody has gone back since it was asked for. */
+export function follow(data) {
   if (leaving) return false;
   const begin = step === null;
   // JSON that cannot be read has no parts to compare: it makes no entry.
   const next = !begin && data.unread?.length ? step : data.step;
-  if (!begin && next !== step && (edit === null || edit !== made)) {
+  if (!begin && next !== step) {
     settle();  // the entry that is left keeps what was shown last
     history.pushState(null, "", data.url);
     here = location.search;
-    made = edit;
   } else if (!begin) {
     pending = data.url;
     clearTimeout(rest);

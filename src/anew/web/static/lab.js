@@ -1,7 +1,6 @@
 // The lab's page: draws what the server has worked out, and asks it again when something is changed.
 
 import { comeBack, follow, settle } from "./address.js";
-import { editOf } from "./choices.js";
 import { apply, listen } from "./form.js";
 import { drawHerds } from "./herds.js";
 import { isDark } from "./look.js";
@@ -17,7 +16,7 @@ function show(event) {
   if (place === read) return;  // a refusal brings no data
   read = place;
   const fresh = JSON.parse(place.textContent);
-  if (!follow(fresh, editOf(event?.detail.ctx))) return;
+  if (!follow(fresh)) return;
   data = fresh.kept && data !== null ? { ...data, ...withoutPicture(fresh) } : fresh;
   document.getElementById("results").classList.toggle("kept", data.kept);
   apply(data, event?.detail.ctx);
