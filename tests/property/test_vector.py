@@ -17,7 +17,7 @@ from .backoff_forms import YEAR_MS, durations, policies, slices
 np = pytest.importorskip("numpy", reason="pip install 'anew[lab]'")
 
 from anew.lab.herd import HerdChance  # noqa: E402
-from anew.lab.vector.waits import waits  # noqa: E402  (it needs NumPy)
+from anew.lab.vector import waits  # noqa: E402  (it needs NumPy)
 from tests.property.examples import examples  # noqa: E402
 
 seeds = st.integers(0, 2**64 - 1)
@@ -91,7 +91,7 @@ def test_slices_agree_although_numpy_rounds_tanh_in_its_own_way(base: Any, seed:
 
 def test_slices_agree_where_the_last_bit_decides(monkeypatch: pytest.MonkeyPatch) -> None:
     """A tanh that is off by one unit in its last place changes nothing: what is in doubt is drawn again."""
-    from anew.lab.vector import forms as vector_forms
+    from anew.lab import vector as vector_forms
 
     policy = Policy.from_json({"curve": {"exponential": {"base": 1_400}}, "jitter": "slices"})
     exact = in_bulk(policy, 5, 3_000, range(1, 20))
@@ -125,7 +125,7 @@ def test_a_users_own_function_falls_back_as_there(jitter: Any, fails: Any) -> No
 def test_a_jitter_without_a_form_of_its_own_is_asked_job_by_job(
     jitter: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from anew.lab.vector import waits as vector
+    from anew.lab import vector
 
     monkeypatch.setattr(vector, "FORMS", {})
     form = {"curve": {"exponential": {"base": "1s"}}, "ceil": "1h", "jitter": jitter}

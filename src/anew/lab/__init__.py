@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from anew.lab.compare import Comparison, compare
 from anew.lab.explain import Explanation, Forecast, explain
-from anew.lab.fit import fit
-from anew.lab.fit_proposal import Fit
+from anew.lab.fit import Fit, fit
 from anew.lab.lint import RULES, Finding, lint
 from anew.lab.simulation.outcome import Outcome
 from anew.lab.simulation.scenario import Scenario

@@ -11,15 +11,14 @@ from anew.backoff import Policy
 from anew.errors import InvalidInput
 from anew.lab.chance import PhaseKind, has_numpy
 from anew.lab.charts.pictures import Load, LoadLine, Picture
-from anew.lab.compare_side import FirstWait, Side, Spread, WindowEnds
-from anew.lab.compare_table import table
 from anew.lab.last_retry import last_retry, outlives
 from anew.lab.laws.spans import spans
 from anew.lab.named import Named
-from anew.lab.simulation.outcome import Outcome, in_same_bins
+from anew.lab.rhythm import Silence
+from anew.lab.simulation.outcome import Downstream, Outcome, in_same_bins
 from anew.lab.simulation.scenario import Scenario
 from anew.lab.simulation.simulate import simulate
-from anew.units import format_duration, refused
+from anew.units import SECOND_MS, format_duration, format_duration_about, format_range, refused
 
 if TYPE_CHECKING:
     from anew.lab.envelope import Millis
@@ -168,3 +167,166 @@ def _spread(policy: Policy, scenario: Scenario) -> Spread | None:
     herd = instants(policy, min(scenario.jobs, _MEASURED), retries=retries, seed=scenario.seed, phase=kind)
     found = measure(herd, yardstick)
     return Spread(found.cv[_BINS], found.peak[_BINS], found.rsd)
+
+
+# ---- what a comparison tells of one policy
+
+
+class Spread(msgspec.Struct, frozen=True, gc=False):
+    """How evenly a herd that fails together, and at every retry, comes back; see `anew.lab.measure`.
+
+    Args:
+        cv: Root mean square of the load's error in bins of 1/16 gap, as a share of the load; 0 is perfectly even.
+        peak: The fullest such bin, in units of what it would hold if all were even.
+        deviation: Standard deviation of a wait as a share of its mean, averaged over the retries from the second on.
+    """
+
+    cv: float
+    peak: float
+    deviation: float
+
+
+class FirstWait(msgspec.Struct, frozen=True, gc=False):
+    """The bounds of the first wait and the curve's own, in milliseconds."""
+
+    earliest_ms: int
+    nominal_ms: int
+    latest_ms: int
+
+
+class WindowEnds(msgspec.Struct, frozen=True, gc=False):
+    """When the last retry comes after the first failure: the bounds, in milliseconds."""
+
+    earliest_ms: int
+    latest_ms: int
+
+
+class Side(msgspec.Struct, frozen=True, kw_only=True):
+    """One policy in the comparison. Shares are fractions of 1.
+
+    Args:
+        label: What it is called.
+        policy: Its JSON form.
+        limit: How many retries it allows; None: no end.
+        first_wait: Earliest, nominal and latest first wait; None if there is none, or it cannot be told.
+        window: Earliest and latest time of the last retry after the first failure; None: no end, or not known.
+        outlives: Share of the jobs that have a retry left after the scenario's outage; None if it cannot be told.
+        calls_a_job: Calls of the herd after its first failures, divided by the jobs; those of fresh calls are none of them.
+        spread: Its evenness; None where it was not measured: without NumPy, with fewer than 6 retries, or with waits
+            of nothing.
+        outcome: All that the simulation gives.
+    """
+
+    label: str
+    policy: Any
+    limit: int | None
+    first_wait: FirstWait | None
+    window: WindowEnds | None
+    outlives: float | None
+    calls_a_job: float
+    spread: Spread | None
+    outcome: Outcome
+
+
+# ---- a comparison as a table: a line for each figure, a column for each policy
+
+
+def _first(side: Side) -> str:
+    wait = side.first_wait
+    if wait is None:
+        return "-"
+    between = format_range(wait.earliest_ms, wait.latest_ms)
+    return format_duration(wait.nominal_ms) + ("" if wait.earliest_ms == wait.latest_ms else f" ({between})")
+
+
+def _window(side: Side) -> str:
+    if side.window is not None:
+        return format_range(side.window.earliest_ms, side.window.latest_ms)
+    return "no end" if side.limit is None else "-"
+
+
+def _percent(share: float | None) -> str:
+    """Write a share as a figure of a table: always to the tenth, so that columns compare, where `format_share` speaks."""
+    return "-" if share is None else f"{share * 100:.1f} %"
+
+
+def _took(side: Side, which: str) -> str:
+    times = side.outcome.success_ms
+    return "-" if times is None else format_duration_about(getattr(times, which))
+
+
+def _count(number: int | None) -> str:
+    return "-" if number is None else f"{number:,}"
+
+
+def _silent(silence: Silence | None) -> str:
+    if silence is None:
+        return "-"
+    unit = silence.unit if silence.unit_ms >= SECOND_MS else f"{silence.unit_ms} ms"
+    return f"{_percent(silence.share)} of {unit}"
+
+
+_WAITING: Final = "still waiting"
+_ROWS: Final[tuple[tuple[str, Callable[[Side], str]], ...]] = (
+    ("retries", lambda side: "no end" if side.limit is None else f"{side.limit:,}"),
+    ("first wait", _first),
+    ("window", _window),
+    ("succeeded", lambda side: f"{side.outcome.succeeded:,}"),
+    ("dead", lambda side: f"{side.outcome.dead:,}"),
+    (_WAITING, lambda side: f"{side.outcome.waiting:,}"),
+    ("middle success after", lambda side: _took(side, "p50")),
+    ("last success after", lambda side: _took(side, "max")),
+    ("calls a job", lambda side: f"{side.calls_a_job:.2f}"),
+    ("calls wasted", lambda side: f"{side.outcome.wasted:,}"),
+    ("peak second", lambda side: f"{side.outcome.peak_second:,}"),
+    ("peak minute", lambda side: f"{side.outcome.peak_minute:,}"),
+    ("silent", lambda side: _silent(side.outcome.silence)),
+)
+
+_AFTER: Final[tuple[tuple[str, Callable[[Outcome], int | None]], ...]] = (
+    ("peak second after outage", lambda outcome: outcome.peak_second_after),
+    ("peak minute after outage", lambda outcome: outcome.peak_minute_after),
+    ("first minute after outage", lambda outcome: outcome.first_minute_after),
+)
+"""What meets the service when it returns, which the peaks of the whole herd do not tell."""
+
+_DOWNSTREAM: Final[tuple[tuple[str, Callable[[Outcome], str]], ...]] = (
+    ("longest queue", lambda outcome: _of(outcome.downstream, lambda found: found.most_backlog)),
+    ("calls abandoned", lambda outcome: _of(outcome.downstream, lambda found: sum(found.abandoned))),
+)
+"""What a limited downstream goes through: calls that wait there, and work whose callers had given up."""
+
+
+def _of(downstream: Downstream | None, figure: Callable[[Downstream], int]) -> str:
+    return "-" if downstream is None else f"{figure(downstream):,}"
+
+
+_SPREAD: Final[tuple[tuple[str, Callable[[Spread], str]], ...]] = (
+    ("load error (cv16)", lambda spread: f"{spread.cv:.3f}"),
+    ("peak (pk16)", lambda spread: f"{spread.peak:.2f}"),
+    ("sd of a wait", lambda spread: _percent(spread.deviation)),
+)
+
+
+def table(sides: Sequence[Side], outage_ms: int) -> list[list[str]]:
+    """Give the figures for people: a column for each policy, the heading first.
+
+    Args:
+        sides: The policies.
+        outage_ms: The outage of the scenario; 0: none.
+    """
+    rows = [[name, *(say(side) for side in sides)] for name, say in _ROWS]
+    if not any(side.outcome.waiting for side in sides):
+        rows = [row for row in rows if row[0] != _WAITING]
+    if outage_ms:
+        outage = format_duration(outage_ms)
+        rows.insert(3, [f"outlive {outage}", *(_percent(side.outlives) for side in sides)])
+        after = [[name, *(_count(say(side.outcome)) for side in sides)] for name, say in _AFTER]
+        rows[-1:-1] = after  # between the peaks of the whole herd and its silence
+    if any(side.outcome.downstream for side in sides):
+        rows += [[name, *(say(side.outcome) for side in sides)] for name, say in _DOWNSTREAM]
+    if any(side.spread for side in sides):
+        rows += [
+            [name, *(say(side.spread) if side.spread else "-" for side in sides)] for name, say in _SPREAD
+        ]
+    return [["", *(side.label for side in sides)], *rows]

@@ -20,8 +20,7 @@ from anew.lab.last_retry import (
     last_retry,
     waits_that_come,
 )
-from anew.lab.laws.drawn import Drawn
-from anew.lab.laws.shapes import Law
+from anew.lab.laws.shapes import Drawn, Law
 from anew.lab.laws.spans import Span, spans
 from anew.lab.laws.wait import laws, pieces_of
 from anew.units import refused, refused_as

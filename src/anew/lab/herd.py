@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from anew.backoff import Policy
 from anew.errors import InvalidInput
 from anew.lab import chance
-from anew.lab.vector.waits import Floats, Millis, Waits
+from anew.lab.vector import Floats, Millis, Waits
 
 BLOCK: Final = 8_192
 """Jobs worked off at a time: a handful of columns of so many numbers stay in a core's own cache, and each is

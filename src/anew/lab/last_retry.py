@@ -20,8 +20,7 @@ from typing import Any, Final, NamedTuple
 from anew.backoff import Decorrelated, Even, NoJitter, Policy, Previous, Slices, Wait, next_wait
 from anew.backoff.windows import Windowed
 from anew.lab.chance import LabDraws, has_numpy
-from anew.lab.laws.drawn import Drawn, mean_and_sd, nearest_rank
-from anew.lab.laws.shapes import Law
+from anew.lab.laws.shapes import Drawn, Law, mean_and_sd, nearest_rank
 from anew.lab.laws.spans import spans
 from anew.lab.laws.wait import asks_custom, law, laws, phase_starts
 
@@ -331,7 +330,7 @@ def _in_arrays(
 
     from anew.lab.chance import phases
     from anew.lab.herd import BLOCK, HerdChance, past_deadline
-    from anew.lab.vector.waits import Waits
+    from anew.lab.vector import Waits
 
     waits, deadline, clip = Waits(policy), policy.deadline_ms, policy.on_deadline == "clip"
     last: list[Any] = []

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+import json
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+import msgspec
+
 from anew.backoff import Policy, find_preset
 from anew.backoff.fields import fields_of
+from anew.backoff.form import json_object
+from anew.backoff.kinds import Choice, Duration, Flag, Integer, Kind, Number
 from anew.backoff.policy import MAX_POLICY_BYTES
 from anew.backoff.presets.registry import ALIASES
 from anew.errors import InvalidInput
 from anew.web.controls import Control, control, for_a_box
-from anew.web.idle import idle
 from anew.web.parts import HINTS, take_apart
-from anew.web.policy_text import compact, decoded, why_unread
 
 JSON: Final = "json"
 """The choice of a policy that has no name."""
@@ -261,3 +264,104 @@ def _build(card: Card, form: Any) -> Policy | None:
                 return None
         card.error = card.error or (str(error) if card.choice == JSON else for_a_box(error))
         return None
+
+
+# ---- parameters of a preset that do nothing: those of its own jitter, once another one has been put in its place
+
+
+_FURTHER: Final = 7_000
+"""Milliseconds: enough to show where waits are cut to whole seconds."""
+
+
+def idle(
+    form: Mapping[str, Any], policy: Policy, kinds: Mapping[str, Kind], values: Mapping[str, Any]
+) -> set[str]:
+    """Find the parameters that could be anything: the policy would be the same.
+
+    Args:
+        form: The preset's short JSON.
+        policy: What it comes to.
+        kinds: What each parameter may be.
+        values: What each of them is, in its inner form.
+
+    Returns:
+        Their names. None where the preset has the jitter that it came with, as its parameters are there for something.
+    """
+    if "jitter" not in form:
+        return set()
+    return {name for name, kind in kinds.items() if _does_nothing(name, kind, values[name], form, policy)}
+
+
+def _does_nothing(name: str, kind: Kind, value: Any, form: Mapping[str, Any], policy: Policy) -> bool:
+    tried = 0
+    for other in _others(kind, value):
+        try:
+            made = Policy.from_json({**form, name: kind.write(other)})
+        except InvalidInput:
+            continue
+        if made != policy:
+            return False
+        tried += 1
+    return tried > 0
+
+
+def _others(kind: Kind, value: Any) -> Iterator[Any]:
+    """Give a few other values, on both sides; none for a kind whose values are not known here."""
+    if isinstance(kind, Duration):
+        yield from ((value or 0) + _FURTHER, (value or 0) // 2)
+    elif isinstance(kind, Integer):
+        yield from ((value or 0) + 1, (value or 2) - 1)
+    elif isinstance(kind, Number):
+        yield from ((value or 0) * 1.5 + 0.125, (value or 1) / 2)
+    elif isinstance(kind, Flag):
+        yield not value
+    elif isinstance(kind, Choice):
+        yield from (word for word in kind.words if word != value)
+
+
+# ---- a policy's JSON as the page writes and reads it
+
+
+def compact(policy: Policy) -> str:
+    """Give a policy's canonical JSON in one line that is easy to read."""
+    return json.dumps(policy.to_json(), ensure_ascii=False)
+
+
+def decoded(text: str) -> Any:
+    """Give the value that a text stands for.
+
+    Raises:
+        ValueError: It is no JSON, or has an object with the same name twice.
+        RecursionError: It is nested too deeply.
+    """
+    json.loads(text, object_pairs_hook=json_object)
+    return msgspec.json.decode(text)
+
+
+_EXPECTED: Final = {
+    "Expecting value": "a value: a string in double quotes, a number, an object, a list, true, false or null",
+    "Expecting ',' delimiter": "a comma, or the bracket that closes what is open",
+    "Expecting ':' delimiter": "a colon between the name and its value",
+    "Expecting property name enclosed in double quotes": "a name in double quotes",
+    "Illegal trailing comma before end of object": "another name after the comma, or no comma",
+    "Illegal trailing comma before end of array": "another value after the comma, or no comma",
+    "Unterminated string starting at": "a double quote at the end of the string that begins there",
+    "Invalid control character at": "a string without line breaks and tabs",
+    "Extra data": "nothing more: the policy has ended",
+}
+"""What Python's reader misses, in words for people."""
+
+
+def why_unread(error: ValueError | RecursionError) -> str:
+    """Say why `decoded` could not read a text: where, and what was expected there."""
+    if isinstance(error, RecursionError):
+        return "nested too deeply"
+    if not isinstance(error, json.JSONDecodeError):
+        return str(error)
+    known = next((words for text, words in _EXPECTED.items() if error.msg.startswith(text)), "")
+    where = f"line {error.lineno}, column {error.colno}"
+    if not known:
+        return f"{where}: {error.msg}"
+    rest = error.doc[error.pos :].lstrip()
+    there = "the text ends" if not rest else f"there is {rest.split()[0][:20]}"
+    return f"{where}: {there}; expected {known}"

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import math
 import re
+from bisect import bisect_left
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from anew.backoff.kinds import CEILING_MS, Choice, Duration, Flag, Integer, Kind, ListOf, Number
 from anew.errors import AnewError, InvalidInput
-from anew.units import format_duration_short, parse_duration_with_unit
-from anew.web import ladders
+from anew.units import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS, format_duration_short, parse_duration_with_unit
 
 MAX_TEXT: Final = 20_000
 """Characters of one value that are read; above it the value is refused, not cut."""
@@ -207,7 +207,7 @@ def slider(kind: Kind, leaf: str, value: Any) -> Slider | None:
 
 def _slider(kind: Kind, leaf: str, value: Any) -> Slider | None:
     if isinstance(kind, Duration):
-        low, high = ladders.steps_between("duration", 0, min(kind.maximum_ms, CEILING_MS))
+        low, high = steps_between("duration", 0, min(kind.maximum_ms, CEILING_MS))
         return _on_ladder("duration", low, high, value)
     if not isinstance(kind, (Number, Integer)):
         return None
@@ -219,7 +219,7 @@ def _slider(kind: Kind, leaf: str, value: Any) -> Slider | None:
         at = least if value is None else min(max(float(value), least), most)
         return Slider(low=least, high=most, step=step, at=at)
     if isinstance(kind, Integer) or leaf in _COUNTED:
-        first, last = ladders.steps_between("count", kind.low, kind.high)
+        first, last = steps_between("count", kind.low, kind.high)
         return _on_ladder("count", first, last, value)
     width = min(kind.high, 100.0) - kind.low
     step = 10.0 ** math.floor(math.log10(width / 100)) if width > 0 else 1.0
@@ -228,7 +228,7 @@ def _slider(kind: Kind, leaf: str, value: Any) -> Slider | None:
 
 
 def _on_ladder(ladder: str, low: int, high: int, value: Any) -> Slider:
-    at = low if value is None else min(max(ladders.place(ladder, value), low), high)
+    at = low if value is None else min(max(place(ladder, value), low), high)
     return Slider(low=low, high=high, step=1, at=at, ladder=ladder)
 
 
@@ -277,3 +277,57 @@ def control(kind: Kind, name: str, given: str | None, default: Any, **rest: Any)
         **rest,
     )
     return made, value
+
+
+# ---- the steps of sliders: round durations and round counts, so that each step of a slider is a value that people would write
+
+
+_MS: Final = (1, 2, 5, 10, 20, 50, 100, 200, 300, 500)
+_SECONDS: Final = (1, 2, 3, 4, 5, 6, 8, 10, 12, 15, 20, 25, 30, 35, 40, 45, 50)
+_MINUTES: Final = (1, 1.5, 2, 2.5, 3, 4, 5, 6, 8, 10, 12, 15, 20, 25, 30, 40, 45, 50)
+_HOURS: Final = (1, 1.5, 2, 2.5, 3, 4, 5, 6, 8, 10, 12, 15, 18)
+_DAYS: Final = (1, 1.5, 2, 2.5, 3, 4, 5, 6, 7, 10, 14, 21, 30, 60, 90, 180, 365)
+
+DURATIONS_MS: Final[tuple[int, ...]] = (
+    0,
+    *_MS,
+    *(n * SECOND_MS for n in _SECONDS),
+    *(int(n * MINUTE_MS) for n in _MINUTES),
+    *(int(n * HOUR_MS) for n in _HOURS),
+    *(int(n * DAY_MS) for n in _DAYS),
+)
+"""Durations from nothing to a year, in milliseconds."""
+
+COUNTS: Final[tuple[int, ...]] = (
+    *(digit * 10**power for power in range(6) for digit in (1, 2, 3, 5, 7)),
+    1_000_000,
+)
+"""Counts from one to a million."""
+
+LADDERS: Final[dict[str, tuple[str, ...]]] = {
+    "duration": tuple(format_duration_short(ms) for ms in DURATIONS_MS),
+    "count": tuple(map(str, COUNTS)),
+}
+"""What a slider writes at each of its steps."""
+
+_VALUES: Final = {"duration": DURATIONS_MS, "count": COUNTS}
+
+
+def place(ladder: str, value: float) -> int:
+    """Give the step of a ladder that is nearest to a value.
+
+    Args:
+        ladder: One of `LADDERS`.
+        value: Milliseconds, or a count.
+    """
+    steps = _VALUES[ladder]
+    above = min(bisect_left(steps, value), len(steps) - 1)
+    below = max(above - 1, 0)
+    return above if steps[above] - value <= value - steps[below] else below
+
+
+def steps_between(ladder: str, low: float, high: float) -> tuple[int, int]:
+    """Give the first and the last step of a ladder that lie between two values."""
+    steps = _VALUES[ladder]
+    inside = [index for index, step in enumerate(steps) if low <= step <= high]
+    return (inside[0], inside[-1]) if inside else (0, len(steps) - 1)

@@ -8,8 +8,7 @@ import msgspec
 
 from anew.backoff import Grow, NoJitter, Policy, Power
 from anew.errors import InvalidPolicy
-from anew.web.cards import JSON, Card
-from anew.web.policy_text import compact
+from anew.web.cards import JSON, Card, compact
 
 
 class Form(msgspec.Struct, frozen=True):

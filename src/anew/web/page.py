@@ -18,10 +18,10 @@ from anew.lab.charts.data import bin_edges
 from anew.lab.charts.link import LETTERS
 from anew.lab.rhythm import Silence
 from anew.units import counted, format_duration
-from anew.web import answers, drawing, ladders, scenes, words
+from anew.web import answers, drawing, scenes, words
 from anew.web.assets import Assets
 from anew.web.cards import KNOWN_AS
-from anew.web.controls import for_a_box
+from anew.web.controls import LADDERS, for_a_box
 from anew.web.forms import forms
 from anew.web.herds import Herd, herd
 from anew.web.messages import Ask, Made
@@ -74,7 +74,7 @@ def _environment() -> Environment:
         "scales": SCALES,
         "herd_words": HERDS,
         "letters": LETTERS,
-        "ladders": ladders.LADDERS,
+        "ladders": LADDERS,
         "colours": drawing.COLOURS,
     }
     return made

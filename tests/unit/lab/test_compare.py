@@ -10,8 +10,7 @@ import pytest
 from anew.backoff import Policy, preset
 from anew.errors import InvalidInput
 from anew.lab.charts.pictures import Load
-from anew.lab.compare import Comparison, compare
-from anew.lab.compare_side import FirstWait, WindowEnds
+from anew.lab.compare import Comparison, FirstWait, WindowEnds, compare
 from anew.lab.named import Named
 from anew.lab.rhythm import Silence
 from anew.lab.simulation.scenario import Scenario

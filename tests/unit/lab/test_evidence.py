@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from anew.jobs import History, Job, Span, State
-from anew.lab.evidence import Evidence, Verdict
+from anew.lab.replay import Evidence, Verdict
 
 FAILS, SUCCEEDS, UNKNOWN = Verdict.FAILS, Verdict.SUCCEEDS, Verdict.UNKNOWN
 

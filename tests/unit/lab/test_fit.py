@@ -9,8 +9,7 @@ from anew.errors import InvalidInput
 from anew.lab import fit_goal
 from anew.lab.explain import explain
 from anew.lab.families import FAMILIES
-from anew.lab.fit import fit
-from anew.lab.fit_proposal import Fit
+from anew.lab.fit import Fit, fit
 from anew.lab.lint import Severity, lint
 from anew.units import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS
 

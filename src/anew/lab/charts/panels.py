@@ -15,9 +15,16 @@ from anew.lab.charts.canvas import Canvas
 from anew.lab.charts.colours import policy_colour, retry_colours
 from anew.lab.charts.frame import Axes, framed
 from anew.lab.charts.ink import Line, Span, Style, spans
-from anew.lab.charts.landmarks import outage_mark, with_outage
 from anew.lab.charts.pictures import Band, BandLine, Dots
-from anew.lab.charts.scales import Tick, band_name, band_scale, herd_scale, time_ticks
+from anew.lab.charts.scales import (
+    Tick,
+    band_name,
+    band_scale,
+    herd_scale,
+    outage_mark,
+    time_ticks,
+    with_outage,
+)
 
 PATTERNS: Final = ("1", "1110", "10", "111010", "1100", "11110")
 """How the lines of several policies are broken, so that they differ without colour."""

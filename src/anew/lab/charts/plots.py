@@ -24,12 +24,18 @@ from anew.lab.charts.axes import (
     retry_ticks,
 )
 from anew.lab.charts.colours import policy_colour, retry_colours
-from anew.lab.charts.landmarks import outage_mark, with_outage
 from anew.lab.charts.loads import load_edge, load_scale
 from anew.lab.charts.pictures import Band, BandLine, Dots, Heat, Histogram, Load, Panel
-from anew.lab.charts.scales import Tick, band_name, band_scale, herd_scale, time_ticks
-from anew.lab.charts.sheet import LETTER, Box, mark_outage
-from anew.lab.charts.theme import Theme, bare, mark, name
+from anew.lab.charts.scales import (
+    Tick,
+    band_name,
+    band_scale,
+    herd_scale,
+    outage_mark,
+    time_ticks,
+    with_outage,
+)
+from anew.lab.charts.sheet import LETTER, Box, Theme, bare, mark, mark_outage, name
 
 _DASHES: tuple[Any, ...] = (
     "-",

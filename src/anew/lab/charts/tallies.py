@@ -11,11 +11,10 @@ from anew.lab.charts.canvas import Canvas
 from anew.lab.charts.colours import policy_colour, retry_colours
 from anew.lab.charts.frame import Axes, framed
 from anew.lab.charts.ink import Line, Span, Style, spans
-from anew.lab.charts.landmarks import outage_mark, with_outage
 from anew.lab.charts.loads import load_columns, load_scale
 from anew.lab.charts.panels import arrow, cut, height_of, rows_of
 from anew.lab.charts.pictures import Heat, Histogram, Load
-from anew.lab.charts.scales import Tick, time_ticks
+from anew.lab.charts.scales import Tick, outage_mark, time_ticks, with_outage
 
 _MOST_ROWS: Final = 32
 _SHADES: Final = " ░▒▓█"

@@ -12,9 +12,7 @@ from collections.abc import Iterator
 from anew.backoff import Decorrelated, Even, Full, NoJitter, Policy, UpTo
 from anew.backoff.curves import is_custom
 from anew.backoff.windows import Windowed
-from anew.lab.laws.pieces import Mixture, Piece
-from anew.lab.laws.shapes import Law
-from anew.lab.laws.slides import Slide
+from anew.lab.laws.shapes import Law, Mixture, Piece, Slide
 
 
 def law(policy: Policy, retry: int) -> Law | None:

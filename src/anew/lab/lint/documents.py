@@ -19,9 +19,8 @@ from anew.backoff import DEFAULT_LIMIT, Policy
 from anew.backoff.form import SHARED
 from anew.errors import InvalidInput
 from anew.lab.lint import check_rules
-from anew.lab.lint.lines import Lines
 from anew.lab.lint.table import Stated, read_table
-from anew.lab.lint.texts import POLICIES, Unreadable, parse, strict_json
+from anew.lab.lint.texts import POLICIES, Lines, Unreadable, parse, strict_json
 from anew.units import DAY_MS, parse_duration, refused, shown
 
 MAX_BYTES: Final = 1 << 20

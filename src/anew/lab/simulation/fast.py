@@ -14,7 +14,7 @@ from anew.lab.simulation.bounds import Budget
 from anew.lab.simulation.outcome import SHOWN_DOTS
 from anew.lab.simulation.record import Ends, Record
 from anew.lab.simulation.scenario import Scenario
-from anew.lab.vector.waits import Floats, Millis, Waits
+from anew.lab.vector import Floats, Millis, Waits
 
 
 def simulate_fast(policy: Policy, scenario: Scenario, budget: Budget, record: Record) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from anew.lab.charts.compact import compact
+from anew.lab.charts.figures import compact
 
 HERD = """<svg>
  <g id="PathCollection_1">

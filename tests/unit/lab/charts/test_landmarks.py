@@ -7,8 +7,7 @@ import pytest
 from anew.lab.charts.axes import Scale
 from anew.lab.charts.frame import Axes, framed
 from anew.lab.charts.ink import Span, Style, painted
-from anew.lab.charts.landmarks import outage_mark, with_outage
-from anew.lab.charts.scales import Tick
+from anew.lab.charts.scales import Tick, outage_mark, with_outage
 
 HOUR = 3_600_000
 FOUR_HOURS = Scale(0.0, 4.0 * HOUR)

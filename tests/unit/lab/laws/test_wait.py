@@ -8,8 +8,7 @@ import pytest
 from anew.backoff import PRESETS, Custom, Policy, UpTo, preset
 from anew.backoff.curves import Constant
 from anew.lab.last_retry import all_laws
-from anew.lab.laws.shapes import Law
-from anew.lab.laws.slides import Slide
+from anew.lab.laws.shapes import Law, Slide
 from anew.lab.laws.wait import law, laws
 
 from ...backoff.helpers import make_policy

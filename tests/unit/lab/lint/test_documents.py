@@ -11,8 +11,8 @@ import pytest
 from anew.backoff import Policy
 from anew.fwp.policies import DEAD_MS
 from anew.lab.lint.documents import MAX_BYTES, Document, read_document
-from anew.lab.lint.lines import Lines
 from anew.lab.lint.table import NAMES, Stated
+from anew.lab.lint.texts import Lines
 from anew.units import DAY_MS
 
 

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from anew.backoff import Draws, Policy, Wait, next_wait
-from anew.lab.laws.pieces import Mixture, Piece
+from anew.lab.laws.shapes import Mixture, Piece
 from anew.lab.lint import Context, lint
-from anew.lab.lint.chances import is_shorter
+from anew.lab.lint.herds import is_shorter
 from anew.lab.lint.words import listed
 from anew.units import DAY_MS
 

@@ -1,1 +1,0 @@
-"""The waits of many jobs at once, in NumPy arrays: what `anew.backoff` decides for one. Needs NumPy."""
