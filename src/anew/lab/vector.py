@@ -29,6 +29,31 @@ from anew.backoff.windows import UpTo, Windowed
 __all__ = ["Chance", "Floats", "Millis", "Waits", "waits"]
 
 
+Floats: TypeAlias = NDArray[np.float64]
+Millis: TypeAlias = NDArray[np.int64]
+Row: TypeAlias = "tuple[float, ...]"
+Drawn: TypeAlias = "tuple[Floats, Floats | None]"
+
+
+class Chance(Protocol):
+    """What one retry of many jobs may use of chance; asked only for what the policy's jitter needs.
+
+    ``len()`` gives the number of jobs. All numbers lie in [0, 1).
+    """
+
+    def __len__(self) -> int:
+        """Give the number of jobs."""
+
+    def fresh(self) -> Floats:
+        """Give a fresh number for each job: what ``Draws.rng`` gives. A second call gives others."""
+
+    def hashed(self) -> Floats:
+        """Give for each job the number of this retry: what ``Draws.hashed`` gives."""
+
+    def lifelong(self) -> Floats:
+        """Give for each job the number that it keeps: what ``Draws.lifelong`` gives."""
+
+
 def waits(
     policy: Policy, retry: int, chance: Chance, carry: Floats | None = None
 ) -> tuple[Millis, Floats | None]:
@@ -143,32 +168,7 @@ def _even_row(retry: int, nominal: float, curve: Callable[[int], float]) -> Row:
     return (before, nominal, after, top, float(retry == 1))
 
 
-# ---- the arithmetic of each jitter on columns of numbers, in the order of operations of the jitter's own. Needs NumPy
-
-
-Floats: TypeAlias = NDArray[np.float64]
-Millis: TypeAlias = NDArray[np.int64]
-Row: TypeAlias = "tuple[float, ...]"
-Drawn: TypeAlias = "tuple[Floats, Floats | None]"
-
-
-class Chance(Protocol):
-    """What one retry of many jobs may use of chance; asked only for what the policy's jitter needs.
-
-    ``len()`` gives the number of jobs. All numbers lie in [0, 1).
-    """
-
-    def __len__(self) -> int:
-        """Give the number of jobs."""
-
-    def fresh(self) -> Floats:
-        """Give a fresh number for each job: what ``Draws.rng`` gives. A second call gives others."""
-
-    def hashed(self) -> Floats:
-        """Give for each job the number of this retry: what ``Draws.hashed`` gives."""
-
-    def lifelong(self) -> Floats:
-        """Give for each job the number that it keeps: what ``Draws.lifelong`` gives."""
+# ---- the arithmetic of each jitter on columns of numbers, in the order of operations of the jitter's own
 
 
 def _none(policy: Policy, row: Row, chance: Chance, carry: Floats | None) -> Drawn:
