@@ -20,7 +20,7 @@ ABSENT: Final = -1
 """Stands for the instant of a retry that a deadline forbids."""
 
 
-def wave(instants: Sequence[int] | NDArray[np.int64]) -> Wave:
+def as_wave(instants: Sequence[int] | NDArray[np.int64]) -> Wave:
     """Give instants as NumPy's array where NumPy is, else as a list."""
     if not has_numpy():
         return list(instants)

@@ -14,7 +14,7 @@ from anew.lab.simulation.outcome import Downstream, Outcome
 from anew.lab.simulation.record import Record
 from anew.lab.simulation.scenario import Scenario
 from anew.lab.simulation.simulate import simulate
-from anew.lab.waves import Wave, wave
+from anew.lab.waves import Wave, as_wave
 from anew.units import format_duration
 from anew.web.herds import Herd, retries_shown
 from anew.web.loads import Seconds, seconds
@@ -117,8 +117,8 @@ def _played(policy: Policy, scenario: Scenario) -> Scene:
     record = Record.of(scenario)
     outcome = simulate(policy, scenario, max_calls=PAGE_CALLS, record=record)
     last = max(record.made, default=0)
-    waves = tuple(wave(record.made.get(retry, ())) for retry in range(1, last + 1))
-    served = seconds(in_order([wave(record.served)])) if outcome.downstream else None
+    waves = tuple(as_wave(record.made.get(retry, ())) for retry in range(1, last + 1))
+    served = seconds(in_order([as_wave(record.served)])) if outcome.downstream else None
     outage_ms = scenario.outage_ms if scenario.success and not scenario.over_ms else 0
     return Scene("", "", outcome, scenario.end_ms, outage_ms, waves, seconds(in_order(waves)), served)
 

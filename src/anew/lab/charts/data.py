@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import TYPE_CHECKING, Final, Literal
 
 import msgspec
@@ -18,18 +19,30 @@ from anew.lab.charts.bins import wait_edges
 from anew.lab.charts.bounds import (
     MAX_BINS,
     MAX_DOTS,
+    MAX_INSTANTS,
     MAX_RETRIES,
     checked_seed,
     retries_of_herds,
     shown_retries,
     whole,
 )
-from anew.lab.charts.looks import look, made
 from anew.lab.charts.pictures import Band, BandLine, BandPoint, Dots, Heat, Histogram, Load, LoadLine
 from anew.lab.explain import explain
 from anew.lab.named import Named
-from anew.lab.waves import Wave, ends, instants, tally, waits_between, waves
-from anew.units import refused
+from anew.lab.rhythm import in_order
+from anew.lab.waves import (
+    ABSENT,
+    Wave,
+    as_wave,
+    ends,
+    greatest,
+    instants,
+    places,
+    tally,
+    waits_between,
+    waves,
+)
+from anew.units import format_duration_short, refused
 
 if TYPE_CHECKING:
     from anew.lab.simulation.scenario import Scenario
@@ -146,7 +159,7 @@ def heat(
     checked_seed(seed)
     counts = [retries_of_herds(policy, jobs, retries, len(policies)) for _, policy in policies]
     herds = [
-        made(waves(policy, jobs, count, seed), outage_ms)
+        _made(waves(policy, jobs, count, seed), outage_ms)
         for (_, policy), count in zip(policies, counts, strict=True)
     ]
     spans = [ends(found) for found in herds]
@@ -176,6 +189,37 @@ def _by_phase(found: Sequence[Wave], edges: Sequence[float], jobs: int, seed: in
         for row, more in zip(counts, tally(wave, edges, groups, height), strict=True):
             row[:] = map(int.__add__, row, more)
     return counts
+
+
+def _made(found: Sequence[Wave], outage_ms: int | None) -> list[Wave]:
+    """Give the waves of which each job makes only the calls up to the first one that succeeds.
+
+    Args:
+        found: A herd's waves, as if every call failed.
+        outage_ms: Calls fail until then, and succeed from then on; None: they always fail.
+
+    Returns:
+        The same waves, `ABSENT` where a call is not made any more; those without any call are left out at the end.
+    """
+    if outage_ms is None or not found:
+        return list(found)
+    kept: list[Wave] = [found[0]]
+    for before, wave in pairwise(found):
+        now = _still(before, wave, outage_ms)
+        if greatest(now) == ABSENT:
+            break
+        kept.append(now)
+    return kept
+
+
+def _still(before: Wave, wave: Wave, outage_ms: int) -> Wave:
+    if isinstance(wave, list):
+        return [ms if last < outage_ms else ABSENT for last, ms in zip(before, wave, strict=True)]
+    import numpy as np
+
+    # An instant that a deadline forbids is as early as can be: what follows it is forbidden as well.
+    alive: Wave = np.where(np.asarray(before) < outage_ms, wave, ABSENT)
+    return alive
 
 
 def _flat(wave: Wave, edges: Sequence[float]) -> list[int]:
@@ -231,18 +275,50 @@ def load(
         to_ms: Where to stop; None: behind the last call.
 
     Raises:
-        InvalidInput: There is nothing to be seen there, or the scenario is none that can be looked at in part.
+        InvalidInput: There is nothing to be seen there, or there are more than 25 million calls to be looked at in part.
     """
-    outage_ms = scenario.outage_ms if scenario.success else None
-    if from_ms or to_ms is not None:
-        bin_ms, counted = look(policies, scenario, from_ms, to_ms)
-        seen = [LoadLine(named.label, row) for named, row in zip(policies, counted, strict=True)]
-        return Load(scenario.jobs, bin_ms, tuple(seen), from_ms, outage_ms)
     from anew.lab.simulation.outcome import in_same_bins
     from anew.lab.simulation.simulate import simulate
 
+    outage_ms = scenario.outage_ms if scenario.success else None
+    if from_ms or to_ms is not None:
+        return _part(policies, scenario, from_ms, to_ms, outage_ms)
     outcomes = in_same_bins([simulate(policy, scenario) for _, policy in policies])
     lines = [
         LoadLine(name, outcome.load.counts) for (name, _), outcome in zip(policies, outcomes, strict=True)
     ]
     return Load(scenario.jobs, outcomes[0].load.bin_ms, tuple(lines), outage_ms=outage_ms)
+
+
+def _part(
+    policies: Sequence[Named], scenario: Scenario, from_ms: int, to_ms: int | None, outage_ms: int | None
+) -> Load:
+    """Count the calls between two instants in bins as fine as that allows: a wave of minutes after an outage of hours."""
+    from anew.lab.simulation.outcome import bin_width_ms
+
+    if to_ms is not None and to_ms <= from_ms:
+        after = format_duration_short(from_ms)
+        raise refused("to", format_duration_short(to_ms), f"later than from, which is {after}")
+    herds = [_calls(policy, scenario) for _, policy in policies]
+    last = max(map(greatest, herds))
+    if from_ms > last:
+        latest = format_duration_short(max(last, 0))
+        raise refused("from", format_duration_short(from_ms), f"at most {latest}, when the last call comes")
+    end = last + 1 if to_ms is None else min(to_ms, last + 1)
+    bin_ms = bin_width_ms(end - 1 - from_ms)
+    edges = [min(edge, end) for edge in range(from_ms, end + bin_ms, bin_ms)]
+    lines = [
+        LoadLine(name, tuple(after - before for before, after in pairwise(places(calls, edges))))
+        for (name, _), calls in zip(policies, herds, strict=True)
+    ]
+    return Load(scenario.jobs, bin_ms, tuple(lines), from_ms, outage_ms)
+
+
+def _calls(policy: Policy, scenario: Scenario) -> Wave:
+    """Give all calls of a herd, the first first."""
+    from anew.lab.simulation.record import Record
+    from anew.lab.simulation.simulate import simulate
+
+    record = Record.of(scenario)
+    simulate(policy, scenario, max_calls=MAX_INSTANTS, record=record)
+    return in_order([as_wave(made) for made in record.made.values()])

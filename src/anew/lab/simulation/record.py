@@ -25,7 +25,7 @@ from anew.lab.simulation.outcome import (
     percentile,
 )
 from anew.lab.simulation.scenario import Scenario
-from anew.lab.waves import Wave, greatest, places, wave
+from anew.lab.waves import Wave, as_wave, greatest, places
 from anew.units import MINUTE_MS
 
 if TYPE_CHECKING:
@@ -125,7 +125,7 @@ class Record:
 
     def outcome(self, scenario: Scenario) -> Outcome:
         """Count it all, on axes that all of it shares."""
-        rows = {retry: wave(instants) for retry, instants in sorted(self.made.items())}
+        rows = {retry: as_wave(instants) for retry, instants in sorted(self.made.items())}
         end_ms = self._end_ms(scenario, max(map(greatest, rows.values()), default=0))
         bin_ms = bin_width_ms(end_ms)
         # One past the end, but where that is the horizon only up to it, so that none lies beyond.
@@ -183,11 +183,11 @@ class Record:
         horizon_ms, outage_ms = scenario.end_ms, scenario.outage_ms
 
         def begun(instants: Sequence[int]) -> tuple[int, ...]:
-            return _binned(in_order([wave(instants)]), bin_ms, bins)
+            return _binned(in_order([as_wave(instants)]), bin_ms, bins)
 
         def ended(milliseconds: Sequence[int]) -> tuple[int, ...]:
             # Work and answers may come later than any call; the millisecond that begins with the horizon is beyond it.
-            ordered = in_order([wave(milliseconds)])
+            ordered = in_order([as_wave(milliseconds)])
             if horizon_ms is not None:
                 ordered = ordered[: bisect_left(ordered, horizon_ms)]
             return _binned(ordered, bin_ms, bins)
@@ -224,7 +224,7 @@ def _line(retry: int, row: Wave, succeeded: int) -> RetryOutcome:
 
 def _times(took_ms: Sequence[int]) -> Times | None:
     """Give the percentiles of how long successes took."""
-    ordered = in_order([wave(took_ms)])
+    ordered = in_order([as_wave(took_ms)])
     if not len(ordered):
         return None
     return Times(*(percentile(ordered, share) for share in (0.5, 0.95, 0.99, 1.0)))

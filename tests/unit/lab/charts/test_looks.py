@@ -9,10 +9,9 @@ import pytest
 from anew.backoff import Policy, preset
 from anew.errors import InvalidInput
 from anew.lab import waves as waves_module
-from anew.lab.charts import looks
 from anew.lab.charts.data import load
-from anew.lab.charts.looks import look
 from anew.lab.named import Named
+from anew.lab.simulation import simulate as simulate_module
 from anew.lab.simulation.scenario import Scenario
 
 HOUR = 3_600_000
@@ -46,7 +45,7 @@ def test_all_of_it_is_what_is_simulated(
     whole = load(named, scenario)
     if not numpy:
         monkeypatch.setattr(waves_module, "has_numpy", lambda: False)
-        monkeypatch.setattr(looks, "has_numpy", lambda: False)
+        monkeypatch.setattr(simulate_module, "has_numpy", lambda: False)
     seen = load(named, scenario, to_ms=400 * 24 * HOUR)
     assert (seen.bin_ms, seen.lines) == (whole.bin_ms, whole.lines)
 
@@ -54,19 +53,25 @@ def test_all_of_it_is_what_is_simulated(
 def test_a_part_is_counted_from_its_beginning_to_before_its_end() -> None:
     # Two jobs call at 10, 20, 30 s; the first two fail.
     scenario = Scenario(jobs=2, outage_ms=30_000)
-    bin_ms, (counts,) = look([TEN], scenario, 20_000, 30_000)
+    found = load([TEN], scenario, from_ms=20_000, to_ms=30_000)
     # 10 s in at most 2,000 bins of 10 ms.
-    assert bin_ms == 10
-    assert len(counts) == 1_000
-    assert {place: count for place, count in enumerate(counts) if count} == {0: 2}
-    _, (counts,) = look([TEN], scenario, 15_000, None)
+    assert (found.bin_ms, len(found.lines[0].counts)) == (10, 1_000)
+    assert {place: count for place, count in enumerate(found.lines[0].counts) if count} == {0: 2}
+    counts = load([TEN], scenario, from_ms=15_000).lines[0].counts
     assert [place for place, count in enumerate(counts) if count] == [500, 1_500]
 
 
 def test_policies_are_seen_in_the_same_bins() -> None:
     named = [TEN, Named("even", preset("even", limit=4))]
-    _, rows = look(named, Scenario(jobs=5, outage_ms=HOUR), 5_000, None)
-    assert len({len(row) for row in rows}) == 1
+    lines = load(named, Scenario(jobs=5, outage_ms=HOUR), from_ms=5_000).lines
+    assert len({len(line.counts) for line in lines}) == 1
+
+
+def test_a_part_of_calls_that_meet_in_a_queue_is_seen_too() -> None:
+    """Ten jobs call at 10 s, of which one worker makes one a second: the eleventh second has the call of 10 s, and no other."""
+    scenario = Scenario(jobs=10, capacity=1.0, workers=1)
+    counts = load([TEN], scenario, from_ms=10_000, to_ms=12_000).lines[0].counts
+    assert {place: count for place, count in enumerate(counts) if count} == {0: 1, 1_000: 1}
 
 
 @pytest.mark.parametrize(
@@ -78,15 +83,9 @@ def test_policies_are_seen_in_the_same_bins() -> None:
             (11_000, None),
             'from: "11s" is not valid; expected at most 10s, when the last call comes',
         ),
-        (Scenario(jobs=2, success=0.5), (0, 5_000), "from: cannot be told of calls that hinder each other"),
-        (Scenario(jobs=2, capacity=1.0), (0, 5_000), "from: cannot be told of calls that hinder each other"),
-        (
-            Scenario(jobs=10_000_000),
-            (0, 5_000),
-            "jobs: 10000000 is not valid; expected no more than 25,000,000",
-        ),
+        (Scenario(jobs=10_000_000, success=0.0), (0, 5_000), "more than 25,000,000 calls"),
     ],
 )
 def test_what_does_not_fit_is_told(scenario: Scenario, span: tuple[int, int | None], said: str) -> None:
     with pytest.raises(InvalidInput, match=said):
-        look([TEN], scenario, *span)
+        load([TEN], scenario, from_ms=span[0], to_ms=span[1])
