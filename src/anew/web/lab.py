@@ -9,7 +9,6 @@ from anew.errors import AnewError, NotFound
 from anew.http.formats import Format
 from anew.http.router import Router
 from anew.net.seam import Headers, Request
-from anew.web import headers
 from anew.web.assets import PREFIX, Assets
 from anew.web.helper_process import HelperProcess
 from anew.web.messages import Ask, Made
@@ -21,6 +20,31 @@ _PLAIN: Final = (
     '<!doctype html><html lang="en"><meta charset="utf-8"><title>Anew lab</title>'
     '<h1>Not now</h1><p>{}</p><p><a href="{}">Try again</a></p></html>'
 )
+
+
+# What every answer to a browser carries, so that a page can do nothing but what this server gave it to do.
+
+CONTENT_SECURITY_POLICY: Final = (
+    b"default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
+    b"form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+)
+"""Nothing from elsewhere, nothing inline: text that slipped through unescaped could still not run."""
+
+_ALWAYS: Final[Headers] = (
+    (b"content-security-policy", CONTENT_SECURITY_POLICY),
+    (b"x-content-type-options", b"nosniff"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"cross-origin-opener-policy", b"same-origin"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+)
+
+PAGE: Final[Headers] = (*_ALWAYS, (b"cache-control", b"no-store"))
+"""For pages: one address gives a whole page or a part of it, so nobody may keep either."""
+
+FILE: Final[Headers] = (*_ALWAYS, (b"cache-control", b"public, max-age=31536000, immutable"))
+"""For files under an address that holds their hash: they never change."""
+
+HTML: Final = b"text/html; charset=utf-8"
 
 
 class LabRoutes:
@@ -42,7 +66,7 @@ class LabRoutes:
             if isinstance(made, AnewError):
                 _refuse(request, made, partial=partial)
                 return
-            request.reply(200, made.html, headers.HTML, headers.PAGE)
+            request.reply(200, made.html, HTML, PAGE)
 
         try:
             ask = Ask(request.query, partial=partial)
@@ -55,7 +79,7 @@ class LabRoutes:
         asset = self._assets.find(*params)
         if asset is None:
             raise NotFound("not found")
-        extra: Headers = (*headers.FILE, (b"etag", asset.etag))
+        extra: Headers = (*FILE, (b"etag", asset.etag))
         if request.headers.get(b"if-none-match") == asset.etag:
             request.reply(304, b"", None, extra)
         else:
@@ -72,7 +96,7 @@ def _refuse(request: Request, error: AnewError, *, partial: bool) -> None:
         query = request.query.decode("latin-1")
         body = _PLAIN.format(text, html.escape(f"{LAB}?{query}" if query else LAB))
     extra = _RETRY_AFTER if status == 503 else ()
-    request.reply(status, body.encode(), headers.HTML, (*headers.PAGE, *extra))
+    request.reply(status, body.encode(), HTML, (*PAGE, *extra))
 
 
 def to_the_lab(request: Request, form: Format, params: tuple[str, ...]) -> None:

@@ -394,7 +394,9 @@ def test_what_gathers_while_another_process_writes_is_one_batch(
     other.engine.store.begin(synced=False)
 
     def go_on() -> None:
-        until(lambda: len(engine._queue) == 5 and engine._turn is not None)  # the leader has met the other's write
+        until(
+            lambda: len(engine._queue) == 5 and engine._turn is not None
+        )  # the leader has met the other's write
         other.engine.store.rollback()
 
     in_threads(lambda at: engine.enqueue([new_job()]), 5, go_on)

@@ -11,8 +11,7 @@ from anew.backoff.windows import Windowed
 from anew.lab.laws.shapes import Mixture, Piece
 from anew.lab.laws.wait import windowed
 from anew.lab.lint.facts import Facts
-from anew.lab.lint.finding import Context, Severity, rule
-from anew.lab.lint.words import listed
+from anew.lab.lint.finding import Context, Severity, listed, rule
 from anew.units import HOUR_MS, MINUTE_MS, counted, format_duration, format_duration_about
 
 MANY: Final = 10

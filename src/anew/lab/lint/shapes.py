@@ -10,8 +10,7 @@ from typing import Any, Final
 from anew.backoff import CEILING_MS, Decorrelated, Exponential, Linear, Power
 from anew.backoff.curves import CustomFailed
 from anew.lab.lint.facts import Facts
-from anew.lab.lint.finding import Context, Severity, rule
-from anew.lab.lint.words import listed
+from anew.lab.lint.finding import Context, Severity, listed, rule
 from anew.units import DAY_MS, format_duration, format_duration_short, shown
 
 _MOST_MS: Final = 30 * DAY_MS

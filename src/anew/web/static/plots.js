@@ -96,12 +96,12 @@ function landmarks(plot, { outage, capacity }) {
   ctx.fillStyle = ctx.strokeStyle = colour("soft");
   if (outage) {
     [ctx.textAlign, ctx.textBaseline] = ["right", "top"];
-    ctx.fillText(`outage ${duration(outage)}`, end(plot, outage) - 4 * ratio, bbox.top + 3 * ratio);
+    written(ctx, `outage ${duration(outage)}`, end(plot, outage) - 4 * ratio, bbox.top + 3 * ratio);
   }
   if (capacity) {
     const y = plot.valToPos(capacity, "y", true);
     [ctx.textAlign, ctx.textBaseline] = ["left", "bottom"];
-    ctx.fillText(`capacity ${short(capacity)} a second`, bbox.left + 4 * ratio, y - 2 * ratio);
+    written(ctx, `capacity ${short(capacity)} a second`, bbox.left + 4 * ratio, y - 2 * ratio);
     ctx.setLineDash([6, 4]);
     ctx.beginPath();
     ctx.moveTo(bbox.left, y);
@@ -109,6 +109,15 @@ function landmarks(plot, { outage, capacity }) {
     ctx.stroke();
   }
   ctx.restore();
+}
+
+/** Writes a text that can be read also where lines and areas lie behind it. */
+function written(ctx, text, x, y) {
+  ctx.save();
+  [ctx.strokeStyle, ctx.lineWidth, ctx.lineJoin] = [colour("sheet"), 4 * devicePixelRatio, "round"];
+  ctx.strokeText(text, x, y);
+  ctx.restore();
+  ctx.fillText(text, x, y);
 }
 
 /** Draws the range of a single wait, which is no band, and a line for the mean one; beside those of others. */

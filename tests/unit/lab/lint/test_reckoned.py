@@ -11,8 +11,8 @@ import pytest
 from anew.backoff import Draws, Policy, Wait, next_wait
 from anew.lab.laws.shapes import Mixture, Piece
 from anew.lab.lint import Context, lint
+from anew.lab.lint.finding import listed
 from anew.lab.lint.herds import is_shorter
-from anew.lab.lint.words import listed
 from anew.units import DAY_MS
 
 DOUBLING = {"exponential": {"base": "1s"}}
