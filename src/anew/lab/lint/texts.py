@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import json
 import re
 import tomllib
@@ -105,63 +107,51 @@ def _toml(text: str) -> Any:
 
 
 _SPACE: Final = re.compile(r"[\s,:]*")
-_PLAIN: Final = re.compile(r"[A-Za-z0-9_-]+")
+_TOML_LINE: Final = re.compile(r"""(\[.*\]|(?:[\w.\s-]|"[^"]*"|'[^']*')*(?==))""")
 
 
 class Lines:
-    """The lines of one text.
-
-    Args:
-        text: TOML or JSON.
-    """
+    """The lines of one text, TOML or JSON, 1 = first."""
 
     def __init__(self, text: str) -> None:
         self._text = text
-        # Of a thousand policies each would else be looked for from the beginning.
-        self._known: dict[tuple[str | int, ...], dict[str | int, tuple[int, int]]] = {}
-        self._places: dict[tuple[str, ...], list[int]] = {}
+        self._inside: dict[int, dict[str | int, tuple[int, int]]] = {}
 
     def of_path(self, path: Sequence[str | int]) -> int | None:
-        """Give the line on which the value at a path begins, 1 = first; None if it cannot be found."""
+        """Give the line on which the value at a path begins; None if it cannot be found."""
         if not path:
             return 1
         if self._text.lstrip()[:1] in ("{", "["):
-            try:
-                return self._line(self._json_place(path))
-            except (ValueError, LookupError, RecursionError):
-                pass
-        return self._toml_line(path)
+            with contextlib.suppress(ValueError, LookupError, RecursionError):
+                begin, place = 0, self._skip(0)
+                for part in path:
+                    begin, place = self._members(place)[part]
+                return self._text.count("\n", 0, begin) + 1
+        names = tuple(part for part in path if isinstance(part, str))
+        ordinal = next((part for part in path if isinstance(part, int)), 0)
+        lines = self._toml.get(names, [])
+        return lines[min(ordinal, len(lines) - 1)] if lines else None
 
     def of_field(self, field: str, start: int | None = None) -> int | None:
         """Give the first line, from a start on, that sets a field of this name; the last part of its path counts."""
         name = re.sub(r"\[\d+\]", "", field).rpartition(".")[2]
         if not name:
             return None
-        pattern = re.compile(rf"""(?<![\w-])["']?{_either(name)}["']?\s*[=:]""")
+        either = re.sub(r"\\?[-_]", "[-_]", re.escape(name))  # anew.toml takes both
+        pattern = re.compile(rf"""(?<![\w-])["']?{either}["']?\s*[=:]""")
         for number, line in enumerate(self._text.splitlines(), start=1):
             if number >= (start or 1) and pattern.search(line):
                 return number
         return None
 
-    def _line(self, place: int) -> int:
-        return self._text.count("\n", 0, place) + 1
-
-    def _json_place(self, path: Sequence[str | int]) -> int:
-        """Find where a path leads in a JSON text; ValueError or LookupError if it leads nowhere."""
-        return self._inside(tuple(path[:-1]))[path[-1]][0]
-
-    def _inside(self, path: tuple[str | int, ...]) -> dict[str | int, tuple[int, int]]:
-        """Give what an object or a list holds: where each member begins, and where its value does."""
-        if path not in self._known:
-            place = self._inside(path[:-1])[path[-1]][1] if path else self._skip(0)
-            self._known[path] = self._members(place)
-        return self._known[path]
-
     def _members(self, place: int) -> dict[str | int, tuple[int, int]]:
+        """Give what the object or list at a place of a JSON text holds: where each member begins, and where its value does."""
+        if place in self._inside:
+            return self._inside[place]
         decoder, opening = json.JSONDecoder(), self._text[place]
         if opening not in "{[":
             raise ValueError(f"{opening} opens nothing")
-        found: dict[str | int, tuple[int, int]] = {}
+        found = self._inside[place] = {}
         place = self._skip(place + 1)
         while self._text[place] not in "}]":
             begin, name = place, len(found)
@@ -176,47 +166,34 @@ class Lines:
         found = _SPACE.match(self._text, place)
         return found.end() if found else place
 
-    def _toml_line(self, path: Sequence[str | int]) -> int | None:
-        names = tuple(part for part in path if isinstance(part, str))
-        if not names:
-            return None
-        ordinal = next((part for part in path if isinstance(part, int)), 0)
-        if names not in self._places:
-            self._places[names] = self._toml_places(names)
-        places = self._places[names]
-        return self._line(places[min(ordinal, len(places) - 1)]) if places else None
-
-    def _toml_places(self, names: tuple[str, ...]) -> list[int]:
-        """Give where the tables of a name begin; if there are none, where it is first set."""
-        dotted = r"\s*\.\s*".join(_quoted(name) for name in names)
-        header = re.compile(rf"^\s*\[+\s*{dotted}\s*[\].]", re.MULTILINE)
-        key = re.compile(rf"^\s*(?:{dotted}|{_quoted(names[-1])})\s*[=.]", re.MULTILINE)
-        lines = self._lines_with(names[-1])
-        for pattern in (header, key):
-            found = [match for start in lines if (match := pattern.match(self._text, start))]
-            if found:
-                # An empty name is in every line, and a blank line is part of what follows it.
-                places = dict.fromkeys(match.end() - len(match[0].lstrip()) for match in found)
-                return [*places] if pattern is header else [*places][:1]
-        return []
-
-    def _lines_with(self, name: str) -> list[int]:
-        """Give where each line begins that has a name in it: a tenth of the time of a pattern over the whole text."""
-        starts: dict[int, None] = {}
-        place = self._text.find(name)
-        while place >= 0:
-            starts[self._text.rfind("\n", 0, place) + 1] = None
-            end = self._text.find("\n", place)
-            place = self._text.find(name, end + 1) if end >= 0 else -1
-        return [*starts]
+    @functools.cached_property
+    def _toml(self) -> dict[tuple[str, ...], list[int]]:
+        """Where each table of a TOML text begins, or where a value is first set."""
+        found: dict[tuple[str, ...], list[int]] = {}
+        table: tuple[str, ...] = ()
+        for number, line in enumerate(self._text.split("\n"), start=1):
+            match = _TOML_LINE.match(line.strip())
+            names = _toml_names(match[1]) if match else ()
+            is_table = bool(names) and match is not None and match[1].startswith("[")
+            table = names if is_table else table
+            names = names if is_table else (*table, *names)
+            if is_table and names in found:
+                found[names].append(number)
+            for end in range(1, len(names) + 1):
+                found.setdefault(names[:end], [number])
+        return found
 
 
-def _quoted(name: str) -> str:
-    plain = re.escape(name)
-    quoted = rf'(?:"{plain}"|\'{plain}\')'
-    return rf"(?:{plain}|{quoted})" if _PLAIN.fullmatch(name) else quoted
-
-
-def _either(name: str) -> str:
-    """Give a pattern for a name with hyphens or underscores: ``anew.toml`` takes both."""
-    return re.sub(r"\\?[-_]", "[-_]", re.escape(name))
+def _toml_names(text: str) -> tuple[str, ...]:
+    """Give the path that a table's heading, or what stands before an equals sign, leads along; () if it is none of them."""
+    try:
+        value: Any = tomllib.loads(text if text.startswith("[") else f"{text} = 0")
+    except ValueError:
+        return ()
+    names = []
+    while value:
+        value = value[0] if isinstance(value, list) else value
+        for name, inner in value.items():
+            names.append(name)
+            value = inner
+    return tuple(names)

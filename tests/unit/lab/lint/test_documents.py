@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -156,21 +155,20 @@ def test_an_empty_name_has_a_line() -> None:
 
 
 def test_a_list_is_searched_once_and_not_for_each_of_its_policies(monkeypatch: pytest.MonkeyPatch) -> None:
-    searched: list[object] = []
-    for name in ("_members", "_toml_places"):
-        whole = getattr(Lines, name)
+    decoded: list[int] = []
+    whole = json.JSONDecoder.raw_decode
 
-        def noted(self: Lines, what: object, whole: Callable[[Lines, object], object] = whole) -> object:
-            searched.append(what)
-            return whole(self, what)
+    def noted(self: json.JSONDecoder, text: str, place: int = 0) -> Any:
+        decoded.append(place)
+        return whole(self, text, place)
 
-        monkeypatch.setattr(Lines, name, noted)
-    many = read("[\n" + ",\n".join(['"even"'] * 50) + "]", "p.json")
-    assert [entry.line for entry in many.entries] == [*range(2, 52)]
-    assert len(searched) == 1
+    text = "[\n" + ",\n".join(['"even"'] * 50) + "]"
+    lines = Lines(text)
+    monkeypatch.setattr(json.JSONDecoder, "raw_decode", noted)
+    assert [lines.of_path([index]) for index in range(50)] == [*range(2, 52)]
+    assert len(decoded) == 50
     many = read("[[policies]]\npreset = 'even'\n" * 50, "p.toml")
     assert [entry.line for entry in many.entries] == [*range(1, 101, 2)]
-    assert searched.count(("policies",)) == 1
 
 
 @pytest.mark.parametrize(
