@@ -215,8 +215,8 @@ def test_the_file_that_is_shown_is_read_and_good() -> None:
     document = read_document(block.text.encode(), "policies.toml")
     assert document.problems == ()
     assert [entry.name for entry in document.entries] == ["web", "mail"]
-    assert document.stated.outages_ms == (3_600_000, 259_200_000)
-    context = Context(jobs=document.stated.jobs or 0, outages_ms=document.stated.outages_ms)
+    assert document.stated["outages_ms"] == (3_600_000, 259_200_000)
+    context = Context(jobs=document.stated["jobs"], outages_ms=document.stated["outages_ms"])
     for entry in document.entries:
         assert not [
             found for found in lint(entry.value, context) if found.severity.at_least(Severity.WARNING)

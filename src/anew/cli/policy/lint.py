@@ -10,13 +10,10 @@ import click
 from anew.cli.exit_codes import REFUSED, USAGE
 from anew.cli.policy.lint_app import is_app, read_app
 from anew.errors import InvalidInput
-from anew.units import parse_duration_with_unit
 
 if TYPE_CHECKING:
     from anew.cli.policy.lint_report import Report
-    from anew.lab.lint import Context
-    from anew.lab.lint.documents import Document, Entry
-    from anew.lab.lint.table import Stated
+    from anew.lab.lint.documents import Document
 
 
 @click.command("lint")
@@ -92,13 +89,11 @@ def lint_policies(
         raise click.UsageError(
             "FILE: is missing; expected a file, - for stdin, module:app, or --policy POLICY"
         )
-    given = _given(stated, select, ignore)
     files = tuple(file.removeprefix("@") for file in files)  # as other commands name a file
     apps = [read_app(file) for file in files if is_app(file)]
     documents = [*_documents([file for file in files if not is_app(file)], specs)]
     documents += [app.document for app in apps]
-    _check_policies(given, documents)
-    report = _looked_at(documents, given)
+    report = _looked_at(documents, _given(stated, select, ignore, documents))
     report.unchecked.extend(policy for app in apps for policy in app.unchecked)
     lint_report.show(report, form)
     if report.problems:
@@ -141,98 +136,51 @@ def _document_of(spec: str) -> Document:
     return Document(entries=(Entry(file=SPEC, name=name, value=value, line=None),))
 
 
-def _given(stated: dict[str, Any], select: Sequence[str], ignore: Sequence[str]) -> Stated:
+def _given(
+    options: dict[str, Any], select: Sequence[str], ignore: Sequence[str], documents: Sequence[Document]
+) -> dict[str, Any]:
     """Give what the command line states, in the form of a document's own table.
 
     Raises:
-        InvalidInput: No such rule, or no duration.
+        InvalidInput: No such rule or policy, or no duration.
     """
     from anew.lab.lint import check_rules
-    from anew.lab.lint.table import Stated, read_share
+    from anew.lab.lint.table import read_table
 
-    chosen, left_out = (
-        tuple(name for names in given for name in names.split(",") if name) for given in (select, ignore)
-    )
-    check_rules(chosen, "--select")
-    check_rules(left_out, "--ignore")
-    kept = {
-        f"{name}_ms": parse_duration_with_unit(stated[name], f"--{name.replace('_', '-')}")
-        for name in ("dead_retention", "payload_retention")
-        if stated[name] is not None
-    }
-    return Stated(
-        select=chosen,
-        ignore=left_out,
-        jobs=stated["jobs"],
-        deaths=None if stated["deaths"] is None else read_share(stated["deaths"], "--deaths"),
-        outages_ms=tuple(parse_duration_with_unit(text, "--outage") for text in stated["outages"]),
-        **kept,
-    )
-
-
-def _check_policies(given: Stated, documents: Sequence[Document]) -> None:
-    """Insist that the policies exist for which alone a rule is named; what cannot be read has a name too.
-
-    Raises:
-        InvalidInput: One does not.
-    """
-    from anew.lab.lint import check_rules
-
+    outages = options.pop("outages")
+    stated = {name.replace("_", "-"): value for name, value in options.items() if value is not None}
+    if outages:
+        stated["outage"] = outages[0] if len(outages) == 1 else [*outages]
+    given, wrong = read_table(stated, "--")
+    if wrong:
+        raise wrong[0]
+    # What cannot be read has a name too.
     names = [entry.name for document in documents for entry in document.entries]
     names += [problem.policy for document in documents for problem in document.problems if problem.policy]
-    check_rules(given.select, "--select", names)
-    check_rules(given.ignore, "--ignore", names)
+    for option, rules in (("select", select), ("ignore", ignore)):
+        given[option] = tuple(name for listed in rules for name in listed.split(",") if name)
+        check_rules(given[option], f"--{option}", names)
+    return given
 
 
-def _looked_at(documents: Sequence[Document], given: Stated) -> Report:
-    from anew.cli.policy.lint_report import SPEC, Report
-    from anew.lab.lint import lint
-    from anew.lab.lint.documents import Problem
+def _looked_at(documents: Sequence[Document], given: dict[str, Any]) -> Report:
+    from anew.cli.policy.lint_report import Report
+    from anew.config import Settings
+    from anew.lab.lint import Context, lint
 
     report = Report()
     for document in documents:
         report.problems.extend(document.problems)
-        try:
-            context = _context(given, document.stated)
-        except InvalidInput as error:
-            file = document.entries[0].file if document.entries else SPEC
-            report.problems.append(Problem(file=file, field=error.field, message=str(error)))
-            continue
+        # The command line wins over the document's own table.
+        stated = {"dead_retention_ms": Settings().retention.dead_ms} | document.stated | given
+        select = given["select"] or document.stated.get("select", ())
+        ignore = given["ignore"] + document.stated.get("ignore", ())
         for entry in document.entries:
             report.entries.append(entry)
-            found = lint(
-                entry.value,
-                _context_of(entry, context),
-                name=entry.name,
-                select=given.select or document.stated.select,
-                ignore=given.ignore + document.stated.ignore,
-            )
+            met = stated | {"default_limit": entry.default_limit}
+            if entry.dead_retention_ms is not None:
+                met["dead_retention_ms"] = entry.dead_retention_ms
+            context = Context(**{name: met[name] for name in Context.__struct_fields__ if name in met})
+            found = lint(entry.value, context, name=entry.name, select=select, ignore=ignore)
             report.findings.extend((entry, finding) for finding in found)
     return report
-
-
-def _context(given: Stated, own: Stated) -> Context:
-    """Give what the policies of a document will meet: the command line wins over the document's own table."""
-    from anew.config import Settings
-    from anew.lab.lint import Context
-
-    jobs = next((jobs for jobs in (given.jobs, own.jobs) if jobs is not None), Context().jobs)
-    dead = next(
-        (ms for ms in (given.dead_retention_ms, own.dead_retention_ms) if ms is not None),
-        Settings().retention.dead_ms,
-    )
-    payload = given.payload_retention_ms
-    return Context(
-        jobs=jobs,
-        outages_ms=given.outages_ms or own.outages_ms,
-        deaths=next((share for share in (given.deaths, own.deaths) if share is not None), Context().deaths),
-        dead_retention_ms=dead,
-        payload_retention_ms=own.payload_retention_ms if payload is None else payload,
-    )
-
-
-def _context_of(entry: Entry, context: Context) -> Context:
-    import msgspec
-
-    dead = context.dead_retention_ms if entry.dead_retention_ms is None else entry.dead_retention_ms
-    return msgspec.structs.replace(context, default_limit=entry.default_limit, dead_retention_ms=dead)

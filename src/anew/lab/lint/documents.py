@@ -19,7 +19,7 @@ from anew.backoff import DEFAULT_LIMIT, Policy
 from anew.backoff.form import SHARED
 from anew.errors import InvalidInput
 from anew.lab.lint import check_rules
-from anew.lab.lint.table import Stated, read_table
+from anew.lab.lint.table import read_table
 from anew.lab.lint.texts import POLICIES, Lines, Unreadable, parse, strict_json
 from anew.units import DAY_MS, parse_duration, refused, shown
 
@@ -49,63 +49,40 @@ _FAKTORY_DEAD_MS: Final = 180 * DAY_MS
 
 
 class Entry(msgspec.Struct, frozen=True, kw_only=True):
-    """One policy of a document.
-
-    Args:
-        file: The document's name.
-        name: The policy's name.
-        value: Its JSON value.
-        line: The line it begins on, 1 = first; None: not known.
-        default_limit: Retries if it names no limit.
-        dead_retention_ms: How long its dead jobs are kept; None: as is stated for all.
-    """
+    """One policy of a document, on the line on which it begins: 1 = first; None: not known."""
 
     file: str
     name: str
     value: Any
     line: int | None
     default_limit: int | None = DEFAULT_LIMIT
+    """Retries if it names no limit."""
     dead_retention_ms: int | None = None
+    """How long its dead jobs are kept; None: as is stated for all."""
 
     def policy(self) -> Policy:
-        """Build the policy.
-
-        Raises:
-            InvalidPolicy: It is none.
-        """
+        """Build the policy, or raise `InvalidPolicy`."""
         return Policy.from_json(self.value, default_limit=self.default_limit)
 
 
 class Problem(msgspec.Struct, frozen=True, kw_only=True):
-    """What cannot be read.
-
-    Args:
-        file: The document's name.
-        line: The line, 1 = first; None: not known.
-        policy: The policy's name, "" if it is about the document.
-        field: Dotted path of the offending field, "" if there is none.
-        message: A sentence that names field, value and what was expected.
-    """
+    """What cannot be read: a sentence that names field, value and what was expected."""
 
     file: str
     line: int | None = None
     policy: str = ""
+    """The policy's name, "" if it is about the document."""
     field: str = ""
+    """Dotted path of the offending field, "" if there is none."""
     message: str
 
 
 class Document(msgspec.Struct, frozen=True, kw_only=True):
-    """What a document holds.
-
-    Args:
-        entries: Its policies that can be built.
-        problems: What cannot be read of it.
-        stated: Its ``lint`` table.
-    """
+    """What a document holds: policies that can be built, what cannot be read, and its ``lint`` table; see `read_table`."""
 
     entries: tuple[Entry, ...] = ()
     problems: tuple[Problem, ...] = ()
-    stated: Stated = Stated()
+    stated: dict[str, Any] = {}
 
 
 def read_document(content: bytes, file: str) -> Document:
@@ -127,36 +104,30 @@ def read_document(content: bytes, file: str) -> Document:
         value = parse(text, PurePath(file).suffix.lower())
         reader = _Reader(file, Lines(text))
         found = list(reader.entries(value))
-        stated, wrong = Stated(), list[Problem]()
-        if isinstance(value, dict):
-            stated, errors = _stated(value, [entry.name for entry in found])
-            wrong = [reader.problem_of(error) for error in errors]
+        table = value if isinstance(value, dict) else {}
+        stated, wrong = _stated(table, [entry.name for entry in found])
     except UnicodeDecodeError as error:
-        return Document(
-            problems=(Problem(file=file, message=f"byte {error.start} is not UTF-8; expected text"),)
-        )
+        return _unreadable(file, f"byte {error.start} is not UTF-8; expected text")
     except Unreadable as error:
-        return Document(problems=(Problem(file=file, line=error.line, message=str(error)),))
+        return _unreadable(file, str(error), error.line)
     except InvalidInput as error:
         line = Lines(text).of_field(error.field) if error.field != "size" else None
-        return Document(problems=(Problem(file=file, line=line, field=error.field, message=str(error)),))
-    if (
-        not found
-        and not wrong
-        and not (isinstance(value, dict) and {"server", "client", "fwp", "lint"} & value.keys())
-    ):
-        return Document(
-            problems=(Problem(file=file, message=f"there is no policy in it; expected {POLICIES}"),)
-        )
-    looked_at = [(entry, [*reader.problems(entry)]) for entry in found]
+        return _unreadable(file, str(error), line, error.field)
+    if not found and not wrong and not {"server", "client", "fwp", "lint"} & table.keys():
+        return _unreadable(file, f"there is no policy in it; expected {POLICIES}")
+    problems = [[*reader.problems(entry)] for entry in found]
     return Document(
-        entries=tuple(entry for entry, problems in looked_at if not problems),
-        problems=(*wrong, *(problem for _, problems in looked_at for problem in problems)),
+        entries=tuple(entry for entry, none in zip(found, problems, strict=True) if not none),
+        problems=(*map(reader.problem_of, wrong), *(problem for each in problems for problem in each)),
         stated=stated,
     )
 
 
-def _stated(value: Mapping[str, Any], policies: Sequence[str]) -> tuple[Stated, list[InvalidInput]]:
+def _unreadable(file: str, message: str, line: int | None = None, field: str = "") -> Document:
+    return Document(problems=(Problem(file=file, line=line, field=field, message=message),))
+
+
+def _stated(value: Mapping[str, Any], policies: Sequence[str]) -> tuple[dict[str, Any], list[InvalidInput]]:
     """Give the ``lint`` table, and what is wrong with it; what is right of it holds all the same.
 
     How long the dead are kept may also stand among the server's settings.
@@ -164,26 +135,22 @@ def _stated(value: Mapping[str, Any], policies: Sequence[str]) -> tuple[Stated, 
     stated, wrong = read_table(value.get("lint", {}))
     for name in ("ignore", "select"):
         kept = []
-        for word in getattr(stated, name):
+        for word in stated.get(name, ()):
             try:
                 check_rules([word], f"lint.{name}", policies)
                 kept.append(word)
             except InvalidInput as error:
                 wrong.append(error)
-        stated = msgspec.structs.replace(stated, **{name: tuple(kept)})
-    try:
-        return _with_retention(stated, value), wrong
-    except InvalidInput as error:
-        return stated, [*wrong, error]
-
-
-def _with_retention(stated: Stated, value: Mapping[str, Any]) -> Stated:
-    if stated.dead_retention_ms is None and isinstance(server := value.get("server"), Mapping):
-        for name in (_RETENTION, _RETENTION.replace("-", "_")):
-            if name in server:
-                kept_ms = parse_duration(server[name], field=f"server.{name}")
-                return msgspec.structs.replace(stated, dead_retention_ms=kept_ms)
-    return stated
+        if name in stated:
+            stated[name] = tuple(kept)
+    server = value.get("server")
+    for setting in (_RETENTION, _RETENTION.replace("-", "_")):
+        if isinstance(server, Mapping) and setting in server and "dead_retention_ms" not in stated:
+            try:
+                stated["dead_retention_ms"] = parse_duration(server[setting], field=f"server.{setting}")
+            except InvalidInput as error:
+                wrong.append(error)
+    return stated, wrong
 
 
 class _Reader:

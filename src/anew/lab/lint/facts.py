@@ -132,7 +132,13 @@ class Facts:
 
     def durations(self) -> list[tuple[str, Any]]:
         """Give the path and the value, as written, of every duration that somebody wrote down."""
-        return list(_written(self.written)) if isinstance(self.written, Mapping) else []
+        written = self.written
+        if not isinstance(written, Mapping):
+            return []
+        kinds: dict[str, Kind] = {name: kind for name, (_, kind) in fields_of(Policy).items()}
+        kinds |= dict.fromkeys(("base_ms", "jitter_ms"), Duration())  # Zizq's form
+        kinds |= find_preset(written["preset"]).parameters if written.get("preset") is not None else {}
+        return [*_of_fields(kinds, written, "")]
 
 
 def _curves(path: str, curve: Curve) -> Iterator[tuple[str, Piece]]:
@@ -143,19 +149,10 @@ def _curves(path: str, curve: Curve) -> Iterator[tuple[str, Piece]]:
         yield f"{path}.{curve.name}", curve
 
 
-_ZIZQ: Final = ("base_ms", "jitter_ms")
-
-
-def _written(value: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    kinds: dict[str, Kind] = {name: kind for name, (_, kind) in fields_of(Policy).items()}
-    preset = value.get("preset")
-    if preset is not None:
-        kinds |= find_preset(preset).parameters
-    for name, given in value.items():
-        if name in _ZIZQ:
-            yield name, given
-        elif name in kinds:
-            yield from _durations(kinds[name], given, name)
+def _of_fields(kinds: Mapping[str, Kind], values: Mapping[str, Any], path: str) -> Iterator[tuple[str, Any]]:
+    for name, value in values.items():
+        if name in kinds:
+            yield from _durations(kinds[name], value, f"{path}.{name}" if path else name)
 
 
 def _durations(kind: Kind, value: Any, path: str) -> Iterator[tuple[str, Any]]:
@@ -169,14 +166,12 @@ def _durations(kind: Kind, value: Any, path: str) -> Iterator[tuple[str, Any]]:
             yield from _in_piece(kind.piece, value, path)
         case Tagged() if isinstance(value, Mapping) and value:
             name, body = next(iter(value.items()))
-            piece = CURVES.get(name) or JITTERS[name]
-            yield from _in_piece(piece, body, f"{path}.{name}")
+            yield from _in_piece(CURVES.get(name) or JITTERS[name], body, f"{path}.{name}")
 
 
 def _in_piece(piece: type[Piece], body: Any, path: str) -> Iterator[tuple[str, Any]]:
-    known = fields_of(piece)
-    if isinstance(body, Mapping) and set(body) <= set(known):
-        for name, given in body.items():
-            yield from _durations(known[name][1], given, f"{path}.{name}")
+    kinds = {name: kind for name, (_, kind) in fields_of(piece).items()}
+    if isinstance(body, Mapping) and set(body) <= set(kinds):
+        yield from _of_fields(kinds, body, path)
     elif piece.inline is not None:
-        yield from _durations(known[piece.inline][1], body, path)
+        yield from _durations(kinds[piece.inline], body, path)

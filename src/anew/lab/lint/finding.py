@@ -41,24 +41,20 @@ class Severity(enum.StrEnum):
 
 
 class Context(msgspec.Struct, frozen=True, kw_only=True):
-    """What the policy will meet.
-
-    Args:
-        jobs: How many jobs may fail together, from 1 to 10^9.
-        outages_ms: Outages that jobs have to outlive, in milliseconds.
-        deaths: The share of the jobs that may die in such an outage all the same, from 0 to less than 1.
-        dead_retention_ms: How long a dead job is kept; None: not known, nothing is said about it.
-        payload_retention_ms: How long what a payload points at (an upload, a signed link, a token) can be had;
-            None: for ever.
-        default_limit: Retries of a policy that names no limit; None: no limit.
-    """
+    """What the policy will meet."""
 
     jobs: int = DEFAULT_JOBS
+    """How many jobs may fail together."""
     outages_ms: tuple[int, ...] = ()
+    """Outages that jobs have to outlive."""
     deaths: float = DEFAULT_DEATHS
+    """The share of the jobs that may die in such an outage all the same, from 0 to less than 1."""
     dead_retention_ms: int | None = None
+    """How long a dead job is kept; None: not known, nothing is said about it."""
     payload_retention_ms: int | None = None
+    """How long what a payload points at (an upload, a signed link, a token) can be had; None: for ever."""
     default_limit: int | None = DEFAULT_LIMIT
+    """Retries of a policy that names no limit; None: no limit."""
 
     def __post_init__(self) -> None:
         if not 1 <= self.jobs <= MAX_JOBS:
@@ -86,14 +82,7 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
-    """What a rule says about one policy.
-
-    Args:
-        policy: The policy's name.
-        rule: The rule's name, which never changes.
-        severity: How bad it is.
-        message: A sentence with the policy's own numbers.
-    """
+    """What a rule, whose name never changes, says about one policy: a sentence with the policy's own numbers."""
 
     policy: str
     rule: str
@@ -106,22 +95,16 @@ Look = Callable[[Facts, Context], Iterator[str]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
-    """One thing to look at.
-
-    Args:
-        name: What people write after ``--ignore``.
-        severity: How bad what it finds is.
-        reason: Why anybody should care, one sentence.
-        look: Gives a message for each thing found.
-        example: JSON form of a policy in which it finds something.
-        context: What has to be stated for that.
-    """
+    """One thing to look at."""
 
     name: str
     severity: Severity
     reason: str
+    """Why anybody should care, one sentence."""
     look: Look
+    """Gives a message for each thing found."""
     example: Any
+    """JSON form of a policy in which it finds something, if `context` is stated."""
     context: Context
 
 
@@ -130,24 +113,13 @@ RULES: Final[dict[str, Rule]] = {}
 
 
 def rule(name: str, severity: Severity, example: Any, **stated: Any) -> Callable[[Look], Look]:
-    """Make a function a rule; its docstring is the reason.
-
-    Args:
-        name: The rule's name.
-        severity: How bad what it finds is.
-        example: A policy in which it finds something.
-        stated: Fields of the `Context` that the example needs.
-    """
+    """Make a function a rule; its docstring is the reason, and ``stated`` are fields of the example's `Context`."""
 
     def register(look: Look) -> Look:
         reason = " ".join((look.__doc__ or "").split())
+        context = Context(**stated)
         RULES[name] = Rule(
-            name=name,
-            severity=severity,
-            reason=reason,
-            look=look,
-            example=example,
-            context=Context(**stated),
+            name=name, severity=severity, reason=reason, look=look, example=example, context=context
         )
         return look
 
@@ -155,11 +127,7 @@ def rule(name: str, severity: Severity, example: Any, **stated: Any) -> Callable
 
 
 def listed(numbers: Sequence[int]) -> str:
-    """Give ``1 to 3`` for neighbours and ``1, 3 and 5`` for others; one number as it is.
-
-    Args:
-        numbers: In order, at least one.
-    """
+    """Give ``1 to 3`` for neighbours and ``1, 3 and 5`` for others, in order; one number as it is."""
     if len(numbers) == 1:
         return str(numbers[0])
     if [*numbers] == [*range(numbers[0], numbers[-1] + 1)] and len(numbers) > 2:

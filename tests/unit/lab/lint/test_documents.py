@@ -10,7 +10,7 @@ import pytest
 from anew.backoff import Policy
 from anew.fwp.policies import DEAD_MS
 from anew.lab.lint.documents import MAX_BYTES, Document, read_document
-from anew.lab.lint.table import NAMES, Stated
+from anew.lab.lint.table import NAMES
 from anew.lab.lint.texts import Lines
 from anew.units import DAY_MS
 
@@ -263,15 +263,15 @@ payload_retention = "1d"
 [policies.web]
 preset = "even"
 """
-    assert read(text).stated == Stated(
-        ignore=("discard", "web:no-jitter"),
-        select=("no-jitter",),
-        jobs=50,
-        outages_ms=(3_600_000, 3 * DAY_MS),
-        deaths=0.025,
-        dead_retention_ms=30 * DAY_MS,
-        payload_retention_ms=DAY_MS,
-    )
+    assert read(text).stated == {
+        "ignore": ("discard", "web:no-jitter"),
+        "select": ("no-jitter",),
+        "jobs": 50,
+        "outages_ms": (3_600_000, 3 * DAY_MS),
+        "deaths": 0.025,
+        "dead_retention_ms": 30 * DAY_MS,
+        "payload_retention_ms": DAY_MS,
+    }
     assert len(NAMES) == 7
 
 
@@ -292,14 +292,14 @@ preset = "even"
         ("lint.outage[1]", 4),
         ("lint.ignore", 2),
     ]
-    assert document.stated == Stated(ignore=("discard", "web:no-jitter"), deaths=0.05)
+    assert document.stated == {"ignore": ("discard", "web:no-jitter"), "deaths": 0.05}
 
 
 @pytest.mark.parametrize(
     ("text", "ms"), [("0", 0), ("'0'", 0), ("'0s'", 0), ("'3ms'", 3), ("'PT1H'", 3_600_000)]
 )
 def test_nothing_and_what_has_a_unit_is_a_duration(text: str, ms: int) -> None:
-    assert read(f"[lint]\noutage = {text}\n[a]\npreset = 'even'").stated.outages_ms == (ms,)
+    assert read(f"[lint]\noutage = {text}\n[a]\npreset = 'even'").stated["outages_ms"] == (ms,)
 
 
 @pytest.mark.parametrize(
@@ -307,7 +307,7 @@ def test_nothing_and_what_has_a_unit_is_a_duration(text: str, ms: int) -> None:
     [("0", 0.0), ("0.01", 0.01), ("'1 %'", 0.01), ("'0.5%'", 0.005), ("'0.05'", 0.05), ("'99 %'", 0.99)],
 )
 def test_deaths_are_a_share_or_a_percentage(text: str, share: float) -> None:
-    assert read(f"[lint]\ndeaths = {text}\n[a]\npreset = 'even'").stated.deaths == share
+    assert read(f"[lint]\ndeaths = {text}\n[a]\npreset = 'even'").stated["deaths"] == share
 
 
 def test_a_name_that_stands_twice_is_told_as_that() -> None:
@@ -317,7 +317,7 @@ def test_a_name_that_stands_twice_is_told_as_that() -> None:
 
 def test_how_long_the_dead_are_kept_may_stand_among_the_servers_settings() -> None:
     document = read('[server]\ndefault_dead_job_retention = "14d"', "anew.toml")
-    assert document.stated.dead_retention_ms == 14 * DAY_MS
+    assert document.stated["dead_retention_ms"] == 14 * DAY_MS
 
 
 def test_an_entry_builds_its_policy() -> None:
