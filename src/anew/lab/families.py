@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from anew.backoff import CEILING_MS
 from anew.units import format_duration_short
@@ -17,21 +17,17 @@ _MOST_EXPONENT: Final = 64.0
 _MOST_FACTOR: Final = 1e6
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Unknown:
-    """The parameter that is solved for.
-
-    Args:
-        name: What it is called.
-        low: Where every wait is the first one.
-        high: Beyond this nothing is looked for.
-        whole: Whether it is whole milliseconds.
-    """
+class Step(NamedTuple):
+    """One equation: the curve's JSON form as a function of the parameter that is solved for, and its sum in words."""
 
     name: str
     low: float
+    """Where every wait is the first one; beyond `high` nothing is looked for."""
     high: float
     whole: bool
+    """Whether it is whole milliseconds."""
+    curve: Callable[[float], dict[str, Any]]
+    equation: str
 
     def text(self, value: float) -> str:
         """Write a value for people."""
@@ -39,40 +35,21 @@ class Unknown:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
-    """One equation: the curve as a function of its unknown.
-
-    Args:
-        unknown: What is solved for.
-        curve: From its value to the curve's JSON form.
-        equation: The equation in words.
-    """
-
-    unknown: Unknown
-    curve: Callable[[float], dict[str, Any]]
-    equation: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Family:
-    """A kind of curve, with the jitter that belongs to it.
-
-    Args:
-        name: What people write after ``--like``.
-        curve: The waits in words, k = 1 being the first.
-        manner: The jitter in words.
-        jitter: From the first wait in ms to the jitter's JSON form.
-        steps: The equations, from the first wait in ms and the number of retries; the next one is taken where one
-            does not reach the window. None: there is nothing to solve, every wait is the first one.
-        finer: A second equation with the value of the first put in, for where whole milliseconds are too coarse.
-    """
+    """A kind of curve, with the jitter that belongs to it."""
 
     name: str
+    """What people write after ``--like``."""
     curve: str
     manner: str
+    """The waits, k = 1 being the first, and the jitter in words."""
     jitter: Callable[[int], Any]
+    """From the first wait in ms to the jitter's JSON form."""
     steps: Callable[[int, int], list[Step]] | None
+    """The equations, from the first wait in ms and the number of retries; the next one is taken where one does not reach the
+    window. None: there is nothing to solve, every wait is the first one."""
     finer: Callable[[int, int, float], Step] | None = None
+    """A second equation with the value of the first put in, for where whole milliseconds are too coarse."""
 
 
 def _power(base: float, scale: float, exponent: float, origin: int) -> dict[str, Any]:
@@ -98,53 +75,54 @@ def _to_the_e(k: int) -> str:
     return f"{k}^e"
 
 
-_SCALE: Final = Unknown(name="scale", low=0, high=CEILING_MS, whole=True)
-_EXPONENT: Final = Unknown(name="exponent", low=0, high=_MOST_EXPONENT, whole=False)
+def _scale(most: float, curve: Callable[[float], dict[str, Any]], equation: str) -> Step:
+    return Step("scale", 0, most, True, curve, equation)
+
+
+def _exponent(base: float, scale: float, origin: int, equation: str) -> Step:
+    return Step("exponent", 0, _MOST_EXPONENT, False, lambda e: _power(base, scale, e, origin), equation)
 
 
 def _fourth_power(first: int, retries: int) -> list[Step]:
     powers = _sum(lambda k: f"{k}^4", 1, retries - 1)
     equation = f"{retries} * {_short(first)} + scale * {_powers(retries, 4, 0)} ({powers})"
-    return [Step(unknown=_SCALE, curve=lambda scale: _power(first, scale, 4, 0), equation=equation)]
+    return [_scale(CEILING_MS, lambda scale: _power(first, scale, 4, 0), equation)]
 
 
 def _finer_power(first: int, retries: int, scale: float) -> Step:
     equation = f"{retries} * {_short(first)} + {_short(round(scale))} * ({_sum(_to_the_e, 1, retries - 1)})"
-    return Step(unknown=_EXPONENT, curve=lambda e: _power(first, scale, e, 0), equation=equation)
+    return _exponent(first, scale, 0, equation)
 
 
 def _from_one(first: int, retries: int) -> list[Step]:
-    total = _powers(retries, 4, 1) - retries
-    scale = Unknown(name="scale", low=0, high=first, whole=True)
     powers = _sum(lambda k: f"{k}^4 - 1", 2, retries)
-    equation = f"{retries} * {_short(first)} + scale * {total} ({powers})"
-    steps = [Step(unknown=scale, curve=lambda s: _power(first - s, s, 4, 1), equation=equation)]
-    return steps + _exponents(first, retries)
+    equation = f"{retries} * {_short(first)} + scale * {_powers(retries, 4, 1) - retries} ({powers})"
+    return [_scale(first, lambda s: _power(first - s, s, 4, 1), equation), *_exponents(first, retries)]
 
 
 def _finer_from_one(first: int, retries: int, scale: float) -> Step:
     equation = f"{retries} * {_short(round(first - scale))} + {_short(round(scale))} * (1 + {_sum(_to_the_e, 2, retries)})"
-    return Step(unknown=_EXPONENT, curve=lambda e: _power(first - scale, scale, e, 1), equation=equation)
+    return _exponent(first - scale, scale, 1, equation)
 
 
 def _exponents(first: int, retries: int) -> list[Step]:
-    equation = f"{_short(first)} * (1 + {_sum(_to_the_e, 2, retries)})"
-    return [Step(unknown=_EXPONENT, curve=lambda e: _power(0, first, e, 1), equation=equation)]
+    return [_exponent(0, first, 1, f"{_short(first)} * (1 + {_sum(_to_the_e, 2, retries)})")]
 
 
 def _factors(first: int, retries: int) -> list[Step]:
-    factor = Unknown(name="factor", low=1, high=_MOST_FACTOR, whole=False)
     equation = f"{_short(first)} * (factor^{retries} - 1) / (factor - 1)"
     return [
-        Step(unknown=factor, curve=lambda f: {"exponential": {"base": first, "factor": f}}, equation=equation)
-    ]
+        Step(
+            "factor", 1, _MOST_FACTOR, False,
+            lambda f: {"exponential": {"base": first, "factor": f}}, equation,
+        )
+    ]  # fmt: skip
 
 
 def _slopes(first: int, retries: int) -> list[Step]:
-    step = Unknown(name="step", low=0, high=CEILING_MS, whole=True)
     equation = f"{retries} * {_short(first)} + step * {retries * (retries - 1) // 2}"
     return [
-        Step(unknown=step, curve=lambda s: {"linear": {"base": first, "step": round(s)}}, equation=equation)
+        Step("step", 0, CEILING_MS, True, lambda s: {"linear": {"base": first, "step": round(s)}}, equation)
     ]
 
 
@@ -154,13 +132,13 @@ def _finer_line(first: int, retries: int, step: float) -> Step:
 
 
 def _ends(first: int, retries: int) -> list[Step]:
-    high = Unknown(name="high", low=first, high=CEILING_MS, whole=True)
-
-    def curve(end: float) -> dict[str, Any]:
-        return {"between": {"low": first, "high": round(end), "retries": retries}}
-
     equation = f"{retries} * ({_short(first)} + high) / 2"
-    return [Step(unknown=high, curve=curve, equation=equation)]
+    return [
+        Step(
+            "high", first, CEILING_MS, True,
+            lambda end: {"between": {"low": first, "high": round(end), "retries": retries}}, equation,
+        )
+    ]  # fmt: skip
 
 
 def _even(first: int) -> Any:

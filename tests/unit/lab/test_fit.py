@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 
 from anew.backoff import Policy
 from anew.errors import InvalidInput
-from anew.lab import fit_goal
 from anew.lab.explain import explain
 from anew.lab.families import FAMILIES
-from anew.lab.fit import Fit, fit
+from anew.lab.fit import Fit, fit, nominal_window
 from anew.lab.lint import Severity, lint
 from anew.units import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS
 
@@ -318,13 +319,12 @@ def test_one_of_window_and_outage() -> None:
 def reckoned(monkeypatch: pytest.MonkeyPatch) -> list[Policy]:
     """Every policy whose window was asked for."""
     asked: list[Policy] = []
-    nominal_window = fit_goal.nominal_window
 
     def noted(policy: Policy) -> int:
         asked.append(policy)
         return nominal_window(policy)
 
-    monkeypatch.setattr(fit_goal, "nominal_window", noted)
+    monkeypatch.setattr(sys.modules["anew.lab.fit"], "nominal_window", noted)
     return asked
 
 
@@ -353,7 +353,7 @@ def test_no_wait_is_reckoned_beyond_the_first_one_at_the_cap(monkeypatch: pytest
 
     monkeypatch.setattr(Policy, "nominal", noted)
     # 1 s + 2 s + 998 * 4 s.
-    assert fit_goal.nominal_window(policy) == 3_995 * SECOND_MS
+    assert nominal_window(policy) == 3_995 * SECOND_MS
     assert asked == [1, 2, 3]
 
 
