@@ -126,11 +126,7 @@ class Record:
     def outcome(self, scenario: Scenario) -> Outcome:
         """Count it all, on axes that all of it shares."""
         rows = {retry: as_wave(instants) for retry, instants in sorted(self.made.items())}
-        end_ms = self._end_ms(scenario, max(map(greatest, rows.values()), default=0))
-        bin_ms = bin_width_ms(end_ms)
-        # One past the end, but where that is the horizon only up to it, so that none lies beyond.
-        whole, rest = divmod(end_ms, bin_ms)
-        bins = whole if end_ms == scenario.end_ms and whole and not rest else whole + 1
+        bin_ms, bins = self._bins(scenario, max(map(greatest, rows.values()), default=0))
         calls = in_order([*rows.values()])
         found = rhythm(calls)
         reach = min(found.last_ms // bin_ms + 1, bins) if found.calls else 0
@@ -140,12 +136,7 @@ class Record:
             retries.append(_line(retry, ordered, self.good[retry]))
             if retry <= SHOWN_RETRIES:
                 by_retry[retry - 1] = _binned(ordered, bin_ms, reach)
-        second_after = minute_after = first_minute_after = None
-        if scenario.outage_ms:
-            met = calls[bisect_left(calls, scenario.outage_ms) :]
-            after = rhythm(met)
-            second_after, minute_after = after.peak_second, after.peak_minute
-            first_minute_after = bisect_left(met, scenario.outage_ms + MINUTE_MS)
+        second_after, minute_after, first_minute_after = _returning(calls, scenario.outage_ms)
         waiting = scenario.jobs - self.ends.succeeded - self.ends.dead
         return Outcome(
             jobs=scenario.jobs,
@@ -172,12 +163,16 @@ class Record:
             fresh=self._fresh() if scenario.base_rate else None,
         )
 
-    def _end_ms(self, scenario: Scenario, last_ms: int) -> int:
-        """Give how far the bins reach: to the last call begun or due, and the last work or answer before the horizon."""
+    def _bins(self, scenario: Scenario, last_ms: int) -> tuple[int, int]:
+        """Give the width of bins, and how many reach to all calls begun or due, and all work and answers before the horizon."""
         done_ms = max(max(self.done, default=0), max(self.served, default=0))
         if scenario.end_ms is not None:
             done_ms = min(done_ms, scenario.end_ms)
-        return max(last_ms, max(self.offered, default=0), max(self.due, default=0), done_ms)
+        end_ms = max(last_ms, max(self.offered, default=0), max(self.due, default=0), done_ms)
+        bin_ms = bin_width_ms(end_ms)
+        whole, rest = divmod(end_ms, bin_ms)
+        # One past the end, but where that is the horizon only up to it, so that none lies beyond.
+        return bin_ms, whole if end_ms == scenario.end_ms and whole and not rest else whole + 1
 
     def _downstream(self, scenario: Scenario, bin_ms: int, bins: int) -> Downstream:
         horizon_ms, outage_ms = scenario.end_ms, scenario.outage_ms
@@ -215,6 +210,15 @@ class Record:
             dead=ends.dead,
             waiting=self.fresh_calls - ends.succeeded - ends.dead,
         )
+
+
+def _returning(calls: Wave, outage_ms: int) -> tuple[int, int, int] | tuple[None, None, None]:
+    """Give peak second, peak minute and the first minute of the calls at or after the end of an outage."""
+    if not outage_ms:
+        return None, None, None
+    met = calls[bisect_left(calls, outage_ms) :]
+    found = rhythm(met)
+    return found.peak_second, found.peak_minute, bisect_left(met, outage_ms + MINUTE_MS)
 
 
 def _line(retry: int, row: Wave, succeeded: int) -> RetryOutcome:
