@@ -336,7 +336,8 @@ def _bounds(policy: Policy, span: Span, before_ms: int) -> tuple[int, int] | Non
         return earliest, latest
     left_ms = (policy.deadline_ms or 0) - before_ms
     # A die may have no face where the deadline is.
-    highest = max((piece.highest_upto(left_ms) for piece in pieces if piece.low <= left_ms), default=latest)
+    within = (piece.highest_upto(left_ms) for piece in pieces if int(piece.low) <= left_ms)
+    highest = max(within, default=latest)
     return earliest, min(latest, int(highest))
 
 

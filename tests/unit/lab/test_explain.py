@@ -327,6 +327,19 @@ def test_the_clamp_shows_in_the_bounds() -> None:
     assert (row.window_earliest_ms, row.window_latest_ms) == (6_000, 27_000)
 
 
+def test_the_latest_wait_of_a_die_is_the_last_face_that_is_in_time_once_it_is_cut() -> None:
+    """40 ms and 0 to 999 times 2.961 ms: 831 of them are 2500.591 ms, which is 2500 ms, and that is the deadline."""
+    form = {
+        "curve": {"constant": 1},
+        "jitter": {
+            "window": {"low": {"times": 0, "grow": 40}, "high": {"times": 1, "grow": 3_000}, "faces": 1_000}
+        },
+        "limit": 1,
+    }
+    assert explain(form | {"deadline": 2_500}).rows[0].latest_ms == 2_500
+    assert explain(form | {"deadline": 2_499}).rows[0].latest_ms == 2_497  # 830 times 2.961, and 40
+
+
 def test_a_deadline_that_clips_leaves_one_more() -> None:
     shown = explain(make_policy(deadline="45s", on_deadline="clip"))
     last = shown.rows[-1]

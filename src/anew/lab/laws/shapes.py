@@ -117,11 +117,11 @@ class Piece(NamedTuple):
         """Give the highest value, or the least upper bound."""
         return self.low + (self.faces - 1) * self.step if self.faces else self.high
 
-    def highest_upto(self, x: float) -> float:
-        """Give the highest value that is at most x, which is not below ``low``."""
+    def highest_upto(self, ms: int) -> float:
+        """Give the highest value that is at most so many milliseconds once it is cut to whole ones; the lowest is."""
         if not self.faces:
-            return min(self.high, x)
-        face = math.floor((x - self.low) / self.step * (1 + 1e-15)) if self.faces > 1 else 0
+            return min(self.high, ms)
+        face = math.ceil((ms + 1 - self.low) / self.step * (1 - 1e-15)) - 1 if self.faces > 1 else 0
         return self.low + min(face, self.faces - 1) * (self.step if self.faces > 1 else 0.0)
 
     def below(self, x: float) -> float:
