@@ -15,7 +15,7 @@ from anew.lab.last_retry import last_retry, outlives
 from anew.lab.laws.spans import spans
 from anew.lab.named import Named
 from anew.lab.rhythm import Silence
-from anew.lab.simulation.outcome import Downstream, Outcome, in_same_bins
+from anew.lab.simulation.outcome import Outcome, in_same_bins
 from anew.lab.simulation.scenario import Scenario
 from anew.lab.simulation.simulate import simulate
 from anew.units import SECOND_MS, format_duration, format_duration_about, format_range, refused
@@ -42,12 +42,7 @@ Ticker = Callable[[float], None]
 
 
 class Comparison(msgspec.Struct, frozen=True):
-    """Policies side by side.
-
-    Args:
-        scenario: What they went through.
-        sides: One for each, in the order given; the same bins for all.
-    """
+    """Policies side by side, in the order given, and what they went through; the same bins for all."""
 
     scenario: Scenario
     sides: tuple[Side, ...]
@@ -61,7 +56,13 @@ class Comparison(msgspec.Struct, frozen=True):
 
     def table(self) -> list[list[str]]:
         """Give the figures for people: a column for each policy, the heading first."""
-        return table(self.sides, self.scenario.outage_ms)
+        outage = format_duration(self.scenario.outage_ms)
+        rows = [
+            [name.format(outage=outage), *(write(side) for side in self.sides)]
+            for name, write, is_told in _ROWS
+            if any(is_told(side) for side in self.sides)
+        ]
+        return [["", *(side.label for side in self.sides)], *rows]
 
     def picture(self) -> Picture:
         """Give the load that each policy makes, as lines on the same axes."""
@@ -131,7 +132,7 @@ def _side(label: str, policy: Policy, scenario: Scenario, outcome: Outcome, *, m
         label=label,
         policy=policy.to_json(),
         limit=policy.retries,
-        first_wait=None if first is None else _told(first.earliest_ms, first.nominal_ms, first.latest_ms),
+        first_wait=None if first is None else _told(*first[1:4]),
         window=None if whole is None else WindowEnds(whole.earliest_ms, whole.latest_ms),
         outlives=outlives(policy, scenario.outage_ms),
         calls_a_job=outcome.herd_calls / outcome.jobs,
@@ -140,7 +141,7 @@ def _side(label: str, policy: Policy, scenario: Scenario, outcome: Outcome, *, m
     )
 
 
-def _told(earliest: int | None, nominal: int | None, latest: int | None) -> FirstWait | None:
+def _told(nominal: int | None, earliest: int | None, latest: int | None) -> FirstWait | None:
     if earliest is None or nominal is None or latest is None:
         return None
     return FirstWait(earliest, nominal, latest)
@@ -173,21 +174,18 @@ def _spread(policy: Policy, scenario: Scenario) -> Spread | None:
 
 
 class Spread(msgspec.Struct, frozen=True, gc=False):
-    """How evenly a herd that fails together, and at every retry, comes back; see `anew.lab.measure`.
-
-    Args:
-        cv: Root mean square of the load's error in bins of 1/16 gap, as a share of the load; 0 is perfectly even.
-        peak: The fullest such bin, in units of what it would hold if all were even.
-        deviation: Standard deviation of a wait as a share of its mean, averaged over the retries from the second on.
-    """
+    """How evenly a herd that fails together, and at every retry, comes back; see `anew.lab.measure`."""
 
     cv: float
+    """Root mean square of the load's error in bins of 1/16 gap, as a share of the load; 0 is perfectly even."""
     peak: float
+    """The fullest such bin, in units of what it would hold if all were even."""
     deviation: float
+    """Standard deviation of a wait as a share of its mean, averaged over the retries from the second on."""
 
 
 class FirstWait(msgspec.Struct, frozen=True, gc=False):
-    """The bounds of the first wait and the curve's own, in milliseconds."""
+    """The bounds of the first wait and the curve's own."""
 
     earliest_ms: int
     nominal_ms: int
@@ -195,36 +193,27 @@ class FirstWait(msgspec.Struct, frozen=True, gc=False):
 
 
 class WindowEnds(msgspec.Struct, frozen=True, gc=False):
-    """When the last retry comes after the first failure: the bounds, in milliseconds."""
+    """When the last retry comes after the first failure: the bounds."""
 
     earliest_ms: int
     latest_ms: int
 
 
 class Side(msgspec.Struct, frozen=True, kw_only=True):
-    """One policy in the comparison. Shares are fractions of 1.
-
-    Args:
-        label: What it is called.
-        policy: Its JSON form.
-        limit: How many retries it allows; None: no end.
-        first_wait: Earliest, nominal and latest first wait; None if there is none, or it cannot be told.
-        window: Earliest and latest time of the last retry after the first failure; None: no end, or not known.
-        outlives: Share of the jobs that have a retry left after the scenario's outage; None if it cannot be told.
-        calls_a_job: Calls of the herd after its first failures, divided by the jobs; those of fresh calls are none of them.
-        spread: Its evenness; None where it was not measured: without NumPy, with fewer than 6 retries, or with waits
-            of nothing.
-        outcome: All that the simulation gives.
-    """
+    """One policy in the comparison. None stands for what is not there or cannot be told."""
 
     label: str
     policy: Any
+    """Its JSON form."""
     limit: int | None
     first_wait: FirstWait | None
     window: WindowEnds | None
     outlives: float | None
+    """Share of the jobs, of 1, that have a retry left after the scenario's outage."""
     calls_a_job: float
+    """Calls of the herd after its first failures, divided by the jobs; those of fresh calls are none of them."""
     spread: Spread | None
+    """None also where it was not measured: without NumPy, with fewer than 6 retries, or with waits of nothing."""
     outcome: Outcome
 
 
@@ -266,67 +255,50 @@ def _silent(silence: Silence | None) -> str:
     return f"{_percent(silence.share)} of {unit}"
 
 
-_WAITING: Final = "still waiting"
-_ROWS: Final[tuple[tuple[str, Callable[[Side], str]], ...]] = (
-    ("retries", lambda side: "no end" if side.limit is None else f"{side.limit:,}"),
-    ("first wait", _first),
-    ("window", _window),
-    ("succeeded", lambda side: f"{side.outcome.succeeded:,}"),
-    ("dead", lambda side: f"{side.outcome.dead:,}"),
-    (_WAITING, lambda side: f"{side.outcome.waiting:,}"),
-    ("middle success after", lambda side: _took(side, "p50")),
-    ("last success after", lambda side: _took(side, "max")),
-    ("calls a job", lambda side: f"{side.calls_a_job:.2f}"),
-    ("calls wasted", lambda side: f"{side.outcome.wasted:,}"),
-    ("peak second", lambda side: f"{side.outcome.peak_second:,}"),
-    ("peak minute", lambda side: f"{side.outcome.peak_minute:,}"),
-    ("silent", lambda side: _silent(side.outcome.silence)),
-)
-
-_AFTER: Final[tuple[tuple[str, Callable[[Outcome], int | None]], ...]] = (
-    ("peak second after outage", lambda outcome: outcome.peak_second_after),
-    ("peak minute after outage", lambda outcome: outcome.peak_minute_after),
-    ("first minute after outage", lambda outcome: outcome.first_minute_after),
-)
-"""What meets the service when it returns, which the peaks of the whole herd do not tell."""
-
-_DOWNSTREAM: Final[tuple[tuple[str, Callable[[Outcome], str]], ...]] = (
-    ("longest queue", lambda outcome: _of(outcome.downstream, lambda found: found.most_backlog)),
-    ("calls abandoned", lambda outcome: _of(outcome.downstream, lambda found: sum(found.abandoned))),
-)
-"""What a limited downstream goes through: calls that wait there, and work whose callers had given up."""
+def _of(part: Any, write: Callable[[Any], str]) -> str:
+    return "-" if part is None else write(part)
 
 
-def _of(downstream: Downstream | None, figure: Callable[[Downstream], int]) -> str:
-    return "-" if downstream is None else f"{figure(downstream):,}"
+def _always(side: Side) -> bool:
+    return True
 
 
-_SPREAD: Final[tuple[tuple[str, Callable[[Spread], str]], ...]] = (
-    ("load error (cv16)", lambda spread: f"{spread.cv:.3f}"),
-    ("peak (pk16)", lambda spread: f"{spread.peak:.2f}"),
-    ("sd of a wait", lambda spread: _percent(spread.deviation)),
-)
+def _has_outage(side: Side) -> bool:
+    return side.outcome.peak_second_after is not None
 
 
-def table(sides: Sequence[Side], outage_ms: int) -> list[list[str]]:
-    """Give the figures for people: a column for each policy, the heading first.
+def _has_queue(side: Side) -> bool:
+    return side.outcome.downstream is not None
 
-    Args:
-        sides: The policies.
-        outage_ms: The outage of the scenario; 0: none.
-    """
-    rows = [[name, *(say(side) for side in sides)] for name, say in _ROWS]
-    if not any(side.outcome.waiting for side in sides):
-        rows = [row for row in rows if row[0] != _WAITING]
-    if outage_ms:
-        outage = format_duration(outage_ms)
-        rows.insert(3, [f"outlive {outage}", *(_percent(side.outlives) for side in sides)])
-        after = [[name, *(_count(say(side.outcome)) for side in sides)] for name, say in _AFTER]
-        rows[-1:-1] = after  # between the peaks of the whole herd and its silence
-    if any(side.outcome.downstream for side in sides):
-        rows += [[name, *(say(side.outcome) for side in sides)] for name, say in _DOWNSTREAM]
-    if any(side.spread for side in sides):
-        rows += [
-            [name, *(say(side.spread) if side.spread else "-" for side in sides)] for name, say in _SPREAD
-        ]
-    return [["", *(side.label for side in sides)], *rows]
+
+def _has_spread(side: Side) -> bool:
+    return side.spread is not None
+
+
+_ROWS: Final[tuple[tuple[str, Callable[[Side], str], Callable[[Side], bool]], ...]] = (
+    ("retries", lambda side: "no end" if side.limit is None else f"{side.limit:,}", _always),
+    ("first wait", _first, _always),
+    ("window", _window, _always),
+    ("outlive {outage}", lambda side: _percent(side.outlives), _has_outage),
+    ("succeeded", lambda side: f"{side.outcome.succeeded:,}", _always),
+    ("dead", lambda side: f"{side.outcome.dead:,}", _always),
+    ("still waiting", lambda side: f"{side.outcome.waiting:,}", lambda side: side.outcome.waiting > 0),
+    ("middle success after", lambda side: _took(side, "p50"), _always),
+    ("last success after", lambda side: _took(side, "max"), _always),
+    ("calls a job", lambda side: f"{side.calls_a_job:.2f}", _always),
+    ("calls wasted", lambda side: f"{side.outcome.wasted:,}", _always),
+    ("peak second", lambda side: f"{side.outcome.peak_second:,}", _always),
+    ("peak minute", lambda side: f"{side.outcome.peak_minute:,}", _always),
+    # What meets the service when it returns, which the peaks of the whole herd do not tell.
+    ("peak second after outage", lambda side: _count(side.outcome.peak_second_after), _has_outage),
+    ("peak minute after outage", lambda side: _count(side.outcome.peak_minute_after), _has_outage),
+    ("first minute after outage", lambda side: _count(side.outcome.first_minute_after), _has_outage),
+    ("silent", lambda side: _silent(side.outcome.silence), _always),
+    # What a limited downstream goes through: calls that wait there, and work whose callers had given up.
+    ("longest queue", lambda side: _of(side.outcome.downstream, lambda found: f"{found.most_backlog:,}"), _has_queue),
+    ("calls abandoned", lambda side: _of(side.outcome.downstream, lambda found: f"{sum(found.abandoned):,}"), _has_queue),
+    ("load error (cv16)", lambda side: _of(side.spread, lambda spread: f"{spread.cv:.3f}"), _has_spread),
+    ("peak (pk16)", lambda side: _of(side.spread, lambda spread: f"{spread.peak:.2f}"), _has_spread),
+    ("sd of a wait", lambda side: _of(side.spread, lambda spread: _percent(spread.deviation)), _has_spread),
+)  # fmt: skip
+"""Each figure: its name, how it is written, and of which policy it can be told; a row stands where it can of any."""

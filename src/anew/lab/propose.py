@@ -26,46 +26,33 @@ _WAITS: Final = (
 
 
 class Wish(msgspec.Struct, frozen=True, kw_only=True):
-    """What somebody wants.
-
-    Attributes:
-        outlive_ms: The longest outage that no job may die in.
-        jobs: How many fail together.
-        calls: A second, at most, when the service is back; None: any number.
-        first_ms: The first retry comes within this time, about.
-    """
+    """What somebody wants: so many jobs that fail together, and none that dies in an outage."""
 
     outlive_ms: int
+    """The longest outage that no job may die in."""
     jobs: int
     calls: int | None = None
+    """A second, at most, when the service is back; None: any number."""
     first_ms: int = 10 * SECOND_MS
+    """The first retry comes within this time, about."""
 
 
 class Proposal(msgspec.Struct, frozen=True, kw_only=True):
-    """A policy that does it, as far as one can.
-
-    Attributes:
-        name: What it is good at, in a word or two.
-        policy: It.
-        why: One sentence.
-        comments: What `anew.lab.lint` says of it.
-        outcome: What comes of the wished-for jobs in the wished-for outage.
-        fits: Whether no more calls come in any second after the outage than may.
-    """
+    """A policy that does it, as far as one can, named after what it is good at, and one sentence why."""
 
     name: str
     policy: Policy
     why: str
     comments: tuple[str, ...]
+    """What `anew.lab.lint` says of it."""
     outcome: Outcome
+    """What comes of the wished-for jobs in the wished-for outage."""
     fits: bool
+    """Whether no more calls come in any second after the outage than may."""
 
 
 def propose(wish: Wish) -> list[Proposal]:
     """Propose policies: one with few calls, one that is soon done when the service is back.
-
-    Args:
-        wish: What is wanted.
 
     Returns:
         One or two, each with every job alive at the end of the outage.

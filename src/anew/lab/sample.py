@@ -25,15 +25,12 @@ def sample(
     walked through retries 1 to ``retry``. The deadline is left aside: it depends on the time that has passed.
 
     Args:
-        policy: The policy.
-        retry: Which retry, 1 = the first.
-        count: How many jobs.
-        seed: Where the chance begins; the same seed gives the same waits.
+        retry: 1 = the first.
         phase: Numbers for life: ``seq``, those of jobs that fail one after the other; ``hash``, independent ones.
-        first: Number of the first job.
+        first: Number of the first of the ``count`` jobs.
 
     Returns:
-        Waits in whole milliseconds, in the order of the jobs.
+        Waits in whole milliseconds, in the order of the jobs; the same ``seed`` gives the same.
 
     Raises:
         InvalidInput: A number is out of its range, or all of it together is too much.

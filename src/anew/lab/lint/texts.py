@@ -20,12 +20,7 @@ _HALF: Final = re.compile(r"\\u[dD][89a-fA-F]")
 
 
 class Unreadable(Exception):
-    """Text that is no TOML or no JSON.
-
-    Args:
-        message: What is wrong, and what was expected.
-        line: Where, 1 = first; None: not known.
-    """
+    """Text that is no TOML or no JSON, on a line, 1 = first; None: not known."""
 
     def __init__(self, message: str, line: int | None) -> None:
         super().__init__(message)
@@ -33,15 +28,9 @@ class Unreadable(Exception):
 
 
 def parse(text: str, ending: str) -> Any:
-    """Read TOML or JSON.
+    """Read TOML or JSON, or raise `Unreadable`.
 
-    Args:
-        text: The text.
-        ending: The ending of the file's name, ``.toml`` or ``.json``; with another one the text itself decides, and
-            a bare word is one.
-
-    Raises:
-        Unreadable: It is neither.
+    The ending of the file's name decides, ``.toml`` or ``.json``; with another one the text itself, and a bare word is one.
     """
     if ending == ".toml":
         return _toml(text)
