@@ -34,7 +34,7 @@ class Step(NamedTuple):
         return format_duration_short(round(value)) if self.whole else f"{value:.12g}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Family:
     """A kind of curve, with the jitter that belongs to it."""
 
@@ -154,50 +154,32 @@ def _die(first: int) -> Any:
     return {"grow": {"by": 2 * first, "faces": 30}}
 
 
-_FOURTH: Final = "first + scale * (k - 1)^4"
-_EVENLY: Final = "spread evenly"
+def _around(first: int) -> Any:
+    return {"around": 0.1}
 
-FAMILIES: Final[dict[str, Family]] = {
-    family.name: family
-    for family in (
-        Family(
-            name="even", curve=_FOURTH, manner=_EVENLY,
-            jitter=_even, steps=_fourth_power, finer=_finer_power,
-        ),
-        Family(
-            name="sidekiq", curve=_FOURTH, manner="a growing jitter from a die of 30 faces",
-            jitter=_die, steps=_fourth_power, finer=_finer_power,
-        ),
-        Family(
-            name="faktory", curve=_FOURTH, manner="a growing jitter from a die of 30 faces",
-            jitter=_die, steps=_fourth_power, finer=_finer_power,
-        ),
-        Family(
-            name="zizq", curve="first - scale + scale * k^4", manner="a growing jitter",
-            jitter=_growing, steps=_from_one, finer=_finer_from_one,
-        ),
-        Family(
-            name="river", curve="first * k^e", manner="10 % up and down",
-            jitter=lambda first: {"around": 0.1}, steps=_exponents,
-        ),
-        Family(name="power", curve="first * k^e", manner=_EVENLY, jitter=_even, steps=_exponents),
-        Family(
-            name="exponential", curve="first * factor^(k - 1)", manner=_EVENLY,
-            jitter=_even, steps=_factors,
-        ),
-        Family(
-            name="zzz_jobs", curve="first * factor^(k - 1)", manner="up to a quarter above",
-            jitter=lambda first: {"above": {"share": 0.25, "source": "hash"}}, steps=_factors,
-        ),
-        Family(
-            name="linear", curve="first + step * (k - 1)", manner=_EVENLY,
-            jitter=_even, steps=_slopes, finer=_finer_line,
-        ),
-        Family(
-            name="between", curve="from first to high in equal steps", manner=_EVENLY,
-            jitter=_even, steps=_ends,
-        ),
-        Family(name="constant", curve="first, always", manner=_EVENLY, jitter=_even, steps=None),
-    )
-}  # fmt: skip
+
+def _above(first: int) -> Any:
+    return {"above": {"share": 0.25, "source": "hash"}}
+
+
+_FOURTH: Final = "first + scale * (k - 1)^4"
+_TIMES: Final = "first * factor^(k - 1)"
+_EVENLY: Final = "spread evenly"
+_FACES: Final = "a growing jitter from a die of 30 faces"
+
+_ALL: Final = (
+    Family("even", _FOURTH, _EVENLY, _even, _fourth_power, _finer_power),
+    Family("sidekiq", _FOURTH, _FACES, _die, _fourth_power, _finer_power),
+    Family("faktory", _FOURTH, _FACES, _die, _fourth_power, _finer_power),
+    Family("zizq", "first - scale + scale * k^4", "a growing jitter", _growing, _from_one, _finer_from_one),
+    Family("river", "first * k^e", "10 % up and down", _around, _exponents),
+    Family("power", "first * k^e", _EVENLY, _even, _exponents),
+    Family("exponential", _TIMES, _EVENLY, _even, _factors),
+    Family("zzz_jobs", _TIMES, "up to a quarter above", _above, _factors),
+    Family("linear", "first + step * (k - 1)", _EVENLY, _even, _slopes, _finer_line),
+    Family("between", "from first to high in equal steps", _EVENLY, _even, _ends),
+    Family("constant", "first, always", _EVENLY, _even, None),
+)
+
+FAMILIES: Final[dict[str, Family]] = {family.name: family for family in _ALL}
 """Every family by its name."""

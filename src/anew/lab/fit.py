@@ -364,10 +364,7 @@ _WIDE: Final = 4
 """An interval whose ends are further apart, as a ratio, is parted by it: what is looked for may have any magnitude."""
 
 _RIM: Final = 1 / 256
-"""A guess keeps this share of the interval away from its ends ..."""
-
-_GUESSES: Final = 4
-"""... and one turn of so many halves it, lest guesses creep."""
+"""A guess keeps this share of the interval away from its ends."""
 
 
 class Goal:
@@ -503,34 +500,26 @@ def nominal_window(policy: Policy) -> int:
     return window
 
 
-def _brackets(at: Callable[[float], int], window_ms: int, unknown: Step) -> Iterator[tuple[float, float]]:
+def _brackets(at: Callable[[float], int], window_ms: int, step: Step) -> Iterator[tuple[float, float]]:
     """Narrow down where a growing window crosses the one asked for, until nothing lies between.
 
-    To build a policy takes as long as to reckon hundreds of waits. So most turns guess, along the chord of the window's
-    logarithm, where an end that stays for a second time counts half (the Illinois method); the others halve.
+    To build a policy takes as long as to calculate hundreds of waits. So every other turn guesses, along the chord of the
+    window's logarithm, and never quite to an end: a guess just beyond what is looked for cuts off nearly all that is left.
     """
-    low, high = unknown.low, unknown.high
-    under: float | None = None
-    over: float | None = None
-    rose: bool | None = None
+    low, high = step.low, step.high
+    under = over = 0.0
     for turn in range(_TURNS):
-        middle = _between(low, high, 0.5, whole=unknown.whole)
-        if middle in (low, high):
+        half = _between(low, high, 0.5, whole=step.whole)
+        if half in (low, high):
             return
-        if turn % _GUESSES and under is not None and over is not None:
-            # Never quite to an end: a guess just beyond what is looked for cuts off nearly all that is left.
-            share = min(max(under / (under + over), _RIM), 1 - _RIM)
-            chord = _between(low, high, share, whole=unknown.whole)
-            middle = chord if low < chord < high else middle
+        share = min(max(under / (under + over), _RIM), 1 - _RIM) if turn % 2 and under and over else 0.5
+        middle = _between(low, high, share, whole=step.whole)
+        middle = middle if low < middle < high else half
         miss = math.log(max(at(middle), 1) / window_ms)
-        rises = at(middle) < window_ms
-        if rises:
+        if miss < 0:
             low, under = middle, -miss
-            over = over / 2 if over is not None and rose is True else over
         else:
             high, over = middle, miss
-            under = under / 2 if under is not None and rose is False else under
-        rose = rises
         yield low, high
 
 

@@ -63,16 +63,7 @@ def lint(
 
 
 def check_rules(names: Collection[str], field: str, policies: Collection[str] | None = None) -> None:
-    """Insist that rules exist, and the policies for which alone they are named.
-
-    Args:
-        names: Names of rules, each perhaps behind a policy's name and a colon.
-        field: Where they stand, for the error.
-        policies: The names of all policies that are looked at; None: not known, any name will do.
-
-    Raises:
-        InvalidInput: One does not.
-    """
+    """Refuse names of rules that do not exist, and of policies before a colon; ``None`` as the known policies: any will do."""
     for given in names:
         policy, colon, rule = given.rpartition(":")
         if rule not in RULES:
