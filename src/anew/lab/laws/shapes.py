@@ -1,4 +1,4 @@
-"""Laws of a number of whole milliseconds: what all can tell.
+"""Laws of a number of whole milliseconds: of windows and dice, of ``even``, and of values that were drawn.
 
 All answer the same questions (mean, standard deviation, percentiles, share up to a value). Waits are cut down to
 whole milliseconds, and so are the answers: the mean of "anything in [0, 10 ms)" is 4.5 ms.
@@ -64,16 +64,9 @@ class Law:
         Args:
             percent: 0 to 100; 0 gives the lowest value, 100 the highest.
         """
-        low, high = self.earliest_ms - 1, self.latest_ms
         # A share such as 0.05 has no exact binary form: without leave for the last bits, a step may be missed.
         share = percent / 100 - 1e-12
-        while high - low > 1:
-            middle = (low + high) // 2
-            if self.cdf(middle) >= share:
-                high = middle
-            else:
-                low = middle
-        return high
+        return self.earliest_ms + bisect_left(range(self.earliest_ms, self.latest_ms), share, key=self.cdf)
 
 
 def mixed(parts: Iterable[tuple[float, float, float]]) -> tuple[float, float]:
