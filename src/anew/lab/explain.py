@@ -15,13 +15,14 @@ from anew.lab.last_retry import (
     DRAWN,
     LastRetry,
     WaitsThatCome,
+    all_laws,
     is_endless,
     last_retry,
     waits_that_come,
 )
 from anew.lab.laws.shapes import Drawn, Law
 from anew.lab.laws.spans import Span, spans
-from anew.lab.laws.wait import laws, pieces_of
+from anew.lab.laws.wait import pieces_of
 from anew.units import (
     DAY_MS,
     HOUR_MS,
@@ -271,18 +272,12 @@ def _forecasts(
 ) -> Iterator[Forecast]:
     """Tell each retry: by its law, or by the waits that come where it has none or a deadline cuts some of them."""
     cut = _first_cut(policy, found)
-    known = [*laws(policy, cut)]
-    told = all(span.nominal_ms is not None for span in found)
-    come = waits_that_come(policy, len(found), drawn) if told and (cut < len(found) or None in known) else []
-    for index, span in enumerate(found):
-        law = known[index] if index < cut else None
-        if law is not None or not come:
-            yield _by_law(span, law, percents)
-        elif index < cut:
-            yield _by_law(span, Drawn(come[index].waits_ms), percents)
-        else:
-            before_ms = (found[index - 1].window_earliest_ms or 0) if index else 0
-            yield _cut_short(policy, span, come[index], before_ms, percents)
+    for span, own in zip(found, all_laws(policy, cut, drawn), strict=False):
+        yield _by_law(span, own, percents)
+    come = waits_that_come(policy, len(found), drawn) if cut < len(found) else []
+    for index in range(cut, len(found)):
+        before_ms = (found[index - 1].window_earliest_ms or 0) if index else 0
+        yield _cut_short(policy, found[index], come[index], before_ms, percents)
 
 
 def _first_cut(policy: Policy, found: Sequence[Span]) -> int:

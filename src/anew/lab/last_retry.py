@@ -208,13 +208,13 @@ def waits_that_come(policy: Policy, rows: int, drawn: int = DRAWN) -> list[Waits
     return [WaitsThatCome(len(waits) / len(found.last_ms), waits) for waits in found.waits_ms]
 
 
-def all_laws(policy: Policy, rows: int) -> tuple[Law, ...]:
-    """Give the laws of the first waits, deadline left aside: drawn where they depend on each other; none if a function decides."""
-    found = tuple(law for law in laws(policy, rows) if law is not None)
-    if len(found) == rows or any(asks_custom(policy, start) for start in phase_starts(policy)):
-        return found
-    come = waits_that_come(dataclasses.replace(policy, deadline_ms=None), rows)
-    return tuple(Drawn(row.waits_ms) for row in come)
+def all_laws(policy: Policy, rows: int, drawn: int = DRAWN) -> list[Law | None]:
+    """Give the laws of the first waits, deadline left aside, drawn where they depend on each other; None if a function decides."""
+    found = [*laws(policy, rows)]
+    if None in found and not any(asks_custom(policy, start) for start in phase_starts(policy)):
+        come = waits_that_come(dataclasses.replace(policy, deadline_ms=None), rows, drawn)
+        return [own or Drawn(row.waits_ms) for own, row in zip(found, come, strict=True)]
+    return found
 
 
 # -- which retries are drawn

@@ -94,7 +94,8 @@ class Facts:
     def laws(self) -> tuple[Law, ...]:
         """The laws of the first of `rows`: how likely each wait is, floor and ceil included."""
         most = _DRAWN_LAWS if isinstance(self.policy.jitter, Decorrelated | Slices) else MAX_LAWS
-        return all_laws(self.policy, min(len(self.rows), most)) if self.rows else ()
+        found = all_laws(self.policy, min(len(self.rows), most))
+        return tuple(law for law in found if law is not None)
 
     @property
     def endless(self) -> bool:
