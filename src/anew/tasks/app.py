@@ -16,7 +16,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Literal, ParamSpec, TypeVar, overload
 
-from anew.errors import Conflict, ForkedStore, InvalidConfig, InvalidInput, NotFound
+from anew.errors import Conflict, ForkedStore, InvalidConfig, InvalidInput
 from anew.jobs import Job, NewJob, State
 from anew.jobs.breaker import BreakerSettings
 from anew.jobs.limits import Throttle
@@ -678,19 +678,6 @@ class Anew:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
-
-    def find_task(self, name: str) -> Task[Any, Any, Any]:
-        """Give a task by its name.
-
-        Raises:
-            NotFound: There is none.
-        """
-        try:
-            return self.tasks[name]
-        except KeyError:
-            raise NotFound(
-                f"no task {name!r} here; expected one of {', '.join(sorted(self.tasks)) or 'none'}"
-            ) from None
 
 
 if TYPE_CHECKING:

@@ -146,11 +146,6 @@ class Piece(NamedTuple):
         if over:
             yield Piece.atom(self.weight * over, ceil)
 
-    def centred(self) -> Piece:
-        """Give the piece moved so far that its middle is the mean of its values cut to whole milliseconds."""
-        by = (self.low + (self.top if self.faces else self.high)) / 2 - self.moments()[0]
-        return self._replace(low=self.low - by, high=self.high - by)
-
     def moments(self) -> tuple[float, float]:
         """Give mean and variance of the values cut to whole milliseconds."""
         low, high, faces = self.low, self.high, self.faces
