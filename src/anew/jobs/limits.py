@@ -13,7 +13,6 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from anew.jobs.codec import LAST_INSTANT
-from anew.jobs.transitions import Move
 from anew.units import refused
 
 
@@ -62,13 +61,6 @@ class Throttle(Struct, frozen=True, gc=False, kw_only=True):
     origin: Origin = Origin.CONFIG
 
 
-PAUSED = Throttle(concurrency=0)
-"""A paused queue: what runs goes on, and nothing starts."""
-
-FREEING = frozenset({Move.COMPLETE, Move.RETRY, Move.DIE, Move.RELEASE, Move.SNOOZE, Move.DELAY, Move.CANCEL})
-"""Moves that free a job's slot; only a job in flight has one."""
-
-
 def checked(throttle: Throttle) -> Throttle:
     """Give a throttle that somebody has set back, if it says anything.
 
@@ -104,11 +96,6 @@ def startable(throttle: Throttle, wanted: int, in_use: int, in_use_by_worker: in
     if throttle.per_worker is not None:
         free = min(free, throttle.per_worker - in_use_by_worker)
     return max(free, 0)
-
-
-def slot_ends_at(throttle: Throttle, now: int) -> int | None:
-    """Give the instant, epoch ms, at which a slot taken now frees itself; None: not before the hold ends."""
-    return None if throttle.timeout_ms is None else min(now + throttle.timeout_ms, LAST_INSTANT)
 
 
 class Bucket(Struct, frozen=True, gc=False):

@@ -5,12 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from anew.errors import InvalidInput
-from anew.jobs import State
-from anew.jobs.codec import LAST_INSTANT
 from anew.jobs.limits import (
-    FREEING,
     FULL,
-    PAUSED,
     Bucket,
     Grant,
     Origin,
@@ -20,10 +16,8 @@ from anew.jobs.limits import (
     merged,
     rate,
     returned,
-    slot_ends_at,
     startable,
 )
-from anew.jobs.transitions import TABLE
 
 from .helpers import NOW
 
@@ -44,24 +38,13 @@ from .helpers import NOW
         (Throttle(per_worker=2), 50, 2, 0),
         (Throttle(concurrency=3, per_worker=2), 2, 0, 1),
         (Throttle(concurrency=3, per_worker=2), 0, 1, 1),
-        (PAUSED, 0, 0, 0),
-        (PAUSED, 4, 4, 0),
+        (Throttle(concurrency=0), 0, 0, 0),
+        (Throttle(concurrency=0), 4, 4, 0),
     ],
 )
 def test_how_many_may_start(throttle: Throttle, in_use: int, by_worker: int, expected: int) -> None:
     """Checklist 100 of Faktory's protocol: a saturated queue gives nothing, as an empty one."""
     assert startable(throttle, 10, in_use, by_worker) == expected
-
-
-def test_whatever_ends_a_hold_frees_its_slot() -> None:
-    leaving = {move for state, move in TABLE if state is State.IN_FLIGHT}
-    assert leaving == FREEING
-
-
-def test_a_slot_frees_itself_after_its_time() -> None:
-    assert slot_ends_at(Throttle(concurrency=3, timeout_ms=45_000), NOW) == NOW + 45_000
-    assert slot_ends_at(Throttle(concurrency=3), NOW) is None
-    assert slot_ends_at(Throttle(concurrency=3, timeout_ms=1), LAST_INSTANT) == LAST_INSTANT
 
 
 def test_a_throttle_that_can_be_is_given_back() -> None:
