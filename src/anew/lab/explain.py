@@ -292,10 +292,10 @@ def _first_cut(policy: Policy, found: Sequence[Span]) -> int:
 
 def _by_law(span: Span, law: Law | None, percents: Sequence[float]) -> Forecast:
     if law is None or span.earliest_ms is None or span.latest_ms is None:
-        return Forecast(*span)
+        return Forecast(*span[:6])
     low, high = span.earliest_ms, span.latest_ms
     return Forecast(
-        *span,
+        *span[:6],  # what the jitter alone would do is nothing to tell
         mean_ms=round(min(max(law.mean_ms, low), high), 3),
         sd_ms=round(law.sd_ms, 3),
         percentiles_ms={f"{percent:g}": min(max(law.percentile(percent), low), high) for percent in percents},

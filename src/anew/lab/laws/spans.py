@@ -20,6 +20,7 @@ class Span(NamedTuple):
         latest_ms: The least upper bound of the wait; a window's open end is never quite reached.
         window_earliest_ms: The earliest time of this retry after the first failure, runs taking no time.
         window_latest_ms: The least upper bound of that time.
+        reach: How far the jitter alone would go, before floor, ceil and deadline hold it.
     """
 
     retry: int
@@ -28,6 +29,7 @@ class Span(NamedTuple):
     latest_ms: int | None = None
     window_earliest_ms: int | None = None
     window_latest_ms: int | None = None
+    reach: Reach | None = None
 
 
 def spans(policy: Policy, rows: int) -> Iterator[Span]:
@@ -47,7 +49,7 @@ def spans(policy: Policy, rows: int) -> Iterator[Span]:
             continue
         nominal = policy.nominal(retry)
         place = policy.place(retry)[1]
-        reach = policy.jitter.reach(retry, place, nominal, policy.nominal, before)
+        bare = reach = policy.jitter.reach(retry, place, nominal, policy.nominal, before)
         # What decorrelated jitter remembers is held to the ceil, and not to the floor.
         before = min(reach.latest, float(high))
         # What was clamped no longer adds up along one draw: from there on the plain bounds do.
@@ -58,6 +60,7 @@ def spans(policy: Policy, rows: int) -> Iterator[Span]:
         row = window.add(retry, int(nominal), reach)
         if row is None:
             return
+        row = row._replace(reach=bare)
         yield row if told else row._replace(window_earliest_ms=None, window_latest_ms=None)
 
 

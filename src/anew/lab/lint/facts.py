@@ -72,14 +72,7 @@ class Facts:
     @functools.cached_property
     def reaches(self) -> tuple[Reach, ...]:
         """How far the jitter alone would go at each of `rows`, before floor and ceil hold it."""
-        found, before = [], 0.0
-        policy = self.policy
-        for row, nominal in zip(self.rows, self.nominals, strict=True):
-            k = policy.place(row.retry)[1]
-            reach = policy.jitter.reach(row.retry, k, nominal, policy.nominal, before)
-            before = min(max(reach.latest, policy.floor_ms), policy.highest_ms)
-            found.append(reach)
-        return tuple(found)
+        return tuple(row.reach for row in self.rows if row.reach is not None)
 
     def hold(self, wait_ms: float) -> float:
         """Give what floor and ceil make of a wait."""

@@ -11,6 +11,7 @@ import pytest
 from anew.backoff import Draws, Policy, Wait, next_wait
 from anew.lab.laws.shapes import Mixture, Piece
 from anew.lab.lint import Context, lint
+from anew.lab.lint.facts import Facts
 from anew.lab.lint.finding import listed
 from anew.lab.lint.herds import is_shorter
 from anew.units import DAY_MS
@@ -237,3 +238,9 @@ def test_curves_inside_a_stretch_are_looked_at() -> None:
 )  # fmt: skip
 def test_numbers_in_words(numbers: list[int], words: str) -> None:
     assert listed(numbers) == words
+
+
+def test_how_far_decorrelated_jitter_goes_does_not_follow_from_the_floor() -> None:
+    """1 s to three times the wait before, which is remembered as it was before the floor: 3, 9 and 27 s, not 3, 30 and 90."""
+    form = {"curve": {"constant": "1s"}, "jitter": "decorrelated", "floor": "10s", "limit": 3}
+    assert [reach.latest for reach in Facts(Policy.from_json(form)).reaches] == [3_000, 9_000, 27_000]
